@@ -1,0 +1,110 @@
+//! A batch: changes that become visible, and durable, together.
+//! Later operations on the same key win over earlier ones.
+
+use crate::{Bytes, MAX_BATCH_BYTES, MAX_KEY_BYTES, Result, Space, StoreError};
+
+/// One change of a [`Batch`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// The key space.
+    pub space: Space,
+    /// The key.
+    pub key: Bytes,
+    /// The new value, or nothing for a delete.
+    pub value: Option<Bytes>,
+}
+
+/// Changes to be applied whole or not at all.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    operations: Vec<Operation>,
+    bytes: usize,
+}
+
+impl Batch {
+    /// An empty batch.
+    pub fn new() -> Batch {
+        Batch::default()
+    }
+
+    /// Sets `key` to `value`.
+    pub fn put(&mut self, space: Space, key: &[u8], value: &[u8]) {
+        self.push(space, Bytes::copy_from(key), Some(Bytes::copy_from(value)));
+    }
+
+    /// Sets `key` to `value`; bytes that are [`Bytes`] already are not copied again.
+    pub fn put_owned(&mut self, space: Space, key: impl Into<Bytes>, value: impl Into<Bytes>) {
+        self.push(space, key.into(), Some(value.into()));
+    }
+
+    /// Removes `key`, whether or not it exists.
+    pub fn delete(&mut self, space: Space, key: &[u8]) {
+        self.push(space, Bytes::copy_from(key), None);
+    }
+
+    /// Removes `key`, whether or not it exists, without copying a key that is [`Bytes`] already.
+    pub fn delete_owned(&mut self, space: Space, key: impl Into<Bytes>) {
+        self.push(space, key.into(), None);
+    }
+
+    /// Adds every operation of `other` behind those of this batch.
+    pub fn append(&mut self, other: &mut Batch) {
+        self.operations.append(&mut other.operations);
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
+
+    /// The changes, in order.
+    pub fn operations(&self) -> &[Operation] {
+        &self.operations
+    }
+
+    /// How many changes there are.
+    pub fn len(&self) -> usize {
+        self.operations.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+
+    /// Bytes of all keys and values.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Forgets the changes but keeps the memory for the next use.
+    pub fn clear(&mut self) {
+        self.operations.clear();
+        self.bytes = 0;
+    }
+
+    fn push(&mut self, space: Space, key: Bytes, value: Option<Bytes>) {
+        self.bytes += key.len() + value.as_ref().map_or(0, |value| value.len());
+        self.operations.push(Operation { space, key, value });
+    }
+
+    /// Refuses what the trees or the log could not hold, before anything is applied.
+    pub(crate) fn check(&self) -> Result<()> {
+        if let Some(operation) =
+            self.operations.iter().find(|o| o.key.len() > MAX_KEY_BYTES || o.key.is_empty())
+        {
+            return Err(StoreError::TooLarge {
+                what: format!(
+                    "a key of {} bytes in {}; keys have 1 to {MAX_KEY_BYTES} bytes",
+                    operation.key.len(),
+                    operation.space.name()
+                ),
+            });
+        }
+        if self.bytes > MAX_BATCH_BYTES {
+            return Err(StoreError::TooLarge {
+                what: format!(
+                    "a batch of {} bytes; at most {MAX_BATCH_BYTES} can be applied at once",
+                    self.bytes
+                ),
+            });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,67 @@
+//! Shared bytes: what reads return and batches hold.
+//! A clone costs a counter, never a copy; short values live inside the handle.
+
+use std::fmt;
+use std::ops::Deref;
+
+/// Immutable shared bytes. Cloning is cheap; up to 20 bytes need no heap at all.
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Bytes(lsm_tree::Slice);
+
+impl Bytes {
+    /// Copies `bytes` once.
+    pub fn copy_from(bytes: &[u8]) -> Bytes {
+        Bytes(lsm_tree::Slice::new(bytes))
+    }
+
+    /// The bytes themselves.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.0
+    }
+
+    pub(crate) fn from_tree(slice: lsm_tree::Slice) -> Bytes {
+        Bytes(slice)
+    }
+
+    pub(crate) fn to_tree(&self) -> lsm_tree::Slice {
+        self.0.clone()
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl AsRef<[u8]> for Bytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl std::borrow::Borrow<[u8]> for Bytes {
+    fn borrow(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl From<&[u8]> for Bytes {
+    fn from(bytes: &[u8]) -> Bytes {
+        Bytes::copy_from(bytes)
+    }
+}
+
+impl From<Vec<u8>> for Bytes {
+    fn from(bytes: Vec<u8>) -> Bytes {
+        Bytes(lsm_tree::Slice::from(bytes))
+    }
+}
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "b\"{}\"", self.0.escape_ascii())
+    }
+}

@@ -1,0 +1,96 @@
+//! What can go wrong below the engine, in words that say what to do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The result of a store operation.
+pub type Result<T> = std::result::Result<T, StoreError>;
+
+/// A failure of the store.
+#[derive(thiserror::Error, Debug, Clone)]
+pub enum StoreError {
+    /// The operating system refused to read or write.
+    #[error("cannot {action} {}: {message}; check the disk and the rights of the folder", file.display())]
+    Io {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// Where.
+        file: PathBuf,
+        /// The kind of error.
+        kind: io::ErrorKind,
+        /// The words of the operating system.
+        message: String,
+    },
+    /// A checksum does not match or a structure cannot be read: the bytes are not those written.
+    #[error("{} is damaged{}: {what}; restore the data folder from a backup, or run `motif check` to see what else is damaged", file.display(), at(offset))]
+    Corrupt {
+        /// The damaged file.
+        file: PathBuf,
+        /// Where in the file, if known.
+        offset: Option<u64>,
+        /// What was found.
+        what: String,
+    },
+    /// No room for another log segment. Nothing was applied; writes go on once there is room.
+    #[error("the disk is full; nothing was written; free some space and try again")]
+    Full,
+    /// A write or flush of the log failed half way; what is on disk is not known to be complete.
+    #[error(
+        "writing stopped because the log could not be written ({reason}); reads go on; repair the disk and restart"
+    )]
+    Poisoned {
+        /// The first failure.
+        reason: String,
+    },
+    /// Another process uses the folder.
+    #[error("{} is in use by another process; stop it or choose another folder", path.display())]
+    Locked {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The folder was written by a version whose format this one does not know.
+    #[error("{} has format {found}, this version reads {supported}; open it with the version that wrote it", path.display())]
+    Version {
+        /// The folder.
+        path: PathBuf,
+        /// What its FORMAT file says.
+        found: String,
+        /// What this version reads.
+        supported: String,
+    },
+    /// A key or batch above the limits.
+    #[error("too large: {what}")]
+    TooLarge {
+        /// Which limit was passed and how.
+        what: String,
+    },
+    /// The store was opened for reading only.
+    #[error("the store is open for reading only")]
+    ReadOnly,
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+}
+
+fn at(offset: &Option<u64>) -> String {
+    offset.map(|offset| format!(" at byte {offset}")).unwrap_or_default()
+}
+
+impl StoreError {
+    pub(crate) fn io(action: &'static str, file: &Path, error: &io::Error) -> StoreError {
+        if is_full(error) {
+            return StoreError::Full;
+        }
+        StoreError::Io {
+            action,
+            file: file.to_path_buf(),
+            kind: error.kind(),
+            message: error.to_string(),
+        }
+    }
+}
+
+/// Whether the system says that there is no room (disk or quota).
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}

@@ -1,0 +1,353 @@
+//! A store without a disk: ordered maps with versions. The same promises as the disk store,
+//! except that nothing survives the process; tests and throw-away databases use it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::RwLock;
+
+use crate::tracker::Tracker;
+use crate::{
+    Batch, Bytes, Damage, Direction, Result, Seqno, Snapshot, Space, Stats, Store, StoreError,
+};
+
+/// Entries that a range copies out under one lock.
+const CHUNK: usize = 128;
+
+/// Versions of one key, oldest first; `None` is a delete.
+type Versions = Vec<(Seqno, Option<Bytes>)>;
+
+/// An ordered map in memory with snapshots and atomic batches.
+#[derive(Clone, Default)]
+pub struct MemoryStore(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    tracker: Tracker,
+    maps: RwLock<Maps>,
+    writes: AtomicU64,
+    closed: AtomicBool,
+}
+
+#[derive(Default)]
+struct Maps {
+    spaces: [BTreeMap<Bytes, Versions>; 4],
+    bytes: [u64; 4],
+    /// Keys with a superseded version, with the commit that superseded it, in commit order.
+    superseded: VecDeque<(Seqno, Space, Bytes)>,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new() -> MemoryStore {
+        MemoryStore::default()
+    }
+}
+
+impl Maps {
+    fn apply(&mut self, seqno: Seqno, space: Space, key: &Bytes, value: Option<Bytes>) {
+        let index = space.index();
+        let size = entry_bytes(key, value.as_ref());
+        let known = self.spaces[index].contains_key(key.as_slice());
+        if !known && value.is_none() {
+            return;
+        }
+        let versions = self.spaces[index].entry(key.clone()).or_default();
+        if versions.last().is_some_and(|newest| newest.0 == seqno) {
+            // The same key twice in one batch: the later operation wins.
+            if let Some((_, old)) = versions.pop() {
+                self.bytes[index] -= entry_bytes(key, old.as_ref());
+            }
+        }
+        versions.push((seqno, value));
+        self.bytes[index] += size;
+        if known {
+            self.superseded.push_back((seqno, space, key.clone()));
+        }
+    }
+
+    /// Forgets versions that no snapshot at `watermark` or later can see.
+    fn collect(&mut self, watermark: Seqno) {
+        while self.superseded.front().is_some_and(|front| front.0 <= watermark) {
+            let Some((_, space, key)) = self.superseded.pop_front() else { break };
+            let index = space.index();
+            let Some(versions) = self.spaces[index].get_mut(key.as_slice()) else { continue };
+            let visible = versions.partition_point(|version| version.0 <= watermark);
+            let mut forget = visible.saturating_sub(1);
+            if visible > 0 && versions[visible - 1].1.is_none() {
+                forget = visible;
+            }
+            for (_, value) in versions.drain(..forget) {
+                self.bytes[index] -= entry_bytes(&key, value.as_ref());
+            }
+            if versions.is_empty() {
+                self.spaces[index].remove(key.as_slice());
+            }
+        }
+    }
+}
+
+fn entry_bytes(key: &Bytes, value: Option<&Bytes>) -> u64 {
+    (key.len() + value.map_or(0, |value| value.len())) as u64
+}
+
+fn visible(versions: &Versions, seqno: Seqno) -> Option<&Bytes> {
+    versions.iter().rev().find(|version| version.0 <= seqno)?.1.as_ref()
+}
+
+impl Store for MemoryStore {
+    fn snapshot(&self) -> Snapshot {
+        let (seqno, shard) = self.0.tracker.open();
+        Snapshot::memory(MemorySnapshot { shared: self.0.clone(), seqno, shard })
+    }
+
+    fn write(&self, batch: &Batch) -> Result<Seqno> {
+        if self.0.closed.load(Ordering::Acquire) {
+            return Err(StoreError::Closed);
+        }
+        batch.check()?;
+        let mut maps = self.0.maps.write();
+        if batch.is_empty() {
+            return Ok(self.0.tracker.published());
+        }
+        let seqno = self.0.tracker.published() + 1;
+        for operation in batch.operations() {
+            maps.apply(seqno, operation.space, &operation.key, operation.value.clone());
+        }
+        self.0.tracker.publish(seqno);
+        maps.collect(self.0.tracker.watermark());
+        self.0.writes.fetch_add(1, Ordering::Relaxed);
+        Ok(seqno)
+    }
+
+    fn sync(&self, _seqno: Seqno) -> Result<()> {
+        Ok(())
+    }
+
+    fn delete_range(&self, space: Space, from: &[u8], to: &[u8]) -> Result<()> {
+        if self.0.closed.load(Ordering::Acquire) {
+            return Err(StoreError::Closed);
+        }
+        if from >= to {
+            return Ok(());
+        }
+        let mut maps = self.0.maps.write();
+        let map = &mut maps.spaces[space.index()];
+        let mut dropped = map.split_off(from);
+        let mut rest = dropped.split_off(to);
+        map.append(&mut rest);
+        let bytes: u64 = dropped
+            .iter()
+            .flat_map(|(key, versions)| {
+                versions.iter().map(move |v| entry_bytes(key, v.1.as_ref()))
+            })
+            .sum();
+        maps.bytes[space.index()] -= bytes;
+        Ok(())
+    }
+
+    fn checkpoint(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn stats(&self) -> Stats {
+        let mut stats = Stats {
+            open_snapshots: self.0.tracker.count(),
+            oldest_snapshot: self.0.tracker.oldest(),
+            published: self.0.tracker.published(),
+            durable: self.0.tracker.published(),
+            writes: self.0.writes.load(Ordering::Relaxed),
+            ..Stats::default()
+        };
+        let maps = self.0.maps.read();
+        for space in Space::ALL {
+            let index = space.index();
+            stats.spaces[index].memtable_bytes = maps.bytes[index];
+            stats.spaces[index].entries = maps.spaces[index].len() as u64;
+        }
+        stats
+    }
+
+    fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<Vec<Damage>> {
+        progress(0, 0);
+        Ok(Vec::new())
+    }
+
+    fn approximate_range_bytes(&self, space: Space, from: &[u8], to: &[u8]) -> u64 {
+        if from >= to {
+            return 0;
+        }
+        let maps = self.0.maps.read();
+        maps.spaces[space.index()]
+            .range::<[u8], _>((Bound::Included(from), Bound::Excluded(to)))
+            .filter_map(|(key, versions)| {
+                let value = versions.last()?.1.as_ref()?;
+                Some(entry_bytes(key, Some(value)))
+            })
+            .sum()
+    }
+
+    fn close(&self) -> Result<()> {
+        self.0.closed.store(true, Ordering::Release);
+        Ok(())
+    }
+}
+
+/// A registered view of a [`MemoryStore`].
+pub(crate) struct MemorySnapshot {
+    shared: Arc<Shared>,
+    seqno: Seqno,
+    shard: u8,
+}
+
+impl MemorySnapshot {
+    pub(crate) fn seqno(&self) -> Seqno {
+        self.seqno
+    }
+
+    pub(crate) fn get(&self, space: Space, key: &[u8]) -> Option<Bytes> {
+        let maps = self.shared.maps.read();
+        visible(maps.spaces[space.index()].get(key)?, self.seqno).cloned()
+    }
+
+    pub(crate) fn range(
+        &self,
+        space: Space,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        direction: Direction,
+    ) -> MemoryRange {
+        MemoryRange {
+            snapshot: self.clone(),
+            space,
+            from: from.map(Bytes::copy_from),
+            to: to.map(Bytes::copy_from),
+            direction,
+            chunk: VecDeque::new(),
+            ended: false,
+        }
+    }
+}
+
+impl Clone for MemorySnapshot {
+    fn clone(&self) -> MemorySnapshot {
+        self.shared.tracker.open_again(self.seqno, self.shard);
+        MemorySnapshot { shared: self.shared.clone(), ..*self }
+    }
+}
+
+impl Drop for MemorySnapshot {
+    fn drop(&mut self) {
+        self.shared.tracker.close(self.seqno, self.shard);
+    }
+}
+
+/// A range that copies a chunk of handles out at a time, so that it holds no lock between calls.
+pub(crate) struct MemoryRange {
+    snapshot: MemorySnapshot,
+    space: Space,
+    from: Bound<Bytes>,
+    to: Bound<Bytes>,
+    direction: Direction,
+    chunk: VecDeque<(Bytes, Bytes)>,
+    ended: bool,
+}
+
+impl MemoryRange {
+    pub(crate) fn next(&mut self) -> Option<(Bytes, Bytes)> {
+        if self.chunk.is_empty() && !self.ended {
+            self.refill();
+        }
+        self.chunk.pop_front()
+    }
+
+    fn refill(&mut self) {
+        let seqno = self.snapshot.seqno;
+        let maps = self.snapshot.shared.maps.read();
+        let entries = maps.spaces[self.space.index()]
+            .range::<[u8], _>((self.from.as_ref().map(|b| &**b), self.to.as_ref().map(|b| &**b)));
+        let live = |(key, versions): (&Bytes, &Versions)| {
+            visible(versions, seqno).map(|value| (key.clone(), value.clone()))
+        };
+        match self.direction {
+            Direction::Forward => self.chunk.extend(entries.filter_map(live).take(CHUNK)),
+            Direction::Reverse => self.chunk.extend(entries.rev().filter_map(live).take(CHUNK)),
+        }
+        self.ended = self.chunk.len() < CHUNK;
+        if let Some((last, _)) = self.chunk.back() {
+            // The rest begins behind the last key; when nothing can be left, the bounds would
+            // cross, which the map must not see.
+            let bound = Bound::Excluded(last.clone());
+            match self.direction {
+                Direction::Forward => {
+                    self.ended |= match &self.to {
+                        Bound::Included(to) | Bound::Excluded(to) => to <= last,
+                        Bound::Unbounded => false,
+                    };
+                    self.from = bound;
+                }
+                Direction::Reverse => {
+                    self.ended |= match &self.from {
+                        Bound::Included(from) | Bound::Excluded(from) => from >= last,
+                        Bound::Unbounded => false,
+                    };
+                    self.to = bound;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(store: &MemoryStore, key: &str, value: &str) -> Seqno {
+        let mut batch = Batch::new();
+        batch.put(Space::Documents, key.as_bytes(), value.as_bytes());
+        store.write(&batch).unwrap()
+    }
+
+    #[test]
+    fn superseded_versions_are_forgotten_when_no_snapshot_sees_them() {
+        let store = MemoryStore::new();
+        put(&store, "a", "1");
+        let old = store.snapshot();
+        put(&store, "a", "2");
+        put(&store, "a", "3");
+        assert_eq!(old.get(Space::Documents, b"a").unwrap().as_deref(), Some(&b"1"[..]));
+        drop(old);
+        let mut batch = Batch::new();
+        batch.delete(Space::Documents, b"a");
+        store.write(&batch).unwrap();
+        put(&store, "b", "1");
+        let stats = store.stats();
+        assert_eq!(stats.space(Space::Documents).memtable_bytes, 2);
+        assert_eq!(stats.space(Space::Documents).entries, 1);
+    }
+
+    #[test]
+    fn range_longer_than_a_chunk_in_both_directions() {
+        let store = MemoryStore::new();
+        for number in 0..CHUNK * 3 {
+            put(&store, &format!("{number:05}"), "x");
+        }
+        let snapshot = store.snapshot();
+        for direction in [Direction::Forward, Direction::Reverse] {
+            let mut range = snapshot
+                .range(Space::Documents, Bound::Unbounded, Bound::Unbounded, direction)
+                .unwrap();
+            let mut keys = Vec::new();
+            while let Some((key, _)) = range.next().unwrap() {
+                keys.push(key.to_vec());
+            }
+            if direction == Direction::Reverse {
+                keys.reverse();
+            }
+            assert_eq!(keys.len(), CHUNK * 3);
+            assert!(keys.is_sorted());
+        }
+    }
+}

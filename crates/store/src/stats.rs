@@ -1,0 +1,73 @@
+//! Numbers about a store, and what a check found.
+
+use std::path::PathBuf;
+
+use crate::{Seqno, Space};
+
+/// Sizes of one key space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpaceStats {
+    /// Bytes of table files.
+    pub disk_bytes: u64,
+    /// Bytes in memory that are not in table files yet.
+    pub memtable_bytes: u64,
+    /// Entries in table files, counting superseded ones; an estimate.
+    pub entries: u64,
+    /// Table files.
+    pub tables: u64,
+}
+
+/// Sizes and counters of a store since it was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Per space, in the order of [`Space::ALL`].
+    pub spaces: [SpaceStats; 4],
+    /// Bytes of log segments on disk, spare ones included.
+    pub log_bytes: u64,
+    /// Log segments that hold records not yet in tables.
+    pub log_segments: u64,
+    /// Bytes written to the log.
+    pub log_written_bytes: u64,
+    /// Snapshots that are open now.
+    pub open_snapshots: u64,
+    /// The oldest of them.
+    pub oldest_snapshot: Option<Seqno>,
+    /// The last published commit.
+    pub published: Seqno,
+    /// The last commit known to be on disk.
+    pub durable: Seqno,
+    /// Batches applied.
+    pub writes: u64,
+    /// Flushes of the log to the disk.
+    pub syncs: u64,
+    /// Batches that those flushes made durable; divided by `syncs` it is the mean group size.
+    pub synced_batches: u64,
+    /// Times that memory was written to tables.
+    pub flushes: u64,
+    /// Compactions.
+    pub compactions: u64,
+    /// Times that a writer had to wait for background work.
+    pub stalls: u64,
+    /// Bytes in the block cache.
+    pub cache_bytes: u64,
+    /// The most bytes that the block cache may take.
+    pub cache_capacity_bytes: u64,
+}
+
+impl Stats {
+    /// The sizes of one space.
+    pub fn space(&self, space: Space) -> &SpaceStats {
+        &self.spaces[space.index()]
+    }
+}
+
+/// One thing that [`crate::Store::verify`] found wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The damaged file.
+    pub file: PathBuf,
+    /// Where in the file, if known.
+    pub offset: Option<u64>,
+    /// What is wrong there.
+    pub what: String,
+}

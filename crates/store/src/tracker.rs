@@ -1,0 +1,131 @@
+//! Which snapshots are open, and the last published commit.
+//!
+//! Opening and dropping a snapshot is the hot path of every point read, so the counts are spread
+//! over shards by thread; only garbage collection, which is rare, looks at all of them.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::Seqno;
+
+const SHARDS: usize = 16;
+
+/// One shard, on cache lines of its own so that threads do not slow each other down.
+#[derive(Default)]
+#[repr(align(128))]
+struct Shard {
+    /// Open numbers with how often each is open; few at a time, so a plain list is fastest.
+    open: Mutex<Vec<(Seqno, u32)>>,
+}
+
+/// Counts of open snapshots, and the newest number that one may have.
+#[derive(Default)]
+pub(crate) struct Tracker {
+    published: AtomicU64,
+    shards: [Shard; SHARDS],
+}
+
+impl Tracker {
+    pub(crate) fn new(published: Seqno) -> Tracker {
+        Tracker { published: AtomicU64::new(published), shards: Default::default() }
+    }
+
+    /// The last published commit.
+    pub(crate) fn published(&self) -> Seqno {
+        self.published.load(Ordering::Acquire)
+    }
+
+    /// Makes `seqno` visible. Only the writer that holds the commit lock may call this.
+    pub(crate) fn publish(&self, seqno: Seqno) {
+        self.published.store(seqno, Ordering::Release);
+    }
+
+    /// Registers a snapshot of the newest commit; returns its number and the shard to give back.
+    pub(crate) fn open(&self) -> (Seqno, u8) {
+        let shard = own_shard();
+        let mut open = self.shards[shard].open.lock();
+        // Read under the shard's lock: a watermark computed before this lock was taken is at most
+        // what is read here, one computed later sees the registration.
+        let seqno = self.published();
+        add(&mut open, seqno);
+        (seqno, shard as u8)
+    }
+
+    /// Registers one more holder of a number that is already held.
+    pub(crate) fn open_again(&self, seqno: Seqno, shard: u8) {
+        add(&mut self.shards[usize::from(shard) % SHARDS].open.lock(), seqno);
+    }
+
+    /// Gives back what [`Tracker::open`] returned.
+    pub(crate) fn close(&self, seqno: Seqno, shard: u8) {
+        let mut open = self.shards[usize::from(shard) % SHARDS].open.lock();
+        if let Some(position) = open.iter().rposition(|entry| entry.0 == seqno) {
+            open[position].1 -= 1;
+            if open[position].1 == 0 {
+                open.swap_remove(position);
+            }
+        }
+    }
+
+    /// Every version that is not the newest at this number or above may be forgotten.
+    pub(crate) fn watermark(&self) -> Seqno {
+        let published = self.published();
+        self.oldest().map_or(published, |oldest| oldest.min(published))
+    }
+
+    /// The oldest open snapshot.
+    pub(crate) fn oldest(&self) -> Option<Seqno> {
+        self.shards
+            .iter()
+            .filter_map(|shard| shard.open.lock().iter().map(|entry| entry.0).min())
+            .min()
+    }
+
+    /// How many snapshots are open.
+    pub(crate) fn count(&self) -> u64 {
+        self.shards
+            .iter()
+            .map(|shard| shard.open.lock().iter().map(|entry| u64::from(entry.1)).sum::<u64>())
+            .sum()
+    }
+}
+
+fn add(open: &mut Vec<(Seqno, u32)>, seqno: Seqno) {
+    match open.iter_mut().rev().find(|entry| entry.0 == seqno) {
+        Some(entry) => entry.1 += 1,
+        None => open.push((seqno, 1)),
+    }
+}
+
+/// Threads take shards in turn.
+fn own_shard() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static OWN: usize = NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS;
+    }
+    OWN.with(|own| *own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn watermark_follows_the_oldest_snapshot() {
+        let tracker = Tracker::new(5);
+        assert_eq!(tracker.watermark(), 5);
+        let first = tracker.open();
+        tracker.publish(9);
+        let second = tracker.open();
+        tracker.open_again(second.0, second.1);
+        assert_eq!((first.0, second.0, tracker.watermark(), tracker.count()), (5, 9, 5, 3));
+        tracker.close(first.0, first.1);
+        assert_eq!(tracker.watermark(), 9);
+        tracker.publish(12);
+        tracker.close(second.0, second.1);
+        assert_eq!(tracker.oldest(), Some(9));
+        tracker.close(second.0, second.1);
+        assert_eq!((tracker.watermark(), tracker.count()), (12, 0));
+    }
+}
