@@ -1,0 +1,67 @@
+//! MongoDB's comparison order of all values: total, by type rank first, then by content.
+
+use crate::{RawDoc, Val, number};
+use std::cmp::Ordering;
+
+/// Compares two values of any types.
+#[must_use]
+pub fn compare(a: Val<'_>, b: Val<'_>) -> Ordering {
+    match (a, b) {
+        (Val::Int32(a), Val::Int32(b)) => a.cmp(&b),
+        (Val::String(a) | Val::Symbol(a), Val::String(b) | Val::Symbol(b)) => {
+            a.as_bytes().cmp(b.as_bytes())
+        }
+        _ => a.kind().rank().cmp(&b.kind().rank()).then_with(|| same_rank(a, b)),
+    }
+}
+
+/// Whether two values are equal in MongoDB's order (1 equals 1.0 and NumberLong(1)).
+#[must_use]
+pub fn equal(a: Val<'_>, b: Val<'_>) -> bool {
+    compare(a, b) == Ordering::Equal
+}
+
+fn same_rank(a: Val<'_>, b: Val<'_>) -> Ordering {
+    match (a, b) {
+        (Val::Bool(a), Val::Bool(b)) => a.cmp(&b),
+        (Val::Document(a), Val::Document(b)) | (Val::Array(a), Val::Array(b)) => documents(a, b),
+        (Val::Binary(a_type, a), Val::Binary(b_type, b)) => {
+            a.len().cmp(&b.len()).then(a_type.cmp(&b_type)).then_with(|| a.cmp(b))
+        }
+        (Val::ObjectId(a), Val::ObjectId(b)) => a.cmp(&b),
+        (Val::DateTime(a), Val::DateTime(b)) => a.cmp(&b),
+        (Val::Timestamp(a), Val::Timestamp(b)) => a.cmp(&b),
+        (Val::Regex(a, a_options), Val::Regex(b, b_options)) => {
+            a.as_bytes().cmp(b.as_bytes()).then_with(|| a_options.cmp(b_options))
+        }
+        (Val::DbPointer(a, a_id), Val::DbPointer(b, b_id)) => {
+            a.len().cmp(&b.len()).then_with(|| a.as_bytes().cmp(b.as_bytes())).then(a_id.cmp(&b_id))
+        }
+        (Val::Code(a), Val::Code(b)) => a.as_bytes().cmp(b.as_bytes()),
+        (Val::CodeWithScope(a, a_scope), Val::CodeWithScope(b, b_scope)) => {
+            a.as_bytes().cmp(b.as_bytes()).then_with(|| documents(a_scope, b_scope))
+        }
+        _ => number::compare(a, b).unwrap_or(Ordering::Equal),
+    }
+}
+
+/// Compares documents field by field: type rank, then name, then value; a prefix is smaller.
+#[must_use]
+pub fn documents(a: RawDoc<'_>, b: RawDoc<'_>) -> Ordering {
+    let (mut a, mut b) = (a.iter(), b.iter());
+    loop {
+        match (a.next(), b.next()) {
+            (None, None) => return Ordering::Equal,
+            (None, Some(_)) => return Ordering::Less,
+            (Some(_), None) => return Ordering::Greater,
+            (Some((a_name, a)), Some((b_name, b))) => {
+                let order = (a.kind().rank().cmp(&b.kind().rank()))
+                    .then_with(|| a_name.as_bytes().cmp(b_name.as_bytes()))
+                    .then_with(|| compare(a.get(), b.get()));
+                if order != Ordering::Equal {
+                    return order;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Values: what a document is made of, before anything is done with it.
+//!
+//! `raw` reads BSON bytes in place, `writer` makes them, `validate` checks them once at the door;
+//! `compare` and `keys` give them MongoDB's order, as a comparison and as bytes; `path` walks
+//! dotted names; `decimal` and `number` compute; `ejson` reads and prints text; `error` and
+//! `codes` hold the one error that clients see. Nothing here knows queries, files or sockets.
+
+pub mod codes;
+pub mod compare;
+pub mod decimal;
+pub mod ejson;
+pub mod error;
+pub mod keys;
+pub mod limits;
+pub mod number;
+pub mod path;
+pub mod raw;
+pub mod types;
+pub mod validate;
+pub mod writer;
+
+pub use codes::Code;
+pub use decimal::Decimal128;
+pub use error::{Error, Result};
+pub use raw::{ObjectId, RawDoc, RawVal, Val};
+pub use types::Type;
+pub use writer::{DocBuf, OwnedVal, Writer};

@@ -1,0 +1,153 @@
+//! Dotted paths: `a.b.0.c` split once, and the walk that finds the values they mean.
+//!
+//! A name steps into a document; in an array it steps into every document element, and a number
+//! also picks the element at that place. That is how filters, sorts and index keys see paths.
+
+use crate::raw::{RawDoc, RawVal, Val};
+use std::ops::ControlFlow;
+
+/// One step of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The field name.
+    pub name: Box<str>,
+    /// The array place that the name also means, when it is a plain number.
+    pub index: Option<usize>,
+}
+
+/// A dotted path, split.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Path {
+    text: Box<str>,
+    parts: Vec<Part>,
+}
+
+impl Path {
+    /// Splits at the dots. Empty parts are kept: `a..b` steps into the field with the empty name.
+    #[must_use]
+    pub fn new(text: &str) -> Path {
+        let part = |name: &str| Part { name: name.into(), index: array_index(name) };
+        Path { text: text.into(), parts: text.split('.').map(part).collect() }
+    }
+
+    /// The path as it was written.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The steps.
+    #[must_use]
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// The first step's name.
+    #[must_use]
+    pub fn first(&self) -> &str {
+        self.parts.first().map_or("", |part| &part.name)
+    }
+
+    /// Whether the path is a plain field name.
+    #[must_use]
+    pub fn is_single(&self) -> bool {
+        self.parts.len() == 1
+    }
+
+    /// The value at the path when no array is stepped through; `Missing` otherwise.
+    #[must_use]
+    pub fn get<'a>(&self, doc: RawDoc<'a>) -> Val<'a> {
+        self.find(doc).map_or(Val::Missing, RawVal::get)
+    }
+
+    /// The undecoded value at the path when no array is stepped through.
+    #[must_use]
+    pub fn find<'a>(&self, doc: RawDoc<'a>) -> Option<RawVal<'a>> {
+        let (last, steps) = self.parts.split_last()?;
+        let mut doc = doc;
+        for step in steps {
+            doc = doc.find(&step.name)?.as_doc()?;
+        }
+        doc.find(&last.name)
+    }
+}
+
+/// The array place that a path part means: digits without a leading zero.
+#[must_use]
+pub fn array_index(name: &str) -> Option<usize> {
+    let plain = name.bytes().all(|b| b.is_ascii_digit()) && (name.len() == 1 || !name.starts_with('0'));
+    if plain { name.parse().ok() } else { None }
+}
+
+/// A value that a walk found.
+#[derive(Clone, Copy, Debug)]
+pub struct Found<'a> {
+    /// The value; `Missing` where the path leads nowhere.
+    pub value: Val<'a>,
+    /// Place in the outermost array that was stepped through, for the positional `$`.
+    pub position: Option<usize>,
+    /// Whether the value is an element of an array that stands at the end of the path.
+    pub element: bool,
+}
+
+/// Visits every value that `parts` mean in `doc`, as MongoDB's filters see them: arrays on the way
+/// are stepped through, an array at the end is visited element by element and then as a whole
+/// (only as a whole when `expand_leaf` is false). Stops early on `Break`.
+pub fn walk<'a, B>(
+    doc: RawDoc<'a>,
+    parts: &[Part],
+    expand_leaf: bool,
+    visit: &mut dyn FnMut(Found<'a>) -> ControlFlow<B>,
+) -> ControlFlow<B> {
+    step(doc, parts, None, expand_leaf, visit)
+}
+
+fn step<'a, B>(
+    doc: RawDoc<'a>,
+    parts: &[Part],
+    position: Option<usize>,
+    expand_leaf: bool,
+    visit: &mut dyn FnMut(Found<'a>) -> ControlFlow<B>,
+) -> ControlFlow<B> {
+    let Some((part, rest)) = parts.split_first() else { return ControlFlow::Continue(()) };
+    match doc.find(&part.name) {
+        None => visit(Found { value: Val::Missing, position, element: false }),
+        Some(value) => arrive(value, rest, position, expand_leaf, visit),
+    }
+}
+
+/// Goes on from a value that stands where `rest` begins.
+fn arrive<'a, B>(
+    value: RawVal<'a>,
+    rest: &[Part],
+    position: Option<usize>,
+    expand_leaf: bool,
+    visit: &mut dyn FnMut(Found<'a>) -> ControlFlow<B>,
+) -> ControlFlow<B> {
+    if rest.is_empty() {
+        if let (Some(array), true) = (value.as_array(), expand_leaf) {
+            for (at, (_, element)) in array.iter().enumerate() {
+                let position = position.or(Some(at));
+                visit(Found { value: element.get(), position, element: true })?;
+            }
+        }
+        return visit(Found { value: value.get(), position, element: false });
+    }
+    if let Some(doc) = value.as_doc() {
+        return step(doc, rest, position, expand_leaf, visit);
+    }
+    let Some(array) = value.as_array() else {
+        return visit(Found { value: Val::Missing, position, element: false });
+    };
+    let wanted = rest.first().and_then(|part| part.index);
+    for (at, (_, element)) in array.iter().enumerate() {
+        let position = position.or(Some(at));
+        if let Some(doc) = element.as_doc() {
+            step(doc, rest, position, expand_leaf, visit)?;
+        }
+        if wanted == Some(at) {
+            arrive(element, rest.get(1..).unwrap_or(&[]), position, expand_leaf, visit)?;
+        }
+    }
+    ControlFlow::Continue(())
+}
