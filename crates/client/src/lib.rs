@@ -1,0 +1,237 @@
+//! A small blocking client that speaks OP_MSG to any MongoDB-compatible server: one socket, no
+//! pool, no monitoring, no retries. Tools, tests and the load program share it, because they want
+//! to see exactly what goes over the wire and to measure it without a driver in between.
+//!
+//! `Client` connects and runs commands, `cursor` walks results, `message` frames bytes, `uri`
+//! reads `mongodb://host:port`.
+
+mod cursor;
+mod message;
+mod uri;
+
+pub use cursor::Cursor;
+pub use message::{Message, SectionRef, frame, frame_into};
+pub use uri::Target;
+
+use std::io::{Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
+
+/// Largest message that is read; a little above the protocol's limit, as replies may exceed it.
+const MESSAGE_BYTES_MAX: usize = value::limits::MESSAGE_BYTES_MAX + 64 * 1024;
+
+/// How long a connection attempt may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// One connection to a server.
+pub struct Client {
+    stream: TcpStream,
+    next_request_id: i32,
+    outgoing: Vec<u8>,
+    incoming: Vec<u8>,
+}
+
+impl Client {
+    /// Connects to `mongodb://host[:port][/database][?options]`, or to a plain `host:port`.
+    ///
+    /// No handshake is made: servers answer OP_MSG commands without one.
+    ///
+    /// # Errors
+    /// `FailedToParse` for a URI that asks for what this client cannot do (several hosts,
+    /// credentials, TLS), `HostUnreachable` when nobody answers.
+    pub fn connect(uri: &str) -> Result<Client> {
+        let target = Target::parse(uri)?;
+        let address = target.address();
+        let unreachable = |cause: &dyn std::fmt::Display| {
+            Error::new(Code::HOST_UNREACHABLE, format!("cannot connect to {address}: {cause}"))
+        };
+        let mut last = None;
+        for socket in address.to_socket_addrs().map_err(|error| unreachable(&error))? {
+            match TcpStream::connect_timeout(&socket, CONNECT_TIMEOUT) {
+                Ok(stream) => return Client::from_stream(stream),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(match last {
+            Some(error) => unreachable(&error),
+            None => unreachable(&"the name has no address"),
+        })
+    }
+
+    /// Takes a connected socket.
+    ///
+    /// # Errors
+    /// `SocketException` when the socket refuses its options.
+    pub fn from_stream(stream: TcpStream) -> Result<Client> {
+        stream.set_nodelay(true).map_err(|error| socket_error(&error))?;
+        Ok(Client { stream, next_request_id: 1, outgoing: Vec::new(), incoming: Vec::new() })
+    }
+
+    /// Limits how long `receive` waits for bytes; `None` waits for ever.
+    ///
+    /// # Errors
+    /// `SocketException` when the socket refuses.
+    pub fn set_read_timeout(&self, timeout: Option<Duration>) -> Result<()> {
+        self.stream.set_read_timeout(timeout).map_err(|error| socket_error(&error))
+    }
+
+    /// The socket beneath, to shut it down from another thread or to send what no client would.
+    #[must_use]
+    pub fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// Runs a command on a database and gives its reply.
+    ///
+    /// `$db` is added unless the command has it.
+    ///
+    /// # Errors
+    /// A reply with `ok: 0` becomes an error with its code; the reply is the error's `info`. A
+    /// broken connection is `SocketException`.
+    pub fn run(&mut self, database: &str, command: &DocBuf) -> Result<DocBuf> {
+        self.run_with_sequence(database, command, "", &[])
+    }
+
+    /// As `run`, with documents (one after another, BSON) sent beside the body as the argument
+    /// `name`: how drivers send `documents`, `updates` and `deletes`.
+    ///
+    /// # Errors
+    /// As `run`.
+    pub fn run_with_sequence(
+        &mut self,
+        database: &str,
+        body: &DocBuf,
+        name: &str,
+        documents: &[u8],
+    ) -> Result<DocBuf> {
+        let reply = self.exchange(database, body.as_doc(), name, documents)?;
+        check(RawDoc::new(reply)).map(DocBuf::from)
+    }
+
+    /// As `run_with_sequence`, but the reply stays in the client's buffer and is not judged: for
+    /// load programs. A reply with `ok: 0` is a reply like any other here.
+    ///
+    /// # Errors
+    /// `SocketException` or `ProtocolError` only.
+    pub fn exchange(
+        &mut self,
+        database: &str,
+        body: RawDoc<'_>,
+        name: &str,
+        documents: &[u8],
+    ) -> Result<&[u8]> {
+        let request_id = self.request_id();
+        self.outgoing.clear();
+        let with_database;
+        let body = if body.find("$db").is_some() {
+            body
+        } else {
+            with_database = DocBuf::build(|out| {
+                out.extend(body).str("$db", database);
+            });
+            with_database.as_doc()
+        };
+        frame_into(&mut self.outgoing, request_id, 0, body, name, documents);
+        let sent = self.stream.write_all(&self.outgoing);
+        sent.map_err(|error| socket_error(&error))?;
+        let response_to = self.read_message()?;
+        if response_to != request_id {
+            return Err(protocol_error("the reply answers another request"));
+        }
+        Ok(Message::parse(&self.incoming)?.body.bytes())
+    }
+
+    /// Sends a command whose reply is not wanted (`moreToCome`): how `w: 0` writes travel.
+    ///
+    /// # Errors
+    /// `SocketException` when the connection is broken.
+    pub fn send_unacknowledged(&mut self, database: &str, command: &DocBuf) -> Result<()> {
+        let request_id = self.request_id();
+        let body = with_database(command.as_doc(), database);
+        let bytes = frame(request_id, message::MORE_TO_COME, body.as_doc());
+        self.send(&bytes)
+    }
+
+    /// A cursor over the documents that a command gives; see `Cursor`.
+    ///
+    /// # Errors
+    /// As `run`, and `BadValue` when the reply has no cursor.
+    pub fn cursor(&mut self, database: &str, command: &DocBuf) -> Result<Cursor<'_>> {
+        Cursor::open(self, database, command)
+    }
+
+    /// Writes bytes to the socket as they are.
+    ///
+    /// # Errors
+    /// `SocketException` when the connection is broken.
+    pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        self.stream.write_all(bytes).map_err(|error| socket_error(&error))
+    }
+
+    /// Reads one whole message, header included.
+    ///
+    /// # Errors
+    /// `SocketException` when the connection ends, `ProtocolError` for an impossible length.
+    pub fn receive(&mut self) -> Result<Vec<u8>> {
+        self.read_message()?;
+        Ok(self.incoming.clone())
+    }
+
+    /// A fresh request id, for callers that frame messages themselves.
+    pub fn request_id(&mut self) -> i32 {
+        let id = self.next_request_id;
+        self.next_request_id = self.next_request_id.wrapping_add(1);
+        id
+    }
+
+    /// Reads one message into `incoming` and gives the request that it answers.
+    fn read_message(&mut self) -> Result<i32> {
+        let mut header = [0u8; 16];
+        self.stream.read_exact(&mut header).map_err(|error| socket_error(&error))?;
+        let length = message::i32_at(&header, 0).and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+        if !(16..=MESSAGE_BYTES_MAX).contains(&length) {
+            return Err(protocol_error("the reply has an impossible length"));
+        }
+        self.incoming.clear();
+        self.incoming.extend_from_slice(&header);
+        self.incoming.resize(length, 0);
+        let rest = self.incoming.get_mut(16..).unwrap_or(&mut []);
+        self.stream.read_exact(rest).map_err(|error| socket_error(&error))?;
+        Ok(message::i32_at(&header, 8).unwrap_or(0))
+    }
+}
+
+/// The command with `$db`, unless it has one.
+fn with_database(command: RawDoc<'_>, database: &str) -> DocBuf {
+    DocBuf::build(|out: &mut Writer<'_>| {
+        out.extend(command);
+        if command.find("$db").is_none() {
+            out.str("$db", database);
+        }
+    })
+}
+
+/// Turns a reply with `ok: 0` into an error that keeps the whole reply as `info`.
+///
+/// # Errors
+/// When `ok` is not true; a reply without a code counts as `UnknownError`.
+pub fn check(reply: RawDoc<'_>) -> Result<RawDoc<'_>> {
+    if reply.get("ok").is_some_and(Val::truthy) {
+        return Ok(reply);
+    }
+    let code = reply.get("code").and_then(Val::as_i64_exact).and_then(|n| i32::try_from(n).ok());
+    let message = reply.get("errmsg").or_else(|| reply.get("$err")).and_then(Val::as_str);
+    let error = Error::new(Code(code.unwrap_or(8)), message.unwrap_or("the command failed"));
+    Err(error.with_info(DocBuf::from(reply)))
+}
+
+/// `SocketException` (9001): the connection broke.
+fn socket_error(error: &std::io::Error) -> Error {
+    Error::new(Code(9001), format!("connection: {error}"))
+}
+
+/// `ProtocolError` (17): the server sent what this client cannot understand.
+pub(crate) fn protocol_error(message: &str) -> Error {
+    Error::new(Code::PROTOCOL_ERROR, message)
+}
