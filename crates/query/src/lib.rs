@@ -1,1 +1,17 @@
-//! placeholder
+//! The query language: pure functions on documents, nothing of files, catalogs or sockets.
+//!
+//! `filter` decides whether a document matches, `expr` computes values, `accumulate` folds them,
+//! `project` shapes results, `sort` gives order keys, `update` makes the next version of a
+//! document. Each is compiled once from what the client wrote and then run on raw bytes.
+//! `context` is what compiling may know about the request; `regex` is shared by all.
+
+// pub mod accumulate;
+pub mod context;
+// pub mod expr;
+pub mod filter;
+pub mod project;
+pub mod regex;
+pub mod sort;
+// pub mod update;
+
+pub use context::ParseContext;

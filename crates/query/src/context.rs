@@ -1,0 +1,30 @@
+//! What the compilation of filters, expressions and updates may know about the request.
+
+use value::RawDoc;
+
+/// The constants of one request: its clock and the variables of its `let`.
+#[derive(Clone, Copy, Debug)]
+pub struct ParseContext<'p> {
+    /// Milliseconds since 1970 at the start of the request: `$$NOW`, `$currentDate`.
+    pub now_ms: i64,
+    /// The logical clock: `$$CLUSTER_TIME`; zero where there is none.
+    pub cluster_time: u64,
+    /// The variables of the command's `let`, already evaluated to constants.
+    pub variables: RawDoc<'p>,
+}
+
+impl ParseContext<'static> {
+    /// A context with a clock and no variables.
+    #[must_use]
+    pub fn new(now_ms: i64) -> ParseContext<'static> {
+        ParseContext { now_ms, cluster_time: 0, variables: RawDoc::empty() }
+    }
+}
+
+impl<'p> ParseContext<'p> {
+    /// The same context with the variables of a `let`.
+    #[must_use]
+    pub fn with_variables(self, variables: RawDoc<'_>) -> ParseContext<'_> {
+        ParseContext { now_ms: self.now_ms, cluster_time: self.cluster_time, variables }
+    }
+}

@@ -1,0 +1,5 @@
+//! `$jsonSchema`.
+
+/// A compiled JSON schema.
+#[derive(Debug)]
+pub struct Schema {}
