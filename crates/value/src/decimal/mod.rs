@@ -292,8 +292,22 @@ mod tests {
     #[test]
     fn order_is_by_value() {
         let ascending = [
-            "NaN", "-Infinity", "-1E+6144", "-1.01", "-1.00", "-1E-6176", "0", "1E-6176", "0.999",
-            "1.0", "1.000000000000000000000000000000001", "2", "10", "1E+2", "1E+6144", "Infinity",
+            "NaN",
+            "-Infinity",
+            "-1E+6144",
+            "-1.01",
+            "-1.00",
+            "-1E-6176",
+            "0",
+            "1E-6176",
+            "0.999",
+            "1.0",
+            "1.000000000000000000000000000000001",
+            "2",
+            "10",
+            "1E+2",
+            "1E+6144",
+            "Infinity",
         ];
         for (at, a) in ascending.iter().enumerate() {
             for (other, b) in ascending.iter().enumerate() {

@@ -90,9 +90,8 @@ impl<const N: usize> Wide<N> {
                     break;
                 }
                 let factor = other.0.get(column).copied().unwrap_or(0);
-                let sum = u128::from(self.0[row]) * u128::from(factor)
-                    + u128::from(product[at])
-                    + carry;
+                let sum =
+                    u128::from(self.0[row]) * u128::from(factor) + u128::from(product[at]) + carry;
                 product[at] = sum as u64;
                 carry = sum >> 64;
             }
@@ -127,7 +126,8 @@ impl<const N: usize> Wide<N> {
         let mut shifted = [0; N];
         for at in (limbs..N).rev() {
             let high = self.0[at - limbs] << bits;
-            let low = if bits > 0 && at > limbs { self.0[at - limbs - 1] >> (64 - bits) } else { 0 };
+            let low =
+                if bits > 0 && at > limbs { self.0[at - limbs - 1] >> (64 - bits) } else { 0 };
             shifted[at] = high | low;
         }
         Wide(shifted)
@@ -175,10 +175,13 @@ impl<const N: usize> Wide<N> {
         }
         // bits * log10(2), rounded down, is the digit count or one less.
         let estimate = ((u64::from(self.bits()) - 1) * 30_103 / 100_000) as u32;
-        if self.cmp(&Self::pow10(estimate)).is_lt() { estimate } else {
+        if self.cmp(&Self::pow10(estimate)).is_lt() {
+            estimate
+        } else {
             // Widths end long before the estimate is off by more than one.
             let next = estimate + 1;
-            if next < (N as u32 * 64 - 1) * 30_103 / 100_000 && self.cmp(&Self::pow10(next)).is_ge() {
+            if next < (N as u32 * 64 - 1) * 30_103 / 100_000 && self.cmp(&Self::pow10(next)).is_ge()
+            {
                 next + 1
             } else {
                 next
