@@ -21,6 +21,9 @@ use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 /// Largest message that is read; a little above the protocol's limit, as replies may exceed it.
 const MESSAGE_BYTES_MAX: usize = value::limits::MESSAGE_BYTES_MAX + 64 * 1024;
 
+/// Least room that is offered to the socket when reading.
+const READ_BYTES: usize = 16 * 1024;
+
 /// How long a connection attempt may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -29,7 +32,12 @@ pub struct Client {
     stream: TcpStream,
     next_request_id: i32,
     outgoing: Vec<u8>,
+    /// The last message, and what came behind it.
     incoming: Vec<u8>,
+    /// Length of the last message inside `incoming`.
+    message_length: usize,
+    /// How many bytes of `incoming` came from the server.
+    filled: usize,
 }
 
 impl Client {
@@ -65,7 +73,14 @@ impl Client {
     /// `SocketException` when the socket refuses its options.
     pub fn from_stream(stream: TcpStream) -> Result<Client> {
         stream.set_nodelay(true).map_err(|error| socket_error(&error))?;
-        Ok(Client { stream, next_request_id: 1, outgoing: Vec::new(), incoming: Vec::new() })
+        Ok(Client {
+            stream,
+            next_request_id: 1,
+            outgoing: Vec::new(),
+            incoming: Vec::new(),
+            message_length: 0,
+            filled: 0,
+        })
     }
 
     /// Limits how long `receive` waits for bytes; `None` waits for ever.
@@ -139,7 +154,7 @@ impl Client {
         if response_to != request_id {
             return Err(protocol_error("the reply answers another request"));
         }
-        Ok(Message::parse(&self.incoming)?.body.bytes())
+        Ok(Message::parse(self.message())?.body.bytes())
     }
 
     /// Sends a command whose reply is not wanted (`moreToCome`): how `w: 0` writes travel.
@@ -175,7 +190,7 @@ impl Client {
     /// `SocketException` when the connection ends, `ProtocolError` for an impossible length.
     pub fn receive(&mut self) -> Result<Vec<u8>> {
         self.read_message()?;
-        Ok(self.incoming.clone())
+        Ok(self.message().to_vec())
     }
 
     /// A fresh request id, for callers that frame messages themselves.
@@ -185,20 +200,40 @@ impl Client {
         id
     }
 
-    /// Reads one message into `incoming` and gives the request that it answers.
+    /// The bytes of the last message.
+    fn message(&self) -> &[u8] {
+        self.incoming.get(..self.message_length).unwrap_or(&[])
+    }
+
+    /// Reads one message into `incoming` and gives the request that it answers. Takes what the
+    /// socket has, so that a small reply costs one system call.
     fn read_message(&mut self) -> Result<i32> {
-        let mut header = [0u8; 16];
-        self.stream.read_exact(&mut header).map_err(|error| socket_error(&error))?;
-        let length = message::i32_at(&header, 0).and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
-        if !(16..=MESSAGE_BYTES_MAX).contains(&length) {
-            return Err(protocol_error("the reply has an impossible length"));
+        self.incoming.copy_within(self.message_length..self.filled, 0);
+        self.filled -= self.message_length;
+        self.message_length = 0;
+        loop {
+            let length = match message::i32_at(self.incoming.get(..self.filled).unwrap_or(&[]), 0) {
+                Some(length) => usize::try_from(length).unwrap_or(0),
+                None => 16,
+            };
+            if !(16..=MESSAGE_BYTES_MAX).contains(&length) {
+                return Err(protocol_error("the reply has an impossible length"));
+            }
+            if self.filled >= length && self.filled >= 16 {
+                self.message_length = length;
+                return Ok(message::i32_at(&self.incoming, 8).unwrap_or(0));
+            }
+            if self.incoming.len() < length.max(READ_BYTES) {
+                self.incoming.resize(length.max(READ_BYTES), 0);
+            }
+            let space = self.incoming.get_mut(self.filled..).unwrap_or(&mut []);
+            match self.stream.read(space) {
+                Ok(0) => return Err(socket_error(&std::io::ErrorKind::UnexpectedEof.into())),
+                Ok(count) => self.filled += count,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(socket_error(&error)),
+            }
         }
-        self.incoming.clear();
-        self.incoming.extend_from_slice(&header);
-        self.incoming.resize(length, 0);
-        let rest = self.incoming.get_mut(16..).unwrap_or(&mut []);
-        self.stream.read_exact(rest).map_err(|error| socket_error(&error))?;
-        Ok(message::i32_at(&header, 8).unwrap_or(0))
     }
 }
 
