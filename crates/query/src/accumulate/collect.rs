@@ -1,0 +1,180 @@
+//! Accumulators that gather: arrays, sets, merged documents.
+
+use crate::expr::show::show;
+use hashbrown::HashMap;
+use value::writer::{close, open, write_index, write_value};
+use value::{Code, Error, OwnedVal, Result, Type, Val, Writer, keys};
+
+/// An array that grows as bytes.
+#[derive(Debug, Default)]
+pub(super) struct Push {
+    elements: Vec<u8>,
+    count: usize,
+}
+
+impl Push {
+    /// Appends a value; a missing one is skipped.
+    pub(super) fn add(&mut self, value: Val<'_>) {
+        if value.is_missing() {
+            return;
+        }
+        self.elements.push(value.kind() as u8);
+        write_index(&mut self.elements, self.count);
+        self.elements.push(0);
+        write_value(&mut self.elements, value);
+        self.count += 1;
+    }
+
+    /// The whole array.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.elements.len() + 5);
+        let token = open(&mut bytes);
+        bytes.extend_from_slice(&self.elements);
+        close(&mut bytes, token);
+        bytes
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.elements.capacity()
+    }
+}
+
+/// Distinct values in the order in which they first came.
+#[derive(Debug, Default)]
+pub(super) struct Set {
+    /// Order-preserving keys unite numbers of all types, as equality does.
+    known: HashMap<Vec<u8>, (), foldhash::fast::RandomState>,
+    values: Vec<OwnedVal>,
+    bytes: usize,
+}
+
+impl Set {
+    /// Adds a value; a missing one is skipped.
+    pub(super) fn add(&mut self, value: Val<'_>) {
+        if value.is_missing() {
+            return;
+        }
+        let key = keys::key(value);
+        if self.known.contains_key(&key) {
+            return;
+        }
+        let value = OwnedVal::new(value);
+        self.bytes += key.len() + value.raw().bytes.len() + 96;
+        self.known.insert(key, ());
+        self.values.push(value);
+    }
+
+    /// Adds the elements of an array.
+    pub(super) fn add_elements(&mut self, name: &str, value: Val<'_>) -> Result<()> {
+        match value {
+            Val::Missing => Ok(()),
+            Val::Array(array) => {
+                array.iter().for_each(|(_, element)| self.add(element.get()));
+                Ok(())
+            }
+            other => Err(not_an_array(name, other)),
+        }
+    }
+
+    pub(super) fn values(&self) -> impl Iterator<Item = Val<'_>> {
+        self.values.iter().map(OwnedVal::get)
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+fn not_an_array(name: &str, value: Val<'_>) -> Error {
+    Error::type_mismatch(format!(
+        "{name} requires array inputs, but input {} is of type {}",
+        show(value),
+        value.kind().name()
+    ))
+}
+
+/// Arrays one after another.
+#[derive(Debug, Default)]
+pub(super) struct Concat {
+    all: Push,
+}
+
+impl Concat {
+    pub(super) fn add(&mut self, value: Val<'_>) -> Result<()> {
+        match value {
+            Val::Missing => Ok(()),
+            Val::Array(array) => {
+                array.iter().for_each(|(_, element)| self.all.add(element.get()));
+                Ok(())
+            }
+            other => Err(not_an_array("$concatArrays", other)),
+        }
+    }
+
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        self.all.bytes()
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.all.memory_bytes()
+    }
+}
+
+/// Documents merged: later fields replace earlier ones in place.
+#[derive(Debug, Default)]
+pub(super) struct Merge {
+    fields: Vec<(Box<str>, OwnedVal)>,
+    places: HashMap<Box<str>, usize, foldhash::fast::RandomState>,
+    bytes: usize,
+}
+
+impl Merge {
+    pub(super) fn add(&mut self, value: Val<'_>) -> Result<()> {
+        let doc = match value {
+            Val::Missing | Val::Null | Val::Undefined => return Ok(()),
+            Val::Document(doc) => doc,
+            other => {
+                return Err(Error::new(
+                    Code(40400),
+                    format!(
+                        "$mergeObjects requires object inputs, but input {} is of type {}",
+                        show(other),
+                        other.kind().name()
+                    ),
+                ));
+            }
+        };
+        for (name, value) in doc {
+            debug_assert!(value.kind() != Type::Missing, "documents hold no missing values");
+            let value = OwnedVal::new(value.get());
+            self.bytes += value.raw().bytes.len();
+            match self.places.get(name).and_then(|at| self.fields.get_mut(*at)) {
+                Some((_, slot)) => {
+                    self.bytes -= slot.raw().bytes.len();
+                    *slot = value;
+                }
+                None => {
+                    self.bytes += 2 * name.len() + 80;
+                    self.places.insert(name.into(), self.fields.len());
+                    self.fields.push((name.into(), value));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The whole document.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.bytes + 5);
+        let mut writer = Writer::start(&mut bytes);
+        for (name, value) in &self.fields {
+            writer.raw(name, value.raw());
+        }
+        writer.finish();
+        bytes
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.bytes
+    }
+}

@@ -1,0 +1,479 @@
+//! Accumulators: what `$group` folds the values of a group into.
+//!
+//! A specification (`{$sum: "$price"}`) is compiled once; each group has a state that values are fed
+//! to. `numeric` sums exactly, `order` keeps firsts, lasts, extremes and tops, `collect` gathers
+//! arrays and sets, `percentile` ranks; this file has the registry and the states' common face.
+
+mod collect;
+pub(crate) mod numeric;
+mod order;
+pub(crate) mod percentile;
+
+use crate::ParseContext;
+use crate::expr::show::show;
+use crate::expr::{Env, Expr};
+use crate::sort::SortSpec;
+use bumpalo::Bump;
+use collect::{Concat, Merge, Push, Set};
+use numeric::{Deviation, Sum};
+use order::{Edge, Extreme, Ranked};
+use percentile::Percentiles;
+use value::{Code, Error, RawDoc, Result, Val};
+
+/// Memory that one accumulator may take before it is refused, in bytes.
+const STATE_BYTES_MAX: usize = value::limits::BLOCKING_STAGE_BYTES_MAX;
+
+/// A compiled accumulator.
+#[derive(Debug)]
+pub struct AccumulatorSpec {
+    kind: Kind,
+    name: &'static str,
+    argument: Expr,
+    /// How many values `$firstN` and the like keep.
+    count: Option<Expr>,
+    /// The order of `$top` and the like.
+    sort: Option<SortSpec>,
+    percentiles: Vec<f64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    AddToSet,
+    Average,
+    Bottom,
+    BottomN,
+    ConcatArrays,
+    Count,
+    First,
+    FirstN,
+    Last,
+    LastN,
+    Max,
+    MaxN,
+    Median,
+    MergeObjects,
+    Min,
+    MinN,
+    Percentile,
+    Push,
+    SetUnion,
+    DeviationPopulation,
+    DeviationSample,
+    Sum,
+    Top,
+    TopN,
+}
+
+/// The registry, sorted by name.
+static OPERATORS: &[(&str, Kind)] = &[
+    ("$addToSet", Kind::AddToSet),
+    ("$avg", Kind::Average),
+    ("$bottom", Kind::Bottom),
+    ("$bottomN", Kind::BottomN),
+    ("$concatArrays", Kind::ConcatArrays),
+    ("$count", Kind::Count),
+    ("$first", Kind::First),
+    ("$firstN", Kind::FirstN),
+    ("$last", Kind::Last),
+    ("$lastN", Kind::LastN),
+    ("$max", Kind::Max),
+    ("$maxN", Kind::MaxN),
+    ("$median", Kind::Median),
+    ("$mergeObjects", Kind::MergeObjects),
+    ("$min", Kind::Min),
+    ("$minN", Kind::MinN),
+    ("$percentile", Kind::Percentile),
+    ("$push", Kind::Push),
+    ("$setUnion", Kind::SetUnion),
+    ("$stdDevPop", Kind::DeviationPopulation),
+    ("$stdDevSamp", Kind::DeviationSample),
+    ("$sum", Kind::Sum),
+    ("$top", Kind::Top),
+    ("$topN", Kind::TopN),
+];
+
+/// The names of all accumulators.
+pub fn operators() -> impl Iterator<Item = &'static str> {
+    OPERATORS.iter().map(|(name, _)| *name)
+}
+
+impl AccumulatorSpec {
+    /// Compiles the value of a `$group` field: `{$sum: ..}` and the like. `field` is its name, for
+    /// messages.
+    pub fn parse(field: &str, spec: Val<'_>, ctx: &ParseContext<'_>) -> Result<AccumulatorSpec> {
+        let Some(doc) = spec.as_doc() else {
+            return Err(Error::new(
+                Code(40234),
+                format!("The field '{field}' must be an accumulator object"),
+            ));
+        };
+        if doc.count() != 1 {
+            return Err(Error::new(
+                Code(40238),
+                format!("The field '{field}' must specify one accumulator"),
+            ));
+        }
+        let Some((operator, operand)) = doc.first() else {
+            return Err(Error::internal("a document of one element has a first one"));
+        };
+        AccumulatorSpec::parse_operator(operator, operand.get(), ctx)
+    }
+
+    /// Compiles one accumulator given by its name and operand.
+    pub fn parse_operator(
+        operator: &str,
+        operand: Val<'_>,
+        ctx: &ParseContext<'_>,
+    ) -> Result<AccumulatorSpec> {
+        let Ok(at) = OPERATORS.binary_search_by(|(name, _)| (*name).cmp(operator)) else {
+            return Err(Error::new(Code(15952), format!("unknown group operator '{operator}'")));
+        };
+        let Some((name, kind)) = OPERATORS.get(at).copied() else {
+            return Err(Error::internal("a search finds places inside of the table"));
+        };
+        let mut spec = AccumulatorSpec {
+            kind,
+            name,
+            argument: Expr::constant(Val::Missing),
+            count: None,
+            sort: None,
+            percentiles: Vec::new(),
+        };
+        match kind {
+            Kind::Count => {
+                if operand.as_doc().is_none_or(|doc| !doc.is_empty()) {
+                    return Err(Error::type_mismatch("$count takes no arguments, i.e. $count:{}"));
+                }
+                spec.argument = Expr::constant(Val::Int32(1));
+            }
+            Kind::FirstN | Kind::LastN | Kind::MaxN | Kind::MinN => spec.parse_n(operand, ctx)?,
+            Kind::Top | Kind::TopN | Kind::Bottom | Kind::BottomN => {
+                spec.parse_top(operand, ctx)?;
+            }
+            Kind::Median | Kind::Percentile => {
+                let (input, percentiles) =
+                    percentile::parse(name, operand, kind == Kind::Percentile, ctx)?;
+                spec.argument = input;
+                spec.percentiles = percentiles;
+            }
+            _ => spec.argument = Expr::parse(unary(name, operand)?, ctx)?,
+        }
+        Ok(spec)
+    }
+
+    /// `{input: .., n: ..}`.
+    fn parse_n(&mut self, operand: Val<'_>, ctx: &ParseContext<'_>) -> Result<()> {
+        let name = self.name;
+        let Some(doc) = operand.as_doc() else {
+            return Err(Error::new(
+                Code(5787900),
+                format!("specification must be an object; found {name}: {}", show(operand)),
+            ));
+        };
+        let (mut input, mut count) = (None, None);
+        for (field, value) in doc {
+            match field {
+                "input" => input = Some(Expr::parse(value.get(), ctx)?),
+                "n" => count = Some(Expr::parse(value.get(), ctx)?),
+                other => {
+                    return Err(Error::new(
+                        Code(5787901),
+                        format!("Unknown argument for 'n' operator: {other}"),
+                    ));
+                }
+            }
+        }
+        let missing = |code, what| Error::new(Code(code), format!("Missing value for '{what}'"));
+        self.argument = input.ok_or_else(|| missing(5787907, "input"))?;
+        let count = count.ok_or_else(|| missing(5787906, "n"))?;
+        if let Some(constant) = count.as_constant() {
+            check_count(constant)?;
+        }
+        self.count = Some(count);
+        Ok(())
+    }
+
+    /// `{sortBy: .., output: .., n: ..}`.
+    fn parse_top(&mut self, operand: Val<'_>, ctx: &ParseContext<'_>) -> Result<()> {
+        let name = self.name;
+        let with_count = matches!(self.kind, Kind::TopN | Kind::BottomN);
+        let Some(doc) = operand.as_doc() else {
+            return Err(Error::new(
+                Code(5788001),
+                format!("specification must be an object; found {name}: {}", show(operand)),
+            ));
+        };
+        let mut output = None;
+        for (field, value) in doc {
+            match field {
+                "output" => output = Some(Expr::parse(value.get(), ctx)?),
+                "n" if with_count => {
+                    let count = Expr::parse(value.get(), ctx)?;
+                    if let Some(constant) = count.as_constant() {
+                        check_count(constant)?;
+                    }
+                    self.count = Some(count);
+                }
+                "sortBy" => {
+                    let Some(sort) = value.as_doc() else {
+                        return Err(Error::new(
+                            Code(5788604),
+                            format!(
+                                "expected 'sortBy' to already be an object in the arguments to {name}"
+                            ),
+                        ));
+                    };
+                    self.sort = Some(SortSpec::parse(sort)?);
+                }
+                other => {
+                    return Err(Error::new(
+                        Code(5788002),
+                        format!("Unknown argument to {name} '{other}'"),
+                    ));
+                }
+            }
+        }
+        let missing = |code, what| Error::new(Code(code), format!("Missing value for '{what}'"));
+        if with_count && self.count.is_none() {
+            return Err(missing(5788003, "n"));
+        }
+        self.argument = output.ok_or_else(|| missing(5788004, "output"))?;
+        if self.sort.is_none() {
+            return Err(missing(5788005, "sortBy"));
+        }
+        Ok(())
+    }
+
+    /// The accumulator's name.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The expression that is evaluated for each document.
+    #[must_use]
+    pub fn expression(&self) -> &Expr {
+        &self.argument
+    }
+
+    /// Evaluates what the accumulator is fed with for the document of `env`.
+    pub fn argument<'a>(&'a self, env: &Env<'a>) -> Result<Val<'a>> {
+        let value = self.argument.eval(env)?;
+        let Some(sort) = &self.sort else { return Ok(value) };
+        let mut key = Vec::new();
+        sort.key(env.root(), &mut key)?;
+        // The order travels with the value: the state needs both.
+        env.array([Val::Binary(0, env.arena().alloc_slice_copy(&key)), value].into_iter())
+    }
+
+    /// The state of a new group. `group` is its `_id`, which `n` may depend on.
+    pub fn start(&self, group: Val<'_>) -> Result<Accumulator> {
+        let limit = match &self.count {
+            None => 1,
+            Some(count) => {
+                let arena = Bump::new();
+                let root = group.as_doc().unwrap_or(RawDoc::empty());
+                check_count(count.eval(&Env::new(root, &arena))?)?
+            }
+        };
+        let state = match self.kind {
+            Kind::Sum | Kind::Count => State::Sum(Sum::default()),
+            Kind::Average => State::Average(Sum::default()),
+            Kind::DeviationPopulation => State::Deviation(Deviation::default(), false),
+            Kind::DeviationSample => State::Deviation(Deviation::default(), true),
+            Kind::Min => State::Extreme(Extreme::new(false)),
+            Kind::Max => State::Extreme(Extreme::new(true)),
+            Kind::First => State::Edge(Edge::first(1), true),
+            Kind::Last => State::Edge(Edge::last(1), true),
+            Kind::FirstN => State::Edge(Edge::first(limit), false),
+            Kind::LastN => State::Edge(Edge::last(limit), false),
+            Kind::MinN => State::Ranked(Ranked::smallest(limit), Shape::Values),
+            Kind::MaxN => State::Ranked(Ranked::largest(limit), Shape::Values),
+            Kind::Top => State::Ranked(Ranked::smallest(1), Shape::OneSorted),
+            Kind::Bottom => State::Ranked(Ranked::last(1), Shape::OneSorted),
+            Kind::TopN => State::Ranked(Ranked::smallest(limit), Shape::Sorted),
+            Kind::BottomN => State::Ranked(Ranked::last(limit), Shape::Sorted),
+            Kind::Push => State::Push(Push::default()),
+            Kind::AddToSet => State::Set(Set::default()),
+            Kind::MergeObjects => State::Merge(Merge::default()),
+            Kind::ConcatArrays => State::Concat(Concat::default()),
+            Kind::SetUnion => State::Union(Set::default()),
+            Kind::Median | Kind::Percentile => State::Percentiles(
+                Percentiles::new(self.percentiles.clone()),
+                self.kind == Kind::Percentile,
+            ),
+        };
+        Ok(Accumulator { state, name: self.name })
+    }
+}
+
+/// Accumulators take one operand; an array of one is that one.
+fn unary<'v>(name: &str, operand: Val<'v>) -> Result<Val<'v>> {
+    let Val::Array(array) = operand else { return Ok(operand) };
+    match (array.count(), array.first()) {
+        (1, Some((_, only))) => Ok(only.get()),
+        _ => Err(Error::new(Code(40237), format!("The {name} accumulator is a unary operator"))),
+    }
+}
+
+/// The number of values to keep.
+pub(crate) fn check_count(value: Val<'_>) -> Result<usize> {
+    if !value.is_number() {
+        return Err(Error::new(
+            Code(5787902),
+            format!("Value for 'n' must be of integral type, but found {}", show(value)),
+        ));
+    }
+    let Some(count) = value.as_i64_exact() else {
+        return Err(Error::new(
+            Code(5787903),
+            format!("Value for 'n' must be of integral type, but found {}", show(value)),
+        ));
+    };
+    match usize::try_from(count) {
+        Ok(count) if count > 0 => Ok(count),
+        _ => Err(Error::new(
+            Code(5787908),
+            format!("'n' must be greater than 0, found {}", show(value)),
+        )),
+    }
+}
+
+/// The state of one accumulator of one group.
+#[derive(Debug)]
+pub struct Accumulator {
+    state: State,
+    name: &'static str,
+}
+
+#[derive(Debug)]
+enum State {
+    Sum(Sum),
+    Average(Sum),
+    Deviation(Deviation, bool),
+    Extreme(Extreme),
+    /// True: one value, not an array.
+    Edge(Edge, bool),
+    Ranked(Ranked, Shape),
+    Push(Push),
+    Set(Set),
+    Union(Set),
+    Merge(Merge),
+    Concat(Concat),
+    /// True: an array of percentiles, not the median alone.
+    Percentiles(Percentiles, bool),
+}
+
+/// What a ranking is fed with and gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    /// Values that are their own order.
+    Values,
+    /// Values with an order key.
+    Sorted,
+    /// The same, and the one result stands alone.
+    OneSorted,
+}
+
+impl Accumulator {
+    /// Takes the next value, as `AccumulatorSpec::argument` gave it.
+    pub fn process(&mut self, value: Val<'_>) -> Result<()> {
+        match &mut self.state {
+            State::Sum(sum) | State::Average(sum) => sum.add(value),
+            State::Deviation(deviation, _) => deviation.add(value),
+            State::Extreme(extreme) => extreme.add(value),
+            State::Edge(edge, _) => edge.add(value),
+            State::Ranked(ranked, shape) => match (shape, value) {
+                (Shape::Values, value) => {
+                    if !value.is_nullish() {
+                        ranked.add(&value::keys::key(value), value);
+                    }
+                }
+                (_, Val::Array(pair)) => {
+                    let mut pair = pair.iter();
+                    let key = pair.next().map_or(Val::Missing, |(_, key)| key.get());
+                    let value = pair.next().map_or(Val::Null, |(_, value)| value.get());
+                    if let Val::Binary(_, key) = key {
+                        ranked.add(key, value);
+                    }
+                }
+                _ => return Err(Error::internal("a sorted accumulator is fed with pairs")),
+            },
+            State::Push(push) => push.add(value),
+            State::Set(set) => set.add(value),
+            State::Union(set) => set.add_elements(self.name, value)?,
+            State::Merge(merge) => merge.add(value)?,
+            State::Concat(concat) => concat.add(value)?,
+            State::Percentiles(percentiles, _) => percentiles.add(value),
+        }
+        let bytes = self.memory_bytes();
+        if bytes > STATE_BYTES_MAX {
+            return Err(Error::new(
+                Code::EXCEEDED_MEMORY_LIMIT,
+                format!(
+                    "{} used too much memory and cannot spill to disk. Memory limit: \
+                     {STATE_BYTES_MAX} bytes",
+                    self.name
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The result so far, in `arena`.
+    pub fn finish<'a>(&self, arena: &'a Bump) -> Result<Val<'a>> {
+        let env = Env::new(RawDoc::empty(), arena);
+        match &self.state {
+            State::Sum(sum) => Ok(sum.total()),
+            State::Average(sum) => Ok(sum.average()),
+            State::Deviation(deviation, sample) => Ok(deviation.result(*sample)),
+            State::Extreme(extreme) => copy(extreme.result(), &env),
+            State::Edge(edge, true) => copy(edge.values().next().unwrap_or(Val::Null), &env),
+            State::Edge(edge, false) => array(edge.values(), &env),
+            State::Ranked(ranked, Shape::OneSorted) => {
+                copy(ranked.values().next().unwrap_or(Val::Null), &env)
+            }
+            State::Ranked(ranked, _) => array(ranked.values(), &env),
+            State::Push(push) => Ok(Val::Array(env.keep(&push.bytes())?)),
+            State::Set(set) | State::Union(set) => array(set.values(), &env),
+            State::Merge(merge) => Ok(Val::Document(env.keep(&merge.bytes())?)),
+            State::Concat(concat) => Ok(Val::Array(env.keep(&concat.bytes())?)),
+            State::Percentiles(percentiles, many) => {
+                let results = percentiles.results();
+                if *many {
+                    env.array(results.into_iter())
+                } else {
+                    Ok(results.first().copied().unwrap_or(Val::Null))
+                }
+            }
+        }
+    }
+
+    /// Memory that the state takes, in bytes, roughly.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Accumulator>()
+            + match &self.state {
+                State::Sum(_) | State::Average(_) | State::Deviation(..) => 0,
+                State::Extreme(extreme) => extreme.memory_bytes(),
+                State::Edge(edge, _) => edge.memory_bytes(),
+                State::Ranked(ranked, _) => ranked.memory_bytes(),
+                State::Push(push) => push.memory_bytes(),
+                State::Set(set) | State::Union(set) => set.memory_bytes(),
+                State::Merge(merge) => merge.memory_bytes(),
+                State::Concat(concat) => concat.memory_bytes(),
+                State::Percentiles(percentiles, _) => percentiles.memory_bytes(),
+            }
+    }
+}
+
+/// Copies a value into the arena.
+fn copy<'a>(value: Val<'_>, env: &Env<'a>) -> Result<Val<'a>> {
+    Ok(crate::expr::copy_into(value, env.arena()))
+}
+
+fn array<'a, 'v>(values: impl Iterator<Item = Val<'v>>, env: &Env<'a>) -> Result<Val<'a>> {
+    let mut bytes = Vec::new();
+    value::writer::write_array(&mut bytes, |out| values.for_each(|value| out.push(value)));
+    Ok(Val::Array(env.keep(&bytes)?))
+}

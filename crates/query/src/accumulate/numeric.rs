@@ -1,0 +1,225 @@
+//! Sums, averages and deviations. Whole numbers are summed exactly in 128 bits, doubles with a
+//! compensation of the rounding errors, decimals as decimals; the result has the widest type seen.
+
+use value::{Decimal128, Val};
+
+/// A sum of numbers of all types; everything else is ignored.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sum {
+    whole: i128,
+    doubles: DoubleDouble,
+    decimals: Option<Decimal128>,
+    seen_long: bool,
+    seen_double: bool,
+    count: u64,
+}
+
+impl Sum {
+    /// Adds a number.
+    pub(crate) fn add(&mut self, value: Val<'_>) {
+        match value {
+            Val::Int32(n) => self.whole += i128::from(n),
+            Val::Int64(n) => {
+                self.seen_long = true;
+                self.whole += i128::from(n);
+            }
+            Val::Double(n) => {
+                self.seen_double = true;
+                self.doubles.add(n);
+            }
+            Val::Decimal(n) => {
+                let sum = self.decimals.unwrap_or(Decimal128::ZERO);
+                self.decimals = Some(sum.add(n));
+            }
+            _ => return,
+        }
+        self.count += 1;
+    }
+
+    /// How many numbers were added.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Doubles and whole numbers together.
+    fn binary(&self) -> DoubleDouble {
+        let mut all = self.doubles.clone();
+        all.add_whole(self.whole);
+        all
+    }
+
+    fn decimal(&self, decimals: Decimal128) -> Decimal128 {
+        if self.seen_double {
+            let binary = self.binary();
+            decimals.add(binary.to_decimal())
+        } else {
+            decimals.add(whole_to_decimal(self.whole))
+        }
+    }
+
+    /// The sum, in the widest type seen; zero for no numbers.
+    pub(crate) fn total(&self) -> Val<'static> {
+        if let Some(decimals) = self.decimals {
+            return Val::Decimal(self.decimal(decimals));
+        }
+        if self.seen_double {
+            return Val::Double(self.binary().value());
+        }
+        match (i32::try_from(self.whole), i64::try_from(self.whole)) {
+            (Ok(small), _) if !self.seen_long => Val::Int32(small),
+            (_, Ok(long)) => Val::Int64(long),
+            _ => Val::Double(self.whole as f64),
+        }
+    }
+
+    /// The mean as double or decimal; null for no numbers.
+    pub(crate) fn average(&self) -> Val<'static> {
+        if self.count == 0 {
+            return Val::Null;
+        }
+        match self.decimals {
+            Some(decimals) => {
+                Val::Decimal(self.decimal(decimals).div(Decimal128::from_u64(self.count)))
+            }
+            None => Val::Double(self.binary().value() / self.count as f64),
+        }
+    }
+}
+
+/// A whole number as decimal, rounded where it has more than 34 digits.
+fn whole_to_decimal(n: i128) -> Decimal128 {
+    Decimal128::from_parts(value::decimal::Parts {
+        negative: n < 0,
+        coefficient: n.unsigned_abs(),
+        exponent: 0,
+    })
+}
+
+/// A double with twice the digits: a sum and the rounding error that it carries.
+#[derive(Clone, Debug, Default)]
+struct DoubleDouble {
+    sum: f64,
+    rest: f64,
+    /// The plain sum: it is right for infinities, where the compensation is not.
+    plain: f64,
+}
+
+impl DoubleDouble {
+    fn add(&mut self, x: f64) {
+        self.plain += x;
+        let (sum, error) = two_sum(self.sum, x);
+        let error = error + self.rest;
+        let total = sum + error;
+        self.rest = error - (total - sum);
+        self.sum = total;
+    }
+
+    fn add_whole(&mut self, n: i128) {
+        if n == 0 {
+            return;
+        }
+        // Three parts, each exact as a double.
+        let low = n & 0xFFFF_FFFF_FFFF;
+        let middle = (n >> 48) & 0xFFFF_FFFF_FFFF;
+        let high = n >> 96;
+        self.add(high as f64 * 2f64.powi(96));
+        self.add(middle as f64 * 2f64.powi(48));
+        self.add(low as f64);
+    }
+
+    fn value(&self) -> f64 {
+        let sum = self.sum + self.rest;
+        if sum.is_nan() { self.plain } else { sum }
+    }
+
+    fn to_decimal(&self) -> Decimal128 {
+        if (self.sum + self.rest).is_nan() {
+            return Decimal128::from_f64(self.plain);
+        }
+        Decimal128::from_f64_34_digits(self.sum).add(Decimal128::from_f64_34_digits(self.rest))
+    }
+}
+
+/// A sum and its rounding error, exactly.
+fn two_sum(a: f64, b: f64) -> (f64, f64) {
+    let sum = a + b;
+    let b_part = sum - a;
+    let error = (a - (sum - b_part)) + (b - b_part);
+    (sum, error)
+}
+
+/// Standard deviation by Welford's method.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Deviation {
+    count: u64,
+    mean: f64,
+    squares: f64,
+}
+
+impl Deviation {
+    /// Adds a number; everything else is ignored.
+    pub(crate) fn add(&mut self, value: Val<'_>) {
+        let Some(n) = value.as_f64() else { return };
+        self.count += 1;
+        let delta = n - self.mean;
+        if delta != 0.0 {
+            self.mean += delta / self.count as f64;
+            self.squares += delta * (n - self.mean);
+        }
+    }
+
+    /// The deviation of the population or of a sample; null for too few numbers.
+    pub(crate) fn result(&self, sample: bool) -> Val<'static> {
+        let divisor = if sample { self.count.saturating_sub(1) } else { self.count };
+        if divisor == 0 {
+            return Val::Null;
+        }
+        Val::Double((self.squares / divisor as f64).sqrt())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn total(values: &[Val<'_>]) -> Val<'static> {
+        let mut sum = Sum::default();
+        values.iter().for_each(|value| sum.add(*value));
+        sum.total()
+    }
+
+    #[test]
+    fn types_widen() {
+        assert_eq!(total(&[]), Val::Int32(0));
+        assert_eq!(total(&[Val::Int32(1), Val::Int32(2)]), Val::Int32(3));
+        assert_eq!(total(&[Val::Int32(i32::MAX), Val::Int32(1)]), Val::Int64(1 << 31));
+        assert_eq!(total(&[Val::Int32(1), Val::Int64(2)]), Val::Int64(3));
+        assert_eq!(total(&[Val::Int32(1), Val::Double(0.5)]), Val::Double(1.5));
+        assert_eq!(total(&[Val::Int64(i64::MAX), Val::Int64(1)]), Val::Double(2f64.powi(63)));
+    }
+
+    #[test]
+    fn rounding_errors_are_compensated() {
+        let values = [Val::Double(0.1); 10];
+        assert_eq!(total(&values), Val::Double(1.0));
+        assert_eq!(
+            total(&[Val::Double(1e100), Val::Double(1.0), Val::Double(-1e100)]),
+            Val::Double(1.0)
+        );
+        assert_eq!(
+            total(&[Val::Double(f64::INFINITY), Val::Double(1.0)]),
+            Val::Double(f64::INFINITY)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn whole_sums_do_not_depend_on_order(mut numbers: Vec<i64>) {
+            let values = |numbers: &[i64]| numbers.iter().map(|n| Val::Int64(*n)).collect::<Vec<_>>();
+            let forward = total(&values(&numbers));
+            numbers.reverse();
+            prop_assert_eq!(forward, total(&values(&numbers)));
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What an expression sees while it runs: the document, the bound variables, an arena for results.
+
+use bumpalo::Bump;
+use std::cell::RefCell;
+use value::writer::{write_array, write_doc};
+use value::{Code, Error, RawDoc, Result, Val, Writer, limits};
+
+/// The surroundings of one evaluation. Results live in the arena or borrow from document and
+/// expression.
+pub struct Env<'a> {
+    root: RawDoc<'a>,
+    arena: &'a Bump,
+    slots: RefCell<Vec<Val<'a>>>,
+    meta: RawDoc<'a>,
+}
+
+impl<'a> Env<'a> {
+    /// An evaluation over `root`, with results in `arena`.
+    #[inline]
+    #[must_use]
+    pub fn new(root: RawDoc<'a>, arena: &'a Bump) -> Env<'a> {
+        Env { root, arena, slots: RefCell::new(Vec::new()), meta: RawDoc::empty() }
+    }
+
+    /// The same with metadata for `$meta` (`textScore`, `recordId`, ...), by keyword.
+    #[must_use]
+    pub fn with_meta(mut self, meta: RawDoc<'a>) -> Env<'a> {
+        self.meta = meta;
+        self
+    }
+
+    /// The document.
+    #[inline]
+    #[must_use]
+    pub fn root(&self) -> RawDoc<'a> {
+        self.root
+    }
+
+    /// Where results are allocated.
+    #[inline]
+    #[must_use]
+    pub fn arena(&self) -> &'a Bump {
+        self.arena
+    }
+
+    /// The metadata of the document by keyword.
+    #[must_use]
+    pub fn meta(&self) -> RawDoc<'a> {
+        self.meta
+    }
+
+    /// Sets a variable. Slots are numbered by nesting, so an inner binding never hides a live one.
+    pub(crate) fn bind(&self, slot: usize, value: Val<'a>) {
+        let mut slots = self.slots.borrow_mut();
+        if slots.len() <= slot {
+            slots.resize(slot + 1, Val::Missing);
+        }
+        if let Some(place) = slots.get_mut(slot) {
+            *place = value;
+        }
+    }
+
+    /// The value of a variable.
+    #[inline]
+    pub(crate) fn variable(&self, slot: usize) -> Val<'a> {
+        self.slots.borrow().get(slot).copied().unwrap_or(Val::Missing)
+    }
+
+    /// Text that lives in the arena.
+    pub(crate) fn text(&self, text: &str) -> Val<'a> {
+        Val::String(self.arena.alloc_str(text))
+    }
+
+    /// A document built in the arena.
+    pub(crate) fn document(&self, fill: impl FnOnce(&mut Writer<'_>)) -> Result<Val<'a>> {
+        let mut bytes = Vec::with_capacity(128);
+        write_doc(&mut bytes, fill);
+        Ok(Val::Document(self.keep(&bytes)?))
+    }
+
+    /// An array built in the arena; missing values become null.
+    pub(crate) fn array(&self, values: impl Iterator<Item = Val<'a>>) -> Result<Val<'a>> {
+        let mut bytes = Vec::with_capacity(128);
+        write_array(&mut bytes, |writer| values.for_each(|value| writer.push(value)));
+        Ok(Val::Array(self.keep(&bytes)?))
+    }
+
+    /// An array of parts of the document: it cannot be much larger than that, so its size is not
+    /// checked.
+    pub(crate) fn array_unchecked(&self, values: impl Iterator<Item = Val<'a>>) -> Val<'a> {
+        let mut bytes = Vec::with_capacity(64);
+        write_array(&mut bytes, |writer| values.for_each(|value| writer.push(value)));
+        Val::Array(RawDoc::new(self.arena.alloc_slice_copy(&bytes)))
+    }
+
+    /// Copies the bytes of a finished document or array into the arena.
+    pub(crate) fn keep(&self, bytes: &[u8]) -> Result<RawDoc<'a>> {
+        check_size(bytes.len())?;
+        Ok(RawDoc::new(self.arena.alloc_slice_copy(bytes)))
+    }
+}
+
+/// Refuses intermediate values that no document could hold: they would exhaust the memory.
+pub(crate) fn check_size(bytes: usize) -> Result<()> {
+    // MongoDB lets intermediate arrays grow to 64 MB.
+    const BYTES_MAX: usize = 4 * limits::DOCUMENT_BYTES_MAX;
+    if bytes > BYTES_MAX {
+        return Err(Error::new(
+            Code::EXCEEDED_MEMORY_LIMIT,
+            format!("an expression made a value of {bytes} bytes, more than {BYTES_MAX}"),
+        ));
+    }
+    Ok(())
+}

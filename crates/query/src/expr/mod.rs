@@ -1,0 +1,302 @@
+//! Aggregation expressions: `{$add: ["$price", 1]}` compiled once into a tree and run on raw
+//! documents.
+//!
+//! `parse` makes the tree, `operator` is the registry, one file or folder per family has the rows
+//! and the functions, `env` is what an evaluation sees, `number` the arithmetic across types.
+
+mod arithmetic;
+mod array;
+mod boolean;
+mod comparison;
+mod conditional;
+mod convert;
+mod date;
+mod env;
+pub(crate) mod number;
+mod object;
+mod operator;
+mod parse;
+mod set;
+pub(crate) mod show;
+mod statistics;
+mod string;
+mod trig;
+mod variable;
+
+pub use env::Env;
+pub use operator::operators;
+
+use crate::ParseContext;
+use crate::regex::Regex;
+use operator::{Eval, Operator};
+use smallvec::SmallVec;
+use value::{OwnedVal, RawDoc, Result, Val};
+
+/// A compiled expression.
+#[derive(Debug)]
+pub struct Expr {
+    node: Node,
+}
+
+impl Expr {
+    /// Compiles an expression; constants are computed here.
+    pub fn parse(value: Val<'_>, ctx: &ParseContext<'_>) -> Result<Expr> {
+        Ok(Expr { node: parse::Parser::new(ctx).parse(value)? })
+    }
+
+    /// An expression that always gives this value.
+    #[must_use]
+    pub fn constant(value: Val<'_>) -> Expr {
+        Expr { node: Node::Constant(OwnedVal::new(value)) }
+    }
+
+    /// Computes the value for the document of `env`; `Missing` where there is none.
+    #[inline]
+    pub fn eval<'a>(&'a self, env: &Env<'a>) -> Result<Val<'a>> {
+        self.node.eval(env)
+    }
+
+    /// The value, if it does not depend on a document.
+    #[must_use]
+    pub fn as_constant(&self) -> Option<Val<'_>> {
+        if let Node::Constant(value) = &self.node { Some(value.get()) } else { None }
+    }
+
+    /// The dotted path, if the expression is nothing but a field of the document (`"$a.b"`).
+    #[must_use]
+    pub fn as_field_path(&self) -> Option<String> {
+        match &self.node {
+            Node::Field(path) if !path.is_empty() => Some(path.join(".")),
+            _ => None,
+        }
+    }
+
+    /// Adds the top-level fields that the expression reads; false if it may read the whole document.
+    pub fn top_level_fields(&self, out: &mut Vec<String>) -> bool {
+        self.node.top_level_fields(out)
+    }
+
+    /// The two sides of a comparison such as `{$eq: ["$a", 5]}` where one side is a field path and
+    /// the other a constant: operator name as written from the field's side, path, constant.
+    /// For planners, which can use an index for it.
+    #[must_use]
+    pub fn as_comparison(&self) -> Option<(&'static str, String, Val<'_>)> {
+        let Node::Call(call) = &self.node else { return None };
+        let [left, right] = call.arguments.as_slice() else { return None };
+        let flipped = |name: &'static str| match name {
+            "$gt" => "$lt",
+            "$gte" => "$lte",
+            "$lt" => "$gt",
+            "$lte" => "$gte",
+            same => same,
+        };
+        let name = call.operator.name;
+        if !matches!(name, "$eq" | "$gt" | "$gte" | "$lt" | "$lte") {
+            return None;
+        }
+        match (left, right) {
+            (Node::Field(path), Node::Constant(value)) if !path.is_empty() => {
+                Some((name, path.join("."), value.get()))
+            }
+            (Node::Constant(value), Node::Field(path)) if !path.is_empty() => {
+                Some((flipped(name), path.join("."), value.get()))
+            }
+            _ => None,
+        }
+    }
+
+    /// The operands, if this is an `$and`: a filter may treat them one by one.
+    pub(crate) fn node(&self) -> &Node {
+        &self.node
+    }
+
+    pub(crate) fn from_node(node: Node) -> Expr {
+        Expr { node }
+    }
+}
+
+/// A node of a compiled expression.
+#[derive(Debug)]
+pub(crate) enum Node {
+    Constant(OwnedVal),
+    /// A path from the document; an empty one is the document itself.
+    Field(Vec<Box<str>>),
+    /// A bound variable and a path from its value.
+    Variable {
+        slot: usize,
+        path: Vec<Box<str>>,
+    },
+    Document(Vec<(Box<str>, Node)>),
+    Array(Vec<Node>),
+    Call(Box<Call>),
+}
+
+/// An operator with its operands.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) operator: &'static Operator,
+    pub(crate) arguments: Vec<Node>,
+    /// First of the variables that the operator binds.
+    pub(crate) slot: usize,
+    /// The compiled pattern of a regular expression operator, when it is constant.
+    pub(crate) regex: Option<Regex>,
+}
+
+impl Call {
+    /// The operand at this place, evaluated; `Missing` when it was left out.
+    pub(crate) fn argument<'a>(&'a self, at: usize, env: &Env<'a>) -> Result<Val<'a>> {
+        self.arguments.get(at).map_or(Ok(Val::Missing), |node| node.eval(env))
+    }
+}
+
+impl Node {
+    pub(crate) fn constant(value: Val<'_>) -> Node {
+        Node::Constant(OwnedVal::new(value))
+    }
+
+    pub(crate) fn is_constant(&self) -> bool {
+        matches!(self, Node::Constant(_))
+    }
+
+    pub(crate) fn as_constant(&self) -> Option<Val<'_>> {
+        if let Node::Constant(value) = self { Some(value.get()) } else { None }
+    }
+
+    pub(crate) fn eval<'a>(&'a self, env: &Env<'a>) -> Result<Val<'a>> {
+        match self {
+            Node::Constant(value) => Ok(value.get()),
+            Node::Field(path) => match path.as_slice() {
+                [] => Ok(Val::Document(env.root())),
+                [name] => Ok(env.root().get(name).unwrap_or(Val::Missing)),
+                path => Ok(path_in_doc(env.root(), path, env)),
+            },
+            Node::Variable { slot, path } => Ok(path_in(env.variable(*slot), path, env)),
+            Node::Document(fields) => eval_document(fields, env),
+            Node::Array(elements) => eval_array(elements, env),
+            Node::Call(call) => match call.operator.eval {
+                Eval::Lazy(function) => function(call, env),
+                Eval::Eager(function) => eval_eager(call, function, env),
+            },
+        }
+    }
+
+    fn top_level_fields(&self, out: &mut Vec<String>) -> bool {
+        match self {
+            Node::Constant(_) | Node::Variable { .. } => true,
+            Node::Field(path) => match path.first() {
+                Some(first) => {
+                    if !out.iter().any(|known| **known == **first) {
+                        out.push(first.to_string());
+                    }
+                    true
+                }
+                None => false,
+            },
+            Node::Document(fields) => fields.iter().all(|(_, node)| node.top_level_fields(out)),
+            Node::Array(elements) => elements.iter().all(|node| node.top_level_fields(out)),
+            Node::Call(call) => call.arguments.iter().all(|node| node.top_level_fields(out)),
+        }
+    }
+}
+
+#[inline(never)]
+fn eval_eager<'a>(call: &'a Call, function: operator::Eager, env: &Env<'a>) -> Result<Val<'a>> {
+    let mut values: SmallVec<[Val<'a>; 4]> = SmallVec::new();
+    for argument in &call.arguments {
+        values.push(argument.eval(env)?);
+    }
+    function(&values, env)
+}
+
+#[inline(never)]
+fn eval_document<'a>(fields: &'a [(Box<str>, Node)], env: &Env<'a>) -> Result<Val<'a>> {
+    let mut values: SmallVec<[Val<'a>; 8]> = SmallVec::new();
+    for (_, node) in fields {
+        values.push(node.eval(env)?);
+    }
+    env.document(|writer| {
+        for ((name, _), value) in fields.iter().zip(&values) {
+            writer.append(name, *value);
+        }
+    })
+}
+
+#[inline(never)]
+fn eval_array<'a>(elements: &'a [Node], env: &Env<'a>) -> Result<Val<'a>> {
+    let mut values: SmallVec<[Val<'a>; 8]> = SmallVec::new();
+    for node in elements {
+        values.push(node.eval(env)?);
+    }
+    env.array(values.iter().copied())
+}
+
+/// What a path means from a value: documents are stepped into, arrays through, all else is missing.
+pub(crate) fn path_in<'a>(value: Val<'a>, path: &[Box<str>], env: &Env<'a>) -> Val<'a> {
+    match (path, value) {
+        ([], value) => value,
+        (path, Val::Document(doc)) => path_in_doc(doc, path, env),
+        (path, Val::Array(array)) => path_in_array(array, path, env),
+        _ => Val::Missing,
+    }
+}
+
+fn path_in_doc<'a>(doc: RawDoc<'a>, path: &[Box<str>], env: &Env<'a>) -> Val<'a> {
+    let mut doc = doc;
+    let mut path = path;
+    while let Some((name, rest)) = path.split_first() {
+        let Some(found) = doc.find(name) else { return Val::Missing };
+        if rest.is_empty() {
+            return found.get();
+        }
+        if let Some(next) = found.as_doc() {
+            doc = next;
+            path = rest;
+        } else if let Some(array) = found.as_array() {
+            return path_in_array(array, rest, env);
+        } else {
+            return Val::Missing;
+        }
+    }
+    Val::Document(doc)
+}
+
+/// A path through an array gives the array of what it means in each document element.
+fn path_in_array<'a>(array: RawDoc<'a>, path: &[Box<str>], env: &Env<'a>) -> Val<'a> {
+    let found = array
+        .iter()
+        .filter_map(|(_, element)| element.as_doc())
+        .map(|doc| path_in_doc(doc, path, env))
+        .filter(|value| !value.is_missing());
+    env.array_unchecked(found)
+}
+
+/// Copies a value into an arena.
+pub(crate) fn copy_into<'a>(value: Val<'_>, arena: &'a bumpalo::Bump) -> Val<'a> {
+    let doc = |doc: RawDoc<'_>| RawDoc::new(arena.alloc_slice_copy(doc.bytes()) as &'a [u8]);
+    match value {
+        Val::Missing => Val::Missing,
+        Val::MinKey => Val::MinKey,
+        Val::Undefined => Val::Undefined,
+        Val::Null => Val::Null,
+        Val::Bool(b) => Val::Bool(b),
+        Val::Int32(n) => Val::Int32(n),
+        Val::Int64(n) => Val::Int64(n),
+        Val::Double(n) => Val::Double(n),
+        Val::Decimal(n) => Val::Decimal(n),
+        Val::String(text) => Val::String(arena.alloc_str(text)),
+        Val::Symbol(text) => Val::Symbol(arena.alloc_str(text)),
+        Val::Document(inner) => Val::Document(doc(inner)),
+        Val::Array(inner) => Val::Array(doc(inner)),
+        Val::Binary(subtype, bytes) => Val::Binary(subtype, arena.alloc_slice_copy(bytes)),
+        Val::ObjectId(id) => Val::ObjectId(id),
+        Val::DateTime(ms) => Val::DateTime(ms),
+        Val::Timestamp(t) => Val::Timestamp(t),
+        Val::Regex(pattern, options) => {
+            Val::Regex(arena.alloc_str(pattern), arena.alloc_str(options))
+        }
+        Val::DbPointer(namespace, id) => Val::DbPointer(arena.alloc_str(namespace), id),
+        Val::Code(code) => Val::Code(arena.alloc_str(code)),
+        Val::CodeWithScope(code, scope) => Val::CodeWithScope(arena.alloc_str(code), doc(scope)),
+        Val::MaxKey => Val::MaxKey,
+    }
+}

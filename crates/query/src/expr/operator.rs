@@ -1,0 +1,277 @@
+//! The registry of expression operators: one row per operator, sorted by name within its family,
+//! and the general rules by which operands are written.
+
+use super::{Call, Env, Node, parse::Parser};
+use super::{
+    arithmetic, array, boolean, comparison, conditional, convert, date, object, set, statistics,
+    string, trig, variable,
+};
+use value::{Code, Error, Result, Val};
+
+/// A function of evaluated operands.
+pub(crate) type Eager = for<'a> fn(&[Val<'a>], &Env<'a>) -> Result<Val<'a>>;
+/// A function that evaluates its operands itself: it may skip some, or bind variables.
+pub(crate) type Lazy = for<'a> fn(&'a Call, &Env<'a>) -> Result<Val<'a>>;
+/// A parser of operands that follow no general rule.
+pub(crate) type ParseOperands = fn(&mut Parser<'_>, &'static Operator, Val<'_>) -> Result<Node>;
+
+/// How an operator computes.
+#[derive(Clone, Copy)]
+pub(crate) enum Eval {
+    Eager(Eager),
+    Lazy(Lazy),
+}
+
+/// A named operand, as in `{$dateToString: {date: .., format: ..}}`.
+pub(crate) struct Parameter {
+    pub(crate) name: &'static str,
+    /// What stands for an operand that was left out; `Err` refuses it with this code.
+    pub(crate) default: Result<Absent, i32>,
+}
+
+/// What a left out operand counts as.
+#[derive(Clone, Copy)]
+pub(crate) enum Absent {
+    Missing,
+    Null,
+}
+
+/// A required named operand; leaving it out gives this code.
+pub(crate) const fn required(name: &'static str, code: i32) -> Parameter {
+    Parameter { name, default: Err(code) }
+}
+
+/// An optional named operand.
+pub(crate) const fn optional(name: &'static str) -> Parameter {
+    Parameter { name, default: Ok(Absent::Missing) }
+}
+
+/// An optional named operand that counts as null.
+pub(crate) const fn or_null(name: &'static str) -> Parameter {
+    Parameter { name, default: Ok(Absent::Null) }
+}
+
+/// How operands are written.
+pub(crate) enum Operands {
+    /// An array of operands, or one without array.
+    Positional { least: usize, most: usize },
+    /// A document of named operands; the codes are for «not a document» and «unknown name».
+    Named { parameters: &'static [Parameter], not_document: i32, unknown: i32 },
+    /// By a rule of its own.
+    Special(ParseOperands),
+}
+
+/// One row of the registry.
+pub(crate) struct Operator {
+    pub(crate) name: &'static str,
+    pub(crate) operands: Operands,
+    pub(crate) eval: Eval,
+    /// Whether equal operands always give equal results, so that constants can be computed early.
+    pub(crate) pure: bool,
+}
+
+impl std::fmt::Debug for Operator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// Any number of operands.
+pub(crate) const MANY: usize = usize::MAX;
+
+impl Operator {
+    /// An operator of `least..=most` evaluated operands.
+    pub(crate) const fn new(
+        name: &'static str,
+        least: usize,
+        most: usize,
+        eval: Eager,
+    ) -> Operator {
+        let operands = Operands::Positional { least, most };
+        Operator { name, operands, eval: Eval::Eager(eval), pure: true }
+    }
+
+    /// An operator that evaluates its operands itself.
+    pub(crate) const fn lazy(
+        name: &'static str,
+        least: usize,
+        most: usize,
+        eval: Lazy,
+    ) -> Operator {
+        let operands = Operands::Positional { least, most };
+        Operator { name, operands, eval: Eval::Lazy(eval), pure: true }
+    }
+
+    /// An operator of named operands.
+    pub(crate) const fn named(
+        name: &'static str,
+        parameters: &'static [Parameter],
+        not_document: i32,
+        unknown: i32,
+        eval: Eager,
+    ) -> Operator {
+        let operands = Operands::Named { parameters, not_document, unknown };
+        Operator { name, operands, eval: Eval::Eager(eval), pure: true }
+    }
+
+    /// An operator with its own parser and evaluated operands.
+    pub(crate) const fn special(name: &'static str, parse: ParseOperands, eval: Eager) -> Operator {
+        let operands = Operands::Special(parse);
+        Operator { name, operands, eval: Eval::Eager(eval), pure: true }
+    }
+
+    /// An operator with its own parser that evaluates its operands itself.
+    pub(crate) const fn special_lazy(
+        name: &'static str,
+        parse: ParseOperands,
+        eval: Lazy,
+    ) -> Operator {
+        let operands = Operands::Special(parse);
+        Operator { name, operands, eval: Eval::Lazy(eval), pure: true }
+    }
+
+    /// The same operator, never computed early.
+    pub(crate) const fn impure(mut self) -> Operator {
+        self.pure = false;
+        self
+    }
+
+    /// Compiles the operands and, where all are constant, the result.
+    pub(crate) fn parse(&'static self, parser: &mut Parser<'_>, value: Val<'_>) -> Result<Node> {
+        let arguments = match &self.operands {
+            Operands::Special(parse) => return parse(parser, self, value),
+            Operands::Positional { least, most } => {
+                let arguments = parser.operands(value)?;
+                self.check_count(arguments.len(), *least, *most)?;
+                arguments
+            }
+            Operands::Named { parameters, not_document, unknown } => {
+                self.parse_named(parser, value, parameters, *not_document, *unknown)?
+            }
+        };
+        Ok(self.call(arguments))
+    }
+
+    /// A call, computed at once where that is possible.
+    pub(crate) fn call(&'static self, arguments: Vec<Node>) -> Node {
+        let fold = self.pure && arguments.iter().all(Node::is_constant);
+        let call = Node::Call(Box::new(Call { operator: self, arguments, slot: 0, regex: None }));
+        if fold { fold_constant(call) } else { call }
+    }
+
+    fn check_count(&self, count: usize, least: usize, most: usize) -> Result<()> {
+        if (least..=most).contains(&count) {
+            return Ok(());
+        }
+        let name = self.name;
+        Err(if least == most {
+            Error::new(
+                Code(16020),
+                format!(
+                    "Expression {name} takes exactly {least} arguments. {count} were passed in."
+                ),
+            )
+        } else {
+            Error::new(
+                Code(28667),
+                format!(
+                    "Expression {name} takes at least {least} arguments, and at most {most}, but \
+                     {count} were passed in."
+                ),
+            )
+        })
+    }
+
+    fn parse_named(
+        &self,
+        parser: &mut Parser<'_>,
+        value: Val<'_>,
+        parameters: &[Parameter],
+        not_document: i32,
+        unknown: i32,
+    ) -> Result<Vec<Node>> {
+        let name = self.name;
+        let Val::Document(fields) = value else {
+            return Err(Error::new(
+                Code(not_document),
+                format!("{name} only supports an object as its argument"),
+            ));
+        };
+        let mut found: Vec<Option<Node>> = parameters.iter().map(|_| None).collect();
+        for (field, operand) in fields {
+            let at = parameters.iter().position(|parameter| parameter.name == field);
+            let Some(slot) = at.and_then(|at| found.get_mut(at)) else {
+                return Err(Error::new(
+                    Code(unknown),
+                    format!("Unrecognized argument to {name}: {field}"),
+                ));
+            };
+            *slot = Some(parser.parse(operand.get())?);
+        }
+        parameters
+            .iter()
+            .zip(found)
+            .map(|(parameter, node)| match (node, parameter.default) {
+                (Some(node), _) => Ok(node),
+                (None, Ok(Absent::Missing)) => Ok(Node::constant(Val::Missing)),
+                (None, Ok(Absent::Null)) => Ok(Node::constant(Val::Null)),
+                (None, Err(code)) => Err(Error::new(
+                    Code(code),
+                    format!("Missing '{}' parameter to {name}", parameter.name),
+                )),
+            })
+            .collect()
+    }
+}
+
+/// Computes a call of constants; one that fails stays, and fails where it is evaluated.
+pub(crate) fn fold_constant(call: Node) -> Node {
+    let arena = bumpalo::Bump::new();
+    let folded = {
+        let env = Env::new(value::RawDoc::empty(), &arena);
+        call.eval(&env).ok().map(Node::constant)
+    };
+    folded.unwrap_or(call)
+}
+
+static FAMILIES: &[&[Operator]] = &[
+    arithmetic::OPERATORS,
+    array::OPERATORS,
+    boolean::OPERATORS,
+    comparison::OPERATORS,
+    conditional::OPERATORS,
+    convert::OPERATORS,
+    date::OPERATORS,
+    object::OPERATORS,
+    set::OPERATORS,
+    statistics::OPERATORS,
+    string::OPERATORS,
+    trig::OPERATORS,
+    variable::OPERATORS,
+];
+
+/// The operator of this name.
+pub(crate) fn find(name: &str) -> Option<&'static Operator> {
+    FAMILIES.iter().find_map(|family| {
+        let at = family.binary_search_by(|operator| operator.name.cmp(name)).ok()?;
+        family.get(at)
+    })
+}
+
+/// The names of all expression operators, family by family.
+pub fn operators() -> impl Iterator<Item = &'static str> {
+    FAMILIES.iter().flat_map(|family| family.iter().map(|operator| operator.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operator_is_found_by_its_name() {
+        for name in operators() {
+            assert_eq!(find(name).map(|operator| operator.name), Some(name));
+        }
+        assert!(find("$nothing").is_none());
+    }
+}

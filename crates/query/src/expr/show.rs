@@ -1,0 +1,71 @@
+//! Values in error messages, in the form that MongoDB's messages have: `{ a: 1, b: "x" }`.
+
+use value::{RawDoc, Val};
+
+/// Longest text of a value in a message; the rest is cut, messages are for people.
+const LENGTH_MAX: usize = 400;
+
+/// A value as messages show it.
+pub(crate) fn show(value: Val<'_>) -> String {
+    let mut out = String::new();
+    write(&mut out, value);
+    if out.len() > LENGTH_MAX {
+        let end = (0..=LENGTH_MAX).rev().find(|at| out.is_char_boundary(*at)).unwrap_or(0);
+        out.truncate(end);
+        out.push_str("...");
+    }
+    out
+}
+
+/// A document as messages show it.
+pub(crate) fn show_doc(doc: RawDoc<'_>) -> String {
+    show(Val::Document(doc))
+}
+
+fn write(out: &mut String, value: Val<'_>) {
+    use std::fmt::Write as _;
+    if out.len() > LENGTH_MAX {
+        return;
+    }
+    let result = match value {
+        Val::Missing => write!(out, "MISSING"),
+        Val::Undefined => write!(out, "undefined"),
+        Val::Null => write!(out, "null"),
+        Val::Bool(b) => write!(out, "{b}"),
+        Val::Int32(n) => write!(out, "{n}"),
+        Val::Int64(n) => write!(out, "{n}"),
+        Val::Double(n) => write!(out, "{}", super::number::double_text(n)),
+        Val::Decimal(n) => write!(out, "{n}"),
+        Val::String(text) | Val::Symbol(text) => write!(out, "\"{text}\""),
+        Val::ObjectId(id) => write!(out, "ObjectId('{id}')"),
+        Val::DateTime(ms) => write!(out, "new Date({ms})"),
+        Val::Timestamp(t) => write!(out, "Timestamp({}, {})", t >> 32, t & 0xFFFF_FFFF),
+        Val::Regex(pattern, options) => write!(out, "/{pattern}/{options}"),
+        Val::Binary(subtype, bytes) => write!(out, "BinData({subtype}, {} bytes)", bytes.len()),
+        Val::MinKey => write!(out, "MinKey"),
+        Val::MaxKey => write!(out, "MaxKey"),
+        Val::Code(code) | Val::CodeWithScope(code, _) => write!(out, "{code}"),
+        Val::DbPointer(namespace, id) => write!(out, "DBRef('{namespace}', {id})"),
+        Val::Document(doc) => {
+            out.push('{');
+            for (at, (name, element)) in doc.iter().enumerate() {
+                out.push_str(if at == 0 { " " } else { ", " });
+                out.push_str(name);
+                out.push_str(": ");
+                write(out, element.get());
+            }
+            out.push_str(if doc.is_empty() { "}" } else { " }" });
+            Ok(())
+        }
+        Val::Array(array) => {
+            out.push('[');
+            for (at, (_, element)) in array.iter().enumerate() {
+                out.push_str(if at == 0 { " " } else { ", " });
+                write(out, element.get());
+            }
+            out.push_str(if array.is_empty() { "]" } else { " ]" });
+            Ok(())
+        }
+    };
+    debug_assert!(result.is_ok(), "writing into a string cannot fail");
+}

@@ -1,0 +1,5 @@
+//! The variable operators of expressions.
+
+use super::operator::Operator;
+
+pub(super) static OPERATORS: &[Operator] = &[];
