@@ -1,0 +1,335 @@
+//! `motif bench`: loads a MongoDB-compatible server and says what its operations cost.
+//!
+//! `data` makes documents and dice, `workload` the requests, `drive` runs one workload, `process`
+//! starts servers and reads their cost, `resources` measures start-up, memory and flatness,
+//! `report` prints. With `--compare` two servers take turns, workload by workload, in every round,
+//! so that a noisy machine disturbs both alike; the best round of each counts.
+
+mod data;
+mod drive;
+mod process;
+mod report;
+mod resources;
+mod workload;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use drive::{Drive, Outcome, Target};
+use indicatif::ProgressBar;
+use process::{Process, Program, Server};
+use report::Bar;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+use workload::Workload;
+
+const EXAMPLES: &str = "\
+Examples:
+  motif bench                                      measure this MotifDB on a temporary folder
+  motif bench --compare /path/to/mongod            take turns with a real mongod, print ratios
+  motif bench --uri mongodb://db.example.com       load a server that runs already
+  motif bench --only point,update --connections 8  two workloads, eight connections
+  motif bench --only flat                          point reads at 10 thousand and 2 million documents
+
+The server is loaded from the same machine, so wall throughput includes the cost of the load
+program; server CPU per operation does not, and is the figure to compare.";
+
+/// Measure a server: throughput, latency, CPU per operation, memory.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct BenchArgs {
+    /// Drive the server at this address instead of starting one; its database `motif_bench` is
+    /// overwritten.
+    #[arg(long, value_name = "URI", conflicts_with = "compare")]
+    uri: Option<String>,
+    /// Process whose CPU time and memory to read, with `--uri` on the same machine.
+    #[arg(long, requires = "uri")]
+    pid: Option<u32>,
+    /// Start this `mongod` as well and compare.
+    #[arg(long, value_name = "MONGOD")]
+    compare: Option<PathBuf>,
+    /// How often to repeat; the best round counts. [default: 3 with --compare, else 1]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: Option<u32>,
+    /// Documents in the collection.
+    #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1000..=100_000_000))]
+    docs: u64,
+    /// Numbers of connections, a thread each.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 8, 64], value_name = "N,N,..")]
+    connections: Vec<usize>,
+    /// Only these: bulk, point, secondary, range, insert, update, mixed50, mixed95, scan,
+    /// resources (start-up and memory), flat (only runs when named).
+    #[arg(long, value_delimiter = ',', value_name = "NAME,NAME,..")]
+    only: Vec<String>,
+    /// Seconds for each workload and number of connections. [default: 2 with --compare, else 3]
+    #[arg(long)]
+    seconds: Option<f64>,
+    /// Where temporary data folders are made; take the disk that you want to measure.
+    #[arg(long, value_name = "FOLDER")]
+    folder: Option<PathBuf>,
+    /// Write the results as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Seed of the requests; equal seeds make equal requests.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Documents of the large collection of `flat`.
+    #[arg(long, default_value_t = 2_000_000, value_parser = clap::value_parser!(u64).range(10_000..=100_000_000))]
+    flat_docs: u64,
+    /// End with exit code 1 when a bar is missed.
+    #[arg(long)]
+    strict: bool,
+}
+
+/// All rounds of one workload with one number of connections on one server.
+pub(crate) struct Measurement {
+    pub(crate) workload: &'static Workload,
+    pub(crate) connections: usize,
+    pub(crate) server: String,
+    pub(crate) rounds: Vec<Outcome>,
+}
+
+impl Measurement {
+    /// The best wall throughput.
+    pub(crate) fn rate(&self) -> f64 {
+        self.rounds.iter().map(Outcome::rate).fold(0.0, f64::max)
+    }
+
+    /// The least CPU per operation, in microseconds.
+    pub(crate) fn cpu_us(&self) -> Option<f64> {
+        self.rounds.iter().filter_map(Outcome::cpu_us).reduce(f64::min)
+    }
+
+    /// The round with the best throughput: latencies are those of this one.
+    pub(crate) fn best(&self) -> Option<&Outcome> {
+        self.rounds.iter().max_by(|a, b| a.rate().total_cmp(&b.rate()))
+    }
+}
+
+/// What a whole run found.
+#[derive(Default)]
+pub(crate) struct Results {
+    pub(crate) measurements: Vec<Measurement>,
+    pub(crate) resources: Vec<resources::Resources>,
+    pub(crate) flat: Option<resources::Flat>,
+}
+
+/// Which parts `--only` names.
+struct Selection {
+    workloads: Vec<&'static Workload>,
+    resources: bool,
+    flat: bool,
+}
+
+impl Selection {
+    fn parse(only: &[String]) -> Result<Selection> {
+        if only.is_empty() {
+            return Ok(Selection {
+                workloads: workload::ALL.iter().collect(),
+                resources: true,
+                flat: false,
+            });
+        }
+        let mut selection = Selection { workloads: Vec::new(), resources: false, flat: false };
+        for name in only {
+            match name.as_str() {
+                "resources" => selection.resources = true,
+                "flat" => selection.flat = true,
+                name => match workload::by_name(name) {
+                    Some(found) => selection.workloads.push(found),
+                    None => bail!("there is no workload `{name}`; see `motif bench --help`"),
+                },
+            }
+        }
+        Ok(selection)
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode> {
+    let selection = Selection::parse(&args.only)?;
+    if args.connections.iter().any(|&count| count == 0 || count > 10_000) {
+        bail!("--connections takes numbers from 1 to 10000");
+    }
+    let comparing = args.compare.is_some();
+    let seconds = args.seconds.unwrap_or(if comparing { 2.0 } else { 3.0 });
+    if !(0.05..=3600.0).contains(&seconds) {
+        bail!("--seconds takes 0.05 to 3600");
+    }
+    let rounds = args.rounds.unwrap_or(if comparing { 3 } else { 1 });
+    crate::limits::raise_open_files();
+
+    let mut programs = vec![Program::Motif];
+    programs.extend(args.compare.clone().map(Program::Mongod));
+    let mut results = Results::default();
+    let note = Notes::new();
+
+    if selection.resources && args.uri.is_none() {
+        for program in &programs {
+            note.say(format!("{}: start-up and memory", program.name()));
+            results.resources.push(resources::measure(program, args.folder.as_deref())?);
+        }
+    }
+    if !selection.workloads.is_empty() {
+        let mut servers = Vec::new();
+        let mut targets = Vec::new();
+        if let Some(uri) = &args.uri {
+            let process = args.pid.map(Process);
+            targets.push(Target { name: "server".to_owned(), uri: uri.clone(), process });
+        } else {
+            for program in &programs {
+                let server = Server::start(program, args.folder.as_deref())?;
+                targets.push(Target {
+                    name: program.name().to_owned(),
+                    uri: server.uri(),
+                    process: Some(server.process()),
+                });
+                servers.push(server);
+            }
+        }
+        let plan = Plan {
+            targets: &targets,
+            workloads: &selection.workloads,
+            connections: &args.connections,
+            rounds,
+            docs: args.docs,
+            duration: Duration::from_secs_f64(seconds),
+            seed: args.seed,
+        };
+        results.measurements = plan.run(&note)?;
+    }
+    if selection.flat {
+        if args.uri.is_some() {
+            bail!("`flat` starts its own server: leave out --uri");
+        }
+        let duration = Duration::from_secs_f64(seconds);
+        let folder = args.folder.as_deref();
+        results.flat = Some(resources::flat(args.flat_docs, duration, folder, &note)?);
+    }
+    note.clear();
+
+    let bars = report::bars(&results);
+    report::print(&results, &bars)?;
+    if let Some(path) = &args.json {
+        let text = report::json(&results, &bars);
+        std::fs::write(path, text)
+            .with_context(|| format!("cannot write `{}`", path.display()))?;
+    }
+    let missed = bars.iter().any(|bar: &Bar| !bar.reached);
+    Ok(if args.strict && missed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The workloads of a run and how they are interleaved.
+struct Plan<'a> {
+    targets: &'a [Target],
+    workloads: &'a [&'static Workload],
+    connections: &'a [usize],
+    rounds: u32,
+    docs: u64,
+    duration: Duration,
+    seed: u64,
+}
+
+impl Plan<'_> {
+    fn run(&self, note: &Notes) -> Result<Vec<Measurement>> {
+        let mut measurements = Vec::new();
+        for &workload in self.workloads {
+            for &connections in self.connections {
+                if connections <= workload.connections_max {
+                    for target in self.targets {
+                        let server = target.name.clone();
+                        let rounds = Vec::new();
+                        measurements.push(Measurement { workload, connections, server, rounds });
+                    }
+                }
+            }
+        }
+        if self.workloads.iter().any(|workload| workload.needs_orders()) {
+            for target in self.targets {
+                note.say(format!("{}: loading {} documents", target.name, self.docs));
+                workload::load_orders(&target.uri, self.docs, &|_| ())?;
+                settle(target, Duration::from_secs(10))?;
+            }
+        }
+        for round in 0..self.rounds {
+            // Measurements stand server by server inside each number of connections, so walking
+            // them in order makes the servers take turns.
+            for measurement in &mut measurements {
+                let target = self.targets.iter().find(|t| t.name == measurement.server);
+                let target = target.context("a measurement has no server")?;
+                note.say(format!(
+                    "round {}/{}: {} with {} connections on {}",
+                    round + 1,
+                    self.rounds,
+                    measurement.workload.name,
+                    measurement.connections,
+                    target.name
+                ));
+                let mut client = client::Client::connect(&target.uri)?;
+                measurement.workload.prepare(&mut client)?;
+                settle(target, Duration::from_secs(3))?;
+                let drive = Drive {
+                    connections: measurement.connections,
+                    docs: self.docs,
+                    duration: self.duration,
+                    seed: self.seed.wrapping_add(u64::from(round)),
+                };
+                measurement.rounds.push(drive::run(target, measurement.workload, drive)?);
+            }
+        }
+        Ok(measurements)
+    }
+}
+
+/// Lets background work of what came before end, so that it is not booked on what comes next.
+fn settle(target: &Target, limit: Duration) -> Result<()> {
+    match target.process {
+        Some(process) => process.settle(limit),
+        None => Ok(()),
+    }
+}
+
+/// What is going on, for the person who waits: one changing line on a terminal, else lines.
+pub(crate) struct Notes(Option<ProgressBar>);
+
+impl Notes {
+    fn new() -> Notes {
+        use std::io::IsTerminal;
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new_spinner();
+            bar.enable_steady_tick(Duration::from_millis(200));
+            bar
+        });
+        Notes(bar)
+    }
+
+    pub(crate) fn say(&self, text: String) {
+        match &self.0 {
+            Some(bar) => bar.set_message(text),
+            None => eprintln!("{text}"),
+        }
+    }
+
+    fn clear(&self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_workloads_and_refuses_others() {
+        let names = |list: &[&str]| list.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let all = Selection::parse(&[]).unwrap();
+        assert_eq!(all.workloads.len(), workload::ALL.len());
+        assert!(all.resources && !all.flat);
+        let some = Selection::parse(&names(&["point", "flat"])).unwrap();
+        assert_eq!(some.workloads.len(), 1);
+        assert!(!some.resources && some.flat);
+        assert!(Selection::parse(&names(&["pont"])).is_err());
+    }
+}

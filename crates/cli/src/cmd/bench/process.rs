@@ -1,0 +1,227 @@
+//! Servers that the benchmark starts itself: on a free port and a temporary folder, with their
+//! CPU time and memory read from `/proc`, and ended with the benchmark.
+
+use anyhow::{Context, Result, anyhow, bail};
+use client::Client;
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Memory that both servers may use to cache data.
+const CACHE_GIGABYTES: u64 = 2;
+/// How long a server may take until it answers.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Which server to start.
+#[derive(Clone, Debug)]
+pub(crate) enum Program {
+    /// This executable's `serve`.
+    Motif,
+    /// A `mongod` at this path.
+    Mongod(PathBuf),
+}
+
+impl Program {
+    /// The name in tables.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Program::Motif => "motif",
+            Program::Mongod(_) => "mongod",
+        }
+    }
+
+    fn command(&self, port: u16, folder: &Path) -> Result<Command> {
+        let data = folder.join("data");
+        fs::create_dir_all(&data).with_context(|| format!("cannot create `{}`", data.display()))?;
+        Ok(match self {
+            Program::Motif => {
+                let this = std::env::current_exe().context("cannot find this executable")?;
+                let mut command = Command::new(this);
+                command.arg("serve").arg("--listen").arg(format!("127.0.0.1:{port}"));
+                command.arg("--data").arg(data);
+                command.arg("--cache").arg(format!("{CACHE_GIGABYTES}GB"));
+                // Settings of the person who measures must not reach the measured server.
+                for (name, _) in std::env::vars_os() {
+                    if name.to_string_lossy().starts_with("MOTIF_") {
+                        command.env_remove(name);
+                    }
+                }
+                command
+            }
+            Program::Mongod(path) => {
+                let mut command = Command::new(path);
+                command.args(["--bind_ip", "127.0.0.1", "--nounixsocket", "--port"]);
+                command.arg(port.to_string()).arg("--dbpath").arg(data);
+                command.arg("--wiredTigerCacheSizeGB").arg(CACHE_GIGABYTES.to_string());
+                command.args(["--setParameter", "diagnosticDataCollectionEnabled=false"]);
+                command
+            }
+        })
+    }
+}
+
+/// A running server; dropping it ends the process and removes its folder.
+pub(crate) struct Server {
+    child: Child,
+    program: Program,
+    port: u16,
+    folder: TempDir,
+    /// From starting the process to its first answer.
+    pub(crate) startup: Duration,
+}
+
+impl Server {
+    /// Starts a server on an empty folder inside `parent` and waits until it answers.
+    pub(crate) fn start(program: &Program, parent: Option<&Path>) -> Result<Server> {
+        let folder = match parent {
+            Some(parent) => TempDir::with_prefix_in("motif-bench-", parent),
+            None => TempDir::with_prefix("motif-bench-"),
+        }
+        .context("cannot create a temporary folder")?;
+        let port = free_port()?;
+        let log = File::create(folder.path().join("log")).context("cannot create the log file")?;
+        let mut command = program.command(port, folder.path())?;
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        let begin = Instant::now();
+        let child = command
+            .spawn()
+            .with_context(|| format!("cannot start `{}`", command.get_program().display()))?;
+        let mut server =
+            Server { child, program: program.clone(), port, folder, startup: Duration::ZERO };
+        server.wait_until_it_answers(begin)?;
+        server.startup = begin.elapsed();
+        Ok(server)
+    }
+
+    fn wait_until_it_answers(&mut self, begin: Instant) -> Result<()> {
+        let ping = value::DocBuf::build(|ping| {
+            ping.i32("ping", 1);
+        });
+        loop {
+            if let Ok(mut client) = Client::connect(&self.uri())
+                && client.run("admin", &ping).is_ok()
+            {
+                return Ok(());
+            }
+            if let Some(status) = self.child.try_wait()? {
+                bail!("{} ended at once ({status}):\n{}", self.program.name(), self.log_end());
+            }
+            if begin.elapsed() > START_TIMEOUT {
+                bail!("{} does not answer:\n{}", self.program.name(), self.log_end());
+            }
+            sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// The last lines that the server wrote.
+    fn log_end(&self) -> String {
+        let text = fs::read(self.folder.path().join("log")).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().collect();
+        lines.iter().skip(lines.len().saturating_sub(15)).copied().collect::<Vec<_>>().join("\n")
+    }
+
+    /// The connection string.
+    pub(crate) fn uri(&self) -> String {
+        format!("mongodb://127.0.0.1:{}", self.port)
+    }
+
+    /// The process.
+    pub(crate) fn process(&self) -> Process {
+        Process(self.child.id())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // The folder goes away with the process, so nothing is lost by ending it at once.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind("127.0.0.1:0").context("cannot find a free port")?;
+    Ok(listener.local_addr()?.port())
+}
+
+/// A process whose cost can be read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Process(pub(crate) u32);
+
+impl Process {
+    /// CPU time that the process used so far, in user and kernel mode, all threads.
+    pub(crate) fn cpu(self) -> Result<Duration> {
+        let path = format!("/proc/{}/stat", self.0);
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read `{path}`"))?;
+        cpu_of_stat(&text).ok_or_else(|| anyhow!("`{path}` is not as expected"))
+    }
+
+    /// Resident memory in bytes.
+    pub(crate) fn memory(self) -> Result<u64> {
+        let path = format!("/proc/{}/status", self.0);
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read `{path}`"))?;
+        memory_of_status(&text).ok_or_else(|| anyhow!("`{path}` is not as expected"))
+    }
+
+    /// Waits until background work is over (below 5 % of a core), at most `limit`.
+    pub(crate) fn settle(self, limit: Duration) -> Result<()> {
+        let begin = Instant::now();
+        let step = Duration::from_millis(400);
+        while begin.elapsed() < limit {
+            let before = self.cpu()?;
+            sleep(step);
+            if self.cpu()?.saturating_sub(before) <= step / 20 {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads utime + stime of `/proc/PID/stat`. The command's name stands in parentheses and may hold
+/// anything, so fields are counted from the last parenthesis.
+fn cpu_of_stat(text: &str) -> Option<Duration> {
+    let (_, rest) = text.rsplit_once(')')?;
+    let mut fields = rest.split_ascii_whitespace().skip(11);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    let per_second = rustix::param::clock_ticks_per_second().max(1);
+    Some(Duration::from_nanos((user + system).saturating_mul(1_000_000_000 / per_second)))
+}
+
+fn memory_of_status(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_time_is_found_behind_a_name_with_spaces_and_parentheses() {
+        let stat = "42 (a (b) c) S 1 42 42 0 -1 4194560 1 0 0 0 150 50 0 0 20 0 1 0 1 1 1";
+        let per_second = rustix::param::clock_ticks_per_second();
+        assert_eq!(cpu_of_stat(stat), Some(Duration::from_millis(200_000 / per_second)));
+        assert_eq!(cpu_of_stat("42 (a) S"), None);
+    }
+
+    #[test]
+    fn memory_is_read_in_bytes() {
+        assert_eq!(memory_of_status("Name:\tx\nVmRSS:\t    2048 kB\n"), Some(2_097_152));
+        assert_eq!(memory_of_status("Name:\tx\n"), None);
+    }
+
+    #[test]
+    fn this_process_has_a_cost() {
+        let this = Process(std::process::id());
+        assert!(this.memory().unwrap() > 100_000);
+        this.cpu().unwrap();
+    }
+}

@@ -1,0 +1,3 @@
+//! The subcommands of `motif`, a file each.
+
+pub(crate) mod bench;
