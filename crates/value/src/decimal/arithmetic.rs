@@ -140,23 +140,23 @@ impl Decimal128 {
     /// The largest whole number that is not above.
     #[must_use]
     pub fn floor(self) -> Decimal128 {
-        self.whole(Direction::Down)
+        self.with_exponent(0, Direction::Down)
     }
 
     /// The smallest whole number that is not below.
     #[must_use]
     pub fn ceil(self) -> Decimal128 {
-        self.whole(Direction::Up)
+        self.with_exponent(0, Direction::Up)
     }
 
     /// The whole part.
     #[must_use]
     pub fn trunc(self) -> Decimal128 {
-        self.whole(Direction::TowardsZero)
+        self.with_exponent(0, Direction::TowardsZero)
     }
 
     /// Rounds half even to `places` digits after the point (before it if negative), as `$round`
-    /// does: the result has exactly that many places. NaN if those need more than 34 digits.
+    /// does: the result has that many places, or as many as 34 digits allow.
     #[must_use]
     pub fn round_to(self, places: i32) -> Decimal128 {
         self.with_exponent(places.saturating_neg(), Direction::HalfEven)
@@ -174,22 +174,12 @@ impl Decimal128 {
         match (self.is_infinite(), pattern.is_infinite()) {
             (true, true) => self,
             (false, false) if !pattern.is_nan() => {
-                self.with_exponent(pattern.parts().exponent, Direction::HalfEven)
+                let exponent = pattern.parts().exponent;
+                let result = self.with_exponent(exponent, Direction::HalfEven);
+                if result.parts().exponent == exponent { result } else { Decimal128::NAN }
             }
             _ => Decimal128::NAN,
         }
-    }
-
-    fn whole(self, direction: Direction) -> Decimal128 {
-        if self.is_finite() && self.parts().exponent >= 0 {
-            // Already whole: bring the exponent down as far as 34 digits allow.
-            let parts = self.parts();
-            let digits = if parts.coefficient == 0 { 1 } else { parts.coefficient.ilog10() + 1 };
-            if parts.exponent as u32 + digits > DIGITS {
-                return self;
-            }
-        }
-        self.with_exponent(0, direction)
     }
 
     fn with_exponent(self, exponent: i32, direction: Direction) -> Decimal128 {
@@ -199,20 +189,17 @@ impl Decimal128 {
         if self.is_infinite() {
             return self;
         }
-        if !(EXPONENT_MIN..=EXPONENT_MAX).contains(&exponent) {
-            return Decimal128::NAN;
-        }
+        let exponent = exponent.clamp(EXPONENT_MIN, EXPONENT_MAX);
         let Parts { negative, coefficient, exponent: current } = self.parts();
         if coefficient == 0 {
             return Decimal128::pack(negative, 0, exponent);
         }
         if current >= exponent {
-            let padded = 10u128
-                .checked_pow((current - exponent) as u32)
-                .and_then(|scale| coefficient.checked_mul(scale))
-                .filter(|padded| *padded <= COEFFICIENT_MAX);
-            return padded
-                .map_or(Decimal128::NAN, |padded| Decimal128::pack(negative, padded, exponent));
+            // Zeros at the end, as many as fit.
+            let room = DIGITS - 1 - coefficient.ilog10();
+            let zeros = room.min((current - exponent) as u32);
+            let padded = coefficient * 10u128.pow(zeros);
+            return Decimal128::pack(negative, padded, current - zeros as i32);
         }
         let drop = (exponent - current) as u32;
         let away = match direction {

@@ -1,5 +1,6 @@
 //! Decimals to and from whole numbers and doubles.
 
+use super::arithmetic::strip_zeros;
 use super::wide::Wide;
 use super::{Decimal128, Intermediate, Parts, round};
 use crate::number;
@@ -41,7 +42,15 @@ impl Decimal128 {
     /// The exact value of a double, rounded half even to 34 digits.
     #[must_use]
     pub fn from_f64_34_digits(n: f64) -> Decimal128 {
-        from_double(n, super::DIGITS)
+        let number = from_double(n, super::DIGITS);
+        // Zeros after the point say nothing here.
+        let Parts { negative, coefficient, exponent } = number.parts();
+        if !number.is_finite() || coefficient == 0 {
+            return number;
+        }
+        let wide = Intermediate::from_u128(coefficient);
+        let (wide, exponent) = strip_zeros(wide, i64::from(exponent), 0);
+        round(negative, wide, exponent, false).0
     }
 
     /// The whole number that this is, if it is one and fits.
@@ -166,7 +175,7 @@ fn signed(negative: bool, magnitude: u128) -> Option<i64> {
     i64::try_from(if negative { -magnitude } else { magnitude }).ok()
 }
 
-/// A double's value in `digits` significant digits, trailing zeros of whole numbers kept.
+/// A double's value in `digits` significant digits, all of them written.
 fn from_double(n: f64, digits: u32) -> Decimal128 {
     if n.is_nan() {
         return Decimal128::NAN;
@@ -193,8 +202,7 @@ fn from_double(n: f64, digits: u32) -> Decimal128 {
     } else {
         (scaled.shr(-exponent as u32), scaled.any_below(-exponent as u32))
     };
-    let _ = digits;
-    let surplus = (whole.digits()).saturating_sub(60);
+    let surplus = whole.digits().saturating_sub(60);
     let (kept, rest) = whole.div_rem(&Scaled::pow10(surplus));
     let sticky = sticky || !rest.is_zero();
     let low = kept.low_u128();
@@ -203,7 +211,7 @@ fn from_double(n: f64, digits: u32) -> Decimal128 {
     finish_double(negative, wide, i64::from(surplus) - i64::from(scale), sticky, digits)
 }
 
-/// Rounds the digits of a double and takes off the zeros that came from scaling.
+/// Rounds the digits of a double to the number that is wanted.
 fn finish_double(
     negative: bool,
     wide: Intermediate,
