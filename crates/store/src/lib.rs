@@ -9,7 +9,9 @@
 
 mod batch;
 mod bytes;
+pub mod disk;
 mod error;
+mod fault;
 mod memory;
 mod snapshot;
 mod stats;
@@ -17,7 +19,9 @@ mod tracker;
 
 pub use batch::{Batch, Operation};
 pub use bytes::Bytes;
+pub use disk::{DiskStore, Options};
 pub use error::{Result, StoreError};
+pub use fault::{Fault, FaultPlan, FaultStore};
 pub use memory::MemoryStore;
 pub use snapshot::{Block, Direction, Range, Snapshot};
 pub use stats::{Damage, SpaceStats, Stats};

@@ -2,6 +2,7 @@
 
 use std::ops::Bound;
 
+use crate::disk::{DiskRange, DiskSnapshot};
 use crate::memory::{MemoryRange, MemorySnapshot};
 use crate::{Bytes, Result, Seqno, Space};
 
@@ -20,10 +21,15 @@ pub struct Snapshot(Inner);
 
 #[derive(Clone)]
 enum Inner {
+    Disk(DiskSnapshot),
     Memory(MemorySnapshot),
 }
 
 impl Snapshot {
+    pub(crate) fn disk(snapshot: DiskSnapshot) -> Snapshot {
+        Snapshot(Inner::Disk(snapshot))
+    }
+
     pub(crate) fn memory(snapshot: MemorySnapshot) -> Snapshot {
         Snapshot(Inner::Memory(snapshot))
     }
@@ -31,6 +37,7 @@ impl Snapshot {
     /// The last commit that this snapshot sees.
     pub fn seqno(&self) -> Seqno {
         match &self.0 {
+            Inner::Disk(snapshot) => snapshot.seqno(),
             Inner::Memory(snapshot) => snapshot.seqno(),
         }
     }
@@ -38,6 +45,7 @@ impl Snapshot {
     /// The value of `key`, if it had one at this moment.
     pub fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
         match &self.0 {
+            Inner::Disk(snapshot) => snapshot.get(space, key),
             Inner::Memory(snapshot) => Ok(snapshot.get(space, key)),
         }
     }
@@ -55,6 +63,9 @@ impl Snapshot {
             Source::Empty
         } else {
             match &self.0 {
+                Inner::Disk(snapshot) => {
+                    Source::Disk(Box::new(snapshot.range(space, from, to, direction)))
+                }
                 Inner::Memory(snapshot) => {
                     Source::Memory(Box::new(snapshot.range(space, from, to, direction)))
                 }
@@ -88,6 +99,7 @@ pub struct Range {
 
 enum Source {
     Empty,
+    Disk(Box<DiskRange>),
     Memory(Box<MemoryRange>),
 }
 
@@ -127,6 +139,7 @@ impl Range {
     fn take_next(&mut self) -> Result<Option<(Bytes, Bytes)>> {
         let result = match &mut self.source {
             Source::Empty => return Ok(None),
+            Source::Disk(range) => range.next(),
             Source::Memory(range) => Ok(range.next()),
         };
         if !matches!(result, Ok(Some(_))) {

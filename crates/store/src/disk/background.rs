@@ -1,0 +1,403 @@
+//! What happens behind the writers' backs: memory goes to tables, log segments are released,
+//! tables are merged, spare segments are made, and commits that nobody waits for reach the disk.
+//!
+//! Three threads: one flushes memtables, one merges tables (which takes longer and must not delay
+//! flushing), one keeps the log. They never call back into the caller.
+
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use lsm_tree::compaction::Leveled;
+use lsm_tree::{AbstractTree, Memtable, SeqNo, Tree};
+use parking_lot::{Condvar, Mutex};
+
+use super::Shared;
+use super::dropped::DroppedRange;
+use super::trees::{approximate_bytes, remove_old_manifests, tree_error};
+use crate::{Result, Space, StoreError};
+
+/// The size of a table after merging.
+const TABLE_BYTES: u64 = 64 << 20;
+/// After a failure, for instance on a full disk, work is tried again this often.
+const RETRY: Duration = Duration::from_secs(1);
+/// What a dropped range must still take for its tree to be merged as a whole.
+const RECLAIM_BYTES: u64 = 16 << 20;
+
+/// Who wants what from the background threads.
+#[derive(Default)]
+pub(super) struct Work {
+    signals: Mutex<Signals>,
+    flush_wanted: Condvar,
+    merge_wanted: Condvar,
+    sync_wanted: Condvar,
+    progress: Condvar,
+    /// Set when commits wait for the log keeper, so that writers need not take the lock.
+    unsynced: AtomicBool,
+    overlapping: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Signals {
+    flush: bool,
+    merge: bool,
+    sync: bool,
+    stop: bool,
+    failure: Option<StoreError>,
+}
+
+impl Work {
+    pub(super) fn want_flush(&self) {
+        let mut signals = self.signals.lock();
+        if !signals.flush {
+            signals.flush = true;
+            self.flush_wanted.notify_one();
+        }
+    }
+
+    fn want_merge(&self) {
+        self.signals.lock().merge = true;
+        self.merge_wanted.notify_one();
+    }
+
+    pub(super) fn want_sync(&self) {
+        if !self.unsynced.swap(true, Ordering::AcqRel) {
+            self.signals.lock().sync = true;
+            self.sync_wanted.notify_one();
+        }
+    }
+
+    pub(super) fn stop(&self) {
+        self.signals.lock().stop = true;
+        self.flush_wanted.notify_all();
+        self.merge_wanted.notify_all();
+        self.sync_wanted.notify_all();
+        self.progress.notify_all();
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.signals.lock().stop
+    }
+
+    /// The last failure of background work that has not succeeded since.
+    pub(super) fn failure(&self) -> Option<StoreError> {
+        self.signals.lock().failure.clone()
+    }
+
+    fn report(&self, what: &str, result: &Result<()>) {
+        let mut signals = self.signals.lock();
+        match result {
+            Ok(()) => signals.failure = None,
+            Err(error) => {
+                if signals.failure.is_none() {
+                    tracing::error!("{what} failed, it will be tried again: {error}");
+                }
+                signals.failure = Some(error.clone());
+            }
+        }
+        self.progress.notify_all();
+    }
+
+    pub(super) fn wait_for_progress(&self, time: Duration) {
+        let mut signals = self.signals.lock();
+        if !signals.stop {
+            self.progress.wait_for(&mut signals, time);
+        }
+    }
+
+    /// The most tables of one tree that a read may have to look into.
+    pub(super) fn overlapping_tables(&self) -> usize {
+        self.overlapping.load(Ordering::Relaxed)
+    }
+
+    fn note_overlapping(&self, trees: &[Tree; 4]) {
+        let most = trees.iter().map(|tree| tree.l0_run_count()).max().unwrap_or(0);
+        self.overlapping.store(most, Ordering::Relaxed);
+    }
+}
+
+/// Memtables that are sealed but not in tables yet.
+#[derive(Default)]
+pub(super) struct FlushState {
+    sealed: Option<Sealed>,
+}
+
+struct Sealed {
+    /// Log segments before this one hold nothing newer than the sealed memtables.
+    generation: u64,
+    last: SeqNo,
+    bytes: u64,
+    /// Kept so that their memory is freed here, outside of all locks.
+    memtables: Vec<Arc<Memtable>>,
+}
+
+/// Starts the background threads.
+pub(super) fn start(shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>>> {
+    shared.work.note_overlapping(&shared.trees);
+    let shared_path = shared.path.clone();
+    let spawn = |name: &str, run: fn(&Shared)| {
+        let shared = shared.clone();
+        std::thread::Builder::new()
+            .name(name.to_string())
+            .spawn(move || run(&shared))
+            .map_err(|error| StoreError::io("start threads for", &shared_path, &error))
+    };
+    Ok(vec![
+        spawn("store-flush", flush_loop)?,
+        spawn("store-merge", merge_loop)?,
+        spawn("store-log", log_loop)?,
+    ])
+}
+
+fn flush_loop(shared: &Shared) {
+    loop {
+        {
+            let mut signals = shared.work.signals.lock();
+            while !signals.flush && !signals.stop {
+                shared.work.flush_wanted.wait(&mut signals);
+            }
+            if signals.stop {
+                return;
+            }
+            signals.flush = false;
+        }
+        let result = guarded("writing memory to tables", || shared.flush());
+        shared.work.report("writing memory to tables", &result);
+        if result.is_err() {
+            let mut signals = shared.work.signals.lock();
+            signals.flush = true;
+            if !signals.stop {
+                shared.work.flush_wanted.wait_for(&mut signals, RETRY);
+            }
+        }
+    }
+}
+
+fn merge_loop(shared: &Shared) {
+    let mut reclaimed = BTreeSet::new();
+    loop {
+        {
+            let mut signals = shared.work.signals.lock();
+            while !signals.merge && !signals.stop {
+                shared.work.merge_wanted.wait(&mut signals);
+            }
+            if signals.stop {
+                return;
+            }
+            signals.merge = false;
+        }
+        let result = guarded("merging tables", || shared.merge(&mut reclaimed));
+        shared.work.report("merging tables", &result);
+        if result.is_err() {
+            let mut signals = shared.work.signals.lock();
+            signals.merge = true;
+            if !signals.stop {
+                shared.work.merge_wanted.wait_for(&mut signals, RETRY);
+            }
+        }
+    }
+}
+
+fn log_loop(shared: &Shared) {
+    let Some(log) = &shared.log else { return };
+    let mut refill_failed = false;
+    loop {
+        match log.refill() {
+            Ok(()) => refill_failed = false,
+            Err(error) => {
+                if !refill_failed {
+                    tracing::warn!("no spare log segment could be made: {error}");
+                }
+                refill_failed = true;
+            }
+        }
+        {
+            let mut signals = shared.work.signals.lock();
+            while !signals.sync && !signals.stop {
+                shared.work.sync_wanted.wait(&mut signals);
+            }
+            if !signals.stop {
+                shared.work.sync_wanted.wait_for(&mut signals, shared.options.sync_interval);
+            }
+            if signals.stop {
+                return;
+            }
+            signals.sync = false;
+        }
+        shared.work.unsynced.store(false, Ordering::Release);
+        // A failure is kept by the log itself and told to every later writer.
+        let _ = log.sync(log.last());
+        let (live, _, _) = log.sizes();
+        if live > shared.options.memtable_bytes.max(shared.options.segment_bytes).saturating_mul(4)
+        {
+            shared.work.want_flush();
+        }
+    }
+}
+
+/// A bug in the trees must not end a background thread silently.
+fn guarded(what: &'static str, work: impl FnOnce() -> Result<()>) -> Result<()> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        Err(StoreError::Io {
+            action: what,
+            file: "the store".into(),
+            kind: std::io::ErrorKind::Other,
+            message: "the background thread panicked".to_string(),
+        })
+    })
+}
+
+impl Shared {
+    /// Writes everything in memory to tables and releases the log segments that held it.
+    pub(super) fn flush(&self) -> Result<()> {
+        let Some(log) = &self.log else { return Ok(()) };
+        let mut state = self.flushing.lock();
+        if self.options.fault.as_ref().is_some_and(|plan| plan.power_lost()) {
+            return Err(StoreError::Poisoned { reason: "power is gone".to_string() });
+        }
+        // What a failed attempt has sealed goes first, so that sealed memtables do not pile up.
+        if state.sealed.is_some() {
+            self.flush_sealed(&mut state)?;
+        }
+        {
+            let mut commit = self.commit.lock();
+            let mut memtables = Vec::new();
+            for (tree, active) in self.trees.iter().zip(&mut commit.memtables) {
+                memtables.extend(tree.rotate_memtable());
+                *active = tree.active_memtable();
+            }
+            let bytes = self.active_bytes.swap(0, Ordering::Relaxed);
+            self.sealed_bytes.fetch_add(bytes, Ordering::Relaxed);
+            let (generation, last) = (log.cut(), log.last());
+            state.sealed = Some(Sealed { generation, last, bytes, memtables });
+        }
+        self.flush_sealed(&mut state)
+    }
+
+    fn flush_sealed(&self, state: &mut FlushState) -> Result<()> {
+        let (Some(log), Some(sealed)) = (&self.log, &state.sealed) else { return Ok(()) };
+        // A batch spans trees, which are written one after the other: only the log makes it whole
+        // after a crash in between, so it must be on disk first.
+        log.sync(sealed.last)?;
+        for tree in &self.trees {
+            if tree.sealed_memtable_count() > 0 {
+                let lock = tree.get_flush_lock();
+                let watermark = self.tracker.watermark() + 1;
+                tree.flush(&lock, watermark).map_err(|error| tree_error(tree, &error))?;
+            }
+        }
+        self.dropped.save(&self.path)?;
+        self.sealed_bytes.fetch_sub(sealed.bytes, Ordering::Relaxed);
+        let generation = sealed.generation;
+        let memtables = state.sealed.take().map(|sealed| sealed.memtables);
+        self.forget_old_views();
+        drop(memtables);
+        log.release(generation)?;
+        self.counters.flushes.fetch_add(1, Ordering::Relaxed);
+        self.work.note_overlapping(&self.trees);
+        self.work.want_merge();
+        Ok(())
+    }
+
+    /// Lets go of memtables and tables that no open snapshot sees.
+    ///
+    /// A tree keeps a list of views (memtables and tables), each with the number from which on
+    /// readers use it, and by itself only forgets views older than the oldest snapshot. One long
+    /// cursor would so keep every memtable since its start in memory. Here only the views are
+    /// kept that some open snapshot uses.
+    fn forget_old_views(&self) {
+        let mut current = [0; 4];
+        {
+            // Without commits in between, the number published here is above that of every view,
+            // so snapshots opened from now on use the latest one.
+            let _commit = self.commit.lock();
+            self.tracker.publish(self.counter.next());
+            let open = self.tracker.open_numbers();
+            let oldest = open.first().copied().unwrap_or_else(|| self.tracker.published()) + 1;
+            // The tree would remove its list of tables along with a view that is put back below.
+            let elsewhere = self.path.join("no-such-folder");
+            for (tree, current) in self.trees.iter().zip(&mut current) {
+                let mut views = tree.get_version_history_lock();
+                if views.len() > 1 {
+                    let latest = views.latest_version();
+                    let used: Vec<_> = open
+                        .iter()
+                        .map(|seqno| views.get_version_for_snapshot(seqno + 1))
+                        .collect();
+                    for view in used {
+                        views.append_version(view);
+                    }
+                    views.append_version(latest);
+                    if let Err(error) = views.maintenance(&elsewhere, oldest) {
+                        tracing::warn!("old views of a tree are kept: {error:?}");
+                    }
+                }
+                drop(views);
+                *current = tree.current_version().id();
+            }
+        }
+        for (tree, current) in self.trees.iter().zip(current) {
+            remove_old_manifests(&tree.tree_config().path, current);
+        }
+    }
+
+    /// Merges tables until every tree is in shape, and takes back the space of dropped ranges.
+    fn merge(&self, reclaimed: &mut BTreeSet<DroppedRange>) -> Result<()> {
+        let strategy = Arc::new(Leveled::default().with_table_target_size(TABLE_BYTES));
+        for space in Space::ALL {
+            let tree = &self.trees[space.index()];
+            if !self.dropped.is_empty() {
+                self.reclaim(space, tree, reclaimed)?;
+            }
+            while !self.work.is_stopping() {
+                let before = tree.current_version().id();
+                let watermark = self.tracker.watermark() + 1;
+                tree.compact(strategy.clone(), watermark)
+                    .map_err(|error| tree_error(tree, &error))?;
+                if tree.current_version().id() == before {
+                    break;
+                }
+                self.counters.compactions.fetch_add(1, Ordering::Relaxed);
+                self.forget_old_views();
+                self.work.note_overlapping(&self.trees);
+                self.work.progress.notify_all();
+            }
+        }
+        Ok(())
+    }
+
+    fn reclaim(
+        &self,
+        space: Space,
+        tree: &Tree,
+        reclaimed: &mut BTreeSet<DroppedRange>,
+    ) -> Result<()> {
+        let failed = |error: lsm_tree::Error| tree_error(tree, &error);
+        for range in self.dropped.of(space) {
+            if self.work.is_stopping() {
+                return Ok(());
+            }
+            let (from, to): (&[u8], &[u8]) = (&range.from, &range.to);
+            tree.drop_range::<&[u8], _>(from..to).map_err(failed)?;
+            let left = approximate_bytes(tree, SeqNo::MAX, from, to);
+            if left == 0 {
+                self.dropped.remove(&range);
+                reclaimed.remove(&range);
+                continue;
+            }
+            let much = left >= RECLAIM_BYTES || left >= tree.disk_space() / 8;
+            // Once is enough: afterwards only commits from before the drop can be left in memory,
+            // and those are left out when they are merged.
+            if much && reclaimed.insert(range) {
+                let watermark = self.tracker.watermark() + 1;
+                tree.major_compact(TABLE_BYTES, watermark).map_err(failed)?;
+                self.counters.compactions.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        self.forget_old_views();
+        self.dropped.save(&self.path)
+    }
+}

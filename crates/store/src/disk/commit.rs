@@ -1,0 +1,126 @@
+//! Writing: one lock orders commits; each gets a number, a log record and its place in the
+//! memtables before it is published, so a snapshot never sees half of one.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use lsm_tree::{InternalValue, Memtable, ValueType};
+
+use super::Shared;
+use super::log::Log;
+use super::record::{Kind, Payload, encode_batch};
+use crate::{Batch, Operation, Result, Seqno, StoreError};
+
+/// Encoding buffers that grew above this are given back to the system.
+const KEEP_BUFFER: usize = 1 << 20;
+/// From so many overlapping tables on, writers are slowed down, or wait.
+const SLOW_TABLES: usize = 20;
+const STOP_TABLES: usize = 40;
+
+/// What the commit lock guards.
+pub(super) struct Commit {
+    /// The active memtable of each tree. Asking the tree each time would cost several counters.
+    pub(super) memtables: [Arc<Memtable>; 4],
+}
+
+/// Puts one operation into its memtable; returns the bytes that it takes there.
+pub(super) fn insert(memtables: &[Arc<Memtable>; 4], operation: &Operation, seqno: Seqno) -> u64 {
+    let key = operation.key.to_tree();
+    let item = match &operation.value {
+        Some(value) => {
+            InternalValue::from_components(key, value.to_tree(), seqno, ValueType::Value)
+        }
+        None => InternalValue::new_tombstone(key, seqno),
+    };
+    memtables[operation.space.index()].insert(item).0
+}
+
+impl Shared {
+    pub(super) fn write(&self, batch: &Batch) -> Result<Seqno> {
+        thread_local! {
+            static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+        }
+        let log = self.writable_log()?;
+        if batch.is_empty() {
+            return Ok(self.tracker.published());
+        }
+        batch.check()?;
+        self.wait_for_room()?;
+        let seqno = BUFFER.with_borrow_mut(|buffer| {
+            buffer.clear();
+            encode_batch(buffer, batch);
+            let result = self.commit_batch(log, batch, &Payload::new(Kind::Batch, buffer));
+            if buffer.capacity() > KEEP_BUFFER {
+                *buffer = Vec::new();
+            }
+            result
+        })?;
+        self.counters.writes.fetch_add(1, Ordering::Relaxed);
+        if self.active_bytes.load(Ordering::Relaxed) > self.options.memtable_bytes / 2 {
+            self.work.want_flush();
+        }
+        self.work.want_sync();
+        if log.is_behind() {
+            // The batch is applied; if the disk fails now, whoever waits for it will hear.
+            if let Err(error) = log.sync(seqno) {
+                tracing::error!("the log cannot keep up: {error}");
+            }
+        }
+        Ok(seqno)
+    }
+
+    fn commit_batch(&self, log: &Log, batch: &Batch, payload: &Payload<'_>) -> Result<Seqno> {
+        let commit = self.commit.lock();
+        if self.closed.load(Ordering::Acquire) {
+            return Err(StoreError::Closed);
+        }
+        let seqno = log.append(payload, || self.counter.next())?;
+        let bytes = batch
+            .operations()
+            .iter()
+            .map(|operation| insert(&commit.memtables, operation, seqno))
+            .sum();
+        self.active_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.tracker.publish(seqno);
+        Ok(seqno)
+    }
+
+    /// The log, if writing is allowed at all.
+    pub(super) fn writable_log(&self) -> Result<&Log> {
+        let log = self.log.as_ref().ok_or(StoreError::ReadOnly)?;
+        if self.closed.load(Ordering::Acquire) {
+            return Err(StoreError::Closed);
+        }
+        log.check_poison()?;
+        Ok(log)
+    }
+
+    /// Holds a writer back while background work is behind. Background threads need nothing that
+    /// a writer may hold, so they get on; if they fail, writers go on until memory is used up.
+    fn wait_for_room(&self) -> Result<()> {
+        let limit = self.options.memtable_bytes.saturating_mul(2);
+        let in_memory = || {
+            self.active_bytes.load(Ordering::Relaxed) + self.sealed_bytes.load(Ordering::Relaxed)
+        };
+        if in_memory() <= limit && self.work.overlapping_tables() < SLOW_TABLES {
+            return Ok(());
+        }
+        self.counters.stalls.fetch_add(1, Ordering::Relaxed);
+        if self.work.overlapping_tables() >= SLOW_TABLES {
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        while in_memory() > limit || self.work.overlapping_tables() >= STOP_TABLES {
+            if let Some(error) = self.work.failure() {
+                return if in_memory() > limit.saturating_mul(2) { Err(error) } else { Ok(()) };
+            }
+            if self.closed.load(Ordering::Acquire) {
+                return Err(StoreError::Closed);
+            }
+            self.work.want_flush();
+            self.work.wait_for_progress(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+}

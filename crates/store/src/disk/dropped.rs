@@ -1,0 +1,197 @@
+//! Key ranges that were dropped: nobody reads them any more, and their space is taken back by
+//! removing whole tables at once and by leaving out entries whenever tables are merged.
+//!
+//! The list is kept in a small file, because the log that holds the intents does not last.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use lsm_tree::compaction::filter::Context;
+use lsm_tree::compaction::{CompactionFilter, Factory, ItemAccessor, Verdict};
+use parking_lot::RwLock;
+
+use super::file::sync_folder;
+use super::record::{decode_range, encode_range};
+use crate::{Bytes, Result, Space, StoreError};
+
+const FILE: &str = "DROPPED";
+const TEMPORARY: &str = "DROPPED.new";
+
+/// A dropped range `[from, to)`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct DroppedRange {
+    pub(super) space: Space,
+    pub(super) from: Bytes,
+    pub(super) to: Bytes,
+}
+
+/// The ranges whose entries may still be in tables.
+#[derive(Default)]
+pub(super) struct DroppedRanges(RwLock<List>);
+
+#[derive(Default)]
+struct List {
+    /// Sorted by space and start.
+    ranges: Vec<DroppedRange>,
+    unsaved: bool,
+}
+
+impl DroppedRanges {
+    /// Reads the list that an earlier run has left.
+    pub(super) fn load(folder: &Path) -> Result<DroppedRanges> {
+        let path = folder.join(FILE);
+        let bytes = match std::fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(DroppedRanges::default());
+            }
+            Err(error) => return Err(StoreError::io("read", &path, &error)),
+        };
+        let ranges = decode(&bytes).ok_or_else(|| StoreError::Corrupt {
+            file: path,
+            offset: Some(0),
+            what: "its checksum does not match".to_string(),
+        })?;
+        Ok(DroppedRanges(RwLock::new(List { ranges, unsaved: false })))
+    }
+
+    pub(super) fn add(&self, range: DroppedRange) {
+        let mut list = self.0.write();
+        if let Err(position) = list.ranges.binary_search(&range) {
+            list.ranges.insert(position, range);
+            list.unsaved = true;
+        }
+    }
+
+    pub(super) fn remove(&self, range: &DroppedRange) {
+        let mut list = self.0.write();
+        if let Ok(position) = list.ranges.binary_search(range) {
+            list.ranges.remove(position);
+            list.unsaved = true;
+        }
+    }
+
+    pub(super) fn of(&self, space: Space) -> Vec<DroppedRange> {
+        self.0.read().ranges.iter().filter(|range| range.space == space).cloned().collect()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.read().ranges.is_empty()
+    }
+
+    /// Writes the list if it has changed.
+    pub(super) fn save(&self, folder: &Path) -> Result<()> {
+        let mut list = self.0.write();
+        if !list.unsaved {
+            return Ok(());
+        }
+        let (path, temporary) = (folder.join(FILE), folder.join(TEMPORARY));
+        let write = || {
+            let mut file = File::create(&temporary)?;
+            file.write_all(&encode(&list.ranges))?;
+            file.sync_all()?;
+            std::fs::rename(&temporary, &path)?;
+            sync_folder(folder)
+        };
+        write().map_err(|error| StoreError::io("write", &path, &error))?;
+        list.unsaved = false;
+        Ok(())
+    }
+}
+
+fn encode(ranges: &[DroppedRange]) -> Vec<u8> {
+    let mut bytes = vec![0; 4];
+    for range in ranges {
+        encode_range(&mut bytes, range.space, &range.from, &range.to);
+    }
+    let crc = crc32c::crc32c(&bytes[4..]);
+    bytes[..4].copy_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+fn decode(bytes: &[u8]) -> Option<Vec<DroppedRange>> {
+    let (crc, mut rest) = bytes.split_first_chunk::<4>()?;
+    if u32::from_le_bytes(*crc) != crc32c::crc32c(rest) {
+        return None;
+    }
+    let mut ranges = Vec::new();
+    while !rest.is_empty() {
+        let (space, from, to) = decode_range(&mut rest)?;
+        ranges.push(DroppedRange { space, from, to });
+    }
+    Some(ranges)
+}
+
+/// Makes filters that leave out entries of dropped ranges when tables are merged.
+pub(super) struct DropFilterFactory {
+    space: Space,
+    dropped: Arc<DroppedRanges>,
+}
+
+impl DropFilterFactory {
+    pub(super) fn new(space: Space, dropped: Arc<DroppedRanges>) -> DropFilterFactory {
+        DropFilterFactory { space, dropped }
+    }
+}
+
+// The list is replaced as a whole under a lock that does not poison, so a panic elsewhere cannot
+// leave it half changed.
+impl std::panic::RefUnwindSafe for DropFilterFactory {}
+
+impl Factory for DropFilterFactory {
+    fn name(&self) -> &str {
+        "dropped ranges"
+    }
+
+    fn make_filter(&self, _context: &Context) -> Box<dyn CompactionFilter> {
+        Box::new(DropFilter { ranges: self.dropped.of(self.space) })
+    }
+}
+
+struct DropFilter {
+    ranges: Vec<DroppedRange>,
+}
+
+impl CompactionFilter for DropFilter {
+    fn filter_item(
+        &mut self,
+        item: ItemAccessor<'_>,
+        _context: &Context,
+    ) -> lsm_tree::Result<Verdict> {
+        let key: &[u8] = item.key();
+        let after = self.ranges.partition_point(|range| &*range.from <= key);
+        // Ranges may overlap, so earlier ones count too; there are few.
+        let dropped = self.ranges[..after].iter().rev().any(|range| key < &*range.to);
+        Ok(if dropped { Verdict::Destroy } else { Verdict::Keep })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn list_survives_a_restart_and_damage_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let dropped = DroppedRanges::default();
+        let range = |from: &str, to: &str| DroppedRange {
+            space: Space::Documents,
+            from: from.as_bytes().into(),
+            to: to.as_bytes().into(),
+        };
+        dropped.add(range("b", "c"));
+        dropped.add(range("a", "b"));
+        dropped.add(range("a", "b"));
+        dropped.save(folder.path()).unwrap();
+        let again = DroppedRanges::load(folder.path()).unwrap();
+        assert_eq!(again.of(Space::Documents), vec![range("a", "b"), range("b", "c")]);
+        again.remove(&range("a", "b"));
+        again.remove(&range("b", "c"));
+        again.save(folder.path()).unwrap();
+        assert!(DroppedRanges::load(folder.path()).unwrap().is_empty());
+        std::fs::write(folder.path().join(FILE), b"nonsense").unwrap();
+        assert!(matches!(DroppedRanges::load(folder.path()), Err(StoreError::Corrupt { .. })));
+    }
+}

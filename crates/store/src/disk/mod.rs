@@ -1,0 +1,267 @@
+//! The store on disk: a write-ahead log of our own and one LSM tree per key space.
+//!
+//! The life of a write: `commit.rs` orders it, `log.rs` appends it to the log buffer, it goes into
+//! the memtables and is published; `sync` waits for the log. `background.rs` writes memtables to
+//! tables, releases log segments and merges tables. `recover.rs` opens a folder.
+//!
+//! A data folder: `LOCK`, `FORMAT`, `DROPPED` (ranges to be reclaimed), `log/` (segments, spare
+//! segments, the note of released ones), and a folder per space with its tables.
+
+mod background;
+mod commit;
+mod dropped;
+mod file;
+mod log;
+mod read;
+mod record;
+mod recover;
+mod segment;
+mod trees;
+mod verify;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use lsm_tree::{AbstractTree, Cache, SequenceNumberCounter, Tree};
+use parking_lot::Mutex;
+
+use background::{FlushState, Work};
+use commit::Commit;
+use dropped::{DroppedRange, DroppedRanges};
+use log::Log;
+pub(crate) use read::{DiskRange, DiskSnapshot};
+use record::{Kind, Payload, encode_range};
+
+use crate::tracker::Tracker;
+use crate::{
+    Batch, Bytes, Damage, FaultPlan, MAX_KEY_BYTES, Result, Seqno, Snapshot, Space, SpaceStats,
+    Stats, Store, StoreError,
+};
+
+/// How a disk store is opened.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The most memory that the block cache takes. It grows as needed.
+    pub cache_bytes: u64,
+    /// About how much memory holds commits that are not in tables yet, all spaces together.
+    pub memtable_bytes: u64,
+    /// The size of a log segment.
+    pub segment_bytes: u64,
+    /// Commits that nobody waits for are on disk after this time at the latest.
+    pub sync_interval: Duration,
+    /// Opens for reading: writes are refused and no data is changed. Files that a crash has left
+    /// behind and that hold no data (unfinished tables, replaced table lists) are removed even so.
+    pub read_only: bool,
+    /// A plan by which the log's files fail, for tests; see [`crate::FaultStore`].
+    pub fault: Option<Arc<FaultPlan>>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            cache_bytes: 256 << 20,
+            memtable_bytes: 32 << 20,
+            segment_bytes: 16 << 20,
+            sync_interval: Duration::from_millis(100),
+            read_only: false,
+            fault: None,
+        }
+    }
+}
+
+/// A store in a folder. The folder stays locked until the store and all its snapshots are gone.
+pub struct DiskStore {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// What the store, its snapshots and its background threads share.
+pub(crate) struct Shared {
+    path: PathBuf,
+    options: Options,
+    trees: [Tree; 4],
+    tracker: Tracker,
+    /// Gives commits and table lists their numbers.
+    counter: SequenceNumberCounter,
+    commit: Mutex<Commit>,
+    /// Nothing when the store is open for reading only.
+    log: Option<Log>,
+    dropped: Arc<DroppedRanges>,
+    cache: Arc<Cache>,
+    flushing: Mutex<FlushState>,
+    work: Work,
+    closed: AtomicBool,
+    counters: Counters,
+    /// Bytes in active memtables, and in those that are being written to tables.
+    active_bytes: AtomicU64,
+    sealed_bytes: AtomicU64,
+    /// Held open, and thereby locked; the last field, so that it is dropped last.
+    _lock: Option<File>,
+}
+
+#[derive(Default)]
+struct Counters {
+    writes: AtomicU64,
+    flushes: AtomicU64,
+    compactions: AtomicU64,
+    stalls: AtomicU64,
+}
+
+impl DiskStore {
+    /// Opens a folder, creating it if it is not there, and brings back everything that was
+    /// durable.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<DiskStore> {
+        let read_only = options.read_only;
+        let shared = Arc::new(recover::open(path.as_ref(), options)?);
+        let threads = if read_only { Vec::new() } else { background::start(&shared)? };
+        Ok(DiskStore { shared, threads: Mutex::new(threads) })
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.shared.path
+    }
+
+    fn stop(&self) {
+        self.shared.work.stop();
+        for thread in self.threads.lock().drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a background thread of the store had failed");
+            }
+        }
+    }
+}
+
+impl Store for DiskStore {
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::disk(DiskSnapshot::open(&self.shared))
+    }
+
+    fn write(&self, batch: &Batch) -> Result<Seqno> {
+        self.shared.write(batch)
+    }
+
+    fn sync(&self, seqno: Seqno) -> Result<()> {
+        match &self.shared.log {
+            Some(log) => log.sync(seqno),
+            None => Ok(()),
+        }
+    }
+
+    fn delete_range(&self, space: Space, from: &[u8], to: &[u8]) -> Result<()> {
+        let log = self.shared.writable_log()?;
+        if from >= to {
+            return Ok(());
+        }
+        if from.len().max(to.len()) > MAX_KEY_BYTES {
+            let what = format!("the bounds of a range; they have at most {MAX_KEY_BYTES} bytes");
+            return Err(StoreError::TooLarge { what });
+        }
+        let mut bytes = Vec::new();
+        encode_range(&mut bytes, space, from, to);
+        let payload = Payload::new(Kind::DeleteRange, &bytes);
+        {
+            let _commit = self.shared.commit.lock();
+            let seqno = log.append(&payload, || self.shared.counter.next())?;
+            self.shared.dropped.add(DroppedRange {
+                space,
+                from: Bytes::copy_from(from),
+                to: Bytes::copy_from(to),
+            });
+            self.shared.tracker.publish(seqno);
+        }
+        self.shared.work.want_sync();
+        self.shared.work.want_flush();
+        Ok(())
+    }
+
+    fn checkpoint(&self) -> Result<()> {
+        self.shared.writable_log()?;
+        self.shared.flush()
+    }
+
+    fn stats(&self) -> Stats {
+        let shared = &self.shared;
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let mut stats = Stats {
+            open_snapshots: shared.tracker.count(),
+            oldest_snapshot: shared.tracker.oldest(),
+            published: shared.tracker.published(),
+            durable: shared.tracker.published(),
+            writes: count(&shared.counters.writes),
+            flushes: count(&shared.counters.flushes),
+            compactions: count(&shared.counters.compactions),
+            stalls: count(&shared.counters.stalls),
+            cache_bytes: shared.cache.size(),
+            cache_capacity_bytes: shared.cache.capacity(),
+            ..Stats::default()
+        };
+        if let Some(log) = &shared.log {
+            let (live_bytes, segments, spare_bytes) = log.sizes();
+            stats.log_bytes = live_bytes + spare_bytes;
+            stats.log_segments = segments;
+            stats.log_written_bytes = count(&log.counters.written_bytes);
+            stats.durable = log.durable();
+            stats.syncs = count(&log.counters.syncs);
+            stats.synced_batches = count(&log.counters.synced_batches);
+        }
+        for space in Space::ALL {
+            let tree = &shared.trees[space.index()];
+            stats.spaces[space.index()] = SpaceStats {
+                disk_bytes: tree.disk_space(),
+                memtable_bytes: tree.active_memtable().size(),
+                entries: tree.approximate_len() as u64,
+                tables: tree.table_count() as u64,
+            };
+        }
+        stats
+    }
+
+    fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<Vec<Damage>> {
+        verify::verify(&self.shared, progress)
+    }
+
+    fn approximate_range_bytes(&self, space: Space, from: &[u8], to: &[u8]) -> u64 {
+        if from >= to {
+            return 0;
+        }
+        let snapshot = DiskSnapshot::open(&self.shared);
+        let tree = &self.shared.trees[space.index()];
+        trees::approximate_bytes(tree, snapshot.seqno() + 1, from, to)
+    }
+
+    fn close(&self) -> Result<()> {
+        if self.shared.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let Some(log) = &self.shared.log else { return Ok(()) };
+        // Whoever was inside a commit is out of it now, and later ones see the flag.
+        drop(self.shared.commit.lock());
+        self.stop();
+        log.sync(log.last())?;
+        // Not needed for safety; it makes the next opening quick.
+        if let Err(error) = self.shared.flush() {
+            tracing::warn!("memory could not be written to tables while closing: {error}");
+        }
+        Ok(())
+    }
+}
+
+impl Drop for DiskStore {
+    fn drop(&mut self) {
+        if self.shared.closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        drop(self.shared.commit.lock());
+        self.stop();
+        if let Some(log) = &self.shared.log
+            && let Err(error) = log.sync(log.last())
+        {
+            tracing::error!("the last commits may not be on disk: {error}");
+        }
+    }
+}

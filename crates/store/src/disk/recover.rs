@@ -1,0 +1,363 @@
+//! Opening a folder: lock it, check its format, open the trees, and replay the log.
+//!
+//! A torn tail (bytes that never reached the disk whole, so nobody was told that they had) ends
+//! the log quietly. Anything invalid before a point that was known to be on disk is damage and
+//! stops the opening with the file's name.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use lsm_tree::{AbstractTree, Memtable, Tree};
+use parking_lot::Mutex;
+
+use super::commit::{Commit, insert};
+use super::dropped::{DroppedRange, DroppedRanges};
+use super::file::{LogFile, sync_folder};
+use super::log::{Log, Recovered};
+use super::record::{
+    HeaderState, Kind, Record, SEGMENT_HEADER, SegmentHeader, decode_batch, decode_range,
+    decode_record, was_synced,
+};
+use super::segment::{Pool, ReleaseNote, Segment};
+use super::trees::{TreeSetup, check_manifest, tree_error};
+use super::{Counters, Options, Shared};
+use crate::tracker::Tracker;
+use crate::{Result, Seqno, Space, StoreError};
+
+const FORMAT: &str = "motifdb-store 1\n";
+
+/// Opens a folder and brings back everything that was durable.
+pub(super) fn open(path: &Path, options: Options) -> Result<Shared> {
+    if !options.read_only {
+        std::fs::create_dir_all(path).map_err(|error| StoreError::io("create", path, &error))?;
+    }
+    let path = path.canonicalize().map_err(|error| StoreError::io("open", path, &error))?;
+    let lock = lock(&path, options.read_only)?;
+    let is_new = check_format(&path, options.read_only)?;
+    if !is_new {
+        for space in Space::ALL {
+            check_manifest(&path.join(space.name()))?;
+        }
+    }
+    let dropped = Arc::new(DroppedRanges::load(&path)?);
+    let setup = TreeSetup::new(options.cache_bytes, dropped.clone());
+    let trees = setup.open(&path)?;
+    let log_folder = path.join("log");
+    if is_new {
+        if let Some(file) = data_without_format(&path, &trees, &log_folder) {
+            let what = format!("the file is missing, but there is data in {}", file.display());
+            let file = path.join("FORMAT");
+            return Err(StoreError::Corrupt { file, offset: None, what });
+        }
+        std::fs::create_dir_all(&log_folder)
+            .map_err(|error| StoreError::io("create", &log_folder, &error))?;
+        ReleaseNote::create(&log_folder, 1)?;
+    }
+
+    let mut replay = Replay::new(&trees, &dropped, &options);
+    let pool = Pool::new(&log_folder, options.segment_bytes, options.fault.clone());
+    let recovered = replay.run(&pool)?;
+    let (memtables, active_bytes) = (replay.memtables.clone(), replay.bytes);
+    let persisted = trees.iter().filter_map(|tree| tree.get_highest_persisted_seqno()).max();
+    let last = recovered.last.max(persisted.unwrap_or(0));
+    setup.counter.fetch_max(last + 1);
+    let log = if options.read_only {
+        None
+    } else {
+        let note = ReleaseNote::open(&log_folder, options.fault.clone())?;
+        Some(Log::start(pool, note, Recovered { last, ..recovered })?)
+    };
+    if is_new {
+        write_format(&path)?;
+    }
+    Ok(Shared {
+        tracker: Tracker::new(last),
+        counter: setup.counter.clone(),
+        commit: Mutex::new(Commit { memtables }),
+        log,
+        dropped,
+        cache: setup.cache.clone(),
+        flushing: Mutex::default(),
+        work: Default::default(),
+        closed: AtomicBool::new(false),
+        counters: Counters::default(),
+        active_bytes: AtomicU64::new(active_bytes),
+        sealed_bytes: AtomicU64::new(0),
+        _lock: lock,
+        path,
+        options,
+        trees,
+    })
+}
+
+fn lock(path: &Path, read_only: bool) -> Result<Option<File>> {
+    let file = path.join("LOCK");
+    let opened = OpenOptions::new().read(true).write(!read_only).create(!read_only).open(&file);
+    let opened = match opened {
+        // A folder that was never opened for writing, for instance a copy without this file.
+        Err(error) if read_only && error.kind() == ErrorKind::NotFound => return Ok(None),
+        other => other.map_err(|error| StoreError::io("open", &file, &error))?,
+    };
+    match opened.try_lock() {
+        Ok(()) => Ok(Some(opened)),
+        Err(TryLockError::WouldBlock) => Err(StoreError::Locked { path: path.to_path_buf() }),
+        Err(TryLockError::Error(error)) => Err(StoreError::io("lock", &file, &error)),
+    }
+}
+
+/// Whether the folder is new. Folders of another format are refused.
+fn check_format(path: &Path, read_only: bool) -> Result<bool> {
+    let file = path.join("FORMAT");
+    let found = match std::fs::read(&file) {
+        Ok(found) => found,
+        Err(error) if error.kind() == ErrorKind::NotFound && !read_only => return Ok(true),
+        Err(error) => return Err(StoreError::io("read", &file, &error)),
+    };
+    if found == FORMAT.as_bytes() {
+        return Ok(false);
+    }
+    Err(StoreError::Version {
+        path: path.to_path_buf(),
+        found: format!("\"{}\"", found.trim_ascii().escape_ascii()),
+        supported: format!("\"{}\"", FORMAT.trim_end()),
+    })
+}
+
+/// A folder gets its format last, so that one without it was never used; unless it was removed.
+fn data_without_format(path: &Path, trees: &[Tree; 4], log_folder: &Path) -> Option<PathBuf> {
+    for (space, tree) in Space::ALL.iter().zip(trees) {
+        if tree.table_count() > 0 {
+            return Some(path.join(space.name()));
+        }
+    }
+    let segments = std::fs::read_dir(log_folder).ok()?.flatten().map(|entry| entry.path());
+    segments.into_iter().find(|file| {
+        file.extension().is_some_and(|extension| extension == "log")
+            && std::fs::read(file)
+                .is_ok_and(|bytes| matches!(SegmentHeader::decode(&bytes), HeaderState::Valid(_)))
+    })
+}
+
+fn write_format(path: &Path) -> Result<()> {
+    let (file, temporary) = (path.join("FORMAT"), path.join("FORMAT.new"));
+    let write = || {
+        let mut opened = File::create(&temporary)?;
+        opened.write_all(FORMAT.as_bytes())?;
+        opened.sync_all()?;
+        std::fs::rename(&temporary, &file)?;
+        sync_folder(path)
+    };
+    write().map_err(|error| StoreError::io("write", &file, &error))
+}
+
+/// One reading of the whole log.
+struct Replay<'a> {
+    trees: &'a [Tree; 4],
+    dropped: &'a DroppedRanges,
+    options: &'a Options,
+    /// What each tree has in tables already.
+    persisted: [Seqno; 4],
+    memtables: [Arc<Memtable>; 4],
+    bytes: u64,
+    last: Seqno,
+}
+
+/// A segment file as found.
+struct Found {
+    generation: u64,
+    path: PathBuf,
+    header: SegmentHeader,
+}
+
+impl<'a> Replay<'a> {
+    fn new(trees: &'a [Tree; 4], dropped: &'a DroppedRanges, options: &'a Options) -> Replay<'a> {
+        Replay {
+            trees,
+            dropped,
+            options,
+            persisted: trees.each_ref().map(|tree| tree.get_highest_persisted_seqno().unwrap_or(0)),
+            memtables: trees.each_ref().map(|tree| tree.active_memtable()),
+            bytes: 0,
+            last: 0,
+        }
+    }
+
+    fn run(&mut self, pool: &Pool) -> Result<Recovered> {
+        let (released, _) = ReleaseNote::read(pool.folder())?;
+        let found = self.find_segments(pool, released)?;
+        let mut segments = Vec::new();
+        let mut previous_end = 0;
+        for (index, segment) in found.iter().enumerate() {
+            let known_end = found.get(index + 1).map(|next| next.header.previous_end);
+            let file = std::fs::read(&segment.path)
+                .map_err(|error| StoreError::io("read", &segment.path, &error))?;
+            let end = self.replay_segment(segment, &file, known_end)?;
+            previous_end = end;
+            if !self.options.read_only {
+                segments.push(self.keep(pool, segment, file.len() as u64, end)?);
+                self.flush_if_large()?;
+            }
+        }
+        Ok(Recovered {
+            segments,
+            next_generation: found.last().map_or(released, |last| last.generation + 1),
+            previous_end,
+            last: self.last,
+        })
+    }
+
+    /// The segments that hold records still needed, oldest first. Others are recycled.
+    fn find_segments(&self, pool: &Pool, released: u64) -> Result<Vec<Found>> {
+        let folder = pool.folder();
+        let failed = |error| StoreError::io("read", folder, &error);
+        let mut generations = BTreeMap::new();
+        for entry in std::fs::read_dir(folder).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            if let Some(generation) = Pool::generation(name) {
+                if generation < released {
+                    self.recycle(pool, &path);
+                } else {
+                    generations.insert(generation, path);
+                }
+            } else if Pool::is_spare(name) {
+                self.recycle(pool, &path);
+            }
+        }
+        let mut found: Vec<Found> = Vec::new();
+        let mut unwritten: Option<PathBuf> = None;
+        for (expected, (generation, path)) in (released..).zip(generations) {
+            if generation != expected {
+                return Err(StoreError::Corrupt {
+                    file: pool.path(expected),
+                    offset: None,
+                    what: "the log segment is missing".to_string(),
+                });
+            }
+            match read_header(&path)? {
+                HeaderState::Valid(header) if header.generation == generation => {
+                    if let Some(gap) = unwritten {
+                        let what = "its header is not there, but later segments are".to_string();
+                        return Err(StoreError::Corrupt { file: gap, offset: Some(0), what });
+                    }
+                    found.push(Found { generation, path, header });
+                }
+                // Prepared, but nothing was ever flushed to it under this name.
+                HeaderState::Valid(_) | HeaderState::Blank => {
+                    self.recycle(pool, &path);
+                    unwritten.get_or_insert(path);
+                }
+                HeaderState::Invalid => {
+                    let what = "the checksum of its header does not match".to_string();
+                    return Err(StoreError::Corrupt { file: path, offset: Some(0), what });
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn recycle(&self, pool: &Pool, path: &Path) {
+        if self.options.read_only {
+            return;
+        }
+        if let Err(error) = pool.adopt_spare(path) {
+            tracing::warn!("cannot reuse {}: {error}", path.display());
+        }
+    }
+
+    /// Applies the records of a segment; returns where they end.
+    fn replay_segment(
+        &mut self,
+        segment: &Found,
+        file: &[u8],
+        known_end: Option<u64>,
+    ) -> Result<u64> {
+        let salt = segment.header.salt;
+        let corrupt = |offset: u64, what: &str| StoreError::Corrupt {
+            file: segment.path.clone(),
+            offset: Some(offset),
+            what: what.to_string(),
+        };
+        let mut at = SEGMENT_HEADER as u64;
+        loop {
+            if known_end.is_some_and(|end| at >= end) {
+                return Ok(at);
+            }
+            match decode_record(file, at, salt) {
+                Some(record) => {
+                    self.apply(&record).ok_or_else(|| corrupt(at, "a record makes no sense"))?;
+                    at = record.end;
+                }
+                None if known_end.is_some() || was_synced(file, at, salt) => {
+                    return Err(corrupt(at, "a record that was on disk is not valid any more"));
+                }
+                None => return Ok(at),
+            }
+        }
+    }
+
+    fn apply(&mut self, record: &Record<'_>) -> Option<()> {
+        self.last = self.last.max(record.seqno);
+        match record.kind {
+            Kind::Batch => decode_batch(record.payload, |operation| {
+                if record.seqno > self.persisted[operation.space.index()] {
+                    self.bytes += insert(&self.memtables, &operation, record.seqno);
+                }
+            }),
+            Kind::DeleteRange => {
+                let (space, from, to) = decode_range(&mut &*record.payload)?;
+                self.dropped.add(DroppedRange { space, from, to });
+                Some(())
+            }
+        }
+    }
+
+    /// Keeps a segment until what it holds is in tables. It is flushed now: what a killed process
+    /// left in the system's memory counts from here on.
+    fn keep(&self, pool: &Pool, found: &Found, size: u64, end: u64) -> Result<Arc<Segment>> {
+        let failed = |error| StoreError::io("open", &found.path, &error);
+        let file = LogFile::open(&found.path, pool.plan().cloned()).map_err(failed)?;
+        file.sync().map_err(failed)?;
+        Ok(Arc::new(Segment {
+            file,
+            generation: found.generation,
+            salt: found.header.salt,
+            size,
+            synced: AtomicU64::new(end),
+            end: AtomicU64::new(end),
+        }))
+    }
+
+    /// A long log must not be held in memory all at once.
+    fn flush_if_large(&mut self) -> Result<()> {
+        if self.bytes <= self.options.memtable_bytes {
+            return Ok(());
+        }
+        for (tree, memtable) in self.trees.iter().zip(&mut self.memtables) {
+            tree.rotate_memtable();
+            let lock = tree.get_flush_lock();
+            tree.flush(&lock, 0).map_err(|error| tree_error(tree, &error))?;
+            *memtable = tree.active_memtable();
+        }
+        self.bytes = 0;
+        Ok(())
+    }
+}
+
+fn read_header(path: &Path) -> Result<HeaderState> {
+    use std::os::unix::fs::FileExt;
+
+    let failed = |error| StoreError::io("read", path, &error);
+    let file = File::open(path).map_err(failed)?;
+    let mut header = [0; SEGMENT_HEADER];
+    match file.read_exact_at(&mut header, 0) {
+        Ok(()) => Ok(SegmentHeader::decode(&header)),
+        // Cut short before its room was reserved.
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(HeaderState::Blank),
+        Err(error) => Err(failed(error)),
+    }
+}

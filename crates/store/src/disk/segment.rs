@@ -1,0 +1,270 @@
+//! Log segments as files: made ahead of need, recycled after use, and the note of which of them
+//! are still needed.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::file::{LogFile, sync_folder};
+use super::record::u64_at;
+use crate::{FaultPlan, Result, StoreError};
+
+/// The first segment of a folder is small, because making it delays the opening.
+const FIRST_BYTES: u64 = 1 << 20;
+/// Spare segments that are kept; more are removed.
+const MAX_SPARES: usize = 3;
+/// The note of released segments: two slots, written in turn, so that one is always whole.
+const SLOT: usize = 512;
+const NOTE: &str = "RELEASED";
+
+/// One file of the log that is or was written to.
+pub(super) struct Segment {
+    pub(super) file: LogFile,
+    pub(super) generation: u64,
+    pub(super) salt: u64,
+    pub(super) size: u64,
+    /// Everything before this is on disk.
+    pub(super) synced: AtomicU64,
+    /// Where its records end; set when the next segment begins.
+    pub(super) end: AtomicU64,
+}
+
+/// The folder of segments.
+pub(super) struct Pool {
+    folder: PathBuf,
+    segment_bytes: u64,
+    plan: Option<Arc<FaultPlan>>,
+    spares: Mutex<Vec<PathBuf>>,
+    next_spare: AtomicU64,
+}
+
+impl Pool {
+    pub(super) fn new(folder: &Path, segment_bytes: u64, plan: Option<Arc<FaultPlan>>) -> Pool {
+        Pool {
+            folder: folder.to_path_buf(),
+            segment_bytes,
+            plan,
+            spares: Mutex::default(),
+            next_spare: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(super) fn plan(&self) -> Option<&Arc<FaultPlan>> {
+        self.plan.as_ref()
+    }
+
+    /// The file of a generation.
+    pub(super) fn path(&self, generation: u64) -> PathBuf {
+        self.folder.join(format!("{generation:012}.log"))
+    }
+
+    /// The generation that a file name stands for.
+    pub(super) fn generation(name: &str) -> Option<u64> {
+        name.strip_suffix(".log")?.parse().ok()
+    }
+
+    /// Whether a file name is that of a spare segment.
+    pub(super) fn is_spare(name: &str) -> bool {
+        name.strip_prefix("spare-").is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit()))
+    }
+
+    /// A file for `generation` with room for `bytes`, and its size: a spare one if it fits,
+    /// otherwise one made on the spot. `first` asks for a small one rather than none.
+    pub(super) fn take(
+        &self,
+        generation: u64,
+        bytes: u64,
+        first: bool,
+    ) -> io::Result<(LogFile, u64)> {
+        let path = self.path(generation);
+        if bytes <= self.segment_bytes {
+            let spare = self.spares.lock().pop();
+            if let Some(spare) = spare {
+                std::fs::rename(&spare, &path)?;
+                return Ok((LogFile::open(&path, self.plan.clone())?, self.segment_bytes));
+            }
+        }
+        let size = if first { FIRST_BYTES.min(self.segment_bytes) } else { self.segment_bytes };
+        let size = size.max(bytes);
+        Ok((LogFile::create(&path, size, first, self.plan.clone())?, size))
+    }
+
+    /// Makes one spare segment if there is none. Slow; for a background thread.
+    pub(super) fn refill(&self) -> io::Result<()> {
+        if !self.spares.lock().is_empty() {
+            return Ok(());
+        }
+        let path = self.next_spare_path();
+        LogFile::create(&path, self.segment_bytes, true, self.plan.clone())?;
+        self.spares.lock().push(path);
+        Ok(())
+    }
+
+    /// Takes back a segment that is not needed any more: recycled if it has the usual size,
+    /// removed otherwise.
+    pub(super) fn give_back(&self, path: &Path, size: u64) -> io::Result<()> {
+        if size == self.segment_bytes && self.spares.lock().len() < MAX_SPARES {
+            let spare = self.next_spare_path();
+            std::fs::rename(path, &spare)?;
+            self.spares.lock().push(spare);
+            Ok(())
+        } else {
+            std::fs::remove_file(path)
+        }
+    }
+
+    /// Takes over a spare that an earlier run has left.
+    pub(super) fn adopt_spare(&self, path: &Path) -> io::Result<()> {
+        let size = path.metadata()?.len();
+        self.give_back(path, size)
+    }
+
+    pub(super) fn spare_bytes(&self) -> u64 {
+        self.spares.lock().len() as u64 * self.segment_bytes
+    }
+
+    fn next_spare_path(&self) -> PathBuf {
+        loop {
+            let number = self.next_spare.fetch_add(1, Ordering::Relaxed);
+            let path = self.folder.join(format!("spare-{number}"));
+            if !path.exists() {
+                return path;
+            }
+        }
+    }
+}
+
+/// A durable note of the oldest segment that is still needed. It is written in place, because
+/// segments must be released even when the disk has no room left for anything new.
+pub(super) struct ReleaseNote {
+    file: LogFile,
+    turn: u64,
+    generation: u64,
+}
+
+impl ReleaseNote {
+    pub(super) fn path(folder: &Path) -> PathBuf {
+        folder.join(NOTE)
+    }
+
+    pub(super) fn create(folder: &Path, generation: u64) -> Result<()> {
+        let path = ReleaseNote::path(folder);
+        let failed = |error: io::Error| StoreError::io("write", &path, &error);
+        let mut bytes = vec![0; SLOT * 2];
+        bytes[..32].copy_from_slice(&encode_slot(1, generation));
+        std::fs::write(&path, bytes).map_err(failed)?;
+        LogFile::open(&path, None).and_then(|file| file.sync()).map_err(failed)?;
+        sync_folder(folder).map_err(failed)
+    }
+
+    /// The oldest needed generation, with the turn of the slot that says so.
+    pub(super) fn read(folder: &Path) -> Result<(u64, u64)> {
+        let path = ReleaseNote::path(folder);
+        let bytes = std::fs::read(&path).map_err(|error| {
+            if error.kind() == io::ErrorKind::NotFound {
+                let what = "the file is missing".to_string();
+                StoreError::Corrupt { file: path.clone(), offset: None, what }
+            } else {
+                StoreError::io("read", &path, &error)
+            }
+        })?;
+        let slots = [bytes.get(..32), bytes.get(SLOT..SLOT + 32)];
+        slots
+            .into_iter()
+            .flatten()
+            .filter_map(decode_slot)
+            .max()
+            .map(|(turn, generation)| (generation, turn))
+            .ok_or_else(|| StoreError::Corrupt {
+                file: path,
+                offset: Some(0),
+                what: "neither of its two entries is whole".to_string(),
+            })
+    }
+
+    pub(super) fn open(folder: &Path, plan: Option<Arc<FaultPlan>>) -> Result<ReleaseNote> {
+        let (generation, turn) = ReleaseNote::read(folder)?;
+        let path = ReleaseNote::path(folder);
+        let file =
+            LogFile::open(&path, plan).map_err(|error| StoreError::io("open", &path, &error))?;
+        Ok(ReleaseNote { file, turn, generation })
+    }
+
+    /// Notes that segments before `generation` are not needed.
+    pub(super) fn advance(&mut self, generation: u64) -> Result<()> {
+        if generation <= self.generation {
+            return Ok(());
+        }
+        let turn = self.turn + 1;
+        let at = if turn % 2 == 1 { 0 } else { SLOT as u64 };
+        self.file
+            .write(&encode_slot(turn, generation), at)
+            .and_then(|()| self.file.sync())
+            .map_err(|error| StoreError::io("write", self.file.path(), &error))?;
+        self.turn = turn;
+        self.generation = generation;
+        Ok(())
+    }
+}
+
+fn encode_slot(turn: u64, generation: u64) -> [u8; 32] {
+    let mut slot = [0; 32];
+    slot[..8].copy_from_slice(&turn.to_le_bytes());
+    slot[8..16].copy_from_slice(&generation.to_le_bytes());
+    let crc = crc32c::crc32c(&slot[..16]);
+    slot[16..20].copy_from_slice(&crc.to_le_bytes());
+    slot
+}
+
+fn decode_slot(slot: &[u8]) -> Option<(u64, u64)> {
+    let crc = crc32c::crc32c(slot.get(..16)?);
+    (slot.get(16..20)? == crc.to_le_bytes()).then(|| (u64_at(slot, 0), u64_at(slot, 8)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn release_note_survives_damage_of_its_newest_entry() {
+        let folder = tempfile::tempdir().unwrap();
+        ReleaseNote::create(folder.path(), 1).unwrap();
+        let mut note = ReleaseNote::open(folder.path(), None).unwrap();
+        note.advance(4).unwrap();
+        note.advance(9).unwrap();
+        assert_eq!(ReleaseNote::read(folder.path()).unwrap().0, 9);
+        let path = ReleaseNote::path(folder.path());
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[8] ^= 1;
+        std::fs::write(&path, &bytes).unwrap();
+        assert_eq!(ReleaseNote::read(folder.path()).unwrap().0, 4);
+        bytes[SLOT] ^= 1;
+        std::fs::write(&path, &bytes).unwrap();
+        assert!(matches!(ReleaseNote::read(folder.path()), Err(StoreError::Corrupt { .. })));
+    }
+
+    #[test]
+    fn segments_are_recycled_up_to_a_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let pool = Pool::new(folder.path(), 4096, None);
+        for generation in 1..=5 {
+            let (file, size) = pool.take(generation, 100, false).unwrap();
+            assert_eq!(size, 4096);
+            drop(file);
+        }
+        for generation in 1..=5 {
+            pool.give_back(&pool.path(generation), 4096).unwrap();
+        }
+        assert_eq!(pool.spare_bytes(), 4096 * MAX_SPARES as u64);
+        let (big, size) = pool.take(6, 10_000, false).unwrap();
+        assert_eq!((size, big.path()), (10_000, &*pool.path(6)));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), MAX_SPARES + 1);
+    }
+}

@@ -1,0 +1,260 @@
+//! A disk that fails on command, for tests: a write that fails or is torn, a flush that fails,
+//! bytes that were never flushed and are gone after a loss of power, a disk without room.
+//!
+//! Only the log goes through this layer. The trees flush every file before they refer to it, so
+//! what a crash can lose is in the log.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::{Batch, Damage, DiskStore, Options, Result, Seqno, Snapshot, Space, Stats, Store};
+
+/// Disks write sectors of this size whole or not at all.
+const SECTOR: u64 = 512;
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The nth write of the log fails and stores nothing.
+    FailWrite,
+    /// Power goes during the nth write: a part of it is stored, earlier unflushed writes are lost.
+    TearWrite,
+    /// Power goes during the nth write: its last sectors are stored, the first ones are not.
+    ScatterWrite,
+    /// The nth flush of the log fails.
+    FailSync,
+    /// Power goes before the nth flush: nothing since the flush before it is stored.
+    ForgetBeforeSync,
+    /// Power goes after the nth flush, before anyone hears of it.
+    StopAfterSync,
+    /// From the nth request for log space on there is no room, until [`FaultPlan::make_room`].
+    NoSpace,
+}
+
+/// When something goes wrong, and whether it has. Shared by the store and the test.
+#[derive(Debug)]
+pub struct FaultPlan {
+    fault: Fault,
+    nth: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    writes: u64,
+    syncs: u64,
+    allocations: u64,
+    power_lost: bool,
+    fired: bool,
+    has_room: bool,
+    /// What unflushed writes have overwritten, by file, in the order of the writes.
+    unsynced: HashMap<PathBuf, Vec<(u64, Vec<u8>)>>,
+}
+
+impl FaultPlan {
+    /// `fault` happens at the `nth` occasion, counted from 0.
+    pub fn new(fault: Fault, nth: u64) -> Arc<FaultPlan> {
+        Arc::new(FaultPlan { fault, nth, state: Mutex::default() })
+    }
+
+    /// A plan in which nothing goes wrong by itself; see [`FaultPlan::lose_power`].
+    pub fn none() -> Arc<FaultPlan> {
+        FaultPlan::new(Fault::FailWrite, u64::MAX)
+    }
+
+    /// Whether the fault has happened.
+    pub fn fired(&self) -> bool {
+        self.state.lock().fired
+    }
+
+    /// Whether power is gone: nothing is written any more.
+    pub fn power_lost(&self) -> bool {
+        self.state.lock().power_lost
+    }
+
+    /// How many writes and flushes of the log there were.
+    pub fn counts(&self) -> (u64, u64) {
+        let state = self.state.lock();
+        (state.writes, state.syncs)
+    }
+
+    /// Power goes now: what was not flushed is lost.
+    pub fn lose_power(&self) {
+        let mut state = self.state.lock();
+        if !state.power_lost {
+            state.lose_power();
+        }
+    }
+
+    /// Ends [`Fault::NoSpace`].
+    pub fn make_room(&self) {
+        self.state.lock().has_room = true;
+    }
+
+    pub(crate) fn allocate(&self) -> io::Result<()> {
+        let mut state = self.state.lock();
+        state.check_power()?;
+        let number = state.allocations;
+        state.allocations += 1;
+        if self.fault == Fault::NoSpace && number >= self.nth && !state.has_room {
+            state.fired = true;
+            return Err(io::Error::from(io::ErrorKind::StorageFull));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn write(&self, file: &File, path: &Path, bytes: &[u8], at: u64) -> io::Result<()> {
+        let mut state = self.state.lock();
+        state.check_power()?;
+        let number = state.writes;
+        state.writes += 1;
+        let fires = number == self.nth;
+        match self.fault {
+            Fault::FailWrite if fires => {
+                state.fired = true;
+                return Err(io::Error::other("a write that was told to fail"));
+            }
+            Fault::TearWrite if fires => {
+                state.lose_power();
+                // Up to a sector boundary in the middle.
+                let middle = (at + bytes.len() as u64 / 2) / SECTOR * SECTOR;
+                let stored = middle.saturating_sub(at) as usize;
+                file.write_all_at(&bytes[..stored.min(bytes.len())], at)?;
+                return Err(power_is_gone());
+            }
+            Fault::ScatterWrite if fires => {
+                state.lose_power();
+                let middle = (at + bytes.len() as u64 / 2).div_ceil(SECTOR) * SECTOR;
+                let skipped = (middle.saturating_sub(at) as usize).min(bytes.len());
+                file.write_all_at(&bytes[skipped..], at + skipped as u64)?;
+                return Err(power_is_gone());
+            }
+            _ => {}
+        }
+        let mut before = vec![0; bytes.len()];
+        let mut filled = 0;
+        while filled < before.len() {
+            match file.read_at(&mut before[filled..], at + filled as u64)? {
+                0 => break,
+                read => filled += read,
+            }
+        }
+        state.unsynced.entry(path.to_path_buf()).or_default().push((at, before));
+        file.write_all_at(bytes, at)
+    }
+
+    pub(crate) fn sync(&self, file: &File, path: &Path) -> io::Result<()> {
+        let mut state = self.state.lock();
+        state.check_power()?;
+        let number = state.syncs;
+        state.syncs += 1;
+        let fires = number == self.nth;
+        match self.fault {
+            Fault::FailSync if fires => {
+                state.fired = true;
+                return Err(io::Error::other("a flush that was told to fail"));
+            }
+            Fault::ForgetBeforeSync if fires => {
+                state.lose_power();
+                return Err(power_is_gone());
+            }
+            _ => {}
+        }
+        file.sync_data()?;
+        state.unsynced.remove(path);
+        if self.fault == Fault::StopAfterSync && fires {
+            state.lose_power();
+            return Err(power_is_gone());
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    fn check_power(&self) -> io::Result<()> {
+        if self.power_lost { Err(power_is_gone()) } else { Ok(()) }
+    }
+
+    fn lose_power(&mut self) {
+        self.power_lost = true;
+        self.fired = true;
+        for (path, writes) in self.unsynced.drain() {
+            let Ok(file) = OpenOptions::new().write(true).open(&path) else { continue };
+            for (at, before) in writes.iter().rev() {
+                file.write_all_at(before, *at).expect("a test can put old bytes back");
+            }
+        }
+    }
+}
+
+fn power_is_gone() -> io::Error {
+    io::Error::other("power is gone")
+}
+
+/// A disk store on a disk that follows a [`FaultPlan`].
+pub struct FaultStore {
+    store: DiskStore,
+    plan: Arc<FaultPlan>,
+}
+
+impl FaultStore {
+    /// Opens the folder on such a disk.
+    pub fn open(path: impl AsRef<Path>, options: Options, plan: Arc<FaultPlan>) -> Result<Self> {
+        let options = Options { fault: Some(plan.clone()), ..options };
+        Ok(FaultStore { store: DiskStore::open(path, options)?, plan })
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &Arc<FaultPlan> {
+        &self.plan
+    }
+
+    /// Power goes now; the folder can then be opened again as after a crash.
+    pub fn crash(self) {
+        self.plan.lose_power();
+    }
+}
+
+impl Store for FaultStore {
+    fn snapshot(&self) -> Snapshot {
+        self.store.snapshot()
+    }
+
+    fn write(&self, batch: &Batch) -> Result<Seqno> {
+        self.store.write(batch)
+    }
+
+    fn sync(&self, seqno: Seqno) -> Result<()> {
+        self.store.sync(seqno)
+    }
+
+    fn delete_range(&self, space: Space, from: &[u8], to: &[u8]) -> Result<()> {
+        self.store.delete_range(space, from, to)
+    }
+
+    fn checkpoint(&self) -> Result<()> {
+        self.store.checkpoint()
+    }
+
+    fn stats(&self) -> Stats {
+        self.store.stats()
+    }
+
+    fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<Vec<Damage>> {
+        self.store.verify(progress)
+    }
+
+    fn approximate_range_bytes(&self, space: Space, from: &[u8], to: &[u8]) -> u64 {
+        self.store.approximate_range_bytes(space, from, to)
+    }
+
+    fn close(&self) -> Result<()> {
+        self.store.close()
+    }
+}
