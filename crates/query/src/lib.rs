@@ -5,13 +5,13 @@
 //! document. Each is compiled once from what the client wrote and then run on raw bytes.
 //! `context` is what compiling may know about the request; `regex` is shared by all.
 
-// pub mod accumulate;
+pub mod accumulate;
 pub mod context;
-// pub mod expr;
+pub mod expr;
 pub mod filter;
 pub mod project;
 pub mod regex;
 pub mod sort;
-// pub mod update;
+pub mod update;
 
 pub use context::ParseContext;

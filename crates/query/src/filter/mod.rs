@@ -4,16 +4,25 @@
 //! `walk` finds the values that a path means, `matches` tests them; `schema` is `$jsonSchema`;
 //! `explain` prints a filter as MongoDB's explain shows it.
 
+mod bits;
+mod explain;
+mod matches;
 pub mod node;
+mod operators;
+mod parse;
+mod sample;
 mod schema;
 mod types;
+mod walk;
 
 pub use node::{Bits, BitsAsk, ExprNode, Leaf, Node, Test};
+pub use operators::{Operator, operators};
 pub use schema::Schema;
 pub use types::TypeSet;
 
 use crate::ParseContext;
-use value::{Error, RawDoc, Result, Writer};
+use parse::{Parser, Place};
+use value::{RawDoc, Result, Writer};
 
 /// A filter, compiled once and run on many documents.
 #[derive(Debug)]
@@ -27,8 +36,8 @@ impl Filter {
     /// # Errors
     /// What MongoDB answers to a filter that it cannot parse.
     pub fn parse(doc: RawDoc<'_>, context: &ParseContext<'_>) -> Result<Filter> {
-        let _ = (doc, context);
-        Err(Error::internal("filters are being built"))
+        let root = Parser { context }.document(doc, Place::TOP)?;
+        Ok(Filter { root })
     }
 
     /// Whether a document matches.
@@ -44,14 +53,23 @@ impl Filter {
     /// # Errors
     /// As `matches`.
     pub fn matches_at(&self, doc: RawDoc<'_>, position: &mut Option<usize>) -> Result<bool> {
-        let _ = (doc, position);
-        Err(Error::internal("filters are being built"))
+        *position = None;
+        self.root.matches(doc, position)
     }
 
     /// Whether this is `{}`, which matches everything.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         matches!(&self.root, Node::And(nodes) if nodes.is_empty())
+    }
+
+    /// Compiles the conditions of an `$elemMatch` on document elements, or an array filter.
+    ///
+    /// # Errors
+    /// As `parse`.
+    pub fn parse_element(doc: RawDoc<'_>, context: &ParseContext<'_>) -> Result<Filter> {
+        let root = Parser { context }.document(doc, Place::TOP.in_element()?)?;
+        Ok(Filter { root })
     }
 
     /// The tree, for the planner.
@@ -62,6 +80,11 @@ impl Filter {
 
     /// Appends the fields of `parsedQuery` in explain's shape.
     pub fn explain(&self, out: &mut Writer<'_>) {
-        let _ = out;
+        explain::node(&self.root, out);
     }
+}
+
+/// Names of the operators that stand where a field name could, for the documentation.
+pub fn top_operators() -> impl Iterator<Item = &'static str> {
+    parse::TOP_OPERATORS.iter().map(|operator| operator.name)
 }

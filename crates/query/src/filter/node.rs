@@ -4,6 +4,7 @@
 use super::schema::Schema;
 use super::types::TypeSet;
 
+use crate::expr::Expr;
 use crate::regex::Regex;
 use value::OwnedVal;
 use value::path::Path;
@@ -48,8 +49,8 @@ pub enum Node {
 /// `$expr`, with what the client wrote for explain.
 #[derive(Debug)]
 pub struct ExprNode {
-
-
+    /// The compiled expression.
+    pub expr: Expr,
     /// What it was compiled from.
     pub source: OwnedVal,
 }
@@ -117,8 +118,6 @@ pub struct Bits {
     pub ask: BitsAsk,
     /// The positions, sorted, without duplicates.
     pub positions: Vec<u64>,
-    /// The positions below 63 as a mask.
-    pub mask: u64,
 }
 
 /// The four questions about bits.
@@ -154,9 +153,7 @@ impl Test {
         match self {
             Test::Not(inner) => Node::Not(Box::new(inner.at(path))),
             Test::And(tests) => Node::And(tests.into_iter().map(|test| test.at(path)).collect()),
-            Test::ElemMatchObject(filter) => {
-                Node::ElemMatchObject { path: path.clone(), filter }
-            }
+            Test::ElemMatchObject(filter) => Node::ElemMatchObject { path: path.clone(), filter },
             Test::ElemMatchValue(ops) => Node::ElemMatchValue { path: path.clone(), ops },
             test => Node::Leaf(Leaf { path: path.clone(), test }),
         }

@@ -14,44 +14,40 @@ impl TypeSet {
     ///
     /// # Errors
     /// `BadValue`, `TypeMismatch` or `FailedToParse` as MongoDB gives them.
-    pub fn parse(value: Val<'_>, operator: &str) -> Result<TypeSet> {
+    pub fn parse(value: Val<'_>, field: &str) -> Result<TypeSet> {
         let mut set = TypeSet::default();
         match value {
             Val::Array(array) => {
                 for (_, element) in array {
-                    set.add(element.get(), operator)?;
+                    set.add(element.get())?;
                 }
                 if set.types.is_empty() && !set.number {
                     return Err(Error::failed_to_parse(format!(
-                        "{operator} must match at least one type"
+                        "{field} must match at least one type"
                     )));
                 }
             }
-            value => set.add(value, operator)?,
+            value => set.add(value)?,
         }
         Ok(set)
     }
 
-    fn add(&mut self, value: Val<'_>, operator: &str) -> Result<()> {
+    fn add(&mut self, value: Val<'_>) -> Result<()> {
         if let Val::String(name) = value {
             return self.add_name(name);
         }
         if !value.is_number() {
-            return Err(Error::type_mismatch(
-                "type must be represented as a number or a string",
-            ));
+            return Err(Error::type_mismatch("type must be represented as a number or a string"));
         }
         let number = value.as_i64_exact();
         let found = match number {
             Some(-1) => Some(Type::MinKey),
             Some(0) => {
-                return Err(Error::bad_value(format!(
-                    "{operator} cannot be 0 (EOO)",
-                )));
+                return Err(Error::bad_value(
+                    "Invalid numerical type code: 0. Instead use {$exists:false}.",
+                ));
             }
-            Some(n) => {
-                u8::try_from(n).ok().filter(|byte| *byte != 0xFF).and_then(Type::from_byte)
-            }
+            Some(n) => u8::try_from(n).ok().filter(|byte| *byte != 0xFF).and_then(Type::from_byte),
             None => None,
         };
         match found {

@@ -1,0 +1,135 @@
+//! A filter as explain's `parsedQuery` shows it: every condition with its operator spelled out.
+
+use super::node::{Node, Test};
+use super::types::TypeSet;
+use value::{Val, Writer};
+
+/// Appends the fields that show a node.
+pub(super) fn node(node: &Node, out: &mut Writer<'_>) {
+    match node {
+        Node::And(nodes) if nodes.is_empty() => {}
+        Node::And(nodes) => list("$and", nodes, out),
+        Node::Or(nodes) => list("$or", nodes, out),
+        Node::Nor(nodes) => list("$nor", nodes, out),
+        Node::Not(inner) => negation(inner, out),
+        Node::Leaf(leaf) => {
+            out.doc(leaf.path.text(), |out| test(&leaf.test, out));
+        }
+        Node::ElemMatchObject { path, filter } => {
+            out.doc(path.text(), |out| elem_match_object(filter, out));
+        }
+        Node::ElemMatchValue { path, ops } => {
+            out.doc(path.text(), |out| elem_match_value(ops, out));
+        }
+        Node::Expr(expr) => {
+            out.raw("$expr", expr.source.raw());
+        }
+        Node::Schema(schema) => {
+            out.append("$jsonSchema", Val::Document(schema.source()));
+        }
+        Node::SampleRate(rate) => {
+            out.f64("$sampleRate", *rate);
+        }
+        Node::Const(true) => {
+            out.i32("$alwaysTrue", 1);
+        }
+        Node::Const(false) => {
+            out.i32("$alwaysFalse", 1);
+        }
+    }
+}
+
+fn list(name: &str, nodes: &[Node], out: &mut Writer<'_>) {
+    out.array(name, |array| {
+        for inner in nodes {
+            array.push_doc(|out| node(inner, out));
+        }
+    });
+}
+
+/// `{field: {$not: {...}}}` where there is one field to name, else `$nor`.
+fn negation(inner: &Node, out: &mut Writer<'_>) {
+    match inner {
+        Node::Leaf(leaf) => {
+            out.doc(leaf.path.text(), |out| {
+                out.doc("$not", |out| test(&leaf.test, out));
+            });
+        }
+        Node::ElemMatchObject { path, filter } => {
+            out.doc(path.text(), |out| {
+                out.doc("$not", |out| elem_match_object(filter, out));
+            });
+        }
+        Node::ElemMatchValue { path, ops } => {
+            out.doc(path.text(), |out| {
+                out.doc("$not", |out| elem_match_value(ops, out));
+            });
+        }
+        other => list("$nor", std::slice::from_ref(other), out),
+    }
+}
+
+fn elem_match_object(filter: &Node, out: &mut Writer<'_>) {
+    out.doc("$elemMatch", |out| node(filter, out));
+}
+
+fn elem_match_value(tests: &[Test], out: &mut Writer<'_>) {
+    out.doc("$elemMatch", |out| tests.iter().for_each(|inner| test(inner, out)));
+}
+
+fn test(this: &Test, out: &mut Writer<'_>) {
+    match this {
+        Test::Eq(value) => out.raw("$eq", value.raw()),
+        Test::Lt(value) => out.raw("$lt", value.raw()),
+        Test::Lte(value) => out.raw("$lte", value.raw()),
+        Test::Gt(value) => out.raw("$gt", value.raw()),
+        Test::Gte(value) => out.raw("$gte", value.raw()),
+        Test::In { values, regexes } => out.array("$in", |array| {
+            values.iter().for_each(|value| array.push_raw(value.raw()));
+            for regex in regexes {
+                array.push(Val::Regex(regex.pattern(), regex.options()));
+            }
+        }),
+        Test::Exists => out.bool("$exists", true),
+        Test::Type(types) => type_set(types, out),
+        Test::Mod { divisor, remainder } => out.array("$mod", |array| {
+            array.push(Val::Int64(*divisor));
+            array.push(Val::Int64(*remainder));
+        }),
+        Test::Regex(regex) => {
+            out.str("$regex", regex.pattern());
+            if !regex.options().is_empty() {
+                out.str("$options", regex.options());
+            }
+            out
+        }
+        Test::Size(size) => out.count("$size", size.unsigned_abs()),
+        Test::Bits(bits) => out.array(bits.ask.name(), |array| {
+            for position in &bits.positions {
+                array.push(Val::Int32(i32::try_from(*position).unwrap_or(i32::MAX)));
+            }
+        }),
+        Test::ElemMatchObject(filter) => {
+            elem_match_object(filter, out);
+            out
+        }
+        Test::ElemMatchValue(tests) => {
+            elem_match_value(tests, out);
+            out
+        }
+        Test::Not(inner) => out.doc("$not", |out| test(inner, out)),
+        Test::And(tests) => {
+            tests.iter().for_each(|inner| test(inner, out));
+            out
+        }
+    };
+}
+
+fn type_set<'w, 'b>(types: &TypeSet, out: &'w mut Writer<'b>) -> &'w mut Writer<'b> {
+    out.array("$type", |array| {
+        if types.has_number() {
+            array.push(Val::String("number"));
+        }
+        types.types().iter().for_each(|found| array.push(Val::Int32(found.number())));
+    })
+}

@@ -1,0 +1,328 @@
+//! Compiling a filter document: fields, and the operators that stand where a field could.
+
+use super::node::{ExprNode, Node, Test};
+use super::operators;
+use super::schema::Schema;
+use crate::ParseContext;
+use crate::expr::Expr;
+use value::path::Path;
+use value::{Code, Error, OwnedVal, RawDoc, Result, Val};
+
+/// Deepest nesting of logical operators and `$elemMatch`.
+const DEPTH_MAX: usize = 100;
+
+/// Where in a filter a document stands.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    /// How many operators enclose it.
+    depth: usize,
+    /// Whether it applies to the whole document, not to an array element.
+    top: bool,
+}
+
+impl Place {
+    pub(super) const TOP: Place = Place { depth: 0, top: true };
+
+    /// One operator deeper.
+    ///
+    /// # Errors
+    /// `BadValue` where the filter is nested too deeply.
+    pub(super) fn deeper(self) -> Result<Place> {
+        if self.depth >= DEPTH_MAX {
+            return Err(Error::bad_value("exceeded maximum query tree depth of 100"));
+        }
+        Ok(Place { depth: self.depth + 1, ..self })
+    }
+
+    /// Inside an `$elemMatch`.
+    ///
+    /// # Errors
+    /// As `deeper`.
+    pub(super) fn in_element(self) -> Result<Place> {
+        Ok(Place { top: false, ..self.deeper()? })
+    }
+}
+
+/// An operator that stands where a field name could.
+pub(super) struct TopOperator {
+    /// With its dollar.
+    pub(super) name: &'static str,
+    /// Adds what it means to the conditions that must all hold.
+    parse: fn(&Parser<'_>, &'static str, Val<'_>, Place, &mut Vec<Node>) -> Result<()>,
+}
+
+/// Sorted by name.
+pub(super) static TOP_OPERATORS: &[TopOperator] = &[
+    TopOperator { name: "$alwaysFalse", parse: always_false },
+    TopOperator { name: "$alwaysTrue", parse: always_true },
+    TopOperator { name: "$and", parse: and },
+    TopOperator { name: "$comment", parse: comment },
+    TopOperator { name: "$expr", parse: expr },
+    TopOperator { name: "$jsonSchema", parse: json_schema },
+    TopOperator { name: "$nor", parse: nor },
+    TopOperator { name: "$or", parse: or },
+    TopOperator { name: "$sampleRate", parse: sample_rate },
+    TopOperator { name: "$text", parse: text },
+    TopOperator { name: "$where", parse: javascript },
+];
+
+/// The operator of this name that may stand where a field name could.
+pub(super) fn top_operator(name: &str) -> Option<&'static TopOperator> {
+    let at = TOP_OPERATORS.binary_search_by(|operator| operator.name.cmp(name)).ok()?;
+    TOP_OPERATORS.get(at)
+}
+
+/// Compiles filters of one request.
+pub(super) struct Parser<'p> {
+    pub(super) context: &'p ParseContext<'p>,
+}
+
+impl Parser<'_> {
+    /// Compiles a document whose conditions must all hold.
+    pub(super) fn document(&self, doc: RawDoc<'_>, place: Place) -> Result<Node> {
+        let mut nodes = Vec::new();
+        for (name, value) in doc {
+            self.field(name, value.get(), place, &mut nodes)?;
+        }
+        Ok(all_of(nodes))
+    }
+
+    fn field(&self, name: &str, value: Val<'_>, place: Place, nodes: &mut Vec<Node>) -> Result<()> {
+        if name.starts_with('$') && !matches!(name, "$ref" | "$id" | "$db") {
+            let Some(operator) = top_operator(name) else {
+                let hint = if name == "$not" {
+                    "If you are trying to negate an entire expression, use $nor."
+                } else {
+                    "If you have a field name that starts with a '$' symbol, consider using \
+                     $getField or $setField."
+                };
+                return Err(Error::bad_value(format!(
+                    "unknown top level operator: {name}. {hint}"
+                )));
+            };
+            return (operator.parse)(self, operator.name, value, place, nodes);
+        }
+        let path = Path::new(name);
+        match value {
+            Val::Document(doc) if is_operators(doc, false) => {
+                let tests = self.operators(name, doc, place)?;
+                nodes.extend(tests.into_iter().map(|test| test.at(&path)));
+            }
+            value => nodes.push(operators::equality(value)?.at(&path)),
+        }
+        Ok(())
+    }
+
+    /// Compiles `{$gt: 1, $lt: 5}`: tests that must all pass.
+    pub(super) fn operators(&self, path: &str, doc: RawDoc<'_>, place: Place) -> Result<Vec<Test>> {
+        let mut tests = Vec::new();
+        for (name, value) in doc {
+            let site = operators::Site { path, siblings: doc, place };
+            let Some(operator) = operators::find(name) else {
+                return Err(operators::unknown(name));
+            };
+            if let Some(test) = (operator.parse)(self, operator.name, value.get(), &site)? {
+                tests.push(test);
+            }
+        }
+        Ok(tests)
+    }
+
+    fn list(&self, name: &str, value: Val<'_>, place: Place) -> Result<Vec<Node>> {
+        let Val::Array(array) = value else {
+            return Err(Error::bad_value(format!("{name} must be an array")));
+        };
+        if array.is_empty() {
+            return Err(Error::bad_value("$and/$or/$nor must be a nonempty array"));
+        }
+        let place = place.deeper()?;
+        let mut nodes = Vec::new();
+        for (_, element) in array {
+            let Some(doc) = element.as_doc() else {
+                return Err(Error::bad_value("$or/$and/$nor entries need to be full objects"));
+            };
+            nodes.push(self.document(doc, place)?);
+        }
+        Ok(nodes)
+    }
+}
+
+/// Whether a document is made of operators: its first name begins with a dollar and it is no
+/// reference (`$ref` with `$id`; one of them suffices if `incomplete`).
+pub(super) fn is_operators(doc: RawDoc<'_>, incomplete: bool) -> bool {
+    let Some((first, _)) = doc.first() else { return false };
+    if !first.starts_with('$') {
+        return false;
+    }
+    let has = |name: &str| doc.find(name).is_some();
+    let reference = if incomplete {
+        has("$ref") || has("$id") || has("$db")
+    } else {
+        has("$ref") && has("$id")
+    };
+    !reference
+}
+
+/// One node that holds when all do. Conjunctions inside are dissolved, so that the planner sees
+/// every condition that must hold in one list.
+fn all_of(nodes: Vec<Node>) -> Node {
+    let mut flat = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        match node {
+            Node::And(inner) => flat.extend(inner),
+            node => flat.push(node),
+        }
+    }
+    match flat.pop() {
+        Some(single) if flat.is_empty() => single,
+        Some(last) => {
+            flat.push(last);
+            Node::And(flat)
+        }
+        None => Node::And(flat),
+    }
+}
+
+fn and(
+    parser: &Parser<'_>,
+    name: &'static str,
+    value: Val<'_>,
+    place: Place,
+    nodes: &mut Vec<Node>,
+) -> Result<()> {
+    nodes.extend(parser.list(name, value, place)?);
+    Ok(())
+}
+
+fn or(
+    parser: &Parser<'_>,
+    name: &'static str,
+    value: Val<'_>,
+    place: Place,
+    nodes: &mut Vec<Node>,
+) -> Result<()> {
+    let mut list = parser.list(name, value, place)?;
+    let node = if list.len() == 1 { list.pop() } else { None };
+    nodes.push(node.unwrap_or(Node::Or(list)));
+    Ok(())
+}
+
+fn nor(
+    parser: &Parser<'_>,
+    name: &'static str,
+    value: Val<'_>,
+    place: Place,
+    nodes: &mut Vec<Node>,
+) -> Result<()> {
+    nodes.push(Node::Nor(parser.list(name, value, place)?));
+    Ok(())
+}
+
+fn comment(_: &Parser<'_>, _: &'static str, _: Val<'_>, _: Place, _: &mut Vec<Node>) -> Result<()> {
+    Ok(())
+}
+
+fn constant(name: &str, value: Val<'_>, answer: bool, nodes: &mut Vec<Node>) -> Result<()> {
+    if value.as_i64_exact() != Some(1) {
+        return Err(Error::failed_to_parse(format!("{name} must be an integer value of 1")));
+    }
+    if !answer {
+        nodes.push(Node::Const(false));
+    }
+    Ok(())
+}
+
+fn always_true(
+    _: &Parser<'_>,
+    name: &'static str,
+    value: Val<'_>,
+    _: Place,
+    nodes: &mut Vec<Node>,
+) -> Result<()> {
+    constant(name, value, true, nodes)
+}
+
+fn always_false(
+    _: &Parser<'_>,
+    name: &'static str,
+    value: Val<'_>,
+    _: Place,
+    nodes: &mut Vec<Node>,
+) -> Result<()> {
+    constant(name, value, false, nodes)
+}
+
+fn only_at_top(name: &str, place: Place) -> Result<()> {
+    if place.top {
+        return Ok(());
+    }
+    Err(Error::bad_value(format!("{name} can only be applied to the top-level document")))
+}
+
+fn expr(
+    parser: &Parser<'_>,
+    name: &'static str,
+    value: Val<'_>,
+    place: Place,
+    nodes: &mut Vec<Node>,
+) -> Result<()> {
+    only_at_top(name, place)?;
+    let expr = Expr::parse(value, parser.context)?;
+    nodes.push(Node::Expr(Box::new(ExprNode { expr, source: OwnedVal::new(value) })));
+    Ok(())
+}
+
+fn json_schema(
+    parser: &Parser<'_>,
+    _: &'static str,
+    value: Val<'_>,
+    _: Place,
+    nodes: &mut Vec<Node>,
+) -> Result<()> {
+    let Val::Document(doc) = value else {
+        return Err(Error::type_mismatch("$jsonSchema must be an object"));
+    };
+    let _ = parser;
+    nodes.push(Node::Schema(Box::new(Schema::parse(doc)?)));
+    Ok(())
+}
+
+fn sample_rate(
+    _: &Parser<'_>,
+    _: &'static str,
+    value: Val<'_>,
+    _: Place,
+    nodes: &mut Vec<Node>,
+) -> Result<()> {
+    let Some(rate) = value.as_f64() else {
+        return Err(Error::bad_value("argument to $sampleRate must be a numeric type"));
+    };
+    if !(0.0..=1.0).contains(&rate) {
+        return Err(Error::bad_value("numeric argument to $sampleRate must be in [0, 1]"));
+    }
+    nodes.push(if rate == 0.0 { Node::Const(false) } else { Node::SampleRate(rate) });
+    Ok(())
+}
+
+fn text(
+    _: &Parser<'_>,
+    name: &'static str,
+    _: Val<'_>,
+    place: Place,
+    _: &mut Vec<Node>,
+) -> Result<()> {
+    only_at_top(name, place)?;
+    // There are no text indexes, so there cannot be one for this query.
+    Err(Error::new(Code::INDEX_NOT_FOUND, "text index required for $text query"))
+}
+
+fn javascript(
+    _: &Parser<'_>,
+    name: &'static str,
+    _: Val<'_>,
+    place: Place,
+    _: &mut Vec<Node>,
+) -> Result<()> {
+    only_at_top(name, place)?;
+    Err(Error::bad_value("no globalScriptEngine in $where parsing"))
+}

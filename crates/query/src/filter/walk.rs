@@ -1,0 +1,105 @@
+//! Finding the values that a path means to a filter.
+//!
+//! A name steps into documents and into every document of an array; a number also picks the
+//! array element at its place. An array at the end of the path is visited element by element and
+//! then as a whole, unless a number picked it. A path that leads nowhere visits "missing", except
+//! inside arrays of plain values, where it visits nothing.
+
+use value::path::Part;
+use value::{RawDoc, RawVal, Result};
+
+/// What a visitor gets where the path leads nowhere.
+pub(super) const MISSING: RawVal<'static> = RawVal { kind: 0, bytes: &[] };
+
+/// Whether `visit` accepts one of the values at the path. It also gets the place in the outermost
+/// array that was stepped through. `expand` visits the elements of an array at the end, too.
+pub(super) fn any<'a, F>(
+    doc: RawDoc<'a>,
+    parts: &[Part],
+    position: Option<usize>,
+    expand: bool,
+    visit: &mut F,
+) -> Result<bool>
+where
+    F: FnMut(RawVal<'a>, Option<usize>) -> Result<bool>,
+{
+    let Some((part, rest)) = parts.split_first() else { return Ok(false) };
+    match doc.find(&part.name) {
+        None => visit(MISSING, position),
+        Some(value) => arrive(value, rest, position, expand, visit),
+    }
+}
+
+/// Goes on from a value that was found by its name.
+fn arrive<'a, F>(
+    value: RawVal<'a>,
+    rest: &[Part],
+    position: Option<usize>,
+    expand: bool,
+    visit: &mut F,
+) -> Result<bool>
+where
+    F: FnMut(RawVal<'a>, Option<usize>) -> Result<bool>,
+{
+    if rest.is_empty() {
+        if expand && let Some(array) = value.as_array() {
+            let mut elements = array.iter();
+            let mut at = 0;
+            while let Some((_, element)) = elements.next_bytes() {
+                if visit(element, position.or(Some(at)))? {
+                    return Ok(true);
+                }
+                at += 1;
+            }
+        }
+        return visit(value, position);
+    }
+    if let Some(doc) = value.as_doc() {
+        return any(doc, rest, position, expand, visit);
+    }
+    match value.as_array() {
+        Some(array) => through(array, rest, position, expand, visit),
+        None => visit(MISSING, position),
+    }
+}
+
+/// Steps through an array that has more of the path behind it.
+fn through<'a, F>(
+    array: RawDoc<'a>,
+    rest: &[Part],
+    position: Option<usize>,
+    expand: bool,
+    visit: &mut F,
+) -> Result<bool>
+where
+    F: FnMut(RawVal<'a>, Option<usize>) -> Result<bool>,
+{
+    let wanted = rest.first().and_then(|part| part.index);
+    let after = rest.get(1..).unwrap_or(&[]);
+    let mut elements = array.iter();
+    let mut at = 0;
+    while let Some((_, element)) = elements.next_bytes() {
+        let position = position.or(Some(at));
+        if let Some(doc) = element.as_doc()
+            && any(doc, rest, position, expand, visit)?
+        {
+            return Ok(true);
+        }
+        if wanted == Some(at) {
+            let found = if after.is_empty() {
+                visit(element, position)?
+            } else if let Some(doc) = element.as_doc() {
+                any(doc, after, position, expand, visit)?
+            } else if let Some(inner) = element.as_array() {
+                through(inner, after, position, expand, visit)?
+            } else {
+                false
+            };
+            if found {
+                return Ok(true);
+            }
+        }
+        at += 1;
+    }
+    Ok(false)
+}

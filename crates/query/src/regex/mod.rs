@@ -1,0 +1,377 @@
+//! Regular expressions as MongoDB has them: PCRE's language, run in linear time where that is
+//! possible and with a step limit where it is not (look-around, back references).
+//!
+//! `translate` turns PCRE's spelling into that of the `regex` crate; this file compiles the
+//! result and runs it.
+
+mod translate;
+
+use std::sync::OnceLock;
+use translate::{Translation, translate};
+use value::{Code, Error, Result};
+
+/// Longest pattern, as PCRE in MongoDB has it.
+const PATTERN_BYTES_MAX: usize = 32_764;
+/// Largest compiled program and automaton cache, in bytes.
+const PROGRAM_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Steps that a backtracking search may take.
+const BACKTRACK_MAX: usize = 1_000_000;
+
+/// Byte ranges of a match: the whole first, then each group.
+pub type Groups = Vec<Option<(usize, usize)>>;
+
+/// A compiled pattern.
+#[derive(Clone)]
+pub struct Regex {
+    pattern: Box<str>,
+    options: Box<str>,
+    program: Program,
+    prefix: Option<Box<str>>,
+    prefix_only: bool,
+}
+
+#[derive(Clone)]
+enum Program {
+    /// Linear time. `at_newline` serves texts that end with a newline when the pattern has a
+    /// `$`, which then also matches before that newline.
+    Linear { regex: regex::Regex, at_newline: Option<Box<AtNewline>> },
+    /// With look-around or back references.
+    Backtracking(Box<fancy_regex::Regex>),
+}
+
+/// The same pattern with `$` as look-ahead, compiled when a text first needs it.
+#[derive(Clone)]
+struct AtNewline {
+    source: String,
+    compiled: OnceLock<Option<fancy_regex::Regex>>,
+}
+
+impl AtNewline {
+    fn get(&self) -> Option<&fancy_regex::Regex> {
+        self.compiled.get_or_init(|| backtracking(&self.source).ok()).as_ref()
+    }
+}
+
+impl std::fmt::Debug for Regex {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "/{}/{}", self.pattern, self.options)
+    }
+}
+
+impl Regex {
+    /// Compiles a pattern with options out of `imsxu`.
+    ///
+    /// # Errors
+    /// 51091 for a pattern that is no regular expression, 51108 for an unknown option.
+    pub fn new(pattern: &str, options: &str) -> Result<Regex> {
+        if let Some(unknown) = options.chars().find(|c| !"imsxu".contains(*c)) {
+            return Err(Error::new(
+                Code(51108),
+                format!(" invalid flag in regex options: {unknown}"),
+            ));
+        }
+        if pattern.contains('\0') || options.contains('\0') {
+            return Err(Error::bad_value(
+                "Regular expression cannot contain an embedded null byte",
+            ));
+        }
+        if pattern.len() > PATTERN_BYTES_MAX {
+            return Err(invalid("regular expression is too large"));
+        }
+        let translation = translate(pattern, options.contains('x'));
+        let flags: String = options.chars().filter(|c| "ims".contains(*c)).collect();
+        let program = compile(&translation, &flags)?;
+        let multiline = options.contains('m');
+        let (prefix, prefix_only) = if options.contains('i') || options.contains('x') {
+            (None, false)
+        } else {
+            literal_prefix(pattern, multiline)
+        };
+        Ok(Regex { pattern: pattern.into(), options: options.into(), program, prefix, prefix_only })
+    }
+
+    /// The pattern as it was written.
+    #[must_use]
+    pub fn pattern(&self) -> &str {
+        &self.pattern
+    }
+
+    /// The options as they were written.
+    #[must_use]
+    pub fn options(&self) -> &str {
+        &self.options
+    }
+
+    /// Whether the pattern matches somewhere in the text.
+    ///
+    /// # Errors
+    /// 51156 when the search takes too many steps.
+    pub fn is_match(&self, text: &str) -> Result<bool> {
+        match self.program(text) {
+            Runner::Linear(regex) => Ok(regex.is_match(text)),
+            Runner::Backtracking(regex) => regex.is_match(text).map_err(|e| too_long(&e)),
+        }
+    }
+
+    /// The first match at or after byte `start`.
+    ///
+    /// # Errors
+    /// 51156 when the search takes too many steps.
+    pub fn captures_at(&self, text: &str, start: usize) -> Result<Option<Groups>> {
+        if start > text.len() {
+            return Ok(None);
+        }
+        Ok(match self.program(text) {
+            Runner::Linear(regex) => regex.captures_at(text, start).map(|groups| {
+                groups.iter().map(|group| group.map(|m| (m.start(), m.end()))).collect()
+            }),
+            Runner::Backtracking(regex) => {
+                let found = regex.captures_from_pos(text, start).map_err(|e| too_long(&e))?;
+                found.map(|groups| {
+                    groups.iter().map(|group| group.map(|m| (m.start(), m.end()))).collect()
+                })
+            }
+        })
+    }
+
+    /// How many groups the pattern has, without the whole match.
+    #[must_use]
+    pub fn group_count(&self) -> usize {
+        let count = match &self.program {
+            Program::Linear { regex, .. } => regex.captures_len(),
+            Program::Backtracking(regex) => regex.captures_len(),
+        };
+        count.saturating_sub(1)
+    }
+
+    /// The literal text with which every match begins, for a pattern anchored at the start.
+    #[must_use]
+    pub fn prefix(&self) -> Option<&str> {
+        self.prefix.as_deref()
+    }
+
+    /// Whether every text that begins with the prefix matches.
+    #[must_use]
+    pub fn is_prefix_only(&self) -> bool {
+        self.prefix_only
+    }
+
+    fn program(&self, text: &str) -> Runner<'_> {
+        match &self.program {
+            Program::Linear { regex, at_newline } => {
+                let other = match at_newline {
+                    Some(other) if text.ends_with('\n') => other.get(),
+                    _ => None,
+                };
+                other.map_or(Runner::Linear(regex), Runner::Backtracking)
+            }
+            Program::Backtracking(regex) => Runner::Backtracking(regex),
+        }
+    }
+}
+
+enum Runner<'r> {
+    Linear(&'r regex::Regex),
+    Backtracking(&'r fancy_regex::Regex),
+}
+
+fn compile(translation: &Translation, flags: &str) -> Result<Program> {
+    let multiline = flags.contains('m');
+    let dollar_at_end = translation.has_dollar && !multiline;
+    let linear_end = if multiline { "$" } else { r"\z" };
+    if !translation.needs_backtracking
+        && let Ok(regex) = regex::RegexBuilder::new(&translation.source(linear_end))
+            .case_insensitive(flags.contains('i'))
+            .multi_line(multiline)
+            .dot_matches_new_line(flags.contains('s'))
+            .size_limit(PROGRAM_BYTES_MAX)
+            .dfa_size_limit(PROGRAM_BYTES_MAX)
+            .build()
+    {
+        let at_newline = dollar_at_end.then(|| {
+            let source = with_flags(&translation.source(r"(?=\n?\z)"), flags);
+            Box::new(AtNewline { source, compiled: OnceLock::new() })
+        });
+        return Ok(Program::Linear { regex, at_newline });
+    }
+    let end = if multiline { "$" } else { r"(?=\n?\z)" };
+    backtracking(&with_flags(&translation.source(end), flags))
+        .map(|regex| Program::Backtracking(Box::new(regex)))
+        .map_err(|error| invalid(&reason(&error)))
+}
+
+fn with_flags(source: &str, flags: &str) -> String {
+    if flags.is_empty() { source.to_owned() } else { format!("(?{flags}:{source})") }
+}
+
+fn backtracking(source: &str) -> std::result::Result<fancy_regex::Regex, Box<fancy_regex::Error>> {
+    fancy_regex::RegexBuilder::new(source)
+        .backtrack_limit(BACKTRACK_MAX)
+        .delegate_size_limit(PROGRAM_BYTES_MAX)
+        .delegate_dfa_size_limit(PROGRAM_BYTES_MAX)
+        .build()
+        .map_err(Box::new)
+}
+
+fn reason(error: &fancy_regex::Error) -> String {
+    let text = error.to_string();
+    text.lines().last().unwrap_or("cannot be compiled").trim().to_owned()
+}
+
+fn invalid(reason: &str) -> Error {
+    Error::new(Code(51091), format!("Regular expression is invalid: {reason}"))
+}
+
+fn too_long(error: &fancy_regex::Error) -> Error {
+    Error::new(
+        Code(51156),
+        format!("Error occurred while executing the regular expression: {error}"),
+    )
+}
+
+/// The literal start of an anchored pattern, and whether the pattern is nothing else.
+fn literal_prefix(pattern: &str, multiline: bool) -> (Option<Box<str>>, bool) {
+    let rest = match pattern.strip_prefix(r"\A") {
+        Some(rest) => rest,
+        None => match pattern.strip_prefix('^') {
+            Some(rest) if !multiline => rest,
+            _ => return (None, false),
+        },
+    };
+    // An alternative may lack the anchor; a precise answer is not worth a parser.
+    if pattern.contains('|') {
+        return (None, false);
+    }
+    let mut prefix = String::new();
+    let mut characters = rest.chars().peekable();
+    let mut whole = true;
+    while let Some(character) = characters.next() {
+        let literal = match character {
+            '\\' => match characters.next() {
+                Some(escaped) if !escaped.is_ascii_alphanumeric() => escaped,
+                _ => {
+                    whole = false;
+                    break;
+                }
+            },
+            '.' if characters.peek() == Some(&'*') && characters.clone().count() == 1 => {
+                // `.*` at the very end asks for nothing more.
+                break;
+            }
+            '^' | '$' | '.' | '[' | '(' | ')' | '*' | '+' | '?' | '{' => {
+                whole = false;
+                break;
+            }
+            literal => literal,
+        };
+        match characters.peek() {
+            Some('*' | '?' | '{') => {
+                whole = false;
+                break;
+            }
+            Some('+') => {
+                prefix.push(literal);
+                whole = false;
+                break;
+            }
+            _ => prefix.push(literal),
+        }
+    }
+    if prefix.is_empty() { (None, false) } else { (Some(prefix.into()), whole) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_match(pattern: &str, options: &str, text: &str) -> bool {
+        Regex::new(pattern, options).unwrap().is_match(text).unwrap()
+    }
+
+    #[test]
+    fn options_mean_what_pcre_means() {
+        assert!(is_match("ABC", "i", "xabcx"));
+        assert!(!is_match("^b", "", "a\nb"));
+        assert!(is_match("^b", "m", "a\nb"));
+        assert!(!is_match("a.b", "", "a\nb"));
+        assert!(is_match("a.b", "s", "a\nb"));
+        assert!(is_match("a b # comment\n c", "x", "abc"));
+        assert!(is_match("[ ]", "x", " "));
+        assert_eq!(Regex::new("a", "q").unwrap_err().code(), Code(51108));
+    }
+
+    #[test]
+    fn dollar_matches_before_a_final_newline() {
+        assert!(is_match("a$", "", "a"));
+        assert!(is_match("a$", "", "a\n"));
+        assert!(!is_match("a$", "", "a\nb"));
+        assert!(is_match("a$", "m", "a\nb"));
+        assert!(!is_match(r"a\z", "", "a\n"));
+        assert!(is_match(r"a\Z", "", "a\n"));
+    }
+
+    #[test]
+    fn pcre_spellings() {
+        assert!(is_match(r"\Qa.b\E$", "", "a.b"));
+        assert!(!is_match(r"\Qa.b\E$", "", "axb"));
+        assert!(is_match(r"^a{,2}$", "", "a{,2}"));
+        assert!(is_match(r"^{a}$", "", "{a}"));
+        assert!(is_match(r"[[]", "", "["));
+        assert!(is_match(r"[a&&b]", "", "&"));
+        assert!(is_match(r"[]a]", "", "]"));
+        assert!(is_match(r"\/\<\>", "", "/<>"));
+        assert!(is_match(r"^[[:alpha:]]+$", "", "abc"));
+        assert!(!is_match(r"^\w$", "", "é"));
+        assert!(!is_match(r"^\d$", "", "٣"));
+        assert!(is_match(r"^É$", "i", "é"));
+        assert!(is_match(r"^[\w-]+$", "", "a-b"));
+        assert!(is_match(r"^[\w.]+@\w+\.com$", "", "a.b@example.com"));
+    }
+
+    #[test]
+    fn look_around_and_back_references() {
+        assert!(is_match(r"foo(?=bar)", "", "foobar"));
+        assert!(!is_match(r"foo(?!bar)", "", "foobar"));
+        assert!(is_match(r"(?<=a)b", "", "ab"));
+        assert!(is_match(r"^(a+)b\1$", "", "aabaa"));
+        assert!(!is_match(r"^a++a$", "", "aaa"));
+    }
+
+    #[test]
+    fn invalid_patterns() {
+        for pattern in ["(", "[a", "a)", "*a", r"\"] {
+            assert_eq!(Regex::new(pattern, "").unwrap_err().code(), Code(51091), "{pattern}");
+        }
+        assert_eq!(Regex::new(&"a".repeat(40_000), "").unwrap_err().code(), Code(51091));
+        assert_eq!(Regex::new("a\0", "").unwrap_err().code(), Code::BAD_VALUE);
+    }
+
+    #[test]
+    fn prefixes() {
+        let prefix = |pattern, options| {
+            let regex = Regex::new(pattern, options).unwrap();
+            (regex.prefix().map(str::to_owned), regex.is_prefix_only())
+        };
+        assert_eq!(prefix("^abc", ""), (Some("abc".into()), true));
+        assert_eq!(prefix("^abc.*", ""), (Some("abc".into()), true));
+        assert_eq!(prefix("^abc?d", ""), (Some("ab".into()), false));
+        assert_eq!(prefix("^ab+", ""), (Some("ab".into()), false));
+        assert_eq!(prefix(r"^a\.b[c]", ""), (Some("a.b".into()), false));
+        assert_eq!(prefix("^abc", "i"), (None, false));
+        assert_eq!(prefix("^abc", "m"), (None, false));
+        assert_eq!(prefix("^a|b", ""), (None, false));
+        assert_eq!(prefix("abc", ""), (None, false));
+        assert_eq!(prefix("^abc$", ""), (Some("abc".into()), false));
+    }
+
+    #[test]
+    fn groups() {
+        let regex = Regex::new("(a)(b)?", "").unwrap();
+        assert_eq!(
+            regex.captures_at("xa", 0).unwrap(),
+            Some(vec![Some((1, 2)), Some((1, 2)), None])
+        );
+        assert_eq!(regex.captures_at("a", 1).unwrap(), None);
+        assert_eq!(regex.group_count(), 2);
+    }
+}
