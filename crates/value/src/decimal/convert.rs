@@ -43,9 +43,10 @@ impl Decimal128 {
     #[must_use]
     pub fn from_f64_34_digits(n: f64) -> Decimal128 {
         let number = from_double(n, super::DIGITS);
-        // Zeros after the point say nothing here.
+        // Zeros after the point say nothing if the digits before them are the whole value.
+        let (back, exact) = number.to_f64_truncated();
         let Parts { negative, coefficient, exponent } = number.parts();
-        if !number.is_finite() || coefficient == 0 {
+        if !(exact && back == n) || !n.is_finite() || coefficient == 0 {
             return number;
         }
         let wide = Intermediate::from_u128(coefficient);
