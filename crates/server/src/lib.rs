@@ -1,1 +1,178 @@
-//! placeholder
+//! The server: MongoDB's wire protocol on TCP sockets, in front of an engine.
+//!
+//! The way of a message: `listener` accepts, `parking` holds the connection while it is silent,
+//! `pool` gives it a thread when bytes arrive, `connection` finds messages in them (`buffer`),
+//! `conversation` has them run and answers, `wire` knows what the bytes mean.
+//! Commands are not here; they are in the engine.
+
+mod buffer;
+mod connection;
+mod conversation;
+mod link;
+mod listener;
+mod parking;
+mod pool;
+mod wire;
+
+use link::Links;
+use listener::{Listener, WAKE};
+use mio::Waker;
+use motifdb::Engine;
+use parking::Lot;
+use pool::Pool;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Bytes for which a client gets the whole `message_timeout` once more.
+const TIMEOUT_UNIT_BYTES: usize = 1024 * 1024;
+
+/// How a server listens and what it allows. `..ServerOptions::default()` fills the rest.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// Addresses to listen on; port 0 takes a free one.
+    pub listen: Vec<SocketAddr>,
+    /// Most connections at a time; further ones are closed at once.
+    pub connections_max: usize,
+    /// Most threads that serve connections. High, because a waiting command holds its thread.
+    pub threads_max: usize,
+    /// How long a silent connection keeps its thread and buffers.
+    pub linger: Duration,
+    /// How long a message may take to arrive, or a reply to be taken, for each started MiB.
+    pub message_timeout: Duration,
+    /// How long a stop waits for running commands.
+    pub stop_grace: Duration,
+}
+
+impl Default for ServerOptions {
+    fn default() -> ServerOptions {
+        ServerOptions {
+            listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 27017))],
+            connections_max: 20_000,
+            threads_max: 4096,
+            linger: Duration::from_secs(1),
+            message_timeout: Duration::from_secs(60),
+            stop_grace: Duration::from_secs(5),
+        }
+    }
+}
+
+impl ServerOptions {
+    /// How long a message of this size may be under way.
+    fn patience(&self, size_bytes: usize) -> Duration {
+        let units = u32::try_from(size_bytes / TIMEOUT_UNIT_BYTES + 1).unwrap_or(u32::MAX);
+        self.message_timeout.saturating_mul(units)
+    }
+}
+
+/// What all threads of a server share.
+struct Core {
+    engine: Engine,
+    options: ServerOptions,
+    lot: Lot,
+    pool: Arc<Pool>,
+    links: Links,
+    waker: Waker,
+    stopping: AtomicBool,
+}
+
+impl Core {
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        if let Err(error) = self.waker.wake() {
+            tracing::error!(%error, "the server cannot be woken to stop");
+        }
+    }
+}
+
+/// A server that is bound to its addresses and not running yet.
+pub struct Server {
+    core: Arc<Core>,
+    listener: Listener,
+    addresses: Vec<SocketAddr>,
+}
+
+impl Server {
+    /// Binds the addresses; clients can connect from now on and are served once `run` is called.
+    ///
+    /// # Errors
+    /// When an address is taken or not ours, or the system has no descriptors left.
+    pub fn bind(engine: Engine, options: ServerOptions) -> io::Result<Server> {
+        let listener = Listener::bind(&options)?;
+        let addresses = listener.addresses()?;
+        let limit = u64::try_from(options.connections_max).unwrap_or(u64::MAX);
+        engine.network().connections_max.store(limit, Ordering::Relaxed);
+        let core = Core {
+            engine,
+            lot: Lot::new(listener.registry().try_clone()?),
+            pool: Arc::new(Pool::new(options.threads_max)),
+            links: Links::new(options.connections_max),
+            waker: Waker::new(listener.registry(), WAKE)?,
+            stopping: AtomicBool::new(false),
+            options,
+        };
+        Ok(Server { core: Arc::new(core), listener, addresses })
+    }
+
+    /// The first address, with the port that was taken.
+    ///
+    /// # Errors
+    /// When the server was given no address.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.addresses.first().copied().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+    }
+
+    /// All addresses, with the ports that were taken.
+    #[must_use]
+    pub fn local_addrs(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// A handle to stop the server from another thread.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        Handle { core: Arc::clone(&self.core) }
+    }
+
+    /// Serves clients until `Handle::stop` or a client's `shutdown` command.
+    ///
+    /// Stopping closes silent connections at once and lets running commands finish for
+    /// `stop_grace`. The engine stays open: closing it is its owner's part.
+    ///
+    /// # Errors
+    /// When the system's poll fails; the connections are closed then too.
+    pub fn run(self) -> io::Result<()> {
+        let core = Arc::downgrade(&self.core);
+        self.core.engine.on_shutdown(Box::new(move || {
+            if let Some(core) = core.upgrade() {
+                core.stop();
+            }
+        }));
+        self.listener.run(&self.core)
+    }
+}
+
+/// Stops a server; any number may exist.
+#[derive(Clone)]
+pub struct Handle {
+    core: Arc<Core>,
+}
+
+impl Handle {
+    /// Has `Server::run` stop and return. Returns at once, and may be called again.
+    pub fn stop(&self) {
+        self.core.stop();
+    }
+
+    /// Connections that are open now.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.core.links.len()
+    }
+}

@@ -1,0 +1,197 @@
+//! The bytes that a client sent and that were not handled yet.
+//!
+//! One read takes whatever has arrived, often several messages. The buffer grows with what really
+//! came, never with what a header promises, and shrinks again when large messages stop coming.
+
+use crate::wire::ProtocolError;
+use crate::wire::header::Header;
+use std::io::{self, Read};
+
+/// What a connection reads into while it is active.
+const SMALL_BYTES: usize = 16 * 1024;
+/// A buffer above this is given back after `CALM_MESSAGES` messages that did not need it.
+const LARGE_BYTES: usize = 256 * 1024;
+const CALM_MESSAGES: u32 = 16;
+
+/// A growing buffer between `start` and `end` of which lie unhandled bytes.
+#[derive(Default)]
+pub(crate) struct ReadBuffer {
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// Messages in a row for which a small buffer would have done.
+    calm: u32,
+}
+
+impl ReadBuffer {
+    /// Bytes that arrived and are not handled.
+    pub(crate) fn unread(&self) -> &[u8] {
+        self.bytes.get(self.start..self.end).unwrap_or(&[])
+    }
+
+    /// Whether nothing waits to be handled.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// The header of the next message and, if all of it is there, the message.
+    #[inline]
+    pub(crate) fn message(&self) -> Result<Option<(Header, Option<&[u8]>)>, ProtocolError> {
+        let unread = self.unread();
+        Ok(Header::parse(unread)?.map(|header| (header, unread.get(..header.length))))
+    }
+
+    /// Reads once. `wanted` is the size of the message that is being read, if it is known.
+    pub(crate) fn fill(&mut self, source: &mut impl Read, wanted: usize) -> io::Result<usize> {
+        self.make_room(wanted);
+        let space = self.bytes.get_mut(self.end..).unwrap_or(&mut []);
+        let count = source.read(space)?;
+        self.end += count;
+        Ok(count)
+    }
+
+    /// Forgets a message that was handled.
+    pub(crate) fn consume(&mut self, length: usize) {
+        self.start = (self.start + length).min(self.end);
+        if self.start == self.end {
+            self.start = 0;
+            self.end = 0;
+        }
+        if self.bytes.len() <= LARGE_BYTES || length > LARGE_BYTES / 4 {
+            self.calm = 0;
+            return;
+        }
+        self.calm += 1;
+        if self.calm >= CALM_MESSAGES && self.end - self.start <= SMALL_BYTES {
+            let mut small = vec![0; SMALL_BYTES];
+            let unread = self.unread();
+            if let Some(front) = small.get_mut(..unread.len()) {
+                front.copy_from_slice(unread);
+            }
+            *self = ReadBuffer { end: unread.len(), bytes: small, start: 0, calm: 0 };
+        }
+    }
+
+    /// Gives the memory back, except what holds a part of a message.
+    pub(crate) fn release(&mut self) {
+        if self.is_empty() {
+            *self = ReadBuffer::default();
+        } else {
+            let unread = self.unread().to_vec();
+            *self = ReadBuffer { start: 0, end: unread.len(), bytes: unread, calm: 0 };
+        }
+    }
+
+    /// Makes room behind the unread bytes: by moving them to the front, or by doubling.
+    fn make_room(&mut self, wanted: usize) {
+        if self.bytes.is_empty() {
+            self.bytes.resize(SMALL_BYTES, 0);
+        }
+        let unread = self.end - self.start;
+        let fits = self.bytes.len() - self.start >= wanted && self.end < self.bytes.len();
+        if fits {
+            return;
+        }
+        if self.start > 0 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            self.start = 0;
+            self.end = unread;
+        }
+        if self.bytes.len() < wanted || self.end == self.bytes.len() {
+            // Twice what is here: a client that promises much and sends little costs little.
+            let size = wanted.min(unread.saturating_mul(2)).max(SMALL_BYTES).max(self.end + 1);
+            if size > self.bytes.len() {
+                self.bytes.reserve_exact(size - self.bytes.len());
+                self.bytes.resize(size, 0);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::header::HEADER_BYTES;
+    use proptest::prelude::*;
+
+    fn message(length: usize, fill: u8) -> Vec<u8> {
+        let mut bytes = vec![fill; length];
+        Header { length, request_id: i32::from(fill), response_to: 0, opcode: 1 }.write(&mut bytes);
+        bytes
+    }
+
+    /// Hands out at most `step` bytes a read.
+    struct Drip<'a> {
+        bytes: &'a [u8],
+        step: usize,
+    }
+
+    impl Read for Drip<'_> {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            assert!(!into.is_empty(), "a read into no space looks like the end");
+            let count = self.step.min(into.len()).min(self.bytes.len());
+            into[..count].copy_from_slice(&self.bytes[..count]);
+            self.bytes = &self.bytes[count..];
+            Ok(count)
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn messages_come_out_as_they_went_in(
+            lengths in proptest::collection::vec(prop_oneof![16usize..200, 10_000usize..700_000], 1..12),
+            step in prop_oneof![1usize..100, 1000usize..100_000],
+        ) {
+            let step = step.max(lengths.iter().sum::<usize>() / 2000);
+            let messages: Vec<_> =
+                lengths.iter().enumerate().map(|(i, l)| message(*l, i as u8)).collect();
+            let all = messages.concat();
+            let mut source = Drip { bytes: &all, step };
+            let mut buffer = ReadBuffer::default();
+            for expected in &messages {
+                loop {
+                    let wanted = match buffer.message().expect("right lengths") {
+                        Some((_, Some(found))) => {
+                            prop_assert_eq!(found, &expected[..]);
+                            break;
+                        }
+                        Some((header, None)) => header.length,
+                        None => HEADER_BYTES,
+                    };
+                    prop_assert!(buffer.fill(&mut source, wanted).expect("reads") > 0);
+                }
+                buffer.consume(expected.len());
+            }
+            prop_assert!(buffer.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_promise_of_a_large_message_takes_no_memory() {
+        let mut head = message(16, 0);
+        head[..4].copy_from_slice(&48_000_000i32.to_le_bytes());
+        let mut buffer = ReadBuffer::default();
+        buffer.fill(&mut &head[..], HEADER_BYTES).expect("reads");
+        buffer.fill(&mut &[1u8, 2][..], 48_000_000).expect("reads");
+        assert!(buffer.bytes.capacity() <= 2 * SMALL_BYTES);
+        buffer.release();
+        assert_eq!(buffer.bytes.capacity(), 18);
+    }
+
+    #[test]
+    fn a_large_buffer_is_given_back_when_messages_are_small_again() {
+        let mut buffer = ReadBuffer::default();
+        let mut pass = |length: usize| {
+            let bytes = message(length, 1);
+            let mut source = &bytes[..];
+            while !source.is_empty() {
+                buffer.fill(&mut source, length).expect("reads");
+            }
+            buffer.consume(length);
+            buffer.bytes.capacity()
+        };
+        assert!(pass(4_000_000) >= 4_000_000);
+        let after: Vec<_> = (0..CALM_MESSAGES).map(|_| pass(100)).collect();
+        assert_eq!(after.last(), Some(&SMALL_BYTES));
+    }
+}

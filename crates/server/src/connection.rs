@@ -1,0 +1,252 @@
+//! One client: reads its messages, has them run, writes the replies.
+//!
+//! `serve` runs on a thread of `pool` until the client falls silent; then the connection parks
+//! (`parking`) without thread and buffers. Framing is in `wire`, commands are in the engine.
+
+use crate::Core;
+use crate::buffer::ReadBuffer;
+use crate::conversation::Conversation;
+use crate::link::Link;
+use crate::wire::ProtocolError;
+use crate::wire::header::{HEADER_BYTES, Header, OP_COMPRESSED};
+use crate::wire::op_compressed::unpack;
+use mio::Token;
+use motifdb::Client;
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// Buffers above this are given back after the message that needed them.
+pub(crate) const BUFFER_KEEP_BYTES: usize = 1024 * 1024;
+
+/// A client's connection.
+pub(crate) struct Connection {
+    core: Arc<Core>,
+    link: Arc<Link>,
+    conversation: Conversation,
+    input: ReadBuffer,
+    /// The last message that came compressed, unpacked.
+    unpacked: Vec<u8>,
+    /// Since when the message at the front of `input` is incomplete.
+    started: Option<Instant>,
+}
+
+/// Where a connection goes when its thread leaves it.
+enum Next {
+    /// Wait for bytes without a thread.
+    Park,
+    /// Wait for a thread: there are messages left, but others are waiting.
+    Queue,
+    Close(Ending),
+}
+
+/// Why a connection ends.
+pub(crate) enum Ending {
+    /// The client closed it, or the server stops.
+    Ordinary,
+    /// The client does not speak our protocol.
+    Protocol(ProtocolError),
+    /// Something did not happen in time.
+    Late(&'static str),
+    /// The network says no.
+    Failed(io::Error),
+}
+
+impl From<io::Error> for Ending {
+    fn from(error: io::Error) -> Ending {
+        Ending::Failed(error)
+    }
+}
+
+impl From<ProtocolError> for Ending {
+    fn from(error: ProtocolError) -> Ending {
+        Ending::Protocol(error)
+    }
+}
+
+impl Connection {
+    pub(crate) fn new(core: Arc<Core>, link: Arc<Link>, client: Client) -> Connection {
+        let conversation = Conversation::new(Arc::clone(&core), Arc::clone(&link), client);
+        Connection {
+            core,
+            link,
+            conversation,
+            input: ReadBuffer::default(),
+            unpacked: Vec::new(),
+            started: None,
+        }
+    }
+
+    /// Serves the client until it is silent, then parks the connection or closes it.
+    pub(crate) fn serve(mut self: Box<Connection>) {
+        let core = Arc::clone(&self.core);
+        match self.turn() {
+            Next::Park => core.lot.park(self),
+            Next::Queue => core.pool.submit(self),
+            Next::Close(ending) => self.close(&ending),
+        }
+    }
+
+    /// Closes a parked connection whose message did not come to its end in time.
+    pub(crate) fn expire(self: Box<Connection>) {
+        self.close(&Ending::Late("the rest of a message did not come"));
+    }
+
+    fn close(self: Box<Connection>, ending: &Ending) {
+        let (id, client) = (self.link.id(), self.link.remote());
+        match ending {
+            Ending::Ordinary => tracing::debug!(connection = id, %client, "connection closed"),
+            Ending::Protocol(reason) => {
+                tracing::warn!(connection = id, %client, %reason, "connection closed: not a message");
+            }
+            Ending::Late(reason) => {
+                tracing::info!(connection = id, %client, reason, "connection closed: too slow");
+            }
+            Ending::Failed(error) => {
+                tracing::debug!(connection = id, %client, %error, "connection lost");
+            }
+        }
+    }
+
+    /// The name under which the poll reports this connection.
+    pub(crate) fn token(&self) -> Token {
+        self.link.token()
+    }
+
+    /// The socket, to be polled.
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.link.stream().as_raw_fd()
+    }
+
+    /// Gives back what only an active connection needs.
+    pub(crate) fn release_memory(&mut self) {
+        self.input.release();
+        self.unpacked = Vec::new();
+        self.conversation.release_memory();
+    }
+
+    /// Until when the message must be complete that has begun to arrive.
+    pub(crate) fn message_deadline(&self) -> Option<Instant> {
+        let started = self.started?;
+        let size = match self.input.message() {
+            Ok(Some((header, _))) => header.length,
+            _ => HEADER_BYTES,
+        };
+        Some(started + self.core.options.patience(size))
+    }
+
+    /// Handles messages until there is a reason to stop.
+    fn turn(&mut self) -> Next {
+        loop {
+            if self.core.is_stopping() {
+                return Next::Close(Ending::Ordinary);
+            }
+            let wanted = match self.input.message() {
+                Ok(Some((header, Some(_)))) => {
+                    self.started = None;
+                    if let Err(ending) = self.handle(header) {
+                        return Next::Close(ending);
+                    }
+                    if self.core.pool.is_starved() {
+                        return if self.input.is_empty() { Next::Park } else { Next::Queue };
+                    }
+                    continue;
+                }
+                Ok(Some((header, None))) => header.length,
+                Ok(None) => HEADER_BYTES,
+                Err(error) => return Next::Close(self.not_our_protocol(error)),
+            };
+            if !self.input.is_empty() && self.started.is_none() {
+                self.started = Some(Instant::now());
+            }
+            match self.input.fill(&mut self.link.stream(), wanted) {
+                Ok(0) => return Next::Close(self.at_end()),
+                Ok(count) => {
+                    self.core.engine.network().bytes_in.fetch_add(count as u64, Ordering::Relaxed);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if is_timeout(&error) => return self.after_silence(),
+                Err(error) => return Next::Close(error.into()),
+            }
+            if self.started.is_some() {
+                if self.message_deadline().is_some_and(|deadline| deadline <= Instant::now())
+                    && !matches!(self.input.message(), Ok(Some((_, Some(_)))))
+                {
+                    return Next::Close(Ending::Late("the rest of a message did not come"));
+                }
+                if self.core.pool.is_starved() {
+                    return Next::Park;
+                }
+            }
+        }
+    }
+
+    fn after_silence(&self) -> Next {
+        match self.message_deadline() {
+            Some(deadline) if deadline <= Instant::now() => {
+                Next::Close(Ending::Late("the rest of a message did not come"))
+            }
+            _ => Next::Park,
+        }
+    }
+
+    fn at_end(&self) -> Ending {
+        if self.input.is_empty() {
+            Ending::Ordinary
+        } else {
+            ProtocolError::new("the client closed in the middle of a message").into()
+        }
+    }
+
+    /// A browser gets a sentence instead of a closed connection.
+    fn not_our_protocol(&self, error: ProtocolError) -> Ending {
+        let unread = self.input.unread();
+        if [&b"GET "[..], b"POST", b"HEAD"].iter().any(|method| unread.starts_with(method)) {
+            let text = "This is MotifDB. It speaks MongoDB's wire protocol here, not HTTP.\r\n";
+            let length = text.len();
+            let answer = format!(
+                "HTTP/1.0 200 OK\r\nConnection: close\r\nContent-Type: text/plain\r\n\
+                 Content-Length: {length}\r\n\r\n{text}"
+            );
+            if let Err(error) = self.link.send(answer.as_bytes(), &self.core.options) {
+                tracing::debug!(%error, "a client that spoke HTTP was gone");
+            }
+            return ProtocolError::new("the client speaks HTTP").into();
+        }
+        error.into()
+    }
+
+    /// Runs the message at the front of the buffer and sends what it answers.
+    fn handle(&mut self, header: Header) -> Result<(), Ending> {
+        let result = match self.input.message() {
+            Ok(Some((_, Some(message)))) if header.opcode == OP_COMPRESSED => {
+                match unpack(header, message, &mut self.unpacked) {
+                    Ok((inner, compressor)) => {
+                        self.conversation.answer(inner, &self.unpacked, Some(compressor))
+                    }
+                    Err(error) => Err(error.into()),
+                }
+            }
+            Ok(Some((_, Some(message)))) => self.conversation.answer(header, message, None),
+            _ => Ok(()),
+        };
+        self.input.consume(header.length);
+        if self.unpacked.capacity() > BUFFER_KEEP_BYTES {
+            self.unpacked = Vec::new();
+        }
+        result
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.core.links.remove(&self.link, self.core.engine.network());
+    }
+}
+
+/// What `SO_RCVTIMEO` says when it is over.
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}

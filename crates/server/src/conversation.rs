@@ -1,0 +1,235 @@
+//! A message becomes a command, its result becomes a reply: what a connection does between
+//! reading and reading.
+//!
+//! `connection` finds the messages and owns the time limits; the engine runs the commands. Here
+//! are the rules between: which errors are answered, which replies are compressed or unwanted,
+//! how a stream of replies to one request goes.
+
+use crate::Core;
+use crate::connection::{BUFFER_KEEP_BYTES, Ending};
+use crate::link::{Activity, Link};
+use crate::wire::header::{Header, OP_MSG, OP_QUERY};
+use crate::wire::op_compressed::{Compressor, Packer, never_compressed};
+use crate::wire::op_msg::{CHECKSUM_PRESENT, EXHAUST_ALLOWED, Frame, MORE_TO_COME};
+use crate::wire::op_query::Refused;
+use crate::wire::{ProtocolError, Rejected, error_body, op_msg, op_query};
+use motifdb::{Client, Flow, Request};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use value::{Error, RawDoc};
+
+/// The part of a connection that answers.
+pub(crate) struct Conversation {
+    core: Arc<Core>,
+    link: Arc<Link>,
+    client: Client,
+    reply: Vec<u8>,
+    packer: Option<Box<Packer>>,
+    last_reply_id: i32,
+}
+
+/// How a message goes on after its reply.
+type Answered = Result<(), Ending>;
+
+impl Conversation {
+    pub(crate) fn new(core: Arc<Core>, link: Arc<Link>, client: Client) -> Conversation {
+        Conversation { core, link, client, reply: Vec::new(), packer: None, last_reply_id: 0 }
+    }
+
+    /// Gives back what only an active connection needs.
+    pub(crate) fn release_memory(&mut self) {
+        self.reply = Vec::new();
+        self.packer = None;
+    }
+
+    /// Runs a whole message, header included, and sends what it answers, packed as it came.
+    pub(crate) fn answer(
+        &mut self,
+        header: Header,
+        message: &[u8],
+        compressor: Option<Compressor>,
+    ) -> Answered {
+        self.core.engine.network().requests.fetch_add(1, Ordering::Relaxed);
+        self.link.set_activity(Activity::Running);
+        let result = match header.opcode {
+            OP_MSG => self.answer_message(header, message, compressor),
+            OP_QUERY => self.answer_query(header, message, compressor),
+            opcode => Err(ProtocolError::new(format!("unsupported opcode {opcode}")).into()),
+        };
+        self.link.set_activity(Activity::Waiting);
+        if self.reply.capacity() > BUFFER_KEEP_BYTES {
+            self.reply = Vec::new();
+        }
+        if let Some(packer) = &mut self.packer {
+            packer.shrink(BUFFER_KEEP_BYTES);
+        }
+        result
+    }
+
+    fn answer_message(
+        &mut self,
+        header: Header,
+        message: &[u8],
+        compressor: Option<Compressor>,
+    ) -> Answered {
+        let frame = Frame::parse(message)?;
+        let silent = frame.flags & MORE_TO_COME != 0;
+        let flags = frame.flags & CHECKSUM_PRESENT;
+        op_msg::begin_reply(&mut self.reply);
+        let sections = match frame.sections() {
+            Ok(sections) => sections,
+            Err(Rejected::Protocol(error)) => return Err(error.into()),
+            Err(Rejected::Command(error)) => {
+                self.refuse(&error);
+                return self.send_message(header, flags, compressor, silent);
+            }
+        };
+        let compressor = compressor.filter(|_| may_compress(sections.body));
+        let request = Request {
+            body: sections.body,
+            sequences: &sections.sequences,
+            exhaust_allowed: frame.flags & EXHAUST_ALLOWED != 0 && !silent,
+        };
+        let mut flow = self.run(&request);
+        if flow != Flow::Exhaust || silent {
+            self.send_message(header, flags, compressor, silent)?;
+        } else {
+            // Each reply answers the one before it, the first the request.
+            let mut previous = header;
+            while flow == Flow::Exhaust {
+                self.send_message(previous, flags | MORE_TO_COME, compressor, false)?;
+                previous.request_id = self.last_reply_id;
+                if self.link.is_closed_by_client() || self.core.is_stopping() {
+                    return Err(Ending::Ordinary);
+                }
+                self.link.set_activity(Activity::Watching);
+                op_msg::begin_reply(&mut self.reply);
+                flow = guarded(&mut self.reply, |reply| self.client.run_more(reply));
+            }
+            self.send_message(previous, flags, compressor, false)?;
+        }
+        end_of(flow)
+    }
+
+    fn answer_query(
+        &mut self,
+        header: Header,
+        message: &[u8],
+        compressor: Option<Compressor>,
+    ) -> Answered {
+        let mut compressor = compressor;
+        let mut flow = Flow::Done;
+        match op_query::parse(message) {
+            Ok(query) => {
+                op_query::begin_reply(&mut self.reply);
+                let body = query.body.as_doc();
+                compressor = compressor.filter(|_| may_compress(body));
+                flow = self.run(&Request { body, sequences: &[], exhaust_allowed: false });
+            }
+            Err(Refused::Rejected(Rejected::Protocol(error))) => return Err(error.into()),
+            Err(Refused::Rejected(Rejected::Command(error))) => {
+                op_query::begin_reply(&mut self.reply);
+                self.refuse(&error);
+            }
+            Err(Refused::Collection) => {
+                let id = self.next_reply_id();
+                op_query::refuse_collection(&mut self.reply, id, header.request_id);
+                return self.send(compressor);
+            }
+        }
+        let id = self.next_reply_id();
+        op_query::finish_reply(&mut self.reply, id, header.request_id);
+        self.send(compressor)?;
+        end_of(flow)
+    }
+
+    /// Runs a command; its reply stands behind the prefix that was begun.
+    fn run(&mut self, request: &Request<'_>) -> Flow {
+        if is_hello(request.body) {
+            self.link.set_activity(Activity::Watching);
+        }
+        guarded(&mut self.reply, |reply| self.client.run(request, reply))
+    }
+
+    fn refuse(&mut self, error: &Error) {
+        tracing::debug!(connection = self.link.id(), code = error.code().0, "message refused");
+        self.reply.extend_from_slice(error_body(error).bytes());
+    }
+
+    fn send_message(
+        &mut self,
+        answered: Header,
+        flags: u32,
+        compressor: Option<Compressor>,
+        silent: bool,
+    ) -> Answered {
+        if silent {
+            return Ok(());
+        }
+        let id = self.next_reply_id();
+        op_msg::finish_reply(&mut self.reply, id, answered.request_id, flags);
+        self.send(compressor)
+    }
+
+    fn send(&mut self, compressor: Option<Compressor>) -> Answered {
+        let mut bytes = &self.reply[..];
+        if let Some(compressor) = compressor {
+            let packer = self.packer.get_or_insert_default();
+            bytes = packer.pack(&self.reply, compressor).unwrap_or(&self.reply);
+        }
+        self.link.send(bytes, &self.core.options)?;
+        self.core.engine.network().bytes_out.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn next_reply_id(&mut self) -> i32 {
+        self.last_reply_id = self.last_reply_id.wrapping_add(1);
+        self.last_reply_id
+    }
+}
+
+/// Runs a command so that a panic in it becomes an error reply and nothing worse.
+fn guarded(reply: &mut Vec<u8>, command: impl FnOnce(&mut Vec<u8>) -> Flow) -> Flow {
+    let prefix = reply.len();
+    let outcome = catch_unwind(AssertUnwindSafe(|| command(reply)));
+    outcome.unwrap_or_else(|_| {
+        tracing::error!("a command panicked");
+        reply.truncate(prefix);
+        let error = Error::internal("the command failed by a bug in the server");
+        reply.extend_from_slice(error_body(&error).bytes());
+        Flow::Done
+    })
+}
+
+fn end_of(flow: Flow) -> Answered {
+    if flow == Flow::Close { Err(Ending::Ordinary) } else { Ok(()) }
+}
+
+fn may_compress(body: RawDoc<'_>) -> bool {
+    !body.first().is_some_and(|(name, _)| never_compressed(name))
+}
+
+fn is_hello(body: RawDoc<'_>) -> bool {
+    body.first().is_some_and(|(name, _)| {
+        name.eq_ignore_ascii_case("hello") || name.eq_ignore_ascii_case("isMaster")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_in_a_command_is_answered_with_an_internal_error() {
+        let mut reply = vec![1, 2, 3];
+        let flow = guarded(&mut reply, |reply| {
+            reply.extend_from_slice(&[9; 100]);
+            panic!("on purpose");
+        });
+        assert_eq!(flow, Flow::Done);
+        let doc = value::validate::validate(&reply[3..], 10).expect("a document");
+        assert_eq!(doc.get("code").and_then(|v| v.as_i64_exact()), Some(1));
+        assert_eq!(doc.get("ok").and_then(|v| v.as_f64()), Some(0.0));
+    }
+}

@@ -1,0 +1,169 @@
+//! The socket of a connection, shared between the thread that serves it and the stop of the
+//! server; and the list of all of them.
+
+use crate::ServerOptions;
+use mio::Token;
+use motifdb::Network;
+use parking_lot::Mutex;
+use rustix::net::RecvFlags;
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// After this long without a byte the system asks whether the other end still exists.
+const KEEPALIVE: Duration = Duration::from_secs(300);
+
+/// What a connection is doing, as far as a stop of the server cares.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Activity {
+    /// It waits for its client.
+    Waiting,
+    /// It runs a command, which a stop lets finish.
+    Running,
+    /// It waits for news on behalf of its client (a monitor's `hello`); a stop cuts it off.
+    Watching,
+}
+
+/// A client's socket.
+pub(crate) struct Link {
+    stream: TcpStream,
+    id: i64,
+    remote: SocketAddr,
+    activity: AtomicU8,
+}
+
+impl Link {
+    /// Takes an accepted socket and gives it the time limits of `options`.
+    pub(crate) fn new(
+        stream: TcpStream,
+        remote: SocketAddr,
+        id: i64,
+        options: &ServerOptions,
+    ) -> io::Result<Link> {
+        stream.set_nonblocking(false)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(options.linger))?;
+        stream.set_write_timeout(Some(options.message_timeout))?;
+        rustix::net::sockopt::set_socket_keepalive(&stream, true)?;
+        rustix::net::sockopt::set_tcp_keepidle(&stream, KEEPALIVE)?;
+        Ok(Link { stream, id, remote, activity: AtomicU8::new(Activity::Waiting as u8) })
+    }
+
+    pub(crate) fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    pub(crate) fn id(&self) -> i64 {
+        self.id
+    }
+
+    pub(crate) fn remote(&self) -> SocketAddr {
+        self.remote
+    }
+
+    /// The name under which the poll reports this socket.
+    pub(crate) fn token(&self) -> Token {
+        // Ids are small positive numbers.
+        Token(usize::try_from(self.id).unwrap_or(usize::MAX))
+    }
+
+    pub(crate) fn set_activity(&self, activity: Activity) {
+        self.activity.store(activity as u8, Ordering::Release);
+    }
+
+    fn is_running(&self) -> bool {
+        self.activity.load(Ordering::Acquire) == Activity::Running as u8
+    }
+
+    /// Whether the client closed its side and nothing more will come.
+    pub(crate) fn is_closed_by_client(&self) -> bool {
+        let mut byte = [0u8; 1];
+        match rustix::net::recv(&self.stream, &mut byte[..], RecvFlags::PEEK | RecvFlags::DONTWAIT)
+        {
+            Ok((_, count)) => count == 0,
+            Err(error) => error != rustix::io::Errno::AGAIN && error != rustix::io::Errno::INTR,
+        }
+    }
+
+    /// Sends all of `bytes`, at a pace that `options` call alive.
+    pub(crate) fn send(&self, bytes: &[u8], options: &ServerOptions) -> io::Result<()> {
+        let mut rest = bytes;
+        let mut deadline = None;
+        loop {
+            match (&self.stream).write(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => rest = rest.get(count..).unwrap_or(&[]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+            if rest.is_empty() {
+                return Ok(());
+            }
+            // Only what does not fit into the system's buffer at once needs the clock.
+            let now = Instant::now();
+            let until = *deadline.get_or_insert_with(|| now + options.patience(bytes.len()));
+            if now >= until {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
+    }
+}
+
+/// All open connections.
+pub(crate) struct Links {
+    open: Mutex<HashMap<i64, Arc<Link>>>,
+    last_id: AtomicU64,
+    limit: usize,
+}
+
+impl Links {
+    pub(crate) fn new(limit: usize) -> Links {
+        Links { open: Mutex::default(), last_id: AtomicU64::new(0), limit }
+    }
+
+    /// A number for a new connection, never used before.
+    pub(crate) fn next_id(&self) -> i64 {
+        let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        i64::try_from(id).unwrap_or(i64::MAX)
+    }
+
+    /// Whether no further connection may be opened.
+    pub(crate) fn is_full(&self) -> bool {
+        self.len() >= self.limit
+    }
+
+    /// Lists a connection until `remove`.
+    pub(crate) fn add(&self, link: &Arc<Link>, network: &Network) {
+        self.open.lock().insert(link.id, Arc::clone(link));
+        network.connections_current.fetch_add(1, Ordering::Relaxed);
+        network.connections_total.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn remove(&self, link: &Link, network: &Network) {
+        if self.open.lock().remove(&link.id).is_some() {
+            network.connections_current.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.open.lock().len()
+    }
+
+    /// Whether a command runs that a stop should let finish.
+    pub(crate) fn any_running(&self) -> bool {
+        self.open.lock().values().any(|link| link.is_running())
+    }
+
+    /// Shuts all sockets down in one direction or both; errors mean that they are gone already.
+    pub(crate) fn shut_down(&self, how: Shutdown) {
+        for link in self.open.lock().values() {
+            if let Err(error) = link.stream.shutdown(how) {
+                tracing::debug!(connection = link.id, %error, "a socket was closed already");
+            }
+        }
+    }
+}

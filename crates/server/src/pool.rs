@@ -1,0 +1,136 @@
+//! Threads that serve active connections.
+//!
+//! A thread takes a connection, serves it until it falls silent, and takes the next. Threads are
+//! made when none is free and end when nothing came for a while. At the limit connections wait in
+//! a fair queue, and `is_starved` asks those being served to step back after each message.
+
+use crate::connection::Connection;
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How long a thread without work stays.
+const THREAD_IDLE: Duration = Duration::from_secs(10);
+/// Address space for the stack of a thread; memory is taken only for what it touches.
+const STACK_BYTES: usize = 4 * 1024 * 1024;
+
+/// The threads and the connections that wait for one.
+pub(crate) struct Pool {
+    state: Mutex<State>,
+    work: Condvar,
+    starved: AtomicBool,
+    threads_max: usize,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Box<Connection>>,
+    threads: usize,
+    idle: usize,
+    stopped: bool,
+}
+
+impl Pool {
+    pub(crate) fn new(threads_max: usize) -> Pool {
+        Pool {
+            state: Mutex::default(),
+            work: Condvar::new(),
+            starved: AtomicBool::new(false),
+            threads_max: threads_max.max(1),
+        }
+    }
+
+    /// Whether connections wait while every thread that may exist is busy.
+    #[inline]
+    pub(crate) fn is_starved(&self) -> bool {
+        self.starved.load(Ordering::Relaxed)
+    }
+
+    /// Has a connection served as soon as a thread is free.
+    pub(crate) fn submit(self: &Arc<Pool>, connection: Box<Connection>) {
+        let mut state = self.state.lock();
+        if state.stopped {
+            drop(state);
+            return;
+        }
+        state.waiting.push_back(connection);
+        if state.idle >= state.waiting.len() {
+            self.work.notify_one();
+            return;
+        }
+        if state.threads >= self.threads_max {
+            self.update(&state);
+            return;
+        }
+        state.threads += 1;
+        drop(state);
+        let pool = Arc::clone(self);
+        let spawned = std::thread::Builder::new()
+            .name("connection".into())
+            .stack_size(STACK_BYTES)
+            .spawn(move || pool.work());
+        if let Err(error) = spawned {
+            self.spawn_failed(&error);
+        }
+    }
+
+    /// Takes no more work; connections that wait are closed, threads without work end.
+    pub(crate) fn stop(&self) {
+        let mut state = self.state.lock();
+        state.stopped = true;
+        let waiting = std::mem::take(&mut state.waiting);
+        self.update(&state);
+        self.work.notify_all();
+        // Closing takes locks of the engine, so not under ours.
+        drop(state);
+        drop(waiting);
+    }
+
+    fn update(&self, state: &State) {
+        let starved =
+            !state.waiting.is_empty() && state.idle == 0 && state.threads >= self.threads_max;
+        self.starved.store(starved, Ordering::Relaxed);
+    }
+
+    /// Other threads will come to the connection; only without any it is closed.
+    #[cold]
+    fn spawn_failed(&self, error: &std::io::Error) {
+        tracing::warn!(%error, "no thread for a connection");
+        let mut state = self.state.lock();
+        state.threads -= 1;
+        let lost =
+            if state.threads == 0 { std::mem::take(&mut state.waiting) } else { VecDeque::new() };
+        self.update(&state);
+        drop(state);
+        drop(lost);
+    }
+
+    fn work(&self) {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(connection) = state.waiting.pop_front() {
+                self.update(&state);
+                drop(state);
+                if catch_unwind(AssertUnwindSafe(|| connection.serve())).is_err() {
+                    tracing::error!("a connection was closed by a panic");
+                }
+                state = self.state.lock();
+                continue;
+            }
+            if state.stopped {
+                break;
+            }
+            state.idle += 1;
+            let timed_out = self.work.wait_for(&mut state, THREAD_IDLE).timed_out();
+            state.idle -= 1;
+            if timed_out && state.waiting.is_empty() {
+                break;
+            }
+        }
+        state.threads -= 1;
+        self.update(&state);
+    }
+}
