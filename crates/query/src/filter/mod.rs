@@ -88,3 +88,8 @@ impl Filter {
 pub fn top_operators() -> impl Iterator<Item = &'static str> {
     parse::TOP_OPERATORS.iter().map(|operator| operator.name)
 }
+
+/// A random number from 0 up to, not including, 1.
+pub(crate) fn random() -> f64 {
+    sample::draw()
+}

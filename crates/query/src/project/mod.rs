@@ -1,5 +1,7 @@
 //! Projections: the shape of results.
 
+pub(crate) mod field_path;
+
 use crate::ParseContext;
 use bumpalo::Bump;
 use value::{Error, RawDoc, Result, Val};
