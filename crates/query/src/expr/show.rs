@@ -34,6 +34,7 @@ fn write(out: &mut String, value: Val<'_>) {
         Val::Bool(b) => write!(out, "{b}"),
         Val::Int32(n) => write!(out, "{n}"),
         Val::Int64(n) => write!(out, "{n}"),
+        Val::Double(n) if n.fract() == 0.0 && n.abs() < 1e15 => write!(out, "{n:.1}"),
         Val::Double(n) => write!(out, "{}", super::number::double_text(n)),
         Val::Decimal(n) => write!(out, "{n}"),
         Val::String(text) | Val::Symbol(text) => write!(out, "\"{text}\""),

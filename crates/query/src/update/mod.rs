@@ -1,31 +1,93 @@
-//! Updates.
-#![allow(missing_docs)]
+//! Updates: from what the client wrote to the next version of a document.
+//!
+//! An update is a set of modifiers (`$set`, `$push`, ...), a replacement document or a pipeline.
+//! `tree` orders modifiers by path and finds conflicts, `walk` rewrites a document along the tree
+//! and copies everything else as bytes, `modifier` and `array` compute single values,
+//! `array_filter` chooses elements for `$[name]`, `upsert` makes the document that an upsert
+//! starts from.
+
+mod array;
+mod array_filter;
+mod modifier;
+mod pipeline;
+mod tree;
+mod upsert;
+mod walk;
+
+pub use modifier::operators;
+
 use crate::ParseContext;
+use crate::expr::show::show;
 use bumpalo::Bump;
-use value::{DocBuf, Error, RawDoc, Result, Val};
+use modifier::Modifiers;
+use pipeline::Pipeline;
+use value::{Code, DocBuf, Error, RawDoc, RawVal, Result, Val, Writer, compare, limits};
 
 /// A compiled update.
 #[derive(Debug)]
-pub struct Update {}
+pub struct Update {
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Modifiers(Box<Modifiers>),
+    Replacement(DocBuf),
+    Pipeline(Pipeline),
+}
 
 impl Update {
+    /// Compiles an update: a document of modifiers, a replacement document, or a pipeline array.
     pub fn parse(
         update: Val<'_>,
         ctx: &ParseContext<'_>,
         array_filters: &[RawDoc<'_>],
     ) -> Result<Update> {
-        let _ = (update, ctx, array_filters);
-        Err(Error::internal("updates are being built"))
+        let kind = match update {
+            Val::Array(stages) => {
+                refuse_array_filters(array_filters, "pipeline-style")?;
+                Kind::Pipeline(Pipeline::parse(stages, ctx)?)
+            }
+            Val::Document(doc) if doc.first().is_some_and(|(name, _)| name.starts_with('$')) => {
+                Kind::Modifiers(Box::new(Modifiers::parse(doc, ctx, array_filters)?))
+            }
+            Val::Document(doc) => {
+                refuse_array_filters(array_filters, "replacement-style")?;
+                Kind::Replacement(parse_replacement(doc, ctx)?)
+            }
+            other => {
+                return Err(Error::failed_to_parse(format!(
+                    "Update argument must be either an object or an array, found {}",
+                    other.kind().name()
+                )));
+            }
+        };
+        Ok(Update { kind })
     }
+
+    /// Whether this is a replacement document.
+    #[must_use]
     pub fn is_replacement(&self) -> bool {
-        false
+        matches!(self.kind, Kind::Replacement(_))
     }
+
+    /// Whether this is a pipeline.
+    #[must_use]
     pub fn is_pipeline(&self) -> bool {
-        false
+        matches!(self.kind, Kind::Pipeline(_))
     }
+
+    /// Whether the update has a positional `$`, so that `apply` needs the place that the filter
+    /// matched.
+    #[must_use]
     pub fn needs_position(&self) -> bool {
-        false
+        matches!(&self.kind, Kind::Modifiers(modifiers) if modifiers.positional)
     }
+
+    /// The next version of a document; `None` if it stays as it is, byte for byte.
+    ///
+    /// `matched_position` is the array place that the filter matched. With `is_upsert_insert` the
+    /// document comes from `upsert_document`, `$setOnInsert` acts, and the result is always given.
     pub fn apply(
         &self,
         doc: RawDoc<'_>,
@@ -33,11 +95,163 @@ impl Update {
         is_upsert_insert: bool,
         arena: &Bump,
     ) -> Result<Option<DocBuf>> {
-        let _ = (doc, matched_position, is_upsert_insert, arena);
-        Err(Error::internal("updates are being built"))
+        let bytes = match &self.kind {
+            Kind::Modifiers(modifiers) => {
+                let bytes = walk::apply(modifiers, doc, matched_position, is_upsert_insert)?;
+                let new = RawDoc::new(&bytes);
+                let unchanged = match (doc.find("_id"), new.find("_id")) {
+                    (Some(old), Some(new)) => old == new,
+                    (Some(_), None) => false,
+                    (None, _) => true,
+                };
+                if !unchanged {
+                    return Err(Error::new(
+                        Code::IMMUTABLE_FIELD,
+                        "Performing an update on the path '_id' would modify the immutable field \
+                         '_id'",
+                    ));
+                }
+                if doc.find("_id").is_none() { id_first(new, None) } else { bytes }
+            }
+            Kind::Replacement(replacement) => replace(doc, replacement.as_doc())?,
+            Kind::Pipeline(pipeline) => {
+                let bytes = pipeline.apply(doc, arena)?;
+                replace(doc, RawDoc::new(&bytes))?
+            }
+        };
+        if bytes == doc.bytes() && !is_upsert_insert {
+            return Ok(None);
+        }
+        self.check_result(doc, &bytes)?;
+        Ok(Some(DocBuf::from_bytes(bytes)))
     }
+
+    fn check_result(&self, old: RawDoc<'_>, bytes: &[u8]) -> Result<()> {
+        if bytes.len() > limits::DOCUMENT_BYTES_MAX {
+            return Err(Error::new(
+                Code(17419),
+                format!(
+                    "Resulting document after update is larger than {}",
+                    limits::DOCUMENT_BYTES_MAX
+                ),
+            ));
+        }
+        let new = RawDoc::new(bytes);
+        if let Some(id) = new.find("_id")
+            && old.find("_id") != Some(id)
+        {
+            check_id(id)?;
+        }
+        let deep = match &self.kind {
+            Kind::Modifiers(modifiers) => modifiers.deepest > limits::DEPTH_MAX,
+            _ => true,
+        };
+        if deep && depth(new, 1) > limits::DEPTH_MAX {
+            return Err(Error::new(
+                Code::OVERFLOW,
+                format!("Document exceeds maximum nesting depth of {}", limits::DEPTH_MAX),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The document that an upsert starts from: the equalities of the query, `_id` first. Apply the
+    /// update to it with `is_upsert_insert`; an `_id` that is still missing then is to be added.
     pub fn upsert_document(&self, filter: RawDoc<'_>) -> Result<DocBuf> {
-        let _ = filter;
-        Err(Error::internal("updates are being built"))
+        upsert::start_document(filter, self.is_replacement())
     }
+}
+
+fn refuse_array_filters(array_filters: &[RawDoc<'_>], style: &str) -> Result<()> {
+    if array_filters.is_empty() {
+        return Ok(());
+    }
+    Err(Error::failed_to_parse(format!("arrayFilters may not be specified for {style} updates")))
+}
+
+fn parse_replacement(doc: RawDoc<'_>, ctx: &ParseContext<'_>) -> Result<DocBuf> {
+    let mut bytes = Vec::with_capacity(doc.bytes().len());
+    let mut writer = Writer::start(&mut bytes);
+    for (name, value) in doc {
+        modifier::check_top_level_name(name)?;
+        // A zero timestamp at the top level means «now»; the clock is the only source for it.
+        if value.get() == Val::Timestamp(0) && name != "_id" {
+            writer.append(name, Val::Timestamp(modifier::now_timestamp(ctx)));
+        } else {
+            writer.raw(name, value);
+        }
+    }
+    writer.finish();
+    Ok(DocBuf::from_bytes(bytes))
+}
+
+/// A whole new document in place of an old one, whose `_id` stays.
+fn replace(old: RawDoc<'_>, new: RawDoc<'_>) -> Result<Vec<u8>> {
+    let old_id = old.find("_id");
+    let new_id = new.find("_id");
+    if let (Some(old), Some(new)) = (old_id, new_id)
+        && !compare::equal(old.get(), new.get())
+    {
+        return Err(Error::new(
+            Code::IMMUTABLE_FIELD,
+            format!(
+                "After applying the update, the (immutable) field '_id' was found to have been \
+                 altered to _id: {}",
+                show(new.get())
+            ),
+        ));
+    }
+    Ok(id_first(new, new_id.or(old_id)))
+}
+
+/// The document with its `_id` (or the given one) as first field.
+fn id_first(doc: RawDoc<'_>, id: Option<RawVal<'_>>) -> Vec<u8> {
+    if id.is_none() && doc.first().is_none_or(|(name, _)| name == "_id") {
+        return doc.bytes().to_vec();
+    }
+    let mut bytes = Vec::with_capacity(doc.bytes().len() + 32);
+    let mut writer = Writer::start(&mut bytes);
+    if let Some(id) = id.or_else(|| doc.find("_id")) {
+        writer.raw("_id", id);
+    }
+    for (name, value) in doc {
+        if name != "_id" {
+            writer.raw(name, value);
+        }
+    }
+    writer.finish();
+    bytes
+}
+
+/// Refuses values that cannot identify a document.
+fn check_id(id: RawVal<'_>) -> Result<()> {
+    let kind = id.kind();
+    if matches!(kind, value::Type::Array | value::Type::Regex | value::Type::Undefined) {
+        return Err(Error::new(
+            Code::INVALID_ID_FIELD,
+            format!("The '_id' value cannot be of type {}", kind.name()),
+        ));
+    }
+    let dollar = id.as_doc().and_then(|doc| doc.iter().find(|(name, _)| name.starts_with('$')));
+    if let Some((name, _)) = dollar {
+        return Err(Error::new(
+            Code::DOLLAR_PREFIXED_FIELD_NAME,
+            format!(
+                "The dollar ($) prefixed field '{name}' in '_id.{name}' is not valid for storage."
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// How deep documents and arrays are nested; scans no further than the limit.
+pub(crate) fn depth(doc: RawDoc<'_>, level: usize) -> usize {
+    if level > limits::DEPTH_MAX {
+        return level;
+    }
+    doc.iter()
+        .filter_map(|(_, value)| value.as_doc().or_else(|| value.as_array()))
+        .map(|inner| depth(inner, level + 1))
+        .max()
+        .unwrap_or(level)
 }

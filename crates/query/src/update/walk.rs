@@ -1,0 +1,385 @@
+//! Rewriting a document along the tree of an update: what lies on no path is copied as bytes.
+
+use super::modifier::{Modifier, Modifiers, Place};
+use super::tree::{Tree, part_order};
+use crate::expr::show::show;
+use smallvec::SmallVec;
+use value::{Code, Error, RawDoc, RawVal, Result, Val, Writer};
+
+/// Most nulls that an array is filled up with for a place beyond its end.
+const BACKFILL_MAX: usize = 1_500_000;
+
+/// Subtrees that meet at one place: several where `$`, `$[]` and `$[name]` choose the same element.
+type Trees<'u> = SmallVec<[&'u Tree; 2]>;
+
+/// Applies modifiers to a document.
+pub(super) fn apply(
+    modifiers: &Modifiers,
+    doc: RawDoc<'_>,
+    position: Option<usize>,
+    inserting: bool,
+) -> Result<Vec<u8>> {
+    let renamed = modifiers.find_renamed(doc)?;
+    let mut walk = Walk {
+        modifiers,
+        place: Place { doc, path: String::new(), inserting, in_array: false, renamed },
+        position,
+    };
+    let mut bytes = Vec::with_capacity(doc.bytes().len() + 256);
+    let mut out = Writer::start(&mut bytes);
+    let Tree::Fields(children) = &modifiers.tree else {
+        return Err(Error::internal("the root of an update has fields"));
+    };
+    let children = walk.resolve(&[children])?;
+    walk.fields(&children, doc, &mut out)?;
+    out.finish();
+    Ok(bytes)
+}
+
+struct Walk<'u, 'd> {
+    modifiers: &'u Modifiers,
+    place: Place<'d>,
+    position: Option<usize>,
+}
+
+/// Children by name with all subtrees that meet there.
+type Children<'u> = SmallVec<[(std::borrow::Cow<'u, str>, Trees<'u>); 4]>;
+
+impl<'u, 'd> Walk<'u, 'd> {
+    /// Puts the children of several nodes together, `$` replaced by the matched place.
+    fn resolve(&self, nodes: &[&'u Vec<(Box<str>, Tree)>]) -> Result<Children<'u>> {
+        let mut children: Children<'u> = SmallVec::new();
+        let plain = nodes.len() == 1;
+        let mut sorted = true;
+        for (name, tree) in nodes.iter().flat_map(|node| node.iter()) {
+            let name: std::borrow::Cow<'u, str> = if &**name == "$" {
+                sorted = false;
+                let Some(position) = self.position else {
+                    return Err(Error::bad_value(
+                        "The positional operator did not find the match needed from the query.",
+                    ));
+                };
+                position.to_string().into()
+            } else {
+                (&**name).into()
+            };
+            if plain && sorted {
+                children.push((name, SmallVec::from_slice(&[tree])));
+                continue;
+            }
+            match children.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, trees)) => trees.push(tree),
+                None => children.push((name, SmallVec::from_slice(&[tree]))),
+            }
+        }
+        if !(plain && sorted) {
+            children.sort_by(|(a, _), (b, _)| part_order(a, b));
+        }
+        Ok(children)
+    }
+
+    /// Writes the elements of a document with the children applied.
+    fn fields(
+        &mut self,
+        children: &Children<'u>,
+        doc: RawDoc<'d>,
+        out: &mut Writer<'_>,
+    ) -> Result<()> {
+        let mut done: SmallVec<[bool; 16]> = SmallVec::from_elem(false, children.len());
+        let mut left = children.len();
+        let mut elements = doc.iter();
+        while left > 0 {
+            let Some((name, value)) = elements.next() else { break };
+            let place = if children.len() <= 4 {
+                children.iter().position(|(known, _)| known == name)
+            } else {
+                children.binary_search_by(|(known, _)| part_order(known, name)).ok()
+            };
+            let fresh = place.and_then(|at| done.get_mut(at)).filter(|done| !**done);
+            match (fresh, place.and_then(|at| children.get(at))) {
+                (Some(done), Some((_, trees))) => {
+                    *done = true;
+                    left -= 1;
+                    self.element(name, name, trees, Some(value), false, out)?;
+                }
+                _ => {
+                    out.raw(name, value);
+                }
+            }
+        }
+        // Nothing is left to change: the rest goes over in one copy.
+        out.buffer().extend_from_slice(elements.rest());
+        for ((name, trees), done) in children.iter().zip(done) {
+            if !done {
+                self.element(name, name, trees, None, false, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes one element under `name` after the update; `part` is its name in paths.
+    fn element(
+        &mut self,
+        name: &str,
+        part: &str,
+        trees: &[&'u Tree],
+        old: Option<RawVal<'d>>,
+        in_array: bool,
+        out: &mut Writer<'_>,
+    ) -> Result<()> {
+        let length = self.place.path.len();
+        if length > 0 {
+            self.place.path.push('.');
+        }
+        self.place.path.push_str(part);
+        let result = match trees {
+            [Tree::Leaf(leaf)] => {
+                self.place.in_array = in_array;
+                match self.modifiers.modifiers.get(*leaf) {
+                    Some(modifier) => modifier.apply(name, old, &self.place, out),
+                    None => Err(Error::internal("a leaf has a modifier")),
+                }
+            }
+            trees => self.inner(name, trees, old, out),
+        };
+        self.place.path.truncate(length);
+        result
+    }
+
+    fn conflict(&self) -> Error {
+        Error::new(
+            Code::CONFLICTING_UPDATE_OPERATORS,
+            format!("Update created a conflict at '{}'", self.place.path),
+        )
+    }
+
+    /// Goes on below a place.
+    fn inner(
+        &mut self,
+        name: &str,
+        trees: &[&'u Tree],
+        old: Option<RawVal<'d>>,
+        out: &mut Writer<'_>,
+    ) -> Result<()> {
+        let mut fields: SmallVec<[&'u Vec<(Box<str>, Tree)>; 2]> = SmallVec::new();
+        let mut elements: SmallVec<[&'u Vec<(Box<str>, Tree)>; 2]> = SmallVec::new();
+        for tree in trees {
+            match tree {
+                Tree::Leaf(_) => return Err(self.conflict()),
+                Tree::Fields(children) => fields.push(children),
+                Tree::Elements(children) => elements.push(children),
+            }
+        }
+        if !elements.is_empty() {
+            if !fields.is_empty() {
+                return Err(self.conflict());
+            }
+            return self.chosen_elements(name, &elements, old, out);
+        }
+        let children = self.resolve(&fields)?;
+        match old {
+            None => self.create(name, &children, out),
+            Some(old) => {
+                if let Some(doc) = old.as_doc() {
+                    let token = out.open(name, false);
+                    self.fields(&children, doc, out)?;
+                    out.close(token);
+                    Ok(())
+                } else if let Some(array) = old.as_array() {
+                    self.places(name, &children, array, old, out)
+                } else {
+                    for (part, trees) in &children {
+                        self.not_viable(part, trees, old)?;
+                    }
+                    out.raw(name, old);
+                    Ok(())
+                }
+            }
+        }
+    }
+
+    /// Creates the documents of a path that does not exist, unless nothing is written into them.
+    fn create(&mut self, name: &str, children: &Children<'u>, out: &mut Writer<'_>) -> Result<()> {
+        let length = out.buffer().len();
+        let token = out.open(name, false);
+        let empty = out.buffer().len();
+        self.fields(children, RawDoc::empty(), out)?;
+        if out.buffer().len() == empty {
+            out.buffer().truncate(length);
+        } else {
+            out.close(token);
+        }
+        Ok(())
+    }
+
+    /// Array places by number.
+    fn places(
+        &mut self,
+        name: &str,
+        children: &Children<'u>,
+        array: RawDoc<'d>,
+        old: RawVal<'d>,
+        out: &mut Writer<'_>,
+    ) -> Result<()> {
+        let mut wanted: SmallVec<[(usize, usize); 8]> = SmallVec::new();
+        for (at, (part, trees)) in children.iter().enumerate() {
+            match part.parse::<usize>() {
+                Ok(index) if part.bytes().all(|b| b.is_ascii_digit()) => wanted.push((index, at)),
+                _ => self.not_viable(part, trees, old)?,
+            }
+        }
+        let token = out.open(name, true);
+        let mut count = 0;
+        for (element_name, element) in array {
+            let hit = wanted.iter().find(|(index, _)| *index == count).map(|(_, at)| *at);
+            match hit.and_then(|at| children.get(at)) {
+                Some((part, trees)) => {
+                    self.element(element_name, part, trees, Some(element), true, out)?;
+                }
+                None => {
+                    out.raw(element_name, element);
+                }
+            }
+            count += 1;
+        }
+        for (index, at) in wanted {
+            if index < count {
+                continue;
+            }
+            let Some((part, trees)) = children.get(at) else { continue };
+            if !trees.iter().any(|tree| self.may_create(tree)) {
+                continue;
+            }
+            if index - count > BACKFILL_MAX {
+                return Err(Error::new(
+                    Code::CANNOT_BACKFILL_ARRAY,
+                    format!("can't backfill more than {BACKFILL_MAX} elements"),
+                ));
+            }
+            let before = out.buffer().len();
+            for hole in count..index {
+                out.append(&hole.to_string(), Val::Null);
+            }
+            let filled = out.buffer().len();
+            self.element(&index.to_string(), part, trees, None, true, out)?;
+            if out.buffer().len() == filled {
+                out.buffer().truncate(before);
+            } else {
+                count = index + 1;
+            }
+        }
+        out.close(token);
+        Ok(())
+    }
+
+    /// Array elements that filters choose.
+    fn chosen_elements(
+        &mut self,
+        name: &str,
+        nodes: &[&'u Vec<(Box<str>, Tree)>],
+        old: Option<RawVal<'d>>,
+        out: &mut Writer<'_>,
+    ) -> Result<()> {
+        let path = &self.place.path;
+        let Some(old) = old else {
+            return Err(Error::bad_value(format!(
+                "The path '{path}' must exist in the document in order to apply array updates."
+            )));
+        };
+        let Some(array) = old.as_array() else {
+            return Err(Error::bad_value(format!(
+                "Cannot apply array updates to non-array element {}: {}",
+                path.rsplit('.').next().unwrap_or(path),
+                show(old.get())
+            )));
+        };
+        let token = out.open(name, true);
+        for (index, element) in array {
+            let mut trees: Trees<'u> = SmallVec::new();
+            for (identifier, tree) in nodes.iter().flat_map(|node| node.iter()) {
+                if self.modifiers.array_filters.matches(identifier, element)? {
+                    trees.push(tree);
+                }
+            }
+            if trees.is_empty() {
+                out.raw(index, element);
+            } else {
+                self.element(index, index, &trees, Some(element), true, out)?;
+            }
+        }
+        out.close(token);
+        Ok(())
+    }
+
+    /// Whether some modifier below could create what does not exist.
+    fn may_create(&self, tree: &Tree) -> bool {
+        match tree {
+            Tree::Leaf(leaf) => {
+                self.modifiers.modifiers.get(*leaf).is_some_and(|m| m.creates(&self.place))
+            }
+            Tree::Fields(children) => children.iter().any(|(_, tree)| self.may_create(tree)),
+            Tree::Elements(_) => true,
+        }
+    }
+
+    /// A path that leads into a value which has no such part: an error for most modifiers.
+    fn not_viable(&self, part: &str, trees: &[&'u Tree], old: RawVal<'_>) -> Result<()> {
+        for tree in trees {
+            let mut tree = *tree;
+            // The whole path as it would be, for the message.
+            let mut path = format!("{}.{part}", self.place.path);
+            loop {
+                match tree {
+                    Tree::Leaf(leaf) => {
+                        if let Some(modifier) = self.modifiers.modifiers.get(*leaf) {
+                            self.check_viable(modifier, part, &path, old)?;
+                        }
+                        break;
+                    }
+                    Tree::Elements(_) => {
+                        return Err(Error::bad_value(format!(
+                            "The path '{path}' must exist in the document in order to apply array \
+                             updates."
+                        )));
+                    }
+                    Tree::Fields(children) => {
+                        for (_, other) in children.iter().skip(1) {
+                            self.not_viable(part, &[other], old)?;
+                        }
+                        let Some((name, first)) = children.first() else { break };
+                        path.push('.');
+                        path.push_str(name);
+                        tree = first;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_viable(
+        &self,
+        modifier: &Modifier,
+        part: &str,
+        path: &str,
+        old: RawVal<'_>,
+    ) -> Result<()> {
+        let name = self.place.path.rsplit('.').next().unwrap_or("");
+        if modifier.creates(&self.place) {
+            return Err(Error::new(
+                Code::PATH_NOT_VIABLE,
+                format!("Cannot create field '{part}' in element {{{name}: {}}}", show(old.get())),
+            ));
+        }
+        if modifier.tolerates_any_path() {
+            return Ok(());
+        }
+        Err(Error::new(
+            Code::PATH_NOT_VIABLE,
+            format!(
+                "Cannot use the part ({part}) of ({path}) to traverse the element ({{{name}: {}}})",
+                show(old.get())
+            ),
+        ))
+    }
+}
