@@ -187,7 +187,7 @@ impl<'a> Replay<'a> {
     }
 
     fn run(&mut self, pool: &Pool) -> Result<Recovered> {
-        let (released, _) = ReleaseNote::read(pool.folder())?;
+        let released = ReleaseNote::read(pool.folder())?.generation;
         let found = self.find_segments(pool, released)?;
         let mut segments = Vec::new();
         let mut previous_end = 0;

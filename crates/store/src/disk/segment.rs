@@ -10,13 +10,14 @@ use parking_lot::Mutex;
 
 use super::file::{LogFile, sync_folder};
 use super::record::u64_at;
-use crate::{FaultPlan, Result, StoreError};
+use crate::{Damage, FaultPlan, Result, StoreError};
 
 /// The first segment of a folder is small, because making it delays the opening.
 const FIRST_BYTES: u64 = 1 << 20;
 /// Spare segments that are kept; more are removed.
 const MAX_SPARES: usize = 3;
-/// The note of released segments: two slots, written in turn, so that one is always whole.
+/// The note of released segments: the same entry twice, written one after the other, so that one
+/// is always whole.
 const SLOT: usize = 512;
 const NOTE: &str = "RELEASED";
 
@@ -158,14 +159,15 @@ impl ReleaseNote {
         let path = ReleaseNote::path(folder);
         let failed = |error: io::Error| StoreError::io("write", &path, &error);
         let mut bytes = vec![0; SLOT * 2];
-        bytes[..32].copy_from_slice(&encode_slot(1, generation));
+        for at in [0, SLOT] {
+            bytes[at..at + 32].copy_from_slice(&encode_slot(1, generation));
+        }
         std::fs::write(&path, bytes).map_err(failed)?;
         LogFile::open(&path, None).and_then(|file| file.sync()).map_err(failed)?;
         sync_folder(folder).map_err(failed)
     }
 
-    /// The oldest needed generation, with the turn of the slot that says so.
-    pub(super) fn read(folder: &Path) -> Result<(u64, u64)> {
+    pub(super) fn read(folder: &Path) -> Result<Noted> {
         let path = ReleaseNote::path(folder);
         let bytes = std::fs::read(&path).map_err(|error| {
             if error.kind() == io::ErrorKind::NotFound {
@@ -175,22 +177,28 @@ impl ReleaseNote {
                 StoreError::io("read", &path, &error)
             }
         })?;
-        let slots = [bytes.get(..32), bytes.get(SLOT..SLOT + 32)];
-        slots
-            .into_iter()
-            .flatten()
-            .filter_map(decode_slot)
-            .max()
-            .map(|(turn, generation)| (generation, turn))
-            .ok_or_else(|| StoreError::Corrupt {
-                file: path,
-                offset: Some(0),
-                what: "neither of its two entries is whole".to_string(),
-            })
+        let slots = [0, SLOT].map(|at| bytes.get(at..at + 32).and_then(decode_slot));
+        let newest = slots.into_iter().flatten().max();
+        let (turn, generation) = newest.ok_or_else(|| StoreError::Corrupt {
+            file: path.clone(),
+            offset: Some(0),
+            what: "neither of its two entries is whole".to_string(),
+        })?;
+        Ok(Noted { generation, turn, damaged: slots.iter().position(Option::is_none) })
+    }
+
+    /// Damage of one entry, which does no harm yet.
+    pub(super) fn check(folder: &Path) -> Result<Option<Damage>> {
+        let noted = ReleaseNote::read(folder)?;
+        Ok(noted.damaged.map(|slot| Damage {
+            file: ReleaseNote::path(folder),
+            offset: Some((slot * SLOT) as u64),
+            what: "one of its two entries is not whole".to_string(),
+        }))
     }
 
     pub(super) fn open(folder: &Path, plan: Option<Arc<FaultPlan>>) -> Result<ReleaseNote> {
-        let (generation, turn) = ReleaseNote::read(folder)?;
+        let Noted { generation, turn, .. } = ReleaseNote::read(folder)?;
         let path = ReleaseNote::path(folder);
         let file =
             LogFile::open(&path, plan).map_err(|error| StoreError::io("open", &path, &error))?;
@@ -203,15 +211,25 @@ impl ReleaseNote {
             return Ok(());
         }
         let turn = self.turn + 1;
-        let at = if turn % 2 == 1 { 0 } else { SLOT as u64 };
-        self.file
-            .write(&encode_slot(turn, generation), at)
-            .and_then(|()| self.file.sync())
-            .map_err(|error| StoreError::io("write", self.file.path(), &error))?;
+        for at in [0, SLOT as u64] {
+            self.file
+                .write(&encode_slot(turn, generation), at)
+                .and_then(|()| self.file.sync())
+                .map_err(|error| StoreError::io("write", self.file.path(), &error))?;
+        }
         self.turn = turn;
         self.generation = generation;
         Ok(())
     }
+}
+
+/// What the note says.
+pub(super) struct Noted {
+    /// The oldest segment that is needed.
+    pub(super) generation: u64,
+    turn: u64,
+    /// Which of the two entries is not whole.
+    damaged: Option<usize>,
 }
 
 fn encode_slot(turn: u64, generation: u64) -> [u8; 32] {
@@ -233,18 +251,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn release_note_survives_damage_of_its_newest_entry() {
+    fn release_note_survives_damage_of_one_entry() {
         let folder = tempfile::tempdir().unwrap();
         ReleaseNote::create(folder.path(), 1).unwrap();
         let mut note = ReleaseNote::open(folder.path(), None).unwrap();
         note.advance(4).unwrap();
         note.advance(9).unwrap();
-        assert_eq!(ReleaseNote::read(folder.path()).unwrap().0, 9);
+        assert_eq!(ReleaseNote::read(folder.path()).unwrap().generation, 9);
+        assert_eq!(ReleaseNote::check(folder.path()).unwrap(), None);
         let path = ReleaseNote::path(folder.path());
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[8] ^= 1;
         std::fs::write(&path, &bytes).unwrap();
-        assert_eq!(ReleaseNote::read(folder.path()).unwrap().0, 4);
+        assert_eq!(ReleaseNote::read(folder.path()).unwrap().generation, 9);
+        assert_eq!(ReleaseNote::check(folder.path()).unwrap().unwrap().offset, Some(0));
         bytes[SLOT] ^= 1;
         std::fs::write(&path, &bytes).unwrap();
         assert!(matches!(ReleaseNote::read(folder.path()), Err(StoreError::Corrupt { .. })));

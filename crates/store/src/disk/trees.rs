@@ -124,7 +124,8 @@ impl TreeSetup {
             };
             return StoreError::Corrupt { file: path, offset: None, what };
         }
-        StoreError::Corrupt { file: folder.to_path_buf(), offset: None, what: what.to_string() }
+        let what = format!("a table file is missing or its list is not whole ({what})");
+        StoreError::Corrupt { file: folder.to_path_buf(), offset: None, what }
     }
 }
 

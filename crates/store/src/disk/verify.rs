@@ -35,7 +35,7 @@ pub(super) fn verify(shared: &Shared, progress: &mut dyn FnMut(u64, u64)) -> Res
         collect(result.map(|()| None), &mut damage)?;
     }
     let log_folder = shared.path.join("log");
-    collect(ReleaseNote::read(&log_folder).map(|_| None), &mut damage)?;
+    collect(ReleaseNote::check(&log_folder), &mut damage)?;
     collect(super::DroppedRanges::load(&shared.path).map(|_| None), &mut damage)?;
     for (segment, end) in &segments {
         if let Some(found) = check_segment(segment, *end)

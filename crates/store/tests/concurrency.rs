@@ -1,0 +1,203 @@
+//! Many threads at once: group commit, isolation while memory is flushed and tables are merged.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use common::{scan, tiny};
+use store::{Batch, Direction, DiskStore, MemoryStore, Options, Space, Store};
+
+#[test]
+fn writers_share_flushes() {
+    const WRITERS: u64 = 16;
+    const EACH: u64 = 100;
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { sync_interval: Duration::from_secs(3600), ..Options::default() };
+    let store = DiskStore::open(folder.path(), options.clone()).unwrap();
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let store = &store;
+            scope.spawn(move || {
+                for number in 0..EACH {
+                    let mut batch = Batch::new();
+                    let key = [writer.to_be_bytes(), number.to_be_bytes()].concat();
+                    batch.put(Space::Documents, &key, &[1; 100]);
+                    let seqno = store.write(&batch).unwrap();
+                    store.sync(seqno).unwrap();
+                    assert!(store.stats().durable >= seqno);
+                }
+            });
+        }
+    });
+    let stats = store.stats();
+    assert_eq!(stats.writes, WRITERS * EACH);
+    assert_eq!(stats.synced_batches, WRITERS * EACH);
+    assert!(stats.syncs < stats.writes / 2, "{} flushes for {} batches", stats.syncs, stats.writes);
+    drop(store);
+    let store = DiskStore::open(folder.path(), options).unwrap();
+    let entries = scan(&store.snapshot(), Space::Documents, Direction::Forward);
+    assert_eq!(entries.len() as u64, WRITERS * EACH);
+}
+
+/// Every batch moves an amount between accounts, in two spaces at once; whatever a snapshot sees,
+/// the sums agree, and it sees the same twice.
+fn isolation(store: &dyn Store, time: Duration) {
+    const ACCOUNTS: u64 = 50;
+    let mut batch = Batch::new();
+    for account in 0..ACCOUNTS {
+        batch.put(Space::Documents, &account.to_be_bytes(), &1000_u64.to_be_bytes());
+        batch.put(Space::Indexes, &account.to_be_bytes(), &1000_u64.to_be_bytes());
+    }
+    store.write(&batch).unwrap();
+    let stop = AtomicBool::new(false);
+    let checks = AtomicU64::new(0);
+    let commit = std::sync::Mutex::new(());
+    let read = |snapshot: &store::Snapshot, account: u64| {
+        let value = snapshot.get(Space::Documents, &account.to_be_bytes()).unwrap().unwrap();
+        u64::from_be_bytes((*value).try_into().unwrap())
+    };
+    std::thread::scope(|scope| {
+        for writer in 0..2_u64 {
+            let (stop, commit, read) = (&stop, &commit, &read);
+            scope.spawn(move || {
+                let mut random = writer + 1;
+                while !stop.load(Ordering::Relaxed) {
+                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(99);
+                    let (from, to) = ((random >> 33) % ACCOUNTS, (random >> 45) % ACCOUNTS);
+                    if from == to {
+                        continue;
+                    }
+                    let _lock = commit.lock().unwrap();
+                    let snapshot = store.snapshot();
+                    let (a, b) = (read(&snapshot, from), read(&snapshot, to));
+                    let amount = a.min(random % 10);
+                    let mut batch = Batch::new();
+                    for space in [Space::Documents, Space::Indexes] {
+                        batch.put(space, &from.to_be_bytes(), &(a - amount).to_be_bytes());
+                        batch.put(space, &to.to_be_bytes(), &(b + amount).to_be_bytes());
+                    }
+                    // Something that comes and goes, so that merging has work.
+                    batch.put(Space::Log, &random.to_be_bytes(), &[0; 200]);
+                    let seqno = store.write(&batch).unwrap();
+                    assert!(seqno > snapshot.seqno());
+                }
+            });
+        }
+        for reader in 0..3_u64 {
+            let (stop, checks) = (&stop, &checks);
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let snapshot = store.snapshot();
+                    let direction =
+                        if reader == 0 { Direction::Reverse } else { Direction::Forward };
+                    let documents = scan(&snapshot, Space::Documents, direction);
+                    if reader == 2 {
+                        std::thread::sleep(Duration::from_millis(30));
+                    }
+                    let indexes = scan(&snapshot, Space::Indexes, direction);
+                    assert_eq!(documents, indexes);
+                    let sum: u64 = documents
+                        .iter()
+                        .map(|(_, value)| u64::from_be_bytes(value[..].try_into().unwrap()))
+                        .sum();
+                    assert_eq!(sum, ACCOUNTS * 1000);
+                    for (key, value) in &documents {
+                        let got = snapshot.get(Space::Documents, key).unwrap();
+                        assert_eq!(got.as_deref(), Some(&value[..]));
+                    }
+                    checks.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let end = Instant::now() + time;
+        while Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert!(checks.load(Ordering::Relaxed) > 20);
+}
+
+#[test]
+fn snapshots_are_isolated_on_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = DiskStore::open(folder.path(), tiny()).unwrap();
+    isolation(&store, Duration::from_secs(3));
+    let stats = store.stats();
+    assert!(stats.flushes > 5 && stats.compactions > 2, "{stats:?}");
+    assert_eq!(store.verify(&mut |_, _| {}).unwrap(), vec![]);
+}
+
+#[test]
+fn snapshots_are_isolated_in_memory() {
+    isolation(&MemoryStore::new(), Duration::from_secs(1));
+}
+
+#[test]
+fn a_long_snapshot_keeps_its_view_but_not_everything_since() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = DiskStore::open(folder.path(), tiny()).unwrap();
+    let write = |round: u32| {
+        let mut batch = Batch::new();
+        for key in 0..50_u32 {
+            batch.put(Space::Documents, &key.to_be_bytes(), &round.to_be_bytes().repeat(20));
+        }
+        store.write(&batch).unwrap();
+    };
+    write(0);
+    let snapshot = store.snapshot();
+    let mut range = snapshot
+        .range(Space::Documents, Bound::Unbounded, Bound::Unbounded, Direction::Forward)
+        .unwrap();
+    range.next().unwrap();
+    for round in 1..400 {
+        write(round);
+    }
+    store.checkpoint().unwrap();
+    assert_eq!(store.stats().oldest_snapshot, Some(snapshot.seqno()));
+    let seen = scan(&snapshot, Space::Documents, Direction::Forward);
+    assert_eq!(seen.len(), 50);
+    assert!(seen.iter().all(|(_, value)| value == &0_u32.to_be_bytes().repeat(20)));
+    let mut rest = 1;
+    while let Some((_, value)) = range.next().unwrap() {
+        assert_eq!(value, 0_u32.to_be_bytes().repeat(20));
+        rest += 1;
+    }
+    assert_eq!(rest, 50);
+    // Lists of tables that nobody needs for recovery do not pile up.
+    let lists = std::fs::read_dir(folder.path().join("documents"))
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with('v'))
+        .count();
+    assert!(lists <= 3, "{lists}");
+    drop((range, snapshot));
+    assert_eq!(store.stats().open_snapshots, 0);
+}
+
+#[test]
+fn the_log_is_released_and_reopening_is_quick() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { memtable_bytes: 256 << 10, segment_bytes: 64 << 10, ..tiny() };
+    let store = DiskStore::open(folder.path(), options.clone()).unwrap();
+    for number in 0..2000_u32 {
+        let mut batch = Batch::new();
+        batch.put(Space::Documents, &number.to_be_bytes(), &[7; 1000]);
+        store.write(&batch).unwrap();
+    }
+    store.checkpoint().unwrap();
+    let stats = store.stats();
+    assert!(stats.log_segments <= 1, "{stats:?}");
+    assert!(stats.log_bytes <= 5 * (64 << 10), "{stats:?}");
+    assert_eq!(stats.space(Space::Documents).memtable_bytes, 0);
+    store.close().unwrap();
+    drop(store);
+    let start = Instant::now();
+    let store = DiskStore::open(folder.path(), options).unwrap();
+    assert!(start.elapsed() < Duration::from_secs(2));
+    let bytes = store.approximate_range_bytes(Space::Documents, &[0], &[0xff]);
+    assert!(bytes > 10_000, "{bytes}");
+    assert_eq!(scan(&store.snapshot(), Space::Documents, Direction::Forward).len(), 2000);
+}

@@ -1,0 +1,235 @@
+//! Power goes at every write and flush of the log in turn. Afterwards every batch that was
+//! acknowledged is there, none is there in part, and batches are there in order.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use std::path::Path;
+use std::time::Duration;
+
+use common::{Model, apply, assert_same, tiny};
+use store::{Batch, DiskStore, Fault, FaultPlan, FaultStore, Options, Space, Store, StoreError};
+
+/// Batch `number` of the workload: it touches all spaces, overwrites and deletes what earlier ones
+/// wrote, and now and then is larger than a log segment.
+fn batch(number: u64) -> Batch {
+    let mut batch = Batch::new();
+    let size = if number % 13 == 12 { 20_000 } else { 20 + (number * 37 % 900) as usize };
+    let slot = (number % 7).to_be_bytes();
+    batch.put(Space::Catalog, b"last", &number.to_be_bytes());
+    batch.put(Space::Documents, &slot, &vec![number as u8; size]);
+    batch.put(Space::Indexes, &[slot.as_slice(), &number.to_be_bytes()].concat(), b"");
+    batch.put(Space::Log, &number.to_be_bytes(), &slot);
+    if number >= 7 {
+        batch.delete(Space::Indexes, &[slot.as_slice(), &(number - 7).to_be_bytes()].concat());
+    }
+    batch
+}
+
+const BATCHES: u64 = 60;
+
+/// Writes until the fault stops it. Returns how many batches were written and acknowledged.
+fn work(store: &dyn Store, from: u64) -> (u64, u64) {
+    let (mut written, mut acknowledged) = (from, from);
+    for number in from..BATCHES {
+        let Ok(seqno) = store.write(&batch(number)) else { break };
+        written = number + 1;
+        // Groups of several batches, so that a torn write can hold more than one.
+        if number % 3 != 1 {
+            if store.sync(seqno).is_err() {
+                break;
+            }
+            acknowledged = written;
+        }
+        if number % 17 == 16 && store.checkpoint().is_err() {
+            break;
+        }
+    }
+    (written, acknowledged)
+}
+
+fn model(batches: u64) -> Model {
+    let mut model = Model::new();
+    (0..batches).for_each(|number| apply(&mut model, &batch(number)));
+    model
+}
+
+/// Opens the folder after a crash, checks what is there, and returns how many batches that is.
+fn check(folder: &Path, written: u64, acknowledged: u64, what: &str) -> u64 {
+    let store = DiskStore::open(folder, quiet())
+        .unwrap_or_else(|error| panic!("{what}: cannot open: {error}"));
+    let snapshot = store.snapshot();
+    let last = snapshot.get(Space::Catalog, b"last").unwrap();
+    let present = last.map_or(0, |last| u64::from_be_bytes((*last).try_into().unwrap()) + 1);
+    assert!(present >= acknowledged, "{what}: {acknowledged} acknowledged, {present} present");
+    assert!(present <= written, "{what}: {written} written, {present} present");
+    assert_same(&snapshot, &model(present));
+    assert_eq!(store.verify(&mut |_, _| {}).unwrap(), vec![], "{what}");
+    present
+}
+
+/// The workload decides when the log is flushed, so that a sweep meets every case.
+fn quiet() -> Options {
+    Options { sync_interval: Duration::from_secs(3600), ..tiny() }
+}
+
+fn sweep(fault: Fault) {
+    let mut fired = 0;
+    for nth in 0.. {
+        let folder = tempfile::tempdir().unwrap();
+        let plan = FaultPlan::new(fault, nth);
+        let what = format!("{fault:?} at {nth}");
+        let Ok(store) = FaultStore::open(folder.path(), quiet(), plan.clone()) else {
+            assert!(plan.fired(), "{what}");
+            check(folder.path(), 0, 0, &what);
+            continue;
+        };
+        let (written, acknowledged) = work(&store, 0);
+        let done = !plan.fired();
+        store.crash();
+        let present = check(folder.path(), written, acknowledged, &what);
+        if done {
+            assert_eq!(acknowledged, BATCHES - 1 + u64::from((BATCHES - 1) % 3 != 1));
+            break;
+        }
+        fired += 1;
+        // A second crash at once, then the work goes on where it ended, and a third.
+        let second = FaultStore::open(folder.path(), quiet(), FaultPlan::none()).unwrap();
+        second.crash();
+        let again = check(folder.path(), present, present, &what);
+        let third = FaultStore::open(folder.path(), quiet(), FaultPlan::none()).unwrap();
+        let (written, acknowledged) = work(&third, again);
+        assert_eq!(written, BATCHES, "{what}");
+        third.crash();
+        check(folder.path(), written, acknowledged, &what);
+    }
+    assert!(fired > 20, "{fault:?} was tried only {fired} times");
+}
+
+#[test]
+fn torn_writes() {
+    sweep(Fault::TearWrite);
+}
+
+#[test]
+fn scattered_writes() {
+    sweep(Fault::ScatterWrite);
+}
+
+#[test]
+fn forgotten_writes() {
+    sweep(Fault::ForgetBeforeSync);
+}
+
+#[test]
+fn power_goes_after_a_flush() {
+    sweep(Fault::StopAfterSync);
+}
+
+#[test]
+fn failed_writes() {
+    sweep(Fault::FailWrite);
+}
+
+#[test]
+fn failed_flushes() {
+    sweep(Fault::FailSync);
+}
+
+#[test]
+fn after_a_failed_flush_writing_stops_and_reading_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = FaultPlan::new(Fault::FailSync, 3);
+    let store = FaultStore::open(folder.path(), quiet(), plan.clone()).unwrap();
+    let mut number = 0;
+    let error = loop {
+        let seqno = store.write(&batch(number)).unwrap();
+        number += 1;
+        if let Err(error) = store.sync(seqno) {
+            break error;
+        }
+    };
+    assert!(matches!(error, StoreError::Poisoned { .. }), "{error}");
+    assert!(error.to_string().contains("told to fail"), "{error}");
+    assert!(matches!(store.write(&batch(number)), Err(StoreError::Poisoned { .. })));
+    assert!(matches!(store.checkpoint(), Err(StoreError::Poisoned { .. })));
+    assert_same(&store.snapshot(), &model(number));
+}
+
+#[test]
+fn a_full_disk_refuses_writes_whole_and_recovers() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = FaultPlan::new(Fault::NoSpace, 3);
+    // Nothing is flushed to tables by itself, so that log segments pile up.
+    let options = Options { memtable_bytes: 64 << 20, ..quiet() };
+    let store = FaultStore::open(folder.path(), options, plan.clone()).unwrap();
+    let mut number = 0;
+    let mut refusals = 0;
+    // Twice, because a spare segment may have been in the making at the first time.
+    while refusals < 2 {
+        match store.write(&batch(number)) {
+            Ok(_) => number += 1,
+            Err(error) => {
+                assert!(matches!(error, StoreError::Full), "{error}");
+                refusals += 1;
+                std::thread::sleep(Duration::from_millis(200));
+            }
+        }
+        assert!(number < 10_000);
+    }
+    assert_same(&store.snapshot(), &model(number));
+    store.sync(store.snapshot().seqno()).unwrap();
+    assert!(matches!(store.write(&batch(number)), Err(StoreError::Full)));
+    plan.make_room();
+    for _ in 0..20 {
+        let seqno = store.write(&batch(number)).unwrap();
+        store.sync(seqno).unwrap();
+        number += 1;
+    }
+    assert_same(&store.snapshot(), &model(number));
+    store.crash();
+    assert_eq!(check(folder.path(), number, number, "after a full disk"), number);
+}
+
+#[test]
+fn unsynced_batches_reach_the_disk_soon() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = FaultStore::open(folder.path(), tiny(), FaultPlan::none()).unwrap();
+    let seqno = store.write(&batch(0)).unwrap();
+    let deadline = std::time::Instant::now() + Duration::from_secs(5);
+    while store.stats().durable < seqno {
+        assert!(std::time::Instant::now() < deadline, "the batch is not on disk");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    store.crash();
+    check(folder.path(), 1, 1, "after the interval");
+}
+
+#[test]
+fn dropped_ranges_are_remembered_after_a_crash() {
+    for flush in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let store = FaultStore::open(folder.path(), quiet(), FaultPlan::none()).unwrap();
+        let mut batch = Batch::new();
+        for number in 0..100_u8 {
+            batch.put(Space::Documents, &[1, number], &[number; 100]);
+            batch.put(Space::Documents, &[2, number], &[number; 100]);
+        }
+        store.write(&batch).unwrap();
+        if flush {
+            store.checkpoint().unwrap();
+        }
+        store.delete_range(Space::Documents, &[1], &[2]).unwrap();
+        let seqno = store.write(&self::batch(0)).unwrap();
+        store.sync(seqno).unwrap();
+        store.crash();
+        let store = DiskStore::open(folder.path(), quiet()).unwrap();
+        store.checkpoint().unwrap();
+        let deadline = std::time::Instant::now() + Duration::from_secs(20);
+        while store.approximate_range_bytes(Space::Documents, &[1], &[2]) > 0 {
+            assert!(std::time::Instant::now() < deadline, "the range is still there");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(store.snapshot().get(Space::Documents, &[2, 50]).unwrap().is_some());
+    }
+}
