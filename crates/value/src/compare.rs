@@ -24,7 +24,8 @@ pub fn equal(a: Val<'_>, b: Val<'_>) -> bool {
 fn same_rank(a: Val<'_>, b: Val<'_>) -> Ordering {
     match (a, b) {
         (Val::Bool(a), Val::Bool(b)) => a.cmp(&b),
-        (Val::Document(a), Val::Document(b)) | (Val::Array(a), Val::Array(b)) => documents(a, b),
+        (Val::Document(a), Val::Document(b)) => documents(a, b),
+        (Val::Array(a), Val::Array(b)) => arrays(a, b),
         (Val::Binary(a_type, a), Val::Binary(b_type, b)) => {
             a.len().cmp(&b.len()).then(a_type.cmp(&b_type)).then_with(|| a.cmp(b))
         }
@@ -42,6 +43,24 @@ fn same_rank(a: Val<'_>, b: Val<'_>) -> Ordering {
             a.as_bytes().cmp(b.as_bytes()).then_with(|| documents(a_scope, b_scope))
         }
         _ => number::compare(a, b).unwrap_or(Ordering::Equal),
+    }
+}
+
+/// Compares arrays element by element; a prefix is smaller. The names do not count, as clients may
+/// send others than the indexes.
+#[must_use]
+pub fn arrays(a: RawDoc<'_>, b: RawDoc<'_>) -> Ordering {
+    let (mut a, mut b) = (a.iter(), b.iter());
+    loop {
+        match (a.next_bytes(), b.next_bytes()) {
+            (None, None) => return Ordering::Equal,
+            (None, Some(_)) => return Ordering::Less,
+            (Some(_), None) => return Ordering::Greater,
+            (Some((_, a)), Some((_, b))) => match compare(a.get(), b.get()) {
+                Ordering::Equal => {}
+                order => return order,
+            },
+        }
     }
 }
 

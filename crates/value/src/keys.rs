@@ -115,14 +115,18 @@ fn append(out: &mut Vec<u8>, value: Val<'_>) {
     }
 }
 
-/// Text ends with a zero; a zero inside becomes `00 FF`, which no following key byte can make up.
-fn append_text(out: &mut Vec<u8>, text: &[u8]) {
-    for (at, piece) in text.split(|&b| b == 0).enumerate() {
-        if at > 0 {
-            out.extend_from_slice(&[0, 0xFF]);
-        }
-        out.extend_from_slice(piece);
+/// Text ends with a zero. A zero inside becomes `01 01` and a one `01 02`, so the end is below
+/// everything that could continue the text, and no key is the beginning of another one, which
+/// keeps the order when all bytes are inverted.
+fn append_text(out: &mut Vec<u8>, mut text: &[u8]) {
+    while let Some(at) = text.iter().position(|&b| b <= 1) {
+        let (plain, rest) = text.split_at(at);
+        out.extend_from_slice(plain);
+        let Some((&low, rest)) = rest.split_first() else { break };
+        out.extend_from_slice(&[1, low + 1]);
+        text = rest;
     }
+    out.extend_from_slice(text);
     out.push(0);
 }
 
@@ -298,15 +302,8 @@ impl Skipper<'_> {
     }
 
     fn text(&mut self) -> Option<()> {
-        loop {
-            if self.byte()? == 0 {
-                let next = self.key.get(self.at).map(|b| b ^ self.flip);
-                if next != Some(0xFF) {
-                    return Some(());
-                }
-                self.at += 1;
-            }
-        }
+        while self.byte()? != 0 {}
+        Some(())
     }
 
     fn document(&mut self) -> Option<()> {
