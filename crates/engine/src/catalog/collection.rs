@@ -1,0 +1,192 @@
+//! One collection and its indexes, as the engine holds them in memory.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use value::DocBuf;
+use value::path::Path;
+
+/// A collection or view. Immutable but for its counters: a change makes a new one.
+#[derive(Clone)]
+pub struct Collection {
+    /// Prefix of its documents in the store; never used again after a drop.
+    pub id: u32,
+    /// The identity that clients see.
+    pub uuid: [u8; 16],
+    /// Name of the database.
+    pub db: Box<str>,
+    /// Name in the database.
+    pub name: Box<str>,
+    /// The options that it was created with, as `listCollections` shows them.
+    pub options: DocBuf,
+    /// What kind of collection it is.
+    pub kind: Kind,
+    /// The indexes, `_id_` first; empty for views.
+    pub indexes: Vec<Arc<Index>>,
+    /// Documents and bytes.
+    pub counters: Arc<Counters>,
+    /// Changes with every change of the collection; unique in the process.
+    pub version: u64,
+    /// Set when it was dropped: open cursors stop.
+    pub dropped: Arc<AtomicBool>,
+}
+
+/// What kind of collection it is.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// Documents clustered by `_id`.
+    Plain,
+    /// Documents in the order of insertion, the oldest dropped beyond a size.
+    Capped(Capped),
+    /// A stored pipeline over another collection.
+    View(View),
+}
+
+/// The bounds of a capped collection.
+#[derive(Clone, Copy, Debug)]
+pub struct Capped {
+    /// Most bytes of documents.
+    pub bytes_max: i64,
+    /// Most documents, if bounded.
+    pub documents_max: Option<i64>,
+}
+
+/// A view's definition.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// The collection or view below, in the same database.
+    pub on: Box<str>,
+    /// The stages, as an array.
+    pub pipeline: DocBuf,
+}
+
+/// Documents and bytes of a collection; changed in the commit section only.
+#[derive(Default)]
+pub struct Counters {
+    /// Documents.
+    pub documents: AtomicI64,
+    /// Bytes of the documents.
+    pub bytes: AtomicI64,
+    /// Next sequence number of a capped collection.
+    pub next_sequence: AtomicU64,
+}
+
+impl Counters {
+    /// Documents, never negative.
+    #[must_use]
+    pub fn documents(&self) -> u64 {
+        u64::try_from(self.documents.load(Ordering::Relaxed)).unwrap_or(0)
+    }
+
+    /// Bytes, never negative.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        u64::try_from(self.bytes.load(Ordering::Relaxed)).unwrap_or(0)
+    }
+}
+
+/// Whether an index can be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IndexState {
+    /// Kept up to date by writes, not complete yet.
+    Building,
+    /// Complete.
+    Ready,
+}
+
+/// An index.
+pub struct Index {
+    /// Prefix of its entries in the store; 0 for the `_id` index of a clustered collection,
+    /// which has no entries of its own.
+    pub id: u32,
+    /// Its name.
+    pub name: Box<str>,
+    /// The key pattern.
+    pub key: DocBuf,
+    /// The whole specification, as `listIndexes` shows it.
+    pub spec: DocBuf,
+    /// The fields of the key pattern.
+    pub fields: Vec<IndexField>,
+    /// No two documents with equal keys.
+    pub unique: bool,
+    /// Documents without any of the fields have no entry.
+    pub sparse: bool,
+    /// Whether it can be read.
+    pub state: IndexState,
+    /// Bit n is set when field n ever held an array. Bits are never cleared.
+    pub multikey: Arc<AtomicU32>,
+    /// Reads that used the index, and since when, for `$indexStats`.
+    pub uses: Arc<AtomicU64>,
+}
+
+/// One field of an index.
+#[derive(Clone, Debug)]
+pub struct IndexField {
+    /// Where the value stands.
+    pub path: Path,
+    /// Largest first.
+    pub descending: bool,
+}
+
+impl Index {
+    /// Whether this is the `_id` index.
+    #[must_use]
+    pub fn is_id(&self) -> bool {
+        &*self.name == "_id_"
+    }
+
+    /// Whether this is the clustered `_id` index, whose entries are the documents themselves.
+    #[must_use]
+    pub fn is_clustered(&self) -> bool {
+        self.id == 0
+    }
+
+    /// Whether any field ever held an array.
+    #[must_use]
+    pub fn is_multikey(&self) -> bool {
+        self.multikey.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether field `at` ever held an array.
+    #[must_use]
+    pub fn is_multikey_at(&self, at: usize) -> bool {
+        at < 32 && self.multikey.load(Ordering::Relaxed) & (1 << at) != 0
+    }
+
+    /// The prefix of its entries.
+    #[must_use]
+    pub fn prefix(&self) -> [u8; 4] {
+        self.id.to_be_bytes()
+    }
+}
+
+impl Collection {
+    /// `db.collection`.
+    #[must_use]
+    pub fn namespace(&self) -> String {
+        format!("{}.{}", self.db, self.name)
+    }
+
+    /// The prefix of its documents.
+    #[must_use]
+    pub fn prefix(&self) -> [u8; 4] {
+        self.id.to_be_bytes()
+    }
+
+    /// The bounds, if it is capped.
+    #[must_use]
+    pub fn capped(&self) -> Option<Capped> {
+        if let Kind::Capped(capped) = self.kind { Some(capped) } else { None }
+    }
+
+    /// The definition, if it is a view.
+    #[must_use]
+    pub fn view(&self) -> Option<&View> {
+        if let Kind::View(view) = &self.kind { Some(view) } else { None }
+    }
+
+    /// The index of this name, in any state.
+    #[must_use]
+    pub fn index(&self, name: &str) -> Option<&Arc<Index>> {
+        self.indexes.iter().find(|index| &*index.name == name)
+    }
+}

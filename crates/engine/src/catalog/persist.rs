@@ -1,0 +1,211 @@
+//! The catalog on disk: one record a collection, one for its counters, one for each index that
+//! saw an array; and reading them all back.
+
+use super::{Capped, Catalog, Collection, Counters, Index, IndexField, IndexState, Kind, View};
+use std::collections::HashMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use store::{Direction, Snapshot, Space};
+use value::path::Path;
+use value::{DocBuf, Error, RawDoc, Result, Val};
+
+const COLLECTION: u8 = 1;
+const COUNTERS: u8 = 2;
+const MULTIKEY: u8 = 3;
+const NEXT_ID: u8 = 4;
+
+/// The record of a collection.
+#[must_use]
+pub fn collection_key(id: u32) -> [u8; 5] {
+    tagged(COLLECTION, id)
+}
+
+/// The record of a collection's counters.
+#[must_use]
+pub fn counters_key(id: u32) -> [u8; 5] {
+    tagged(COUNTERS, id)
+}
+
+/// The record that says which fields of an index held arrays.
+#[must_use]
+pub fn multikey_key(index_id: u32) -> [u8; 5] {
+    tagged(MULTIKEY, index_id)
+}
+
+/// The record of the next free identifier.
+#[must_use]
+pub fn next_id_key() -> [u8; 5] {
+    tagged(NEXT_ID, 0)
+}
+
+fn tagged(tag: u8, id: u32) -> [u8; 5] {
+    let [a, b, c, d] = id.to_be_bytes();
+    [tag, a, b, c, d]
+}
+
+/// The bytes of a counters record: documents, bytes, next sequence number.
+#[must_use]
+pub fn encode_counters(documents: i64, bytes: i64, next_sequence: u64) -> [u8; 24] {
+    let mut out = [0; 24];
+    let fields = documents.to_be_bytes().into_iter().chain(bytes.to_be_bytes());
+    for (slot, byte) in out.iter_mut().zip(fields.chain(next_sequence.to_be_bytes())) {
+        *slot = byte;
+    }
+    out
+}
+
+/// The record of a collection.
+#[must_use]
+pub fn encode(collection: &Collection) -> DocBuf {
+    DocBuf::build(|out| {
+        out.str("db", &collection.db).str("name", &collection.name);
+        out.append("uuid", Val::Binary(4, &collection.uuid));
+        out.append("options", Val::Document(collection.options.as_doc()));
+        out.array("indexes", |indexes| {
+            for index in &collection.indexes {
+                indexes.push_doc(|out| {
+                    out.i64("id", i64::from(index.id));
+                    out.append("spec", Val::Document(index.spec.as_doc()));
+                    out.bool("ready", index.state == IndexState::Ready);
+                });
+            }
+        });
+    })
+}
+
+/// Everything that is on disk.
+pub struct Loaded {
+    /// The catalog.
+    pub catalog: Catalog,
+    /// The next free identifier.
+    pub next_id: u32,
+    /// Collections with an index whose build did not end before the process did.
+    pub unfinished: Vec<Arc<Collection>>,
+}
+
+/// Reads the catalog.
+///
+/// # Errors
+/// When the store fails or a record is not understood.
+pub fn load(snapshot: &Snapshot) -> Result<Loaded> {
+    let mut counters: HashMap<u32, [u64; 3]> = HashMap::new();
+    let mut multikey: HashMap<u32, u32> = HashMap::new();
+    let mut records: Vec<(u32, DocBuf)> = Vec::new();
+    let mut next_id = 1;
+    let from = [COLLECTION];
+    let to = [NEXT_ID + 1];
+    let mut range = snapshot
+        .range(Space::Catalog, Bound::Included(&from), Bound::Excluded(&to), Direction::Forward)
+        .map_err(crate::store_failed)?;
+    while let Some((key, value)) = range.next().map_err(crate::store_failed)? {
+        let damaged = || Error::internal("the catalog holds a record that is not understood");
+        let (tag, id) = key.split_first().ok_or_else(damaged)?;
+        let id = u32::from_be_bytes(*id.first_chunk().ok_or_else(damaged)?);
+        match *tag {
+            COLLECTION => records.push((id, DocBuf::from_bytes(value.to_vec()))),
+            COUNTERS => {
+                let mut fields = [0; 3];
+                for (slot, chunk) in fields.iter_mut().zip(value.chunks_exact(8)) {
+                    *slot = u64::from_be_bytes(*chunk.first_chunk().ok_or_else(damaged)?);
+                }
+                counters.insert(id, fields);
+            }
+            MULTIKEY => {
+                let bits = u32::from_be_bytes(*value.first_chunk().ok_or_else(damaged)?);
+                multikey.insert(id, bits);
+            }
+            NEXT_ID => next_id = u32::from_be_bytes(*value.first_chunk().ok_or_else(damaged)?),
+            _ => return Err(damaged()),
+        }
+    }
+    let mut loaded = Loaded { catalog: Catalog::default(), next_id, unfinished: Vec::new() };
+    for (id, record) in records {
+        let [documents, bytes, sequence] = counters.get(&id).copied().unwrap_or_default();
+        let found = Counters::default();
+        found.documents.store(documents as i64, Ordering::Relaxed);
+        found.bytes.store(bytes as i64, Ordering::Relaxed);
+        found.next_sequence.store(sequence, Ordering::Relaxed);
+        let collection = Arc::new(decode(id, record.as_doc(), found, &multikey)?);
+        if collection.indexes.iter().any(|index| index.state == IndexState::Building) {
+            loaded.unfinished.push(collection.clone());
+        }
+        loaded.catalog.set(collection);
+    }
+    Ok(loaded)
+}
+
+fn decode(
+    id: u32,
+    record: RawDoc<'_>,
+    counters: Counters,
+    multikey: &HashMap<u32, u32>,
+) -> Result<Collection> {
+    let damaged = || Error::internal("the catalog holds a collection that is not understood");
+    let text = |name| record.get(name).and_then(Val::as_str).ok_or_else(damaged);
+    let Some(Val::Binary(_, uuid)) = record.get("uuid") else { return Err(damaged()) };
+    let options = DocBuf::from(record.get("options").and_then(Val::as_doc).ok_or_else(damaged)?);
+    let mut indexes = Vec::new();
+    for (_, entry) in record.get("indexes").and_then(Val::as_array).ok_or_else(damaged)? {
+        let entry = entry.as_doc().ok_or_else(damaged)?;
+        let id = entry.get("id").and_then(Val::as_i64_exact).ok_or_else(damaged)? as u32;
+        let spec = entry.get("spec").and_then(Val::as_doc).ok_or_else(damaged)?;
+        let ready = entry.get("ready").is_some_and(Val::truthy);
+        let state = if ready { IndexState::Ready } else { IndexState::Building };
+        let bits = multikey.get(&id).copied().unwrap_or(0);
+        indexes.push(Arc::new(index_from_spec(id, spec, state, bits)));
+    }
+    Ok(Collection {
+        id,
+        uuid: *uuid.first_chunk().ok_or_else(damaged)?,
+        db: text("db")?.into(),
+        name: text("name")?.into(),
+        kind: kind_from_options(options.as_doc()),
+        options,
+        indexes,
+        counters: Arc::new(counters),
+        version: crate::txn::next_version(),
+        dropped: Arc::new(AtomicBool::new(false)),
+    })
+}
+
+/// What kind of collection these (checked) options make.
+#[must_use]
+pub fn kind_from_options(options: RawDoc<'_>) -> Kind {
+    if let Some(on) = options.get("viewOn").and_then(Val::as_str) {
+        let pipeline = options.get("pipeline").and_then(Val::as_array).unwrap_or(RawDoc::empty());
+        return Kind::View(View { on: on.into(), pipeline: pipeline.into() });
+    }
+    if options.get("capped").is_some_and(Val::truthy) {
+        let number = |name| options.get(name).and_then(Val::as_f64).map(|n| n as i64);
+        return Kind::Capped(Capped {
+            bytes_max: number("size").unwrap_or(i64::MAX),
+            documents_max: number("max").filter(|max| *max > 0),
+        });
+    }
+    Kind::Plain
+}
+
+/// An index from its (checked) specification.
+#[must_use]
+pub fn index_from_spec(id: u32, spec: RawDoc<'_>, state: IndexState, multikey: u32) -> Index {
+    let key = spec.get("key").and_then(Val::as_doc).unwrap_or(RawDoc::empty());
+    let flag = |name| spec.get(name).is_some_and(Val::truthy);
+    let name: Box<str> = spec.get("name").and_then(Val::as_str).unwrap_or("").into();
+    let fields = key.iter().map(|(path, direction)| IndexField {
+        path: Path::new(path),
+        descending: direction.get().as_f64().is_some_and(|n| n < 0.0),
+    });
+    Index {
+        id,
+        unique: flag("unique") || &*name == "_id_",
+        name,
+        key: key.into(),
+        spec: spec.into(),
+        fields: fields.collect(),
+        sparse: flag("sparse"),
+        state,
+        multikey: Arc::new(AtomicU32::new(multikey)),
+        uses: Arc::default(),
+    }
+}

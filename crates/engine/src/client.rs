@@ -1,0 +1,95 @@
+//! One conversation: a connection, or a caller inside the process.
+
+use crate::commands;
+use crate::engine::Inner;
+use crate::operation::{Operation, Slot};
+use crate::request::{Flow, Peer, Request};
+use parking_lot::Mutex;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use value::{DocBuf, Error, writer};
+
+/// One conversation. Dropping it ends it.
+pub struct Client {
+    engine: Arc<Inner>,
+    slot: Arc<Slot>,
+    /// The address that the client dialled.
+    pub(crate) local: Option<String>,
+    /// The `getMore` that an exhaust stream repeats.
+    pub(crate) exhaust: Option<DocBuf>,
+}
+
+impl Client {
+    pub(crate) fn new(engine: Arc<Inner>, peer: Peer) -> Client {
+        let slot = Arc::new(Slot {
+            connection_id: peer.connection_id,
+            remote: peer.remote,
+            current: Mutex::default(),
+            operation_id: AtomicU64::new(0),
+            killed: AtomicBool::new(false),
+            application: Mutex::new(String::new()),
+            metadata: Mutex::new(None),
+            last_active_ms: AtomicI64::new(0),
+        });
+        engine.slots.lock().insert(peer.connection_id, slot.clone());
+        Client { engine, slot, local: peer.local, exhaust: None }
+    }
+
+    /// The engine behind.
+    #[must_use]
+    pub fn engine(&self) -> &Inner {
+        &self.engine
+    }
+
+    /// What others may see of this conversation.
+    #[must_use]
+    pub fn slot(&self) -> &Arc<Slot> {
+        &self.slot
+    }
+
+    /// Runs a command and appends the reply, one document. A failure is a reply too.
+    pub fn run(&mut self, request: &Request<'_>, reply: &mut Vec<u8>) -> Flow {
+        let start = reply.len();
+        let engine = self.engine.clone();
+        let op = Operation::new(self.slot.clone());
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            commands::dispatch(&engine, self, &op, request, reply)
+        }));
+        self.slot.operation_id.store(0, Ordering::Relaxed);
+        self.slot.killed.store(false, Ordering::Relaxed);
+        match result {
+            Ok(flow) => flow,
+            Err(_) => {
+                // The panic hook has logged where; the client learns that it was our fault.
+                reply.truncate(start);
+                let error = Error::internal("the command failed by a bug; see the server's log");
+                writer::write_doc(reply, |out| {
+                    crate::reply::write_error(out, &error);
+                });
+                Flow::Done
+            }
+        }
+    }
+
+    /// The next reply of an exhaust stream.
+    pub fn run_more(&mut self, reply: &mut Vec<u8>) -> Flow {
+        match self.exhaust.take() {
+            None => Flow::Done,
+            Some(body) => {
+                let request = Request {
+                    body: body.as_doc(),
+                    sequences: &[],
+                    exhaust_allowed: true,
+                };
+                self.run(&request, reply)
+            }
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.engine.slots.lock().remove(&self.slot.connection_id);
+    }
+}

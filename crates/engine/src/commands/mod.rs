@@ -1,0 +1,263 @@
+//! Commands: what clients can ask. One file a command, one row in `ALL`.
+//!
+//! `dispatch` finds the row, checks the fields that all commands share, runs the command and
+//! closes the reply. `args` reads fields, `write` is shared by the commands that change documents.
+
+mod args;
+mod write_concern;
+
+use crate::client::Client;
+use crate::engine::Inner;
+use crate::operation::Operation;
+use crate::request::{Flow, Request};
+use crate::{reply, session};
+use args::Args;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use value::{Code, Error, RawDoc, Result, Val, Writer, writer};
+use write_concern::WriteConcern;
+
+/// A command that clients can send.
+pub struct Command {
+    /// Its name.
+    pub name: &'static str,
+    /// Other names for it.
+    pub aliases: &'static [&'static str],
+    /// What it does, in one sentence.
+    pub help: &'static str,
+    /// The fields it takes beside the generic ones; `None` when unknown ones are ignored.
+    pub fields: Option<&'static [&'static str]>,
+    /// Runs on the `admin` database only.
+    pub admin: bool,
+    /// Answered only with `--test-commands`.
+    pub test: bool,
+    /// Does it.
+    pub run: fn(&mut Context<'_>, &mut Writer<'_>) -> Result<()>,
+}
+
+/// What a command works with.
+pub struct Context<'a> {
+    /// The engine.
+    pub engine: &'a Inner,
+    /// The conversation.
+    pub client: &'a mut Client,
+    /// The running operation: time limit and interruption.
+    pub op: &'a Operation,
+    /// The request.
+    pub request: &'a Request<'a>,
+    /// The command's name, as in its row.
+    pub name: &'static str,
+    /// The command's fields.
+    pub args: Args<'a>,
+    /// The database.
+    pub db: &'a str,
+    /// The session, if the client named one.
+    pub session: Option<[u8; 16]>,
+    /// How the conversation goes on.
+    pub flow: Flow,
+}
+
+impl<'a> Context<'a> {
+    /// The name of the collection in the command's first field.
+    ///
+    /// # Errors
+    /// InvalidNamespace when it is no string or not allowed.
+    pub fn collection_name(&self) -> Result<&'a str> {
+        let (field, value) = self.args.doc.first().unwrap_or(("", value::RawVal { kind: 0x0A, bytes: &[] }));
+        let Val::String(name) = value.get() else {
+            return Err(Error::new(
+                Code::INVALID_NAMESPACE,
+                format!(
+                    "collection name has invalid type {}",
+                    value.kind().name()
+                ),
+            )
+            .context(if field.is_empty() { "empty command: " } else { "" }));
+        };
+        crate::namespace::check_collection(self.db, name)?;
+        Ok(name)
+    }
+
+    /// How writes of this command are acknowledged.
+    ///
+    /// # Errors
+    /// When `writeConcern` is not understood.
+    pub fn write_concern(&self) -> Result<WriteConcern> {
+        WriteConcern::parse(self.args.doc)
+    }
+}
+
+/// Every command, sorted by name.
+pub static ALL: &[Command] = &[];
+
+/// The command of this name; names are taken as they are written, but for the handshake's.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Command> {
+    ALL.binary_search_by(|row| row.name.cmp(name))
+        .ok()
+        .and_then(|at| ALL.get(at))
+        .or_else(|| ALL.iter().find(|row| row.aliases.contains(&name)))
+        .or_else(|| ALL.iter().find(|row| row.name == "isMaster" && name.eq_ignore_ascii_case("ismaster")))
+}
+
+/// Runs the command of a request and appends its reply.
+pub fn dispatch(
+    engine: &Inner,
+    client: &mut Client,
+    op: &Operation,
+    request: &Request<'_>,
+    reply_bytes: &mut Vec<u8>,
+) -> Flow {
+    let start = reply_bytes.len();
+    let mut out = Writer::start(reply_bytes);
+    match run(engine, client, op, request, &mut out) {
+        Ok(flow) => {
+            out.f64("ok", 1.0);
+            reply::write_times(&mut out, engine);
+            out.finish();
+            flow
+        }
+        Err(error) => {
+            drop(out);
+            crate::metrics::add(&engine.metrics.failures, 1);
+            tracing::debug!(code = error.code().0, message = error.message(), "command failed");
+            reply_bytes.truncate(start);
+            writer::write_doc(reply_bytes, |out| {
+                reply::write_error(out, &error);
+                reply::write_times(out, engine);
+            });
+            Flow::Done
+        }
+    }
+}
+
+fn run(
+    engine: &Inner,
+    client: &mut Client,
+    op: &Operation,
+    request: &Request<'_>,
+    out: &mut Writer<'_>,
+) -> Result<Flow> {
+    let body = request.body;
+    let Some((name, _)) = body.first() else {
+        return Err(Error::new(Code::FAILED_TO_PARSE, "the command is empty"));
+    };
+    let not_found =
+        || Error::new(Code::COMMAND_NOT_FOUND, format!("no such command: '{name}'"));
+    let command = find(name).ok_or_else(not_found)?;
+    if command.test && !engine.options.test_commands {
+        return Err(not_found());
+    }
+    engine.check_open()?;
+    let db = match body.get("$db") {
+        Some(Val::String(db)) => db,
+        Some(other) => {
+            return Err(Error::type_mismatch(format!(
+                "BSON field '$db' is the wrong type '{}', expected type 'string'",
+                other.kind().name()
+            )));
+        }
+        None => {
+            return Err(Error::new(Code(40571), "OP_MSG requests require a $db argument"));
+        }
+    };
+    crate::namespace::check_database(db)?;
+    if command.admin && db != "admin" {
+        return Err(Error::new(
+            Code::UNAUTHORIZED,
+            format!("{} may only be run against the admin database.", command.name),
+        ));
+    }
+    let args = Args::new(command.name, body);
+    if let Some(fields) = command.fields {
+        args.check_fields(fields, true)?;
+    }
+    let session = session::session_of(body)?;
+    if let Some(session) = session {
+        engine.sessions.touch(session);
+    }
+    check_generic(engine, op, body)?;
+    let slot = op.slot();
+    slot.operation_id
+        .store(engine.next_operation.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+    slot.current.lock().set(Instant::now(), command.name, body.bytes());
+    let mut context =
+        Context { engine, client, op, request, name: command.name, args, db, session, flow: Flow::Done };
+    (command.run)(&mut context, out)?;
+    Ok(context.flow)
+}
+
+/// Checks the fields that every command may carry.
+fn check_generic(engine: &Inner, op: &Operation, body: RawDoc<'_>) -> Result<()> {
+    for (name, value) in body {
+        match name {
+            "maxTimeMS" => {
+                let limit = max_time(value.get())?;
+                if let Some(limit) = limit
+                    && body.first().is_none_or(|(command, _)| command != "getMore" && command != "hello")
+                {
+                    op.set_deadline(limit);
+                }
+            }
+            "$clusterTime" => {
+                let seen = value.as_doc().and_then(|doc| doc.get("clusterTime"));
+                if let Some(Val::Timestamp(seen)) = seen {
+                    engine.clock.advance_to(seen);
+                }
+            }
+            "startTransaction" | "autocommit" => {
+                return Err(Error::new(
+                    Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+                    "multi-statement transactions are not available in this version",
+                ));
+            }
+            "apiVersion" => {
+                if value.get().as_str() != Some("1") {
+                    return Err(Error::new(
+                        Code::API_VERSION_ERROR,
+                        "API version must be \"1\"",
+                    ));
+                }
+            }
+            "readConcern" => check_read_concern(value.get())?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn check_read_concern(value: Val<'_>) -> Result<()> {
+    let Val::Document(doc) = value else {
+        return Err(Error::type_mismatch(format!(
+            "BSON field 'readConcern' is the wrong type '{}', expected type 'object'",
+            value.kind().name()
+        )));
+    };
+    match doc.get("level") {
+        None => Ok(()),
+        Some(Val::String("local" | "available" | "majority" | "linearizable" | "snapshot")) => {
+            Ok(())
+        }
+        Some(_) => Err(Error::new(
+            Code::BAD_VALUE,
+            "Enumeration value for field 'readConcern.level' is not a valid value.",
+        )),
+    }
+}
+
+/// The time limit that `maxTimeMS` gives; 0 is none.
+///
+/// # Errors
+/// BadValue when it is negative or too large.
+pub fn max_time(value: Val<'_>) -> Result<Option<Duration>> {
+    if !value.is_number() {
+        return Err(Error::bad_value("maxTimeMS must be a number"));
+    }
+    let ms = value.as_i64_exact().ok_or_else(|| {
+        Error::bad_value("maxTimeMS has non-integral value")
+    })?;
+    if !(0..=i64::from(i32::MAX)).contains(&ms) {
+        return Err(Error::bad_value(format!("{ms} value for maxTimeMS is out of range")));
+    }
+    Ok((ms > 0).then(|| Duration::from_millis(ms as u64)))
+}

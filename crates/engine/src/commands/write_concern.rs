@@ -1,0 +1,109 @@
+//! Write concerns: when a write is acknowledged.
+
+use crate::engine::Inner;
+use crate::store_failed;
+use store::Seqno;
+use value::{Code, Error, RawDoc, Result, Val, Writer};
+
+/// When a write is acknowledged.
+#[derive(Clone, Debug)]
+pub struct WriteConcern {
+    /// Wait until the write is on disk.
+    durable: bool,
+    /// Why the wish cannot be fulfilled by one server, if so.
+    unsatisfiable: Option<String>,
+}
+
+impl WriteConcern {
+    /// Reads `writeConcern`. Without one, acknowledged means on disk.
+    ///
+    /// # Errors
+    /// FailedToParse and TypeMismatch.
+    pub fn parse(body: RawDoc<'_>) -> Result<WriteConcern> {
+        let mut concern = WriteConcern { durable: true, unsatisfiable: None };
+        let Some(value) = body.get("writeConcern") else { return Ok(concern) };
+        let Val::Document(doc) = value else {
+            return Err(Error::type_mismatch(format!(
+                "BSON field 'writeConcern' is the wrong type '{}', expected type 'object'",
+                value.kind().name()
+            )));
+        };
+        let mut journal = None;
+        for (name, value) in doc {
+            match (name, value.get()) {
+                ("w", Val::String("majority")) => {}
+                ("w", Val::String(tag)) => {
+                    concern.unsatisfiable =
+                        Some(format!("No write concern mode named '{tag}' found in replica set configuration"));
+                }
+                ("w", w) if w.is_number() => match w.as_i64_exact() {
+                    Some(0) => concern.durable = false,
+                    Some(1) => {}
+                    Some(n) if (2..=50).contains(&n) => {
+                        concern.unsatisfiable =
+                            Some("Not enough data-bearing nodes".to_owned());
+                    }
+                    _ => {
+                        return Err(Error::new(
+                            Code::FAILED_TO_PARSE,
+                            "w has to be a non-negative number and not greater than 50",
+                        ));
+                    }
+                },
+                ("w", Val::Document(_)) => {
+                    concern.unsatisfiable = Some("write concern tags are unknown here".to_owned());
+                }
+                ("w", _) => {
+                    return Err(Error::new(
+                        Code::FAILED_TO_PARSE,
+                        "w has to be a number, string, or object",
+                    ));
+                }
+                ("j" | "fsync", flag @ (Val::Bool(_) | Val::Null)) => journal = Some(flag.truthy()),
+                ("j" | "fsync", flag) if flag.is_number() => journal = Some(flag.truthy()),
+                ("j" | "fsync", _) => {
+                    return Err(Error::new(
+                        Code::FAILED_TO_PARSE,
+                        format!("{name} must be numeric or a boolean value"),
+                    ));
+                }
+                ("wtimeout", n) if n.is_number() => {}
+                ("wtimeout", Val::Null) | ("getLastError" | "provenance" | "wtimeoutMS", _) => {}
+                ("wtimeout", _) => {
+                    return Err(Error::new(Code::FAILED_TO_PARSE, "wtimeout must be a number"));
+                }
+                _ => {
+                    return Err(Error::new(
+                        Code::FAILED_TO_PARSE,
+                        format!("unrecognized write concern field: {name}"),
+                    ));
+                }
+            }
+        }
+        if let Some(journal) = journal {
+            concern.durable = journal;
+        }
+        Ok(concern)
+    }
+
+    /// Waits until a commit is as safe as asked for.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn wait(&self, engine: &Inner, commit: Option<Seqno>) -> Result<()> {
+        match commit {
+            Some(seqno) if self.durable => engine.store.sync(seqno).map_err(store_failed),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes `writeConcernError` when one server cannot give what was asked for.
+    pub fn write_error(&self, out: &mut Writer<'_>) {
+        let Some(reason) = &self.unsatisfiable else { return };
+        out.doc("writeConcernError", |out| {
+            out.i32("code", Code::UNSATISFIABLE_WRITE_CONCERN.0);
+            out.str("codeName", "UnsatisfiableWriteConcern");
+            out.str("errmsg", reason);
+        });
+    }
+}

@@ -1,0 +1,309 @@
+//! Open results between `getMore` calls.
+//!
+//! A cursor holds a stream over a stable snapshot. Between two batches it lies in the registry; a
+//! `getMore` takes it out, so that two of them never run one cursor. One that nobody asks for is
+//! closed after a while, unless it was opened with `noCursorTimeout`.
+
+use crate::catalog::Collection;
+use crate::exec::find::FindStream;
+use crate::exec::{Doc, Examined, Stream};
+use crate::operation::Operation;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use value::{Code, DocBuf, Error, Result, limits};
+
+/// Where a cursor's documents come from.
+pub enum Source {
+    /// Any stream.
+    Stream(Box<dyn Stream>),
+    /// A capped collection that is followed while it grows.
+    Tail(Box<Tail>),
+}
+
+/// A cursor that follows a capped collection.
+pub struct Tail {
+    /// The documents up to the end that was seen last.
+    pub stream: FindStream,
+    /// The record that was returned last.
+    pub last: Vec<u8>,
+    /// The collection.
+    pub collection: Arc<Collection>,
+    /// Whether `getMore` waits for new documents.
+    pub await_data: bool,
+}
+
+/// An open result.
+pub struct Cursor {
+    /// Its number.
+    pub id: i64,
+    /// What it was opened on.
+    pub namespace: String,
+    /// The documents.
+    pub source: Source,
+    /// A document that did not fit into the last batch.
+    pub pending: Option<Doc>,
+    /// The session that opened it.
+    pub session: Option<[u8; 16]>,
+    /// Never closed for being idle.
+    pub no_timeout: bool,
+    /// The collection that it reads; when that is dropped, the cursor ends.
+    pub collection: Option<Arc<Collection>>,
+    /// The command that opened it.
+    pub command: DocBuf,
+    /// When it was last used.
+    pub last_used: Instant,
+    /// What was returned so far.
+    pub returned: u64,
+    /// Batches so far.
+    pub batches: u64,
+}
+
+impl Cursor {
+    /// The next document.
+    ///
+    /// # Errors
+    /// What the stream gives; QueryPlanKilled when the collection was dropped.
+    pub fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
+        if let Some(doc) = self.pending.take() {
+            return Ok(Some(doc));
+        }
+        let dropped = |c: &Arc<Collection>| c.dropped.load(Ordering::Relaxed);
+        if self.collection.as_ref().is_some_and(dropped) {
+            return Err(Error::new(
+                Code::QUERY_PLAN_KILLED,
+                "collection dropped between getMore calls",
+            ));
+        }
+        match &mut self.source {
+            Source::Stream(stream) => stream.next(op),
+            Source::Tail(tail) => {
+                let Some((record, doc)) = tail.stream.next_row(op)? else { return Ok(None) };
+                tail.last = record;
+                Ok(Some(doc))
+            }
+        }
+    }
+
+    /// Whether the cursor stays open at the end of its documents.
+    #[must_use]
+    pub fn is_tailable(&self) -> bool {
+        matches!(self.source, Source::Tail(_))
+    }
+
+    /// What was looked at so far.
+    #[must_use]
+    pub fn examined(&self) -> Examined {
+        let mut total = Examined::default();
+        match &self.source {
+            Source::Stream(stream) => stream.examined(&mut total),
+            Source::Tail(tail) => tail.stream.examined(&mut total),
+        }
+        total
+    }
+}
+
+/// How one batch ends.
+#[derive(PartialEq, Eq, Clone, Copy, Debug)]
+pub enum BatchEnd {
+    /// There may be more.
+    More,
+    /// The cursor has no more documents.
+    Exhausted,
+}
+
+/// Writes documents of a cursor until the batch is full.
+///
+/// # Errors
+/// What the stream gives.
+pub fn fill_batch(
+    cursor: &mut Cursor,
+    op: &Operation,
+    documents_max: usize,
+    out: &mut value::writer::ArrayWriter<'_>,
+) -> Result<BatchEnd> {
+    while out.count() < documents_max {
+        let Some(doc) = cursor.next(op)? else { return Ok(BatchEnd::Exhausted) };
+        if !out.is_empty() && out.len() + doc.len() + 16 > limits::BATCH_BYTES_MAX {
+            cursor.pending = Some(doc);
+            return Ok(BatchEnd::More);
+        }
+        out.push_doc_bytes(&doc);
+        cursor.returned += 1;
+    }
+    Ok(BatchEnd::More)
+}
+
+/// All open cursors.
+pub struct Cursors {
+    open: Mutex<HashMap<i64, State>>,
+    next: AtomicU64,
+    /// After how many milliseconds an idle cursor is closed.
+    pub timeout_ms: AtomicI64,
+    /// Cursors ever opened.
+    pub opened: AtomicU64,
+}
+
+enum State {
+    Idle(Box<Cursor>),
+    /// Taken out by a running `getMore`; holds what `killCursors` needs to know.
+    Busy { namespace: String, killed: bool },
+}
+
+/// Most cursors that may be open.
+const CURSORS_MAX: usize = 100_000;
+
+impl Cursors {
+    /// No cursors.
+    #[must_use]
+    pub fn new() -> Cursors {
+        let seed = crate::random_u64();
+        Cursors {
+            open: Mutex::new(HashMap::new()),
+            next: AtomicU64::new(seed),
+            timeout_ms: AtomicI64::new(600_000),
+            opened: AtomicU64::new(0),
+        }
+    }
+
+    /// A number for a new cursor: positive, hard to guess, never 0.
+    pub fn new_id(&self) -> i64 {
+        loop {
+            let n = self.next.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
+            let mixed = (n ^ (n >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            let id = (mixed ^ (mixed >> 32)) as i64 & i64::MAX;
+            if id != 0 && !self.open.lock().contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
+    /// Puts a cursor into the registry.
+    ///
+    /// # Errors
+    /// When too many are open.
+    pub fn insert(&self, cursor: Box<Cursor>) -> Result<()> {
+        let mut open = self.open.lock();
+        if open.len() >= CURSORS_MAX {
+            return Err(Error::new(
+                Code::EXCEEDED_MEMORY_LIMIT,
+                format!("more than {CURSORS_MAX} cursors are open; close some"),
+            ));
+        }
+        self.opened.fetch_add(1, Ordering::Relaxed);
+        open.insert(cursor.id, State::Idle(cursor));
+        Ok(())
+    }
+
+    /// Takes a cursor out to use it.
+    ///
+    /// # Errors
+    /// CursorNotFound, CursorInUse.
+    pub fn take(&self, id: i64, namespace: &str) -> Result<Box<Cursor>> {
+        let mut open = self.open.lock();
+        match open.get_mut(&id) {
+            None => Err(not_found(id)),
+            Some(State::Busy { .. }) => {
+                Err(Error::new(Code::CURSOR_IN_USE, format!("cursor id {id} is already in use")))
+            }
+            Some(state @ State::Idle(_)) => {
+                if let State::Idle(cursor) = &*state
+                    && cursor.namespace != namespace
+                {
+                    return Err(Error::new(
+                        Code::UNAUTHORIZED,
+                        format!(
+                            "Requested getMore on namespace '{namespace}', but cursor belongs to \
+                             a different namespace {}",
+                            cursor.namespace
+                        ),
+                    ));
+                }
+                let busy = State::Busy { namespace: namespace.to_owned(), killed: false };
+                match std::mem::replace(state, busy) {
+                    State::Idle(cursor) => Ok(cursor),
+                    State::Busy { .. } => Err(not_found(id)),
+                }
+            }
+        }
+    }
+
+    /// Gives a cursor back. False when it was killed meanwhile; it is closed then.
+    pub fn give_back(&self, mut cursor: Box<Cursor>) -> bool {
+        cursor.last_used = Instant::now();
+        let mut open = self.open.lock();
+        match open.get(&cursor.id) {
+            Some(State::Busy { killed: false, .. }) => {
+                open.insert(cursor.id, State::Idle(cursor));
+                true
+            }
+            _ => {
+                open.remove(&cursor.id);
+                false
+            }
+        }
+    }
+
+    /// Forgets a cursor that was taken out and has ended.
+    pub fn remove(&self, id: i64) {
+        self.open.lock().remove(&id);
+    }
+
+    /// Closes a cursor of this namespace. False when there is none.
+    pub fn kill(&self, id: i64, namespace: &str) -> bool {
+        let mut open = self.open.lock();
+        let closed = match open.get_mut(&id) {
+            Some(State::Idle(cursor)) if cursor.namespace == namespace => open.remove(&id),
+            Some(State::Busy { namespace: own, killed }) if own == namespace => {
+                *killed = true;
+                return true;
+            }
+            _ => None,
+        };
+        drop(open);
+        closed.is_some()
+    }
+
+    /// Closes what `close` says, out of the lock.
+    pub fn close_where(&self, close: impl Fn(&Cursor) -> bool) -> usize {
+        let closed: Vec<State> = {
+            let mut open = self.open.lock();
+            let ids: Vec<i64> = open
+                .iter()
+                .filter(|(_, state)| matches!(state, State::Idle(cursor) if close(cursor)))
+                .map(|(id, _)| *id)
+                .collect();
+            ids.iter().filter_map(|id| open.remove(id)).collect()
+        };
+        closed.len()
+    }
+
+    /// Closes cursors that were idle for too long; returns how many.
+    pub fn close_idle(&self) -> usize {
+        let timeout = self.timeout_ms.load(Ordering::Relaxed);
+        let timeout = Duration::from_millis(u64::try_from(timeout).unwrap_or(0));
+        self.close_where(|cursor| !cursor.no_timeout && cursor.last_used.elapsed() >= timeout)
+    }
+
+    /// How many are open, and how many of them never time out.
+    #[must_use]
+    pub fn counts(&self) -> (usize, usize) {
+        let open = self.open.lock();
+        let pinned = |s: &&State| matches!(s, State::Idle(cursor) if cursor.no_timeout);
+        (open.len(), open.values().filter(pinned).count())
+    }
+}
+
+impl Default for Cursors {
+    fn default() -> Cursors {
+        Cursors::new()
+    }
+}
+
+/// The error for a cursor that is not there.
+#[must_use]
+pub fn not_found(id: i64) -> Error {
+    Error::new(Code::CURSOR_NOT_FOUND, format!("cursor id {id} not found"))
+}

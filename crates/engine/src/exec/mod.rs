@@ -1,0 +1,63 @@
+//! Execution: streams that pull documents from each other.
+//!
+//! `scan` finds documents by a plan's access, `find` filters, sorts, skips, limits and projects
+//! them, `pipeline` runs aggregation stages, `write` changes documents. Nothing here parses.
+
+pub mod find;
+pub mod pipeline;
+pub mod scan;
+pub mod sort;
+pub mod write;
+
+use crate::operation::Operation;
+use std::ops::Deref;
+use store::Bytes;
+use value::{RawDoc, Result};
+
+/// A document on its way: bytes shared with the store, or its own.
+#[derive(Clone)]
+pub enum Doc {
+    /// Bytes of the store; no copy was made.
+    Stored(Bytes),
+    /// Bytes that a stage made.
+    Made(Vec<u8>),
+}
+
+impl Deref for Doc {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        match self {
+            Doc::Stored(bytes) => bytes,
+            Doc::Made(bytes) => bytes,
+        }
+    }
+}
+
+impl Doc {
+    /// The document, to read.
+    #[must_use]
+    pub fn raw(&self) -> RawDoc<'_> {
+        RawDoc::new(self)
+    }
+}
+
+/// Documents, one at a time.
+pub trait Stream: Send {
+    /// The next document.
+    ///
+    /// # Errors
+    /// What the stage or the store gives, or that the operation was stopped.
+    fn next(&mut self, op: &Operation) -> Result<Option<Doc>>;
+
+    /// Adds what was examined so far.
+    fn examined(&self, _total: &mut Examined) {}
+}
+
+/// How much was looked at.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Examined {
+    /// Index entries.
+    pub keys: u64,
+    /// Documents.
+    pub documents: u64,
+}

@@ -1,0 +1,278 @@
+//! Finding documents: a point, a range of the collection, or ranges of an index.
+
+use super::{Doc, Examined};
+use crate::catalog::{Collection, Index};
+use crate::index::maintain::record_of;
+use crate::operation::Operation;
+use crate::planner::{Access, Candidate, KeyRange};
+use crate::store_failed;
+use std::collections::{HashSet, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use store::{Bytes, Direction, Range, Snapshot, Space};
+use value::{Error, Result};
+
+/// A document and the key of its record.
+pub struct Row {
+    /// The record's key, without the collection's prefix.
+    pub record: Bytes,
+    /// The document.
+    pub doc: Bytes,
+}
+
+/// Reads the documents of an access, in its order.
+pub struct Scan {
+    snapshot: Snapshot,
+    collection: Arc<Collection>,
+    /// What is still to be read, first to last.
+    parts: VecDeque<Part>,
+    current: Option<Current>,
+    /// Records that were returned already, where an access may find one twice.
+    seen: Option<HashSet<Bytes>>,
+    examined: Examined,
+}
+
+enum Part {
+    Id(Vec<u8>),
+    Documents(KeyRange, Direction),
+    Entries(Arc<Index>, KeyRange, Direction),
+}
+
+enum Current {
+    Documents(Range),
+    Entries(Arc<Index>, Range),
+}
+
+impl Scan {
+    /// A scan that starts when the first document is asked for.
+    #[must_use]
+    pub fn new(snapshot: Snapshot, collection: Arc<Collection>, access: &Access) -> Scan {
+        let mut scan = Scan {
+            snapshot,
+            collection,
+            parts: VecDeque::new(),
+            current: None,
+            seen: None,
+            examined: Examined::default(),
+        };
+        scan.add(access);
+        scan
+    }
+
+    /// A scan of a capped collection that goes on behind a record.
+    #[must_use]
+    pub fn after(snapshot: Snapshot, collection: Arc<Collection>, record: &[u8]) -> Scan {
+        let from = [collection.prefix().as_slice(), record, &[0]].concat();
+        let to = (collection.id + 1).to_be_bytes().to_vec();
+        let mut scan = Scan::new(snapshot, collection, &Access::Nothing);
+        scan.parts.push_back(Part::Documents(KeyRange { from, to }, Direction::Forward));
+        scan
+    }
+
+    /// What was looked at so far.
+    #[must_use]
+    pub fn examined(&self) -> Examined {
+        self.examined
+    }
+
+    fn add(&mut self, access: &Access) {
+        match access {
+            Access::Nothing => {}
+            Access::Id(record) => self.parts.push_back(Part::Id(record.clone())),
+            Access::Collection(direction) => {
+                let range = whole(&self.collection);
+                self.parts.push_back(Part::Documents(range, *direction));
+            }
+            Access::Index(candidate) => self.add_index(candidate),
+            Access::Either(accesses) => {
+                self.seen = Some(HashSet::new());
+                accesses.iter().for_each(|access| self.add(access));
+            }
+        }
+    }
+
+    fn add_index(&mut self, candidate: &Candidate) {
+        let Candidate { index, ranges, direction, .. } = candidate;
+        index.uses.fetch_add(1, Ordering::Relaxed);
+        if index.is_multikey() && self.seen.is_none() {
+            self.seen = Some(HashSet::new());
+        }
+        let mut parts: Vec<Part> = ranges
+            .iter()
+            .map(|range| match index.is_clustered() {
+                true => Part::Documents(range.clone(), *direction),
+                false => Part::Entries(index.clone(), range.clone(), *direction),
+            })
+            .collect();
+        if *direction == Direction::Reverse {
+            parts.reverse();
+        }
+        self.parts.extend(parts);
+    }
+
+    /// The next document.
+    ///
+    /// # Errors
+    /// When the store fails, an index disagrees with its documents, or the operation is stopped.
+    pub fn next(&mut self, op: &Operation) -> Result<Option<Row>> {
+        loop {
+            op.check()?;
+            let row = match &mut self.current {
+                None => match self.parts.pop_front() {
+                    None => return Ok(None),
+                    Some(Part::Id(record)) => self.point(&record)?,
+                    Some(part) => {
+                        self.current = Some(self.open(part)?);
+                        continue;
+                    }
+                },
+                Some(Current::Documents(range)) => {
+                    let Some((key, doc)) = range.next_entry().map_err(store_failed)? else {
+                        self.current = None;
+                        continue;
+                    };
+                    self.examined.documents += 1;
+                    Some(Row { record: Bytes::copy_from(key.get(4..).unwrap_or(&[])), doc })
+                }
+                Some(Current::Entries(index, range)) => {
+                    let Some((entry, _)) = range.next_entry().map_err(store_failed)? else {
+                        self.current = None;
+                        continue;
+                    };
+                    self.examined.keys += 1;
+                    let record = record_of(index, &entry).ok_or_else(|| damaged(index))?;
+                    let record = Bytes::copy_from(record);
+                    if self.seen.as_mut().is_some_and(|seen| !seen.insert(record.clone())) {
+                        continue;
+                    }
+                    let row = fetch(&self.snapshot, &self.collection, record)?;
+                    self.examined.documents += 1;
+                    return row.map_or_else(
+                        || Err(dangling(&self.collection)),
+                        |row| Ok(Some(row)),
+                    );
+                }
+            };
+            let Some(row) = row else { continue };
+            if self.seen.as_mut().is_some_and(|seen| !seen.insert(row.record.clone())) {
+                continue;
+            }
+            return Ok(Some(row));
+        }
+    }
+
+    fn point(&mut self, record: &[u8]) -> Result<Option<Row>> {
+        self.examined.keys += 1;
+        let row = fetch(&self.snapshot, &self.collection, Bytes::copy_from(record))?;
+        self.examined.documents += u64::from(row.is_some());
+        Ok(row)
+    }
+
+    fn open(&self, part: Part) -> Result<Current> {
+        let open = |space, range: &KeyRange, direction| {
+            let from = Bound::Included(range.from.as_slice());
+            let to = Bound::Excluded(range.to.as_slice());
+            self.snapshot.range(space, from, to, direction).map_err(store_failed)
+        };
+        Ok(match part {
+            Part::Entries(index, range, direction) => {
+                let opened = open(Space::Indexes, &range, direction)?;
+                Current::Entries(index, opened)
+            }
+            Part::Documents(range, direction) => {
+                Current::Documents(open(Space::Documents, &range, direction)?)
+            }
+            Part::Id(_) => return Err(Error::internal("a point has no range")),
+        })
+    }
+
+    /// Counts index entries in the ranges without fetching documents: only right when no
+    /// document stands in the index twice and the ranges are exactly what is asked for.
+    ///
+    /// # Errors
+    /// When the store fails or the operation is stopped.
+    pub fn count_entries(mut self, op: &Operation) -> Result<(u64, Examined)> {
+        let mut count = 0;
+        while let Some(part) = self.parts.pop_front() {
+            match self.open(part)? {
+                Current::Documents(mut range) | Current::Entries(_, mut range) => {
+                    while range.next().map_err(store_failed)?.is_some() {
+                        op.check()?;
+                        count += 1;
+                    }
+                }
+            }
+        }
+        self.examined.keys = count;
+        Ok((count, self.examined))
+    }
+}
+
+fn whole(collection: &Collection) -> KeyRange {
+    KeyRange {
+        from: collection.prefix().to_vec(),
+        to: (collection.id + 1).to_be_bytes().to_vec(),
+    }
+}
+
+/// The document of a record.
+///
+/// # Errors
+/// When the store fails.
+pub fn fetch(snapshot: &Snapshot, collection: &Collection, record: Bytes) -> Result<Option<Row>> {
+    let mut key = smallvec::SmallVec::<[u8; 64]>::new();
+    key.extend_from_slice(&collection.prefix());
+    key.extend_from_slice(&record);
+    let doc = snapshot.get(Space::Documents, &key).map_err(store_failed)?;
+    Ok(doc.map(|doc| Row { record, doc }))
+}
+
+/// How many entries a candidate would read, counted up to a limit.
+#[must_use]
+pub fn estimate(snapshot: &Snapshot, collection: &Collection, candidate: &Candidate) -> u64 {
+    const LIMIT: u64 = 128;
+    let space = if candidate.index.is_clustered() { Space::Documents } else { Space::Indexes };
+    let mut count = 0;
+    for (at, range) in candidate.ranges.iter().enumerate() {
+        let from = Bound::Included(range.from.as_slice());
+        let to = Bound::Excluded(range.to.as_slice());
+        let Ok(mut entries) = snapshot.range(space, from, to, Direction::Forward) else { break };
+        while let Ok(Some(_)) = entries.next() {
+            count += 1;
+            if count >= LIMIT {
+                // Not counted further: what is unbounded is worse than what is bounded.
+                let whole = collection.counters.documents();
+                let share = 1_u64 << (2 * (candidate.bounded as u32).min(8));
+                let left = (candidate.ranges.len() - at) as u64;
+                return LIMIT.max(whole / share).saturating_add(left);
+            }
+        }
+    }
+    count
+}
+
+#[cold]
+fn damaged(index: &Index) -> Error {
+    Error::new(
+        value::Code::DATA_CORRUPTION_DETECTED,
+        format!("an entry of index '{}' is not understood; run `motif check`", index.name),
+    )
+}
+
+#[cold]
+fn dangling(collection: &Collection) -> Error {
+    Error::new(
+        value::Code::DATA_CORRUPTION_DETECTED,
+        format!(
+            "an index entry of {} points to a document that is not there; run `motif check`",
+            collection.namespace()
+        ),
+    )
+}
+
+impl From<Row> for Doc {
+    fn from(row: Row) -> Doc {
+        Doc::Stored(row.doc)
+    }
+}

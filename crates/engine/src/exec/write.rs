@@ -1,0 +1,240 @@
+//! Writing documents: insert, replace and delete one, with everything that hangs on it (index
+//! entries, counters, the bounds of a capped collection), inside a transaction.
+
+use crate::catalog::Collection;
+use crate::index::maintain;
+use crate::txn::Transaction;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use store::{Bytes, Space};
+use value::{Code, DocBuf, Error, ObjectId, RawDoc, Result, Type, Val, keys, limits};
+
+/// A document's key in the store: the collection's prefix and the record's key.
+#[must_use]
+pub fn document_key(collection: &Collection, record: &[u8]) -> Vec<u8> {
+    let mut key = Vec::with_capacity(4 + record.len());
+    key.extend_from_slice(&collection.prefix());
+    key.extend_from_slice(record);
+    key
+}
+
+/// The record key of an `_id` in a clustered collection.
+#[must_use]
+pub fn record_of_id(id: Val<'_>) -> Vec<u8> {
+    keys::key(id)
+}
+
+/// Brings a document that a client sent into the form that is stored: `_id` first, made up when
+/// missing; refuses what can't be stored. Borrows when nothing had to change.
+///
+/// # Errors
+/// BadValue and friends, BSONObjectTooLarge.
+pub fn prepare(doc: RawDoc<'_>) -> Result<std::borrow::Cow<'_, [u8]>> {
+    if doc.bytes().len() > limits::DOCUMENT_BYTES_MAX {
+        return Err(too_large(doc.bytes().len()));
+    }
+    let first_is_id = doc.iter().next_bytes().is_some_and(|(name, _)| name == b"_id");
+    let id = doc.find("_id");
+    check_depth(doc, 1)?;
+    if let Some(id) = id {
+        check_id(id.get())?;
+    }
+    let has_zero_timestamp =
+        doc.iter().any(|(_, v)| v.kind == Type::Timestamp as u8 && v.get() == Val::Timestamp(0));
+    if first_is_id && !has_zero_timestamp {
+        return Ok(doc.bytes().into());
+    }
+    let made_up = Val::ObjectId(ObjectId::generate());
+    let built = DocBuf::build(|out| {
+        out.append("_id", id.map_or(made_up, value::RawVal::get));
+        for (name, value) in doc {
+            if name == "_id" {
+                continue;
+            }
+            // An empty timestamp at the top of an inserted document becomes the current time.
+            if value.get() == Val::Timestamp(0) {
+                out.append(name, Val::Timestamp(crate::clock::now_timestamp()));
+            } else {
+                out.raw(name, value);
+            }
+        }
+    });
+    if built.bytes().len() > limits::DOCUMENT_BYTES_MAX {
+        return Err(too_large(built.bytes().len()));
+    }
+    Ok(built.into_bytes().into())
+}
+
+fn too_large(bytes: usize) -> Error {
+    Error::new(
+        Code::BSON_OBJECT_TOO_LARGE,
+        format!(
+            "object to insert too large. size in bytes: {bytes}, max size: {}",
+            limits::DOCUMENT_BYTES_MAX
+        ),
+    )
+}
+
+/// Refuses an `_id` that MongoDB refuses: arrays, regular expressions, undefined.
+///
+/// # Errors
+/// InvalidIdField and friends.
+pub fn check_id(id: Val<'_>) -> Result<()> {
+    let kind = match id {
+        Val::Array(_) => "array",
+        Val::Regex(..) => "regex",
+        Val::Undefined => "undefined",
+        Val::Document(doc) => {
+            return match doc.iter().find(|(name, _)| name.starts_with('$')) {
+                Some((name, _)) => Err(Error::new(
+                    Code::DOLLAR_PREFIXED_FIELD_NAME,
+                    format!("_id fields may not contain '$'-prefixed fields: {name} is not valid for storage."),
+                )),
+                None => Ok(()),
+            };
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::new(Code(53), format!("The '_id' value cannot be of type {kind}")))
+}
+
+fn check_depth(doc: RawDoc<'_>, depth: usize) -> Result<()> {
+    if depth > limits::DEPTH_MAX {
+        return Err(Error::new(
+            Code::OVERFLOW,
+            format!("document exceeds maximum nested object depth of {}", limits::DEPTH_MAX),
+        ));
+    }
+    for (_, value) in doc {
+        if let Some(inner) = value.as_doc().or(value.as_array()) {
+            check_depth(inner, depth + 1)?;
+        }
+    }
+    Ok(())
+}
+
+/// Inserts a prepared document.
+///
+/// # Errors
+/// DuplicateKey and what the indexes refuse.
+pub fn insert(
+    txn: &mut Transaction<'_>,
+    collection: &Arc<Collection>,
+    doc: RawDoc<'_>,
+) -> Result<()> {
+    let record = match collection.capped() {
+        None => {
+            let record = record_of_id(doc.get("_id").unwrap_or(Val::Null));
+            if record.len() > limits::KEY_BYTES_MAX {
+                return Err(Error::new(
+                    Code::OBSOLETE_KEY_TOO_LONG,
+                    format!("_id has {} bytes as a key, the limit is {}", record.len(), limits::KEY_BYTES_MAX),
+                ));
+            }
+            record
+        }
+        Some(_) => {
+            // Capped writes run inside the commit lock, so numbers and commits have one order.
+            let sequence = collection.counters.next_sequence.fetch_add(1, Ordering::Relaxed);
+            sequence.to_be_bytes().to_vec()
+        }
+    };
+    let key = document_key(collection, &record);
+    if collection.capped().is_none() {
+        txn.guard(Space::Documents, &key);
+        if txn.get(Space::Documents, &key)?.is_some() {
+            let index = collection.indexes.first().ok_or_else(no_id_index)?;
+            let values = DocBuf::build(|out| {
+                out.append("_id", doc.get("_id").unwrap_or(Val::Null));
+            });
+            return Err(maintain::duplicate_key(collection, index, &values));
+        }
+    }
+    maintain::replace(txn, collection, &record, None, Some(doc))?;
+    txn.put(Space::Documents, key.into(), Bytes::copy_from(doc.bytes()));
+    txn.count(collection, 1, doc.bytes().len() as i64);
+    Ok(())
+}
+
+fn no_id_index() -> Error {
+    Error::internal("a collection without an _id index")
+}
+
+/// Replaces a document by its new image; the `_id` is the same.
+///
+/// # Errors
+/// DuplicateKey and what the indexes refuse.
+pub fn replace(
+    txn: &mut Transaction<'_>,
+    collection: &Arc<Collection>,
+    record: &[u8],
+    old: RawDoc<'_>,
+    new: &DocBuf,
+) -> Result<()> {
+    let new = new.as_doc();
+    if new.bytes().len() > limits::DOCUMENT_BYTES_MAX {
+        return Err(Error::new(
+            Code::BSON_OBJECT_TOO_LARGE,
+            format!(
+                "Resulting document after update is larger than {} bytes: {}",
+                limits::DOCUMENT_BYTES_MAX,
+                new.bytes().len()
+            ),
+        ));
+    }
+    let key = document_key(collection, record);
+    txn.guard(Space::Documents, &key);
+    maintain::replace(txn, collection, record, Some(old), Some(new))?;
+    txn.put(Space::Documents, key.into(), Bytes::copy_from(new.bytes()));
+    txn.count(collection, 0, new.bytes().len() as i64 - old.bytes().len() as i64);
+    Ok(())
+}
+
+/// Deletes a document.
+///
+/// # Errors
+/// When the store fails.
+pub fn delete(
+    txn: &mut Transaction<'_>,
+    collection: &Arc<Collection>,
+    record: &[u8],
+    old: RawDoc<'_>,
+) -> Result<()> {
+    let key = document_key(collection, record);
+    txn.guard(Space::Documents, &key);
+    maintain::replace(txn, collection, record, Some(old), None)?;
+    txn.delete(Space::Documents, key.into());
+    txn.count(collection, -1, -(old.bytes().len() as i64));
+    Ok(())
+}
+
+/// Drops the oldest documents of a capped collection until its bounds hold again.
+///
+/// # Errors
+/// When the store fails.
+pub fn trim_capped(txn: &mut Transaction<'_>, collection: &Arc<Collection>) -> Result<()> {
+    let Some(capped) = collection.capped() else { return Ok(()) };
+    let (documents, bytes) = txn.counted(collection);
+    let mut over_bytes = bytes - capped.bytes_max;
+    let mut over_documents = capped.documents_max.map_or(0, |max| documents - max);
+    if over_bytes <= 0 && over_documents <= 0 {
+        return Ok(());
+    }
+    let from = collection.prefix();
+    let to = (collection.id + 1).to_be_bytes();
+    let mut oldest: Vec<(Bytes, Bytes)> = Vec::new();
+    {
+        let mut range = txn.range(Space::Documents, &from, &to)?;
+        while over_bytes > 0 || over_documents > 0 {
+            let Some((key, doc)) = range.next()? else { break };
+            over_bytes -= doc.len() as i64;
+            over_documents -= 1;
+            oldest.push((key, doc));
+        }
+    }
+    for (key, doc) in oldest {
+        let record = key.get(4..).unwrap_or(&[]).to_vec();
+        delete(txn, collection, &record, RawDoc::new(&doc))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! Keeping index entries right while documents change, inside the transaction that changes them.
+//!
+//! An entry is `index prefix, encoded values, record key`; its value is empty. The record key is
+//! what follows the collection's prefix in the key of the document.
+
+use super::keys::{self, Keys};
+use crate::catalog::{Collection, Index};
+use crate::txn::Transaction;
+use std::sync::Arc;
+use store::{Bytes, Space};
+use value::{Code, DocBuf, Error, RawDoc, Result, Val, ejson};
+
+/// The key of an entry.
+#[must_use]
+pub fn entry_key(index: &Index, values: &[u8], record: &[u8]) -> Vec<u8> {
+    let mut key = Vec::with_capacity(4 + values.len() + record.len());
+    key.extend_from_slice(&index.prefix());
+    key.extend_from_slice(values);
+    key.extend_from_slice(record);
+    key
+}
+
+/// The part of an entry's key that names the record; `None` if the entry is damaged.
+#[must_use]
+pub fn record_of<'k>(index: &Index, entry: &'k [u8]) -> Option<&'k [u8]> {
+    let mut rest = entry.get(4..)?;
+    for field in &index.fields {
+        rest = rest.get(value::keys::skip(rest, field.descending)?..)?;
+    }
+    Some(rest)
+}
+
+/// Replaces the entries of a document: `old` are its images before and after (either may be
+/// missing).
+///
+/// # Errors
+/// DuplicateKey, CannotIndexParallelArrays, or a failing store.
+pub fn replace(
+    txn: &mut Transaction<'_>,
+    collection: &Arc<Collection>,
+    record: &[u8],
+    old: Option<RawDoc<'_>>,
+    new: Option<RawDoc<'_>>,
+) -> Result<()> {
+    // All checks come before the first write, so that a refused document leaves nothing behind.
+    let mut changes: Vec<(Vec<u8>, bool)> = Vec::new();
+    for index in &collection.indexes {
+        if index.is_clustered() {
+            continue;
+        }
+        let before = old.map(|doc| keys::keys(index, doc)).transpose()?.unwrap_or_default();
+        let after = new.map(|doc| keys::keys(index, doc)).transpose()?.unwrap_or_default();
+        if after.multikey != 0 {
+            txn.mark_multikey(index, after.multikey);
+        }
+        for values in &before.keys {
+            if !contains(&after, values) {
+                changes.push((entry_key(index, values, record), false));
+                if index.unique {
+                    // The key becomes free: who takes it must see that we gave it up.
+                    guard_unique(txn, index, values);
+                }
+            }
+        }
+        for values in &after.keys {
+            if contains(&before, values) {
+                continue;
+            }
+            if index.unique {
+                check_unique(txn, collection, index, values, record, new)?;
+            }
+            changes.push((entry_key(index, values, record), true));
+        }
+    }
+    for (entry, put) in changes {
+        if put {
+            txn.put(Space::Indexes, entry.into(), Bytes::default());
+        } else {
+            txn.delete(Space::Indexes, entry.into());
+        }
+    }
+    Ok(())
+}
+
+fn contains(keys: &Keys, values: &Vec<u8>) -> bool {
+    keys.keys.binary_search(values).is_ok()
+}
+
+fn guard_unique(txn: &mut Transaction<'_>, index: &Index, values: &[u8]) {
+    txn.guard(Space::Indexes, &entry_key(index, values, &[]));
+}
+
+/// Refuses a key of a unique index that another record has.
+///
+/// # Errors
+/// DuplicateKey.
+pub fn check_unique(
+    txn: &mut Transaction<'_>,
+    collection: &Collection,
+    index: &Index,
+    values: &[u8],
+    record: &[u8],
+    doc: Option<RawDoc<'_>>,
+) -> Result<()> {
+    guard_unique(txn, index, values);
+    let from = entry_key(index, values, &[]);
+    let mut to = from.clone();
+    to.push(0xFF);
+    let mut entries = txn.range(Space::Indexes, &from, &to)?;
+    while let Some((key, _)) = entries.next()? {
+        let other = key.get(from.len()..).unwrap_or(&[]);
+        if other != record {
+            let values = doc.map(|doc| keys::key_values(index, doc, values)).unwrap_or_default();
+            return Err(duplicate_key(collection, index, &values));
+        }
+    }
+    Ok(())
+}
+
+/// The E11000 error in the form that clients parse.
+#[must_use]
+pub fn duplicate_key(collection: &Collection, index: &Index, values: &DocBuf) -> Error {
+    let shown = ejson::print(values.as_doc(), ejson::Format::Shell);
+    let message = format!(
+        "E11000 duplicate key error collection: {} index: {} dup key: {}",
+        collection.namespace(),
+        index.name,
+        spaced(&shown),
+    );
+    let info = DocBuf::build(|out| {
+        out.append("keyPattern", Val::Document(index.key.as_doc()));
+        out.append("keyValue", Val::Document(values.as_doc()));
+    });
+    Error::new(Code::DUPLICATE_KEY, message).with_info(info)
+}
+
+/// MongoDB prints keys as `{ a: 1 }`, with a blank inside the braces.
+fn spaced(text: &str) -> String {
+    match text.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')) {
+        Some(inner) => format!("{{ {} }}", inner.trim()),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,71 @@
+//! Counters for `serverStatus`: what happened since the server started.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A counter that many threads raise.
+pub type Counter = AtomicU64;
+
+/// What happened since the start.
+#[derive(Default)]
+pub struct Metrics {
+    /// Inserted documents' statements.
+    pub inserts: Counter,
+    /// Find and aggregate commands.
+    pub queries: Counter,
+    /// Update statements.
+    pub updates: Counter,
+    /// Delete statements.
+    pub deletes: Counter,
+    /// getMore commands.
+    pub get_mores: Counter,
+    /// All other commands.
+    pub commands: Counter,
+    /// Commits that ran again because another came between.
+    pub write_conflicts: Counter,
+    /// Documents returned.
+    pub documents_returned: Counter,
+    /// Documents inserted.
+    pub documents_inserted: Counter,
+    /// Documents updated.
+    pub documents_updated: Counter,
+    /// Documents deleted.
+    pub documents_deleted: Counter,
+    /// Index entries examined.
+    pub keys_examined: Counter,
+    /// Documents examined.
+    pub documents_examined: Counter,
+    /// Cursors that ended because nobody asked for more in time.
+    pub cursors_timed_out: Counter,
+    /// Commands that failed.
+    pub failures: Counter,
+    /// Retried writes that had been executed already.
+    pub retried_writes: Counter,
+}
+
+/// What the server counts about connections.
+#[derive(Default)]
+pub struct Network {
+    /// Open connections.
+    pub connections_current: Counter,
+    /// Connections ever opened.
+    pub connections_total: Counter,
+    /// Most connections that may be open.
+    pub connections_max: Counter,
+    /// Bytes received.
+    pub bytes_in: Counter,
+    /// Bytes sent.
+    pub bytes_out: Counter,
+    /// Requests received.
+    pub requests: Counter,
+}
+
+/// Raises a counter.
+pub fn add(counter: &Counter, by: u64) {
+    counter.fetch_add(by, Ordering::Relaxed);
+}
+
+/// Reads a counter.
+#[must_use]
+pub fn read(counter: &Counter) -> u64 {
+    counter.load(Ordering::Relaxed)
+}

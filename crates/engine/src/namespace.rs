@@ -1,0 +1,100 @@
+//! Names of databases and collections, and the rules that they follow.
+
+use std::fmt;
+use value::{Code, Error, Result, limits};
+
+/// A database and a collection in it.
+#[derive(Clone, PartialEq, Eq, Debug, PartialOrd, Ord, Hash)]
+pub struct Namespace {
+    /// The database.
+    pub db: Box<str>,
+    /// The collection.
+    pub collection: Box<str>,
+}
+
+impl Namespace {
+    /// A namespace; nothing is checked.
+    #[must_use]
+    pub fn new(db: &str, collection: &str) -> Namespace {
+        Namespace { db: db.into(), collection: collection.into() }
+    }
+
+    /// Splits `db.collection` at the first dot.
+    ///
+    /// # Errors
+    /// InvalidNamespace when there is no dot or a half is not allowed.
+    pub fn parse(text: &str) -> Result<Namespace> {
+        let (db, collection) = text.split_once('.').unwrap_or((text, ""));
+        check_database(db)?;
+        check_collection(db, collection)?;
+        Ok(Namespace::new(db, collection))
+    }
+}
+
+impl fmt::Display for Namespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.db, self.collection)
+    }
+}
+
+/// Checks a database name.
+///
+/// # Errors
+/// InvalidNamespace.
+pub fn check_database(name: &str) -> Result<()> {
+    let bad = name.is_empty()
+        || name.len() >= limits::DATABASE_NAME_BYTES_MAX
+        || name.contains(['/', '\\', '.', ' ', '"', '$', '\0', '*', '<', '>', ':', '|', '?']);
+    if bad {
+        return Err(Error::new(
+            Code::INVALID_NAMESPACE,
+            format!("Invalid database name: '{name}'"),
+        ));
+    }
+    Ok(())
+}
+
+/// Checks the name of a collection that is read or written.
+///
+/// # Errors
+/// InvalidNamespace.
+pub fn check_collection(db: &str, name: &str) -> Result<()> {
+    let bad = name.is_empty() || name.starts_with('.') || name.contains('\0');
+    if bad {
+        return Err(Error::new(
+            Code::INVALID_NAMESPACE,
+            format!("Invalid namespace specified '{db}.{name}'"),
+        ));
+    }
+    Ok(())
+}
+
+/// Checks the name of a collection that is about to be created.
+///
+/// # Errors
+/// InvalidNamespace.
+pub fn check_new_collection(db: &str, name: &str) -> Result<()> {
+    check_collection(db, name)?;
+    let reserved = name.starts_with("system.") && !is_allowed_system_name(db, name);
+    if name.contains('$') || reserved || name.ends_with('.') && name.len() == 1 {
+        return Err(Error::new(
+            Code::INVALID_NAMESPACE,
+            format!("Invalid collection name specified '{db}.{name}'"),
+        ));
+    }
+    if db.len() + 1 + name.len() > limits::NAMESPACE_BYTES_MAX {
+        return Err(Error::new(
+            Code::INVALID_NAMESPACE,
+            format!(
+                "Fully qualified namespace is too long. Namespace: {db}.{name} Max: {}",
+                limits::NAMESPACE_BYTES_MAX
+            ),
+        ));
+    }
+    Ok(())
+}
+
+fn is_allowed_system_name(db: &str, name: &str) -> bool {
+    matches!(name, "system.views" | "system.js" | "system.profile" | "system.users")
+        || (db == "admin" && matches!(name, "system.roles" | "system.version" | "system.keys"))
+}

@@ -1,0 +1,253 @@
+//! What each index could do for a query: bounds from the predicates on its leading fields, and
+//! whether its order is the order asked for.
+
+use super::Question;
+use super::bounds::{self, Interval, after};
+use crate::catalog::{Index, IndexState};
+use query::filter::{Node, Test};
+use std::sync::Arc;
+use store::Direction;
+
+/// A range of whole keys: from the first, up to and without the second.
+#[derive(Clone, Debug)]
+pub struct KeyRange {
+    /// First key inside.
+    pub from: Vec<u8>,
+    /// First key outside.
+    pub to: Vec<u8>,
+}
+
+/// A use of an index.
+#[derive(Clone)]
+pub struct Candidate {
+    /// The index.
+    pub index: Arc<Index>,
+    /// The ranges to read, ascending, apart from each other.
+    pub ranges: Vec<KeyRange>,
+    /// The way to read them.
+    pub direction: Direction,
+    /// How many leading fields are bound to single values.
+    pub equalities: usize,
+    /// How many fields are bound at all.
+    pub bounded: usize,
+    /// Whether documents come in the order asked for.
+    pub sorted: bool,
+    /// The intervals of each field, for explain.
+    pub shown: Vec<Vec<String>>,
+    /// Entries in the ranges, counted up to a limit.
+    pub estimate: Option<u64>,
+}
+
+/// Ranges beyond which an index is read by its leading fields only.
+const RANGES_MAX: usize = 4096;
+
+/// Every index that can answer the query better than a scan of the collection.
+pub fn of(question: &Question<'_>) -> Vec<Candidate> {
+    of_node(question, question.filter.root())
+}
+
+/// The same for one branch of the filter.
+pub fn of_node(question: &Question<'_>, node: &Node) -> Vec<Candidate> {
+    let mut facts = Vec::new();
+    collect(node, "", &mut facts);
+    let indexes = question.collection.indexes.iter();
+    indexes
+        .filter(|index| index.state == IndexState::Ready)
+        .filter(|index| !index.sparse || sparse_allows(index, &facts))
+        .map(|index| build(question, index, &facts))
+        .filter(|candidate| {
+            candidate.bounded > 0 || (candidate.sorted && question.sort.is_some())
+        })
+        .filter(|candidate| {
+            // The clustered index without bounds is the collection itself.
+            candidate.bounded > 0 || !candidate.index.is_clustered()
+        })
+        .collect()
+}
+
+/// The use of an index that a hint asks for, bounded or not.
+pub fn forced(question: &Question<'_>, index: &Arc<Index>) -> Candidate {
+    let mut facts = Vec::new();
+    collect(question.filter.root(), "", &mut facts);
+    if index.sparse && !sparse_allows(index, &facts) {
+        facts.clear();
+    }
+    build(question, index, &facts)
+}
+
+/// A predicate on a path that holds for every match.
+struct Fact {
+    path: String,
+    intervals: Vec<Interval>,
+    /// Facts of one `$elemMatch` speak of the same array element.
+    group: usize,
+}
+
+/// Collects the predicates that every match fulfils.
+fn collect(node: &Node, prefix: &str, facts: &mut Vec<Fact>) {
+    let group = facts.len() + 1;
+    collect_grouped(node, prefix, if prefix.is_empty() { 0 } else { group }, facts);
+}
+
+fn collect_grouped(node: &Node, prefix: &str, group: usize, facts: &mut Vec<Fact>) {
+    let join = |path: &str| {
+        if prefix.is_empty() { path.to_owned() } else { format!("{prefix}.{path}") }
+    };
+    match node {
+        Node::And(nodes) => {
+            for node in nodes {
+                collect_grouped(node, prefix, group, facts);
+            }
+        }
+        Node::Leaf(leaf) => {
+            if let Some(intervals) = bounds::of_test(&leaf.test) {
+                facts.push(Fact { path: join(leaf.path.text()), intervals, group });
+            }
+        }
+        Node::ElemMatchObject { path, filter } => {
+            let path = join(path.text());
+            let group = facts.len() + 1;
+            collect_grouped(filter, &path, group, facts);
+        }
+        Node::ElemMatchValue { path, ops } => {
+            let mut known: Option<Vec<Interval>> = None;
+            for found in ops.iter().filter_map(|test: &Test| bounds::of_test(test)) {
+                known = Some(match known {
+                    None => found,
+                    Some(known) => bounds::intersect(&known, &found),
+                });
+            }
+            if let Some(intervals) = known {
+                facts.push(Fact { path: join(path.text()), intervals, group });
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A sparse index lacks documents without its fields: it may answer only when one of its fields
+/// is bound to something that is not null.
+fn sparse_allows(index: &Index, facts: &[Fact]) -> bool {
+    index.fields.iter().any(|field| {
+        facts.iter().any(|fact| {
+            fact.path == field.path.text()
+                && fact.intervals.iter().all(|interval| {
+                    interval.from.first().is_some_and(|first| *first > value::Type::Null.rank())
+                })
+        })
+    })
+}
+
+fn build(question: &Question<'_>, index: &Arc<Index>, facts: &[Fact]) -> Candidate {
+    let prefix = if index.is_clustered() { question.collection.prefix() } else { index.prefix() };
+    let mut prefixes = vec![prefix.to_vec()];
+    let mut ranges: Option<Vec<KeyRange>> = None;
+    let mut shown = Vec::new();
+    let (mut equalities, mut bounded) = (0, 0);
+    // Bounds on two paths into one array speak of different elements unless one `$elemMatch`
+    // holds both; so at most one such path is bounded outside of a common group.
+    let mut array_group: Option<usize> = None;
+    for (at, field) in index.fields.iter().enumerate() {
+        let mut intervals: Option<Vec<Interval>> = None;
+        let mut used_group = None;
+        for fact in facts.iter().filter(|fact| fact.path == field.path.text()) {
+            let multikey = index.is_multikey_at(at);
+            if multikey && array_group.is_some_and(|group| group == 0 || group != fact.group) {
+                continue;
+            }
+            intervals = Some(match intervals {
+                None => {
+                    used_group = Some(fact.group);
+                    fact.intervals.clone()
+                }
+                // Two predicates on an array may hold for different elements.
+                Some(known) if multikey => known,
+                Some(known) => bounds::intersect(&known, &fact.intervals),
+            });
+        }
+        if index.is_multikey_at(at) && array_group.is_none() {
+            array_group = used_group;
+        }
+        let Some(intervals) = intervals else { break };
+        bounded += 1;
+        shown.push(intervals.iter().map(|interval| interval.shown.clone()).collect());
+        let stored: Vec<Interval> = if field.descending {
+            intervals.iter().rev().map(Interval::descending).collect()
+        } else {
+            intervals
+        };
+        let points = stored.iter().all(|interval| interval.point);
+        if points && prefixes.len() * stored.len() <= RANGES_MAX {
+            if stored.len() == 1 && prefixes.len() == 1 {
+                equalities += 1;
+            }
+            prefixes = join(&prefixes, &stored, |prefix, interval| {
+                [prefix, interval.from.as_slice()].concat()
+            });
+        } else {
+            ranges = Some(join(&prefixes, &stored, |prefix, interval| KeyRange {
+                from: [prefix, interval.from.as_slice()].concat(),
+                to: [prefix, interval.to.as_slice()].concat(),
+            }));
+            break;
+        }
+    }
+    let ranges = ranges.unwrap_or_else(|| {
+        let whole = |from: &Vec<u8>| KeyRange { from: from.clone(), to: after(from) };
+        prefixes.iter().map(whole).collect()
+    });
+    while shown.len() < index.fields.len() {
+        shown.push(vec!["[MinKey, MaxKey]".to_owned()]);
+    }
+    let (direction, sorted) = order(question, index, equalities, prefixes.len() == 1);
+    let index = index.clone();
+    Candidate { index, ranges, direction, equalities, bounded, sorted, shown, estimate: None }
+}
+
+fn join<T>(
+    prefixes: &[Vec<u8>],
+    intervals: &[Interval],
+    make: impl Fn(&[u8], &Interval) -> T,
+) -> Vec<T> {
+    let pairs = prefixes.iter().flat_map(|p| intervals.iter().map(move |i| (p, i)));
+    pairs.map(|(prefix, interval)| make(prefix, interval)).collect()
+}
+
+/// Whether reading the index one way gives the order of the sort: its fields must stand in the
+/// index one after another, behind fields that are bound to one value.
+fn order(
+    question: &Question<'_>,
+    index: &Index,
+    equalities: usize,
+    one_prefix: bool,
+) -> (Direction, bool) {
+    let Some(sort) = question.sort else { return (Direction::Forward, true) };
+    if !one_prefix {
+        return (Direction::Forward, false);
+    }
+    let mut at = 0;
+    let mut reverse: Option<bool> = None;
+    for wanted in &sort.fields {
+        let fixed = |name: &str| {
+            index.fields.iter().take(equalities).any(|field| field.path.text() == name)
+        };
+        // A field that has one value everywhere sorts nothing.
+        if fixed(wanted.path.text()) {
+            continue;
+        }
+        at = at.max(equalities);
+        let Some(field) = index.fields.get(at) else { return (Direction::Forward, false) };
+        if field.path.text() != wanted.path.text() || index.is_multikey_at(at) {
+            return (Direction::Forward, false);
+        }
+        let opposite = field.descending != wanted.descending;
+        if reverse.is_some_and(|known| known != opposite) {
+            return (Direction::Forward, false);
+        }
+        reverse = Some(opposite);
+        at += 1;
+    }
+    let direction =
+        if reverse == Some(true) { Direction::Reverse } else { Direction::Forward };
+    (direction, true)
+}

@@ -1,0 +1,232 @@
+//! The planner: which index answers a query, and how.
+//!
+//! `bounds` turns predicates into intervals, `candidates` lists what each index could do, this
+//! file chooses, `explain` shows the choice. All plans give the same results: the filter always
+//! runs on what was found.
+
+pub mod bounds;
+mod candidates;
+pub mod explain;
+
+pub use candidates::{Candidate, KeyRange};
+
+use crate::catalog::{Collection, Index};
+use crate::exec::scan::estimate;
+use query::filter::{Filter, Node, Test};
+use query::sort::SortSpec;
+use std::sync::Arc;
+use store::{Direction, Snapshot};
+use value::{Code, Error, RawDoc, Result, Val, keys};
+
+/// How a query gets at documents.
+#[derive(Clone)]
+pub enum Access {
+    /// Nothing can match.
+    Nothing,
+    /// The one document with this record key.
+    Id(Vec<u8>),
+    /// All documents, in the order of their keys.
+    Collection(Direction),
+    /// Documents through an index.
+    Index(Candidate),
+    /// Documents that any of several accesses finds, each once.
+    Either(Vec<Access>),
+}
+
+/// A chosen plan.
+#[derive(Clone)]
+pub struct Plan {
+    /// How documents are found.
+    pub access: Access,
+    /// Whether they come in the order that the query sorts by.
+    pub sorted: bool,
+    /// Whether the access finds exactly what the filter asks for, so that it need not run.
+    pub exact: bool,
+    /// The plans that were not chosen.
+    pub rejected: Vec<Access>,
+}
+
+/// What is asked of the planner.
+pub struct Question<'q> {
+    /// The collection.
+    pub collection: &'q Collection,
+    /// Which documents.
+    pub filter: &'q Filter,
+    /// In which order, if any.
+    pub sort: Option<&'q SortSpec>,
+    /// What the client insists on: an index name, a key pattern or `{$natural: 1}`.
+    pub hint: Option<Val<'q>>,
+    /// Where estimates are taken.
+    pub snapshot: &'q Snapshot,
+}
+
+/// Chooses a plan.
+///
+/// # Errors
+/// BadValue for a hint that names no index.
+pub fn plan(question: &Question<'_>) -> Result<Plan> {
+    if let Some(hint) = question.hint {
+        return hinted(question, hint);
+    }
+    if matches!(question.filter.root(), Node::Const(false)) {
+        return Ok(simple(Access::Nothing, true));
+    }
+    if let Some(record) = id_equality(question) {
+        return Ok(Plan { exact: true, ..simple(Access::Id(record), true) });
+    }
+    let mut found = candidates::of(question);
+    if let Some(best) = choose(question, &mut found) {
+        let chosen = found.swap_remove(best);
+        let sorted = chosen.sorted;
+        let rejected = found.into_iter().map(Access::Index).collect();
+        return Ok(Plan { access: Access::Index(chosen), sorted, exact: false, rejected });
+    }
+    if let Some(either) = either(question)? {
+        return Ok(simple(either, question.sort.is_none()));
+    }
+    Ok(collection_scan(question))
+}
+
+fn simple(access: Access, sorted: bool) -> Plan {
+    Plan { access, sorted, exact: false, rejected: Vec::new() }
+}
+
+fn collection_scan(question: &Question<'_>) -> Plan {
+    let (direction, sorted) = natural_order(question);
+    simple(Access::Collection(direction), sorted)
+}
+
+/// Whether the order of the documents' keys is the order asked for.
+fn natural_order(question: &Question<'_>) -> (Direction, bool) {
+    let Some(sort) = question.sort else { return (Direction::Forward, true) };
+    let by_id = question.collection.capped().is_none();
+    match sort.fields.as_slice() {
+        [only] if by_id && only.path.text() == "_id" => {
+            (if only.descending { Direction::Reverse } else { Direction::Forward }, true)
+        }
+        _ => (Direction::Forward, false),
+    }
+}
+
+/// The record key when the filter is nothing but an equality on `_id`.
+fn id_equality(question: &Question<'_>) -> Option<Vec<u8>> {
+    if question.collection.capped().is_some() {
+        return None;
+    }
+    let leaf = match question.filter.root() {
+        Node::Leaf(leaf) => leaf,
+        Node::And(nodes) => match nodes.as_slice() {
+            [Node::Leaf(leaf)] => leaf,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let Test::Eq(value) = &leaf.test else { return None };
+    let value = value.get();
+    // Arrays and null may match in other ways than by equality of the whole.
+    let plain = !matches!(value, Val::Array(_) | Val::Null | Val::Undefined | Val::Regex(..));
+    (leaf.path.text() == "_id" && plain).then(|| keys::key(value))
+}
+
+/// The best of several candidates: most exact bounds first, then the fewest entries.
+fn choose(question: &Question<'_>, found: &mut [Candidate]) -> Option<usize> {
+    match found {
+        [] => return None,
+        [_] => return Some(0),
+        _ => {}
+    }
+    let unique = |c: &Candidate| c.index.unique && c.equalities == c.index.fields.len();
+    if let Some(at) = found.iter().position(|c| unique(c) && c.ranges.len() == 1) {
+        return Some(at);
+    }
+    for candidate in found.iter_mut() {
+        candidate.estimate = Some(estimate(question.snapshot, question.collection, candidate));
+    }
+    let cost = |c: &Candidate| {
+        let entries = c.estimate.unwrap_or(u64::MAX) as f64;
+        // A blocking sort reads everything and then orders it.
+        let sorting = if c.sorted { 1.0 } else { 1.2 + entries.max(1.0).log2() * 0.05 };
+        entries * sorting
+    };
+    let better = |a: &Candidate, b: &Candidate| {
+        (cost(a).total_cmp(&cost(b)))
+            .then(b.equalities.cmp(&a.equalities))
+            .then(b.sorted.cmp(&a.sorted))
+            .then(b.bounded.cmp(&a.bounded))
+            .then(a.index.fields.len().cmp(&b.index.fields.len()))
+            .then(a.index.id.cmp(&b.index.id))
+    };
+    (0..found.len()).min_by(|&a, &b| match (found.get(a), found.get(b)) {
+        (Some(a), Some(b)) => better(a, b),
+        _ => std::cmp::Ordering::Equal,
+    })
+}
+
+/// `$or` whose every branch an index can answer.
+fn either(question: &Question<'_>) -> Result<Option<Access>> {
+    let branches = match question.filter.root() {
+        Node::Or(branches) => branches,
+        Node::And(nodes) => {
+            let or = nodes.iter().find_map(|node| match node {
+                Node::Or(branches) => Some(branches),
+                _ => None,
+            });
+            match or {
+                Some(branches) => branches,
+                None => return Ok(None),
+            }
+        }
+        _ => return Ok(None),
+    };
+    let mut accesses = Vec::new();
+    for branch in branches {
+        let mut found = candidates::of_node(question, branch);
+        let Some(best) = choose(question, &mut found) else { return Ok(None) };
+        accesses.push(Access::Index(found.swap_remove(best)));
+    }
+    Ok(Some(Access::Either(accesses)))
+}
+
+fn hinted(question: &Question<'_>, hint: Val<'_>) -> Result<Plan> {
+    let bad = || {
+        Error::new(
+            Code::BAD_VALUE,
+            "error processing query: planner returned error :: caused by :: hint provided does \
+             not correspond to an existing index",
+        )
+    };
+    if let Val::Document(doc) = hint {
+        if let Some(direction) = doc.get("$natural") {
+            let reverse = direction.as_f64().is_some_and(|n| n < 0.0);
+            let direction = if reverse { Direction::Reverse } else { Direction::Forward };
+            let (natural, sorted) = natural_order(question);
+            let sorted = sorted && (natural == direction || question.sort.is_none());
+            return Ok(simple(Access::Collection(direction), sorted));
+        }
+        if doc.is_empty() {
+            return plan(&Question { hint: None, ..*question });
+        }
+    }
+    let index = find_index(question.collection, hint)?.ok_or_else(bad)?;
+    let candidate = candidates::forced(question, &index);
+    let sorted = candidate.sorted;
+    Ok(simple(Access::Index(candidate), sorted))
+}
+
+/// The index that a hint names.
+fn find_index(collection: &Collection, hint: Val<'_>) -> Result<Option<Arc<Index>>> {
+    let same = |key: RawDoc<'_>, index: &Index| {
+        value::compare::documents(key, index.key.as_doc()).is_eq()
+    };
+    let found = match hint {
+        Val::String(name) => collection.index(name),
+        Val::Document(key) => collection.indexes.iter().find(|index| same(key, index)),
+        _ => {
+            return Err(Error::new(
+                Code::FAILED_TO_PARSE,
+                "Hint must be a string or an object",
+            ));
+        }
+    };
+    Ok(found.filter(|index| index.state == crate::catalog::IndexState::Ready).cloned())
+}

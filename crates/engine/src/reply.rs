@@ -1,0 +1,70 @@
+//! What replies have in common: how errors look, and the fields at the end of every reply.
+
+use crate::engine::Inner;
+use value::{Code, DocBuf, Error, RawDoc, Val, Writer};
+
+/// Writes the fields of a failed command.
+pub fn write_error(out: &mut Writer<'_>, error: &Error) {
+    out.f64("ok", 0.0);
+    out.str("errmsg", error.message());
+    out.i32("code", error.code().0);
+    out.str("codeName", &error.code().name());
+    write_details(out, error);
+}
+
+/// Writes what an error carries beside code and message.
+pub fn write_details(out: &mut Writer<'_>, error: &Error) {
+    if let Some(info) = error.info() {
+        out.extend(info.as_doc());
+    }
+    if !error.labels().is_empty() {
+        out.array("errorLabels", |labels| {
+            for label in error.labels() {
+                labels.push(Val::String(label));
+            }
+        });
+    }
+}
+
+/// Writes an error of one statement inside a batch.
+pub fn write_statement_error(out: &mut Writer<'_>, index: usize, error: &Error) {
+    out.count("index", index as u64);
+    out.i32("code", error.code().0);
+    if let Some(info) = error.info() {
+        out.extend(info.as_doc());
+    }
+    out.str("errmsg", error.message());
+}
+
+/// Writes the logical time at the end of a reply, as members of a replica set do.
+pub fn write_times(out: &mut Writer<'_>, engine: &Inner) {
+    let now = Val::Timestamp(engine.clock.now());
+    out.doc("$clusterTime", |out| {
+        out.append("clusterTime", now);
+        out.doc("signature", |out| {
+            out.append("hash", Val::Binary(0, &[0; 20]));
+            out.i64("keyId", 0);
+        });
+    });
+    out.append("operationTime", now);
+}
+
+/// The error that a reply holds, if it is one.
+#[must_use]
+pub fn error_of(reply: RawDoc<'_>) -> Option<Error> {
+    if crate::engine::is_ok(reply) {
+        return None;
+    }
+    let message = reply.get("errmsg").and_then(Val::as_str).unwrap_or("");
+    let code = reply.get("code").and_then(Val::as_i64_exact).unwrap_or(1);
+    let known = ["ok", "errmsg", "code", "codeName"];
+    let info = DocBuf::build(|out| {
+        for (name, value) in reply {
+            if !known.contains(&name) && !name.starts_with('$') && name != "operationTime" {
+                out.raw(name, value);
+            }
+        }
+    });
+    let error = Error::new(Code(i32::try_from(code).unwrap_or(1)), message);
+    Some(if info.as_doc().is_empty() { error } else { error.with_info(info) })
+}

@@ -1,0 +1,54 @@
+//! What a client asks and how its connection goes on: the door through which the server, the
+//! command line and the library enter the engine.
+
+use value::RawDoc;
+
+/// One command as it came: the body and the document sequences beside it.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    /// The command document, validated, with `$db`.
+    pub body: RawDoc<'a>,
+    /// Arguments that came as sequences of documents instead of arrays in the body.
+    pub sequences: &'a [Sequence<'a>],
+    /// Whether the client takes several replies to this one request.
+    pub exhaust_allowed: bool,
+}
+
+impl<'a> Request<'a> {
+    /// A request that is its body alone.
+    #[must_use]
+    pub fn new(body: RawDoc<'a>) -> Request<'a> {
+        Request { body, sequences: &[], exhaust_allowed: false }
+    }
+}
+
+/// Documents that belong to one argument (`documents`, `updates`, `deletes`).
+#[derive(Clone, Copy)]
+pub struct Sequence<'a> {
+    /// The argument's name.
+    pub name: &'a str,
+    /// Validated documents, one after another.
+    pub documents: &'a [u8],
+}
+
+/// How a connection goes on after a command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flow {
+    /// The reply is complete.
+    Done,
+    /// More replies follow without a request: send this one with `moreToCome`, call `run_more`.
+    Exhaust,
+    /// Send the reply, then close the connection.
+    Close,
+}
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Debug, Default)]
+pub struct Peer {
+    /// The client's address.
+    pub remote: String,
+    /// The address that the client dialled: what `hello` tells it to come back to.
+    pub local: Option<String>,
+    /// Number of the connection.
+    pub connection_id: i64,
+}
