@@ -1,12 +1,101 @@
-//! `motif`
+//! `motif`: the one binary. Serves when no subcommand is given; the others check, move and measure
+//! data. Each has a file in `cmd`; settings of the server are in `config`.
+
 mod cmd;
+mod config;
 mod limits;
-use clap::Parser;
-#[derive(Parser)]
-struct Cli { #[command(subcommand)] command: Sub }
-#[derive(clap::Subcommand)]
-enum Sub { Bench(cmd::bench::BenchArgs) }
-fn main() -> anyhow::Result<std::process::ExitCode> {
+mod size;
+
+use clap::{Parser, Subcommand};
+use cmd::{bench, check, serve, transfer, version};
+use std::io::ErrorKind;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const EXAMPLES: &str = "\
+Examples:
+  motif                                        serve ./motif-data on 127.0.0.1:27017
+  motif serve --listen 127.0.0.1:5000 --data /var/lib/motif --cache 2GB
+  motif serve --config motif.toml
+  motif check /var/lib/motif
+  motif import --db shop --collection orders --file orders.json
+  motif export --db shop --collection orders --file orders.csv --fields _id,total
+  motif bench --compare /path/to/mongod
+
+Settings of the server come from a flag, else its environment variable, else the TOML file, else
+the default. Then connect with: mongosh \"mongodb://127.0.0.1:27017\"";
+
+/// MotifDB: a document database that speaks MongoDB's protocol.
+#[derive(Parser, Debug)]
+#[command(name = "motif", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: config::ServeArgs,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Serve a data folder to clients
+    Serve(config::ServeArgs),
+    Check(check::CheckArgs),
+    Import(transfer::import::ImportArgs),
+    Export(transfer::export::ExportArgs),
+    Bench(bench::BenchArgs),
+    /// Print the version
+    Version,
+}
+
+fn main() -> ExitCode {
     let cli = Cli::parse();
-    match cli.command { Sub::Bench(args) => cmd::bench::run(&args) }
+    let result = match cli.command {
+        None => serve::run(cli.serve),
+        Some(Command::Serve(args)) => serve::run(args),
+        Some(Command::Check(args)) => check::run(&args),
+        Some(Command::Import(args)) => transfer::import::run(&args),
+        Some(Command::Export(args)) => transfer::export::run(&args),
+        Some(Command::Bench(args)) => bench::run(&args),
+        Some(Command::Version) => version::run().map(|()| ExitCode::SUCCESS),
+    };
+    match result {
+        Ok(code) => code,
+        // Whoever read our output has enough: `motif export .. | head`.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|cause| cause.kind() == ErrorKind::BrokenPipe)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn no_subcommand_serves() {
+        let cli = Cli::parse_from(["motif", "--listen", "127.0.0.1:1"]);
+        assert!(cli.command.is_none());
+        assert_eq!(cli.serve.listen.as_deref(), Some("127.0.0.1:1"));
+        let cli = Cli::parse_from(["motif", "serve", "--test-commands"]);
+        let Some(Command::Serve(args)) = cli.command else { panic!("not serve") };
+        assert_eq!(args.test_commands, Some(true));
+    }
 }

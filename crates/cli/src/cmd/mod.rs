@@ -1,3 +1,7 @@
-//! The subcommands of `motif`, a file each.
+//! The subcommands of `motif`, a file or folder each.
 
 pub(crate) mod bench;
+pub(crate) mod check;
+pub(crate) mod serve;
+pub(crate) mod transfer;
+pub(crate) mod version;

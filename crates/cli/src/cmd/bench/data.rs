@@ -166,7 +166,10 @@ mod tests {
             write_order(&mut first, id, 1000);
             write_order(&mut second, id, 1000);
             assert_eq!(first, second);
-            assert_eq!(RawDoc::new(&first).get("_id").and_then(|v| v.as_i64_exact()), Some(id as i64));
+            assert_eq!(
+                RawDoc::new(&first).get("_id").and_then(|v| v.as_i64_exact()),
+                Some(id as i64)
+            );
             total += first.len();
         }
         let mean = total / 1000;

@@ -212,8 +212,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode> {
     report::print(&results, &bars)?;
     if let Some(path) = &args.json {
         let text = report::json(&results, &bars);
-        std::fs::write(path, text)
-            .with_context(|| format!("cannot write `{}`", path.display()))?;
+        std::fs::write(path, text).with_context(|| format!("cannot write `{}`", path.display()))?;
     }
     let missed = bars.iter().any(|bar: &Bar| !bar.reached);
     Ok(if args.strict && missed { ExitCode::FAILURE } else { ExitCode::SUCCESS })

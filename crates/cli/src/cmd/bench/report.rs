@@ -115,8 +115,16 @@ fn tables(out: &mut String, results: &Results, bars: &[Bar]) -> Result<()> {
         writeln!(
             out,
             "{:10} {:>5} {:8} {:>11} {:>9} {:>9} {:>9} {:>9} {:>11} {:>8}",
-            "workload", "conn", "server", "ops/s", "p50 us", "p95 us", "p99 us", "p99.9 us",
-            "CPU us/op", "RSS MB"
+            "workload",
+            "conn",
+            "server",
+            "ops/s",
+            "p50 us",
+            "p95 us",
+            "p99 us",
+            "p99.9 us",
+            "CPU us/op",
+            "RSS MB"
         )?;
         for measurement in &results.measurements {
             line(out, measurement)?;
@@ -144,7 +152,10 @@ fn tables(out: &mut String, results: &Results, bars: &[Bar]) -> Result<()> {
         )?;
     }
     if !first {
-        writeln!(out, "(throughput: MotifDB over mongod; CPU: mongod over MotifDB; above 1 is better)\n")?;
+        writeln!(
+            out,
+            "(throughput: MotifDB over mongod; CPU: mongod over MotifDB; above 1 is better)\n"
+        )?;
     }
     if let Some(flat) = &results.flat {
         writeln!(

@@ -205,7 +205,13 @@ pub(crate) fn load_orders(uri: &str, docs: u64, progress: &(dyn Fn(u64) + Sync))
                         if from >= docs {
                             return Ok(());
                         }
-                        insert_batch(&mut client, ORDERS, from..(from + BATCH).min(docs), docs, &mut batch)?;
+                        insert_batch(
+                            &mut client,
+                            ORDERS,
+                            from..(from + BATCH).min(docs),
+                            docs,
+                            &mut batch,
+                        )?;
                         progress(from.min(docs));
                     }
                 })

@@ -1,0 +1,122 @@
+//! `motif serve`: opens the data folder, waits for clients, and ends cleanly on SIGTERM, SIGINT
+//! and the `shutdown` command.
+
+use crate::config::{LogFormat, LogLevel, ServeArgs, Settings};
+use anyhow::{Context, Result, anyhow};
+use motifdb::{Engine, Options, Storage};
+use server::{Server, ServerOptions};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use tracing_subscriber::filter::LevelFilter;
+
+/// Runs the command until the server is told to end.
+pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
+    let settings = Settings::resolve(args)?;
+    start_log(&settings);
+    crate::limits::raise_open_files();
+    // Before anything is opened, so that a signal that comes early still ends things cleanly.
+    let mut signals = Signals::new([SIGTERM, SIGINT]).context("cannot wait for signals")?;
+
+    let options = Options {
+        storage: Storage::Disk(settings.data.clone()),
+        cache_bytes: settings.cache.0,
+        test_commands: settings.test_commands,
+        listen: settings.listen.clone(),
+        command_line: std::env::args().collect(),
+        config: settings.parsed(),
+        ..Options::default()
+    };
+    let engine = Engine::open(options)
+        .map_err(|error| anyhow!("{}", error.message()))
+        .with_context(|| format!("cannot open the data folder `{}`", settings.data.display()))?;
+    let server_options =
+        ServerOptions { listen: settings.addresses.clone(), ..ServerOptions::default() };
+    let server = match Server::bind(engine.clone(), server_options) {
+        Ok(server) => server,
+        Err(error) => {
+            // The engine has threads and a lock; give them back before saying why.
+            let _ = engine.close();
+            return Err(bind_error(error, &settings.listen));
+        }
+    };
+    let handle = server.handle();
+    let stop = handle.clone();
+    engine.on_shutdown(Box::new(move || stop.stop()));
+    let signal_handle = signals.handle();
+    let waiter = std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            let mut asked = false;
+            for signal in signals.forever() {
+                if asked {
+                    // A second signal means now. What was acknowledged is on disk anyhow.
+                    std::process::exit(128 + signal);
+                }
+                asked = true;
+                tracing::info!(signal, "asked to end");
+                handle.stop();
+            }
+        })
+        .context("cannot start a thread")?;
+    greet(&settings, server.local_addr());
+    let result = server.run();
+    signal_handle.close();
+    let _ = waiter.join();
+    let closed = engine.close();
+    result.context("the server failed")?;
+    closed.map_err(|error| anyhow!("{}", error.message())).context("cannot close the data")?;
+    tracing::info!("ended");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tells the person who started the server how to go on.
+fn greet(settings: &Settings, address: SocketAddr) {
+    let data = std::path::absolute(&settings.data).unwrap_or_else(|_| settings.data.clone());
+    let text = format!(
+        "MotifDB {}\nData folder:  {}\nConnect with: mongosh \"mongodb://{address}\"\n",
+        env!("CARGO_PKG_VERSION"),
+        data.display()
+    );
+    // Nobody may be reading; that is no reason not to serve.
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+fn bind_error(error: std::io::Error, listen: &str) -> anyhow::Error {
+    let hint = match error.kind() {
+        ErrorKind::AddrInUse => {
+            format!(
+                "{listen} is in use by another process\nhint: stop it, or choose another port, \
+                 for example --listen 127.0.0.1:27018"
+            )
+        }
+        ErrorKind::PermissionDenied => {
+            format!("not allowed to listen on {listen}\nhint: choose a port above 1023")
+        }
+        ErrorKind::AddrNotAvailable => format!("this machine does not have the address {listen}"),
+        _ => format!("cannot listen on {listen}"),
+    };
+    anyhow::Error::new(error).context(hint)
+}
+
+fn start_log(settings: &Settings) {
+    let level = match settings.log_level {
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    };
+    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let log = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(std::io::stderr)
+        .with_ansi(colours);
+    match settings.log_format {
+        LogFormat::Text => log.init(),
+        LogFormat::Json => log.json().init(),
+    }
+}
