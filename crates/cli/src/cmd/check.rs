@@ -35,10 +35,10 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
     } else {
         ProgressBar::hidden()
     };
-    let findings = engine.check(&mut |progress| {
-        bar.set_length(progress.total);
-        bar.set_position(progress.done);
-        bar.set_message(progress.what.to_string());
+    let findings = engine.check(&mut |what, done, total| {
+        bar.set_length(total);
+        bar.set_position(done);
+        bar.set_message(what.to_owned());
     })?;
     bar.finish_and_clear();
     engine.close()?;

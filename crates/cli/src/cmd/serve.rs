@@ -1,5 +1,6 @@
 //! `motif serve`: opens the data folder, waits for clients, and ends cleanly on SIGTERM, SIGINT
-//! and the `shutdown` command.
+//! and the `shutdown` command (which the server itself obeys). Log lines go to standard error and
+//! into the memory from which `getLog` answers.
 
 use crate::config::{LogFormat, LogLevel, ServeArgs, Settings};
 use anyhow::{Context, Result, anyhow};
@@ -10,6 +11,7 @@ use signal_hook::iterator::Signals;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 use tracing_subscriber::filter::LevelFilter;
 
 /// Runs the command until the server is told to end.
@@ -32,6 +34,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
     let engine = Engine::open(options)
         .map_err(|error| anyhow!("{}", error.message()))
         .with_context(|| format!("cannot open the data folder `{}`", settings.data.display()))?;
+    let _ = SERVED.set(engine.clone());
     let server_options =
         ServerOptions { listen: settings.addresses.clone(), ..ServerOptions::default() };
     let server = match Server::bind(engine.clone(), server_options) {
@@ -43,8 +46,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
         }
     };
     let handle = server.handle();
-    let stop = handle.clone();
-    engine.on_shutdown(Box::new(move || stop.stop()));
+    let address = server.local_addr().context("the server has no address")?;
     let signal_handle = signals.handle();
     let waiter = std::thread::Builder::new()
         .name("signals".to_owned())
@@ -61,7 +63,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
             }
         })
         .context("cannot start a thread")?;
-    greet(&settings, server.local_addr());
+    greet(&settings, address);
     let result = server.run();
     signal_handle.close();
     let _ = waiter.join();
@@ -102,6 +104,25 @@ fn bind_error(error: std::io::Error, listen: &str) -> anyhow::Error {
     anyhow::Error::new(error).context(hint)
 }
 
+/// The engine that remembers log lines, once it is open. Logging starts before it.
+static SERVED: OnceLock<Engine> = OnceLock::new();
+
+/// One log line on its way to standard error and to the engine.
+struct LogLine;
+
+impl Write for LogLine {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if let Some(engine) = SERVED.get() {
+            engine.remember_log_line(String::from_utf8_lossy(bytes).trim_end().to_owned());
+        }
+        std::io::stderr().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        std::io::stderr().flush()
+    }
+}
+
 fn start_log(settings: &Settings) {
     let level = match settings.log_level {
         LogLevel::Error => LevelFilter::ERROR,
@@ -111,10 +132,8 @@ fn start_log(settings: &Settings) {
         LogLevel::Trace => LevelFilter::TRACE,
     };
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let log = tracing_subscriber::fmt()
-        .with_max_level(level)
-        .with_writer(std::io::stderr)
-        .with_ansi(colours);
+    let log =
+        tracing_subscriber::fmt().with_max_level(level).with_writer(|| LogLine).with_ansi(colours);
     match settings.log_format {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),

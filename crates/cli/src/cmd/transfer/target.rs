@@ -3,14 +3,14 @@
 
 use anyhow::{Context, Result, anyhow, bail};
 use client::Client;
-use motifdb::{Engine, Options, Storage};
+use motifdb::{Engine, Options, Peer, Storage};
 use std::path::Path;
 use value::{DocBuf, RawDoc, Val};
 
 /// A server or an opened folder.
 pub(super) enum Target {
     Server(Box<Client>),
-    Folder(Engine),
+    Folder(Engine, Box<motifdb::Client>),
 }
 
 impl Target {
@@ -35,14 +35,17 @@ impl Target {
         let engine = Engine::open(options)
             .map_err(|error| anyhow!("{}", error.message()))
             .with_context(|| format!("cannot open the data folder `{}`", folder.display()))?;
-        Ok(Target::Folder(engine))
+        let conversation = Box::new(engine.connect(Peer::default()));
+        Ok(Target::Folder(engine, conversation))
     }
 
     /// Runs a command; an error reply is an error.
     pub(super) fn run(&mut self, database: &str, command: &DocBuf) -> Result<DocBuf> {
         Ok(match self {
             Target::Server(client) => client.run(database, command)?,
-            Target::Folder(engine) => engine.run_command(database, command.as_doc())?,
+            Target::Folder(_, conversation) => {
+                conversation.run_command(database, command.as_doc())?
+            }
         })
     }
 
@@ -62,7 +65,7 @@ impl Target {
             Target::Server(client) => {
                 Ok(client.run_with_sequence(database, &head, "documents", documents)?)
             }
-            Target::Folder(_) => {
+            Target::Folder(..) => {
                 let command = DocBuf::build(|out| {
                     out.extend(head.as_doc());
                     out.array("documents", |list| {
@@ -114,7 +117,10 @@ impl Target {
     pub(super) fn close(self) -> Result<()> {
         match self {
             Target::Server(_) => Ok(()),
-            Target::Folder(engine) => Ok(engine.close()?),
+            Target::Folder(engine, conversation) => {
+                drop(conversation);
+                Ok(engine.close()?)
+            }
         }
     }
 }
