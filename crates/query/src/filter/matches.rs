@@ -84,6 +84,15 @@ fn note(position: &mut Option<usize>, found: Option<usize>, outer: Option<usize>
     Ok(found.is_some())
 }
 
+/// The place of the first element that an `$elemMatch` accepts.
+pub(super) fn element(test: &Test, value: RawVal<'_>) -> Result<Option<usize>> {
+    match test {
+        Test::ElemMatchObject(filter) => element_object(value, filter),
+        Test::ElemMatchValue(tests) => element_value(value, tests),
+        _ => Ok(None),
+    }
+}
+
 /// The place of the first element that is a document (or array) that matches.
 fn element_object(value: RawVal<'_>, filter: &Node) -> Result<Option<usize>> {
     let Some(array) = value.as_array() else { return Ok(None) };

@@ -22,7 +22,7 @@ pub use types::TypeSet;
 
 use crate::ParseContext;
 use parse::{Parser, Place};
-use value::{RawDoc, Result, Writer};
+use value::{RawDoc, RawVal, Result, Writer};
 
 /// A filter, compiled once and run on many documents.
 #[derive(Debug)]
@@ -81,6 +81,26 @@ impl Filter {
     /// Appends the fields of `parsedQuery` in explain's shape.
     pub fn explain(&self, out: &mut Writer<'_>) {
         explain::node(&self.root, out);
+    }
+}
+
+impl Test {
+    /// Compiles the argument of an `$elemMatch` outside of filters: in projections and updates.
+    ///
+    /// # Errors
+    /// As `Filter::parse`.
+    pub fn parse_elem_match(doc: RawDoc<'_>, context: &ParseContext<'_>) -> Result<Test> {
+        operators::elem_match_test(&Parser { context }, doc, Place::TOP)
+    }
+
+    /// The first element of an array that an `$elemMatch` accepts, with its place.
+    ///
+    /// # Errors
+    /// As `matches`.
+    pub fn first_element<'v>(&self, value: RawVal<'v>) -> Result<Option<(usize, RawVal<'v>)>> {
+        let found = matches::element(self, value)?;
+        let array = value.as_array().unwrap_or(RawDoc::empty());
+        Ok(found.and_then(|at| array.iter().nth(at).map(|(_, element)| (at, element))))
     }
 }
 

@@ -317,15 +317,19 @@ fn elem_match(
     let Val::Document(doc) = value else {
         return Err(Error::bad_value(format!("{name} needs an Object")));
     };
-    let place = site.place.in_element()?;
-    // `{$gt: 1}` tests the elements themselves; fields and `{$or: [...]}` test their fields.
+    elem_match_test(parser, doc, site.place).map(Some)
+}
+
+/// `{$gt: 1}` tests the elements themselves; fields and `{$or: [...]}` test their fields.
+pub(super) fn elem_match_test(parser: &Parser<'_>, doc: RawDoc<'_>, place: Place) -> Result<Test> {
+    let place = place.in_element()?;
     let on_values = is_operators(doc, true)
         && doc.first().is_some_and(|(first, _)| top_operator(first).is_none());
-    Ok(Some(if on_values {
+    Ok(if on_values {
         Test::ElemMatchValue(parser.operators("", doc, place)?)
     } else {
         Test::ElemMatchObject(Box::new(parser.document(doc, place)?))
-    }))
+    })
 }
 
 fn all(

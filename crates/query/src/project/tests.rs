@@ -1,0 +1,1 @@
+//! Projections, checked against results of MongoDB 6.

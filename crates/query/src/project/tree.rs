@@ -1,0 +1,141 @@
+//! The compiled form of a projection: a tree of field names with what happens to each.
+
+use crate::expr::Expr;
+use crate::filter::Test;
+use value::{Code, Error, Result};
+
+/// What a projection does to fields that it does not name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Drops them.
+    Inclusion,
+    /// Keeps them.
+    Exclusion,
+    /// Keeps them, and puts values into those that it names.
+    AddFields,
+}
+
+/// What happens to one field.
+#[derive(Debug)]
+pub(super) enum Action {
+    Include,
+    Exclude,
+    /// The fields inside it are named.
+    Inside(Tree),
+    /// The value of an expression.
+    Compute(Expr),
+    /// A part of the array.
+    Slice(Slice),
+    /// The first array element that passes the test.
+    ElemMatch(Test),
+}
+
+/// `$slice` of `find`.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Slice {
+    /// The first ones, or the last ones if negative.
+    Count(i64),
+    /// From a place, counted from the end if negative, so many.
+    Range(i64, i64),
+}
+
+impl Slice {
+    /// The places that are kept of an array of this length: from, to.
+    pub(super) fn bounds(self, length: usize) -> (usize, usize) {
+        let clamp = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).min(length);
+        match self {
+            Slice::Count(count) if count >= 0 => (0, clamp(count.unsigned_abs())),
+            Slice::Count(count) => (length - clamp(count.unsigned_abs()), length),
+            Slice::Range(skip, limit) => {
+                let from = clamp(skip.unsigned_abs());
+                let from = if skip >= 0 { from } else { length - from };
+                let limit = clamp(limit.max(0).unsigned_abs());
+                (from, from.saturating_add(limit).min(length))
+            }
+        }
+    }
+}
+
+/// A named field.
+#[derive(Debug)]
+pub(super) struct Field {
+    pub(super) name: Box<str>,
+    pub(super) action: Action,
+    /// On the way to the positional `$`: the first array here keeps one element.
+    pub(super) positional: bool,
+}
+
+/// The fields of one document level, in the order in which they were named.
+#[derive(Debug, Default)]
+pub(super) struct Tree {
+    pub(super) fields: Vec<Field>,
+    /// Whether a value is computed somewhere below, so that documents come into being for it.
+    pub(super) computes: bool,
+}
+
+impl Tree {
+    /// The field of this name and its place.
+    #[inline]
+    pub(super) fn find(&self, name: &[u8]) -> Option<(usize, &Field)> {
+        self.fields.iter().enumerate().find(|(_, field)| field.name.as_bytes() == name)
+    }
+
+    /// Puts an action at a dotted path.
+    pub(super) fn insert(&mut self, path: &str, action: Action, positional: bool) -> Result<()> {
+        let computes = matches!(action, Action::Compute(_));
+        let mut tree = self;
+        let mut rest = path;
+        loop {
+            tree.computes |= computes;
+            let (name, after) = match rest.split_once('.') {
+                Some((name, after)) => (name, Some(after)),
+                None => (rest, None),
+            };
+            let place = tree.fields.iter().position(|field| &*field.name == name);
+            let Some(after) = after else {
+                if place.is_some() {
+                    return Err(Error::new(Code(31250), format!("Path collision at {path}")));
+                }
+                tree.fields.push(Field { name: name.into(), action, positional });
+                return Ok(());
+            };
+            let place = place.unwrap_or_else(|| {
+                let action = Action::Inside(Tree::default());
+                tree.fields.push(Field { name: name.into(), action, positional: false });
+                tree.fields.len() - 1
+            });
+            let collision = || {
+                Error::new(
+                    Code(31249),
+                    format!("Path collision at {path} remaining portion {after}"),
+                )
+            };
+            let field = tree.fields.get_mut(place).ok_or_else(collision)?;
+            field.positional |= positional;
+            let Action::Inside(inner) = &mut field.action else { return Err(collision()) };
+            tree = inner;
+            rest = after;
+        }
+    }
+
+    /// Appends the paths of all fields that are included as they are; false if there are others.
+    pub(super) fn included(&self, prefix: &str, out: &mut Vec<String>) -> bool {
+        self.fields.iter().all(|field| {
+            let path = if prefix.is_empty() {
+                field.name.to_string()
+            } else {
+                format!("{prefix}.{}", field.name)
+            };
+            match &field.action {
+                Action::Include if !field.positional => {
+                    out.push(path);
+                    true
+                }
+                Action::Inside(tree) => tree.included(&path, out),
+                // Only the `_id` can be excluded from an inclusion.
+                Action::Exclude => true,
+                _ => false,
+            }
+        })
+    }
+}
