@@ -1,5 +1,6 @@
 //! Laws of the order: comparison is total, and keys order bytes as comparison orders values,
 //! ascending, descending and compound.
+#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 mod common;
 

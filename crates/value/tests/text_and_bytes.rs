@@ -1,5 +1,6 @@
 //! Documents as text and as bytes: what is printed reads back, the bson crate agrees, and no bytes
 //! whatever make the validator or the readers panic.
+#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
 
 mod common;
 

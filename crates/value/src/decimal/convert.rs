@@ -46,7 +46,8 @@ impl Decimal128 {
         // Zeros after the point say nothing if the digits before them are the whole value.
         let (back, exact) = number.to_f64_truncated();
         let Parts { negative, coefficient, exponent } = number.parts();
-        if !(exact && back == n) || !n.is_finite() || coefficient == 0 {
+        let whole_value = exact && back == n && n.is_finite();
+        if !whole_value || coefficient == 0 {
             return number;
         }
         let wide = Intermediate::from_u128(coefficient);
@@ -89,7 +90,7 @@ impl Decimal128 {
             return Some((parts.coefficient.checked_mul(scale?)?, false));
         }
         let Some(scale) = scale else { return Some((0, parts.coefficient != 0)) };
-        Some((parts.coefficient / scale, parts.coefficient % scale != 0))
+        Some((parts.coefficient / scale, !parts.coefficient.is_multiple_of(scale)))
     }
 
     /// The magnitude as whole part and fraction, the fraction times 10^34 and cut off there. Only
@@ -241,7 +242,7 @@ fn truncated(coefficient: u128, exponent: i32) -> (f64, bool) {
         let divisor = 10u128.pow(exponent.unsigned_abs());
         let shift = coefficient.leading_zeros();
         let dividend = coefficient << shift;
-        return assemble(dividend / divisor, -(shift as i32), dividend % divisor != 0);
+        return assemble(dividend / divisor, -(shift as i32), !dividend.is_multiple_of(divisor));
     }
     let wide = Scaled::from_u128(coefficient);
     if exponent >= 0 {

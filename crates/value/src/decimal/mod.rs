@@ -161,6 +161,7 @@ impl Decimal128 {
 
     /// The opposite sign.
     #[must_use]
+    #[expect(clippy::should_implement_trait, reason = "stands with the other named operations")]
     pub fn neg(self) -> Decimal128 {
         Decimal128(self.0 ^ SIGN)
     }

@@ -390,7 +390,7 @@ impl<'a> Parser<'a> {
         let rest = self.rest();
         let end = rest.char_indices().find_map(|(at, c)| {
             let closes = c == '/' && !escaped && !class;
-            class = (class || (c == '[' && !escaped)) && !(c == ']' && !escaped);
+            class = (class || (c == '[' && !escaped)) && (c != ']' || escaped);
             escaped = c == '\\' && !escaped;
             (closes || c == '\n').then_some((at, closes))
         });

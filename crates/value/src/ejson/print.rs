@@ -316,7 +316,7 @@ fn literal_pattern(pattern: &str) -> bool {
         if c.is_control() || (c == '/' && !escaped && !class) {
             return false;
         }
-        class = (class || (c == '[' && !escaped)) && !(c == ']' && !escaped);
+        class = (class || (c == '[' && !escaped)) && (c != ']' || escaped);
         escaped = c == '\\' && !escaped;
     }
     !pattern.is_empty() && !pattern.starts_with('*') && !escaped && !class

@@ -176,7 +176,7 @@ pub(super) fn parse_uuid(text: &str) -> Option<[u8; 16]> {
 
 /// Bytes written as hexadecimal digits.
 pub(super) fn parse_hex(text: &str) -> Option<Vec<u8>> {
-    if text.len() % 2 != 0 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+    if !text.len().is_multiple_of(2) || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
         return None;
     }
     (0..text.len() / 2)
