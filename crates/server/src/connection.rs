@@ -16,8 +16,10 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+/// How long a thread waits for the next message of a client that comes only now and then.
+const SHORT_LINGER: Duration = Duration::from_millis(10);
 /// Buffers above this are given back after the message that needed them.
 pub(crate) const BUFFER_KEEP_BYTES: usize = 1024 * 1024;
 
@@ -31,6 +33,10 @@ pub(crate) struct Connection {
     unpacked: Vec<u8>,
     /// Since when the message at the front of `input` is incomplete.
     started: Option<Instant>,
+    /// When it fell silent last; never, for a new connection.
+    parked: Option<Instant>,
+    /// How long the socket waits in a read at the moment; zero before the first.
+    linger: Duration,
 }
 
 /// Where a connection goes when its thread leaves it.
@@ -76,6 +82,8 @@ impl Connection {
             input: ReadBuffer::default(),
             unpacked: Vec::new(),
             started: None,
+            parked: None,
+            linger: Duration::ZERO,
         }
     }
 
@@ -83,7 +91,10 @@ impl Connection {
     pub(crate) fn serve(mut self: Box<Connection>) {
         let core = Arc::clone(&self.core);
         match self.turn() {
-            Next::Park => core.lot.park(self),
+            Next::Park => {
+                self.parked = Some(Instant::now());
+                core.lot.park(self);
+            }
             Next::Queue => core.pool.submit(self),
             Next::Close(ending) => self.close(&ending),
         }
@@ -139,6 +150,10 @@ impl Connection {
 
     /// Handles messages until there is a reason to stop.
     fn turn(&mut self) -> Next {
+        if let Err(error) = self.set_linger() {
+            return Next::Close(error.into());
+        }
+        let mut handled = 0u32;
         loop {
             if self.core.is_stopping() {
                 return Next::Close(Ending::Ordinary);
@@ -149,8 +164,14 @@ impl Connection {
                     if let Err(ending) = self.handle(header) {
                         return Next::Close(ending);
                     }
-                    if self.core.pool.is_starved() {
+                    if self.core.pool.is_crowded() {
                         return if self.input.is_empty() { Next::Park } else { Next::Queue };
+                    }
+                    handled = handled.saturating_add(1);
+                    if handled == 2
+                        && let Err(error) = self.linger_for(self.core.options.linger)
+                    {
+                        return Next::Close(error.into());
                     }
                     continue;
                 }
@@ -176,11 +197,27 @@ impl Connection {
                 {
                     return Next::Close(Ending::Late("the rest of a message did not come"));
                 }
-                if self.core.pool.is_starved() {
+                if self.core.pool.is_crowded() {
                     return Next::Park;
                 }
             }
         }
+    }
+
+    /// Threads wait long only for clients that were busy a moment ago: otherwise a thousand
+    /// monitors that say hello now and then would keep hundreds of threads.
+    fn set_linger(&mut self) -> io::Result<()> {
+        let usual = self.core.options.linger;
+        let busy = self.parked.is_some_and(|parked| parked.elapsed() < usual);
+        self.linger_for(if busy { usual } else { usual.min(SHORT_LINGER) })
+    }
+
+    fn linger_for(&mut self, time: Duration) -> io::Result<()> {
+        if self.linger != time {
+            self.link.stream().set_read_timeout(Some(time))?;
+            self.linger = time;
+        }
+        Ok(())
     }
 
     fn after_silence(&self) -> Next {

@@ -38,7 +38,7 @@ pub struct ServerOptions {
     pub connections_max: usize,
     /// Most threads that serve connections. High, because a waiting command holds its thread.
     pub threads_max: usize,
-    /// How long a silent connection keeps its thread and buffers.
+    /// How long a connection that was busy keeps its thread and buffers when it falls silent.
     pub linger: Duration,
     /// How long a message may take to arrive, or a reply to be taken, for each started MiB.
     pub message_timeout: Duration,
@@ -74,7 +74,7 @@ struct Core {
     lot: Lot,
     pool: Arc<Pool>,
     links: Links,
-    waker: Waker,
+    waker: Arc<Waker>,
     stopping: AtomicBool,
 }
 
@@ -108,12 +108,13 @@ impl Server {
         let addresses = listener.addresses()?;
         let limit = u64::try_from(options.connections_max).unwrap_or(u64::MAX);
         engine.network().connections_max.store(limit, Ordering::Relaxed);
+        let waker = Arc::new(Waker::new(listener.registry(), WAKE)?);
         let core = Core {
             engine,
-            lot: Lot::new(listener.registry().try_clone()?),
+            lot: Lot::new(listener.registry().try_clone()?, Arc::clone(&waker)),
             pool: Arc::new(Pool::new(options.threads_max)),
             links: Links::new(options.connections_max),
-            waker: Waker::new(listener.registry(), WAKE)?,
+            waker,
             stopping: AtomicBool::new(false),
             options,
         };

@@ -46,7 +46,6 @@ impl Link {
     ) -> io::Result<Link> {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(options.linger))?;
         stream.set_write_timeout(Some(options.message_timeout))?;
         rustix::net::sockopt::set_socket_keepalive(&stream, true)?;
         rustix::net::sockopt::set_tcp_keepidle(&stream, KEEPALIVE)?;

@@ -5,15 +5,17 @@
 
 use crate::connection::Connection;
 use mio::unix::SourceFd;
-use mio::{Interest, Registry, Token};
+use mio::{Interest, Registry, Token, Waker};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// The parked connections.
 pub(crate) struct Lot {
     registry: Registry,
+    waker: Arc<Waker>,
     parked: Mutex<Parked>,
 }
 
@@ -26,8 +28,8 @@ struct Parked {
 }
 
 impl Lot {
-    pub(crate) fn new(registry: Registry) -> Lot {
-        Lot { registry, parked: Mutex::default() }
+    pub(crate) fn new(registry: Registry, waker: Arc<Waker>) -> Lot {
+        Lot { registry, waker, parked: Mutex::default() }
     }
 
     /// Parks a connection until bytes arrive; those that are there already count.
@@ -45,6 +47,10 @@ impl Lot {
         // but registering reports what is readable already.
         parked.connections.insert(token, connection);
         if let Some(deadline) = deadline {
+            // The poll may be waiting without a limit, as long as there was no deadline.
+            if parked.deadlines.is_empty() {
+                self.wake_poll();
+            }
             parked.deadlines.insert(token, deadline);
         }
         if let Err(error) =
@@ -92,6 +98,12 @@ impl Lot {
         let connections = std::mem::take(&mut parked.connections);
         drop(parked);
         drop(connections);
+    }
+
+    fn wake_poll(&self) {
+        if let Err(error) = self.waker.wake() {
+            tracing::error!(%error, "the poll of silent connections cannot be woken");
+        }
     }
 
     fn forget(&self, connection: &Connection) {

@@ -2,7 +2,7 @@
 //!
 //! A thread takes a connection, serves it until it falls silent, and takes the next. Threads are
 //! made when none is free and end when nothing came for a while. At the limit connections wait in
-//! a fair queue, and `is_starved` asks those being served to step back after each message.
+//! a fair queue, and `is_crowded` asks those being served to step back after each message.
 
 use crate::connection::Connection;
 use parking_lot::{Condvar, Mutex};
@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long a thread without work stays.
+/// Threads without work that are kept at most, and for how long.
+const IDLE_MAX: usize = 32;
 const THREAD_IDLE: Duration = Duration::from_secs(10);
 /// Address space for the stack of a thread; memory is taken only for what it touches.
 const STACK_BYTES: usize = 4 * 1024 * 1024;
@@ -21,7 +22,7 @@ const STACK_BYTES: usize = 4 * 1024 * 1024;
 pub(crate) struct Pool {
     state: Mutex<State>,
     work: Condvar,
-    starved: AtomicBool,
+    crowded: AtomicBool,
     threads_max: usize,
 }
 
@@ -38,15 +39,15 @@ impl Pool {
         Pool {
             state: Mutex::default(),
             work: Condvar::new(),
-            starved: AtomicBool::new(false),
+            crowded: AtomicBool::new(false),
             threads_max: threads_max.max(1),
         }
     }
 
-    /// Whether connections wait while every thread that may exist is busy.
+    /// Whether every thread that may exist is busy, so that none should wait for its client.
     #[inline]
-    pub(crate) fn is_starved(&self) -> bool {
-        self.starved.load(Ordering::Relaxed)
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.crowded.load(Ordering::Relaxed)
     }
 
     /// Has a connection served as soon as a thread is free.
@@ -62,10 +63,10 @@ impl Pool {
             return;
         }
         if state.threads >= self.threads_max {
-            self.update(&state);
             return;
         }
         state.threads += 1;
+        self.update(&state);
         drop(state);
         let pool = Arc::clone(self);
         let spawned = std::thread::Builder::new()
@@ -90,9 +91,8 @@ impl Pool {
     }
 
     fn update(&self, state: &State) {
-        let starved =
-            !state.waiting.is_empty() && state.idle == 0 && state.threads >= self.threads_max;
-        self.starved.store(starved, Ordering::Relaxed);
+        let crowded = state.idle == 0 && state.threads >= self.threads_max;
+        self.crowded.store(crowded, Ordering::Relaxed);
     }
 
     /// Other threads will come to the connection; only without any it is closed.
@@ -112,7 +112,6 @@ impl Pool {
         let mut state = self.state.lock();
         loop {
             if let Some(connection) = state.waiting.pop_front() {
-                self.update(&state);
                 drop(state);
                 if catch_unwind(AssertUnwindSafe(|| connection.serve())).is_err() {
                     tracing::error!("a connection was closed by a panic");
@@ -120,12 +119,14 @@ impl Pool {
                 state = self.state.lock();
                 continue;
             }
-            if state.stopped {
+            if state.stopped || state.idle >= IDLE_MAX {
                 break;
             }
             state.idle += 1;
+            self.update(&state);
             let timed_out = self.work.wait_for(&mut state, THREAD_IDLE).timed_out();
             state.idle -= 1;
+            self.update(&state);
             if timed_out && state.waiting.is_empty() {
                 break;
             }

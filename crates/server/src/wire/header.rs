@@ -31,8 +31,8 @@ pub(crate) struct Header {
 impl Header {
     /// Reads a header; `None` while there are fewer than sixteen bytes.
     ///
-    /// The length is checked as soon as it is there, so that a client that speaks another
-    /// protocol is noticed at its first bytes.
+    /// Length and opcode are checked before the rest is there, so that a client that speaks
+    /// another protocol (a TLS greeting has a possible length) is noticed at its first bytes.
     #[inline]
     pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Header>, ProtocolError> {
         let Some(length) = number_at(bytes, 0) else { return Ok(None) };
@@ -42,6 +42,9 @@ impl Header {
             .ok_or_else(|| bad_length(length))?;
         match (number_at(bytes, 4), number_at(bytes, 8), number_at(bytes, 12)) {
             (Some(request_id), Some(response_to), Some(opcode)) => {
+                if !matches!(opcode, OP_MSG | OP_QUERY | OP_COMPRESSED | OP_REPLY) {
+                    return Err(bad_opcode(opcode));
+                }
                 Ok(Some(Header { length, request_id, response_to, opcode }))
             }
             _ => Ok(None),
@@ -64,6 +67,11 @@ impl Header {
 #[cold]
 fn bad_length(length: i32) -> ProtocolError {
     ProtocolError::new(format!("a message claims {length} bytes"))
+}
+
+#[cold]
+fn bad_opcode(opcode: i32) -> ProtocolError {
+    ProtocolError::new(format!("unsupported opcode {opcode}"))
 }
 
 #[inline]
@@ -93,6 +101,7 @@ mod tests {
         let with_length = |length: i32| {
             let mut bytes = [0u8; 16];
             bytes[..4].copy_from_slice(&length.to_le_bytes());
+            bytes[12..].copy_from_slice(&OP_MSG.to_le_bytes());
             Header::parse(&bytes)
         };
         assert!(with_length(16).is_ok());
@@ -108,5 +117,6 @@ mod tests {
         assert_eq!(Header::parse(&[16, 0, 0]), Ok(None));
         assert_eq!(Header::parse(&[16, 0, 0, 0, 1]), Ok(None));
         assert!(Header::parse(b"GET ").is_err());
+        assert!(Header::parse(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03abcdef").is_err());
     }
 }

@@ -1,0 +1,161 @@
+//! Slow, silent, many and stopping connections: how they are served and how they end.
+
+mod client;
+
+use client::*;
+use server::ServerOptions;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+#[test]
+fn the_rest_of_a_message_must_come_in_time() {
+    let options = ServerOptions {
+        linger: Duration::from_millis(50),
+        message_timeout: Duration::from_millis(600),
+        ..ServerOptions::default()
+    };
+    let server = TestServer::with(options);
+    let bytes = message(1, 0, &ping());
+
+    // A pause that is long enough to be parked, but not too long.
+    let mut slow = server.connect();
+    slow.send(&bytes[..20]);
+    std::thread::sleep(Duration::from_millis(300));
+    slow.send(&bytes[20..]);
+    assert!(slow.receive().expect("a reply").is_ok());
+
+    for cut in [1, 10, 16, 20] {
+        let mut stuck = server.connect();
+        stuck.send(&bytes[..cut]);
+        let started = Instant::now();
+        assert!(stuck.is_closed());
+        assert!(started.elapsed() > Duration::from_millis(400));
+        assert!(started.elapsed() < Duration::from_secs(5));
+    }
+
+    // Always a little more, never all of it.
+    let mut dripping = server.connect();
+    let mut closed = false;
+    for byte in framed(1, OP_MSG, &[0; 200]) {
+        std::thread::sleep(Duration::from_millis(30));
+        closed = closed || dripping.stream.write_all(&[byte]).is_err();
+    }
+    assert!(closed || dripping.is_closed());
+
+    // Silence between messages is no fault.
+    slow.ping().expect("still there");
+}
+
+#[test]
+fn a_client_that_takes_no_replies_is_closed() {
+    let options =
+        ServerOptions { message_timeout: Duration::from_millis(300), ..ServerOptions::default() };
+    let server = TestServer::with(options);
+    let deaf = server.connect();
+    let mut writer = deaf.stream.try_clone().expect("a second handle");
+    writer.set_write_timeout(Some(Duration::from_secs(10))).expect("a timeout");
+    let many: Vec<u8> = (0..5000).flat_map(|id| message(id, 0, &command("hello"))).collect();
+    let started = Instant::now();
+    while writer.write_all(&many).is_ok() {
+        assert!(started.elapsed() < Duration::from_secs(20), "the server takes everything");
+    }
+    eventually("it is closed", || server.handle.connections() == 0);
+    assert!(server.is_alive());
+}
+
+#[test]
+fn connections_beyond_the_limit_are_closed_and_the_others_go_on() {
+    let server = TestServer::with(ServerOptions { connections_max: 3, ..ServerOptions::default() });
+    let mut clients: Vec<_> = (0..3).map(|_| server.connect()).collect();
+    clients.iter_mut().for_each(|client| client.ping().expect("a reply"));
+    assert!(server.connect().is_closed());
+    clients.iter_mut().for_each(|client| client.ping().expect("a reply"));
+    clients.pop();
+    eventually("there is room again", || server.handle.connections() == 2);
+    server.connect().ping().expect("a reply");
+}
+
+#[test]
+fn with_few_threads_all_clients_still_progress() {
+    let server = TestServer::with(ServerOptions { threads_max: 2, ..ServerOptions::default() });
+    let mut clients: Vec<_> = (0..20).map(|_| server.connect()).collect();
+    let started = Instant::now();
+    for _ in 0..50 {
+        for client in &mut clients {
+            client.ping().expect("a reply");
+        }
+    }
+    let threads: Vec<_> = clients
+        .into_iter()
+        .map(|mut client| {
+            std::thread::spawn(move || (0..300).for_each(|_| client.ping().expect("a reply")))
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().expect("all replies"));
+    assert!(started.elapsed() < Duration::from_secs(30));
+}
+
+#[test]
+fn a_stop_closes_connections_and_returns_soon() {
+    let mut server = TestServer::start();
+    let mut active = server.connect();
+    active.ping().expect("a reply");
+    let mut silent = server.connect();
+    let mut half = server.connect();
+    half.send(&message(1, 0, &ping())[..20]);
+    eventually("all are accepted", || server.handle.connections() == 3);
+
+    let started = Instant::now();
+    server.stop();
+    assert!(started.elapsed() < Duration::from_secs(3));
+    assert!(active.is_closed() && silent.is_closed() && half.is_closed());
+    assert!(std::net::TcpStream::connect(server.address).is_err());
+    server.handle.stop();
+}
+
+#[test]
+fn a_stop_under_load_loses_no_reply_that_it_owes() {
+    for _ in 0..5 {
+        let mut server = TestServer::start();
+        let clients: Vec<_> = (0..8)
+            .map(|_| {
+                let mut client = server.connect();
+                std::thread::spawn(move || {
+                    let mut count = 0;
+                    while client.ping().is_ok() {
+                        count += 1;
+                    }
+                    count
+                })
+            })
+            .collect();
+        std::thread::sleep(Duration::from_millis(100));
+        let started = Instant::now();
+        server.stop();
+        assert!(started.elapsed() < Duration::from_secs(3));
+        for client in clients {
+            assert!(client.join().expect("no reply was wrong") > 0);
+        }
+    }
+}
+
+#[test]
+fn a_stop_does_not_wait_for_clients_that_only_watch() {
+    const EXHAUST_ALLOWED: u32 = 1 << 16;
+    let mut server = TestServer::start();
+    let mut client = server.connect();
+    let hello = client.call(&message(1, 0, &command("hello")));
+    let Some(version) = hello.body().get("topologyVersion").and_then(|v| v.as_doc()) else {
+        return;
+    };
+    let wait = value::DocBuf::build(|doc| {
+        doc.i32("hello", 1);
+        doc.append("topologyVersion", value::Val::Document(version));
+        doc.i64("maxAwaitTimeMS", 60_000).str("$db", "admin");
+    });
+    client.send(&message(2, EXHAUST_ALLOWED, &wait));
+    std::thread::sleep(Duration::from_millis(100));
+    let started = Instant::now();
+    server.stop();
+    assert!(started.elapsed() < Duration::from_secs(3));
+}
