@@ -7,6 +7,8 @@
 //! Backends: [`DiskStore`] (write-ahead log and LSM trees), [`MemoryStore`] (nothing on disk) and
 //! [`FaultStore`] (a disk store whose files fail, tear or forget on command, for tests).
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
 mod batch;
 mod bytes;
 pub mod disk;

@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use crate::disk::{DiskRange, DiskSnapshot};
 use crate::memory::{MemoryRange, MemorySnapshot};
-use crate::{Bytes, Result, Seqno, Space};
+use crate::{Bytes, MAX_KEY_BYTES, Result, Seqno, Space};
 
 /// In which order a range is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -44,6 +44,9 @@ impl Snapshot {
 
     /// The value of `key`, if it had one at this moment.
     pub fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+        if key.is_empty() || key.len() > MAX_KEY_BYTES {
+            return Ok(None);
+        }
         match &self.0 {
             Inner::Disk(snapshot) => snapshot.get(space, key),
             Inner::Memory(snapshot) => Ok(snapshot.get(space, key)),
@@ -59,6 +62,7 @@ impl Snapshot {
         to: Bound<&[u8]>,
         direction: Direction,
     ) -> Result<Range> {
+        let (from, to) = (fit_lower(from), fit_upper(to));
         let source = if is_empty(&from, &to) {
             Source::Empty
         } else {
@@ -81,9 +85,33 @@ impl std::fmt::Debug for Snapshot {
     }
 }
 
+/// A lower bound that is no longer than a key can be and admits the same keys. No key lies between
+/// a bound that is too long and its longest part that is not, so keys above the one are above
+/// the other.
+fn fit_lower(bound: Bound<&[u8]>) -> Bound<&[u8]> {
+    match bound {
+        Bound::Included([]) | Bound::Excluded([]) => Bound::Unbounded,
+        Bound::Included(key) | Bound::Excluded(key) if key.len() > MAX_KEY_BYTES => {
+            Bound::Excluded(&key[..MAX_KEY_BYTES])
+        }
+        other => other,
+    }
+}
+
+/// An upper bound that is no longer than a key can be and admits the same keys.
+fn fit_upper(bound: Bound<&[u8]>) -> Bound<&[u8]> {
+    match bound {
+        Bound::Included(key) | Bound::Excluded(key) if key.len() > MAX_KEY_BYTES => {
+            Bound::Included(&key[..MAX_KEY_BYTES])
+        }
+        other => other,
+    }
+}
+
 /// Whether no key can lie between the bounds. The trees must not see such bounds.
 fn is_empty(from: &Bound<&[u8]>, to: &Bound<&[u8]>) -> bool {
     match (from, to) {
+        (_, Bound::Included([]) | Bound::Excluded([])) => true,
         (Bound::Included(from), Bound::Included(to)) => from > to,
         (Bound::Included(from) | Bound::Excluded(from), Bound::Excluded(to))
         | (Bound::Excluded(from), Bound::Included(to)) => from >= to,

@@ -26,7 +26,7 @@ fn batch(number: u64) -> Batch {
     batch
 }
 
-const BATCHES: u64 = 60;
+const BATCHES: u64 = 40;
 
 /// Writes until the fault stops it. Returns how many batches were written and acknowledged.
 fn work(store: &dyn Store, from: u64) -> (u64, u64) {
@@ -134,6 +134,58 @@ fn failed_writes() {
 #[test]
 fn failed_flushes() {
     sweep(Fault::FailSync);
+}
+
+/// The child of the next test: writes until it is killed, and says what it has acknowledged.
+#[test]
+fn killed_child() {
+    use std::io::Write;
+    let Ok(folder) = std::env::var("STORE_TEST_KILL_FOLDER") else { return };
+    let store = DiskStore::open(&folder, tiny()).unwrap();
+    let last = store.snapshot().get(Space::Catalog, b"last").unwrap();
+    let from = last.map_or(0, |last| u64::from_be_bytes((*last).try_into().unwrap()) + 1);
+    for number in from.. {
+        let seqno = store.write(&batch(number)).unwrap();
+        if number % 5 == 0 {
+            store.sync(seqno).unwrap();
+            let mut output = std::io::stdout();
+            writeln!(output, "acknowledged {}", number + 1).unwrap();
+            output.flush().unwrap();
+        }
+    }
+}
+
+#[test]
+fn killed_processes() {
+    use std::io::Read;
+    let folder = tempfile::tempdir().unwrap();
+    let mut most = 0;
+    for round in 0..12 {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["killed_child", "--exact", "--nocapture"])
+            .env("STORE_TEST_KILL_FOLDER", folder.path())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut output = child.stdout.take().unwrap();
+        let reader = std::thread::spawn(move || {
+            let mut text = String::new();
+            output.read_to_string(&mut text).unwrap();
+            text
+        });
+        std::thread::sleep(Duration::from_millis(60 + round * 23));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let text = reader.join().unwrap();
+        let acknowledged = text
+            .lines()
+            .filter_map(|line| line.rsplit_once("acknowledged ")?.1.parse::<u64>().ok())
+            .next_back()
+            .unwrap_or(0)
+            .max(most);
+        most = check(folder.path(), u64::MAX, acknowledged, &format!("round {round}"));
+    }
+    assert!(most > 100, "only {most} batches were written");
 }
 
 #[test]

@@ -232,6 +232,43 @@ fn limits_are_refused_before_anything_is_applied() {
 }
 
 #[test]
+fn keys_and_bounds_of_any_length_may_be_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = DiskStore::open(folder.path(), tiny()).unwrap();
+    let longest = vec![b'm'; store::MAX_KEY_BYTES];
+    let too_long = vec![b'm'; store::MAX_KEY_BYTES + 9];
+    for store in [&disk as &dyn Store, &MemoryStore::new()] {
+        let mut batch = Batch::new();
+        for key in [b"a".as_slice(), b"z", &longest] {
+            batch.put(Space::Documents, key, b"1");
+        }
+        store.write(&batch).unwrap();
+        for round in 0..2 {
+            let snapshot = store.snapshot();
+            assert_eq!(snapshot.get(Space::Documents, b"").unwrap(), None);
+            assert_eq!(snapshot.get(Space::Documents, &too_long).unwrap(), None);
+            let count = |from: Bound<&[u8]>, to: Bound<&[u8]>| {
+                let forward =
+                    scan_range(&snapshot, Space::Documents, from, to, Direction::Forward).len();
+                let reverse =
+                    scan_range(&snapshot, Space::Documents, from, to, Direction::Reverse).len();
+                assert_eq!(forward, reverse, "round {round}");
+                forward
+            };
+            assert_eq!(count(Bound::Included(b""), Bound::Unbounded), 3);
+            assert_eq!(count(Bound::Excluded(b""), Bound::Included(b"z")), 3);
+            assert_eq!(count(Bound::Unbounded, Bound::Included(b"")), 0);
+            assert_eq!(count(Bound::Included(&too_long), Bound::Unbounded), 1);
+            assert_eq!(count(Bound::Excluded(&too_long), Bound::Unbounded), 1);
+            assert_eq!(count(Bound::Unbounded, Bound::Excluded(&too_long)), 2);
+            assert_eq!(count(Bound::Included(&longest), Bound::Included(&too_long)), 1);
+            assert_eq!(count(Bound::Included(&too_long), Bound::Included(&longest)), 0);
+            store.checkpoint().unwrap();
+        }
+    }
+}
+
+#[test]
 fn a_folder_is_opened_once() {
     let folder = tempfile::tempdir().unwrap();
     let first = DiskStore::open(folder.path(), tiny()).unwrap();

@@ -24,6 +24,8 @@ use crate::{Result, Space, StoreError};
 const TABLE_BYTES: u64 = 64 << 20;
 /// After a failure, for instance on a full disk, work is tried again this often.
 const RETRY: Duration = Duration::from_secs(1);
+/// So many recovered log segments are turned into tables at once.
+const MANY_SEGMENTS: u64 = 4;
 /// What a dropped range must still take for its tree to be merged as a whole.
 const RECLAIM_BYTES: u64 = 16 << 20;
 
@@ -46,7 +48,24 @@ struct Signals {
     merge: bool,
     sync: bool,
     stop: bool,
-    failure: Option<StoreError>,
+    /// The last failures that have not been made good since: of flushing, of merging.
+    failures: [Option<StoreError>; 2],
+}
+
+/// The two kinds of work that can fail and are tried again.
+#[derive(Clone, Copy)]
+enum Task {
+    Flush = 0,
+    Merge = 1,
+}
+
+impl Task {
+    fn name(self) -> &'static str {
+        match self {
+            Task::Flush => "writing memory to tables",
+            Task::Merge => "merging tables",
+        }
+    }
 }
 
 impl Work {
@@ -84,20 +103,16 @@ impl Work {
 
     /// The last failure of background work that has not succeeded since.
     pub(super) fn failure(&self) -> Option<StoreError> {
-        self.signals.lock().failure.clone()
+        self.signals.lock().failures.iter().flatten().next().cloned()
     }
 
-    fn report(&self, what: &str, result: &Result<()>) {
+    fn report(&self, task: Task, result: &Result<()>) {
         let mut signals = self.signals.lock();
-        match result {
-            Ok(()) => signals.failure = None,
-            Err(error) => {
-                if signals.failure.is_none() {
-                    tracing::error!("{what} failed, it will be tried again: {error}");
-                }
-                signals.failure = Some(error.clone());
-            }
+        let failure = &mut signals.failures[task as usize];
+        if let (Err(error), None) = (result, &*failure) {
+            tracing::error!("{} failed, it will be tried again: {error}", task.name());
         }
+        *failure = result.as_ref().err().cloned();
         self.progress.notify_all();
     }
 
@@ -137,6 +152,10 @@ struct Sealed {
 /// Starts the background threads.
 pub(super) fn start(shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>>> {
     shared.work.note_overlapping(&shared.trees);
+    // Restarts after crashes leave a segment each; they must not pile up.
+    if shared.log.as_ref().is_some_and(|log| log.sizes().1 > MANY_SEGMENTS) {
+        shared.work.want_flush();
+    }
     let shared_path = shared.path.clone();
     let spawn = |name: &str, run: fn(&Shared)| {
         let shared = shared.clone();
@@ -164,8 +183,8 @@ fn flush_loop(shared: &Shared) {
             }
             signals.flush = false;
         }
-        let result = guarded("writing memory to tables", || shared.flush());
-        shared.work.report("writing memory to tables", &result);
+        let result = guarded(Task::Flush, || shared.flush());
+        shared.work.report(Task::Flush, &result);
         if result.is_err() {
             let mut signals = shared.work.signals.lock();
             signals.flush = true;
@@ -189,8 +208,8 @@ fn merge_loop(shared: &Shared) {
             }
             signals.merge = false;
         }
-        let result = guarded("merging tables", || shared.merge(&mut reclaimed));
-        shared.work.report("merging tables", &result);
+        let result = guarded(Task::Merge, || shared.merge(&mut reclaimed));
+        shared.work.report(Task::Merge, &result);
         if result.is_err() {
             let mut signals = shared.work.signals.lock();
             signals.merge = true;
@@ -239,10 +258,10 @@ fn log_loop(shared: &Shared) {
 }
 
 /// A bug in the trees must not end a background thread silently.
-fn guarded(what: &'static str, work: impl FnOnce() -> Result<()>) -> Result<()> {
+fn guarded(task: Task, work: impl FnOnce() -> Result<()>) -> Result<()> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         Err(StoreError::Io {
-            action: what,
+            action: task.name(),
             file: "the store".into(),
             kind: std::io::ErrorKind::Other,
             message: "the background thread panicked".to_string(),

@@ -229,6 +229,9 @@ impl Store for DiskStore {
         if from >= to {
             return 0;
         }
+        // No key is longer, so longer bounds may be cut.
+        let (from, to) =
+            (&from[..from.len().min(MAX_KEY_BYTES)], &to[..to.len().min(MAX_KEY_BYTES)]);
         let snapshot = DiskSnapshot::open(&self.shared);
         let tree = &self.shared.trees[space.index()];
         trees::approximate_bytes(tree, snapshot.seqno() + 1, from, to)

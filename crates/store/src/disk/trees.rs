@@ -14,8 +14,9 @@ use lsm_tree::config::{
 use lsm_tree::table::block::Header;
 use lsm_tree::{
     AbstractTree, AnyTree, Cache, CompressionType, Config, DescriptorTable, SequenceNumberCounter,
-    Table, Tree,
+    Table, Tree, TreeId,
 };
+use parking_lot::Mutex;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
 
 use super::dropped::{DropFilterFactory, DroppedRanges};
@@ -186,13 +187,18 @@ pub(super) fn tree_error(tree: &Tree, error: &lsm_tree::Error) -> StoreError {
     {
         return StoreError::io("use", folder, error);
     }
+    // Looking for it means reading the whole tree, which must not happen at every read.
+    static KNOWN: Mutex<Vec<(TreeId, StoreError)>> = Mutex::new(Vec::new());
+    let mut known = KNOWN.lock();
+    if let Some((_, error)) = known.iter().find(|(id, _)| *id == tree.id()) {
+        return error.clone();
+    }
     for table in tables(tree) {
         if let Ok(Some(damage)) = check_table(&table, &mut |_| {}) {
-            return StoreError::Corrupt {
-                file: damage.file,
-                offset: damage.offset,
-                what: damage.what,
-            };
+            let Damage { file, offset, what } = damage;
+            let error = StoreError::Corrupt { file, offset, what };
+            known.push((tree.id(), error.clone()));
+            return error;
         }
     }
     StoreError::Corrupt { file: folder.clone(), offset: None, what: format!("{error:?}") }
