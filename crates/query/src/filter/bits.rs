@@ -17,7 +17,7 @@ pub(super) fn parse(ask: BitsAsk, name: &str, value: Val<'_>, path: &str) -> Res
                 })?;
                 if i32::try_from(position).is_err() {
                     return Err(Error::bad_value(format!(
-                        "Failed to parse bit position. Cannot represent in an int: {at}: {}",
+                        "Failed to parse bit position. Cannot represent {at}: {} in an int",
                         show(element.get())
                     )));
                 }
@@ -58,7 +58,14 @@ impl Bits {
                 byte.is_some_and(|byte| byte & (1 << (position % 8)) != 0)
             });
         }
-        let Some(number) = value.as_i64_exact() else { return false };
+        let number = match value {
+            // MongoDB rounds decimals, and what no long can hold becomes the smallest one.
+            Val::Decimal(n) => n.to_i64_round().unwrap_or(i64::MIN),
+            value => match value.as_i64_exact() {
+                Some(number) => number,
+                None => return false,
+            },
+        };
         // Beyond the 64 bits stand copies of the sign.
         self.answer(|position| number & (1_i64 << position.min(63)) != 0)
     }

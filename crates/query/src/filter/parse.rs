@@ -273,7 +273,7 @@ fn expr(
 }
 
 fn json_schema(
-    parser: &Parser<'_>,
+    _: &Parser<'_>,
     _: &'static str,
     value: Val<'_>,
     _: Place,
@@ -282,7 +282,6 @@ fn json_schema(
     let Val::Document(doc) = value else {
         return Err(Error::type_mismatch("$jsonSchema must be an object"));
     };
-    let _ = parser;
     nodes.push(Node::Schema(Box::new(Schema::parse(doc)?)));
     Ok(())
 }

@@ -71,6 +71,12 @@ impl TypeSet {
             self.number = true;
             return Ok(());
         }
+        if name == "missing" {
+            return Err(Error::bad_value(
+                "'missing' is not a legal type name. To query for non-existence of a field, use \
+                 {$exists:false}.",
+            ));
+        }
         match Type::from_name(name) {
             Some(found) => {
                 self.insert(found);

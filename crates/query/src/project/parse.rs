@@ -274,14 +274,14 @@ impl<'p> Shaper<'p> {
                 ),
             ));
         };
+        self.elem_match = true;
+        self.check_elem_match()?;
         if path.contains('.') {
             return Err(Error::new(
                 Code(31275),
                 "Cannot use $elemMatch projection on a nested field.",
             ));
         }
-        self.elem_match = true;
-        self.check_elem_match()?;
         let test = Test::parse_elem_match(doc, self.context)?;
         self.tree.insert(path, Action::ElemMatch(test), false)
     }
@@ -344,6 +344,19 @@ fn add_fields(doc: RawDoc<'_>, context: &ParseContext<'_>) -> Result<Projection>
     Ok(Projection { kind: Kind::AddFields, tree, positional: false })
 }
 
+fn not_one_operator(doc: RawDoc<'_>, whole: RawDoc<'_>) -> Error {
+    Error::new(
+        Code(40181),
+        format!(
+            "an expression specification must contain exactly one field, the name of the \
+             expression. Found {} fields in {}, while parsing object {}",
+            doc.count(),
+            show(Val::Document(doc)),
+            show(Val::Document(whole))
+        ),
+    )
+}
+
 fn add_field(
     tree: &mut Tree,
     path: &str,
@@ -360,23 +373,17 @@ fn add_field(
             ));
         };
         if first.starts_with('$') {
-            let count = doc.count();
-            if count > 1 {
-                return Err(Error::new(
-                    Code(40181),
-                    format!(
-                        "an expression specification must contain exactly one field, the name of \
-                         the expression. Found {count} fields in {}, while parsing object {}",
-                        show(value),
-                        show(Val::Document(whole))
-                    ),
-                ));
+            if doc.count() > 1 {
+                return Err(not_one_operator(doc, whole));
             }
         } else {
             if depth > DEPTH_MAX {
                 return Err(Error::bad_value("the specification is nested too deeply"));
             }
             for (name, inner) in doc {
+                if name.starts_with('$') {
+                    return Err(not_one_operator(doc, whole));
+                }
                 if name.contains('.') {
                     return Err(Error::new(
                         Code(40183),
@@ -386,8 +393,8 @@ fn add_field(
                         ),
                     ));
                 }
-                field_path::check(name)?;
                 let path = format!("{path}.{name}");
+                field_path::check(&path)?;
                 add_field(tree, &path, inner.get(), whole, context, depth + 1)?;
             }
             return Ok(());
