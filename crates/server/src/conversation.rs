@@ -51,7 +51,6 @@ impl Conversation {
         compressor: Option<Compressor>,
     ) -> Answered {
         self.core.engine.network().requests.fetch_add(1, Ordering::Relaxed);
-        self.link.set_activity(Activity::Running);
         let result = match header.opcode {
             OP_MSG => self.answer_message(header, message, compressor),
             OP_QUERY => self.answer_query(header, message, compressor),
@@ -103,7 +102,6 @@ impl Conversation {
                 if self.link.is_closed_by_client() || self.core.is_stopping() {
                     return Err(Ending::Ordinary);
                 }
-                self.link.set_activity(Activity::Watching);
                 op_msg::begin_reply(&mut self.reply);
                 flow = guarded(&mut self.reply, |reply| self.client.run_more(reply));
             }
@@ -146,9 +144,7 @@ impl Conversation {
 
     /// Runs a command; its reply stands behind the prefix that was begun.
     fn run(&mut self, request: &Request<'_>) -> Flow {
-        if is_hello(request.body) {
-            self.link.set_activity(Activity::Watching);
-        }
+        self.link.set_activity(activity_of(request.body));
         guarded(&mut self.reply, |reply| self.client.run(request, reply))
     }
 
@@ -210,10 +206,16 @@ fn may_compress(body: RawDoc<'_>) -> bool {
     !body.first().is_some_and(|(name, _)| never_compressed(name))
 }
 
-fn is_hello(body: RawDoc<'_>) -> bool {
-    body.first().is_some_and(|(name, _)| {
-        name.eq_ignore_ascii_case("hello") || name.eq_ignore_ascii_case("isMaster")
-    })
+fn activity_of(body: RawDoc<'_>) -> Activity {
+    match body.first() {
+        Some(("find" | "getMore" | "aggregate" | "count" | "distinct", _)) => Activity::Reading,
+        Some((name, _))
+            if name.eq_ignore_ascii_case("hello") || name.eq_ignore_ascii_case("isMaster") =>
+        {
+            Activity::Watching
+        }
+        _ => Activity::Running,
+    }
 }
 
 #[cfg(test)]

@@ -16,17 +16,22 @@ use std::time::{Duration, Instant};
 /// After this long without a byte the system asks whether the other end still exists.
 const KEEPALIVE: Duration = Duration::from_secs(300);
 
-/// What a connection is doing, as far as a stop of the server cares.
+/// What a connection is doing, as far as others care: a stop, or the end of its client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Activity {
     /// It waits for its client.
     Waiting,
-    /// It runs a command, which a stop lets finish.
+    /// It runs a command that may write: let it finish, even when its client is gone.
     Running,
-    /// It waits for news on behalf of its client (a monitor's `hello`); a stop cuts it off.
+    /// It runs a command that only reads: useless without its client.
+    Reading,
+    /// It waits for news on behalf of its client (a monitor's `hello`).
     Watching,
 }
+
+/// Has the engine stop what a connection runs.
+pub(crate) type Interrupt = Box<dyn Fn() + Send + Sync>;
 
 /// A client's socket.
 pub(crate) struct Link {
@@ -34,6 +39,7 @@ pub(crate) struct Link {
     id: i64,
     remote: SocketAddr,
     activity: AtomicU8,
+    interrupt: Interrupt,
 }
 
 impl Link {
@@ -43,13 +49,15 @@ impl Link {
         remote: SocketAddr,
         id: i64,
         options: &ServerOptions,
+        interrupt: Interrupt,
     ) -> io::Result<Link> {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(options.message_timeout))?;
         rustix::net::sockopt::set_socket_keepalive(&stream, true)?;
         rustix::net::sockopt::set_tcp_keepidle(&stream, KEEPALIVE)?;
-        Ok(Link { stream, id, remote, activity: AtomicU8::new(Activity::Waiting as u8) })
+        let activity = AtomicU8::new(Activity::Waiting as u8);
+        Ok(Link { stream, id, remote, activity, interrupt })
     }
 
     pub(crate) fn stream(&self) -> &TcpStream {
@@ -74,8 +82,9 @@ impl Link {
         self.activity.store(activity as u8, Ordering::Release);
     }
 
-    fn is_running(&self) -> bool {
-        self.activity.load(Ordering::Acquire) == Activity::Running as u8
+    fn is(&self, activities: &[Activity]) -> bool {
+        let now = self.activity.load(Ordering::Acquire);
+        activities.iter().any(|activity| *activity as u8 == now)
     }
 
     /// Whether the client closed its side and nothing more will come.
@@ -152,9 +161,26 @@ impl Links {
         self.open.lock().len()
     }
 
-    /// Whether a command runs that a stop should let finish.
-    pub(crate) fn any_running(&self) -> bool {
-        self.open.lock().values().any(|link| link.is_running())
+    /// Whether any connection is doing one of these.
+    pub(crate) fn any(&self, activities: &[Activity]) -> bool {
+        self.open.lock().values().any(|link| link.is(activities))
+    }
+
+    /// Interrupts every connection that is doing one of these.
+    pub(crate) fn interrupt(&self, activities: &[Activity]) {
+        self.open.lock().values().filter(|link| link.is(activities)).for_each(|link| {
+            (link.interrupt)();
+        });
+    }
+
+    /// Interrupts what only a client wanted that is gone.
+    pub(crate) fn interrupt_abandoned(&self) {
+        for link in self.open.lock().values() {
+            if link.is(&[Activity::Reading, Activity::Watching]) && link.is_closed_by_client() {
+                tracing::debug!(connection = link.id, "command interrupted: its client is gone");
+                (link.interrupt)();
+            }
+        }
     }
 
     /// Shuts all sockets down in one direction or both; errors mean that they are gone already.

@@ -4,7 +4,7 @@
 //! costs no thread.
 
 use crate::connection::Connection;
-use crate::link::Link;
+use crate::link::{Activity, Link};
 use crate::{Core, ServerOptions};
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
@@ -12,6 +12,7 @@ use motifdb::Peer;
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Wakes the poll for a stop. Listeners count down from here, connections up from one.
@@ -20,8 +21,10 @@ pub(crate) const WAKE: Token = Token(usize::MAX);
 const ACCEPTED_AT_ONCE: usize = 256;
 /// When accepting fails (no descriptors left), the next try comes after this.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How often messages that do not come to an end are looked for.
-const OVERDUE_CHECK: Duration = Duration::from_secs(1);
+/// How often messages that do not come to an end, and commands without a client, are looked for.
+const CHECK: Duration = Duration::from_secs(1);
+/// How long a stop waits for commands that only read before it interrupts them.
+const READ_GRACE: Duration = Duration::from_secs(1);
 /// How long a stop waits for threads whose sockets were shut down.
 const LAST_WAIT: Duration = Duration::from_millis(500);
 
@@ -77,7 +80,8 @@ impl Listener {
         let mut pause = Some(Duration::ZERO);
         let mut checked = Instant::now();
         while !core.is_stopping() {
-            let check = core.lot.has_deadlines().then_some(OVERDUE_CHECK);
+            let watch = core.lot.has_deadlines() || core.pool.is_busy();
+            let check = watch.then_some(CHECK);
             let timeout = [pause, check].into_iter().flatten().min();
             match self.poll.poll(&mut events, timeout) {
                 Ok(()) => {}
@@ -101,8 +105,9 @@ impl Listener {
                     }
                 }
             }
-            if checked.elapsed() >= OVERDUE_CHECK {
+            if checked.elapsed() >= CHECK {
                 checked = Instant::now();
+                core.links.interrupt_abandoned();
                 core.lot.overdue(checked).into_iter().for_each(Connection::expire);
             }
         }
@@ -146,7 +151,11 @@ fn welcome(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr) {
     }
     let local = stream.local_addr().ok().map(|address| address.to_string());
     let id = core.links.next_id();
-    let link = match Link::new(stream, remote, id, &core.options) {
+    let peer = Peer { remote: remote.to_string(), local, connection_id: id };
+    let client = core.engine.connect(peer);
+    let slot = Arc::clone(client.slot());
+    let interrupt = Box::new(move || slot.killed.store(true, Ordering::Relaxed));
+    let link = match Link::new(stream, remote, id, &core.options, interrupt) {
         Ok(link) => Arc::new(link),
         Err(error) => {
             tracing::debug!(client = %remote, %error, "a client was gone before it was accepted");
@@ -155,8 +164,6 @@ fn welcome(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr) {
     };
     tracing::debug!(connection = id, client = %remote, "connection accepted");
     core.links.add(&link, core.engine.network());
-    let peer = Peer { remote: remote.to_string(), local, connection_id: id };
-    let client = core.engine.connect(peer);
     core.lot.park(Box::new(Connection::new(Arc::clone(core), link, client)));
 }
 
@@ -165,7 +172,17 @@ fn stop(core: &Core) {
     core.lot.close();
     core.pool.stop();
     core.links.shut_down(Shutdown::Read);
-    wait_until(core.options.stop_grace, || !core.links.any_running());
+    let writing = [Activity::Running];
+    let answering = [Activity::Running, Activity::Reading];
+    let grace = core.options.stop_grace;
+    core.links.interrupt(&[Activity::Watching]);
+    let reads = READ_GRACE.min(grace);
+    if !wait_until(reads, || !core.links.any(&answering)) {
+        core.links.interrupt(&[Activity::Reading]);
+        if !wait_until(grace.saturating_sub(reads), || !core.links.any(&answering)) {
+            core.links.interrupt(&writing);
+        }
+    }
     core.links.shut_down(Shutdown::Both);
     if !wait_until(LAST_WAIT, || core.links.len() == 0) {
         tracing::info!("stopped with commands still running");

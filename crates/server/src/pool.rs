@@ -50,6 +50,12 @@ impl Pool {
         self.crowded.load(Ordering::Relaxed)
     }
 
+    /// Whether any thread serves a connection.
+    pub(crate) fn is_busy(&self) -> bool {
+        let state = self.state.lock();
+        state.threads > state.idle
+    }
+
     /// Has a connection served as soon as a thread is free.
     pub(crate) fn submit(self: &Arc<Pool>, connection: Box<Connection>) {
         let mut state = self.state.lock();

@@ -159,3 +159,23 @@ fn a_stop_does_not_wait_for_clients_that_only_watch() {
     server.stop();
     assert!(started.elapsed() < Duration::from_secs(3));
 }
+
+#[test]
+fn a_client_that_goes_away_while_it_watches_is_noticed() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    let hello = client.call(&message(1, 0, &command("hello")));
+    let Some(version) = hello.body().get("topologyVersion").and_then(|v| v.as_doc()) else {
+        return;
+    };
+    let wait = value::DocBuf::build(|doc| {
+        doc.i32("hello", 1);
+        doc.append("topologyVersion", value::Val::Document(version));
+        doc.i64("maxAwaitTimeMS", 60_000).str("$db", "admin");
+    });
+    client.send(&message(2, 1 << 16, &wait));
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(server.handle.connections(), 1);
+    drop(client);
+    eventually("its connection ends", || server.handle.connections() == 0);
+}
