@@ -1,1 +1,14 @@
-//! The data-driven tests of `tests/spec`: reading the files, running them, judging results.
+//! The data-driven tests of `tests/spec`: files say what to run and what must come out.
+//!
+//! `file` reads the format, `door` are the ways into a server (in-process, wire, another server),
+//! `run` carries a test out, `judge` compares results with expectations, `bless` rewrites
+//! expectations, `shape` draws plans, `text` reads and prints values. The runner itself is
+//! `tests/spec.rs`; the format is told in `tests/spec/README.md`.
+
+pub mod bless;
+pub mod door;
+pub mod file;
+pub mod judge;
+pub mod run;
+pub mod shape;
+pub mod text;

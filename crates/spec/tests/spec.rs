@@ -1,1 +1,158 @@
-fn main() {}
+//! The runner of `tests/spec/**/*.test`; see `tests/spec/README.md`.
+//!
+//! `cargo test -p motif-spec --test spec -- filter/comparison` picks tests by name, `BLESS=1`
+//! rewrites expectations, `SPEC_URI=mongodb://…` runs against another server, `SPEC_CONFIG=wire`
+//! in one configuration only.
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use spec::door::House;
+use spec::file::{self, SpecFile, Test};
+use spec::run::{Manner, run_test};
+use spec::{bless, judge};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::{Arc, LazyLock};
+
+/// A way of running all tests: its name, where, and how.
+struct Configuration {
+    name: &'static str,
+    house: fn() -> value::Result<House>,
+    manner: Manner,
+}
+
+static CONFIGURATIONS: &[Configuration] = &[
+    Configuration { name: "memory", house: House::memory, manner: PLAIN },
+    Configuration { name: "disk", house: disk, manner: PLAIN },
+    Configuration { name: "wire", house: House::wire, manner: PLAIN },
+    Configuration { name: "batch", house: House::memory, manner: ONE_BY_ONE },
+];
+
+static ELSEWHERE: &[Configuration] = &[
+    Configuration { name: "uri", house: elsewhere, manner: PLAIN },
+    Configuration { name: "uri-batch", house: elsewhere, manner: ONE_BY_ONE },
+];
+
+const PLAIN: Manner = Manner { batch_of_one: false, fetch_always: false };
+const ONE_BY_ONE: Manner = Manner { batch_of_one: true, fetch_always: false };
+
+static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
+    let folder = tempfile::Builder::new().prefix("motif-spec").tempdir();
+    folder.expect("a temporary folder can be made").keep()
+});
+
+fn disk() -> value::Result<House> {
+    House::disk(FOLDER.join("data"))
+}
+
+fn elsewhere() -> value::Result<House> {
+    Ok(House::Remote(std::env::var("SPEC_URI").unwrap_or_default()))
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/spec");
+    let files = match file::read_all(&root) {
+        Ok(files) => files,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let elsewhere = std::env::var_os("SPEC_URI").is_some();
+    let configurations = if elsewhere { ELSEWHERE } else { CONFIGURATIONS };
+    if std::env::var_os("BLESS").is_some_and(|value| value != "0") {
+        return bless_all(&files, &configurations[0], arguments.filter.as_deref(), elsewhere);
+    }
+    let wanted = std::env::var("SPEC_CONFIG").ok();
+    let files: Vec<Arc<SpecFile>> = files.into_iter().map(Arc::new).collect();
+    let mut trials = Vec::new();
+    for configuration in configurations {
+        if wanted.as_ref().is_some_and(|wanted| wanted != configuration.name) {
+            continue;
+        }
+        let house = Arc::new(LazyLock::new(configuration.house));
+        for file in &files {
+            for (at, test) in file.tests.iter().enumerate() {
+                let (file, house) = (Arc::clone(file), Arc::clone(&house));
+                let name = format!("{}: {}", file.name, test.title);
+                let ignored = elsewhere && test.only_motif.is_some();
+                let manner = configuration.manner;
+                let trial = Trial::test(name, move || {
+                    let house = house.as_ref().as_ref().map_err(|error| error.to_string())?;
+                    run_one(house, &file, &file.tests[at], manner, elsewhere)
+                });
+                trials.push(trial.with_kind(configuration.name).with_ignored_flag(ignored));
+            }
+        }
+    }
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    // The folder is left only when something failed, to look at.
+    if !conclusion.has_failed() && LazyLock::get(&FOLDER).is_some() {
+        let _ = std::fs::remove_dir_all(&*FOLDER);
+    }
+    conclusion.exit_code()
+}
+
+fn run_one(
+    house: &House,
+    file: &SpecFile,
+    test: &Test,
+    manner: Manner,
+    elsewhere: bool,
+) -> Result<(), Failed> {
+    if test.steps.iter().all(|step| step.expectations.is_empty()) {
+        return Err(format!("{}:{}: nothing is expected", file.path.display(), test.line).into());
+    }
+    let mut door = house.door().map_err(|error| error.to_string())?;
+    let result = run_test(door.as_mut(), file, test, manner, |step, outcome, names| {
+        if step.expectations.is_empty() {
+            return judge::all_is_well(outcome)
+                .map_err(|message| format!("line {}: {message}", step.last_line));
+        }
+        step.expectations
+            .iter()
+            .try_for_each(|expectation| judge::judge(expectation, outcome, names))
+    });
+    match (result, &test.differs) {
+        (Ok(()), Some(reason)) if !elsewhere => {
+            Err(format!("passes now: remove `differs {reason}`").into())
+        }
+        (Err(_), Some(_)) if !elsewhere => Ok(()),
+        (Err(message), _) => Err(format!("{}: {message}", file.path.display()).into()),
+        (Ok(()), _) => Ok(()),
+    }
+}
+
+fn bless_all(
+    files: &[SpecFile],
+    configuration: &Configuration,
+    filter: Option<&str>,
+    elsewhere: bool,
+) -> ExitCode {
+    let house = match (configuration.house)() {
+        Ok(house) => house,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut failed = false;
+    for file in files {
+        if filter.is_some_and(|filter| !file.name.contains(filter)) {
+            continue;
+        }
+        let blessed = house
+            .door()
+            .map_err(|error| error.to_string())
+            .and_then(|mut door| bless::bless(door.as_mut(), file, elsewhere));
+        match blessed {
+            Ok(0) => {}
+            Ok(count) => eprintln!("{}: {count} expectations written", file.name),
+            Err(message) => {
+                eprintln!("{message}");
+                failed = true;
+            }
+        }
+    }
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
