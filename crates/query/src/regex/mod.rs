@@ -79,6 +79,9 @@ impl Regex {
             return Err(invalid("regular expression is too large"));
         }
         let translation = translate(pattern, options.contains('x'));
+        if let Some(reason) = translation.refused {
+            return Err(invalid(reason));
+        }
         let flags: String = options.chars().filter(|c| "ims".contains(*c)).collect();
         let program = compile(&translation, &flags)?;
         let multiline = options.contains('m');

@@ -12,6 +12,8 @@ pub(super) struct Translation {
     pub(super) has_dollar: bool,
     /// Whether the linear engine would read the pattern differently, or not at all.
     pub(super) needs_backtracking: bool,
+    /// Why PCRE would refuse the pattern, where the engines would not or say it otherwise.
+    pub(super) refused: Option<&'static str>,
 }
 
 impl Translation {
@@ -23,27 +25,51 @@ impl Translation {
 
 /// Translates a pattern; `extended` is the option `x`.
 pub(super) fn translate(pattern: &str, extended: bool) -> Translation {
+    let (pattern, unicode) = strip_verbs(pattern);
     let mut translator = Translator {
-        characters: strip_verbs(pattern).chars().peekable(),
+        characters: pattern.chars().peekable(),
         out: String::with_capacity(pattern.len() + 16),
         pieces: Vec::new(),
         extended,
+        unicode,
+        groups: count_groups(pattern),
         needs_backtracking: false,
+        refused: None,
     };
     translator.run();
-    let Translator { out, mut pieces, needs_backtracking, .. } = translator;
+    let Translator { out, mut pieces, needs_backtracking, refused, .. } = translator;
     pieces.push(out);
-    Translation { has_dollar: pieces.len() > 1, pieces, needs_backtracking }
+    Translation { has_dollar: pieces.len() > 1, pieces, needs_backtracking, refused }
 }
 
-/// Drops the verbs that ask for what is always on.
-fn strip_verbs(mut pattern: &str) -> &str {
-    while let Some(rest) =
-        ["(*UTF8)", "(*UTF)", "(*UCP)"].iter().find_map(|verb| pattern.strip_prefix(verb))
+/// How many groups a pattern has, roughly: decides whether `\12` is a reference or octal.
+fn count_groups(pattern: &str) -> usize {
+    let opening = pattern.matches('(').count();
+    opening.saturating_sub(pattern.matches("(?").count() + pattern.matches("\\(").count())
+}
+
+/// Drops the verbs at the start; the second answer is whether one asked for Unicode classes.
+fn strip_verbs(mut pattern: &str) -> (&str, bool) {
+    let mut unicode = false;
+    while let Some((verb, rest)) = ["(*UTF8)", "(*UTF)", "(*UCP)"]
+        .iter()
+        .find_map(|verb| pattern.strip_prefix(verb).map(|rest| (*verb, rest)))
     {
+        unicode |= verb == "(*UCP)";
         pattern = rest;
     }
-    pattern
+    (pattern, unicode)
+}
+
+/// What stands in front of a quantifier.
+#[derive(Clone, Copy, PartialEq)]
+enum Before {
+    /// Something that can be repeated, or the engine will complain.
+    Item,
+    /// A quantifier, which `?` makes lazy and `+` possessive.
+    Quantifier,
+    /// A quantifier with such a suffix.
+    Complete,
 }
 
 struct Translator<'p> {
@@ -51,15 +77,19 @@ struct Translator<'p> {
     out: String,
     pieces: Vec<String>,
     extended: bool,
+    /// `\w`, `\d`, `\s` and `\b` know all of Unicode.
+    unicode: bool,
+    groups: usize,
     needs_backtracking: bool,
+    refused: Option<&'static str>,
 }
 
 impl Translator<'_> {
     fn run(&mut self) {
-        // Whether what was just written can take `+` as "possessive".
-        let mut after_quantifier = false;
+        let mut before = Before::Item;
+        let mut depth = 0_usize;
         while let Some(character) = self.characters.next() {
-            let mut quantifier = false;
+            let mut now = Before::Item;
             match character {
                 '\\' => self.escape(),
                 '[' => self.class(),
@@ -69,26 +99,32 @@ impl Translator<'_> {
                 }
                 '{' if !self.is_repetition() => self.out.push_str(r"\{"),
                 '{' => {
-                    self.out.push('{');
-                    for character in self.characters.by_ref() {
-                        self.out.push(character);
-                        if character == '}' {
-                            break;
-                        }
-                    }
-                    quantifier = true;
+                    self.repetition();
+                    self.refuse_if(before != Before::Item, "nothing to repeat");
+                    now = Before::Quantifier;
                 }
                 '}' => self.out.push_str(r"\}"),
                 ']' => self.out.push_str(r"\]"),
-                '+' if after_quantifier => {
-                    self.needs_backtracking = true;
-                    self.out.push('+');
-                }
                 '*' | '+' | '?' => {
                     self.out.push(character);
-                    quantifier = !after_quantifier;
+                    now = match before {
+                        Before::Item => Before::Quantifier,
+                        Before::Quantifier => Before::Complete,
+                        Before::Complete => before,
+                    };
+                    let suffix = now == Before::Complete;
+                    self.needs_backtracking |= suffix && character == '+';
+                    let refused = before == Before::Complete || (suffix && character == '*');
+                    self.refuse_if(refused, "nothing to repeat");
                 }
-                '(' => self.group(),
+                '(' => {
+                    depth += usize::from(self.group());
+                }
+                ')' => {
+                    self.out.push(')');
+                    self.refuse_if(depth == 0, "unmatched parentheses");
+                    depth = depth.saturating_sub(1);
+                }
                 '#' if self.extended => {
                     while self.characters.next().is_some_and(|c| c != '\n') {}
                     continue;
@@ -96,47 +132,77 @@ impl Translator<'_> {
                 character if self.extended && is_space(character) => continue,
                 character => self.out.push(character),
             }
-            after_quantifier = quantifier;
+            before = now;
+        }
+        self.refuse_if(depth > 0, "missing )");
+    }
+
+    fn refuse_if(&mut self, wrong: bool, reason: &'static str) {
+        if wrong && self.refused.is_none() {
+            self.refused = Some(reason);
         }
     }
 
-    /// After `(`: what the linear engine does not know, or spells otherwise.
-    fn group(&mut self) {
-        self.out.push('(');
+    /// `{n}`, `{n,}` or `{n,m}`; the brace was read.
+    fn repetition(&mut self) {
+        self.out.push('{');
+        let body = self.until('}');
+        self.out.push_str(&body);
+        self.out.push('}');
+        let mut numbers = body.split(',').map(|digits| digits.parse::<u32>().unwrap_or(u32::MAX));
+        let from = numbers.next().unwrap_or(0);
+        let to = if body.ends_with(',') { from } else { numbers.next().unwrap_or(from) };
+        self.refuse_if(from > 65_535 || to > 65_535, "number too big in {} quantifier");
+        self.refuse_if(to < from, "numbers out of order in {} quantifier");
+    }
+
+    /// What stands before a closing character, which is read, too.
+    fn until(&mut self, end: char) -> String {
+        let mut text = String::new();
+        for character in self.characters.by_ref() {
+            if character == end {
+                break;
+            }
+            text.push(character);
+        }
+        text
+    }
+
+    /// After `(`: what the linear engine does not know, or spells otherwise. False for a comment.
+    fn group(&mut self) -> bool {
         let mut ahead = self.characters.clone();
         if ahead.next() != Some('?') {
-            return;
+            self.out.push('(');
+            return true;
         }
         match (ahead.next(), ahead.next()) {
             (Some('#'), _) => {
                 // A comment: `(?#...)`.
-                self.out.pop();
-                while self.characters.next().is_some_and(|c| c != ')') {}
+                self.until(')');
+                return false;
+            }
+            (Some('\''), _) => {
+                // `(?'name'...)` is `(?<name>...)`.
+                self.characters.nth(1);
+                let name = self.until('\'');
+                self.out.push_str(&format!("(?<{name}>"));
+                return true;
             }
             (Some('<'), Some('=' | '!')) | (Some('=' | '!' | '>' | '(' | '|'), _) => {
                 self.needs_backtracking = true;
             }
-            (Some('\''), _) => {
-                // `(?'name'...)` is `(?<name>...)`.
-                self.characters.next();
-                self.characters.next();
-                self.out.push_str("?<");
-                for character in self.characters.by_ref() {
-                    if character == '\'' {
-                        break;
-                    }
-                    self.out.push(character);
-                }
-                self.out.push('>');
-                return;
+            (Some('<'), Some('0'..='9')) => {
+                self.refuse_if(true, "group name must start with a non-digit");
+            }
+            (Some('P'), Some('<')) if ahead.next().is_some_and(|c| c.is_ascii_digit()) => {
+                self.refuse_if(true, "group name must start with a non-digit");
             }
             _ => {}
         }
         // The question mark is no quantifier here.
-        if self.characters.peek() == Some(&'?') {
-            self.characters.next();
-            self.out.push('?');
-        }
+        self.characters.next();
+        self.out.push_str("(?");
+        true
     }
 
     /// Whether `{` opens `{n}`, `{n,}` or `{n,m}`; everything else is literal in PCRE.
@@ -156,47 +222,161 @@ impl Translator<'_> {
 
     fn escape(&mut self) {
         let Some(character) = self.characters.next() else {
-            self.out.push('\\');
+            self.refuse_if(true, "\\ at end of pattern");
             return;
         };
         match character {
+            'd' | 'D' | 'w' | 'W' | 's' | 'S' | 'b' | 'B' if self.unicode => {
+                self.out.push('\\');
+                self.out.push(character);
+            }
             'd' => self.out.push_str("[0-9]"),
             'D' => self.out.push_str("[^0-9]"),
-            'w' => self.out.push_str("[0-9A-Za-z_]"),
-            'W' => self.out.push_str("[^0-9A-Za-z_]"),
+            // Without the option `i`, for which U+017F would be a small s.
+            'w' => self.out.push_str("(?-i:[0-9A-Za-z_])"),
+            'W' => self.out.push_str("(?-i:[^0-9A-Za-z_])"),
             's' => self.out.push_str(r"[ \t\n\x0B\x0C\r]"),
             'S' => self.out.push_str(r"[^ \t\n\x0B\x0C\r]"),
-            'h' => {
-                self.out.push_str(r"[ \t\u{A0}\u{1680}\u{2000}-\u{200A}\u{202F}\u{205F}\u{3000}]")
-            }
-            'H' => {
-                self.out.push_str(r"[^ \t\u{A0}\u{1680}\u{2000}-\u{200A}\u{202F}\u{205F}\u{3000}]");
-            }
-            'v' => self.out.push_str(r"[\n\x0B\x0C\r\u{85}\u{2028}\u{2029}]"),
-            'V' => self.out.push_str(r"[^\n\x0B\x0C\r\u{85}\u{2028}\u{2029}]"),
-            'R' => self.out.push_str(r"(?:\r\n|[\n\x0B\x0C\r\u{85}\u{2028}\u{2029}])"),
+            'h' => self.out.push_str(&format!("[{HORIZONTAL}]")),
+            'H' => self.out.push_str(&format!("[^{HORIZONTAL}]")),
+            'v' => self.out.push_str(&format!("[{VERTICAL}]")),
+            'V' => self.out.push_str(&format!("[^{VERTICAL}]")),
+            'R' => self.out.push_str(&format!(r"(?:\r\n|[{VERTICAL}])")),
             'N' => self.out.push_str(r"[^\n]"),
+            'X' => self.out.push_str(r"(?:\r\n|\P{M}\p{M}*|\p{M}+)"),
             'b' => self.out.push_str(r"(?-u:\b)"),
             // The `regex` crate refuses an ASCII-only `\B`, which may stand inside a character.
             'B' => self.out.push_str(r"\B"),
             'e' => self.out.push_str(r"\x1B"),
             'Z' => {
-                let piece = std::mem::take(&mut self.out);
-                self.pieces.push(piece);
+                self.needs_backtracking = true;
+                self.out.push_str(r"(?=\n?\z)");
             }
             'Q' => self.quoted(),
             'E' => {}
+            'c' => self.control(),
+            'o' => self.octal_in_braces(),
             '0' => self.octal(0),
-            'G' | 'K' | 'k' | 'g' | '1'..='9' => {
+            'g' | 'k' => self.reference(character),
+            '1'..='9' => self.number(character),
+            'G' | 'K' => {
                 self.needs_backtracking = true;
                 self.out.push('\\');
                 self.out.push(character);
             }
-            character if character.is_ascii_alphanumeric() => {
+            'p' | 'P' => {
+                // Properties do not care for the option `i`.
+                self.out.push_str("(?-i:");
+                self.braced(character);
+                self.out.push(')');
+            }
+            'x' => self.braced(character),
+            'L' | 'l' | 'U' | 'u' => {
+                self.refuse_if(true, "PCRE does not support \\L, \\l, \\N{name}, \\U, or \\u")
+            }
+            'a' | 'f' | 'n' | 'r' | 't' | 'A' | 'z' | 'C' => {
                 self.out.push('\\');
                 self.out.push(character);
             }
+            // Letters without a meaning mean themselves.
+            character if character.is_ascii_alphanumeric() => self.out.push(character),
             character => self.literal(character),
+        }
+    }
+
+    /// `\x{e9}`, `\p{Lu}`, `\p{^Lu}`: the braces are no repetition.
+    fn braced(&mut self, character: char) {
+        if self.characters.peek() != Some(&'{') {
+            self.out.push('\\');
+            self.out.push(character);
+            if character != 'x' {
+                // `\pL`
+                self.out.extend(self.characters.next());
+            }
+            return;
+        }
+        self.characters.next();
+        let body = self.until('}');
+        match (character, body.strip_prefix('^')) {
+            ('p', Some(body)) => self.out.push_str(&format!(r"\P{{{body}}}")),
+            ('P', Some(body)) => self.out.push_str(&format!(r"\p{{{body}}}")),
+            _ => self.out.push_str(&format!(r"\{character}{{{body}}}")),
+        }
+    }
+
+    /// `\cA` is the control character A.
+    fn control(&mut self) {
+        match self.characters.next() {
+            Some(character) if character.is_ascii() => {
+                let code = character.to_ascii_uppercase() as u8 ^ 0x40;
+                self.out.push_str(&format!(r"\x{code:02X}"));
+            }
+            _ => self.refuse_if(true, "\\c at end of pattern"),
+        }
+    }
+
+    /// `\o{101}`
+    fn octal_in_braces(&mut self) {
+        if self.characters.peek() == Some(&'{') {
+            self.characters.next();
+        }
+        let digits = self.until('}');
+        match u32::from_str_radix(&digits, 8) {
+            Ok(code) => self.out.push_str(&format!(r"\x{{{code:X}}}")),
+            Err(_) => self.refuse_if(true, "digits missing in \\x{} or \\o{}"),
+        }
+    }
+
+    /// `\12`: a group if there are that many, else octal.
+    fn number(&mut self, first: char) {
+        let mut digits = String::from(first);
+        while let Some(digit) = self.characters.peek().filter(|c| c.is_ascii_digit()) {
+            digits.push(*digit);
+            self.characters.next();
+        }
+        let number: usize = digits.parse().unwrap_or(usize::MAX);
+        if number < 10 || number <= self.groups {
+            self.needs_backtracking = true;
+            // Braces keep a digit that follows from becoming part of the number.
+            self.out.push_str(&format!(r"(?:\{number})"));
+            return;
+        }
+        let octal: String = digits.chars().take_while(|c| c.is_digit(8)).take(3).collect();
+        match u32::from_str_radix(&octal, 8) {
+            Ok(code) => {
+                self.out.push_str(&format!(r"\x{{{code:X}}}"));
+                self.out.push_str(digits.get(octal.len()..).unwrap_or(""));
+            }
+            Err(_) => self.refuse_if(true, "reference to non-existent subpattern"),
+        }
+    }
+
+    /// `\g1`, `\g{1}`, `\g{name}`, `\k<name>`, `\k{name}`, `\k'name'`.
+    fn reference(&mut self, kind: char) {
+        self.needs_backtracking = true;
+        let name = match self.characters.next() {
+            Some('{') => self.until('}'),
+            Some('<') => self.until('>'),
+            Some('\'') => self.until('\''),
+            Some(digit) if kind == 'g' && digit.is_ascii_digit() => {
+                let mut digits = String::from(digit);
+                while let Some(digit) = self.characters.peek().filter(|c| c.is_ascii_digit()) {
+                    digits.push(*digit);
+                    self.characters.next();
+                }
+                digits
+            }
+            _ => {
+                return self.refuse_if(
+                    true,
+                    "a numbered reference must not be zero, a name must be delimited",
+                );
+            }
+        };
+        if !name.is_empty() && name.bytes().all(|b| b.is_ascii_digit()) {
+            self.out.push_str(&format!(r"(?:\{name})"));
+        } else {
+            self.out.push_str(&format!(r"\k<{name}>"));
         }
     }
 
@@ -237,6 +417,13 @@ impl Translator<'_> {
     /// operations.
     fn class(&mut self) {
         self.out.push('[');
+        if let Some(delimiter @ (':' | '.' | '=')) = self.characters.peek().copied() {
+            let end = format!("{delimiter}]");
+            let rest: String = self.characters.clone().skip(1).collect();
+            let name = rest.split(end.as_str()).next().unwrap_or("");
+            let named = name.len() < rest.len() && name.bytes().all(|b| b.is_ascii_lowercase());
+            self.refuse_if(named, "POSIX named classes are supported only within a class");
+        }
         if self.characters.peek() == Some(&'^') {
             self.characters.next();
             self.out.push('^');
@@ -268,6 +455,7 @@ impl Translator<'_> {
             }
             first = false;
         }
+        self.refuse_if(true, "missing terminating ] for character class");
     }
 
     /// `[:alpha:]` and `[:^alpha:]`, copied whole. The opening bracket was read.
@@ -280,6 +468,8 @@ impl Translator<'_> {
                 ':' if text.len() > 2 && ahead.peek() == Some(&']') => {
                     ahead.next();
                     text.push(']');
+                    let name = text.trim_matches(['[', ']', ':', '^']);
+                    self.refuse_if(!POSIX.contains(&name), "unknown POSIX class name");
                     self.out.push_str(&text);
                     self.characters = ahead;
                     return true;
@@ -294,44 +484,56 @@ impl Translator<'_> {
 
     fn class_escape(&mut self) {
         let Some(character) = self.characters.next() else {
-            self.out.push('\\');
+            self.refuse_if(true, "\\ at end of pattern");
             return;
         };
-        // After a class such as `\w` a hyphen is literal in PCRE and an error in the engine.
-        let mut set = true;
         match character {
+            'd' | 'D' | 'w' | 'W' | 's' | 'S' if self.unicode => {
+                self.out.push('\\');
+                self.out.push(character);
+            }
             'd' => self.out.push_str("0-9"),
             'w' => self.out.push_str("0-9A-Za-z_"),
             's' => self.out.push_str(r"\ \t\n\x0B\x0C\r"),
             'D' => self.out.push_str("[^0-9]"),
             'W' => self.out.push_str("[^0-9A-Za-z_]"),
             'S' => self.out.push_str(r"[^\ \t\n\x0B\x0C\r]"),
-            'h' => {
-                self.out.push_str(r"\ \t\u{A0}\u{1680}\u{2000}-\u{200A}\u{202F}\u{205F}\u{3000}")
-            }
-            'v' => self.out.push_str(r"\n\x0B\x0C\r\u{85}\u{2028}\u{2029}"),
+            'h' => self.out.push_str(HORIZONTAL),
+            'v' => self.out.push_str(VERTICAL),
             'b' => self.out.push_str(r"\x08"),
             'e' => self.out.push_str(r"\x1B"),
             'Q' => self.quoted(),
             'E' => {}
             digit @ '0'..='7' => self.octal(digit.to_digit(8).unwrap_or(0)),
-            character if character.is_ascii_alphanumeric() => {
-                set = matches!(character, 'p' | 'P');
+            'c' => self.control(),
+            'o' => self.octal_in_braces(),
+            'p' | 'P' | 'x' => self.braced(character),
+            'a' | 'f' | 'n' | 'r' | 't' => {
                 self.out.push('\\');
                 self.out.push(character);
             }
-            character => {
-                set = false;
-                self.literal(character);
-            }
+            character if character.is_ascii_alphanumeric() => self.out.push(character),
+            character => self.literal(character),
         }
-        let is_class = set && matches!(character, 'd' | 'w' | 's' | 'D' | 'W' | 'S' | 'h' | 'v');
+        // After a class such as `\w` a hyphen is literal in PCRE and an error in the engine.
+        let is_class =
+            matches!(character, 'd' | 'w' | 's' | 'D' | 'W' | 'S' | 'h' | 'v' | 'p' | 'P');
         if is_class && self.characters.peek() == Some(&'-') {
             self.characters.next();
             self.out.push_str(r"\-");
         }
     }
 }
+
+/// Horizontal white space, as the content of a class.
+const HORIZONTAL: &str = r"\ \t\u{A0}\u{1680}\u{180E}\u{2000}-\u{200A}\u{202F}\u{205F}\u{3000}";
+/// Vertical white space, as the content of a class.
+const VERTICAL: &str = r"\n\x0B\x0C\r\u{85}\u{2028}\u{2029}";
+/// Names that may stand between `[:` and `:]`.
+const POSIX: &[&str] = &[
+    "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct",
+    "space", "upper", "word", "xdigit",
+];
 
 fn is_space(character: char) -> bool {
     matches!(character, ' ' | '\t' | '\n' | '\r' | '\x0B' | '\x0C')
