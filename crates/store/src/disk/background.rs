@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lsm_tree::compaction::Leveled;
 use lsm_tree::{AbstractTree, Memtable, SeqNo, Tree};
@@ -26,7 +26,8 @@ const TABLE_BYTES: u64 = 64 << 20;
 const RETRY: Duration = Duration::from_secs(1);
 /// So many recovered log segments are turned into tables at once.
 const MANY_SEGMENTS: u64 = 4;
-/// What a dropped range must still take for its tree to be merged as a whole.
+/// A tree up to this size is merged as a whole whenever something of it was dropped; a larger one
+/// if a dropped range still takes so much, or an eighth of it.
 const RECLAIM_BYTES: u64 = 16 << 20;
 
 /// Who wants what from the background threads.
@@ -48,6 +49,8 @@ struct Signals {
     merge: bool,
     sync: bool,
     stop: bool,
+    /// When memory is to be flushed for the sake of dropped ranges.
+    reclaim_at: Option<Instant>,
     /// The last failures that have not been made good since: of flushing, of merging.
     failures: [Option<StoreError>; 2],
 }
@@ -87,6 +90,32 @@ impl Work {
             self.signals.lock().sync = true;
             self.sync_wanted.notify_one();
         }
+    }
+
+    /// Asks for the space of dropped ranges, after a while: ranges are often dropped in rows.
+    pub(super) fn want_reclaim(&self, delay: Duration) {
+        self.signals.lock().reclaim_at.get_or_insert_with(|| Instant::now() + delay);
+        self.sync_wanted.notify_one();
+    }
+
+    /// Waits for something to do for the log keeper; false when the store closes.
+    fn wait_for_sync(&self, interval: Duration) -> bool {
+        let mut signals = self.signals.lock();
+        while !signals.sync && !signals.stop {
+            match signals.reclaim_at {
+                Some(time) if time <= Instant::now() => {
+                    signals.reclaim_at = None;
+                    signals.flush = true;
+                    self.flush_wanted.notify_one();
+                }
+                Some(time) => drop(self.sync_wanted.wait_until(&mut signals, time)),
+                None => self.sync_wanted.wait(&mut signals),
+            }
+        }
+        let end = Instant::now() + interval;
+        while !signals.stop && !self.sync_wanted.wait_until(&mut signals, end).timed_out() {}
+        signals.sync = false;
+        !signals.stop
     }
 
     pub(super) fn stop(&self) {
@@ -155,6 +184,9 @@ pub(super) fn start(shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>>> {
     // Restarts after crashes leave a segment each; they must not pile up.
     if shared.log.as_ref().is_some_and(|log| log.sizes().1 > MANY_SEGMENTS) {
         shared.work.want_flush();
+    }
+    if !shared.dropped.is_empty() {
+        shared.work.want_reclaim(shared.options.reclaim_interval);
     }
     let shared_path = shared.path.clone();
     let spawn = |name: &str, run: fn(&Shared)| {
@@ -233,18 +265,8 @@ fn log_loop(shared: &Shared) {
                 refill_failed = true;
             }
         }
-        {
-            let mut signals = shared.work.signals.lock();
-            while !signals.sync && !signals.stop {
-                shared.work.sync_wanted.wait(&mut signals);
-            }
-            if !signals.stop {
-                shared.work.sync_wanted.wait_for(&mut signals, shared.options.sync_interval);
-            }
-            if signals.stop {
-                return;
-            }
-            signals.sync = false;
+        if !shared.work.wait_for_sync(shared.options.sync_interval) {
+            return;
         }
         shared.work.unsynced.store(false, Ordering::Release);
         // A failure is kept by the log itself and told to every later writer.
@@ -395,10 +417,8 @@ impl Shared {
         reclaimed: &mut BTreeSet<DroppedRange>,
     ) -> Result<()> {
         let failed = |error: lsm_tree::Error| tree_error(tree, &error);
+        let mut worthwhile = Vec::new();
         for range in self.dropped.of(space) {
-            if self.work.is_stopping() {
-                return Ok(());
-            }
             let (from, to): (&[u8], &[u8]) = (&range.from, &range.to);
             tree.drop_range::<&[u8], _>(from..to).map_err(failed)?;
             let left = approximate_bytes(tree, SeqNo::MAX, from, to);
@@ -407,13 +427,25 @@ impl Shared {
                 reclaimed.remove(&range);
                 continue;
             }
-            let much = left >= RECLAIM_BYTES || left >= tree.disk_space() / 8;
+            let size = tree.disk_space();
             // Once is enough: afterwards only commits from before the drop can be left in memory,
             // and those are left out when they are merged.
-            if much && reclaimed.insert(range) {
-                let watermark = self.tracker.watermark() + 1;
-                tree.major_compact(TABLE_BYTES, watermark).map_err(failed)?;
-                self.counters.compactions.fetch_add(1, Ordering::Relaxed);
+            if (size <= RECLAIM_BYTES || left >= RECLAIM_BYTES || left >= size / 8)
+                && !reclaimed.contains(&range)
+            {
+                worthwhile.push(range);
+            }
+        }
+        if !worthwhile.is_empty() && !self.work.is_stopping() {
+            let watermark = self.tracker.watermark() + 1;
+            tree.major_compact(TABLE_BYTES, watermark).map_err(failed)?;
+            self.counters.compactions.fetch_add(1, Ordering::Relaxed);
+            for range in worthwhile {
+                if approximate_bytes(tree, SeqNo::MAX, &range.from, &range.to) == 0 {
+                    self.dropped.remove(&range);
+                } else {
+                    reclaimed.insert(range);
+                }
             }
         }
         self.forget_old_views();

@@ -146,11 +146,24 @@ impl Factory for DropFilterFactory {
     }
 
     fn make_filter(&self, _context: &Context) -> Box<dyn CompactionFilter> {
-        Box::new(DropFilter { ranges: self.dropped.of(self.space) })
+        Box::new(DropFilter { ranges: joined(self.dropped.of(self.space)) })
     }
 }
 
+/// Joins ranges that overlap or touch, so that a key lies in at most one.
+fn joined(sorted: Vec<DroppedRange>) -> Vec<DroppedRange> {
+    let mut ranges: Vec<DroppedRange> = Vec::with_capacity(sorted.len());
+    for range in sorted {
+        match ranges.last_mut() {
+            Some(last) if range.from <= last.to => last.to = range.to.max(last.to.clone()),
+            _ => ranges.push(range),
+        }
+    }
+    ranges
+}
+
 struct DropFilter {
+    /// Sorted, and apart from each other.
     ranges: Vec<DroppedRange>,
 }
 
@@ -162,8 +175,7 @@ impl CompactionFilter for DropFilter {
     ) -> lsm_tree::Result<Verdict> {
         let key: &[u8] = item.key();
         let after = self.ranges.partition_point(|range| &*range.from <= key);
-        // Ranges may overlap, so earlier ones count too; there are few.
-        let dropped = self.ranges[..after].iter().rev().any(|range| key < &*range.to);
+        let dropped = after > 0 && key < &*self.ranges[after - 1].to;
         Ok(if dropped { Verdict::Destroy } else { Verdict::Keep })
     }
 }
@@ -187,6 +199,9 @@ mod tests {
         dropped.save(folder.path()).unwrap();
         let again = DroppedRanges::load(folder.path()).unwrap();
         assert_eq!(again.of(Space::Documents), vec![range("a", "b"), range("b", "c")]);
+        assert_eq!(joined(again.of(Space::Documents)), vec![range("a", "c")]);
+        let apart = vec![range("a", "c"), range("b", "bb"), range("d", "e")];
+        assert_eq!(joined(apart), vec![range("a", "c"), range("d", "e")]);
         again.remove(&range("a", "b"));
         again.remove(&range("b", "c"));
         again.save(folder.path()).unwrap();

@@ -53,6 +53,8 @@ pub struct Options {
     pub segment_bytes: u64,
     /// Commits that nobody waits for are on disk after this time at the latest.
     pub sync_interval: Duration,
+    /// The space of dropped ranges is taken back after this time.
+    pub reclaim_interval: Duration,
     /// Opens for reading: writes are refused and no data is changed. Files that a crash has left
     /// behind and that hold no data (unfinished tables, replaced table lists) are removed even so.
     pub read_only: bool,
@@ -67,6 +69,7 @@ impl Default for Options {
             memtable_bytes: 32 << 20,
             segment_bytes: 16 << 20,
             sync_interval: Duration::from_millis(100),
+            reclaim_interval: Duration::from_secs(10),
             read_only: false,
             fault: None,
         }
@@ -175,7 +178,7 @@ impl Store for DiskStore {
             self.shared.tracker.publish(seqno);
         }
         self.shared.work.want_sync();
-        self.shared.work.want_flush();
+        self.shared.work.want_reclaim(self.shared.options.reclaim_interval);
         Ok(())
     }
 
