@@ -103,6 +103,10 @@ pub struct Inner {
     pub parameters: crate::parameters::Parameters,
     /// Background work, for `currentOp`.
     pub(crate) jobs: Mutex<Vec<Arc<crate::job::Job>>>,
+    /// What dropped collections and indexes left in the store.
+    pub(crate) trash: crate::trash::Trash,
+    /// When documents expire next.
+    pub(crate) ttl: crate::ttl::Ttl,
 }
 
 impl Engine {
@@ -157,11 +161,14 @@ impl Engine {
             log: Mutex::new(Vec::new()),
             parameters: crate::parameters::Parameters::default(),
             jobs: Mutex::new(Vec::new()),
+            trash: crate::trash::Trash::default(),
+            ttl: crate::ttl::Ttl::default(),
         });
         if !inner.options.read_only {
             for collection in loaded.unfinished {
                 crate::index::build::abandon(&inner, &collection)?;
             }
+            crate::trash::sweep(&inner)?;
             start_housekeeping(&inner)?;
         }
         Ok(Engine(inner))
@@ -252,6 +259,10 @@ fn start_housekeeping(inner: &Arc<Inner>) -> Result<()> {
                 let closed = inner.cursors.close_idle();
                 crate::metrics::add(&inner.metrics.cursors_timed_out, closed as u64);
                 inner.sessions.forget_old(&inner);
+                crate::ttl::run(&inner);
+                if let Err(error) = crate::trash::empty(&inner) {
+                    tracing::warn!(%error, "cannot free the space of what was dropped");
+                }
             }
         })
         .map_err(|error| Error::internal(format!("cannot start a thread: {error}")))?;

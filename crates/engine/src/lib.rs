@@ -24,7 +24,10 @@ mod reply;
 mod request;
 mod session;
 mod stages;
+mod trash;
+mod ttl;
 mod txn;
+mod validation;
 
 pub use client::Client;
 pub use engine::{Engine, Inner, Options, Storage, is_ok};
@@ -39,3 +42,6 @@ pub(crate) fn random_u64() -> u64 {
     use std::hash::{BuildHasher, Hasher, RandomState};
     RandomState::new().build_hasher().finish()
 }
+
+/// The version of this crate.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

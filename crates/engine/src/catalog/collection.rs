@@ -1,5 +1,6 @@
 //! One collection and its indexes, as the engine holds them in memory.
 
+use crate::validation::Validator;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use value::DocBuf;
@@ -28,6 +29,8 @@ pub struct Collection {
     pub version: u64,
     /// Set when it was dropped: open cursors stop.
     pub dropped: Arc<AtomicBool>,
+    /// What its documents must match, if anything.
+    pub validator: Option<Arc<Validator>>,
 }
 
 /// What kind of collection it is.
@@ -110,6 +113,8 @@ pub struct Index {
     pub unique: bool,
     /// Documents without any of the fields have no entry.
     pub sparse: bool,
+    /// The planner does not use it, though writes keep it.
+    pub hidden: bool,
     /// Whether it can be read.
     pub state: IndexState,
     /// Bit n is set when field n ever held an array. Bits are never cleared.

@@ -5,6 +5,7 @@
 //! a collection gives it a new `version`; a statement that commits against an old version runs
 //! again. `persist` is the form on disk.
 
+pub mod change;
 mod collection;
 pub mod persist;
 

@@ -1,9 +1,22 @@
 //! Commands: what clients can ask. One file a command, one row in `ALL`.
 //!
 //! `dispatch` finds the row, checks the fields that all commands share, runs the command and
-//! closes the reply. `args` reads fields, `write` is shared by the commands that change documents.
+//! closes the reply. `args` reads fields, `query` and `statements` are what commands that look for or
+//! change documents share.
 
+mod aggregate;
 mod args;
+mod count;
+mod create;
+mod delete;
+mod explain;
+mod find;
+mod find_and_modify;
+mod get_more;
+mod insert;
+pub mod query;
+mod statements;
+mod update;
 mod write_concern;
 
 use crate::client::Client;
@@ -88,16 +101,31 @@ impl<'a> Context<'a> {
 }
 
 /// Every command, sorted by name.
-pub static ALL: &[Command] = &[];
+pub static ALL: &[&Command] = &[
+    &aggregate::COMMAND,
+    &count::COUNT,
+    &delete::COMMAND,
+    &count::DISTINCT,
+    &explain::COMMAND,
+    &find::COMMAND,
+    &find_and_modify::COMMAND,
+    &get_more::GET_MORE,
+    &insert::COMMAND,
+    &get_more::KILL_CURSORS,
+    &update::COMMAND,
+];
 
 /// The command of this name; names are taken as they are written, but for the handshake's.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Command> {
-    ALL.binary_search_by(|row| row.name.cmp(name))
-        .ok()
-        .and_then(|at| ALL.get(at))
+    let exact = ALL.binary_search_by(|row| row.name.cmp(name)).ok().and_then(|at| ALL.get(at));
+    let is_master = |row: &&&Command| {
+        row.name == "isMaster" && name.eq_ignore_ascii_case("isMaster")
+    };
+    exact
         .or_else(|| ALL.iter().find(|row| row.aliases.contains(&name)))
-        .or_else(|| ALL.iter().find(|row| row.name == "isMaster" && name.eq_ignore_ascii_case("ismaster")))
+        .or_else(|| ALL.iter().find(is_master))
+        .copied()
 }
 
 /// Runs the command of a request and appends its reply.
@@ -260,4 +288,16 @@ pub fn max_time(value: Val<'_>) -> Result<Option<Duration>> {
         return Err(Error::bad_value(format!("{ms} value for maxTimeMS is out of range")));
     }
     Ok((ms > 0).then(|| Duration::from_millis(ms as u64)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ALL;
+
+    #[test]
+    fn the_registry_is_sorted_so_that_binary_search_works() {
+        for pair in ALL.windows(2) {
+            assert!(pair[0].name < pair[1].name, "{} stands before {}", pair[0].name, pair[1].name);
+        }
+    }
 }

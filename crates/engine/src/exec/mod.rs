@@ -4,6 +4,7 @@
 //! them, `pipeline` runs aggregation stages, `write` changes documents. Nothing here parses.
 
 pub mod find;
+pub mod modify;
 pub mod pipeline;
 pub mod scan;
 pub mod sort;

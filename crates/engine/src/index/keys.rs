@@ -27,6 +27,33 @@ enum Field<'d, 'p> {
     Fixed(Val<'d>),
 }
 
+impl<'d, 'p> Field<'d, 'p> {
+    /// Goes on inside one element of the array that the field stands at.
+    fn into_element(self, element: value::RawVal<'d>) -> Field<'d, 'p> {
+        match self {
+            Field::AtArray(_, []) => Field::Fixed(element.get()),
+            Field::AtArray(_, rest) => match element.as_doc() {
+                Some(doc) => Field::Pending(doc, rest),
+                None => Field::Fixed(Val::Missing),
+            },
+            other => other,
+        }
+    }
+
+    /// An empty array has no element to index: undefined stands for it, below null.
+    fn at_empty_array(self) -> Field<'d, 'p> {
+        match self {
+            Field::AtArray(_, []) => Field::Fixed(Val::Undefined),
+            Field::AtArray(..) => Field::Fixed(Val::Missing),
+            other => other,
+        }
+    }
+
+    fn value(self) -> Val<'d> {
+        if let Field::Fixed(value) = self { value } else { Val::Missing }
+    }
+}
+
 /// All keys of a document.
 ///
 /// # Errors
@@ -65,24 +92,11 @@ fn expand(index: &Index, mut fields: Vec<Field<'_, '_>>, out: &mut Keys) -> Resu
     }
     let Some((_, array)) = array else { return emit(index, &fields, out) };
     if array.is_empty() {
-        let step = |field: &Field<'_, '_>| match field {
-            // An empty array has no element to index: undefined stands for it, below null.
-            Field::AtArray(_, []) => Field::Fixed(Val::Undefined),
-            Field::AtArray(..) => Field::Fixed(Val::Missing),
-            other => *other,
-        };
-        return emit(index, &fields.iter().map(step).collect::<Vec<_>>(), out);
+        let fields: Vec<_> = fields.into_iter().map(Field::at_empty_array).collect();
+        return emit(index, &fields, out);
     }
     for (_, element) in array {
-        let step = |field: &Field<'_, '_>| match *field {
-            Field::AtArray(_, []) => Field::Fixed(element.get()),
-            Field::AtArray(_, rest) => match element.as_doc() {
-                Some(doc) => Field::Pending(doc, rest),
-                None => Field::Fixed(Val::Missing),
-            },
-            other => other,
-        };
-        expand(index, fields.iter().map(step).collect(), out)?;
+        expand(index, fields.iter().map(|field| field.into_element(element)).collect(), out)?;
     }
     Ok(())
 }
@@ -123,16 +137,12 @@ fn resolve<'d, 'p>(field: Field<'d, 'p>) -> Field<'d, 'p> {
 }
 
 fn emit(index: &Index, fields: &[Field<'_, '_>], out: &mut Keys) -> Result<()> {
-    let value = |field: &Field<'_, '_>| match field {
-        Field::Fixed(value) => *value,
-        _ => Val::Missing,
-    };
-    if index.sparse && fields.iter().all(|field| value(field).is_missing()) {
+    if index.sparse && fields.iter().all(|field| field.value().is_missing()) {
         return Ok(());
     }
     let mut key = Vec::with_capacity(24);
     for (field, spec) in fields.iter().zip(&index.fields) {
-        keys::encode(&mut key, value(field), spec.descending);
+        keys::encode(&mut key, field.value(), spec.descending);
     }
     if key.len() > limits::KEY_BYTES_MAX {
         return Err(Error::new(
@@ -178,17 +188,13 @@ fn find_values(
     });
     let Some(array) = array else {
         let mut key = Vec::new();
-        let value = |field: &Field<'_, '_>| match field {
-            Field::Fixed(value) => *value,
-            _ => Val::Missing,
-        };
         for (field, spec) in fields.iter().zip(&index.fields) {
-            keys::encode(&mut key, value(field), spec.descending);
+            keys::encode(&mut key, field.value(), spec.descending);
         }
         if key == wanted {
             *found = Some(value::DocBuf::build(|out| {
                 for (field, spec) in fields.iter().zip(&index.fields) {
-                    let value = value(field);
+                    let value = field.value();
                     let value = if value.is_missing() { Val::Null } else { value };
                     out.append(spec.path.text(), value);
                 }
@@ -196,15 +202,12 @@ fn find_values(
         }
         return;
     };
+    if array.is_empty() {
+        let fields = fields.into_iter().map(Field::at_empty_array).collect();
+        return find_values(index, fields, wanted, found);
+    }
     for (_, element) in array {
-        let step = |field: &Field<'_, '_>| match *field {
-            Field::AtArray(_, []) => Field::Fixed(element.get()),
-            Field::AtArray(_, rest) => match element.as_doc() {
-                Some(doc) => Field::Pending(doc, rest),
-                None => Field::Fixed(Val::Missing),
-            },
-            other => other,
-        };
-        find_values(index, fields.iter().map(step).collect(), wanted, found);
+        let fields = fields.iter().map(|field| field.into_element(element)).collect();
+        find_values(index, fields, wanted, found);
     }
 }

@@ -52,7 +52,7 @@ pub fn of_node(question: &Question<'_>, node: &Node) -> Vec<Candidate> {
     collect(node, "", &mut facts);
     let indexes = question.collection.indexes.iter();
     indexes
-        .filter(|index| index.state == IndexState::Ready)
+        .filter(|index| index.state == IndexState::Ready && !index.hidden)
         .filter(|index| !index.sparse || sparse_allows(index, &facts))
         .map(|index| build(question, index, &facts))
         .filter(|candidate| {

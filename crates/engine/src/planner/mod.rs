@@ -228,5 +228,6 @@ fn find_index(collection: &Collection, hint: Val<'_>) -> Result<Option<Arc<Index
             ));
         }
     };
-    Ok(found.filter(|index| index.state == crate::catalog::IndexState::Ready).cloned())
+    let usable = |i: &&Arc<Index>| i.state == crate::catalog::IndexState::Ready && !i.hidden;
+    Ok(found.filter(usable).cloned())
 }

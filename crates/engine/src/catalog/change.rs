@@ -1,0 +1,172 @@
+//! Changes of the catalog that several commands share: making, altering and removing collections.
+//!
+//! All of them run inside `change_catalog`: they edit a copy of the catalog and add records to
+//! the batch that makes the change durable.
+
+use super::{Catalog, Collection, Counters, Index, IndexState, Kind, persist};
+use crate::engine::Inner;
+use crate::trash::Trash;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use store::{Batch, Space};
+use value::{Code, DocBuf, Error, Result};
+
+/// A collection that does not exist yet, with its `_id` index; it is in the catalog afterwards.
+///
+/// # Errors
+/// When a database of this name exists in other letters.
+pub fn create(
+    engine: &Inner,
+    catalog: &mut Catalog,
+    batch: &mut Batch,
+    db: &str,
+    name: &str,
+    options: DocBuf,
+) -> Result<Arc<Collection>> {
+    check_database_case(catalog, db)?;
+    let id = engine.new_id(batch);
+    let kind = persist::kind_from_options(options.as_doc());
+    let id_index = match &kind {
+        Kind::View(_) => None,
+        // Documents stand in the order of `_id`: the collection is its own index.
+        Kind::Plain => Some(0),
+        Kind::Capped(_) => Some(engine.new_id(batch)),
+    };
+    let indexes = id_index.map(|id| {
+        let clustered = options.as_doc().get("clusteredIndex").is_some();
+        let spec = id_index_spec(clustered);
+        Arc::new(persist::index_from_spec(id, spec.as_doc(), IndexState::Ready, 0))
+    });
+    let collection = Arc::new(Collection {
+        id,
+        uuid: random_uuid(),
+        db: db.into(),
+        name: name.into(),
+        validator: crate::validation::Validator::of(options.as_doc()),
+        options,
+        kind,
+        indexes: indexes.into_iter().collect(),
+        counters: Arc::new(Counters::default()),
+        version: crate::txn::next_version(),
+        dropped: Arc::new(AtomicBool::new(false)),
+    });
+    put(catalog, batch, collection.clone());
+    Ok(collection)
+}
+
+/// The specification of the `_id` index. A collection that was created with `clusteredIndex`
+/// shows it there too.
+#[must_use]
+pub fn id_index_spec(clustered: bool) -> DocBuf {
+    DocBuf::build(|out| {
+        out.i32("v", 2).doc("key", |key| {
+            key.i32("_id", 1);
+        });
+        out.str("name", "_id_");
+        if clustered {
+            out.bool("unique", true).bool("clustered", true);
+        }
+    })
+}
+
+/// A collection with some changes and a new version.
+#[must_use]
+pub fn altered(collection: &Collection, change: impl FnOnce(&mut Collection)) -> Arc<Collection> {
+    let mut altered = collection.clone();
+    change(&mut altered);
+    altered.version = crate::txn::next_version();
+    Arc::new(altered)
+}
+
+/// The same index in another state; what it counted so far goes on.
+#[must_use]
+pub fn with_state(index: &Index, state: IndexState) -> Arc<Index> {
+    let mut changed = persist::index_from_spec(index.id, index.spec.as_doc(), state, 0);
+    changed.multikey = index.multikey.clone();
+    changed.uses = index.uses.clone();
+    Arc::new(changed)
+}
+
+/// Puts a collection into the catalog and its record into the batch.
+pub fn put(catalog: &mut Catalog, batch: &mut Batch, collection: Arc<Collection>) {
+    let record = persist::encode(&collection);
+    batch.put(Space::Catalog, &persist::collection_key(collection.id), record.bytes());
+    catalog.set(collection);
+}
+
+/// Takes a collection out of the catalog, with all its records. `discard` frees its space once
+/// the change is committed.
+pub fn remove(catalog: &mut Catalog, batch: &mut Batch, collection: &Collection) {
+    batch.delete(Space::Catalog, &persist::collection_key(collection.id));
+    batch.delete(Space::Catalog, &persist::counters_key(collection.id));
+    for index in &collection.indexes {
+        forget_index(batch, index);
+    }
+    catalog.remove(&collection.db, &collection.name);
+}
+
+/// Removes the records of an index that stand apart from the collection's.
+pub fn forget_index(batch: &mut Batch, index: &Index) {
+    if !index.is_clustered() {
+        batch.delete(Space::Catalog, &persist::multikey_key(index.id));
+    }
+}
+
+/// Ends a collection that was removed: its cursors stop, its space is freed.
+pub fn discard(trash: &Trash, collection: &Collection) {
+    collection.dropped.store(true, Ordering::Relaxed);
+    if collection.view().is_some() {
+        return;
+    }
+    trash.discard(Space::Documents, collection.id);
+    discard_indexes(trash, collection.indexes.iter());
+}
+
+/// Frees the space of indexes that were removed.
+pub fn discard_indexes<'i>(trash: &Trash, indexes: impl Iterator<Item = &'i Arc<Index>>) {
+    for index in indexes.filter(|index| !index.is_clustered()) {
+        trash.discard(Space::Indexes, index.id);
+    }
+}
+
+/// Two databases whose names differ in case only are refused, as on file systems that ignore it.
+///
+/// # Errors
+/// DatabaseDifferCase.
+pub fn check_database_case(catalog: &Catalog, db: &str) -> Result<()> {
+    if catalog.databases.contains_key(db) {
+        return Ok(());
+    }
+    match catalog.databases.keys().find(|known| known.eq_ignore_ascii_case(db)) {
+        None => Ok(()),
+        Some(known) => Err(Error::new(
+            Code::DATABASE_DIFFER_CASE,
+            format!(
+                "db already exists with different case already have: [{known}] trying to create \
+                 [{db}]"
+            ),
+        )),
+    }
+}
+
+/// A random UUID (version 4).
+#[must_use]
+pub fn random_uuid() -> [u8; 16] {
+    let bits = (u128::from(crate::random_u64()) << 64) | u128::from(crate::random_u64());
+    let marks = 0xF000_u128 << 64 | 0xC000_u128 << 48;
+    let version = 0x4000_u128 << 64 | 0x8000_u128 << 48;
+    (bits & !marks | version).to_be_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uuids_are_random_and_of_version_4() {
+        let (a, b) = (random_uuid(), random_uuid());
+        assert_ne!(a, b);
+        assert_eq!(a[6] >> 4, 4);
+        assert_eq!(a[8] >> 6, 0b10);
+    }
+}

@@ -1,0 +1,376 @@
+//! Checking that what is stored agrees with itself: files, documents, index entries, counts.
+//!
+//! Everything is read at one snapshot, the catalog and the counters too, so that writes which go
+//! on meanwhile are no findings. `motif check` asks for all collections, `validate` for one.
+
+use crate::catalog::{Catalog, Collection, Index, IndexState, persist};
+use crate::engine::Inner;
+use crate::index::{keys, maintain};
+use crate::store_failed;
+use crate::trash::range_of;
+use std::ops::Bound;
+use std::sync::Arc;
+use store::{Direction, Range, Snapshot, Space};
+use value::{RawDoc, Result, Val, keys as order};
+
+/// Findings of one collection beyond this many are only counted.
+const FINDINGS_MAX: usize = 100;
+
+/// What a collection looks like.
+#[derive(Default)]
+pub struct Report {
+    /// Documents.
+    pub documents: u64,
+    /// Documents that cannot be read.
+    pub unreadable: u64,
+    /// Bytes of the documents.
+    pub bytes: u64,
+    /// The indexes: name, entries, and what is wrong.
+    pub indexes: Vec<IndexReport>,
+    /// What is wrong with the documents and counts.
+    pub findings: Vec<String>,
+    /// Findings that were not written down.
+    pub more: u64,
+}
+
+/// What an index looks like.
+pub struct IndexReport {
+    /// The index's name.
+    pub name: String,
+    /// Entries.
+    pub entries: u64,
+    /// What is wrong.
+    pub findings: Vec<String>,
+    /// Findings that were not written down.
+    pub more: u64,
+}
+
+impl IndexReport {
+    fn find(&mut self, finding: String) {
+        if self.findings.len() < FINDINGS_MAX {
+            self.findings.push(finding);
+        } else {
+            self.more += 1;
+        }
+    }
+}
+
+impl Report {
+    fn find(&mut self, finding: String) {
+        if self.findings.len() < FINDINGS_MAX {
+            self.findings.push(finding);
+        } else {
+            self.more += 1;
+        }
+    }
+
+    /// Whether nothing is wrong.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.findings.is_empty() && self.indexes.iter().all(|index| index.findings.is_empty())
+    }
+}
+
+/// The catalog as a snapshot has it.
+///
+/// # Errors
+/// When a record is not understood.
+pub fn catalog_at(snapshot: &Snapshot) -> Result<Catalog> {
+    Ok(persist::load(snapshot)?.catalog)
+}
+
+/// Checks the files, then every collection. Returns what is wrong, in words.
+///
+/// # Errors
+/// When the store cannot be read at all.
+pub fn check(engine: &Inner, progress: &mut dyn FnMut(&str, u64, u64)) -> Result<Vec<String>> {
+    let mut files = |done, total| progress("files", done, total);
+    let damage = engine.store.verify(&mut files).map_err(store_failed)?;
+    let mut findings: Vec<String> = damage
+        .into_iter()
+        .map(|damage| match damage.offset {
+            Some(offset) => format!("{} at {offset}: {}", damage.file.display(), damage.what),
+            None => format!("{}: {}", damage.file.display(), damage.what),
+        })
+        .collect();
+    let snapshot = engine.store.snapshot();
+    let catalog = catalog_at(&snapshot)?;
+    for collection in catalog.collections().filter(|c| c.view().is_none()) {
+        let namespace = collection.namespace();
+        let mut report = |done: u64| {
+            progress(&namespace, done, collection.counters.documents());
+            Ok(())
+        };
+        let report = check_collection(&snapshot, collection, &mut report)?;
+        let named = |finding: &String| format!("{namespace}: {finding}");
+        findings.extend(report.findings.iter().map(named));
+        for index in &report.indexes {
+            findings.extend(index.findings.iter().map(|finding| {
+                format!("{namespace}: index '{}': {finding}", index.name)
+            }));
+        }
+        let more = report.more + report.indexes.iter().map(|index| index.more).sum::<u64>();
+        if more > 0 {
+            findings.push(format!("{namespace}: {more} more findings"));
+        }
+    }
+    Ok(findings)
+}
+
+/// Checks one collection. `step` hears how many documents were read and may end the check.
+///
+/// # Errors
+/// When the store cannot be read, or what `step` gives.
+pub fn check_collection(
+    snapshot: &Snapshot,
+    collection: &Arc<Collection>,
+    step: &mut dyn FnMut(u64) -> Result<()>,
+) -> Result<Report> {
+    let mut report = Report::default();
+    let indexes: Vec<&Arc<Index>> =
+        collection.indexes.iter().filter(|index| index.state == IndexState::Ready).collect();
+    let mut expected = vec![0_u64; indexes.len()];
+    report.indexes = indexes
+        .iter()
+        .map(|index| IndexReport {
+            name: index.name.to_string(),
+            entries: 0,
+            findings: Vec::new(),
+            more: 0,
+        })
+        .collect();
+    let mut documents = open(snapshot, Space::Documents, collection.id)?;
+    while let Some((key, doc)) = documents.next().map_err(store_failed)? {
+        report.documents += 1;
+        report.bytes += doc.len() as u64;
+        if report.documents % 1024 == 0 {
+            step(report.documents)?;
+        }
+        let record = key.get(4..).unwrap_or(&[]);
+        if let Err(error) = value::validate::validate(doc, value::limits::DEPTH_MAX_WIRE) {
+            report.unreadable += 1;
+            report.find(format!("the document with key {} is no BSON: {error}", hex(record)));
+            continue;
+        }
+        let doc = RawDoc::new(doc);
+        check_record(collection, record, doc, &mut report);
+        for ((index, expected), found) in
+            indexes.iter().zip(&mut expected).zip(&mut report.indexes)
+        {
+            if index.is_clustered() {
+                *expected += 1;
+            } else {
+                *expected += check_entries(snapshot, index, record, doc, found)?;
+            }
+        }
+    }
+    step(report.documents)?;
+    for ((index, expected), found) in indexes.iter().zip(expected).zip(&mut report.indexes) {
+        if index.is_clustered() {
+            found.entries = expected;
+            continue;
+        }
+        walk_index(snapshot, index, found, step)?;
+        // Every expected entry was looked up: more of them are strangers.
+        if found.entries > expected {
+            name_strangers(snapshot, collection, index, found)?;
+        }
+    }
+    let (documents, bytes) = (collection.counters.documents(), collection.counters.bytes());
+    if documents != report.documents {
+        report.find(format!("counts {documents} documents, but has {}", report.documents));
+    }
+    if bytes != report.bytes {
+        report.find(format!("counts {bytes} bytes of documents, but has {}", report.bytes));
+    }
+    Ok(report)
+}
+
+/// A document of a clustered collection stands where its `_id` says.
+fn check_record(collection: &Collection, record: &[u8], doc: RawDoc<'_>, report: &mut Report) {
+    let Some(id) = doc.get("_id") else {
+        return report.find(format!("the document with key {} has no _id", hex(record)));
+    };
+    let clustered = collection.indexes.first().is_some_and(|index| index.is_clustered());
+    if clustered && order::key(id) != record {
+        report.find(format!("the document with _id {} stands in the wrong place", shown(id)));
+    }
+}
+
+/// Looks up every entry that a document should have; returns how many that are.
+fn check_entries(
+    snapshot: &Snapshot,
+    index: &Index,
+    record: &[u8],
+    doc: RawDoc<'_>,
+    found: &mut IndexReport,
+) -> Result<u64> {
+    let id = || shown(doc.get("_id").unwrap_or(Val::Missing));
+    let keys = match keys::keys(index, doc) {
+        Ok(keys) => keys,
+        Err(error) => {
+            found.find(format!("the document with _id {} cannot be indexed: {error}", id()));
+            return Ok(0);
+        }
+    };
+    let mut present = 0;
+    for values in &keys.keys {
+        let entry = maintain::entry_key(index, values, record);
+        if snapshot.get(Space::Indexes, &entry).map_err(store_failed)?.is_some() {
+            present += 1;
+        } else {
+            found.find(format!("an entry of the document with _id {} is missing", id()));
+        }
+    }
+    let known = index.multikey.load(std::sync::atomic::Ordering::Relaxed);
+    if known & keys.multikey != keys.multikey {
+        found.find(format!("does not know that the document with _id {} has arrays", id()));
+    }
+    Ok(present)
+}
+
+/// Counts the entries of an index and looks for equal keys in a unique one.
+fn walk_index(
+    snapshot: &Snapshot,
+    index: &Index,
+    found: &mut IndexReport,
+    step: &mut dyn FnMut(u64) -> Result<()>,
+) -> Result<()> {
+    let mut entries = open(snapshot, Space::Indexes, index.id)?;
+    let mut last: Vec<u8> = Vec::new();
+    while let Some((entry, _)) = entries.next().map_err(store_failed)? {
+        found.entries += 1;
+        if found.entries % 4096 == 0 {
+            step(found.entries)?;
+        }
+        let Some(record) = maintain::record_of(index, entry) else {
+            found.find(format!("the entry {} is not understood", hex(entry)));
+            continue;
+        };
+        if !index.unique {
+            continue;
+        }
+        let values = entry.get(..entry.len().saturating_sub(record.len())).unwrap_or(&[]);
+        if values == last {
+            found.find(format!("is unique, but the entry {} is not", hex(entry)));
+        }
+        last.clear();
+        last.extend_from_slice(values);
+    }
+    Ok(())
+}
+
+/// Finds the entries that no document accounts for.
+fn name_strangers(
+    snapshot: &Snapshot,
+    collection: &Collection,
+    index: &Index,
+    found: &mut IndexReport,
+) -> Result<()> {
+    let mut entries = open(snapshot, Space::Indexes, index.id)?;
+    while let Some((entry, _)) = entries.next().map_err(store_failed)? {
+        let Some(record) = maintain::record_of(index, entry) else { continue };
+        let key = crate::exec::write::document_key(collection, record);
+        match snapshot.get(Space::Documents, &key).map_err(store_failed)? {
+            None => found.find(format!("the entry {} points to no document", hex(entry))),
+            Some(doc) => {
+                let values = entry.get(4..entry.len().saturating_sub(record.len())).unwrap_or(&[]);
+                let known = keys::keys(index, RawDoc::new(&doc))
+                    .is_ok_and(|keys| keys.keys.iter().any(|key| key == values));
+                if !known {
+                    found.find(format!("the entry {} is not of its document", hex(entry)));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn open(snapshot: &Snapshot, space: Space, id: u32) -> Result<Range> {
+    let (from, to) = range_of(id);
+    snapshot
+        .range(space, Bound::Included(&from), Bound::Excluded(&to), Direction::Forward)
+        .map_err(store_failed)
+}
+
+fn shown(value: Val<'_>) -> String {
+    value::ejson::print_value(value, value::ejson::Format::Relaxed)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::with_capacity(2 * bytes.len().min(64) + 3);
+    for byte in bytes.iter().take(64) {
+        let _ = write!(text, "{byte:02x}");
+    }
+    if bytes.len() > 64 {
+        text.push('…');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::{Engine, Options};
+    use store::{Batch, Space};
+    use value::ejson;
+
+    fn filled() -> Engine {
+        let engine = Engine::open(Options::default()).expect("memory opens");
+        for text in [
+            "{insert: 'c', documents: [{_id: 1, a: [1, 2]}, {_id: 2, a: 3}, {_id: 3}]}",
+            "{createIndexes: 'c', indexes: [{key: {a: 1}, name: 'a_1'}]}",
+            "{create: 'capped', capped: true, size: 100000}",
+            "{insert: 'capped', documents: [{_id: 1}, {_id: 'x', b: 1}]}",
+        ] {
+            let command = ejson::parse_doc(text).expect("test text");
+            engine.run_command("t", command.as_doc()).expect("works");
+        }
+        engine
+    }
+
+    fn findings(engine: &Engine) -> Vec<String> {
+        engine.check(&mut |_, _, _| {}).expect("can be read")
+    }
+
+    /// Damages the store behind the engine's back.
+    fn damage(engine: &Engine, space: Space, wanted: &[u8]) {
+        use std::ops::Bound::Unbounded;
+        let inner = engine.inner();
+        let snapshot = inner.store.snapshot();
+        let mut range = snapshot
+            .range(space, Unbounded, Unbounded, store::Direction::Forward)
+            .expect("reads");
+        let mut batch = Batch::new();
+        while let Some((key, value)) = range.next().expect("reads") {
+            if value.ends_with(wanted) {
+                batch.delete(space, key);
+                break;
+            }
+        }
+        assert!(!batch.is_empty());
+        inner.store.write(&batch).expect("writes");
+    }
+
+    #[test]
+    fn what_the_engine_wrote_is_sound() {
+        assert_eq!(findings(&filled()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_lost_document_is_found_by_entries_and_counts() {
+        let engine = filled();
+        damage(&engine, Space::Documents, &[]);
+        let findings = findings(&engine).join("\n");
+        assert!(findings.contains("t.c: counts 3 documents, but has 2"), "{findings}");
+        assert!(findings.contains("points to no document"), "{findings}");
+    }
+
+    #[test]
+    fn a_lost_entry_is_found() {
+        let engine = filled();
+        damage(&engine, Space::Indexes, &[]);
+        let findings = findings(&engine);
+        assert_eq!(findings.len(), 1, "{findings:?}");
+    }
+}

@@ -1,0 +1,271 @@
+//! `aggregate`: runs a pipeline over a collection, a view or nothing.
+
+use super::find::{first_batch, new_cursor, write_cursor};
+use super::query::{Constants, Find, check_collation};
+use super::{Command, Context, count, find};
+use crate::catalog::{Catalog, Collection};
+use crate::cursor::Source;
+use crate::exec::Stream;
+use crate::exec::pipeline::{Ready, follow, front};
+use crate::metrics;
+use crate::stages::{self, Role, Stage};
+use query::filter::Filter;
+use std::sync::Arc;
+use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
+
+pub(super) static COMMAND: Command = Command {
+    name: "aggregate",
+    aliases: &[],
+    help: "Runs a pipeline of stages.",
+    fields: Some(&[
+        "aggregate",
+        "pipeline",
+        "explain",
+        "allowDiskUse",
+        "cursor",
+        "bypassDocumentValidation",
+        "collation",
+        "hint",
+        "let",
+        "needsMerge",
+        "fromMongos",
+        "fromRouter",
+        "requestReshardingResumeToken",
+        "exchange",
+        "isMapReduceCommand",
+        "collectionUUID",
+        "useNewUpsert",
+        "runtimeConstants",
+        "includeQueryStatsMetrics",
+    ]),
+    admin: false,
+    test: false,
+    run,
+};
+
+/// Views on views beyond this depth are refused.
+const VIEW_DEPTH_MAX: usize = 20;
+
+fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    metrics::add(&context.engine.metrics.queries, 1);
+    let name = source_name(context)?;
+    let args = context.args;
+    check_collation(&args)?;
+    let pipeline = args.optional_array("pipeline")?.ok_or_else(|| args.missing("pipeline"))?;
+    if args.bool("explain")? {
+        return super::explain::explain_aggregate(context, "queryPlanner", out);
+    }
+    let Some(cursor) = args.optional_doc("cursor")? else {
+        return Err(Error::new(
+            Code::FAILED_TO_PARSE,
+            "The 'cursor' option is required, except for aggregate with the explain argument",
+        ));
+    };
+    let batch_size = batch_size(cursor)?;
+    let constants = Constants::new(context)?;
+    let namespace = format!("{}.{}", context.db, name.unwrap_or("$cmd.aggregate"));
+    let hint = args.hint()?;
+    let catalog = context.engine.catalog.load_full();
+    let resolved = resolve(&catalog, context.db, name, pipeline)?;
+    let parsed = stages::parse(resolved.pipeline.as_doc(), &constants.context())?;
+    if let Some(counted) = count_only(context, &resolved, &parsed, &constants, hint)? {
+        let docs: Vec<DocBuf> = counted.into_iter().collect();
+        return write_cursor(out, &namespace, "firstBatch", 0, |batch| {
+            docs.iter().for_each(|doc| batch.push_doc_bytes(doc.bytes()));
+            Ok(())
+        });
+    }
+    let stream = open(context, &resolved, &parsed, hint)?;
+    let cursor =
+        new_cursor(context, Source::Stream(stream), namespace, resolved.collection, false);
+    first_batch(context, cursor, batch_size, false, out)
+}
+
+/// The collection's name, or `None` for `{aggregate: 1}`.
+pub(super) fn source_name<'a>(context: &Context<'a>) -> Result<Option<&'a str>> {
+    match context.args.doc.get("aggregate") {
+        Some(Val::String(_)) => context.collection_name().map(Some),
+        Some(value) if value.as_f64() == Some(1.0) => Ok(None),
+        _ => Err(Error::new(
+            Code::FAILED_TO_PARSE,
+            "Invalid command format: the 'aggregate' field must specify a collection name or 1",
+        )),
+    }
+}
+
+fn batch_size(cursor: RawDoc<'_>) -> Result<Option<u64>> {
+    let args = super::args::Args::new("cursor", cursor);
+    args.check_fields(&["batchSize"], false)?;
+    args.optional_u64("batchSize")
+}
+
+/// A pipeline with the views below it put in front.
+pub(super) struct Resolved {
+    /// The collection at the bottom.
+    pub(super) collection: Option<Arc<Collection>>,
+    /// All stages.
+    pub(super) pipeline: DocBuf,
+}
+
+/// Follows views down to a collection.
+pub(super) fn resolve(
+    catalog: &Catalog,
+    db: &str,
+    name: Option<&str>,
+    pipeline: RawDoc<'_>,
+) -> Result<Resolved> {
+    let mut pipeline = DocBuf::from(pipeline);
+    let Some(name) = name else { return Ok(Resolved { collection: None, pipeline }) };
+    let mut name = name.to_owned();
+    for _ in 0..VIEW_DEPTH_MAX {
+        let Some(collection) = catalog.get(db, &name) else {
+            return Ok(Resolved { collection: None, pipeline });
+        };
+        let Some(view) = collection.view() else {
+            return Ok(Resolved { collection: Some(collection.clone()), pipeline });
+        };
+        let mut joined = Vec::new();
+        value::writer::write_array(&mut joined, |out| {
+            let stages = view.pipeline.as_doc().iter().chain(pipeline.as_doc().iter());
+            stages.for_each(|(_, stage)| out.push_raw(stage));
+        });
+        pipeline = DocBuf::from_bytes(joined);
+        name = view.on.to_string();
+    }
+    Err(Error::new(
+        Code::VIEW_DEPTH_LIMIT_EXCEEDED,
+        format!("View depth too deep or view cycle detected; maximum depth is {VIEW_DEPTH_MAX}"),
+    ))
+}
+
+/// Opens the stream of a pipeline.
+fn open(
+    context: &Context<'_>,
+    resolved: &Resolved,
+    parsed: &[Box<dyn Stage>],
+    hint: Option<Val<'_>>,
+) -> Result<Box<dyn Stream>> {
+    let Some(collection) = &resolved.collection else {
+        return Ok(follow(parsed, Box::new(Ready(Vec::new().into_iter()))));
+    };
+    let snapshot = context.engine.store.snapshot();
+    let everything = everything()?;
+    let front = front(parsed, collection, &snapshot, hint, &everything)?;
+    let stream = Box::new(front.open(collection, &snapshot));
+    Ok(follow(parsed.get(front.stages..).unwrap_or(&[]), stream))
+}
+
+/// The filter that matches all documents.
+pub(super) fn everything() -> Result<Arc<Filter>> {
+    Filter::parse(RawDoc::empty(), &query::ParseContext::new(0)).map(Arc::new)
+}
+
+/// Drivers count documents by `$match`, `$group`: answered like `count`, without reading
+/// documents where an index or the counters know. `Some(None)` is an empty result.
+fn count_only(
+    context: &Context<'_>,
+    resolved: &Resolved,
+    parsed: &[Box<dyn Stage>],
+    constants: &Constants,
+    hint: Option<Val<'_>>,
+) -> Result<Option<Option<DocBuf>>> {
+    let Some(collection) = &resolved.collection else { return Ok(None) };
+    let (shape, matches) = match parsed {
+        [count] => (count.role(), false),
+        [first, count] if matches!(first.role(), Role::Match(_)) => (count.role(), true),
+        _ => return Ok(None),
+    };
+    let Role::Count(shape) = shape else { return Ok(None) };
+    let pipeline = resolved.pipeline.as_doc();
+    let filter = if matches {
+        pipeline.first().and_then(|(_, stage)| stage.as_doc()).and_then(|s| s.get("$match"))
+    } else {
+        None
+    };
+    let find = Find { filter: filter.and_then(Val::as_doc), hint, ..Find::default() };
+    let n = count::matching(context, collection, &find, constants, None)?;
+    if n == 0 {
+        return Ok(Some(None));
+    }
+    Ok(Some(Some(DocBuf::build(|out| {
+        out.append("_id", shape.id);
+        out.count(shape.field, n);
+    }))))
+}
+
+/// Opens a view with a filter on top.
+pub(super) fn open_view(
+    context: &Context<'_>,
+    view: &Arc<Collection>,
+    filter: RawDoc<'_>,
+) -> Result<Box<dyn Stream>> {
+    let constants = Constants::new(context)?;
+    let mut pipeline = Vec::new();
+    value::writer::write_array(&mut pipeline, |out| {
+        if !filter.is_empty() {
+            out.push_doc(|out| {
+                out.append("$match", Val::Document(filter));
+            });
+        }
+    });
+    let catalog = context.engine.catalog.load_full();
+    let resolved = resolve(&catalog, context.db, Some(&view.name), RawDoc::new(&pipeline))?;
+    let parsed = stages::parse(resolved.pipeline.as_doc(), &constants.context())?;
+    open(context, &resolved, &parsed, None)
+}
+
+/// Counts the documents of a view that match.
+pub(super) fn count_view(
+    context: &Context<'_>,
+    view: &Arc<Collection>,
+    filter: RawDoc<'_>,
+) -> Result<u64> {
+    let mut stream = open_view(context, view, filter)?;
+    let mut count = 0;
+    while stream.next(context.op)?.is_some() {
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// A find on a view is a pipeline.
+pub(super) fn run_find_on_view(
+    context: &mut Context<'_>,
+    view: &Arc<Collection>,
+    request: &find::Request<'_>,
+    out: &mut Writer<'_>,
+) -> Result<()> {
+    let find = &request.find;
+    let mut pipeline = Vec::new();
+    value::writer::write_array(&mut pipeline, |out| {
+        let mut stage = |name: &str, value: Val<'_>| {
+            out.push_doc(|out| {
+                out.append(name, value);
+            });
+        };
+        if let Some(filter) = find.filter.filter(|doc| !doc.is_empty()) {
+            stage("$match", Val::Document(filter));
+        }
+        if let Some(sort) = find.sort.filter(|doc| !doc.is_empty()) {
+            stage("$sort", Val::Document(sort));
+        }
+        if find.skip > 0 {
+            stage("$skip", Val::Int64(i64::try_from(find.skip).unwrap_or(i64::MAX)));
+        }
+        if let Some(limit) = find.limit {
+            stage("$limit", Val::Int64(i64::try_from(limit).unwrap_or(i64::MAX)));
+        }
+        if let Some(projection) = find.projection.filter(|doc| !doc.is_empty()) {
+            stage("$project", Val::Document(projection));
+        }
+    });
+    let constants = Constants::new(context)?;
+    let catalog = context.engine.catalog.load_full();
+    let resolved = resolve(&catalog, context.db, Some(&view.name), RawDoc::new(&pipeline))?;
+    let parsed = stages::parse(resolved.pipeline.as_doc(), &constants.context())?;
+    let stream = open(context, &resolved, &parsed, find.hint)?;
+    let namespace = view.namespace();
+    let cursor =
+        new_cursor(context, Source::Stream(stream), namespace, resolved.collection, false);
+    first_batch(context, cursor, request.batch_size, request.single_batch, out)
+}

@@ -1,0 +1,331 @@
+//! `collMod`: changes the options of a collection, a view or an index.
+
+use super::args::Args;
+use super::create::{check_pipeline, check_view, choice, rounded_size};
+use super::{Command, Context};
+use crate::catalog::{Collection, Index, change, persist};
+use crate::index::spec::{same_key, shown};
+use crate::validation::{self, Validator};
+use std::sync::Arc;
+use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
+
+pub(super) static COMMAND: Command = Command {
+    name: "collMod",
+    aliases: &[],
+    help: "Changes the options of a collection, a view or an index.",
+    fields: Some(&[
+        "collMod",
+        "index",
+        "validator",
+        "validationLevel",
+        "validationAction",
+        "viewOn",
+        "pipeline",
+        "cappedSize",
+        "cappedMax",
+        "expireAfterSeconds",
+        "timeseries",
+        "changeStreamPreAndPostImages",
+        "dryRun",
+        "recordPreImages",
+    ]),
+    admin: false,
+    test: false,
+    run,
+};
+
+fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    let name = context.collection_name()?;
+    let concern = context.write_concern()?;
+    let (args, db) = (context.args, context.db);
+    refuse_unavailable(&args)?;
+    let changed = context.engine.change_catalog(|catalog, batch| {
+        let Some(collection) = catalog.get(db, name).cloned() else {
+            return Err(Error::new(Code::NAMESPACE_NOT_FOUND, "ns does not exist"));
+        };
+        let options = match collection.view() {
+            Some(_) => {
+                let options = view_options(&args, &collection)?;
+                if let Some(on) = options.as_doc().get("viewOn").and_then(Val::as_str) {
+                    check_view(catalog, db, name, on)?;
+                }
+                options
+            }
+            None => collection_options(&args, &collection)?,
+        };
+        let index = match args.optional_doc("index")? {
+            Some(index) => Some(alter_index(Args::new("collMod.index", index), &collection)?),
+            None => None,
+        };
+        let unchanged = index.as_ref().is_none_or(|(_, new)| new.is_none());
+        if options == collection.options && unchanged {
+            return Ok(index.map(|(old, _)| (old, None)));
+        }
+        let altered = change::altered(&collection, |collection| {
+            collection.kind = persist::kind_from_options(options.as_doc());
+            collection.validator = Validator::of(options.as_doc());
+            collection.options = options;
+            if let Some((old, Some(new))) = &index
+                && let Some(slot) = collection.indexes.iter_mut().find(|i| i.id == old.id)
+            {
+                *slot = new.clone();
+            }
+        });
+        change::put(catalog, batch, altered);
+        Ok(index)
+    })?;
+    if let Some((old, Some(new))) = changed {
+        write_index_change(&old, &new, out);
+    }
+    concern.write_error(out);
+    Ok(())
+}
+
+fn refuse_unavailable(args: &Args<'_>) -> Result<()> {
+    for name in ["timeseries", "changeStreamPreAndPostImages", "recordPreImages"] {
+        if args.get(name).is_some() {
+            return Err(invalid(format!("the option '{name}' is not available in this version")));
+        }
+    }
+    if args.bool("dryRun")? {
+        return Err(invalid("the option 'dryRun' is not available in this version"));
+    }
+    if args.get("expireAfterSeconds").is_some() {
+        return Err(invalid(
+            "'expireAfterSeconds' option is only supported on collections clustered by _id, \
+             which is not available in this version",
+        ));
+    }
+    Ok(())
+}
+
+fn view_options(args: &Args<'_>, collection: &Collection) -> Result<DocBuf> {
+    let fields =
+        ["index", "validator", "validationLevel", "validationAction", "cappedSize", "cappedMax"];
+    for name in fields {
+        if args.get(name).is_some() {
+            return Err(invalid(format!("option not supported on a view: {name}")));
+        }
+    }
+    let old = collection.options.as_doc();
+    let on = args.optional_string("viewOn")?;
+    let pipeline = args.optional_array("pipeline")?;
+    if let Some(on) = on {
+        crate::namespace::check_collection(&collection.db, on)?;
+    }
+    if let Some(pipeline) = pipeline {
+        check_pipeline(pipeline)?;
+    }
+    Ok(DocBuf::build(|out| {
+        out.append("viewOn", on.map(Val::String).or(old.get("viewOn")).unwrap_or(Val::Missing));
+        let kept = old.get("pipeline").unwrap_or(Val::Missing);
+        out.append("pipeline", pipeline.map_or(kept, Val::Array));
+    }))
+}
+
+fn collection_options(args: &Args<'_>, collection: &Collection) -> Result<DocBuf> {
+    for name in ["pipeline", "viewOn"] {
+        if args.get(name).is_some() {
+            return Err(invalid(format!("option only supported on a view: {name}")));
+        }
+    }
+    let capped = collection.capped().is_some();
+    let size = args.optional_i64("cappedSize")?;
+    let max = args.optional_i64("cappedMax")?;
+    if !capped && (size.is_some() || max.is_some()) {
+        return Err(invalid("Collection must be capped."));
+    }
+    if let Some(size) = size.filter(|size| *size < 1) {
+        return Err(Error::new(
+            Code(51024),
+            format!("BSON field 'cappedSize' value must be >= 1, actual value '{size}'"),
+        ));
+    }
+    let validator = args.optional_doc("validator")?;
+    if let Some(validator) = validator {
+        validation::compile(validator)?;
+    }
+    let level = choice(args, "validationLevel", &["off", "strict", "moderate"])?;
+    let action = choice(args, "validationAction", &["error", "warn"])?;
+    let touched = validator.is_some() || level.is_some() || action.is_some();
+    let old = collection.options.as_doc();
+    Ok(DocBuf::build(|out| {
+        for (name, value) in old {
+            match name {
+                "size" if size.is_some() => {}
+                "max" if max.is_some() => {}
+                "validator" | "validationLevel" | "validationAction" if touched => {}
+                _ => {
+                    out.raw(name, value);
+                }
+            }
+        }
+        if let Some(size) = size {
+            out.count("size", rounded_size(size) as u64);
+        }
+        if let Some(max) = max {
+            let most = i64::from(i32::MAX);
+            out.count("max", if max > 0 { max.min(most) } else { most } as u64);
+        }
+        if touched {
+            let old_validator = old.get("validator").and_then(Val::as_doc);
+            if let Some(validator) = validator.or(old_validator).filter(|doc| !doc.is_empty()) {
+                out.append("validator", Val::Document(validator));
+            }
+            let kept = |name, other| old.get(name).and_then(Val::as_str).unwrap_or(other);
+            out.str("validationLevel", level.unwrap_or(kept("validationLevel", "strict")));
+            out.str("validationAction", action.unwrap_or(kept("validationAction", "error")));
+        }
+    }))
+}
+
+/// The index that is meant, and what it becomes if anything changes.
+fn alter_index(
+    args: Args<'_>,
+    collection: &Collection,
+) -> Result<(Arc<Index>, Option<Arc<Index>>)> {
+    args.check_fields(
+        &["name", "keyPattern", "hidden", "expireAfterSeconds", "unique", "prepareUnique"],
+        false,
+    )?;
+    for name in ["unique", "prepareUnique"] {
+        if args.get(name).is_some() {
+            return Err(invalid(format!(
+                "the index option '{name}' of collMod is not available in this version"
+            )));
+        }
+    }
+    let index = find_index(&args, collection)?;
+    let hidden = match args.get("hidden") {
+        Some(_) => Some(args.bool("hidden")?),
+        None => None,
+    };
+    let expire = args.optional_i64("expireAfterSeconds")?;
+    if hidden.is_none() && expire.is_none() {
+        return Err(invalid("no expireAfterSeconds, hidden, unique, or prepareUnique field"));
+    }
+    if hidden.is_some() && index.is_id() {
+        return Err(Error::bad_value("can't hide _id index"));
+    }
+    if let Some(seconds) = expire {
+        if index.is_id() {
+            return Err(invalid("the _id field does not support TTL indexes"));
+        }
+        if index.fields.len() > 1 {
+            return Err(invalid(
+                "TTL indexes are single-field indexes, compound indexes do not support TTL",
+            ));
+        }
+        if !(0..=i64::from(i32::MAX)).contains(&seconds) {
+            return Err(invalid("TTL index 'expireAfterSeconds' option is out of range"));
+        }
+    }
+    let old = index.spec.as_doc();
+    let spec = DocBuf::build(|out| {
+        for (name, value) in old {
+            let replaced = (name == "hidden" && hidden.is_some())
+                || (name == "expireAfterSeconds" && expire.is_some());
+            if !replaced {
+                out.raw(name, value);
+            }
+        }
+        if let Some(seconds) = expire {
+            out.count("expireAfterSeconds", seconds as u64);
+        }
+        if hidden == Some(true) {
+            out.bool("hidden", true);
+        }
+    });
+    let same = hidden.is_none_or(|hidden| hidden == index.hidden)
+        && expire.is_none_or(|seconds| {
+            old.get("expireAfterSeconds").and_then(Val::as_f64) == Some(seconds as f64)
+        });
+    if same {
+        return Ok((index, None));
+    }
+    let mut new = persist::index_from_spec(index.id, spec.as_doc(), index.state, 0);
+    new.multikey = index.multikey.clone();
+    new.uses = index.uses.clone();
+    Ok((index, Some(Arc::new(new))))
+}
+
+fn find_index(args: &Args<'_>, collection: &Collection) -> Result<Arc<Index>> {
+    let not_found = |what: &str| {
+        let namespace = collection.namespace();
+        Error::new(Code::INDEX_NOT_FOUND, format!("cannot find index {what} for ns {namespace}"))
+    };
+    match (args.optional_string("name")?, args.optional_doc("keyPattern")?) {
+        (Some(_), Some(_)) => Err(invalid("Cannot specify both key pattern and name.")),
+        (None, None) => Err(invalid("Must specify either index name or key pattern.")),
+        (Some(name), None) => collection.index(name).cloned().ok_or_else(|| not_found(name)),
+        (None, Some(key)) => {
+            let mut found = collection.indexes.iter().filter(|i| same_key(i.key.as_doc(), key));
+            match (found.next(), found.next()) {
+                (Some(index), None) => Ok(index.clone()),
+                (None, _) => Err(not_found(&shown(key))),
+                (Some(_), Some(_)) => Err(Error::new(
+                    Code::AMBIGUOUS_INDEX_KEY_PATTERN,
+                    format!("several indexes have the key {}, name one instead", shown(key)),
+                )),
+            }
+        }
+    }
+}
+
+fn write_index_change(old: &Index, new: &Index, out: &mut Writer<'_>) {
+    let expire = |index: &Index| {
+        let spec: RawDoc<'_> = index.spec.as_doc();
+        spec.get("expireAfterSeconds").and_then(Val::as_f64).map(|seconds| seconds as i64)
+    };
+    if expire(old) != expire(new) {
+        if let Some(seconds) = expire(old) {
+            out.i64("expireAfterSeconds_old", seconds);
+        }
+        if let Some(seconds) = expire(new) {
+            out.i64("expireAfterSeconds_new", seconds);
+        }
+    }
+    if old.hidden != new.hidden {
+        out.bool("hidden_old", old.hidden).bool("hidden_new", new.hidden);
+    }
+}
+
+fn invalid(message: impl Into<String>) -> Error {
+    Error::new(Code::INVALID_OPTIONS, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::{Engine, Options};
+    use value::ejson;
+
+    #[test]
+    fn options_change_and_the_rest_stays() {
+        let engine = Engine::open(Options::default()).expect("memory opens");
+        let run = |text: &str| {
+            let command = ejson::parse_doc(text).expect("test text");
+            engine.run_command("t", command.as_doc())
+        };
+        let code = |text: &str| run(text).map_or_else(|error| error.code().0, |_| 0);
+        assert_eq!(code("{collMod: 'x'}"), 26);
+        run("{create: 'x', validator: {a: 1}}").expect("works");
+        run("{createIndexes: 'x', indexes: [{key: {a: 1}, name: 'a_1'}]}").expect("works");
+        assert_eq!(code("{collMod: 'x'}"), 0);
+        assert_eq!(code("{collMod: 'x', validationLevel: 'moderate'}"), 0);
+        assert_eq!(code("{collMod: 'x', validationLevel: 'zzz'}"), 2);
+        assert_eq!(code("{collMod: 'x', index: {name: 'no', hidden: true}}"), 27);
+        assert_eq!(code("{collMod: 'x', index: {name: '_id_', hidden: true}}"), 2);
+        assert_eq!(code("{collMod: 'x', index: {name: 'a_1'}}"), 72);
+        assert_eq!(code("{collMod: 'x', cappedSize: 100}"), 72);
+        assert_eq!(code("{collMod: 'x', viewOn: 'y'}"), 72);
+        let reply = run("{collMod: 'x', index: {keyPattern: {a: 1}, hidden: true}}").expect("works");
+        assert!(reply.as_doc().get("hidden_new").is_some_and(value::Val::truthy));
+        let x = engine.inner().collection("t", "x").expect("is there");
+        let options = ejson::print(x.options.as_doc(), ejson::Format::Shell);
+        assert_eq!(
+            options,
+            r#"{ validator: { a: 1 }, validationLevel: "moderate", validationAction: "error" }"#
+        );
+        assert!(x.index("a_1").is_some_and(|index| index.hidden));
+    }
+}

@@ -1,0 +1,189 @@
+//! `count` and `distinct`.
+
+use super::query::{Constants, Find, check_collation};
+use super::{Command, Context, aggregate};
+use crate::catalog::Collection;
+use crate::exec::Stream;
+use crate::exec::scan::Scan;
+use crate::metrics;
+use crate::planner::{Access, Plan};
+use query::filter::{Filter, Node, Test};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use value::path::{Path, walk};
+use value::{Code, Error, OwnedVal, RawDoc, Result, Val, Writer, keys, limits};
+
+pub(super) static COUNT: Command = Command {
+    name: "count",
+    aliases: &[],
+    help: "Counts documents of a collection or view that match a filter.",
+    fields: Some(&["count", "query", "limit", "skip", "hint", "collation", "fields"]),
+    admin: false,
+    test: false,
+    run: count,
+};
+
+pub(super) static DISTINCT: Command = Command {
+    name: "distinct",
+    aliases: &[],
+    help: "Returns the distinct values of a field.",
+    fields: Some(&["distinct", "key", "query", "hint", "collation"]),
+    admin: false,
+    test: false,
+    run: distinct,
+};
+
+fn count(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    let name = context.collection_name()?;
+    check_collation(&context.args)?;
+    let query = context.args.optional_doc("query")?;
+    let skip = match context.args.optional_i64("skip")? {
+        Some(skip) if skip < 0 => {
+            return Err(Error::new(
+                Code(51024),
+                format!("BSON field 'skip' value must be >= 0, actual value '{skip}'"),
+            ));
+        }
+        skip => skip.unwrap_or(0) as u64,
+    };
+    // A negative limit means the same as a positive one.
+    let limit = context.args.optional_i64("limit")?.map_or(0, i64::unsigned_abs);
+    let constants = Constants::new(context)?;
+    let hint = context.args.hint()?;
+    let find = Find { filter: query, hint, ..Find::default() };
+    let catalog = context.engine.catalog.load_full();
+    let total = match catalog.get(context.db, name) {
+        None => {
+            find.check(&constants)?;
+            0
+        }
+        Some(view) if view.view().is_some() => {
+            aggregate::count_view(context, view, query.unwrap_or(RawDoc::empty()))?
+        }
+        Some(collection) => {
+            let most = if limit > 0 { Some(skip.saturating_add(limit)) } else { None };
+            matching(context, collection, &find, &constants, most)?
+        }
+    };
+    let rest = total.saturating_sub(skip);
+    out.count("n", if limit > 0 { rest.min(limit) } else { rest });
+    Ok(())
+}
+
+/// How many documents match, counted up to `most`.
+///
+/// # Errors
+/// What the filter or the store gives.
+pub(super) fn matching(
+    context: &Context<'_>,
+    collection: &Arc<Collection>,
+    find: &Find<'_>,
+    constants: &Constants,
+    most: Option<u64>,
+) -> Result<u64> {
+    let engine = context.engine;
+    if find.filter.is_none_or(RawDoc::is_empty) && find.hint.is_none() {
+        return Ok(collection.counters.documents());
+    }
+    let snapshot = engine.store.snapshot();
+    let mut opened = find.open(constants, collection, &snapshot)?;
+    if most.is_none() && entries_are_matches(&opened.plan, &opened.filter) {
+        let scan = Scan::new(snapshot, collection.clone(), &opened.plan.access);
+        let (count, examined) = scan.count_entries(context.op)?;
+        metrics::add(&engine.metrics.keys_examined, examined.keys);
+        return Ok(count);
+    }
+    let mut count = 0;
+    while most.is_none_or(|most| count < most) && opened.stream.next(context.op)?.is_some() {
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// Whether each entry of the plan's ranges is one match: an index without arrays whose bounds say
+/// all that the filter says.
+fn entries_are_matches(plan: &Plan, filter: &Filter) -> bool {
+    let Access::Index(candidate) = &plan.access else { return false };
+    let leaves = match filter.root() {
+        Node::Leaf(leaf) => vec![leaf],
+        Node::And(nodes) => {
+            let mut leaves = Vec::new();
+            for node in nodes {
+                let Node::Leaf(leaf) = node else { return false };
+                leaves.push(leaf);
+            }
+            leaves
+        }
+        _ => return false,
+    };
+    let plain = |value: &OwnedVal| {
+        !matches!(value.get(), Val::Null | Val::Undefined | Val::Array(_) | Val::Regex(..))
+            && !matches!(value.get(), Val::MinKey | Val::MaxKey)
+            && !matches!(value.get(), Val::Double(n) if n.is_nan())
+            && !matches!(value.get(), Val::Decimal(n) if n.is_nan())
+    };
+    let exact = |test: &Test| match test {
+        Test::Eq(value) | Test::Gt(value) | Test::Gte(value) => plain(value),
+        // Below a number stand also the values that are not numbers (NaN).
+        Test::Lt(value) | Test::Lte(value) => plain(value) && !value.get().is_number(),
+        Test::In { values, regexes } => regexes.is_empty() && values.iter().all(plain),
+        _ => false,
+    };
+    let bounded = |path: &str| {
+        let fields = candidate.index.fields.iter().take(candidate.bounded);
+        fields.filter(|field| field.path.text() == path).count() == 1
+    };
+    !candidate.index.is_multikey()
+        && leaves.iter().all(|leaf| exact(&leaf.test) && bounded(leaf.path.text()))
+}
+
+fn distinct(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    let name = context.collection_name()?;
+    check_collation(&context.args)?;
+    let path = Path::new(context.args.string("key")?);
+    let constants = Constants::new(context)?;
+    let find = Find {
+        filter: context.args.optional_doc("query")?,
+        hint: context.args.hint()?,
+        ..Find::default()
+    };
+    metrics::add(&context.engine.metrics.queries, 1);
+    let catalog = context.engine.catalog.load_full();
+    let mut stream: Box<dyn Stream> = match catalog.get(context.db, name) {
+        None => {
+            find.check(&constants)?;
+            out.array("values", |_| {});
+            return Ok(());
+        }
+        Some(view) if view.view().is_some() => {
+            let query = find.filter.unwrap_or(RawDoc::empty());
+            aggregate::open_view(context, view, query)?
+        }
+        Some(collection) => {
+            let snapshot = context.engine.store.snapshot();
+            Box::new(find.open(&constants, collection, &snapshot)?.stream)
+        }
+    };
+    // Keyed by order-preserving bytes: values come out sorted, as from an index, each once.
+    let mut values: BTreeMap<Vec<u8>, OwnedVal> = BTreeMap::new();
+    let mut bytes = 0;
+    while let Some(doc) = stream.next(context.op)? {
+        let _: ControlFlow<()> = walk(doc.raw(), path.parts(), true, &mut |found| {
+            let whole_array = matches!(found.value, Val::Array(_)) && !found.element;
+            if !found.value.is_missing() && !whole_array {
+                values.entry(keys::key(found.value)).or_insert_with(|| {
+                    let value = OwnedVal::new(found.value);
+                    bytes += value.raw().bytes.len() + 8;
+                    value
+                });
+            }
+            ControlFlow::Continue(())
+        });
+        if bytes > limits::DOCUMENT_BYTES_MAX {
+            return Err(Error::new(Code(17217), "distinct too big, 16mb cap"));
+        }
+    }
+    out.array("values", |list| values.values().for_each(|value| list.push_raw(value.raw())));
+    Ok(())
+}

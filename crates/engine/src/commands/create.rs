@@ -1,0 +1,378 @@
+//! `create`: makes a collection or a view; and the collections that the first insert makes.
+
+use super::args::Args;
+use super::{Command, Context};
+use crate::catalog::{Catalog, Collection, change};
+use crate::engine::Inner;
+use crate::namespace;
+use std::sync::Arc;
+use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
+
+pub(super) static COMMAND: Command = Command {
+    name: "create",
+    aliases: &[],
+    help: "Creates a collection or a view.",
+    fields: Some(&[
+        "create",
+        "capped",
+        "autoIndexId",
+        "idIndex",
+        "size",
+        "max",
+        "storageEngine",
+        "validator",
+        "validationLevel",
+        "validationAction",
+        "indexOptionDefaults",
+        "viewOn",
+        "pipeline",
+        "collation",
+        "timeseries",
+        "clusteredIndex",
+        "expireAfterSeconds",
+        "encryptedFields",
+        "changeStreamPreAndPostImages",
+        "recordIdsReplicated",
+        "temp",
+        "flags",
+    ]),
+    admin: false,
+    test: false,
+    run,
+};
+
+/// Views on views on views: deeper ones are refused.
+const VIEW_DEPTH_MAX: usize = 20;
+
+fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    let name = context.collection_name()?;
+    let concern = context.write_concern()?;
+    let db = context.db;
+    namespace::check_new_collection(db, name)?;
+    let options = read_options(&context.args, db)?;
+    context.engine.change_catalog(|catalog, batch| {
+        if let Some(existing) = catalog.get(db, name) {
+            if existing.options == options {
+                return Ok(());
+            }
+            return Err(already_exists(existing));
+        }
+        if let Some(on) = options.as_doc().get("viewOn").and_then(Val::as_str) {
+            check_view(catalog, db, name, on)?;
+        }
+        change::create(context.engine, catalog, batch, db, name, options)?;
+        Ok(())
+    })?;
+    concern.write_error(out);
+    Ok(())
+}
+
+fn already_exists(existing: &Collection) -> Error {
+    let message = if existing.view().is_some() {
+        "Namespace already exists".to_owned()
+    } else {
+        format!("Collection {} already exists.", existing.namespace())
+    };
+    Error::new(Code::NAMESPACE_EXISTS, message)
+}
+
+/// The collection that a write goes to, made with default options when it is not there.
+///
+/// # Errors
+/// InvalidNamespace, or that it cannot be made.
+pub(crate) fn ensure_collection(engine: &Inner, db: &str, name: &str) -> Result<Arc<Collection>> {
+    if let Some(collection) = engine.collection(db, name) {
+        return Ok(collection);
+    }
+    namespace::check_new_collection(db, name)?;
+    engine.change_catalog(|catalog, batch| match catalog.get(db, name) {
+        Some(collection) => Ok(collection.clone()),
+        None => change::create(engine, catalog, batch, db, name, DocBuf::new()),
+    })
+}
+
+/// Checks the options and brings them into the form that `listCollections` shows.
+fn read_options(args: &Args<'_>, db: &str) -> Result<DocBuf> {
+    refuse_unavailable(args)?;
+    if args.optional_string("viewOn")?.is_some() || args.get("pipeline").is_some() {
+        return view_options(args, db);
+    }
+    let capped = args.bool("capped")?;
+    let size = positive(args, "size")?;
+    let max = args.optional_i64("max")?;
+    if capped && size.is_none() {
+        return Err(invalid("the 'size' field is required when 'capped' is true"));
+    }
+    if !capped && (size.is_some() || max.is_some()) {
+        return Err(invalid(
+            "the 'capped' field needs to be true when either the 'size' or 'max' fields are present",
+        ));
+    }
+    let clustered = clustered_index(args)?;
+    if capped && clustered.is_some() {
+        return Err(invalid("clusteredIndex cannot be specified together with capped"));
+    }
+    let validator = args.optional_doc("validator")?;
+    if let Some(validator) = validator {
+        crate::validation::compile(validator)?;
+    }
+    let level = choice(args, "validationLevel", &["off", "strict", "moderate"])?;
+    let action = choice(args, "validationAction", &["error", "warn"])?;
+    Ok(DocBuf::build(|out| {
+        if let Some(size) = size {
+            out.bool("capped", true);
+            out.count("size", rounded_size(size) as u64);
+            if let Some(max) = max {
+                let bounded = if max > 0 { max.min(i64::from(i32::MAX)) } else { i64::from(i32::MAX) };
+                out.count("max", bounded as u64);
+            }
+        }
+        if let Some(clustered) = &clustered {
+            out.append("clusteredIndex", Val::Document(clustered.as_doc()));
+        }
+        if let Some(validator) = validator.filter(|doc| !doc.is_empty()) {
+            out.append("validator", Val::Document(validator));
+        }
+        if let Some(level) = level {
+            out.str("validationLevel", level);
+        }
+        if let Some(action) = action {
+            out.str("validationAction", action);
+        }
+    }))
+}
+
+/// The size of a capped collection goes up to a multiple of 256 bytes, as MongoDB's does.
+pub(super) fn rounded_size(size: i64) -> i64 {
+    size.checked_add(255).map_or(i64::MAX, |size| size & !255)
+}
+
+/// Options that are refused rather than ignored.
+fn refuse_unavailable(args: &Args<'_>) -> Result<()> {
+    for name in ["timeseries", "encryptedFields", "recordIdsReplicated"] {
+        if args.get(name).is_some() {
+            return Err(unavailable(name));
+        }
+    }
+    if args.bool("temp")? {
+        return Err(unavailable("temp"));
+    }
+    if let Some(images) = args.optional_doc("changeStreamPreAndPostImages")?
+        && images.get("enabled").is_none_or(Val::truthy)
+    {
+        return Err(unavailable("changeStreamPreAndPostImages"));
+    }
+    if args.get("expireAfterSeconds").is_some() {
+        return Err(match args.get("clusteredIndex") {
+            Some(_) => unavailable("expireAfterSeconds"),
+            None => invalid(
+                "'expireAfterSeconds' is only supported on time-series collections or when the \
+                 'clusteredIndex' option is specified",
+            ),
+        });
+    }
+    if let Some(collation) = args.optional_doc("collation")? {
+        let collation = Args::new("create.collation", collation);
+        if collation.string("locale")? != "simple" {
+            return Err(invalid(
+                "collations other than {locale: \"simple\"} are not available in this version",
+            ));
+        }
+    }
+    if args.get("autoIndexId").is_some() && !args.bool("autoIndexId")? {
+        return Err(Error::new(Code(50001), "autoIndexId:false is not allowed"));
+    }
+    for name in ["storageEngine", "indexOptionDefaults", "idIndex"] {
+        // They tune another storage engine, or ask for what there is anyway.
+        args.optional_doc(name)?;
+    }
+    if let Some(id_index) = args.optional_doc("idIndex")? {
+        let spec = crate::index::spec::parse(id_index, false)?;
+        if !spec.is_id() {
+            return Err(Error::bad_value(
+                "The field 'key' for an _id index must be {_id: 1}",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The `clusteredIndex` in its stored form. All plain collections are clustered by `_id`.
+fn clustered_index(args: &Args<'_>) -> Result<Option<DocBuf>> {
+    let spec = match args.get("clusteredIndex") {
+        None | Some(Val::Bool(false)) => return Ok(None),
+        Some(Val::Document(spec)) => Args::new("create.clusteredIndex", spec),
+        Some(other) => return Err(args.wrong_type("clusteredIndex", other, "object")),
+    };
+    spec.check_fields(&["key", "name", "unique", "v"], false)?;
+    let key = spec.doc("key")?;
+    let by_id = key.count() == 1 && key.get("_id").and_then(Val::as_f64) == Some(1.0);
+    let refuse = |message: &str| {
+        Err(Error::new(Code::INVALID_INDEX_SPECIFICATION_OPTION, message))
+    };
+    if !by_id {
+        return refuse("The clusteredIndex option is only supported for key: {_id: 1}");
+    }
+    if !spec.bool("unique")? {
+        return refuse("The clusteredIndex option requires unique: true to be specified");
+    }
+    let name = spec.optional_string("name")?.unwrap_or("_id_");
+    if name != "_id_" {
+        return Err(invalid("a clusteredIndex with a name other than '_id_' is not available in this version"));
+    }
+    Ok(Some(DocBuf::build(|out| {
+        out.i32("v", 2);
+        out.append("key", Val::Document(key));
+        out.str("name", name).bool("unique", true);
+    })))
+}
+
+fn view_options(args: &Args<'_>, db: &str) -> Result<DocBuf> {
+    let Some(on) = args.optional_string("viewOn")? else {
+        return Err(invalid("'pipeline' requires 'viewOn' to also be specified"));
+    };
+    namespace::check_collection(db, on)?;
+    let pipeline = args.optional_array("pipeline")?.unwrap_or(RawDoc::empty());
+    check_pipeline(pipeline)?;
+    Ok(DocBuf::build(|out| {
+        out.str("viewOn", on);
+        out.append("pipeline", Val::Array(pipeline));
+    }))
+}
+
+/// Refuses a pipeline that a view cannot have.
+///
+/// # Errors
+/// What the stages give that are not understood, OptionNotSupportedOnView for writing ones.
+pub(super) fn check_pipeline(pipeline: RawDoc<'_>) -> Result<()> {
+    for (_, stage) in pipeline {
+        let Some(stage) = stage.as_doc() else {
+            return Err(Error::type_mismatch("Each element of the 'pipeline' array must be an object"));
+        };
+        let (Some((name, _)), 1) = (stage.first(), stage.count()) else {
+            return Err(Error::new(
+                Code(40323),
+                "A pipeline stage specification object must contain exactly one field.",
+            ));
+        };
+        if matches!(name, "$out" | "$merge") {
+            return Err(Error::new(
+                Code::OPTION_NOT_SUPPORTED_ON_VIEW,
+                format!("The aggregation stage {name} cannot be used in a view definition"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a view that would stand on itself or on too many others.
+///
+/// # Errors
+/// GraphContainsCycle, ViewDepthLimitExceeded.
+pub(super) fn check_view(catalog: &Catalog, db: &str, name: &str, on: &str) -> Result<()> {
+    let mut trail = format!("{db}.{name}");
+    let mut below = on;
+    for _ in 0..VIEW_DEPTH_MAX {
+        trail.push_str(&format!(" => {db}.{below}"));
+        if below == name {
+            return Err(Error::new(
+                Code::GRAPH_CONTAINS_CYCLE,
+                format!("View cycle detected: {trail}"),
+            ));
+        }
+        match catalog.get(db, below).and_then(|collection| collection.view()) {
+            Some(view) => below = &view.on,
+            None => return Ok(()),
+        }
+    }
+    Err(Error::new(
+        Code::VIEW_DEPTH_LIMIT_EXCEEDED,
+        format!("View depth limit exceeded; maximum depth is {VIEW_DEPTH_MAX}"),
+    ))
+}
+
+/// One of a few words.
+///
+/// # Errors
+/// BadValue for another one.
+pub(super) fn choice<'a>(args: &Args<'a>, name: &str, words: &[&str]) -> Result<Option<&'a str>> {
+    let Some(word) = args.optional_string(name)? else { return Ok(None) };
+    if words.contains(&word) {
+        return Ok(Some(word));
+    }
+    Err(Error::bad_value(format!(
+        "Enumeration value '{word}' for field '{}.{name}' is not a valid value.",
+        args.place
+    )))
+}
+
+fn positive(args: &Args<'_>, name: &str) -> Result<Option<i64>> {
+    match args.optional_i64(name)? {
+        Some(n) if n < 1 => Err(Error::new(
+            Code(51024),
+            format!("BSON field '{name}' value must be >= 1, actual value '{n}'"),
+        )),
+        n => Ok(n),
+    }
+}
+
+fn invalid(message: &str) -> Error {
+    Error::new(Code::INVALID_OPTIONS, message)
+}
+
+fn unavailable(name: &str) -> Error {
+    invalid(&format!("the option '{name}' is not available in this version"))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::{Engine, Options};
+    use value::ejson;
+
+    fn run(engine: &Engine, text: &str) -> i32 {
+        let command = ejson::parse_doc(text).expect("test text");
+        engine.run_command("t", command.as_doc()).map_or_else(|error| error.code().0, |_| 0)
+    }
+
+    #[test]
+    fn options_are_checked_as_mongodb_does() {
+        let engine = Engine::open(Options::default()).expect("memory opens");
+        for (text, code) in [
+            ("{create: 'a'}", 0),
+            ("{create: 'a'}", 0),
+            ("{create: 'a', capped: true, size: 4096}", 48),
+            ("{create: 'cap', capped: true}", 72),
+            ("{create: 'cap', size: 100}", 72),
+            ("{create: 'cap', capped: true, size: 1000.0, max: 5}", 0),
+            ("{create: 'cap', capped: true, size: -1}", 51024),
+            ("{create: 'x', validator: {a: {$gt: 1}}, validationLevel: 'bad'}", 2),
+            ("{create: 'x', validator: {$near: 1}}", 2),
+            ("{create: 'x', validator: {a: {$gt: 1}}}", 0),
+            ("{create: 'clu', clusteredIndex: {key: {_id: 1}, unique: true}}", 0),
+            ("{create: 'clu2', clusteredIndex: {key: {a: 1}, unique: true}}", 197),
+            ("{create: 'y', foo: 1}", 40415),
+            ("{create: ''}", 73),
+            ("{create: 'a$b'}", 73),
+            ("{create: 'system.foo'}", 73),
+            ("{create: 'z', collation: {locale: 'fr'}}", 72),
+            ("{create: 'z', collation: {locale: 'simple'}}", 0),
+            ("{create: 'v3', pipeline: []}", 72),
+            ("{create: 'v1', viewOn: 'v2', pipeline: []}", 0),
+            ("{create: 'v2', viewOn: 'v1', pipeline: []}", 5),
+            ("{create: 'v4', viewOn: 'a', pipeline: [{$out: 'b'}]}", 167),
+        ] {
+            assert_eq!(run(&engine, text), code, "{text}");
+        }
+        let capped = engine.inner().collection("t", "cap").and_then(|c| c.capped());
+        assert_eq!(capped.map(|capped| capped.bytes_max), Some(1024));
+    }
+
+    #[test]
+    fn databases_differ_by_more_than_case() {
+        let engine = Engine::open(Options::default()).expect("memory opens");
+        assert_eq!(run(&engine, "{create: 'a'}"), 0);
+        let command = ejson::parse_doc("{create: 'a'}").expect("test text");
+        let error = engine.run_command("T", command.as_doc()).expect_err("is refused");
+        assert_eq!(error.code().0, 13297);
+    }
+}

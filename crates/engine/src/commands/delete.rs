@@ -1,0 +1,131 @@
+//! `delete`: removes documents.
+
+use super::args::Args;
+use super::query::{Constants, check_collation, writable};
+use super::statements::{Statements, statement_id, write_errors};
+use super::{Command, Context};
+use crate::exec::{modify, write};
+use crate::metrics;
+use crate::session::{Done, Retryable};
+use store::Seqno;
+use value::{Code, Error, RawDoc, Result, Writer};
+
+pub(super) static COMMAND: Command = Command {
+    name: "delete",
+    aliases: &[],
+    help: "Removes documents from a collection.",
+    fields: Some(&["delete", "deletes", "ordered", "let"]),
+    admin: false,
+    test: false,
+    run,
+};
+
+fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    let name = context.collection_name()?;
+    let ordered = context.args.bool_or_true("ordered")?;
+    let concern = context.write_concern()?;
+    let retryable = Retryable::of(context.args.doc, context.session)?;
+    let constants = Constants::new(context)?;
+    let statements = Statements::of(context, "deletes")?;
+    let first = statement_id(context.args.doc)?;
+    let engine = context.engine;
+    writable(&engine.catalog.load(), context.db, name)?;
+    metrics::add(&engine.metrics.deletes, statements.documents().len() as u64);
+    for doc in statements.documents() {
+        Args::new("delete.deletes", *doc)
+            .check_fields(&["q", "limit", "hint", "collation", "sampleId"], false)?;
+    }
+    let mut deleted = 0;
+    let mut errors = Vec::new();
+    let mut newest = None;
+    for (at, doc) in statements.documents().iter().enumerate() {
+        context.op.check_now()?;
+        let statement = first.wrapping_add(at as i32);
+        let retry = retryable.map(|retryable| (retryable, statement));
+        match one(context, name, *doc, &constants, retry) {
+            Ok((count, seqno)) => {
+                deleted += count;
+                newest = newest.max(seqno);
+            }
+            Err(error) => {
+                errors.push((at, error));
+                if ordered {
+                    break;
+                }
+            }
+        }
+    }
+    metrics::add(&engine.metrics.documents_deleted, deleted);
+    concern.wait(engine, newest)?;
+    out.count("n", deleted);
+    write_errors(out, &errors);
+    concern.write_error(out);
+    Ok(())
+}
+
+fn one(
+    context: &Context<'_>,
+    name: &str,
+    doc: RawDoc<'_>,
+    constants: &Constants,
+    retry: Option<(Retryable, i32)>,
+) -> Result<(u64, Option<Seqno>)> {
+    let args = Args::new("delete.deletes", doc);
+    check_collation(&args)?;
+    let limit = args.optional_i64("limit")?.ok_or_else(|| args.missing("limit"))?;
+    if limit != 0 && limit != 1 {
+        return Err(Error::new(
+            Code::FAILED_TO_PARSE,
+            format!("The limit field in delete objects must be 0 or 1. Got {limit}"),
+        ));
+    }
+    let target = modify::target(constants, args.doc("q")?, None, args.hint()?)?;
+    let engine = context.engine;
+    if limit == 0 {
+        if retry.is_some() {
+            return Err(Error::new(
+                Code::INVALID_OPTIONS,
+                "Cannot use retryable writes with limit=0",
+            ));
+        }
+        let Some(collection) = engine.collection(context.db, name) else { return Ok((0, None)) };
+        let done = modify::for_each_match(
+            engine,
+            context.op,
+            &collection,
+            &target,
+            |txn, collection, chosen| {
+                write::delete(txn, collection, &chosen.record, RawDoc::new(&chosen.doc))?;
+                Ok(true)
+            },
+        )?;
+        return Ok((done.changed, done.newest));
+    }
+    let capped = engine.collection(context.db, name).is_some_and(|c| c.capped().is_some());
+    let (count, seqno) = engine.transact(capped, |txn| {
+        let mut history = match &retry {
+            Some((retryable, statement)) => {
+                let history = retryable.history(txn)?;
+                if let Some(done) = history.find(*statement) {
+                    metrics::add(&engine.metrics.retried_writes, 1);
+                    return Ok(done.n as u64);
+                }
+                Some(history)
+            }
+            None => None,
+        };
+        let Some(collection) = writable(&txn.catalog, context.db, name)? else { return Ok(0) };
+        let chosen = modify::choose_one(txn, context.op, &collection, &target)?;
+        if let Some(chosen) = &chosen {
+            write::delete(txn, &collection, &chosen.record, RawDoc::new(&chosen.doc))?;
+        }
+        let count = u64::from(chosen.is_some());
+        if let (Some((retryable, statement)), Some(history)) = (&retry, &mut history) {
+            let n = count as i64;
+            history.add(Done { first: *statement, last: *statement, n, ..Done::default() });
+            retryable.store(txn, history);
+        }
+        Ok(count)
+    })?;
+    Ok((count, Some(seqno)))
+}

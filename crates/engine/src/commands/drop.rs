@@ -1,0 +1,62 @@
+//! `drop`: removes a collection or view. One that does not exist is no error, as from MongoDB 7.
+
+use super::{Command, Context};
+use crate::catalog::change;
+use value::{Result, Writer};
+
+pub(super) static COMMAND: Command = Command {
+    name: "drop",
+    aliases: &[],
+    help: "Removes a collection or view.",
+    fields: Some(&["drop", "collectionUUID"]),
+    admin: false,
+    test: false,
+    run,
+};
+
+fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    let name = context.collection_name()?;
+    let concern = context.write_concern()?;
+    super::collection_uuid::check(context, name)?;
+    let db = context.db;
+    let dropped = context.engine.change_catalog(|catalog, batch| {
+        let collection = catalog.get(db, name).cloned();
+        if let Some(collection) = &collection {
+            change::remove(catalog, batch, collection);
+        }
+        Ok(collection)
+    })?;
+    if let Some(collection) = dropped {
+        change::discard(&context.engine.trash, &collection);
+        context.engine.wake_tailing_cursors();
+        if collection.view().is_none() {
+            out.count("nIndexesWas", collection.indexes.len() as u64);
+        }
+        out.str("ns", &collection.namespace());
+    }
+    concern.write_error(out);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::{Engine, Options};
+    use value::{Val, ejson};
+
+    #[test]
+    fn documents_are_gone_and_the_name_is_free() {
+        let engine = Engine::open(Options::default()).expect("memory opens");
+        let run = |text: &str| {
+            let command = ejson::parse_doc(text).expect("test text");
+            engine.run_command("t", command.as_doc()).expect("works")
+        };
+        run("{insert: 'c', documents: [{_id: 1}]}");
+        let reply = run("{drop: 'c'}");
+        assert_eq!(reply.as_doc().get("nIndexesWas"), Some(Val::Int32(1)));
+        assert_eq!(reply.as_doc().get("ns"), Some(Val::String("t.c")));
+        assert!(run("{drop: 'c'}").as_doc().get("ns").is_none());
+        run("{insert: 'c', documents: [{_id: 2}]}");
+        let count = run("{count: 'c'}");
+        assert_eq!(count.as_doc().get("n"), Some(Val::Int32(1)));
+    }
+}

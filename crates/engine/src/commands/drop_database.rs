@@ -1,0 +1,45 @@
+//! `dropDatabase`: removes all collections and views of a database.
+
+use super::{Command, Context};
+use crate::catalog::change;
+use value::{Code, Error, Result, Val, Writer};
+
+pub(super) static COMMAND: Command = Command {
+    name: "dropDatabase",
+    aliases: &[],
+    help: "Removes a database with everything in it.",
+    fields: Some(&["dropDatabase"]),
+    admin: false,
+    test: false,
+    run,
+};
+
+fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    if context.args.doc.get("dropDatabase").and_then(Val::as_f64) != Some(1.0) {
+        return Err(Error::new(Code(5_255_100), "Have to pass 1 as 'drop' parameter"));
+    }
+    let db = context.db;
+    if matches!(db, "admin" | "config" | "local") {
+        return Err(Error::new(
+            Code::ILLEGAL_OPERATION,
+            format!("Dropping the '{db}' database is prohibited."),
+        ));
+    }
+    let concern = context.write_concern()?;
+    let dropped = context.engine.change_catalog(|catalog, batch| {
+        let Some(database) = catalog.databases.get(db).cloned() else { return Ok(None) };
+        for collection in database.collections.values() {
+            change::remove(catalog, batch, collection);
+        }
+        Ok(Some(database))
+    })?;
+    if let Some(database) = dropped {
+        for collection in database.collections.values() {
+            change::discard(&context.engine.trash, collection);
+        }
+        context.engine.wake_tailing_cursors();
+        out.str("dropped", db);
+    }
+    concern.write_error(out);
+    Ok(())
+}

@@ -1,0 +1,406 @@
+//! `explain`: what a command would do, did, and could have done.
+
+use super::args::Args;
+use super::query::{Constants, Find};
+use super::{Command, Context, aggregate};
+use crate::catalog::Collection;
+use crate::exec::pipeline::{Front, follow, front};
+use crate::exec::scan::Scan;
+use crate::exec::{Examined, Stream};
+use crate::planner::Plan;
+use crate::planner::explain::{Above, Ran, rejected, shape_hash, write_tree};
+use crate::stages;
+use query::filter::Filter;
+use std::sync::Arc;
+use std::time::Instant;
+use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
+
+pub(super) static COMMAND: Command = Command {
+    name: "explain",
+    aliases: &[],
+    help: "Shows how a command finds its documents.",
+    fields: Some(&["explain", "verbosity"]),
+    admin: false,
+    test: false,
+    run,
+};
+
+fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    let inner = context.args.doc("explain")?;
+    let verbosity = context.args.optional_string("verbosity")?.unwrap_or("allPlansExecution");
+    if !["queryPlanner", "executionStats", "allPlansExecution"].contains(&verbosity) {
+        return Err(Error::bad_value(format!(
+            "Enumeration value '{verbosity}' for field 'explain.verbosity' is not a valid value."
+        )));
+    }
+    let name = inner.first().map_or("", |(name, _)| name);
+    let row = super::find(name).ok_or_else(|| {
+        Error::new(Code::COMMAND_NOT_FOUND, format!("Explain failed due to unknown command: {name}"))
+    })?;
+    let outer = context.args;
+    context.args = Args::new(row.name, inner);
+    if let Some(fields) = row.fields {
+        context.args.check_fields(fields, true)?;
+    }
+    let result = match row.name {
+        "aggregate" => explain_aggregate(context, verbosity, out),
+        "find" | "count" | "distinct" | "delete" | "update" | "findAndModify" => {
+            explain_query(context, verbosity, out)
+        }
+        other => Err(Error::new(
+            Code::COMMAND_NOT_SUPPORTED,
+            format!("Explain is not supported for the command: {other}"),
+        )),
+    };
+    context.args = outer;
+    result
+}
+
+/// The query inside a command that looks for documents.
+fn query_of<'a>(context: &Context<'a>) -> Result<(Find<'a>, Option<&'static str>)> {
+    let args = &context.args;
+    Ok(match context.args.place {
+        "find" => (super::find::parse(context)?.find, None),
+        "count" => {
+            let filter = args.optional_doc("query")?;
+            let skip = args.optional_u64("skip")?.unwrap_or(0);
+            let limit = args.optional_i64("limit")?.map(i64::unsigned_abs).filter(|n| *n > 0);
+            (Find { filter, skip, limit, hint: args.hint()?, ..Find::default() }, Some("COUNT"))
+        }
+        "distinct" => {
+            let filter = args.optional_doc("query")?;
+            (Find { filter, hint: args.hint()?, ..Find::default() }, None)
+        }
+        "findAndModify" => {
+            let remove = args.bool("remove")?;
+            let stage = if remove { "DELETE" } else { "UPDATE" };
+            let find = Find {
+                filter: args.optional_doc("query")?,
+                sort: args.optional_doc("sort")?,
+                hint: args.hint()?,
+                limit: Some(1),
+                ..Find::default()
+            };
+            (find, Some(stage))
+        }
+        place => {
+            let (list, stage) =
+                if place == "update" { ("updates", "UPDATE") } else { ("deletes", "DELETE") };
+            let statements = args.optional_array(list)?.ok_or_else(|| args.missing(list))?;
+            let first = statements.first().and_then(|(_, statement)| statement.as_doc());
+            let statement = Args::new(
+                if place == "update" { "update.updates" } else { "delete.deletes" },
+                first.ok_or_else(|| args.missing(list))?,
+            );
+            let find = Find {
+                filter: statement.optional_doc("q")?,
+                hint: statement.hint()?,
+                ..Find::default()
+            };
+            (find, Some(stage))
+        }
+    })
+}
+
+fn explain_query(context: &mut Context<'_>, verbosity: &str, out: &mut Writer<'_>) -> Result<()> {
+    let name = context.collection_name()?;
+    let (find, stage) = query_of(context)?;
+    let constants = Constants::new(context)?;
+    let namespace = format!("{}.{name}", context.db);
+    let filter = Filter::parse(find.filter.unwrap_or(RawDoc::empty()), &constants.context())?;
+    let above = Above {
+        filter: Some(&filter),
+        sort: find.sort.filter(|doc| !doc.is_empty() && doc.find("$natural").is_none()),
+        skip: find.skip,
+        limit: find.limit,
+        projection: find.projection.filter(|doc| !doc.is_empty()),
+    };
+    let collection = context.engine.collection(context.db, name);
+    if let Some(view) = collection.as_ref().filter(|collection| collection.view().is_some()) {
+        return Err(Error::new(
+            Code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+            format!("explain a view by explaining an aggregate on it: {}", view.namespace()),
+        ));
+    }
+    out.str("explainVersion", "1");
+    let opened = match &collection {
+        None => None,
+        Some(collection) => {
+            let snapshot = context.engine.store.snapshot();
+            let opened = find.open(&constants, collection, &snapshot)?;
+            Some((opened, collection.clone(), snapshot))
+        }
+    };
+    let nothing = Plan {
+        access: crate::planner::Access::Nothing,
+        sorted: true,
+        exact: true,
+        rejected: Vec::new(),
+    };
+    let plan = opened.as_ref().map_or(&nothing, |(opened, _, _)| &opened.plan);
+    let shown = Shown { plan, above: &above, stage };
+    out.doc("queryPlanner", |out| {
+        write_planner(out, &namespace, find.filter, &filter, &shown);
+    });
+    if verbosity != "queryPlanner" {
+        let mut ran = Ran {
+            returned: 0,
+            examined: Examined::default(),
+            millis: 0,
+            sort_bytes: 0,
+        };
+        let mut others = Vec::new();
+        if let Some((_, collection, snapshot)) = &opened {
+            let again = find.open(&constants, collection, snapshot)?;
+            ran = execute(context, again.stream)?;
+            if verbosity == "allPlansExecution" {
+                for access in &plan.rejected {
+                    let scan = Scan::new(snapshot.clone(), collection.clone(), access);
+                    others.push((rejected(access), trial(context, scan)?));
+                }
+            }
+        }
+        out.doc("executionStats", |out| {
+            write_stats(out, &ran, &shown);
+            if verbosity == "allPlansExecution" {
+                out.array("allPlansExecution", |list| {
+                    for (plan, ran) in &others {
+                        list.push_doc(|out| {
+                            out.count("nReturned", ran.returned);
+                            out.count("totalKeysExamined", ran.examined.keys);
+                            out.count("totalDocsExamined", ran.examined.documents);
+                            let above = Above { filter: above.filter, ..Above::default() };
+                            write_tree(out, "executionStages", plan, &above, Some(ran));
+                        });
+                    }
+                });
+            }
+        });
+    }
+    write_server(context, out);
+    Ok(())
+}
+
+/// A plan as it is shown, under the stage of the command that uses it.
+struct Shown<'a> {
+    plan: &'a Plan,
+    above: &'a Above<'a>,
+    stage: Option<&'static str>,
+}
+
+impl Shown<'_> {
+    fn write(&self, out: &mut Writer<'_>, name: &str, ran: Option<&Ran>) {
+        let Some(stage) = self.stage else {
+            return write_tree(out, name, self.plan, self.above, ran);
+        };
+        out.doc(name, |out| {
+            out.str("stage", stage);
+            if let Some(ran) = ran {
+                out.i32("nReturned", 0);
+                out.count("executionTimeMillisEstimate", ran.millis);
+                match stage {
+                    "COUNT" => out.count("nCounted", ran.returned),
+                    "DELETE" => out.count("nWouldDelete", ran.returned),
+                    _ => out.count("nMatched", ran.returned),
+                };
+            }
+            write_tree(out, "inputStage", self.plan, self.above, ran);
+        });
+    }
+}
+
+fn write_planner(
+    out: &mut Writer<'_>,
+    namespace: &str,
+    source: Option<RawDoc<'_>>,
+    filter: &Filter,
+    shown: &Shown<'_>,
+) {
+    out.str("namespace", namespace);
+    out.bool("indexFilterSet", false);
+    out.doc("parsedQuery", |out| filter.explain(out));
+    let hash = shape_hash(source.unwrap_or(RawDoc::empty()), shown.above.sort);
+    out.str("queryHash", &hash);
+    out.str("planCacheKey", &hash);
+    out.bool("maxIndexedOrSolutionsReached", false);
+    out.bool("maxIndexedAndSolutionsReached", false);
+    out.bool("maxScansToExplodeReached", false);
+    shown.write(out, "winningPlan", None);
+    out.array("rejectedPlans", |list| {
+        for access in &shown.plan.rejected {
+            let plan = rejected(access);
+            let mut wrapped = Vec::new();
+            value::writer::write_doc(&mut wrapped, |out| {
+                write_tree(out, "plan", &plan, shown.above, None);
+            });
+            if let Some(Val::Document(tree)) = RawDoc::new(&wrapped).get("plan") {
+                list.push_doc_bytes(tree.bytes());
+            }
+        }
+    });
+}
+
+fn write_stats(out: &mut Writer<'_>, ran: &Ran, shown: &Shown<'_>) {
+    out.bool("executionSuccess", true);
+    let returned = if shown.stage.is_some() { 0 } else { ran.returned };
+    out.count("nReturned", returned);
+    out.count("executionTimeMillis", ran.millis);
+    out.count("totalKeysExamined", ran.examined.keys);
+    out.count("totalDocsExamined", ran.examined.documents);
+    shown.write(out, "executionStages", Some(ran));
+}
+
+fn execute(context: &Context<'_>, mut stream: crate::exec::find::FindStream) -> Result<Ran> {
+    let started = Instant::now();
+    let mut returned = 0;
+    while stream.next(context.op)?.is_some() {
+        returned += 1;
+    }
+    let mut examined = Examined::default();
+    stream.examined(&mut examined);
+    let millis = started.elapsed().as_millis() as u64;
+    Ok(Ran { returned, examined, millis, sort_bytes: stream.sort_bytes() })
+}
+
+/// Runs a plan that was not chosen for a little while.
+fn trial(context: &Context<'_>, mut scan: Scan) -> Result<Ran> {
+    const ROWS: u64 = 101;
+    let started = Instant::now();
+    let mut returned = 0;
+    while returned < ROWS && scan.next(context.op)?.is_some() {
+        returned += 1;
+    }
+    let millis = started.elapsed().as_millis() as u64;
+    Ok(Ran { returned, examined: scan.examined(), millis, sort_bytes: 0 })
+}
+
+/// Explains a pipeline: the find in front as a `$cursor`, then each stage.
+pub(super) fn explain_aggregate(
+    context: &mut Context<'_>,
+    verbosity: &str,
+    out: &mut Writer<'_>,
+) -> Result<()> {
+    let name = aggregate::source_name(context)?;
+    let args = context.args;
+    let pipeline = args.optional_array("pipeline")?.ok_or_else(|| args.missing("pipeline"))?;
+    let constants = Constants::new(context)?;
+    let catalog = context.engine.catalog.load_full();
+    let resolved = aggregate::resolve(&catalog, context.db, name, pipeline)?;
+    let parsed = stages::parse(resolved.pipeline.as_doc(), &constants.context())?;
+    let namespace = format!("{}.{}", context.db, name.unwrap_or("$cmd.aggregate"));
+    out.str("explainVersion", "1");
+    let Some(collection) = &resolved.collection else {
+        out.doc("queryPlanner", |out| {
+            out.str("namespace", &namespace);
+            out.doc("winningPlan", |out| {
+                out.str("stage", "EOF");
+            });
+            out.array("rejectedPlans", |_| {});
+        });
+        write_server(context, out);
+        return Ok(());
+    };
+    let snapshot = context.engine.store.snapshot();
+    let hint = args.hint()?;
+    let front = front(&parsed, collection, &snapshot, hint, &aggregate::everything()?)?;
+    let sort_source = sort_source(resolved.pipeline.as_doc());
+    let above = Above {
+        filter: Some(&front.filter),
+        sort: front.sort.as_ref().and(sort_source.as_ref()).map(DocBuf::as_doc),
+        limit: front.limit,
+        ..Above::default()
+    };
+    let shown = Shown { plan: &front.plan, above: &above, stage: None };
+    let match_source = match_source(resolved.pipeline.as_doc());
+    let ran = if verbosity == "queryPlanner" {
+        None
+    } else {
+        Some(run_pipeline(context, &front, &parsed, collection, &snapshot)?)
+    };
+    let rest = parsed.get(front.stages..).unwrap_or(&[]);
+    if rest.is_empty() {
+        out.doc("queryPlanner", |out| {
+            write_planner(out, &namespace, match_source, &front.filter, &shown);
+        });
+        if let Some((ran, _)) = &ran {
+            out.doc("executionStats", |out| write_stats(out, ran, &shown));
+        }
+    } else {
+        out.array("stages", |list| {
+            list.push_doc(|out| {
+                out.doc("$cursor", |out| {
+                    out.doc("queryPlanner", |out| {
+                        write_planner(out, &namespace, match_source, &front.filter, &shown);
+                    });
+                    if let Some((ran, _)) = &ran {
+                        out.doc("executionStats", |out| write_stats(out, ran, &shown));
+                    }
+                });
+                if let Some((ran, _)) = &ran {
+                    out.count("nReturned", ran.returned);
+                }
+            });
+            for (at, stage) in rest.iter().enumerate() {
+                list.push_doc(|out| {
+                    stage.explain(out);
+                    if let Some((_, returned)) = &ran
+                        && at + 1 == rest.len()
+                    {
+                        out.count("nReturned", *returned);
+                    }
+                });
+            }
+        });
+    }
+    write_server(context, out);
+    Ok(())
+}
+
+/// Runs the front alone, for its counts, then the whole pipeline, for how much comes out.
+fn run_pipeline(
+    context: &Context<'_>,
+    front: &Front,
+    parsed: &[Box<dyn stages::Stage>],
+    collection: &Arc<Collection>,
+    snapshot: &store::Snapshot,
+) -> Result<(Ran, u64)> {
+    let ran = execute(context, front.open(collection, snapshot))?;
+    let rest = parsed.get(front.stages..).unwrap_or(&[]);
+    let mut stream = follow(rest, Box::new(front.open(collection, snapshot)));
+    let mut returned = 0;
+    while stream.next(context.op)?.is_some() {
+        returned += 1;
+    }
+    Ok((ran, returned))
+}
+
+fn stage_source<'a>(pipeline: RawDoc<'a>, name: &str) -> Option<RawDoc<'a>> {
+    let mut stages = pipeline.iter().filter_map(|(_, stage)| stage.as_doc());
+    stages.find_map(|stage| stage.get(name)).and_then(Val::as_doc)
+}
+
+fn match_source(pipeline: RawDoc<'_>) -> Option<RawDoc<'_>> {
+    stage_source(pipeline, "$match")
+}
+
+fn sort_source(pipeline: RawDoc<'_>) -> Option<DocBuf> {
+    stage_source(pipeline, "$sort").map(DocBuf::from)
+}
+
+fn write_server(context: &Context<'_>, out: &mut Writer<'_>) {
+    out.append("command", Val::Document(context.args.doc));
+    let listen = &context.engine.options.listen;
+    let (host, port) = listen.rsplit_once(':').unwrap_or((listen, "0"));
+    out.doc("serverInfo", |out| {
+        out.str("host", host);
+        out.i32("port", port.parse().unwrap_or(0));
+        out.str("version", crate::VERSION);
+        out.str("gitVersion", "");
+    });
+    out.doc("serverParameters", |out| {
+        out.count(
+            "internalQueryMaxBlockingSortMemoryUsageBytes",
+            value::limits::BLOCKING_STAGE_BYTES_MAX as u64,
+        );
+    });
+}

@@ -1,0 +1,328 @@
+//! `find`: documents that match, in batches.
+
+use super::query::{Constants, Find, check_collation};
+use super::{Command, Context, aggregate};
+use crate::catalog::Collection;
+use crate::cursor::{BatchEnd, Cursor, Source, Tail, fill_batch};
+use crate::exec::{Stream, write};
+use crate::metrics;
+use crate::request::Flow;
+use std::sync::Arc;
+use std::time::Instant;
+use store::Space;
+use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer, limits};
+
+pub(super) static COMMAND: Command = Command {
+    name: "find",
+    aliases: &[],
+    help: "Returns documents of a collection or view that match a filter.",
+    fields: Some(&[
+        "find",
+        "filter",
+        "sort",
+        "projection",
+        "hint",
+        "skip",
+        "limit",
+        "batchSize",
+        "singleBatch",
+        "ntoreturn",
+        "max",
+        "min",
+        "returnKey",
+        "showRecordId",
+        "tailable",
+        "oplogReplay",
+        "noCursorTimeout",
+        "awaitData",
+        "allowPartialResults",
+        "collation",
+        "allowDiskUse",
+        "let",
+        "term",
+        "readOnce",
+        "includeQueryStatsMetrics",
+    ]),
+    admin: false,
+    test: false,
+    run,
+};
+
+/// What a find asks for beside the query itself.
+pub(super) struct Request<'a> {
+    pub(super) find: Find<'a>,
+    pub(super) batch_size: Option<u64>,
+    pub(super) single_batch: bool,
+    tailable: bool,
+    await_data: bool,
+    no_timeout: bool,
+}
+
+fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    metrics::add(&context.engine.metrics.queries, 1);
+    let name = context.collection_name()?;
+    if point_read(context, name, out)? {
+        return Ok(());
+    }
+    let request = parse(context)?;
+    let constants = Constants::new(context)?;
+    let namespace = format!("{}.{name}", context.db);
+    let catalog = context.engine.catalog.load_full();
+    let Some(collection) = catalog.get(context.db, name) else {
+        request.find.check(&constants)?;
+        write_cursor(out, &namespace, "firstBatch", 0, |_| Ok(()))?;
+        return Ok(());
+    };
+    if collection.view().is_some() {
+        return aggregate::run_find_on_view(context, collection, &request, out);
+    }
+    let cursor = open(context, &request, &constants, collection, namespace)?;
+    first_batch(context, cursor, request.batch_size, request.single_batch, out)
+}
+
+/// Reads the fields of a find.
+pub(super) fn parse<'a>(context: &Context<'a>) -> Result<Request<'a>> {
+    let args = &context.args;
+    check_collation(args)?;
+    for name in ["min", "max"] {
+        if args.optional_doc(name)?.is_some_and(|doc| !doc.is_empty()) {
+            return Err(unavailable(name));
+        }
+    }
+    for name in ["returnKey", "showRecordId"] {
+        if args.bool(name)? {
+            return Err(unavailable(name));
+        }
+    }
+    let limit = match args.optional_i64("limit")? {
+        Some(limit) if limit < 0 => {
+            return Err(Error::new(
+                Code(51024),
+                format!("BSON field 'limit' value must be >= 0, actual value '{limit}'"),
+            ));
+        }
+        limit => limit.and_then(|limit| u64::try_from(limit).ok()).filter(|limit| *limit > 0),
+    };
+    let tailable = args.bool("tailable")?;
+    let await_data = args.bool("awaitData")?;
+    if await_data && !tailable {
+        return Err(Error::new(
+            Code::FAILED_TO_PARSE,
+            "Cannot set 'awaitData' without also setting 'tailable'",
+        ));
+    }
+    if tailable && args.bool("singleBatch")? {
+        return Err(Error::new(
+            Code::FAILED_TO_PARSE,
+            "Cannot use tailable option with the 'singleBatch' option",
+        ));
+    }
+    Ok(Request {
+        find: Find {
+            filter: args.optional_doc("filter")?,
+            sort: args.optional_doc("sort")?,
+            projection: args.optional_doc("projection")?,
+            hint: args.hint()?,
+            skip: args.optional_u64("skip")?.unwrap_or(0),
+            limit,
+        },
+        batch_size: args.optional_u64("batchSize")?,
+        single_batch: args.bool("singleBatch")?,
+        tailable,
+        await_data,
+        no_timeout: args.bool("noCursorTimeout")?,
+    })
+}
+
+fn unavailable(name: &str) -> Error {
+    Error::new(
+        Code::NOT_IMPLEMENTED,
+        format!("find option '{name}' is not available in this version"),
+    )
+}
+
+/// The way of most finds: one document by `_id`. Nothing is compiled and no cursor is made.
+fn point_read(context: &Context<'_>, name: &str, out: &mut Writer<'_>) -> Result<bool> {
+    let mut id = None;
+    for (field, value) in context.args.doc {
+        match field {
+            "filter" => {
+                let Some(filter) = value.as_doc() else { return Ok(false) };
+                let mut fields = filter.iter();
+                let (Some(("_id", only)), None) = (fields.next(), fields.next()) else {
+                    return Ok(false);
+                };
+                id = Some(only.get());
+            }
+            "find" | "limit" | "singleBatch" | "batchSize" | "lsid" | "$db" | "$clusterTime"
+            | "$readPreference" | "maxTimeMS" | "comment" => {}
+            // With any other option the general way decides.
+            _ => return Ok(false),
+        }
+    }
+    let Some(id) = id else { return Ok(false) };
+    let operator = |doc: RawDoc<'_>| doc.first().is_some_and(|(name, _)| name.starts_with('$'));
+    let plain = match id {
+        Val::Document(doc) => !operator(doc),
+        Val::Array(_) | Val::Null | Val::Undefined | Val::Regex(..) => false,
+        _ => true,
+    };
+    let size = context.args.optional_i64("batchSize")?;
+    let limit = context.args.optional_i64("limit")?;
+    if !plain || size.is_some_and(|n| n < 1) || limit.is_some_and(|n| n < 0) {
+        return Ok(false);
+    }
+    context.args.bool("singleBatch")?;
+    let catalog = context.engine.catalog.load();
+    let Some(collection) = catalog.get(context.db, name) else { return Ok(false) };
+    if collection.view().is_some() || collection.capped().is_some() {
+        return Ok(false);
+    }
+    let mut key = smallvec::SmallVec::<[u8; 64]>::new();
+    key.extend_from_slice(&collection.prefix());
+    key.extend_from_slice(&write::record_of_id(id));
+    let snapshot = context.engine.store.snapshot();
+    let doc = snapshot.get(Space::Documents, &key).map_err(crate::store_failed)?;
+    let found = u64::from(doc.is_some());
+    let engine = context.engine;
+    metrics::add(&engine.metrics.keys_examined, 1);
+    metrics::add(&engine.metrics.documents_examined, found);
+    metrics::add(&engine.metrics.documents_returned, found);
+    out.doc("cursor", |out| {
+        out.array("firstBatch", |batch| {
+            if let Some(doc) = &doc {
+                batch.push_doc_bytes(doc);
+            }
+        });
+        out.i64("id", 0);
+        let mut namespace = smallvec::SmallVec::<[u8; 128]>::new();
+        namespace.extend_from_slice(context.db.as_bytes());
+        namespace.push(b'.');
+        namespace.extend_from_slice(name.as_bytes());
+        out.str("ns", std::str::from_utf8(&namespace).unwrap_or(""));
+    });
+    Ok(true)
+}
+
+fn open(
+    context: &Context<'_>,
+    request: &Request<'_>,
+    constants: &Constants,
+    collection: &Arc<Collection>,
+    namespace: String,
+) -> Result<Box<Cursor>> {
+    let snapshot = context.engine.store.snapshot();
+    let opened = request.find.open(constants, collection, &snapshot)?;
+    let source = if request.tailable {
+        if collection.capped().is_none() {
+            return Err(Error::bad_value(format!(
+                "error processing query: ns={namespace}: tailable cursor requested on non capped \
+                 collection"
+            )));
+        }
+        if opened.sort.is_some() {
+            return Err(Error::bad_value(
+                "cannot use tailable option with a sort other than {$natural: 1}",
+            ));
+        }
+        Source::Tail(Box::new(Tail {
+            stream: opened.stream,
+            last: Vec::new(),
+            collection: collection.clone(),
+            await_data: request.await_data,
+        }))
+    } else {
+        Source::Stream(Box::new(opened.stream))
+    };
+    Ok(new_cursor(context, source, namespace, Some(collection.clone()), request.no_timeout))
+}
+
+/// A cursor that is not in the registry yet.
+pub(super) fn new_cursor(
+    context: &Context<'_>,
+    source: Source,
+    namespace: String,
+    collection: Option<Arc<Collection>>,
+    no_timeout: bool,
+) -> Box<Cursor> {
+    Box::new(Cursor {
+        id: 0,
+        namespace,
+        source,
+        pending: None,
+        session: context.session,
+        no_timeout,
+        collection,
+        command: DocBuf::from(context.args.doc),
+        last_used: Instant::now(),
+        returned: 0,
+        batches: 0,
+    })
+}
+
+/// Writes the first batch and keeps the cursor if there may be more.
+pub(super) fn first_batch(
+    context: &mut Context<'_>,
+    mut cursor: Box<Cursor>,
+    batch_size: Option<u64>,
+    single_batch: bool,
+    out: &mut Writer<'_>,
+) -> Result<()> {
+    let most = batch_size.map_or(limits::FIRST_BATCH_DOCUMENTS, |size| {
+        usize::try_from(size).unwrap_or(usize::MAX)
+    });
+    let engine = context.engine;
+    let token = out.open("cursor", false);
+    let mut end = BatchEnd::More;
+    let mut failure = None;
+    out.array("firstBatch", |batch| match fill_batch(&mut cursor, context.op, most, batch) {
+        Ok(found) => end = found,
+        Err(error) => failure = Some(error),
+    });
+    if let Some(error) = failure {
+        return Err(error);
+    }
+    // Look one document ahead: a cursor that has nothing left is not kept open.
+    if end == BatchEnd::More && !single_batch && !cursor.is_tailable() && most > 0 {
+        cursor.pending = cursor.next(context.op)?;
+        if cursor.pending.is_none() {
+            end = BatchEnd::Exhausted;
+        }
+    }
+    let examined = cursor.examined();
+    metrics::add(&engine.metrics.keys_examined, examined.keys);
+    metrics::add(&engine.metrics.documents_examined, examined.documents);
+    metrics::add(&engine.metrics.documents_returned, cursor.returned);
+    let keep = !single_batch && (end == BatchEnd::More || cursor.is_tailable());
+    let id = if keep { engine.cursors.new_id() } else { 0 };
+    out.i64("id", id);
+    out.str("ns", &cursor.namespace);
+    out.close(token);
+    if keep {
+        cursor.id = id;
+        cursor.batches = 1;
+        if context.request.exhaust_allowed {
+            super::get_more::arrange_exhaust(context, &cursor, batch_size);
+            context.flow = Flow::Exhaust;
+        }
+        engine.cursors.insert(cursor)?;
+    }
+    Ok(())
+}
+
+/// Writes a `cursor` document whose batch `fill` writes.
+pub(super) fn write_cursor(
+    out: &mut Writer<'_>,
+    namespace: &str,
+    batch_name: &str,
+    id: i64,
+    fill: impl FnOnce(&mut value::writer::ArrayWriter<'_>) -> Result<()>,
+) -> Result<()> {
+    let token = out.open("cursor", false);
+    let mut result = Ok(());
+    out.array(batch_name, |batch| result = fill(batch));
+    out.i64("id", id);
+    out.str("ns", namespace);
+    out.close(token);
+    result
+}

@@ -1,0 +1,206 @@
+//! `findAndModify`: changes or removes one document and returns it.
+
+use super::query::{Constants, check_collation, writable};
+use super::statements::statement_id;
+use super::update::array_filters;
+use super::{Command, Context, create};
+use crate::exec::{modify, write};
+use crate::metrics;
+use crate::session::{Done, Retryable};
+use crate::txn::Transaction;
+use bumpalo::Bump;
+use query::project::{Mode, Projection};
+use query::update::Update;
+use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
+
+pub(super) static COMMAND: Command = Command {
+    name: "findAndModify",
+    aliases: &["findandmodify"],
+    help: "Changes or removes one document and returns it.",
+    fields: Some(&[
+        "findAndModify",
+        "findandmodify",
+        "query",
+        "sort",
+        "remove",
+        "update",
+        "new",
+        "fields",
+        "upsert",
+        "bypassDocumentValidation",
+        "collation",
+        "arrayFilters",
+        "hint",
+        "let",
+        "sampleId",
+    ]),
+    admin: false,
+    test: false,
+    run,
+};
+
+struct FindAndModify<'a> {
+    name: &'a str,
+    target: modify::Target<'a>,
+    update: Option<Update>,
+    upsert: bool,
+    new: bool,
+    bypass: bool,
+    projection: Option<Projection>,
+    retry: Option<(Retryable, i32)>,
+}
+
+fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    let request = parse(context)?;
+    let concern = context.write_concern()?;
+    let engine = context.engine;
+    writable(&engine.catalog.load(), context.db, request.name)?;
+    let (reply, seqno) = loop {
+        let collection = if request.upsert {
+            Some(create::ensure_collection(engine, context.db, request.name)?)
+        } else {
+            engine.collection(context.db, request.name)
+        };
+        let capped = collection.is_some_and(|collection| collection.capped().is_some());
+        let (reply, seqno) = engine.transact(capped, |txn| request.execute(context, txn))?;
+        if let Some(reply) = reply {
+            break (reply, seqno);
+        }
+    };
+    metrics::add(&engine.metrics.updates, 1);
+    concern.wait(engine, Some(seqno))?;
+    out.extend(reply.as_doc());
+    concern.write_error(out);
+    Ok(())
+}
+
+fn parse<'a>(context: &Context<'a>) -> Result<FindAndModify<'a>> {
+    let args = context.args;
+    let name = context.collection_name()?;
+    check_collation(&args)?;
+    let constants = Constants::new(context)?;
+    let remove = args.bool("remove")?;
+    let upsert = args.bool("upsert")?;
+    let new = args.bool("new")?;
+    let update = args.get("update");
+    let refuse = |message: &str| Err(Error::new(Code::FAILED_TO_PARSE, message));
+    match (remove, update.is_some()) {
+        (true, true) => return refuse("Cannot specify both an update and remove=true"),
+        (false, false) => {
+            return refuse("Either an update or remove=true must be specified");
+        }
+        (true, _) if upsert => return refuse("Cannot specify both upsert=true and remove=true "),
+        (true, _) if new => {
+            return refuse(
+                "Cannot specify both new=true and remove=true; 'remove' always returns the deleted \
+                 document",
+            );
+        }
+        _ => {}
+    }
+    let filters = array_filters(&args)?;
+    let update = match update {
+        Some(update) => Some(Update::parse(update, &constants.context(), &filters)?),
+        None if !filters.is_empty() => return refuse("Cannot specify arrayFilters and remove=true"),
+        None => None,
+    };
+    let projection = match args.optional_doc("fields")?.filter(|doc| !doc.is_empty()) {
+        Some(fields) => Some(Projection::parse(fields, &constants.context(), Mode::Find)?),
+        None => None,
+    };
+    let query = args.optional_doc("query")?.unwrap_or(RawDoc::empty());
+    let retryable = Retryable::of(args.doc, context.session)?;
+    let statement = statement_id(args.doc)?;
+    Ok(FindAndModify {
+        name,
+        target: modify::target(&constants, query, args.optional_doc("sort")?, args.hint()?)?,
+        update,
+        upsert,
+        new,
+        bypass: args.bool("bypassDocumentValidation")?,
+        projection,
+        retry: retryable.map(|retryable| (retryable, statement)),
+    })
+}
+
+impl FindAndModify<'_> {
+    /// Runs inside a transaction; `None` when the collection must be made first.
+    fn execute(&self, context: &Context<'_>, txn: &mut Transaction<'_>) -> Result<Option<DocBuf>> {
+        let mut history = match &self.retry {
+            Some((retryable, statement)) => {
+                let history = retryable.history(txn)?;
+                if let Some(done) = history.find(*statement) {
+                    metrics::add(&context.engine.metrics.retried_writes, 1);
+                    return Ok(done.detail.clone());
+                }
+                Some(history)
+            }
+            None => None,
+        };
+        let Some(collection) = writable(&txn.catalog, context.db, self.name)? else {
+            return if self.upsert { Ok(None) } else { self.reply(0, None, None, None).map(Some) };
+        };
+        let chosen = modify::choose_one(txn, context.op, &collection, &self.target)?;
+        let reply = match (&self.update, chosen) {
+            (None, None) => self.reply(0, None, None, None)?,
+            (None, Some(chosen)) => {
+                let doc = RawDoc::new(&chosen.doc);
+                write::delete(txn, &collection, &chosen.record, doc)?;
+                self.reply(1, None, Some(doc), chosen.position)?
+            }
+            (Some(update), Some(chosen)) => {
+                let changed =
+                    modify::update_chosen(txn, &collection, update, &chosen, self.bypass)?;
+                let old = RawDoc::new(&chosen.doc);
+                let shown = match &changed {
+                    Some(new) if self.new => new.as_doc(),
+                    _ => old,
+                };
+                self.reply(1, Some(Val::Missing), Some(shown), chosen.position)?
+            }
+            (Some(update), None) if self.upsert => {
+                let doc = modify::upsert(txn, &collection, update, &self.target, self.bypass)?;
+                let id = doc.as_doc().get("_id").unwrap_or(Val::Null);
+                let shown = self.new.then(|| doc.as_doc());
+                self.reply(1, Some(id), shown, None)?
+            }
+            (Some(_), None) => self.reply(0, Some(Val::Missing), None, None)?,
+        };
+        if let (Some((retryable, statement)), Some(history)) = (&self.retry, &mut history) {
+            let detail = Some(reply.clone());
+            history.add(Done { first: *statement, last: *statement, n: 1, modified: 0, detail });
+            retryable.store(txn, history);
+        }
+        Ok(Some(reply))
+    }
+
+    /// The reply. `upserted` is there for updates: the new `_id`, or missing when none was made.
+    fn reply(
+        &self,
+        n: i32,
+        upserted: Option<Val<'_>>,
+        doc: Option<RawDoc<'_>>,
+        position: Option<usize>,
+    ) -> Result<DocBuf> {
+        let mut projected = Vec::new();
+        let value = match (doc, &self.projection) {
+            (None, _) => Val::Null,
+            (Some(doc), None) => Val::Document(doc),
+            (Some(doc), Some(projection)) => {
+                projection.apply(doc, position, &Bump::new(), &mut projected)?;
+                Val::Document(RawDoc::new(&projected))
+            }
+        };
+        Ok(DocBuf::build(|out| {
+            out.doc("lastErrorObject", |out| {
+                out.i32("n", n);
+                if self.update.is_some() {
+                    let id = upserted.unwrap_or(Val::Missing);
+                    out.bool("updatedExisting", n > 0 && id.is_missing());
+                    out.append("upserted", id);
+                }
+            });
+            out.append("value", value);
+        }))
+    }
+}

@@ -1,0 +1,221 @@
+//! `getMore`: the next batch of a cursor; `killCursors`: closes cursors.
+
+use super::{Command, Context};
+use crate::cursor::{BatchEnd, Cursor, Source, fill_batch};
+use crate::exec::scan::Scan;
+use crate::metrics;
+use crate::request::Flow;
+use std::time::{Duration, Instant};
+use store::Space;
+use value::{Code, DocBuf, Error, Result, Val, Writer};
+
+pub(super) static GET_MORE: Command = Command {
+    name: "getMore",
+    aliases: &[],
+    help: "Returns the next documents of an open cursor.",
+    fields: Some(&[
+        "getMore",
+        "collection",
+        "batchSize",
+        "maxTimeMS",
+        "term",
+        "lastKnownCommittedOpTime",
+        "includeQueryStatsMetrics",
+    ]),
+    admin: false,
+    test: false,
+    run: get_more,
+};
+
+pub(super) static KILL_CURSORS: Command = Command {
+    name: "killCursors",
+    aliases: &[],
+    help: "Closes open cursors.",
+    fields: Some(&["killCursors", "cursors"]),
+    admin: false,
+    test: false,
+    run: kill_cursors,
+};
+
+/// How long an `awaitData` cursor waits when the client names no time.
+const AWAIT_DEFAULT: Duration = Duration::from_secs(1);
+
+fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    let engine = context.engine;
+    metrics::add(&engine.metrics.get_mores, 1);
+    let id = match context.args.doc.get("getMore") {
+        Some(Val::Int64(id)) => id,
+        Some(other) => return Err(context.args.wrong_type("getMore", other, "long")),
+        None => return Err(context.args.missing("getMore")),
+    };
+    let name = context.args.string("collection")?;
+    if name.is_empty() {
+        return Err(Error::new(
+            Code::INVALID_NAMESPACE,
+            format!("Invalid namespace specified '{}.'", context.db),
+        ));
+    }
+    let batch_size = context.args.optional_u64("batchSize")?;
+    let most = match batch_size {
+        None | Some(0) => usize::MAX,
+        Some(size) => usize::try_from(size).unwrap_or(usize::MAX),
+    };
+    let limit = match context.args.doc.get("maxTimeMS") {
+        Some(value) => super::max_time(value)?,
+        None => None,
+    };
+    let namespace = format!("{}.{name}", context.db);
+    let mut cursor = engine.cursors.take(id, &namespace)?;
+    if cursor.session.is_some() && cursor.session != context.session && context.session.is_some() {
+        let error = Error::new(
+            Code(50738),
+            format!("Cannot run getMore on cursor {id}, which was created in another session"),
+        );
+        engine.cursors.give_back(cursor);
+        return Err(error);
+    }
+    if limit.is_some() && !waits(&cursor) {
+        engine.cursors.give_back(cursor);
+        return Err(Error::bad_value(
+            "cannot set maxTimeMS on getMore command for a non-awaitData cursor",
+        ));
+    }
+    let before = (cursor.examined(), cursor.returned);
+    let token = out.open("cursor", false);
+    let mut result = Ok(BatchEnd::More);
+    out.array("nextBatch", |batch| {
+        result = next_batch(context, &mut cursor, most, limit, batch);
+        if result.as_ref().is_ok_and(|end| *end == BatchEnd::More) && !cursor.is_tailable() {
+            match cursor.next(context.op) {
+                Ok(None) => result = Ok(BatchEnd::Exhausted),
+                Ok(pending) => cursor.pending = pending,
+                Err(error) => result = Err(error),
+            }
+        }
+    });
+    let end = match result {
+        Ok(end) => end,
+        Err(error) => {
+            engine.cursors.remove(id);
+            return Err(error);
+        }
+    };
+    let examined = cursor.examined();
+    metrics::add(&engine.metrics.keys_examined, examined.keys - before.0.keys);
+    metrics::add(&engine.metrics.documents_examined, examined.documents - before.0.documents);
+    metrics::add(&engine.metrics.documents_returned, cursor.returned - before.1);
+    cursor.batches += 1;
+    let keep = end == BatchEnd::More || cursor.is_tailable();
+    if keep && context.request.exhaust_allowed {
+        arrange_exhaust(context, &cursor, batch_size);
+        context.flow = Flow::Exhaust;
+    }
+    let open = if keep {
+        engine.cursors.give_back(cursor)
+    } else {
+        engine.cursors.remove(id);
+        false
+    };
+    if !open {
+        context.client.exhaust = None;
+        context.flow = Flow::Done;
+    }
+    out.i64("id", if open { id } else { 0 });
+    out.str("ns", &namespace);
+    out.close(token);
+    Ok(())
+}
+
+fn waits(cursor: &Cursor) -> bool {
+    matches!(&cursor.source, Source::Tail(tail) if tail.await_data)
+}
+
+/// Remembers the `getMore` that follows by itself in an exhaust stream.
+pub(super) fn arrange_exhaust(context: &mut Context<'_>, cursor: &Cursor, size: Option<u64>) {
+    let name = cursor.namespace.split_once('.').map_or("", |(_, name)| name);
+    let body = DocBuf::build(|out| {
+        out.i64("getMore", cursor.id).str("collection", name);
+        if let Some(size) = size {
+            out.i64("batchSize", i64::try_from(size).unwrap_or(i64::MAX));
+        }
+        for field in ["lsid", "$db"] {
+            if let Some(value) = context.args.doc.find(field) {
+                out.raw(field, value);
+            }
+        }
+    });
+    context.client.exhaust = Some(body);
+}
+
+/// Fills a batch; a tailable cursor goes on behind its last record, and waits if it shall.
+fn next_batch(
+    context: &Context<'_>,
+    cursor: &mut Cursor,
+    most: usize,
+    limit: Option<Duration>,
+    batch: &mut value::writer::ArrayWriter<'_>,
+) -> Result<BatchEnd> {
+    let end = fill_batch(cursor, context.op, most, batch)?;
+    if !cursor.is_tailable() || end == BatchEnd::More {
+        return Ok(end);
+    }
+    let engine = context.engine;
+    let until = Instant::now() + limit.unwrap_or(AWAIT_DEFAULT);
+    loop {
+        let seen = *engine.tail.0.lock();
+        resume_tail(context, cursor)?;
+        fill_batch(cursor, context.op, most, batch)?;
+        if !batch.is_empty() || !waits(cursor) {
+            return Ok(BatchEnd::Exhausted);
+        }
+        let mut commits = engine.tail.0.lock();
+        while *commits == seen {
+            let step = until.min(Instant::now() + Duration::from_millis(100));
+            engine.tail.1.wait_until(&mut commits, step);
+            context.op.check_now()?;
+            if Instant::now() >= until {
+                return Ok(BatchEnd::Exhausted);
+            }
+        }
+    }
+}
+
+fn resume_tail(context: &Context<'_>, cursor: &mut Cursor) -> Result<()> {
+    let Source::Tail(tail) = &mut cursor.source else { return Ok(()) };
+    let snapshot = context.engine.store.snapshot();
+    if !tail.last.is_empty() {
+        let key = crate::exec::write::document_key(&tail.collection, &tail.last);
+        if snapshot.get(Space::Documents, &key).map_err(crate::store_failed)?.is_none() {
+            return Err(Error::new(
+                Code::CAPPED_POSITION_LOST,
+                "CollectionScan died due to position in capped collection being deleted",
+            ));
+        }
+    }
+    let scan = Scan::after(snapshot, tail.collection.clone(), &tail.last);
+    tail.stream.go_on(scan);
+    Ok(())
+}
+
+fn kill_cursors(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    let name = context.collection_name()?;
+    let ids = context.args.optional_array("cursors")?;
+    let ids = ids.ok_or_else(|| context.args.missing("cursors"))?;
+    let namespace = format!("{}.{name}", context.db);
+    let mut killed = Vec::new();
+    let mut missing = Vec::new();
+    for (at, id) in ids {
+        let Val::Int64(id) = id.get() else {
+            return Err(context.args.wrong_type(&format!("cursors.{at}"), id.get(), "long"));
+        };
+        if context.engine.cursors.kill(id, &namespace) { &mut killed } else { &mut missing }.push(id);
+    }
+    let mut list = |name: &str, ids: &[i64]| {
+        out.array(name, |out| ids.iter().for_each(|id| out.push(Val::Int64(*id))));
+    };
+    list("cursorsKilled", &killed);
+    list("cursorsNotFound", &missing);
+    list("cursorsAlive", &[]);
+    list("cursorsUnknown", &[]);
+    Ok(())
+}

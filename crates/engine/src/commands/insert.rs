@@ -1,0 +1,163 @@
+//! `insert`: adds documents. Many of them share one commit, each counts for itself.
+
+use super::statements::{Statements, statement_id};
+use super::{Command, Context, create, query};
+use crate::exec::write;
+use crate::metrics;
+use crate::session::{Done, Retryable};
+use crate::txn::Transaction;
+use std::borrow::Cow;
+use store::Seqno;
+use value::{Error, RawDoc, Result, Writer};
+
+pub(super) static COMMAND: Command = Command {
+    name: "insert",
+    aliases: &[],
+    help: "Adds documents to a collection.",
+    fields: Some(&["insert", "documents", "ordered", "bypassDocumentValidation"]),
+    admin: false,
+    test: false,
+    run,
+};
+
+/// Documents of one commit: enough to share a flush, few enough to keep others moving.
+const COMMIT_DOCUMENTS: usize = 1000;
+const COMMIT_BYTES: usize = 4 * 1024 * 1024;
+
+fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    let name = context.collection_name()?;
+    let ordered = context.args.bool_or_true("ordered")?;
+    let bypass = context.args.bool("bypassDocumentValidation")?;
+    let concern = context.write_concern()?;
+    let retryable = Retryable::of(context.args.doc, context.session)?;
+    let statements = Statements::of(context, "documents")?;
+    let documents = statements.documents();
+    let engine = context.engine;
+    metrics::add(&engine.metrics.inserts, documents.len() as u64);
+    let mut job = Insert {
+        db: context.db,
+        name,
+        ordered,
+        bypass,
+        retryable,
+        first_statement: statement_id(context.args.doc)?,
+        inserted: 0,
+        errors: Vec::new(),
+        newest: None,
+    };
+    query::writable(&engine.catalog.load(), context.db, name)?;
+    let mut from = 0;
+    while from < documents.len() {
+        context.op.check_now()?;
+        let mut to = from;
+        let mut bytes = 0;
+        while to < documents.len() && to - from < COMMIT_DOCUMENTS && bytes < COMMIT_BYTES {
+            bytes += documents.get(to).map_or(0, |doc| doc.bytes().len());
+            to += 1;
+        }
+        let chunk = documents.get(from..to).unwrap_or(&[]);
+        if !job.commit(context, from, chunk)? {
+            break;
+        }
+        from = to;
+    }
+    metrics::add(&engine.metrics.documents_inserted, job.inserted);
+    concern.wait(engine, job.newest)?;
+    out.count("n", job.inserted);
+    super::statements::write_errors(out, &job.errors);
+    concern.write_error(out);
+    Ok(())
+}
+
+struct Insert<'a> {
+    db: &'a str,
+    name: &'a str,
+    ordered: bool,
+    bypass: bool,
+    retryable: Option<Retryable>,
+    first_statement: i32,
+    inserted: u64,
+    errors: Vec<(usize, Error)>,
+    newest: Option<Seqno>,
+}
+
+impl Insert<'_> {
+    /// Inserts some documents in one commit. False when the command ends here.
+    fn commit(&mut self, context: &Context<'_>, from: usize, chunk: &[RawDoc<'_>]) -> Result<bool> {
+        let engine = context.engine;
+        let prepared: Vec<Result<Cow<'_, [u8]>>> =
+            chunk.iter().map(|doc| write::prepare(*doc)).collect();
+        // A collection that is dropped in between is made anew.
+        let ((inserted, errors), seqno) = loop {
+            let collection = create::ensure_collection(engine, self.db, self.name)?;
+            let locked = collection.capped().is_some();
+            let (outcome, seqno) =
+                engine.transact(locked, |txn| self.insert(txn, from, &prepared))?;
+            if let Some(outcome) = outcome {
+                break (outcome, seqno);
+            }
+        };
+        self.inserted += inserted;
+        let failed = !errors.is_empty();
+        self.errors.extend(errors);
+        self.newest = Some(seqno);
+        Ok(!(failed && self.ordered))
+    }
+
+    /// `None` when there is no collection to insert into.
+    fn insert(
+        &self,
+        txn: &mut Transaction<'_>,
+        from: usize,
+        prepared: &[Result<Cow<'_, [u8]>>],
+    ) -> Result<Option<(u64, Vec<(usize, Error)>)>> {
+        let Some(collection) = txn.catalog.get(self.db, self.name).cloned() else {
+            return Ok(None);
+        };
+        let mut history = match &self.retryable {
+            Some(retryable) => Some(retryable.history(txn)?),
+            None => None,
+        };
+        let mut inserted = 0;
+        let mut errors = Vec::new();
+        let mut changed = false;
+        for (at, doc) in prepared.iter().enumerate() {
+            let statement = self.first_statement.wrapping_add((from + at) as i32);
+            if history.as_ref().is_some_and(|history| history.find(statement).is_some()) {
+                inserted += 1;
+                continue;
+            }
+            let result = match doc {
+                Err(error) => Err(error.clone()),
+                Ok(doc) => {
+                    let doc = RawDoc::new(doc);
+                    crate::validation::check(&collection, doc, self.bypass)
+                        .and_then(|()| write::insert(txn, &collection, doc))
+                }
+            };
+            match result {
+                Ok(()) => {
+                    inserted += 1;
+                    changed = true;
+                    if let Some(history) = &mut history {
+                        let done = Done { first: statement, last: statement, n: 1, ..Done::default() };
+                        history.add(done);
+                    }
+                }
+                Err(error) => {
+                    errors.push((from + at, error));
+                    if self.ordered {
+                        break;
+                    }
+                }
+            }
+        }
+        if changed {
+            write::trim_capped(txn, &collection)?;
+            if let (Some(retryable), Some(history)) = (&self.retryable, &history) {
+                retryable.store(txn, history);
+            }
+        }
+        Ok(Some((inserted, errors)))
+    }
+}

@@ -1,0 +1,74 @@
+//! `listCollections`: the collections and views of a database.
+
+use super::{Command, Context, listing};
+use crate::catalog::{Collection, Kind};
+use query::ParseContext;
+use query::filter::Filter;
+use value::{DocBuf, RawDoc, Result, Val, Writer};
+
+pub(super) static COMMAND: Command = Command {
+    name: "listCollections",
+    aliases: &[],
+    help: "Lists the collections and views of a database.",
+    fields: Some(&[
+        "listCollections",
+        "cursor",
+        "filter",
+        "nameOnly",
+        "authorizedCollections",
+    ]),
+    admin: false,
+    test: false,
+    run,
+};
+
+fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    let args = &context.args;
+    let batch_size = listing::batch_size(args, "listCollections.cursor")?;
+    let name_only = args.bool("nameOnly")?;
+    args.bool("authorizedCollections")?;
+    let filter = args.optional_doc("filter")?.unwrap_or(RawDoc::empty());
+    let filter = Filter::parse(filter, &ParseContext::new(crate::clock::now_ms()))?;
+    let catalog = context.engine.catalog.load_full();
+    let mut documents = Vec::new();
+    if let Some(database) = catalog.databases.get(context.db) {
+        for collection in database.collections.values() {
+            let whole = describe(collection, context.engine.options.read_only);
+            if !filter.matches(whole.as_doc())? {
+                continue;
+            }
+            documents.push(if name_only { names(whole.as_doc()) } else { whole });
+        }
+    }
+    let namespace = format!("{}.$cmd.listCollections", context.db);
+    listing::reply(context, out, namespace, documents, batch_size)
+}
+
+fn describe(collection: &Collection, read_only: bool) -> DocBuf {
+    let view = matches!(collection.kind, Kind::View(_));
+    DocBuf::build(|out| {
+        out.str("name", &collection.name);
+        out.str("type", if view { "view" } else { "collection" });
+        out.append("options", Val::Document(collection.options.as_doc()));
+        out.doc("info", |out| {
+            out.bool("readOnly", view || read_only);
+            if !view {
+                out.append("uuid", Val::Binary(4, &collection.uuid));
+            }
+        });
+        let clustered = collection.options.as_doc().find("clusteredIndex").is_some();
+        if let Some(index) = collection.indexes.first().filter(|_| !clustered) {
+            out.append("idIndex", Val::Document(index.spec.as_doc()));
+        }
+    })
+}
+
+fn names(whole: RawDoc<'_>) -> DocBuf {
+    DocBuf::build(|out| {
+        for (name, value) in whole {
+            if matches!(name, "name" | "type") {
+                out.raw(name, value);
+            }
+        }
+    })
+}

@@ -1,0 +1,52 @@
+//! `listDatabases`: which databases exist, and how much space they take.
+
+use super::{Command, Context, sizes};
+use query::ParseContext;
+use query::filter::Filter;
+use value::{DocBuf, RawDoc, Result, Val, Writer};
+
+pub(super) static COMMAND: Command = Command {
+    name: "listDatabases",
+    aliases: &[],
+    help: "Lists the databases.",
+    fields: Some(&["listDatabases", "filter", "nameOnly", "authorizedDatabases"]),
+    admin: true,
+    test: false,
+    run,
+};
+
+fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    let args = &context.args;
+    let name_only = args.bool("nameOnly")?;
+    args.bool("authorizedDatabases")?;
+    let filter = args.optional_doc("filter")?.unwrap_or(RawDoc::empty());
+    let filter = Filter::parse(filter, &ParseContext::new(crate::clock::now_ms()))?;
+    let catalog = context.engine.catalog.load_full();
+    let mut total = 0;
+    let mut found = Vec::new();
+    for (name, database) in &catalog.databases {
+        let sizes = database.collections.values().map(|c| sizes::of(context.engine, c));
+        let bytes: u64 = sizes.map(|size| size.documents_stored + size.indexes_stored()).sum();
+        let whole = DocBuf::build(|out| {
+            out.str("name", name);
+            if !name_only {
+                out.i64("sizeOnDisk", i64::try_from(bytes).unwrap_or(i64::MAX));
+                out.bool("empty", false);
+            }
+        });
+        if filter.matches(whole.as_doc())? {
+            total += bytes;
+            found.push(whole);
+        }
+    }
+    out.array("databases", |databases| {
+        for database in &found {
+            databases.push(Val::Document(database.as_doc()));
+        }
+    });
+    if !name_only {
+        out.i64("totalSize", i64::try_from(total).unwrap_or(i64::MAX));
+        out.i64("totalSizeMb", i64::try_from(total / (1024 * 1024)).unwrap_or(i64::MAX));
+    }
+    Ok(())
+}

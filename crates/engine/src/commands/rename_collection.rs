@@ -1,0 +1,117 @@
+//! `renameCollection`: gives a collection another name, also in another database. Documents and
+//! index entries stay where they are: their keys know nothing of names.
+
+use super::{Command, Context};
+use crate::catalog::change;
+use crate::namespace::{self, Namespace};
+use value::{Code, Error, Result, Val, Writer};
+
+pub(super) static COMMAND: Command = Command {
+    name: "renameCollection",
+    aliases: &[],
+    help: "Gives a collection another name.",
+    fields: Some(&["renameCollection", "to", "dropTarget", "collectionUUID", "stayTemp"]),
+    admin: true,
+    test: false,
+    run,
+};
+
+fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    let args = &context.args;
+    let from = args.string("renameCollection")?;
+    let to = args.string("to")?;
+    let drop_target = match args.get("dropTarget") {
+        // A UUID names the target that may be dropped; there is at most one.
+        Some(Val::Binary(4, _)) => true,
+        _ => args.bool("dropTarget")?,
+    };
+    let concern = context.write_concern()?;
+    let named = |text: &str, what: &str| {
+        Namespace::parse(text).map_err(|_| {
+            Error::new(Code::INVALID_NAMESPACE, format!("Invalid {what} namespace: {text}"))
+        })
+    };
+    let source = named(from, "source")?;
+    let target = named(to, "target")?;
+    for (what, name) in [("source", &source), ("target", &target)] {
+        namespace::check_new_collection(&name.db, &name.collection).map_err(|error| {
+            let message = format!("error with {what} namespace: {}", error.message());
+            Error::new(Code::ILLEGAL_OPERATION, message)
+        })?;
+    }
+    if source == target {
+        return Err(Error::new(Code::ILLEGAL_OPERATION, "Can't rename a collection to itself"));
+    }
+    let replaced = context.engine.change_catalog(|catalog, batch| {
+        let Some(collection) = catalog.get(&source.db, &source.collection).cloned() else {
+            return Err(Error::new(
+                Code::NAMESPACE_NOT_FOUND,
+                format!("Source collection {source} does not exist"),
+            ));
+        };
+        if collection.view().is_some() {
+            return Err(Error::new(
+                Code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+                format!("cannot rename view: {source}"),
+            ));
+        }
+        let existing = catalog.get(&target.db, &target.collection).cloned();
+        match &existing {
+            Some(view) if view.view().is_some() => {
+                return Err(Error::new(
+                    Code::NAMESPACE_EXISTS,
+                    format!("a view already exists with that name: {target}"),
+                ));
+            }
+            Some(_) if !drop_target => {
+                return Err(Error::new(Code::NAMESPACE_EXISTS, "target namespace exists"));
+            }
+            Some(existing) => change::remove(catalog, batch, existing),
+            None => change::check_database_case(catalog, &target.db)?,
+        }
+        catalog.remove(&source.db, &source.collection);
+        let renamed = change::altered(&collection, |collection| {
+            collection.db = target.db.clone();
+            collection.name = target.collection.clone();
+        });
+        change::put(catalog, batch, renamed);
+        Ok(existing)
+    })?;
+    if let Some(replaced) = replaced {
+        change::discard(&context.engine.trash, &replaced);
+    }
+    context.engine.wake_tailing_cursors();
+    concern.write_error(out);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::{Engine, Options};
+    use value::ejson;
+
+    #[test]
+    fn documents_and_indexes_move_along() {
+        let engine = Engine::open(Options::default()).expect("memory opens");
+        let run = |db: &str, text: &str| {
+            let command = ejson::parse_doc(text).expect("test text");
+            engine.run_command(db, command.as_doc())
+        };
+        run("t", "{insert: 'a', documents: [{_id: 1, n: 1}]}").expect("works");
+        run("t", "{createIndexes: 'a', indexes: [{key: {n: 1}, name: 'n', unique: true}]}")
+            .expect("works");
+        run("t", "{insert: 'b', documents: [{_id: 2}, {_id: 3}]}").expect("works");
+        let code = |text: &str| run("admin", text).map_or_else(|e| e.code().0, |_| 0);
+        assert_eq!(code("{renameCollection: 't.a', to: 't.b'}"), 48);
+        assert_eq!(code("{renameCollection: 't.a', to: 't.a'}"), 20);
+        assert_eq!(code("{renameCollection: 't.no', to: 't.x'}"), 26);
+        assert_eq!(code("{renameCollection: 't.a', to: 't.a$b'}"), 20);
+        assert_eq!(code("{renameCollection: 't.a', to: 'bad'}"), 73);
+        assert_eq!(code("{renameCollection: 't.a', to: 't.b', dropTarget: true}"), 0);
+        assert_eq!(code("{renameCollection: 't.b', to: 'u.c'}"), 0);
+        let duplicate = run("u", "{insert: 'c', documents: [{_id: 9, n: 1}]}").expect("replies");
+        assert!(duplicate.as_doc().get("writeErrors").is_some());
+        assert!(engine.inner().collection("t", "b").is_none());
+        assert!(engine.check(&mut |_, _, _| {}).expect("can be read").is_empty());
+    }
+}

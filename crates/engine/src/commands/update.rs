@@ -1,0 +1,284 @@
+//! `update`: changes documents by modifiers, replacement or pipeline.
+
+use super::args::Args;
+use super::query::{Constants, check_collation, writable};
+use super::statements::{Statements, statement_id, wrapped, write_errors};
+use super::{Command, Context, create};
+use crate::exec::modify::{self, Target};
+use crate::metrics;
+use crate::session::{Done, Retryable};
+use query::update::Update;
+use store::Seqno;
+use value::{Code, Error, OwnedVal, RawDoc, Result, Val, Writer};
+
+pub(super) static COMMAND: Command = Command {
+    name: "update",
+    aliases: &[],
+    help: "Changes documents of a collection.",
+    fields: Some(&["update", "updates", "ordered", "bypassDocumentValidation", "let"]),
+    admin: false,
+    test: false,
+    run,
+};
+
+static STATEMENT_FIELDS: &[&str] = &[
+    "q",
+    "u",
+    "c",
+    "arrayFilters",
+    "hint",
+    "multi",
+    "upsert",
+    "upsertSupplied",
+    "collation",
+    "sort",
+    "sampleId",
+    "allowShardKeyUpdatesWithoutFullShardKeyInQuery",
+];
+
+/// What one statement did.
+#[derive(Default)]
+pub(super) struct Outcome {
+    pub(super) matched: u64,
+    pub(super) modified: u64,
+    pub(super) upserted: Option<OwnedVal>,
+    newest: Option<Seqno>,
+}
+
+fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    let name = context.collection_name()?;
+    let ordered = context.args.bool_or_true("ordered")?;
+    let bypass = context.args.bool("bypassDocumentValidation")?;
+    let concern = context.write_concern()?;
+    let retryable = Retryable::of(context.args.doc, context.session)?;
+    let constants = Constants::new(context)?;
+    let statements = Statements::of(context, "updates")?;
+    let first = statement_id(context.args.doc)?;
+    let engine = context.engine;
+    writable(&engine.catalog.load(), context.db, name)?;
+    metrics::add(&engine.metrics.updates, statements.documents().len() as u64);
+    // What is malformed is found before anything is changed.
+    for doc in statements.documents() {
+        Args::new("update.updates", *doc).check_fields(STATEMENT_FIELDS, false)?;
+    }
+    let (mut matched, mut modified) = (0, 0);
+    let mut upserted: Vec<(usize, OwnedVal)> = Vec::new();
+    let mut errors = Vec::new();
+    let mut newest = None;
+    for (at, doc) in statements.documents().iter().enumerate() {
+        context.op.check_now()?;
+        let statement = first.wrapping_add(at as i32);
+        let retry = retryable.map(|retryable| (retryable, statement));
+        match one(context, name, *doc, &constants, bypass, retry) {
+            Ok(outcome) => {
+                matched += outcome.matched;
+                modified += outcome.modified;
+                newest = newest.max(outcome.newest);
+                if let Some(id) = outcome.upserted {
+                    matched += 1;
+                    upserted.push((at, id));
+                }
+            }
+            Err(error) => {
+                errors.push((at, error));
+                if ordered {
+                    break;
+                }
+            }
+        }
+    }
+    metrics::add(&engine.metrics.documents_updated, modified);
+    concern.wait(engine, newest)?;
+    out.count("n", matched);
+    out.count("nModified", modified);
+    if !upserted.is_empty() {
+        out.array("upserted", |list| {
+            for (index, id) in &upserted {
+                list.push_doc(|out| {
+                    out.count("index", *index as u64);
+                    out.raw("_id", id.raw());
+                });
+            }
+        });
+    }
+    write_errors(out, &errors);
+    concern.write_error(out);
+    Ok(())
+}
+
+fn one(
+    context: &Context<'_>,
+    name: &str,
+    doc: RawDoc<'_>,
+    constants: &Constants,
+    bypass: bool,
+    retry: Option<(Retryable, i32)>,
+) -> Result<Outcome> {
+    let args = Args::new("update.updates", doc);
+    check_collation(&args)?;
+    let multi = args.bool("multi")?;
+    let upsert = args.bool("upsert")?;
+    let update = doc.get("u").ok_or_else(|| args.missing("u"))?;
+    let filters = array_filters(&args)?;
+    let with_constants;
+    let constants = match args.optional_doc("c")? {
+        None => constants,
+        Some(variables) => {
+            if !matches!(update, Val::Array(_)) {
+                return Err(Error::new(
+                    Code::FAILED_TO_PARSE,
+                    "Constant values may only be specified for pipeline updates",
+                ));
+            }
+            with_constants = Constants::with_let(context, Some(variables))?;
+            &with_constants
+        }
+    };
+    let update = Update::parse(update, &constants.context(), &filters)?;
+    if multi && update.is_replacement() {
+        return Err(Error::new(
+            Code::FAILED_TO_PARSE,
+            "multi update is not supported for replacement-style update",
+        ));
+    }
+    let sort = args.optional_doc("sort")?;
+    if multi && sort.is_some() {
+        return Err(Error::new(
+            Code::FAILED_TO_PARSE,
+            "Cannot specify sort with multi=true",
+        ));
+    }
+    if multi && retry.is_some() {
+        return Err(Error::new(
+            Code::INVALID_OPTIONS,
+            "Cannot use retryable writes with multi=true",
+        ));
+    }
+    let target = modify::target(constants, args.doc("q")?, sort, args.hint()?)?;
+    if multi {
+        return many(context, name, &update, &target, upsert, bypass);
+    }
+    single(context, name, &update, &target, upsert, bypass, retry)
+}
+
+/// Reads `arrayFilters`.
+pub(super) fn array_filters<'a>(args: &Args<'a>) -> Result<Vec<RawDoc<'a>>> {
+    let Some(array) = args.optional_array("arrayFilters")? else { return Ok(Vec::new()) };
+    let filter = |(at, value): (&str, value::RawVal<'a>)| {
+        let name = format!("arrayFilters.{at}");
+        value.as_doc().ok_or_else(|| args.wrong_type(&name, value.get(), "object"))
+    };
+    array.iter().map(filter).collect()
+}
+
+fn single(
+    context: &Context<'_>,
+    name: &str,
+    update: &Update,
+    target: &Target<'_>,
+    upsert: bool,
+    bypass: bool,
+    retry: Option<(Retryable, i32)>,
+) -> Result<Outcome> {
+    let engine = context.engine;
+    loop {
+        let collection = if upsert {
+            Some(create::ensure_collection(engine, context.db, name)?)
+        } else {
+            engine.collection(context.db, name)
+        };
+        let capped = collection.as_ref().is_some_and(|c| c.capped().is_some());
+        let (outcome, seqno) = engine.transact(capped, |txn| {
+            let mut history = match &retry {
+                Some((retryable, statement)) => {
+                    let history = retryable.history(txn)?;
+                    if let Some(done) = history.find(*statement) {
+                        metrics::add(&engine.metrics.retried_writes, 1);
+                        return Ok(Some(again(done)));
+                    }
+                    Some(history)
+                }
+                None => None,
+            };
+            let Some(collection) = writable(&txn.catalog, context.db, name)? else {
+                return Ok(if upsert { None } else { Some(Outcome::default()) });
+            };
+            let mut outcome = Outcome::default();
+            match modify::choose_one(txn, context.op, &collection, target)? {
+                Some(chosen) => {
+                    outcome.matched = 1;
+                    let new = modify::update_chosen(txn, &collection, update, &chosen, bypass)?;
+                    outcome.modified = u64::from(new.is_some());
+                }
+                None if upsert => {
+                    let doc = modify::upsert(txn, &collection, update, target, bypass)?;
+                    outcome.upserted = doc.as_doc().get("_id").map(OwnedVal::new);
+                }
+                None => {}
+            }
+            if let (Some((retryable, statement)), Some(history)) = (&retry, &mut history) {
+                history.add(done(*statement, &outcome));
+                retryable.store(txn, history);
+            }
+            Ok(Some(outcome))
+        })?;
+        if let Some(mut outcome) = outcome {
+            outcome.newest = Some(seqno);
+            return Ok(outcome);
+        }
+    }
+}
+
+/// What a statement did, for the session's history.
+fn done(statement: i32, outcome: &Outcome) -> Done {
+    Done {
+        first: statement,
+        last: statement,
+        n: outcome.matched as i64,
+        modified: outcome.modified as i64,
+        detail: outcome.upserted.as_ref().map(|id| wrapped("_id", id.get())),
+    }
+}
+
+/// The outcome of a statement that ran before.
+fn again(done: &Done) -> Outcome {
+    let id = done.detail.as_ref().and_then(|detail| detail.as_doc().get("_id"));
+    Outcome {
+        matched: done.n as u64,
+        modified: done.modified as u64,
+        upserted: id.map(OwnedVal::new),
+        newest: None,
+    }
+}
+
+fn many(
+    context: &Context<'_>,
+    name: &str,
+    update: &Update,
+    target: &Target<'_>,
+    upsert: bool,
+    bypass: bool,
+) -> Result<Outcome> {
+    let engine = context.engine;
+    if let Some(collection) = writable(&engine.catalog.load(), context.db, name)? {
+        let done = modify::for_each_match(
+            engine,
+            context.op,
+            &collection,
+            target,
+            |txn, collection, chosen| {
+                let new = modify::update_chosen(txn, collection, update, chosen, bypass)?;
+                Ok(new.is_some())
+            },
+        )?;
+        if done.matched > 0 || !upsert {
+            return Ok(Outcome {
+                matched: done.matched,
+                modified: done.changed,
+                upserted: None,
+                newest: done.newest,
+            });
+        }
+    }
+    if upsert { single(context, name, update, target, true, bypass, None) } else { Ok(Outcome::default()) }
+}

@@ -1,0 +1,231 @@
+//! Updates and deletes: find the documents, change each, inside transactions.
+//!
+//! A statement for one document runs in one transaction. A statement for many scans one snapshot,
+//! so that it never meets a document twice, and commits in chunks; a document that changed since is
+//! looked at again before it is changed.
+
+use super::scan::{Row, Scan};
+use super::write;
+use crate::catalog::Collection;
+use crate::commands::query::Constants;
+use crate::engine::Inner;
+use crate::operation::Operation;
+use crate::planner::{self, Question};
+use crate::txn::Transaction;
+use bumpalo::Bump;
+use query::filter::Filter;
+use query::sort::SortSpec;
+use query::update::Update;
+use std::sync::Arc;
+use store::{Seqno, Space};
+use value::{DocBuf, RawDoc, Result, Val};
+
+/// Which documents a statement changes.
+pub struct Target<'a> {
+    /// The filter as it was sent.
+    pub query: RawDoc<'a>,
+    /// The filter, compiled.
+    pub filter: Arc<Filter>,
+    /// Which one of several, for statements that change one.
+    pub sort: Option<SortSpec>,
+    /// Which index to use.
+    pub hint: Option<Val<'a>>,
+}
+
+/// A document that a statement is about to change.
+pub struct Chosen {
+    /// The key of its record.
+    pub record: Vec<u8>,
+    /// The document.
+    pub doc: store::Bytes,
+    /// The array place that the filter matched.
+    pub position: Option<usize>,
+}
+
+/// The first document that matches, as a transaction sees the collection.
+///
+/// # Errors
+/// What the filter or the store gives.
+pub fn choose_one(
+    txn: &Transaction<'_>,
+    op: &Operation,
+    collection: &Arc<Collection>,
+    target: &Target<'_>,
+) -> Result<Option<Chosen>> {
+    let question = Question {
+        collection,
+        filter: &target.filter,
+        sort: target.sort.as_ref(),
+        hint: target.hint,
+        snapshot: &txn.snapshot,
+    };
+    let plan = planner::plan(&question)?;
+    let mut scan = Scan::new(txn.snapshot.clone(), collection.clone(), &plan.access);
+    let mut best: Option<(Vec<u8>, Chosen)> = None;
+    while let Some(Row { record, doc }) = scan.next(op)? {
+        let mut position = None;
+        if !target.filter.matches_at(RawDoc::new(&doc), &mut position)? {
+            continue;
+        }
+        let chosen = Chosen { record: record.to_vec(), doc, position };
+        let Some(sort) = target.sort.as_ref().filter(|_| !plan.sorted) else {
+            return Ok(Some(chosen));
+        };
+        let mut key = Vec::new();
+        sort.key(RawDoc::new(&chosen.doc), &mut key)?;
+        if best.as_ref().is_none_or(|(smallest, _)| key < *smallest) {
+            best = Some((key, chosen));
+        }
+    }
+    Ok(best.map(|(_, chosen)| chosen))
+}
+
+/// The records that match now, for statements that change many.
+///
+/// # Errors
+/// What the filter or the store gives.
+fn scan_many(
+    engine: &Inner,
+    collection: &Arc<Collection>,
+    target: &Target<'_>,
+) -> Result<(Scan, bool)> {
+    let snapshot = engine.store.snapshot();
+    let question = Question {
+        collection,
+        filter: &target.filter,
+        sort: None,
+        hint: target.hint,
+        snapshot: &snapshot,
+    };
+    let plan = planner::plan(&question)?;
+    Ok((Scan::new(snapshot, collection.clone(), &plan.access), plan.exact))
+}
+
+/// Rows of one commit of a statement that changes many.
+const CHUNK_ROWS: usize = 500;
+const CHUNK_BYTES: usize = 4 * 1024 * 1024;
+
+/// Runs `change` on every document that matches, in commits of many documents.
+///
+/// # Errors
+/// What the filter, the change or the store gives; commits before that stay.
+pub fn for_each_match(
+    engine: &Inner,
+    op: &Operation,
+    collection: &Arc<Collection>,
+    target: &Target<'_>,
+    mut change: impl FnMut(&mut Transaction<'_>, &Arc<Collection>, &Chosen) -> Result<bool>,
+) -> Result<Many> {
+    let (mut scan, _) = scan_many(engine, collection, target)?;
+    let mut total = Many::default();
+    loop {
+        let mut rows = Vec::new();
+        let mut bytes = 0;
+        while rows.len() < CHUNK_ROWS && bytes < CHUNK_BYTES {
+            let Some(row) = scan.next(op)? else { break };
+            let mut position = None;
+            if target.filter.matches_at(RawDoc::new(&row.doc), &mut position)? {
+                bytes += row.doc.len();
+                rows.push(Chosen { record: row.record.to_vec(), doc: row.doc, position });
+            }
+        }
+        if rows.is_empty() {
+            return Ok(total);
+        }
+        let (part, seqno) = engine.transact(collection.capped().is_some(), |txn| {
+            let mut part = Many::default();
+            let current = txn.catalog.get(&collection.db, &collection.name).cloned();
+            let Some(current) = current.filter(|now| now.id == collection.id) else {
+                return Ok(part);
+            };
+            for row in &rows {
+                let key = write::document_key(&current, &row.record);
+                let Some(doc) = txn.get(Space::Documents, &key)? else { continue };
+                let changed;
+                let row = if doc == row.doc {
+                    row
+                } else {
+                    let mut position = None;
+                    if !target.filter.matches_at(RawDoc::new(&doc), &mut position)? {
+                        continue;
+                    }
+                    changed = Chosen { record: row.record.clone(), doc, position };
+                    &changed
+                };
+                part.matched += 1;
+                part.changed += u64::from(change(txn, &current, row)?);
+            }
+            Ok(part)
+        })?;
+        total.matched += part.matched;
+        total.changed += part.changed;
+        total.newest = Some(seqno);
+    }
+}
+
+/// What a statement for many documents did.
+#[derive(Default)]
+pub struct Many {
+    /// Documents that matched.
+    pub matched: u64,
+    /// Documents that changed.
+    pub changed: u64,
+    /// The newest commit.
+    pub newest: Option<Seqno>,
+}
+
+/// Applies an update to a chosen document. The new image, or `None` when nothing changes.
+///
+/// # Errors
+/// What the update, the validator or the indexes refuse.
+pub fn update_chosen(
+    txn: &mut Transaction<'_>,
+    collection: &Arc<Collection>,
+    update: &Update,
+    chosen: &Chosen,
+    bypass: bool,
+) -> Result<Option<DocBuf>> {
+    let old = RawDoc::new(&chosen.doc);
+    let arena = Bump::new();
+    let Some(new) = update.apply(old, chosen.position, false, &arena)? else { return Ok(None) };
+    crate::validation::check_update(collection, old, new.as_doc(), bypass)?;
+    write::replace(txn, collection, &chosen.record, old, &new)?;
+    Ok(Some(new))
+}
+
+/// Inserts the document that an upsert makes when nothing matched.
+///
+/// # Errors
+/// What the update, the validator or the indexes refuse.
+pub fn upsert(
+    txn: &mut Transaction<'_>,
+    collection: &Arc<Collection>,
+    update: &Update,
+    target: &Target<'_>,
+    bypass: bool,
+) -> Result<DocBuf> {
+    let start = update.upsert_document(target.query)?;
+    let arena = Bump::new();
+    let made = update.apply(start.as_doc(), None, true, &arena)?.unwrap_or(start);
+    let prepared = write::prepare(made.as_doc())?;
+    let doc = DocBuf::from_bytes(prepared.into_owned());
+    crate::validation::check(collection, doc.as_doc(), bypass)?;
+    write::insert(txn, collection, doc.as_doc())?;
+    write::trim_capped(txn, collection)?;
+    Ok(doc)
+}
+
+/// Compiles the parts of a target.
+///
+/// # Errors
+/// What a part gives that is not understood.
+pub fn target<'a>(
+    constants: &Constants,
+    query: RawDoc<'a>,
+    sort: Option<RawDoc<'a>>,
+    hint: Option<Val<'a>>,
+) -> Result<Target<'a>> {
+    let filter = Arc::new(Filter::parse(query, &constants.context())?);
+    let (sort, natural) = crate::commands::query::parse_sort(sort)?;
+    Ok(Target { query, filter, sort, hint: hint.or(natural) })
+}

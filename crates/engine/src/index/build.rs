@@ -1,0 +1,357 @@
+//! Building indexes beside running writes.
+//!
+//! First the index enters the catalog as unfinished: from then on every write keeps it, and
+//! statements that were under way run again because the collection's version changed. Then the
+//! documents are walked in batches, each in a transaction that fails when a document of the batch
+//! changes meanwhile. At last the index becomes ready. A build that fails takes its index away
+//! again; one that the process did not survive is taken away at the next start.
+
+use super::spec::{self, IndexSpec};
+use super::{keys, maintain};
+use crate::catalog::{Catalog, Collection, Index, IndexState, change, persist};
+use crate::engine::Inner;
+use crate::job::Job;
+use crate::operation::Operation;
+use crate::store_failed;
+use crate::trash::range_of;
+use crate::txn::Transaction;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use store::{Bytes, Direction, Space};
+use value::{Code, DocBuf, Error, RawDoc, Result, limits};
+
+/// Documents of one batch: enough to be fast, few enough to rarely meet a writer.
+const BATCH_DOCUMENTS: usize = 1000;
+/// Bytes of documents in one batch.
+const BATCH_BYTES: usize = 4 * 1024 * 1024;
+
+/// What a request for indexes did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Indexes of the collection before.
+    pub before: usize,
+    /// Indexes of the collection afterwards.
+    pub after: usize,
+    /// Whether the collection was made for them.
+    pub created_collection: bool,
+    /// How many of the indexes asked for existed already.
+    pub existed: usize,
+}
+
+/// What the first step found.
+enum Begun {
+    /// Nothing is left to do.
+    Done(Outcome),
+    /// These indexes are to be filled.
+    Filling(Outcome, Arc<Collection>, Vec<u32>),
+    /// Somebody else builds one of them: wait and look again.
+    Busy,
+}
+
+/// Creates the indexes that are missing and returns when they are ready.
+///
+/// # Errors
+/// Conflicts with indexes that exist, DuplicateKey and CannotIndexParallelArrays from the
+/// documents, or that the operation was stopped; no index is left behind then.
+pub fn create(
+    engine: &Inner,
+    op: &Operation,
+    db: &str,
+    name: &str,
+    specs: &[IndexSpec],
+) -> Result<Outcome> {
+    loop {
+        match begin(engine, db, name, specs)? {
+            Begun::Done(outcome) => return Ok(outcome),
+            Begun::Busy => {
+                op.check_now()?;
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Begun::Filling(outcome, collection, ids) => {
+                let filled = fill(engine, op, &collection, &ids)
+                    .and_then(|()| finish(engine, &collection, &ids));
+                return match filled {
+                    Ok(()) => Ok(outcome),
+                    Err(error) => {
+                        if let Err(second) = take_away(engine, &collection, &ids) {
+                            tracing::error!(error = %second, "cannot remove an unfinished index");
+                        }
+                        let prefix = format!(
+                            "Index build failed: Collection {} :: caused by :: ",
+                            collection.namespace()
+                        );
+                        Err(error.context(prefix))
+                    }
+                };
+            }
+        }
+    }
+}
+
+/// The catalog change that makes the indexes known. An empty collection needs no more.
+fn begin(engine: &Inner, db: &str, name: &str, specs: &[IndexSpec]) -> Result<Begun> {
+    if let Some(found) = engine.collection(db, name)
+        && let Some(begun) = all_exist(&found, specs)?
+    {
+        return Ok(begun);
+    }
+    engine.change_catalog(|catalog, batch| {
+        let found = catalog.get(db, name).cloned();
+        let created_collection = found.is_none();
+        let collection = match found {
+            Some(collection) => collection,
+            None => {
+                crate::namespace::check_new_collection(db, name)?;
+                change::create(engine, catalog, batch, db, name, DocBuf::new())?
+            }
+        };
+        if let Some(begun) = all_exist(&collection, specs)? {
+            // A collection that was just made has the `_id` index, and that may be all.
+            return Ok(match begun {
+                Begun::Done(outcome) => Begun::Done(Outcome { created_collection, ..outcome }),
+                other => other,
+            });
+        }
+        let before = collection.indexes.len();
+        let empty = collection.counters.documents() == 0;
+        let state = if empty { IndexState::Ready } else { IndexState::Building };
+        let mut grown = Collection::clone(&collection);
+        let mut ids = Vec::new();
+        let mut existed = 0;
+        for spec in specs {
+            if spec::existing(&grown, spec)?.is_some() {
+                if spec::existing(&collection, spec)?.is_none() {
+                    return Err(Error::new(
+                        Code::INDEX_ALREADY_EXISTS,
+                        format!("Identical index already exists: {}", spec.name),
+                    ));
+                }
+                existed += 1;
+                continue;
+            }
+            if grown.indexes.len() >= limits::INDEXES_PER_COLLECTION_MAX {
+                return Err(Error::new(
+                    Code::CANNOT_CREATE_INDEX,
+                    format!(
+                        "add index fails, too many indexes for {db}.{name} key:{}",
+                        spec::shown(spec.key())
+                    ),
+                ));
+            }
+            let id = engine.new_id(batch);
+            ids.push(id);
+            let index = persist::index_from_spec(id, spec.doc.as_doc(), state, 0);
+            grown.indexes.push(Arc::new(index));
+        }
+        let after = grown.indexes.len();
+        let grown = change::altered(&grown, |_| {});
+        change::put(catalog, batch, grown.clone());
+        let outcome = Outcome { before, after, created_collection, existed };
+        Ok(if empty { Begun::Done(outcome) } else { Begun::Filling(outcome, grown, ids) })
+    })
+}
+
+/// The answer when every index asked for exists already.
+fn all_exist(collection: &Collection, specs: &[IndexSpec]) -> Result<Option<Begun>> {
+    if collection.view().is_some() {
+        return Err(Error::new(
+            Code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+            format!("Namespace {} is a view, not a collection", collection.namespace()),
+        ));
+    }
+    let mut building = false;
+    let mut existed = 0;
+    for spec in specs {
+        if let Some(index) = spec::existing(collection, spec)? {
+            existed += 1;
+            building |= index.state == IndexState::Building;
+        }
+    }
+    if building {
+        return Ok(Some(Begun::Busy));
+    }
+    if existed < specs.len() {
+        return Ok(None);
+    }
+    let count = collection.indexes.len();
+    let outcome = Outcome { before: count, after: count, created_collection: false, existed };
+    Ok(Some(Begun::Done(outcome)))
+}
+
+/// Walks the documents and adds their entries.
+fn fill(engine: &Inner, op: &Operation, collection: &Collection, ids: &[u32]) -> Result<()> {
+    let job = Arc::new(Job {
+        id: engine.next_operation.fetch_add(1, Ordering::Relaxed),
+        what: "Index Build: scanning collection".to_owned(),
+        namespace: collection.namespace(),
+        started: Instant::now(),
+        done: AtomicU64::new(0),
+        total: AtomicU64::new(collection.counters.documents()),
+        killed: AtomicBool::new(false),
+    });
+    let _listed = Listed::new(engine, job.clone());
+    let mut after = collection.prefix().to_vec();
+    loop {
+        op.check_now()?;
+        if job.killed.load(Ordering::Relaxed) {
+            return Err(Error::new(Code::INTERRUPTED, "operation was interrupted"));
+        }
+        engine.check_writable()?;
+        let (batch, _) = engine.transact(false, |txn| {
+            fill_batch(txn, collection, ids, &after)
+        })?;
+        job.advance(batch.documents);
+        match batch.last {
+            Some(last) => after = last,
+            None => return Ok(()),
+        }
+    }
+}
+
+/// How far one batch came.
+struct Batch {
+    documents: u64,
+    /// The key of its last document; nothing when the collection ended.
+    last: Option<Vec<u8>>,
+}
+
+fn fill_batch(
+    txn: &mut Transaction<'_>,
+    built: &Collection,
+    ids: &[u32],
+    after: &[u8],
+) -> Result<Batch> {
+    let collection = find(&txn.catalog, built).ok_or_else(|| aborted("the collection was dropped"))?;
+    let indexes: Vec<Arc<Index>> =
+        collection.indexes.iter().filter(|index| ids.contains(&index.id)).cloned().collect();
+    if indexes.len() < ids.len() {
+        return Err(aborted("the index was dropped"));
+    }
+    let (_, end) = range_of(built.id);
+    let mut range = txn
+        .snapshot
+        .range(Space::Documents, Bound::Excluded(after), Bound::Excluded(&end), Direction::Forward)
+        .map_err(store_failed)?;
+    // The collection must still be this one when the entries become visible.
+    txn.count(&collection, 0, 0);
+    let mut batch = Batch { documents: 0, last: None };
+    let mut bytes = 0;
+    let mut last = None;
+    while (batch.documents as usize) < BATCH_DOCUMENTS && bytes < BATCH_BYTES {
+        let Some((key, doc)) = range.next_entry().map_err(store_failed)? else { return Ok(batch) };
+        // A change of the document meanwhile makes the batch run again.
+        txn.guard(Space::Documents, &key);
+        let record = key.get(4..).unwrap_or(&[]);
+        for index in &indexes {
+            add_entries(txn, &collection, index, record, RawDoc::new(&doc))?;
+        }
+        batch.documents += 1;
+        bytes += doc.len();
+        last = Some(key);
+    }
+    batch.last = last.map(|key| key.to_vec());
+    Ok(batch)
+}
+
+fn add_entries(
+    txn: &mut Transaction<'_>,
+    collection: &Collection,
+    index: &Arc<Index>,
+    record: &[u8],
+    doc: RawDoc<'_>,
+) -> Result<()> {
+    let found = keys::keys(index, doc)?;
+    if found.multikey != 0 {
+        txn.mark_multikey(index, found.multikey);
+    }
+    for values in &found.keys {
+        if index.unique {
+            maintain::check_unique(txn, collection, index, values, record, Some(doc))?;
+        }
+        // An entry that a writer made already is the same: writing it again changes nothing.
+        let entry = maintain::entry_key(index, values, record);
+        txn.put(Space::Indexes, entry.into(), Bytes::default());
+    }
+    Ok(())
+}
+
+/// The collection as it is now, though it may have been renamed or altered.
+fn find(catalog: &Catalog, built: &Collection) -> Option<Arc<Collection>> {
+    match catalog.get(&built.db, &built.name) {
+        Some(same) if same.id == built.id => Some(same.clone()),
+        _ => catalog.collections().find(|other| other.id == built.id).cloned(),
+    }
+}
+
+fn finish(engine: &Inner, built: &Collection, ids: &[u32]) -> Result<()> {
+    engine.change_catalog(|catalog, batch| {
+        let collection =
+            find(catalog, built).ok_or_else(|| aborted("the collection was dropped"))?;
+        let known = collection.indexes.iter().filter(|index| ids.contains(&index.id)).count();
+        if known < ids.len() {
+            return Err(aborted("the index was dropped"));
+        }
+        let ready = change::altered(&collection, |collection| {
+            for index in collection.indexes.iter_mut().filter(|index| ids.contains(&index.id)) {
+                *index = change::with_state(index, IndexState::Ready);
+            }
+        });
+        change::put(catalog, batch, ready);
+        Ok(())
+    })
+}
+
+/// Removes indexes whose build failed.
+fn take_away(engine: &Inner, built: &Collection, ids: &[u32]) -> Result<()> {
+    let removed = engine.change_catalog(|catalog, batch| {
+        // Dropped with its collection, or by name: then its space is freed already.
+        let Some(collection) = find(catalog, built) else { return Ok(Vec::new()) };
+        let (gone, kept): (Vec<_>, Vec<_>) =
+            collection.indexes.iter().cloned().partition(|index| ids.contains(&index.id));
+        if gone.is_empty() {
+            return Ok(gone);
+        }
+        gone.iter().for_each(|index| change::forget_index(batch, index));
+        let left = change::altered(&collection, |collection| collection.indexes = kept);
+        change::put(catalog, batch, left);
+        Ok(gone)
+    })?;
+    change::discard_indexes(&engine.trash, removed.iter());
+    Ok(())
+}
+
+/// Removes the unfinished indexes that an earlier process left: the command that asked for them
+/// was never acknowledged.
+///
+/// # Errors
+/// When the store fails.
+pub fn abandon(engine: &Inner, collection: &Collection) -> Result<()> {
+    let unfinished = collection.indexes.iter().filter(|i| i.state == IndexState::Building);
+    let ids: Vec<u32> = unfinished.map(|index| index.id).collect();
+    take_away(engine, collection, &ids)
+}
+
+fn aborted(why: &str) -> Error {
+    Error::new(Code::INDEX_BUILD_ABORTED, format!("index build aborted: {why}"))
+}
+
+/// Keeps a job in the list while it runs.
+struct Listed<'e> {
+    engine: &'e Inner,
+    job: Arc<Job>,
+}
+
+impl<'e> Listed<'e> {
+    fn new(engine: &'e Inner, job: Arc<Job>) -> Listed<'e> {
+        engine.jobs.lock().push(job.clone());
+        Listed { engine, job }
+    }
+}
+
+impl Drop for Listed<'_> {
+    fn drop(&mut self) {
+        self.engine.jobs.lock().retain(|job| !Arc::ptr_eq(job, &self.job));
+    }
+}

@@ -1,0 +1,486 @@
+//! Index specifications as `createIndexes` gets them: checked by MongoDB's rules, brought into the
+//! form that `listIndexes` shows, and compared with the indexes that exist.
+
+use crate::catalog::{Collection, Index};
+use std::sync::Arc;
+use value::ejson::{self, Format};
+use value::{Code, DocBuf, Error, RawDoc, Result, Val, compare, limits};
+
+/// A checked specification.
+#[derive(Clone, Debug)]
+pub struct IndexSpec {
+    /// The index's name.
+    pub name: String,
+    /// The whole specification in its stored form.
+    pub doc: DocBuf,
+}
+
+impl IndexSpec {
+    /// The key pattern.
+    #[must_use]
+    pub fn key(&self) -> RawDoc<'_> {
+        self.doc.as_doc().get("key").and_then(Val::as_doc).unwrap_or(RawDoc::empty())
+    }
+
+    /// Whether this asks for the `_id` index, which always exists.
+    #[must_use]
+    pub fn is_id(&self) -> bool {
+        is_id_key(self.key())
+    }
+}
+
+/// Options of an index that MongoDB knows and that this version refuses rather than ignores.
+const LATER: &[&str] = &[
+    "2dsphereIndexVersion",
+    "bits",
+    "bucketSize",
+    "coarsestIndexedLevel",
+    "columnstoreProjection",
+    "default_language",
+    "finestIndexedLevel",
+    "language_override",
+    "max",
+    "min",
+    "partialFilterExpression",
+    "prepareUnique",
+    "storageEngine",
+    "textIndexVersion",
+    "weights",
+    "wildcardProjection",
+];
+
+/// Kinds of indexes that MongoDB knows and that this version does not have.
+const KINDS_LATER: &[&str] = &["2d", "2dsphere", "columnstore", "geoHaystack", "hashed", "text"];
+
+/// Checks a specification.
+///
+/// # Errors
+/// CannotCreateIndex, InvalidIndexSpecificationOption, TypeMismatch, FailedToParse, BadValue.
+pub fn parse(spec: RawDoc<'_>, ignore_unknown: bool) -> Result<IndexSpec> {
+    let mut fields = Fields::default();
+    read_fields(spec, ignore_unknown, &mut fields).map_err(|error| in_specification(spec, error))?;
+    let missing = |name: &str| {
+        let message = format!("The '{name}' field is a required property of an index specification");
+        in_specification(spec, Error::failed_to_parse(message))
+    };
+    let key = fields.key.ok_or_else(|| missing("key"))?;
+    let name = fields.name.ok_or_else(|| missing("name"))?;
+    if is_id_key(key) {
+        return id_index(spec, &fields);
+    }
+    if name == "_id_" {
+        return Err(Error::bad_value(format!(
+            "The index name '_id_' is reserved for the _id index, which must have key pattern \
+             {{_id: 1}}, found key: {}",
+            shown(key)
+        )));
+    }
+    if name == "*" {
+        return Err(Error::bad_value("The index name '*' is not valid."));
+    }
+    if name.is_empty() {
+        let error = Error::new(Code::CANNOT_CREATE_INDEX, "index name cannot be empty");
+        return Err(in_specification(spec, error));
+    }
+    if key.count() > limits::INDEX_FIELDS_MAX {
+        return Err(Error::new(Code(13103), "too many compound keys"));
+    }
+    if let Some(seconds) = fields.expire_after_seconds {
+        check_expiry(spec, key, seconds)?;
+    }
+    let doc = DocBuf::build(|out| {
+        out.i32("v", fields.version.unwrap_or(2));
+        out.append("key", Val::Document(key));
+        out.str("name", name);
+        if fields.unique == Some(true) {
+            out.bool("unique", true);
+        }
+        for (name, value) in spec {
+            if matches!(name, "background" | "sparse" | "expireAfterSeconds") {
+                out.raw(name, value);
+            }
+        }
+        if fields.hidden == Some(true) {
+            out.bool("hidden", true);
+        }
+    });
+    Ok(IndexSpec { name: name.to_owned(), doc })
+}
+
+/// The fields of a specification, each of the right type.
+#[derive(Default)]
+struct Fields<'a> {
+    key: Option<RawDoc<'a>>,
+    name: Option<&'a str>,
+    version: Option<i32>,
+    unique: Option<bool>,
+    hidden: Option<bool>,
+    expire_after_seconds: Option<Val<'a>>,
+}
+
+fn read_fields<'a>(spec: RawDoc<'a>, ignore_unknown: bool, out: &mut Fields<'a>) -> Result<()> {
+    for (name, raw) in spec {
+        let value = raw.get();
+        match name {
+            "key" => match value {
+                Val::Document(key) => {
+                    check_key(key)?;
+                    out.key = Some(key);
+                }
+                _ => return Err(wrong_type("key", "an object", value)),
+            },
+            "name" => match value {
+                Val::String(text) => out.name = Some(text),
+                _ => return Err(wrong_type("name", "a string", value)),
+            },
+            "v" => out.version = Some(version(spec, value)?),
+            "unique" => out.unique = Some(flag(name, value)?),
+            "hidden" => out.hidden = Some(flag(name, value)?),
+            "sparse" | "background" => {
+                flag(name, value)?;
+            }
+            "expireAfterSeconds" => out.expire_after_seconds = Some(value),
+            // Old drivers name the collection once more, others wish to drop duplicates:
+            // MongoDB takes and forgets both.
+            "ns" | "dropDups" => {}
+            "collation" => check_collation(value)?,
+            _ if LATER.contains(&name) => {
+                return Err(Error::new(
+                    Code::CANNOT_CREATE_INDEX,
+                    format!("the index option '{name}' is not available in this version"),
+                ));
+            }
+            _ if ignore_unknown => {}
+            _ => {
+                return Err(Error::new(
+                    Code::INVALID_INDEX_SPECIFICATION_OPTION,
+                    format!(
+                        "The field '{name}' is not valid for an index specification. \
+                         Specification: {}",
+                        shown(spec)
+                    ),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_key(key: RawDoc<'_>) -> Result<()> {
+    let refuse = |message: String| Err(Error::new(Code::CANNOT_CREATE_INDEX, message));
+    if key.is_empty() {
+        return refuse("Index keys cannot be empty.".to_owned());
+    }
+    for (path, direction) in key {
+        match direction.get() {
+            Val::String(kind) if KINDS_LATER.contains(&kind) => {
+                return refuse(format!("{kind} indexes are not available in this version"));
+            }
+            Val::String(kind) => return refuse(format!("Unknown index plugin '{kind}'")),
+            number if number.is_number() => match number.as_f64() {
+                Some(n) if n.is_nan() => {
+                    return refuse("Values in the index key pattern cannot be NaN.".to_owned());
+                }
+                Some(0.0) => {
+                    return refuse("Values in the index key pattern cannot be 0.".to_owned());
+                }
+                _ => {}
+            },
+            other => {
+                return refuse(format!(
+                    "Values in v:2 index key pattern cannot be of type {}. Only numbers > 0, \
+                     numbers < 0, and strings are allowed.",
+                    other.kind().name()
+                ));
+            }
+        }
+        check_path(path)?;
+    }
+    Ok(())
+}
+
+fn check_path(path: &str) -> Result<()> {
+    let refuse = |message: &str| Err(Error::new(Code::CANNOT_CREATE_INDEX, message));
+    if path.is_empty() {
+        return refuse("Index keys cannot be an empty field.");
+    }
+    if path == "$**" || path.ends_with(".$**") {
+        return refuse("wildcard indexes are not available in this version");
+    }
+    for (at, part) in path.split('.').enumerate() {
+        if part.is_empty() {
+            return refuse("Index keys cannot contain an empty field.");
+        }
+        // The fields of a database reference may stand behind a dot.
+        let reference = at > 0 && matches!(part, "$db" | "$id" | "$ref");
+        if part.starts_with('$') && !reference {
+            return refuse(
+                "Index key contains an illegal field name: field name starts with '$'.",
+            );
+        }
+    }
+    Ok(())
+}
+
+fn version(spec: RawDoc<'_>, value: Val<'_>) -> Result<i32> {
+    if !value.is_number() {
+        return Err(wrong_type("v", "a number", value));
+    }
+    match value.as_i64_exact() {
+        Some(1) => Ok(1),
+        Some(2) => Ok(2),
+        _ => Err(Error::new(
+            Code::CANNOT_CREATE_INDEX,
+            format!(
+                "Invalid index specification {}; cannot create an index with v={}",
+                shown(spec),
+                ejson::print_value(value, Format::Shell)
+            ),
+        )),
+    }
+}
+
+fn flag(name: &str, value: Val<'_>) -> Result<bool> {
+    if matches!(value, Val::Bool(_)) || value.is_number() {
+        return Ok(value.truthy());
+    }
+    Err(Error::type_mismatch(format!(
+        "The field '{name} has value {name}: {}, which is not convertible to bool",
+        ejson::print_value(value, Format::Shell)
+    )))
+}
+
+fn check_collation(value: Val<'_>) -> Result<()> {
+    let Val::Document(collation) = value else {
+        return Err(wrong_type("collation", "an object", value));
+    };
+    if collation.get("locale").and_then(Val::as_str) == Some("simple") {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::CANNOT_CREATE_INDEX,
+        "collations other than {locale: \"simple\"} are not available in this version",
+    ))
+}
+
+fn check_expiry(spec: RawDoc<'_>, key: RawDoc<'_>, seconds: Val<'_>) -> Result<()> {
+    let refuse = |message: String| {
+        let message = format!("{message}. Index spec: {}", shown(spec));
+        Err(Error::new(Code::CANNOT_CREATE_INDEX, message))
+    };
+    let Some(number) = seconds.as_f64() else {
+        return refuse(format!(
+            "TTL index 'expireAfterSeconds' option must be numeric, but received a type of '{}'",
+            seconds.kind().name()
+        ));
+    };
+    if number.is_nan() || number < 0.0 {
+        return refuse("TTL index 'expireAfterSeconds' option cannot be less than 0".to_owned());
+    }
+    if number > f64::from(i32::MAX) {
+        return refuse(format!(
+            "TTL index 'expireAfterSeconds' option must be within an acceptable range, try a \
+             lower number: {number}"
+        ));
+    }
+    if key.count() > 1 {
+        return refuse(
+            "TTL indexes are single-field indexes, compound indexes do not support TTL".to_owned(),
+        );
+    }
+    Ok(())
+}
+
+fn is_id_key(key: RawDoc<'_>) -> bool {
+    match (key.first(), key.count()) {
+        (Some(("_id", direction)), 1) => direction.get().as_f64() == Some(1.0),
+        _ => false,
+    }
+}
+
+/// The `_id` index exists with every collection; asking for it is right when nothing special is
+/// asked for. Its name is not the client's to choose.
+fn id_index(spec: RawDoc<'_>, fields: &Fields<'_>) -> Result<IndexSpec> {
+    for (name, _) in spec {
+        if !matches!(name, "key" | "name" | "v" | "ns" | "collation" | "background") {
+            return Err(Error::new(
+                Code::INVALID_INDEX_SPECIFICATION_OPTION,
+                format!(
+                    "The field '{name}' is not valid for an _id index specification. \
+                     Specification: {}",
+                    shown(spec)
+                ),
+            ));
+        }
+    }
+    let doc = DocBuf::build(|out| {
+        out.i32("v", fields.version.unwrap_or(2));
+        out.doc("key", |key| {
+            key.i32("_id", 1);
+        });
+        out.str("name", "_id_");
+    });
+    Ok(IndexSpec { name: "_id_".to_owned(), doc })
+}
+
+/// Refuses a lone descending `_id`, which MongoDB takes for a wrong `_id` index.
+///
+/// # Errors
+/// BadValue.
+pub fn check_lone_id(spec: &IndexSpec) -> Result<()> {
+    let key = spec.key();
+    let lone = key.count() == 1 && key.first().is_some_and(|(name, _)| name == "_id");
+    if lone && !spec.is_id() {
+        return Err(Error::bad_value(format!(
+            "The field 'key' for an _id index must be {{_id: 1}}, but got {}",
+            shown(key)
+        )));
+    }
+    Ok(())
+}
+
+/// The index that a specification asks for, if it exists already.
+///
+/// # Errors
+/// IndexOptionsConflict and IndexKeySpecsConflict when one stands in the way.
+pub fn existing<'c>(collection: &'c Collection, spec: &IndexSpec) -> Result<Option<&'c Arc<Index>>> {
+    let doc = spec.doc.as_doc();
+    if spec.is_id() {
+        return Ok(collection.index("_id_"));
+    }
+    if let Some(named) = collection.index(&spec.name) {
+        if !same_signature(named, doc) {
+            return Err(Error::new(
+                Code::INDEX_KEY_SPECS_CONFLICT,
+                format!(
+                    "An existing index has the same name as the requested index. When index \
+                     names are not specified, they are auto generated and can cause conflicts. \
+                     Please refer to our documentation. Requested index: {}, existing index: {}",
+                    shown(doc),
+                    shown(named.spec.as_doc())
+                ),
+            ));
+        }
+        if !same_options(named.spec.as_doc(), doc) {
+            return Err(Error::new(
+                Code::INDEX_OPTIONS_CONFLICT,
+                format!(
+                    "An equivalent index already exists with the same name but different \
+                     options. Requested index: {}, existing index: {}",
+                    shown(doc),
+                    shown(named.spec.as_doc())
+                ),
+            ));
+        }
+        return Ok(Some(named));
+    }
+    match collection.indexes.iter().find(|index| same_signature(index, doc)) {
+        None => Ok(None),
+        Some(other) if same_options(other.spec.as_doc(), doc) => Err(Error::new(
+            Code::INDEX_OPTIONS_CONFLICT,
+            format!("Index already exists with a different name: {}", other.name),
+        )),
+        Some(other) => Err(Error::new(
+            Code::INDEX_OPTIONS_CONFLICT,
+            format!(
+                "An equivalent index already exists with a different name and options. \
+                 Requested index: {}, existing index: {}",
+                shown(doc),
+                shown(other.spec.as_doc())
+            ),
+        )),
+    }
+}
+
+/// Whether two key patterns are the same: names, order and numbers.
+#[must_use]
+pub fn same_key(a: RawDoc<'_>, b: RawDoc<'_>) -> bool {
+    compare::equal(Val::Document(a), Val::Document(b))
+        && a.iter().zip(b).all(|((left, _), (right, _))| left == right)
+}
+
+/// What makes an index another one: two may stand beside each other when this differs.
+fn same_signature(index: &Index, spec: RawDoc<'_>) -> bool {
+    let key = spec.get("key").and_then(Val::as_doc).unwrap_or(RawDoc::empty());
+    let set = |name| spec.get(name).is_some_and(Val::truthy);
+    same_key(index.key.as_doc(), key)
+        && index.unique == set("unique")
+        && index.sparse == set("sparse")
+}
+
+fn same_options(a: RawDoc<'_>, b: RawDoc<'_>) -> bool {
+    let number = |doc: RawDoc<'_>| doc.get("expireAfterSeconds").and_then(Val::as_f64);
+    number(a) == number(b)
+}
+
+/// A document as messages show it.
+#[must_use]
+pub fn shown(doc: RawDoc<'_>) -> String {
+    ejson::print(doc, Format::Shell)
+}
+
+fn wrong_type(name: &str, expected: &str, found: Val<'_>) -> Error {
+    let found = found.kind().name();
+    Error::type_mismatch(format!("The field '{name}' must be {expected}, but got {found}"))
+}
+
+fn in_specification(spec: RawDoc<'_>, error: Error) -> Error {
+    error.context(format!("Error in specification {} :: caused by :: ", shown(spec)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn doc(text: &str) -> DocBuf {
+        ejson::parse_doc(text).expect("test text")
+    }
+
+    fn code(text: &str) -> i32 {
+        parse(doc(text).as_doc(), false).map_or_else(|error| error.code().0, |_| 0)
+    }
+
+    #[test]
+    fn refuses_as_mongodb_does() {
+        assert_eq!(code("{key: {a: 1}, name: 'a_1'}"), 0);
+        assert_eq!(code("{key: {a: -1, 'b.c': 2.5}, name: 'x', sparse: true}"), 0);
+        assert_eq!(code("{key: {a: 1}}"), 9);
+        assert_eq!(code("{name: 'x'}"), 9);
+        assert_eq!(code("{key: {}, name: 'x'}"), 67);
+        assert_eq!(code("{key: {a: 0}, name: 'x'}"), 67);
+        assert_eq!(code("{key: {a: true}, name: 'x'}"), 67);
+        assert_eq!(code("{key: {a: 'foo'}, name: 'x'}"), 67);
+        assert_eq!(code("{key: {a: 'hashed'}, name: 'x'}"), 67);
+        assert_eq!(code("{key: {'$**': 1}, name: 'x'}"), 67);
+        assert_eq!(code("{key: {'a..b': 1}, name: 'x'}"), 67);
+        assert_eq!(code("{key: {'$a': 1}, name: 'x'}"), 67);
+        assert_eq!(code("{key: {'a.$id': 1}, name: 'x'}"), 0);
+        assert_eq!(code("{key: {d: 1}, name: 'd', foo: 1}"), 197);
+        assert_eq!(code("{key: {d: 1}, name: 'd', unique: 'x'}"), 14);
+        assert_eq!(code("{key: {d: 1}, name: 'd', v: 3}"), 67);
+        assert_eq!(code("{key: {d: 1}, name: 1}"), 14);
+        assert_eq!(code("{key: {d: 1}, name: ''}"), 67);
+        assert_eq!(code("{key: {d: 1}, name: '*'}"), 2);
+        assert_eq!(code("{key: {d: 1}, name: '_id_'}"), 2);
+        assert_eq!(code("{key: {_id: 1}, name: 'foo'}"), 0);
+        assert_eq!(code("{key: {_id: 1}, name: '_id_', unique: true}"), 197);
+        assert_eq!(code("{key: {t: 1}, name: 't', expireAfterSeconds: -1}"), 67);
+        assert_eq!(code("{key: {t: 1, u: 1}, name: 't', expireAfterSeconds: 1}"), 67);
+        assert_eq!(code("{key: {c: 1}, name: 'c', collation: {locale: 'fr'}}"), 67);
+    }
+
+    #[test]
+    fn the_stored_form_is_the_one_that_list_indexes_shows() {
+        let given = "{name: 'g', sparse: true, unique: 1, key: {g: 1.0}, ns: 't.i', hidden: false}";
+        let spec = parse(doc(given).as_doc(), false).expect("is right");
+        let shape = "{v: 2, key: {g: 1.0}, name: 'g', unique: true, sparse: true}";
+        assert_eq!(spec.doc.as_doc().bytes(), doc(shape).bytes());
+    }
+
+    #[test]
+    fn numbers_of_any_type_make_the_same_key() {
+        assert!(same_key(doc("{a: 1, b: -1}").as_doc(), doc("{a: 1.0, b: -1.0}").as_doc()));
+        assert!(!same_key(doc("{a: 1, b: 1}").as_doc(), doc("{b: 1, a: 1}").as_doc()));
+        assert!(!same_key(doc("{a: 1}").as_doc(), doc("{a: 2}").as_doc()));
+    }
+}

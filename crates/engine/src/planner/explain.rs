@@ -1,0 +1,285 @@
+//! How plans look in `explain`: MongoDB's stage names and fields, with true counts.
+
+use super::{Access, Candidate, Plan};
+use crate::exec::Examined;
+use query::filter::Filter;
+use store::Direction;
+use value::{Val, Writer};
+
+/// What a run of the plan did.
+#[derive(Clone, Copy, Debug)]
+pub struct Ran {
+    /// Documents returned.
+    pub returned: u64,
+    /// What was looked at.
+    pub examined: Examined,
+    /// How long it took, in milliseconds.
+    pub millis: u64,
+    /// Bytes that a blocking sort held.
+    pub sort_bytes: usize,
+}
+
+/// The parts of a find that stand above its access.
+#[derive(Clone, Copy, Default)]
+pub struct Above<'a> {
+    /// The filter.
+    pub filter: Option<&'a Filter>,
+    /// The sort specification.
+    pub sort: Option<value::RawDoc<'a>>,
+    /// How many are passed over.
+    pub skip: u64,
+    /// How many are returned.
+    pub limit: Option<u64>,
+    /// The projection.
+    pub projection: Option<value::RawDoc<'a>>,
+}
+
+/// Writes the tree of a plan under `name`, the outermost stage first.
+pub fn write_tree(
+    out: &mut Writer<'_>,
+    name: &str,
+    plan: &Plan,
+    above: &Above<'_>,
+    ran: Option<&Ran>,
+) {
+    let mut stages: Vec<&str> = Vec::new();
+    if above.projection.is_some() {
+        stages.push("PROJECTION_DEFAULT");
+    }
+    if let Some(limit) = above.limit
+        && limit > 0
+        && (plan.sorted || above.sort.is_none())
+    {
+        stages.push("LIMIT");
+    }
+    if above.skip > 0 {
+        stages.push("SKIP");
+    }
+    if above.sort.is_some() && !plan.sorted {
+        stages.push("SORT");
+    }
+    write_stages(out, name, &stages, plan, above, ran);
+}
+
+fn write_stages(
+    out: &mut Writer<'_>,
+    name: &str,
+    stages: &[&str],
+    plan: &Plan,
+    above: &Above<'_>,
+    ran: Option<&Ran>,
+) {
+    let Some((stage, rest)) = stages.split_first() else {
+        return write_access(out, name, &plan.access, above, ran);
+    };
+    out.doc(name, |out| {
+        out.str("stage", stage);
+        write_counts(out, ran, None);
+        match *stage {
+            "PROJECTION_DEFAULT" => {
+                if let Some(projection) = above.projection {
+                    out.append("transformBy", Val::Document(projection));
+                }
+            }
+            "LIMIT" => {
+                out.count("limitAmount", above.limit.unwrap_or(0));
+            }
+            "SKIP" => {
+                out.count("skipAmount", above.skip);
+            }
+            _ => {
+                if let Some(sort) = above.sort {
+                    out.append("sortPattern", Val::Document(sort));
+                }
+                out.count("memLimit", value::limits::BLOCKING_STAGE_BYTES_MAX as u64);
+                if let Some(limit) = above.limit {
+                    out.count("limitAmount", above.skip.saturating_add(limit));
+                }
+                out.str("type", "simple");
+                if let Some(ran) = ran {
+                    out.count("totalDataSizeSorted", ran.sort_bytes as u64);
+                    out.bool("usedDisk", false);
+                }
+            }
+        }
+        write_stages(out, "inputStage", rest, plan, above, ran);
+    });
+}
+
+fn write_counts(out: &mut Writer<'_>, ran: Option<&Ran>, advanced: Option<u64>) {
+    let Some(ran) = ran else { return };
+    let returned = advanced.unwrap_or(ran.returned);
+    out.count("nReturned", returned);
+    out.count("executionTimeMillisEstimate", ran.millis);
+    out.count("works", ran.examined.keys.max(ran.examined.documents) + 1);
+    out.count("advanced", returned);
+    out.i32("isEOF", 1);
+}
+
+fn write_access(
+    out: &mut Writer<'_>,
+    name: &str,
+    access: &Access,
+    above: &Above<'_>,
+    ran: Option<&Ran>,
+) {
+    let filter = above.filter.filter(|filter| !filter.is_empty());
+    match access {
+        Access::Nothing => {
+            out.doc(name, |out| {
+                out.str("stage", "EOF");
+                write_counts(out, ran, Some(0));
+            });
+        }
+        Access::Id(_) => {
+            out.doc(name, |out| {
+                out.str("stage", "IDHACK");
+                write_counts(out, ran, None);
+                if let Some(ran) = ran {
+                    out.count("keysExamined", ran.examined.keys);
+                    out.count("docsExamined", ran.examined.documents);
+                }
+            });
+        }
+        Access::Collection(direction) => {
+            out.doc(name, |out| {
+                out.str("stage", "COLLSCAN");
+                write_filter(out, filter);
+                write_counts(out, ran, None);
+                out.str("direction", direction_name(*direction));
+                if let Some(ran) = ran {
+                    out.count("docsExamined", ran.examined.documents);
+                }
+            });
+        }
+        Access::Index(candidate) if candidate.index.is_clustered() => {
+            out.doc(name, |out| {
+                out.str("stage", "CLUSTERED_IXSCAN");
+                write_filter(out, filter);
+                write_counts(out, ran, None);
+                write_index(out, candidate);
+                if let Some(ran) = ran {
+                    out.count("keysExamined", ran.examined.keys);
+                    out.count("docsExamined", ran.examined.documents);
+                }
+            });
+        }
+        Access::Index(candidate) => {
+            out.doc(name, |out| {
+                out.str("stage", "FETCH");
+                write_filter(out, filter);
+                write_counts(out, ran, None);
+                if let Some(ran) = ran {
+                    out.count("docsExamined", ran.examined.documents);
+                    out.i32("alreadyHasObj", 0);
+                }
+                out.doc("inputStage", |out| {
+                    out.str("stage", "IXSCAN");
+                    write_counts(out, ran, ran.map(|ran| ran.examined.documents));
+                    write_index(out, candidate);
+                    if let Some(ran) = ran {
+                        out.count("keysExamined", ran.examined.keys);
+                        out.count("seeks", candidate.ranges.len() as u64);
+                        let twice = ran.examined.keys.saturating_sub(ran.examined.documents);
+                        out.count("dupsTested", if candidate.index.is_multikey() { ran.examined.keys } else { 0 });
+                        out.count("dupsDropped", twice);
+                    }
+                });
+            });
+        }
+        Access::Either(accesses) => {
+            out.doc(name, |out| {
+                out.str("stage", "SUBPLAN");
+                write_counts(out, ran, None);
+                out.doc("inputStage", |out| {
+                    out.str("stage", "OR");
+                    write_filter(out, filter);
+                    write_counts(out, ran, None);
+                    out.array("inputStages", |list| {
+                        for access in accesses {
+                            list.push_doc(|out| {
+                                if let Access::Index(candidate) = access {
+                                    out.str("stage", "IXSCAN");
+                                    write_index(out, candidate);
+                                }
+                            });
+                        }
+                    });
+                });
+            });
+        }
+    }
+}
+
+fn write_filter(out: &mut Writer<'_>, filter: Option<&Filter>) {
+    if let Some(filter) = filter {
+        out.doc("filter", |out| filter.explain(out));
+    }
+}
+
+fn direction_name(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Forward => "forward",
+        Direction::Reverse => "backward",
+    }
+}
+
+fn write_index(out: &mut Writer<'_>, candidate: &Candidate) {
+    let index = &candidate.index;
+    out.append("keyPattern", Val::Document(index.key.as_doc()));
+    out.str("indexName", &index.name);
+    out.bool("isMultiKey", index.is_multikey());
+    out.doc("multiKeyPaths", |out| {
+        for (at, field) in index.fields.iter().enumerate() {
+            out.array(field.path.text(), |paths| {
+                if index.is_multikey_at(at) {
+                    paths.push(Val::String(field.path.text()));
+                }
+            });
+        }
+    });
+    out.bool("isUnique", index.unique);
+    out.bool("isSparse", index.sparse);
+    out.bool("isPartial", false);
+    out.i32("indexVersion", 2);
+    out.str("direction", direction_name(candidate.direction));
+    out.doc("indexBounds", |out| {
+        for (field, shown) in index.fields.iter().zip(&candidate.shown) {
+            out.array(field.path.text(), |bounds| {
+                shown.iter().for_each(|bound| bounds.push(Val::String(bound)));
+            });
+        }
+    });
+}
+
+/// A short number for the shape of a query: equal for queries that differ in values only.
+#[must_use]
+pub fn shape_hash(filter: value::RawDoc<'_>, sort: Option<value::RawDoc<'_>>) -> String {
+    use std::hash::{BuildHasher, Hasher};
+    let mut hasher = foldhash::fast::FixedState::default().build_hasher();
+    fn feed(hasher: &mut impl Hasher, doc: value::RawDoc<'_>, depth: usize) {
+        for (name, value) in doc {
+            hasher.write(name.as_bytes());
+            hasher.write_u8(0);
+            if depth < 32
+                && let Some(inner) = value.as_doc().or(value.as_array())
+            {
+                hasher.write_u8(1);
+                feed(hasher, inner, depth + 1);
+            }
+        }
+        hasher.write_u8(2);
+    }
+    feed(&mut hasher, filter, 0);
+    if let Some(sort) = sort {
+        hasher.write(sort.bytes());
+    }
+    format!("{:08X}", hasher.finish() as u32)
+}
+
+/// A plan whose access is another one: for showing rejected plans.
+#[must_use]
+pub fn rejected(access: &Access) -> Plan {
+    let sorted = matches!(access, Access::Index(candidate) if candidate.sorted);
+    Plan { access: access.clone(), sorted, exact: false, rejected: Vec::new() }
+}

@@ -1,0 +1,38 @@
+//! `$addFields` and its other name `$set`: computes fields and keeps the rest.
+
+use super::project::projecting;
+use super::{Stage, StageRow};
+use query::ParseContext;
+use query::project::{Mode, Projection};
+use value::{Code, Error, Result, Val};
+
+pub(super) static ROW: StageRow = StageRow {
+    name: "$addFields",
+    help: "Computes fields and keeps the others.",
+    parse: |value, context| parse("$addFields", value, context),
+};
+
+pub(super) static SET: StageRow = StageRow {
+    name: "$set",
+    help: "Computes fields and keeps the others.",
+    parse: |value, context| parse("$set", value, context),
+};
+
+fn parse(
+    name: &'static str,
+    value: Val<'_>,
+    context: &ParseContext<'_>,
+) -> Result<Box<dyn Stage>> {
+    let Val::Document(doc) = value else {
+        return Err(Error::new(
+            Code(40272),
+            format!(
+                "{name} specification stage must be an object, got {}",
+                value.kind().name()
+            ),
+        ));
+    };
+    let projection = Projection::parse(doc, context, Mode::AddFields)
+        .map_err(|error| error.context(format!("Invalid {name} :: caused by :: ")))?;
+    Ok(projecting(name, projection, value))
+}

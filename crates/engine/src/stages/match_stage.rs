@@ -1,0 +1,65 @@
+//! `$match`: passes the documents that match a filter.
+
+use super::{Role, Stage, StageRow};
+use crate::exec::{Doc, Examined, Stream};
+use crate::operation::Operation;
+use query::ParseContext;
+use query::filter::Filter;
+use std::sync::Arc;
+use value::{Code, DocBuf, Error, Result, Val, Writer};
+
+pub(super) static ROW: StageRow = StageRow {
+    name: "$match",
+    help: "Passes the documents that match a filter.",
+    parse,
+};
+
+struct Match {
+    filter: Arc<Filter>,
+    source: DocBuf,
+}
+
+fn parse(value: Val<'_>, context: &ParseContext<'_>) -> Result<Box<dyn Stage>> {
+    let Val::Document(doc) = value else {
+        return Err(Error::new(Code(15959), "the match filter must be an expression in an object"));
+    };
+    Ok(Box::new(Match { filter: Arc::new(Filter::parse(doc, context)?), source: doc.into() }))
+}
+
+impl Stage for Match {
+    fn name(&self) -> &'static str {
+        ROW.name
+    }
+
+    fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
+        Box::new(Matching { input, filter: self.filter.clone() })
+    }
+
+    fn role(&self) -> Role<'_> {
+        Role::Match(&self.filter)
+    }
+
+    fn explain(&self, out: &mut Writer<'_>) {
+        out.append(ROW.name, Val::Document(self.source.as_doc()));
+    }
+}
+
+struct Matching {
+    input: Box<dyn Stream>,
+    filter: Arc<Filter>,
+}
+
+impl Stream for Matching {
+    fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
+        while let Some(doc) = self.input.next(op)? {
+            if self.filter.matches(doc.raw())? {
+                return Ok(Some(doc));
+            }
+        }
+        Ok(None)
+    }
+
+    fn examined(&self, total: &mut Examined) {
+        self.input.examined(total);
+    }
+}

@@ -1,0 +1,145 @@
+//! Aggregation stages: one file a stage, one row in `ALL`.
+//!
+//! A stage is parsed once (`Stage`), then opened over the stream of the stage before it. What the
+//! planner may do with a stage (turn a leading `$match` into index bounds, a `$sort` into an index
+//! order) it learns from the stage's `role`.
+
+mod add_fields;
+mod count;
+mod group;
+mod limit;
+mod map;
+mod match_stage;
+mod project;
+mod replace_root;
+mod skip;
+mod sort;
+mod sort_by_count;
+mod unset;
+mod unwind;
+
+pub(crate) use sort::open_sorted;
+
+use crate::exec::Stream;
+use query::ParseContext;
+use query::filter::Filter;
+use query::sort::SortSpec;
+use std::sync::Arc;
+use value::{Code, Error, RawDoc, Result, Val, Writer};
+
+/// A row of the registry.
+pub struct StageRow {
+    /// Its name, with the dollar.
+    pub name: &'static str,
+    /// What it does, in one sentence.
+    pub help: &'static str,
+    /// Compiles it.
+    pub parse: fn(Val<'_>, &ParseContext<'_>) -> Result<Box<dyn Stage>>,
+}
+
+/// A compiled stage.
+pub trait Stage: Send + Sync {
+    /// Its name.
+    fn name(&self) -> &'static str;
+
+    /// Puts the stage behind a stream.
+    fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream>;
+
+    /// What the planner may know about it.
+    fn role(&self) -> Role<'_> {
+        Role::Other
+    }
+
+    /// Writes the stage as explain shows it.
+    fn explain(&self, out: &mut Writer<'_>);
+}
+
+/// What the planner may know about a stage.
+pub enum Role<'s> {
+    /// Passes the documents that match.
+    Match(&'s Arc<Filter>),
+    /// Orders the documents.
+    Sort(&'s SortSpec),
+    /// Passes the first documents only.
+    Limit(u64),
+    /// Passes over the first documents.
+    Skip(u64),
+    /// Counts all documents into one: `$count`, or `$group` with a constant key and `$sum: 1`.
+    Count(CountShape<'s>),
+    /// Anything else.
+    Other,
+}
+
+/// The document that a counting stage makes.
+#[derive(Clone, Copy)]
+pub struct CountShape<'s> {
+    /// The `_id` of the group; missing for `$count`.
+    pub id: Val<'s>,
+    /// The name of the count.
+    pub field: &'s str,
+}
+
+/// Every stage, sorted by name.
+pub static ALL: &[&StageRow] = &[
+    &add_fields::ROW,
+    &count::ROW,
+    &group::ROW,
+    &limit::ROW,
+    &match_stage::ROW,
+    &project::ROW,
+    &replace_root::ROOT,
+    &replace_root::WITH,
+    &add_fields::SET,
+    &skip::ROW,
+    &sort::ROW,
+    &sort_by_count::ROW,
+    &unset::ROW,
+    &unwind::ROW,
+];
+
+/// Compiles a pipeline.
+///
+/// # Errors
+/// What a stage gives that is not understood; 40324 for an unknown one.
+pub fn parse(pipeline: RawDoc<'_>, context: &ParseContext<'_>) -> Result<Vec<Box<dyn Stage>>> {
+    let mut stages = Vec::new();
+    for (_, element) in pipeline {
+        let Some(doc) = element.as_doc() else {
+            return Err(Error::type_mismatch("Each element of the 'pipeline' array must be an object"));
+        };
+        let mut fields = doc.iter();
+        let (Some((name, value)), None) = (fields.next(), fields.next()) else {
+            return Err(Error::new(
+                Code(40323),
+                "A pipeline stage specification object must contain exactly one field.",
+            ));
+        };
+        let row = ALL
+            .binary_search_by(|row| row.name.cmp(name))
+            .ok()
+            .and_then(|at| ALL.get(at))
+            .ok_or_else(|| {
+                Error::new(Code(40324), format!("Unrecognized pipeline stage name: '{name}'"))
+            })?;
+        stages.push((row.parse)(value.get(), context)?);
+    }
+    Ok(stages)
+}
+
+/// Refuses a pipeline that does not compile: what a view may be made of.
+///
+/// # Errors
+/// As `parse`.
+pub fn check(pipeline: RawDoc<'_>) -> Result<()> {
+    parse(pipeline, &ParseContext::new(crate::clock::now_ms())).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ALL;
+
+    #[test]
+    fn the_registry_is_sorted_so_that_binary_search_works() {
+        assert!(ALL.windows(2).all(|pair| pair[0].name < pair[1].name));
+    }
+}

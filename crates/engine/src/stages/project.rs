@@ -1,0 +1,59 @@
+//! `$project`: chooses and computes fields.
+
+use super::map::{Change, mapped};
+use super::{Stage, StageRow};
+use crate::exec::Stream;
+use bumpalo::Bump;
+use query::ParseContext;
+use query::project::{Mode, Projection};
+use std::sync::Arc;
+use value::{Code, Error, OwnedVal, RawDoc, Result, Val, Writer};
+
+pub(super) static ROW: StageRow =
+    StageRow { name: "$project", help: "Chooses and computes fields.", parse };
+
+fn parse(value: Val<'_>, context: &ParseContext<'_>) -> Result<Box<dyn Stage>> {
+    let Val::Document(doc) = value else {
+        return Err(Error::new(Code(15969), "$project specification must be an object"));
+    };
+    let projection = Projection::parse(doc, context, Mode::Aggregate)
+        .map_err(|error| error.context("Invalid $project :: caused by :: "))?;
+    Ok(projecting("$project", projection, value))
+}
+
+/// A stage that applies a projection to every document.
+pub(super) fn projecting(
+    name: &'static str,
+    projection: Projection,
+    source: Val<'_>,
+) -> Box<dyn Stage> {
+    Box::new(Project { name, projection: Arc::new(Apply(projection)), source: source.into() })
+}
+
+struct Project {
+    name: &'static str,
+    projection: Arc<Apply>,
+    source: OwnedVal,
+}
+
+struct Apply(Projection);
+
+impl Change for Apply {
+    fn apply(&self, doc: RawDoc<'_>, arena: &Bump, out: &mut Vec<u8>) -> Result<()> {
+        self.0.apply(doc, None, arena, out)
+    }
+}
+
+impl Stage for Project {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
+        mapped(input, self.projection.clone())
+    }
+
+    fn explain(&self, out: &mut Writer<'_>) {
+        out.raw(self.name, self.source.raw());
+    }
+}

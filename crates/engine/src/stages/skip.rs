@@ -1,0 +1,56 @@
+//! `$skip`: passes over the first documents.
+
+use super::limit::whole_number;
+use super::{Role, Stage, StageRow};
+use crate::exec::{Doc, Examined, Stream};
+use crate::operation::Operation;
+use query::ParseContext;
+use value::{Result, Val, Writer};
+
+pub(super) static ROW: StageRow =
+    StageRow { name: "$skip", help: "Passes over the first documents.", parse };
+
+struct Skip(u64);
+
+fn parse(value: Val<'_>, _: &ParseContext<'_>) -> Result<Box<dyn Stage>> {
+    Ok(Box::new(Skip(whole_number("$skip", value, 0)?)))
+}
+
+impl Stage for Skip {
+    fn name(&self) -> &'static str {
+        ROW.name
+    }
+
+    fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
+        Box::new(Skipped { input, left: self.0 })
+    }
+
+    fn role(&self) -> Role<'_> {
+        Role::Skip(self.0)
+    }
+
+    fn explain(&self, out: &mut Writer<'_>) {
+        out.i64(ROW.name, i64::try_from(self.0).unwrap_or(i64::MAX));
+    }
+}
+
+struct Skipped {
+    input: Box<dyn Stream>,
+    left: u64,
+}
+
+impl Stream for Skipped {
+    fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
+        while self.left > 0 {
+            self.left -= 1;
+            if self.input.next(op)?.is_none() {
+                return Ok(None);
+            }
+        }
+        self.input.next(op)
+    }
+
+    fn examined(&self, total: &mut Examined) {
+        self.input.examined(total);
+    }
+}

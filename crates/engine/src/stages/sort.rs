@@ -1,0 +1,84 @@
+//! `$sort`: orders the documents.
+
+use super::{Role, Stage, StageRow};
+use crate::exec::sort::Sorter;
+use crate::exec::{Doc, Examined, Stream};
+use crate::operation::Operation;
+use query::ParseContext;
+use query::sort::SortSpec;
+use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
+
+pub(super) static ROW: StageRow =
+    StageRow { name: "$sort", help: "Orders the documents.", parse };
+
+struct Sort {
+    spec: SortSpec,
+    source: DocBuf,
+}
+
+fn parse(value: Val<'_>, _: &ParseContext<'_>) -> Result<Box<dyn Stage>> {
+    let Val::Document(doc) = value else {
+        return Err(Error::new(Code(15973), "the $sort key specification must be an object"));
+    };
+    if doc.is_empty() {
+        return Err(Error::new(Code(15976), "$sort stage must have at least one sort key"));
+    }
+    make(doc)
+}
+
+/// A stage for a sort specification that was checked.
+pub(super) fn make(doc: RawDoc<'_>) -> Result<Box<dyn Stage>> {
+    Ok(Box::new(Sort { spec: SortSpec::parse(doc)?, source: doc.into() }))
+}
+
+impl Stage for Sort {
+    fn name(&self) -> &'static str {
+        ROW.name
+    }
+
+    fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
+        open_sorted(input, self.spec.clone(), None)
+    }
+
+    fn role(&self) -> Role<'_> {
+        Role::Sort(&self.spec)
+    }
+
+    fn explain(&self, out: &mut Writer<'_>) {
+        out.doc(ROW.name, |out| {
+            out.append("sortKey", Val::Document(self.source.as_doc()));
+        });
+    }
+}
+
+/// Orders a stream; with a limit only the first documents are kept.
+pub(crate) fn open_sorted(
+    input: Box<dyn Stream>,
+    spec: SortSpec,
+    limit: Option<usize>,
+) -> Box<dyn Stream> {
+    Box::new(Sorted { input, sorter: Some(Sorter::new(spec, limit)), docs: None })
+}
+
+struct Sorted {
+    input: Box<dyn Stream>,
+    sorter: Option<Sorter>,
+    docs: Option<std::vec::IntoIter<Vec<u8>>>,
+}
+
+impl Stream for Sorted {
+    fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
+        if let Some(mut sorter) = self.sorter.take() {
+            while let Some(doc) = self.input.next(op)? {
+                sorter.push(doc.raw())?;
+            }
+            self.docs = Some(sorter.finish());
+        }
+        op.check()?;
+        Ok(self.docs.as_mut().and_then(Iterator::next).map(Doc::Made))
+    }
+
+    fn examined(&self, total: &mut Examined) {
+        self.input.examined(total);
+    }
+}

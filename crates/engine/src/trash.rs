@@ -1,0 +1,166 @@
+//! Ranges of the store that nobody needs any more: what a dropped collection or index leaves.
+//!
+//! A reader that began before the drop may still scan them, so they stay until every snapshot of
+//! that time is closed. What is left when the process ends is found at the next start: prefixes
+//! that the catalog does not know.
+
+use crate::engine::Inner;
+use crate::store_failed;
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use std::ops::Bound;
+use std::time::{Duration, Instant};
+use store::{Direction, Seqno, Space};
+use value::Result;
+
+/// How long a reader may take between looking at the catalog and taking its snapshot.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Ranges that wait to be deleted.
+#[derive(Default)]
+pub struct Trash(Mutex<Vec<Piece>>);
+
+struct Piece {
+    space: Space,
+    id: u32,
+    dropped: Instant,
+    /// Snapshots up to this one may still read the range; unknown during the grace period.
+    readers: Option<Seqno>,
+}
+
+/// The key range of everything behind a prefix.
+#[must_use]
+pub fn range_of(id: u32) -> ([u8; 4], [u8; 4]) {
+    (id.to_be_bytes(), id.saturating_add(1).to_be_bytes())
+}
+
+impl Trash {
+    /// Notes that the range of a collection's documents or an index's entries has no owner.
+    pub fn discard(&self, space: Space, id: u32) {
+        self.0.lock().push(Piece { space, id, dropped: Instant::now(), readers: None });
+    }
+
+    /// How many ranges wait.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.0.lock().len()
+    }
+}
+
+/// Deletes the ranges that nobody can read any more.
+///
+/// # Errors
+/// When the store fails; what was not deleted stays noted.
+pub fn empty(engine: &Inner) -> Result<()> {
+    if engine.trash.0.lock().is_empty() {
+        return Ok(());
+    }
+    let stats = engine.store.stats();
+    let mut free = Vec::new();
+    engine.trash.0.lock().retain_mut(|piece| match piece.readers {
+        None => {
+            if piece.dropped.elapsed() >= GRACE {
+                piece.readers = Some(stats.published);
+            }
+            true
+        }
+        Some(readers) if stats.oldest_snapshot.is_some_and(|oldest| oldest <= readers) => true,
+        Some(_) => {
+            free.push((piece.space, piece.id));
+            false
+        }
+    });
+    for (space, id) in free {
+        let (from, to) = range_of(id);
+        engine.store.delete_range(space, &from, &to).map_err(store_failed)?;
+    }
+    Ok(())
+}
+
+/// Deletes what an earlier process left: prefixes that the catalog does not know. Costs one seek
+/// for each collection and index.
+///
+/// # Errors
+/// When the store fails.
+pub fn sweep(engine: &Inner) -> Result<()> {
+    let catalog = engine.catalog.load();
+    let documents: BTreeSet<u32> = catalog.collections().map(|c| c.id).collect();
+    let indexes: BTreeSet<u32> =
+        catalog.collections().flat_map(|c| c.indexes.iter().map(|index| index.id)).collect();
+    sweep_space(engine, Space::Documents, &documents)?;
+    sweep_space(engine, Space::Indexes, &indexes)
+}
+
+fn sweep_space(engine: &Inner, space: Space, known: &BTreeSet<u32>) -> Result<()> {
+    let snapshot = engine.store.snapshot();
+    let mut from = 0_u32;
+    loop {
+        let start = from.to_be_bytes();
+        let mut range = snapshot
+            .range(space, Bound::Included(&start), Bound::Unbounded, Direction::Forward)
+            .map_err(store_failed)?;
+        let Some((key, _)) = range.next().map_err(store_failed)? else { return Ok(()) };
+        let Some(prefix) = key.first_chunk::<4>() else { return Ok(()) };
+        let id = u32::from_be_bytes(*prefix);
+        if !known.contains(&id) {
+            let (first, last) = range_of(id);
+            engine.store.delete_range(space, &first, &last).map_err(store_failed)?;
+        }
+        let Some(next) = id.checked_add(1) else { return Ok(()) };
+        from = next;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::{Engine, Options};
+    use crate::trash;
+    use std::time::Duration;
+    use store::{Batch, Space};
+
+    #[test]
+    fn a_range_stays_while_an_old_snapshot_may_read_it() {
+        let engine = Engine::open(Options::default()).expect("memory opens");
+        let inner = engine.inner();
+        let mut batch = Batch::new();
+        batch.put(Space::Documents, &[0, 0, 0, 9, 1], b"x");
+        inner.store.write(&batch).expect("writes");
+        let reader = inner.store.snapshot();
+        inner.trash.discard(Space::Documents, 9);
+        let there = || {
+            let snapshot = inner.store.snapshot();
+            snapshot.get(Space::Documents, &[0, 0, 0, 9, 1]).expect("reads").is_some()
+        };
+        std::thread::sleep(trash::GRACE + Duration::from_millis(50));
+        trash::empty(inner).expect("notes the readers");
+        trash::empty(inner).expect("waits");
+        assert!(there(), "a reader is still there");
+        drop(reader);
+        let mut other = Batch::new();
+        other.put(Space::Documents, &[0, 0, 0, 8, 1], b"y");
+        inner.store.write(&other).expect("writes");
+        // The engine's own thread may have come first.
+        for _ in 0..100 {
+            trash::empty(inner).expect("deletes");
+            if inner.trash.count() == 0 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(!there(), "nobody reads it any more");
+    }
+
+    #[test]
+    fn what_the_catalog_does_not_know_goes_at_the_start() {
+        let engine = Engine::open(Options::default()).expect("memory opens");
+        let inner = engine.inner();
+        let mut batch = Batch::new();
+        batch.put(Space::Documents, &[0, 0, 0, 9, 1], b"x");
+        batch.put(Space::Indexes, &[0, 0, 1, 0, 1], b"x");
+        inner.store.write(&batch).expect("writes");
+        trash::sweep(inner).expect("sweeps");
+        let snapshot = inner.store.snapshot();
+        assert!(snapshot.get(Space::Documents, &[0, 0, 0, 9, 1]).expect("reads").is_none());
+        assert!(snapshot.get(Space::Indexes, &[0, 0, 1, 0, 1]).expect("reads").is_none());
+    }
+}

@@ -1,0 +1,126 @@
+//! Documents that expire: those of an index with `expireAfterSeconds` whose date is long enough
+//! ago are deleted now and then, by the `delete` command as any client would.
+
+use crate::catalog::{Collection, Index, IndexState};
+use crate::engine::{Engine, Inner};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use value::{Code, DocBuf, Val};
+
+/// Time between two rounds.
+const PERIOD_MS: i64 = 60_000;
+
+/// When the next round begins, and whether one is under way.
+#[derive(Default)]
+pub struct Ttl {
+    next_ms: AtomicI64,
+    running: AtomicBool,
+}
+
+/// Deletes what has expired, if it is time for a round.
+pub fn run(engine: &Arc<Inner>) {
+    let now = crate::clock::now_ms();
+    let next = engine.ttl.next_ms.load(Ordering::Relaxed);
+    if now < next {
+        return;
+    }
+    engine.ttl.next_ms.store(now + PERIOD_MS, Ordering::Relaxed);
+    // The first call only starts the clock: a server that was away for long can be looked at
+    // before it deletes.
+    if next == 0 || !has_work(engine) || engine.ttl.running.swap(true, Ordering::SeqCst) {
+        return;
+    }
+    // A thread of its own: a long round must not keep idle cursors open.
+    let shared = engine.clone();
+    let started = std::thread::Builder::new().name("ttl".to_owned()).spawn(move || {
+        let engine = Engine(shared);
+        round(&engine, now);
+        engine.0.ttl.running.store(false, Ordering::SeqCst);
+    });
+    if let Err(error) = started {
+        engine.ttl.running.store(false, Ordering::SeqCst);
+        tracing::warn!(%error, "cannot start a thread to delete expired documents");
+    }
+}
+
+fn has_work(engine: &Inner) -> bool {
+    let catalog = engine.catalog.load();
+    let mut indexes = catalog.collections().flat_map(|collection| &collection.indexes);
+    indexes.any(|index| index.spec.as_doc().find("expireAfterSeconds").is_some())
+}
+
+/// Deletes what has expired by `now_ms`.
+pub fn round(engine: &Engine, now_ms: i64) {
+    let catalog = engine.0.catalog.load_full();
+    for collection in catalog.collections() {
+        for index in &collection.indexes {
+            if let Some(delete) = expired(collection, index, now_ms)
+                && let Err(error) = engine.run_command(&collection.db, delete.as_doc())
+                && error.code() != Code::SHUTDOWN_IN_PROGRESS
+            {
+                tracing::warn!(
+                    %error,
+                    namespace = collection.namespace(),
+                    "cannot delete expired documents"
+                );
+            }
+        }
+    }
+}
+
+/// The command that deletes what expired by one index.
+fn expired(collection: &Collection, index: &Index, now_ms: i64) -> Option<DocBuf> {
+    let seconds = index.spec.as_doc().get("expireAfterSeconds").and_then(Val::as_f64)?;
+    // Capped collections drop documents by size alone.
+    if index.state != IndexState::Ready || collection.capped().is_some() {
+        return None;
+    }
+    let before = now_ms.checked_sub((seconds * 1000.0) as i64)?;
+    let path = index.fields.first()?.path.text();
+    Some(DocBuf::build(|out| {
+        out.str("delete", &collection.name);
+        out.array("deletes", |deletes| {
+            deletes.push_doc(|out| {
+                out.doc("q", |out| {
+                    out.doc(path, |out| {
+                        // Dates compare with dates only, and nothing else expires.
+                        out.append("$lt", Val::DateTime(before));
+                    });
+                });
+                out.i32("limit", 0);
+                if !index.hidden {
+                    out.append("hint", Val::Document(index.key.as_doc()));
+                }
+            });
+        });
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Options;
+    use value::ejson;
+
+    #[test]
+    fn only_old_dates_expire() {
+        let engine = Engine::open(Options::default()).expect("memory opens");
+        let run = |text: &str| {
+            let command = ejson::parse_doc(text).expect("test text");
+            engine.run_command("t", command.as_doc()).expect("works")
+        };
+        run("{createIndexes: 'c', indexes: [{key: {at: 1}, name: 'at_1', expireAfterSeconds: 60}]}");
+        run("{insert: 'c', documents: [
+            {_id: 1, at: {$date: {$numberLong: '1000'}}},
+            {_id: 2, at: {$date: {$numberLong: '999000'}}},
+            {_id: 3, at: 5},
+            {_id: 4},
+            {_id: 5, at: [{$date: {$numberLong: '999000'}}, {$date: {$numberLong: '1000'}}]}]}");
+        round(&engine, 1_000_000);
+        let left = run("{find: 'c', filter: {}, projection: {_id: 1}}");
+        let cursor = left.as_doc().get("cursor").and_then(Val::as_doc).expect("a cursor");
+        let batch = cursor.get("firstBatch").and_then(Val::as_array).expect("a batch");
+        let ids: Vec<_> = batch.iter().map(|(_, d)| d.as_doc().and_then(|d| d.get("_id"))).collect();
+        assert_eq!(ids, [2, 3, 4].map(|id| Some(Val::Int32(id))));
+    }
+}
