@@ -40,11 +40,59 @@ pub(super) fn node(node: &Node, out: &mut Writer<'_>) {
 }
 
 fn list(name: &str, nodes: &[Node], out: &mut Writer<'_>) {
+    // MongoDB shows conditions by kind and path, whatever order they were written in.
+    let mut nodes: Vec<&Node> = nodes.iter().collect();
+    nodes.sort_by_key(|node| (rank(node), path(node)));
     out.array(name, |array| {
         for inner in nodes {
             array.push_doc(|out| node(inner, out));
         }
     });
+}
+
+/// Where a kind of node stands among its siblings.
+fn rank(node: &Node) -> u8 {
+    match node {
+        Node::And(_) => 0,
+        Node::Or(_) => 1,
+        Node::ElemMatchObject { .. } => 2,
+        Node::ElemMatchValue { .. } => 3,
+        Node::Leaf(leaf) => test_rank(&leaf.test),
+        Node::Not(_) => 15,
+        Node::Nor(_) => 16,
+        Node::Expr(_) => 18,
+        Node::Schema(_) | Node::SampleRate(_) | Node::Const(_) => 19,
+    }
+}
+
+fn test_rank(test: &Test) -> u8 {
+    match test {
+        Test::And(_) => 0,
+        Test::ElemMatchObject(_) => 2,
+        Test::ElemMatchValue(_) => 3,
+        Test::Size(_) => 4,
+        Test::Eq(_) => 5,
+        Test::Lte(_) => 6,
+        Test::Lt(_) => 7,
+        Test::Gt(_) => 8,
+        Test::Gte(_) => 9,
+        Test::Regex(_) => 10,
+        Test::Mod { .. } => 11,
+        Test::Exists => 12,
+        Test::In { .. } => 13,
+        Test::Bits(_) => 14,
+        Test::Not(_) => 15,
+        Test::Type(_) => 17,
+    }
+}
+
+fn path(node: &Node) -> &str {
+    match node {
+        Node::Leaf(leaf) => leaf.path.text(),
+        Node::ElemMatchObject { path, .. } | Node::ElemMatchValue { path, .. } => path.text(),
+        Node::Not(inner) => path(inner),
+        _ => "",
+    }
 }
 
 /// `{field: {$not: {...}}}` where there is one field to name, else `$nor`.
@@ -74,6 +122,8 @@ fn elem_match_object(filter: &Node, out: &mut Writer<'_>) {
 }
 
 fn elem_match_value(tests: &[Test], out: &mut Writer<'_>) {
+    let mut tests: Vec<&Test> = tests.iter().collect();
+    tests.sort_by_key(|test| test_rank(test));
     out.doc("$elemMatch", |out| tests.iter().for_each(|inner| test(inner, out)));
 }
 

@@ -145,17 +145,22 @@ fn members(name: &str, value: Val<'_>) -> Result<Test> {
             value => values.push(OwnedVal::new(value)),
         }
     }
+    Ok(member_of(values, regexes))
+}
+
+/// The test for one of these values or patterns.
+pub(super) fn member_of(mut values: Vec<OwnedVal>, mut regexes: Vec<Regex>) -> Test {
     values.sort_by(|a, b| compare(a.get(), b.get()));
     values.dedup_by(|a, b| equal(a.get(), b.get()));
     if values.len() + regexes.len() == 1 {
         if let Some(value) = values.pop() {
-            return Ok(Test::Eq(value));
+            return Test::Eq(value);
         }
         if let Some(regex) = regexes.pop() {
-            return Ok(Test::Regex(regex));
+            return Test::Regex(regex);
         }
     }
-    Ok(Test::In { values, regexes })
+    Test::In { values, regexes }
 }
 
 fn is_in(_: &Parser<'_>, name: &'static str, value: Val<'_>, _: &Site<'_>) -> Result<Option<Test>> {

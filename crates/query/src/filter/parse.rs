@@ -1,6 +1,6 @@
 //! Compiling a filter document: fields, and the operators that stand where a field could.
 
-use super::node::{ExprNode, Node, Test};
+use super::node::{ExprNode, Leaf, Node, Test};
 use super::operators;
 use super::schema::Schema;
 use crate::ParseContext;
@@ -173,6 +173,9 @@ fn all_of(nodes: Vec<Node>) -> Node {
             node => flat.push(node),
         }
     }
+    // What costs most comes last: a leaf that does not hold saves it. The order of the others
+    // stays, since the last that matched in an array tells the positional `$` its place.
+    flat.sort_by_key(|node| matches!(node, Node::Expr(_) | Node::Schema(_)));
     match flat.pop() {
         Some(single) if flat.is_empty() => single,
         Some(last) => {
@@ -201,10 +204,41 @@ fn or(
     place: Place,
     nodes: &mut Vec<Node>,
 ) -> Result<()> {
-    let mut list = parser.list(name, value, place)?;
-    let node = if list.len() == 1 { list.pop() } else { None };
-    nodes.push(node.unwrap_or(Node::Or(list)));
+    nodes.push(any_of(parser.list(name, value, place)?));
     Ok(())
+}
+
+/// One node that holds when one does. Equalities on one path become `$in`, which an index and a
+/// binary search can serve.
+fn any_of(mut list: Vec<Node>) -> Node {
+    if list.len() == 1
+        && let Some(single) = list.pop()
+    {
+        return single;
+    }
+    let path = match list.first() {
+        Some(Node::Leaf(leaf)) => leaf.path.clone(),
+        _ => return Node::Or(list),
+    };
+    let is_member = |node: &Node| match node {
+        Node::Leaf(leaf) => leaf.path == path && matches!(leaf.test, Test::Eq(_) | Test::In { .. }),
+        _ => false,
+    };
+    if !list.iter().all(is_member) {
+        return Node::Or(list);
+    }
+    let (mut all, mut patterns) = (Vec::new(), Vec::new());
+    for node in list {
+        match node {
+            Node::Leaf(Leaf { test: Test::Eq(value), .. }) => all.push(value),
+            Node::Leaf(Leaf { test: Test::In { values, regexes }, .. }) => {
+                all.extend(values);
+                patterns.extend(regexes);
+            }
+            _ => {}
+        }
+    }
+    operators::member_of(all, patterns).at(&path)
 }
 
 fn nor(
@@ -214,7 +248,15 @@ fn nor(
     place: Place,
     nodes: &mut Vec<Node>,
 ) -> Result<()> {
-    nodes.push(Node::Nor(parser.list(name, value, place)?));
+    let mut list = parser.list(name, value, place)?;
+    nodes.push(match list.pop() {
+        Some(single) if list.is_empty() => Node::Not(Box::new(single)),
+        Some(last) => {
+            list.push(last);
+            Node::Nor(list)
+        }
+        None => Node::Nor(list),
+    });
     Ok(())
 }
 
@@ -318,10 +360,19 @@ fn text(
 fn javascript(
     _: &Parser<'_>,
     name: &'static str,
-    _: Val<'_>,
+    value: Val<'_>,
     place: Place,
     _: &mut Vec<Node>,
 ) -> Result<()> {
     only_at_top(name, place)?;
-    Err(Error::bad_value("no globalScriptEngine in $where parsing"))
+    match value {
+        Val::String("") | Val::Code("") | Val::CodeWithScope("", _) => {
+            Err(Error::bad_value("code for $where cannot be empty"))
+        }
+        // What MongoDB says where JavaScript is switched off.
+        Val::String(_) | Val::Code(_) | Val::CodeWithScope(..) => {
+            Err(Error::new(Code(6_108_304), "no globalScriptEngine in $where parsing"))
+        }
+        _ => Err(Error::bad_value("$where got bad type")),
+    }
 }

@@ -7,8 +7,6 @@
 mod apply;
 pub(crate) mod field_path;
 mod parse;
-#[cfg(test)]
-mod tests;
 mod tree;
 
 use crate::expr::Env;

@@ -5,8 +5,6 @@
 //! stepped through as in other filters.
 
 mod parse;
-#[cfg(test)]
-mod tests;
 
 use super::types::TypeSet;
 use crate::regex::Regex;

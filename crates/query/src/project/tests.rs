@@ -1,1 +1,0 @@
-//! Projections, checked against results of MongoDB 6.
