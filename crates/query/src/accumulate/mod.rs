@@ -153,7 +153,7 @@ impl AccumulatorSpec {
             Kind::Median | Kind::Percentile => {
                 let (input, percentiles) =
                     percentile::parse(name, operand, kind == Kind::Percentile, ctx)?;
-                spec.argument = input;
+                spec.argument = Expr::parse(input, ctx)?;
                 spec.percentiles = percentiles;
             }
             _ => spec.argument = Expr::parse(unary(name, operand)?, ctx)?,

@@ -36,11 +36,6 @@ impl Sum {
         self.count += 1;
     }
 
-    /// How many numbers were added.
-    pub(crate) fn count(&self) -> u64 {
-        self.count
-    }
-
     /// Doubles and whole numbers together.
     fn binary(&self) -> DoubleDouble {
         let mut all = self.doubles.clone();

@@ -41,12 +41,12 @@ impl Percentiles {
 }
 
 /// `{input: .., p: [..], method: "approximate"}`: the input and the ranks.
-pub(crate) fn parse(
+pub(crate) fn parse<'v>(
     name: &str,
-    operand: Val<'_>,
+    operand: Val<'v>,
     many: bool,
     ctx: &ParseContext<'_>,
-) -> Result<(Expr, Vec<f64>)> {
+) -> Result<(Val<'v>, Vec<f64>)> {
     let Some(doc) = operand.as_doc() else {
         return Err(Error::new(
             Code(if many { 7429703 } else { 7436100 }),
@@ -56,7 +56,7 @@ pub(crate) fn parse(
     let (mut input, mut percentiles, mut method) = (None, None, None);
     for (field, value) in doc {
         match field {
-            "input" => input = Some(Expr::parse(value.get(), ctx)?),
+            "input" => input = Some(value.get()),
             "p" if many => percentiles = Some(parse_ranks(value.get(), ctx)?),
             "method" => method = value.get().as_str(),
             other => {

@@ -1,5 +1,51 @@
-//! The comparison operators of expressions.
+//! Comparisons in MongoDB's order of all values.
 
+use super::Env;
+use super::arithmetic::pair;
 use super::operator::Operator;
+use std::cmp::Ordering;
+use value::compare::compare;
+use value::{Result, Val};
 
-pub(super) static OPERATORS: &[Operator] = &[];
+pub(super) static OPERATORS: &[Operator] = &[
+    Operator::new("$cmp", 2, 2, cmp),
+    Operator::new("$eq", 2, 2, eq),
+    Operator::new("$gt", 2, 2, gt),
+    Operator::new("$gte", 2, 2, gte),
+    Operator::new("$lt", 2, 2, lt),
+    Operator::new("$lte", 2, 2, lte),
+    Operator::new("$ne", 2, 2, ne),
+];
+
+fn order(values: &[Val<'_>]) -> Ordering {
+    let (a, b) = pair(values);
+    compare(a, b)
+}
+
+fn cmp<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
+    Ok(Val::Int32(order(values) as i32))
+}
+
+fn eq<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
+    Ok(Val::Bool(order(values).is_eq()))
+}
+
+fn ne<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
+    Ok(Val::Bool(order(values).is_ne()))
+}
+
+fn gt<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
+    Ok(Val::Bool(order(values).is_gt()))
+}
+
+fn gte<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
+    Ok(Val::Bool(order(values).is_ge()))
+}
+
+fn lt<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
+    Ok(Val::Bool(order(values).is_lt()))
+}
+
+fn lte<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
+    Ok(Val::Bool(order(values).is_le()))
+}

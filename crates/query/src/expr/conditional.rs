@@ -1,5 +1,180 @@
-//! The conditional operators of expressions.
+//! `$cond`, `$ifNull`, `$switch`: only the branch that is taken is evaluated.
 
 use super::operator::Operator;
+use super::parse::Parser;
+use super::{Call, Env, Node};
+use value::{Code, Error, Result, Val};
 
-pub(super) static OPERATORS: &[Operator] = &[];
+pub(super) static OPERATORS: &[Operator] = &[
+    Operator::special_lazy("$cond", parse_cond, cond),
+    Operator::special_lazy("$ifNull", parse_if_null, if_null),
+    Operator::special_lazy("$switch", parse_switch, switch),
+];
+
+fn parse_cond(
+    parser: &mut Parser<'_>,
+    operator: &'static Operator,
+    value: Val<'_>,
+) -> Result<Node> {
+    let Val::Document(doc) = value else {
+        let arguments = parser.operands(value)?;
+        if arguments.len() != 3 {
+            return Err(Error::new(
+                Code(16020),
+                format!(
+                    "Expression $cond takes exactly 3 arguments. {} were passed in.",
+                    arguments.len()
+                ),
+            ));
+        }
+        return Ok(operator.call(arguments));
+    };
+    let (mut condition, mut then, mut other) = (None, None, None);
+    for (name, operand) in doc {
+        let slot = match name {
+            "if" => &mut condition,
+            "then" => &mut then,
+            "else" => &mut other,
+            unknown => {
+                return Err(Error::new(
+                    Code(17083),
+                    format!("Unrecognized parameter to $cond: {unknown}"),
+                ));
+            }
+        };
+        *slot = Some(parser.parse(operand.get())?);
+    }
+    let missing = |code: i32, name: &str| {
+        Error::new(Code(code), format!("Missing '{name}' parameter to $cond"))
+    };
+    Ok(operator.call(vec![
+        condition.ok_or_else(|| missing(17080, "if"))?,
+        then.ok_or_else(|| missing(17081, "then"))?,
+        other.ok_or_else(|| missing(17082, "else"))?,
+    ]))
+}
+
+fn cond<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
+    let branch = if call.argument(0, env)?.truthy() { 1 } else { 2 };
+    call.argument(branch, env)
+}
+
+fn parse_if_null(
+    parser: &mut Parser<'_>,
+    operator: &'static Operator,
+    value: Val<'_>,
+) -> Result<Node> {
+    let arguments = parser.operands(value)?;
+    if arguments.len() < 2 {
+        return Err(Error::new(
+            Code(1257300),
+            format!("$ifNull needs at least two arguments, had: {}", arguments.len()),
+        ));
+    }
+    Ok(operator.call(arguments))
+}
+
+fn if_null<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
+    let mut value = Val::Missing;
+    for argument in &call.arguments {
+        value = argument.eval(env)?;
+        if !value.is_nullish() {
+            break;
+        }
+    }
+    Ok(value)
+}
+
+/// Arguments are case, then, case, then, ..., and the default at the end if there is one.
+fn parse_switch(
+    parser: &mut Parser<'_>,
+    operator: &'static Operator,
+    value: Val<'_>,
+) -> Result<Node> {
+    let Val::Document(doc) = value else {
+        return Err(Error::new(
+            Code(40060),
+            format!("$switch requires an object as an argument, found: {}", value.kind().name()),
+        ));
+    };
+    let mut arguments = Vec::new();
+    let mut default = None;
+    for (name, operand) in doc {
+        match name {
+            "branches" => {
+                let Some(branches) = operand.as_array() else {
+                    return Err(Error::new(
+                        Code(40061),
+                        format!(
+                            "$switch expected an array for 'branches', found: {}",
+                            operand.kind().name()
+                        ),
+                    ));
+                };
+                for (_, branch) in branches {
+                    parse_branch(parser, branch.get(), &mut arguments)?;
+                }
+            }
+            "default" => default = Some(parser.parse(operand.get())?),
+            unknown => {
+                return Err(Error::new(
+                    Code(40067),
+                    format!("$switch found an unknown argument: {unknown}"),
+                ));
+            }
+        }
+    }
+    if arguments.is_empty() {
+        return Err(Error::new(Code(40068), "$switch requires at least one branch"));
+    }
+    arguments.extend(default);
+    Ok(operator.call(arguments))
+}
+
+fn parse_branch(parser: &mut Parser<'_>, branch: Val<'_>, arguments: &mut Vec<Node>) -> Result<()> {
+    let Val::Document(branch) = branch else {
+        return Err(Error::new(
+            Code(40062),
+            format!(
+                "$switch expected each branch to be an object, found: {}",
+                branch.kind().name()
+            ),
+        ));
+    };
+    let (mut case, mut then) = (None, None);
+    for (name, operand) in branch {
+        match name {
+            "case" => case = Some(parser.parse(operand.get())?),
+            "then" => then = Some(parser.parse(operand.get())?),
+            unknown => {
+                return Err(Error::new(
+                    Code(40063),
+                    format!("$switch found an unknown argument to a branch: {unknown}"),
+                ));
+            }
+        }
+    }
+    arguments.push(case.ok_or_else(|| {
+        Error::new(Code(40064), "$switch requires each branch have a 'case' expression")
+    })?);
+    arguments.push(then.ok_or_else(|| {
+        Error::new(Code(40065), "$switch requires each branch have a 'then' expression.")
+    })?);
+    Ok(())
+}
+
+fn switch<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
+    let (branches, default) = call.arguments.as_chunks::<2>();
+    for [case, then] in branches {
+        if case.eval(env)?.truthy() {
+            return then.eval(env);
+        }
+    }
+    match default.first() {
+        Some(default) => default.eval(env),
+        None => Err(Error::new(
+            Code(40066),
+            "$switch could not find a matching branch for an input, and no default was specified.",
+        )),
+    }
+}

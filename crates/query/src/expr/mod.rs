@@ -104,15 +104,6 @@ impl Expr {
             _ => None,
         }
     }
-
-    /// The operands, if this is an `$and`: a filter may treat them one by one.
-    pub(crate) fn node(&self) -> &Node {
-        &self.node
-    }
-
-    pub(crate) fn from_node(node: Node) -> Expr {
-        Expr { node }
-    }
 }
 
 /// A node of a compiled expression.

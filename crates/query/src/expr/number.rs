@@ -93,7 +93,12 @@ pub(crate) fn to_i32_exact(value: Val<'_>) -> Option<i32> {
     i32::try_from(value.as_i64_exact()?).ok()
 }
 
-/// A double as text, as MongoDB prints it: shortest form, exponents outside 1e-5..1e21.
+/// A double rounded to the nearest whole number (halves away from zero), if 64 bits hold it.
+pub(crate) fn to_i64_rounded(n: f64) -> Option<i64> {
+    number::double_to_i64_exact(n.round())
+}
+
+/// A double as text, as MongoDB prints it: shortest form, exponents outside 1e-5..1e16.
 pub(crate) fn double_text(n: f64) -> String {
     if n.is_nan() {
         return "NaN".into();
@@ -107,9 +112,38 @@ pub(crate) fn double_text(n: f64) -> String {
     let text = format!("{n:e}");
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    if (-5..21).contains(&exponent) {
+    if (-4..16).contains(&exponent) {
         return format!("{n}");
     }
     let sign = if exponent < 0 { '-' } else { '+' };
     format!("{mantissa}e{sign}{:02}", exponent.abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_and_products_promote() {
+        assert_eq!(checked_add(Val::Int32(i32::MAX), Val::Int32(1)), Some(Val::Int64(1 << 31)));
+        assert_eq!(checked_add(Val::Int64(i64::MAX), Val::Int32(1)), None);
+        assert_eq!(checked_mul(Val::Int32(2), Val::Double(1.5)), Some(Val::Double(3.0)));
+        assert_eq!(checked_sub(Val::Int64(2), Val::Int32(3)), Some(Val::Int64(-1)));
+    }
+
+    #[test]
+    fn doubles_print_without_loss() {
+        for (n, text) in [
+            (1.0, "1"),
+            (1.5, "1.5"),
+            (-0.0, "-0"),
+            (1e20, "1e+20"),
+            (1e-7, "1e-07"),
+            (1_234_567.891, "1234567.891"),
+            (f64::NAN, "NaN"),
+            (f64::NEG_INFINITY, "-Infinity"),
+        ] {
+            assert_eq!(double_text(n), text);
+        }
+    }
 }

@@ -6,10 +6,6 @@ use super::{Node, operator};
 use crate::ParseContext;
 use value::{Code, Error, OwnedVal, Result, Val};
 
-/// Variables that the server sets; all others begin with a lower-case letter.
-static SYSTEM_VARIABLES: &[&str] =
-    &["CLUSTER_TIME", "CURRENT", "DESCEND", "KEEP", "NOW", "PRUNE", "REMOVE", "ROOT", "USER_ROLES"];
-
 /// The values that `$redact` understands, as strings no client can write.
 pub(crate) fn redact_constant(name: &str) -> Option<&'static str> {
     match name {
@@ -150,7 +146,8 @@ impl<'p> Parser<'p> {
                 (Some(constant), _) => Val::String(constant),
                 (None, Some(value)) => value,
                 (None, None) => {
-                    if !SYSTEM_VARIABLES.contains(&name) {
+                    // Reading allows upper-case names too: they are the server's.
+                    if !name.starts_with(|c: char| c.is_ascii_uppercase()) {
                         check_variable_name(name)?;
                     }
                     return Err(Error::new(

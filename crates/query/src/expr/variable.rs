@@ -1,5 +1,146 @@
-//! The variable operators of expressions.
+//! Variables and literals: `$let`, `$literal`, `$meta`, and values that come from nowhere.
 
 use super::operator::Operator;
+use super::parse::{Parser, check_variable_name};
+use super::{Call, Env, Node};
+use value::{Code, Error, ObjectId, Result, Val};
 
-pub(super) static OPERATORS: &[Operator] = &[];
+pub(super) static OPERATORS: &[Operator] = &[
+    Operator::special("$const", parse_literal, nothing),
+    Operator::new("$createObjectId", 0, 0, create_object_id).impure(),
+    Operator::new("$createUUID", 0, 0, create_uuid).impure(),
+    Operator::special_lazy("$let", parse_let, eval_let),
+    Operator::special("$literal", parse_literal, nothing),
+    Operator::special_lazy("$meta", parse_meta, meta),
+    Operator::special("$rand", parse_rand, rand).impure(),
+];
+
+/// What `$meta` can ask for.
+static META_KEYWORDS: &[&str] = &[
+    "geoNearDistance",
+    "geoNearPoint",
+    "indexKey",
+    "randVal",
+    "recordId",
+    "searchHighlights",
+    "searchScore",
+    "searchScoreDetails",
+    "sortKey",
+    "textScore",
+    "timeseriesBucketMaxTime",
+    "timeseriesBucketMinTime",
+    "vectorSearchScore",
+];
+
+fn parse_literal(_: &mut Parser<'_>, _: &'static Operator, value: Val<'_>) -> Result<Node> {
+    Ok(Node::constant(value))
+}
+
+fn nothing<'a>(_: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
+    Ok(Val::Missing)
+}
+
+fn parse_let(parser: &mut Parser<'_>, operator: &'static Operator, value: Val<'_>) -> Result<Node> {
+    let Val::Document(doc) = value else {
+        return Err(Error::new(Code(16874), "$let only supports an object as its argument"));
+    };
+    let (mut variables, mut body) = (None, None);
+    for (name, operand) in doc {
+        match name {
+            "vars" => {
+                variables = Some(operand.as_doc().ok_or_else(|| {
+                    Error::new(Code(10065), "invalid parameter: expected an object (vars)")
+                })?);
+            }
+            "in" => body = Some(operand.get()),
+            unknown => {
+                return Err(Error::new(
+                    Code(16875),
+                    format!("Unrecognized parameter to $let: {unknown}"),
+                ));
+            }
+        }
+    }
+    let variables =
+        variables.ok_or_else(|| Error::new(Code(16876), "Missing 'vars' parameter to $let"))?;
+    let body = body.ok_or_else(|| Error::new(Code(16877), "Missing 'in' parameter to $let"))?;
+    let mut names = Vec::new();
+    let mut arguments = Vec::new();
+    for (name, operand) in variables {
+        if name != "CURRENT" {
+            check_variable_name(name)?;
+        }
+        names.push(name);
+        // The values are computed outside of the new scope.
+        arguments.push(parser.parse(operand.get())?);
+    }
+    let slot = parser.reserve(names.len());
+    arguments.push(parser.with_variables(&names, slot, |parser| parser.parse(body))?);
+    Ok(Node::Call(Box::new(Call { operator, arguments, slot, regex: None })))
+}
+
+fn eval_let<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
+    let Some((body, variables)) = call.arguments.split_last() else { return Ok(Val::Missing) };
+    for (at, variable) in variables.iter().enumerate() {
+        env.bind(call.slot + at, variable.eval(env)?);
+    }
+    body.eval(env)
+}
+
+fn parse_meta(_: &mut Parser<'_>, operator: &'static Operator, value: Val<'_>) -> Result<Node> {
+    let Some(keyword) = value.as_str() else {
+        return Err(Error::new(Code(17307), "$meta only supports string arguments"));
+    };
+    if !META_KEYWORDS.contains(&keyword) {
+        return Err(Error::new(Code(17308), format!("Unsupported argument to $meta: {keyword}")));
+    }
+    // Not folded: the value belongs to the document.
+    let arguments = vec![Node::constant(value)];
+    Ok(Node::Call(Box::new(Call { operator, arguments, slot: 0, regex: None })))
+}
+
+fn meta<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
+    let keyword = call.argument(0, env)?.as_str().unwrap_or("");
+    Ok(env.meta().get(keyword).unwrap_or(Val::Missing))
+}
+
+fn parse_rand(_: &mut Parser<'_>, operator: &'static Operator, value: Val<'_>) -> Result<Node> {
+    match value {
+        Val::Document(doc) if doc.is_empty() => Ok(operator.call(Vec::new())),
+        Val::Array(array) if array.is_empty() => Ok(operator.call(Vec::new())),
+        Val::Document(_) | Val::Array(_) => {
+            Err(Error::new(Code(3040501), "$rand does not currently accept arguments"))
+        }
+        _ => Err(Error::new(Code(10065), "invalid parameter: expected an object ($rand)")),
+    }
+}
+
+/// 64 random bits: the standard library's hash keys are random and differ at each call.
+fn random_bits() -> u64 {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static STATE: std::sync::LazyLock<AtomicU64> =
+        std::sync::LazyLock::new(|| AtomicU64::new(RandomState::new().build_hasher().finish()));
+    // SplitMix64 over a shared counter: uniform, and no two calls share a state.
+    let mut z = STATE.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+fn rand<'a>(_: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
+    // 53 bits: as many as a double between 0 and 1 can tell apart.
+    Ok(Val::Double((random_bits() >> 11) as f64 / (1u64 << 53) as f64))
+}
+
+fn create_object_id<'a>(_: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
+    Ok(Val::ObjectId(ObjectId::generate()))
+}
+
+fn create_uuid<'a>(_: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
+    let mut bits = (u128::from(random_bits()) << 64) | u128::from(random_bits());
+    // Version 4, variant 1.
+    bits = bits & !(0xF << 76) | (0x4 << 76);
+    bits = bits & !(0x3 << 62) | (0x2 << 62);
+    Ok(Val::Binary(4, env.arena().alloc_slice_copy(&bits.to_be_bytes())))
+}

@@ -1,0 +1,122 @@
+//! `$sortArray`: by the elements themselves, or by fields of document elements.
+
+use super::super::operator::Operator;
+use super::super::parse::Parser;
+use super::super::{Call, Env, Node, path_in};
+use super::{input_array, raw_array};
+use std::cmp::Ordering;
+use value::{Code, Error, RawVal, Result, Val, compare};
+
+/// Arguments are the input, then path and direction for each field, or the direction alone.
+pub(super) fn parse(
+    parser: &mut Parser<'_>,
+    operator: &'static Operator,
+    value: Val<'_>,
+) -> Result<Node> {
+    let Val::Document(doc) = value else {
+        return Err(Error::new(
+            Code(2942500),
+            format!("$sortArray requires an object as an argument, found: {}", value.kind().name()),
+        ));
+    };
+    let (mut input, mut order) = (None, None);
+    for (name, operand) in doc {
+        match name {
+            "input" => input = Some(parser.parse(operand.get())?),
+            "sortBy" => order = Some(operand.get()),
+            unknown => {
+                return Err(Error::new(
+                    Code(2942501),
+                    format!("$sortArray found an unknown argument: {unknown}"),
+                ));
+            }
+        }
+    }
+    let missing = |code: i32, name: &str| {
+        Error::new(Code(code), format!("$sortArray requires '{name}' to be specified"))
+    };
+    let mut arguments = vec![input.ok_or_else(|| missing(2942502, "input"))?];
+    match order.ok_or_else(|| missing(2942503, "sortBy"))? {
+        Val::Document(fields) => {
+            if fields.is_empty() {
+                return Err(Error::new(
+                    Code(2942505),
+                    "The sort pattern is empty when it should be a set of fields.",
+                ));
+            }
+            for (path, direction) in fields {
+                let direction = parse_direction(direction.get())?;
+                if path.split('.').any(|part| part.is_empty() || part.starts_with('$')) {
+                    return Err(Error::bad_value(format!(
+                        "'{path}' is not a field that $sortArray can sort by"
+                    )));
+                }
+                arguments.push(Node::constant(Val::String(path)));
+                arguments.push(Node::constant(Val::Int32(direction)));
+            }
+        }
+        direction => arguments.push(Node::constant(Val::Int32(parse_direction(direction)?))),
+    }
+    Ok(operator.call(arguments))
+}
+
+fn parse_direction(value: Val<'_>) -> Result<i32> {
+    match value.as_i64_exact() {
+        Some(1) => Ok(1),
+        Some(-1) => Ok(-1),
+        _ if value.is_number() => {
+            Err(Error::new(Code(2942506), "The $sort element value must be either 1 or -1"))
+        }
+        _ => Err(Error::new(
+            Code(2942507),
+            "The $sort is invalid: use 1/-1 to sort the whole element, or {field:1/-1} to sort \
+             embedded fields",
+        )),
+    }
+}
+
+pub(super) fn sort_array<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
+    let refuse = |value: Val<'_>| {
+        Error::new(
+            Code(2942504),
+            format!(
+                "The input argument to $sortArray must be an array, but was of type: {}",
+                value.kind().name()
+            ),
+        )
+    };
+    let Some(array) = input_array(call, env, refuse)? else { return Ok(Val::Null) };
+    let directed = |order: Ordering, direction: Option<Val<'_>>| {
+        if direction == Some(Val::Int32(-1)) { order.reverse() } else { order }
+    };
+    let rules = call.arguments.get(1..).unwrap_or(&[]);
+    let mut elements: Vec<(Vec<Val<'a>>, RawVal<'a>)> = Vec::new();
+    let (pairs, whole) = rules.as_chunks::<2>();
+    let mut paths: Vec<(Vec<Box<str>>, Option<Val<'_>>)> = Vec::new();
+    for [path, direction] in pairs {
+        let path = path.as_constant().and_then(Val::as_str).unwrap_or("");
+        paths.push((path.split('.').map(Into::into).collect(), direction.as_constant()));
+    }
+    for (_, element) in array {
+        let key = |(path, _): &(Vec<Box<str>>, Option<Val<'_>>)| {
+            let value = path_in(element.get(), path, env);
+            if value.is_missing() { Val::Null } else { value }
+        };
+        elements.push((paths.iter().map(key).collect(), element));
+    }
+    if let Some(direction) = whole.first() {
+        let direction = direction.as_constant();
+        elements.sort_by(|(_, a), (_, b)| directed(compare::compare(a.get(), b.get()), direction));
+    } else {
+        elements.sort_by(|(a, _), (b, _)| {
+            for ((a, b), (_, direction)) in a.iter().zip(b).zip(&paths) {
+                let order = directed(compare::compare(*a, *b), *direction);
+                if order != Ordering::Equal {
+                    return order;
+                }
+            }
+            Ordering::Equal
+        });
+    }
+    raw_array(elements.into_iter().map(|(_, element)| element), env)
+}

@@ -1,5 +1,0 @@
-//! The date operators of expressions.
-
-use super::operator::Operator;
-
-pub(super) static OPERATORS: &[Operator] = &[];

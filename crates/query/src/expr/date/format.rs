@@ -1,0 +1,125 @@
+//! Dates as text: ISO 8601 and `$dateToString` with its format specifiers.
+
+use super::super::Env;
+use super::super::show::show;
+use super::civil::Civil;
+use super::zone::Zone;
+use super::{MINUTE, at, coerce};
+use std::fmt::Write as _;
+use value::{Code, Error, Result, Val};
+
+pub(super) static MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+
+/// ISO 8601 in UTC with milliseconds.
+pub(super) fn iso(ms: i64) -> String {
+    let mut text = String::with_capacity(24);
+    write(&mut text, "%Y-%m-%dT%H:%M:%S.%LZ", ms, 0);
+    text
+}
+
+/// Refuses unknown specifiers.
+pub(super) fn check_format(format: &str, known: &str) -> Result<()> {
+    let mut characters = format.chars();
+    while let Some(c) = characters.next() {
+        if c != '%' {
+            continue;
+        }
+        match characters.next() {
+            None => {
+                return Err(Error::new(Code(18535), "Unmatched '%' at end of format string"));
+            }
+            Some(specifier) if known.contains(specifier) => {}
+            Some(specifier) => {
+                return Err(Error::new(
+                    Code(18536),
+                    format!("Invalid format character '%{specifier}' in format string"),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Writes a local time by a checked format.
+fn write(out: &mut String, format: &str, local: i64, offset: i64) {
+    let civil = Civil::from_local(local);
+    let mut characters = format.chars();
+    while let Some(c) = characters.next() {
+        if c != '%' {
+            out.push(c);
+            continue;
+        }
+        let month = usize::try_from(civil.month - 1).ok().and_then(|at| MONTHS.get(at));
+        let written = match characters.next() {
+            Some('Y') => write!(out, "{:04}", civil.year),
+            Some('m') => write!(out, "{:02}", civil.month),
+            Some('d') => write!(out, "{:02}", civil.day),
+            Some('H') => write!(out, "{:02}", civil.hour),
+            Some('M') => write!(out, "{:02}", civil.minute),
+            Some('S') => write!(out, "{:02}", civil.second),
+            Some('L') => write!(out, "{:03}", civil.millisecond),
+            Some('j') => write!(out, "{:03}", civil.day_of_year()),
+            Some('w') => write!(out, "{}", civil.weekday() + 1),
+            Some('u') => write!(out, "{}", civil.iso_weekday()),
+            Some('U') => write!(out, "{:02}", civil.week()),
+            Some('V') => write!(out, "{:02}", civil.iso_week().1),
+            Some('G') => write!(out, "{:04}", civil.iso_week().0),
+            Some('b') => write!(out, "{}", month.and_then(|m| m.get(..3)).unwrap_or("")),
+            Some('B') => write!(out, "{}", month.unwrap_or(&"")),
+            Some('z') => {
+                let minutes = offset / MINUTE;
+                let sign = if minutes < 0 { '-' } else { '+' };
+                let minutes = minutes.abs();
+                write!(out, "{sign}{:02}{:02}", minutes / 60, minutes % 60)
+            }
+            Some('Z') => write!(out, "{}", offset / MINUTE),
+            Some(other) => write!(out, "{other}"),
+            None => Ok(()),
+        };
+        debug_assert!(written.is_ok(), "writing into a string cannot fail");
+    }
+}
+
+pub(super) fn to_string<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
+    let (date, format, on_null) = (at(values, 0), at(values, 1), at(values, 3));
+    let format = match format {
+        Val::Missing => None,
+        Val::String(format) => {
+            check_format(format, "YmdHMSLjwuUVGbBzZ%")?;
+            Some(format)
+        }
+        Val::Null | Val::Undefined => return Ok(on_null),
+        other => {
+            return Err(Error::new(
+                Code(18533),
+                format!(
+                    "$dateToString requires that 'format' be a string, found: {} with value {}",
+                    other.kind().name(),
+                    show(other)
+                ),
+            ));
+        }
+    };
+    let Some(zone) = Zone::operand(at(values, 2))? else { return Ok(on_null) };
+    if date.is_nullish() {
+        return Ok(on_null);
+    }
+    let utc = coerce(date)?;
+    let mut text = String::with_capacity(32);
+    let local = zone.to_local(utc);
+    write(&mut text, format.unwrap_or("%Y-%m-%dT%H:%M:%S.%LZ"), local, zone.offset(utc));
+    Ok(env.text(&text))
+}

@@ -1,0 +1,125 @@
+//! Dates: parts, formats, calendar arithmetic in time zones.
+//!
+//! A date is milliseconds since 1970. `civil` goes between those and calendar fields, `zone` finds
+//! offsets, `parts` has the operators that take dates apart and put them together, `units` those
+//! that count in units (`$dateAdd`, `$dateDiff`, `$dateTrunc`), `format` and `read` go to and from
+//! text.
+
+mod civil;
+mod format;
+mod parts;
+mod read;
+mod units;
+mod zone;
+
+use super::operator::{Operator, Parameter, optional, or_null, required};
+use value::{Code, Error, Result, Val};
+
+pub(super) static OPERATORS: &[Operator] = &[
+    Operator::new("$currentDate", 0, 0, units::current_date).impure(),
+    Operator::named("$dateAdd", DATE_ADD, 5166400, 5166401, units::date_add),
+    Operator::named("$dateDiff", DATE_DIFF, 5166301, 5166302, units::date_diff),
+    Operator::named("$dateFromParts", DATE_FROM_PARTS, 40519, 40518, parts::from_parts),
+    Operator::special_lazy("$dateFromString", read::parse_operands, read::from_string),
+    Operator::named("$dateSubtract", DATE_ADD, 5166400, 5166401, units::date_subtract),
+    Operator::named("$dateToParts", DATE_TO_PARTS, 40524, 40520, parts::to_parts),
+    Operator::named("$dateToString", DATE_TO_STRING, 18629, 18534, format::to_string),
+    Operator::named("$dateTrunc", DATE_TRUNC, 5439007, 5439008, units::date_trunc),
+    Operator::special("$dayOfMonth", parts::parse, parts::day_of_month),
+    Operator::special("$dayOfWeek", parts::parse, parts::day_of_week),
+    Operator::special("$dayOfYear", parts::parse, parts::day_of_year),
+    Operator::special("$hour", parts::parse, parts::hour),
+    Operator::special("$isoDayOfWeek", parts::parse, parts::iso_day_of_week),
+    Operator::special("$isoWeek", parts::parse, parts::iso_week),
+    Operator::special("$isoWeekYear", parts::parse, parts::iso_week_year),
+    Operator::special("$millisecond", parts::parse, parts::millisecond),
+    Operator::special("$minute", parts::parse, parts::minute),
+    Operator::special("$month", parts::parse, parts::month),
+    Operator::special("$second", parts::parse, parts::second),
+    Operator::special("$week", parts::parse, parts::week),
+    Operator::special("$year", parts::parse, parts::year),
+];
+
+static DATE_ADD: &[Parameter] = &[
+    required("startDate", 5166402),
+    required("unit", 5166402),
+    required("amount", 5166402),
+    optional("timezone"),
+];
+static DATE_DIFF: &[Parameter] = &[
+    required("startDate", 5166303),
+    required("endDate", 5166304),
+    required("unit", 5166305),
+    optional("timezone"),
+    optional("startOfWeek"),
+];
+static DATE_TRUNC: &[Parameter] = &[
+    required("date", 5439009),
+    required("unit", 5439010),
+    optional("binSize"),
+    optional("timezone"),
+    optional("startOfWeek"),
+];
+static DATE_TO_PARTS: &[Parameter] =
+    &[required("date", 40522), optional("timezone"), optional("iso8601")];
+static DATE_TO_STRING: &[Parameter] =
+    &[required("date", 18628), optional("format"), optional("timezone"), or_null("onNull")];
+static DATE_FROM_PARTS: &[Parameter] = &[
+    optional("year"),
+    optional("month"),
+    optional("day"),
+    optional("hour"),
+    optional("minute"),
+    optional("second"),
+    optional("millisecond"),
+    optional("timezone"),
+    optional("isoWeekYear"),
+    optional("isoWeek"),
+    optional("isoDayOfWeek"),
+];
+
+/// Milliseconds in a second, a minute, an hour, a day.
+const SECOND: i64 = 1000;
+const MINUTE: i64 = 60 * SECOND;
+const HOUR: i64 = 60 * MINUTE;
+const DAY: i64 = 24 * HOUR;
+
+/// The milliseconds of a date; object ids and timestamps carry one too.
+fn milliseconds(value: Val<'_>) -> Option<i64> {
+    match value {
+        Val::DateTime(ms) => Some(ms),
+        Val::Timestamp(t) => Some((t >> 32) as i64 * SECOND),
+        Val::ObjectId(id) => Some(i64::from(id.seconds()) * SECOND),
+        _ => None,
+    }
+}
+
+/// The same, refusing everything else.
+fn coerce(value: Val<'_>) -> Result<i64> {
+    milliseconds(value).ok_or_else(|| {
+        Error::new(
+            Code(16006),
+            format!("can't convert from BSON type {} to Date", value.kind().name()),
+        )
+    })
+}
+
+/// A date as ISO 8601 text in UTC.
+pub(super) fn iso_text(ms: i64) -> String {
+    format::iso(ms)
+}
+
+/// The milliseconds of a date that is written as text; UTC unless it names an offset.
+pub(super) fn from_text(text: &str) -> Result<i64> {
+    read::parse_text(text, None)
+}
+
+/// Results out of range of 64-bit milliseconds.
+fn out_of_range() -> Error {
+    Error::new(Code::OVERFLOW, "the resulting date is out of range")
+}
+
+/// An operand by place.
+fn at<'a>(values: &[Val<'a>], place: usize) -> Val<'a> {
+    values.get(place).copied().unwrap_or(Val::Missing)
+}

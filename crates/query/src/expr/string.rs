@@ -1,5 +1,0 @@
-//! The string operators of expressions.
-
-use super::operator::Operator;
-
-pub(super) static OPERATORS: &[Operator] = &[];

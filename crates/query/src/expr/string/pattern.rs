@@ -1,0 +1,177 @@
+//! `$regexMatch`, `$regexFind`, `$regexFindAll`.
+
+use super::super::operator::Operator;
+use super::super::parse::Parser;
+use super::super::{Call, Env, Node};
+use crate::regex::Regex;
+use std::borrow::Cow;
+use value::{Code, Error, Result, Val};
+
+/// Arguments are input, regex, options; a constant pattern is compiled here.
+pub(super) fn parse(
+    parser: &mut Parser<'_>,
+    operator: &'static Operator,
+    value: Val<'_>,
+) -> Result<Node> {
+    let name = operator.name;
+    let Val::Document(doc) = value else {
+        return Err(Error::new(
+            Code(51103),
+            format!(
+                "{name} expects an object of named arguments but found: {}",
+                value.kind().name()
+            ),
+        ));
+    };
+    let (mut input, mut regex, mut options) = (None, None, None);
+    for (argument, operand) in doc {
+        let slot = match argument {
+            "input" => &mut input,
+            "regex" => &mut regex,
+            "options" => &mut options,
+            unknown => {
+                return Err(Error::new(
+                    Code(31024),
+                    format!("{name} found an unknown argument: {unknown}"),
+                ));
+            }
+        };
+        *slot = Some(parser.parse(operand.get())?);
+    }
+    let missing = |code: i32, what: &str| {
+        Error::new(Code(code), format!("{name} requires '{what}' parameter"))
+    };
+    let input = input.ok_or_else(|| missing(31022, "input"))?;
+    let regex = regex.ok_or_else(|| missing(31023, "regex"))?;
+    let options = options.unwrap_or_else(|| Node::constant(Val::Missing));
+    let compiled = match (regex.as_constant(), options.as_constant()) {
+        (Some(regex), Some(options)) => compile(name, regex, options)?,
+        _ => None,
+    };
+    Ok(Node::Call(Box::new(Call {
+        operator,
+        arguments: vec![input, regex, options],
+        slot: 0,
+        regex: compiled,
+    })))
+}
+
+/// The compiled pattern; `None` where it is null.
+fn compile(name: &str, regex: Val<'_>, options: Val<'_>) -> Result<Option<Regex>> {
+    let written = match options {
+        Val::String(options) => Some(options),
+        value if value.is_nullish() => None,
+        _ => {
+            return Err(Error::new(
+                Code(51106),
+                format!("{name} needs 'options' to be of type string"),
+            ));
+        }
+    };
+    let (pattern, options) = match regex {
+        Val::String(pattern) => (pattern, written.unwrap_or("")),
+        Val::Regex(pattern, own) => {
+            if !own.is_empty() && written.is_some() {
+                return Err(Error::new(
+                    Code(51107),
+                    format!(
+                        "{name}: found regex option(s) specified in both 'regex' and 'option' fields"
+                    ),
+                ));
+            }
+            (pattern, written.unwrap_or(own))
+        }
+        value if value.is_nullish() => return Ok(None),
+        _ => {
+            return Err(Error::new(
+                Code(51105),
+                format!("{name} needs 'regex' to be of type string or regex"),
+            ));
+        }
+    };
+    if let Some(bad) = options.chars().find(|c| !"imsxu".contains(*c)) {
+        return Err(Error::new(
+            Code(51108),
+            format!("{name} invalid flag in regex options: {bad}"),
+        ));
+    }
+    Regex::new(pattern, options).map(Some).map_err(|error| {
+        Error::new(Code(51111), format!("Invalid Regex in {name}: {}", error.message()))
+    })
+}
+
+/// Input and pattern; `None` where one of them is null.
+fn operands<'a>(call: &'a Call, env: &Env<'a>) -> Result<Option<(&'a str, Cow<'a, Regex>)>> {
+    let name = call.operator.name;
+    let input = call.argument(0, env)?;
+    let regex = match &call.regex {
+        Some(regex) => Some(Cow::Borrowed(regex)),
+        None => compile(name, call.argument(1, env)?, call.argument(2, env)?)?.map(Cow::Owned),
+    };
+    match (input, regex) {
+        (Val::String(text), Some(regex)) => Ok(Some((text, regex))),
+        (Val::String(_), None) => Ok(None),
+        (value, _) if value.is_nullish() => Ok(None),
+        _ => Err(Error::new(Code(51104), format!("{name} needs 'input' to be of type string"))),
+    }
+}
+
+pub(super) fn matches<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
+    match operands(call, env)? {
+        None => Ok(Val::Bool(false)),
+        Some((text, regex)) => Ok(Val::Bool(regex.is_match(text)?)),
+    }
+}
+
+/// Byte ranges of a match and its groups.
+type Groups = Vec<Option<(usize, usize)>>;
+
+/// A match as a document; `before` counts the characters up to the byte `from`.
+fn found<'a>(text: &'a str, groups: &Groups, env: &Env<'a>) -> Result<Val<'a>> {
+    let cut = |range: (usize, usize)| text.get(range.0..range.1).unwrap_or("");
+    let (whole, groups) = match groups.split_first() {
+        Some((Some(whole), groups)) => (*whole, groups),
+        _ => return Ok(Val::Null),
+    };
+    let place = text.get(..whole.0).map_or(0, |head| head.chars().count());
+    env.document(|out| {
+        out.str("match", cut(whole)).i32("idx", i32::try_from(place).unwrap_or(i32::MAX));
+        out.array("captures", |captures| {
+            for group in groups {
+                captures.push(group.map_or(Val::Null, |range| Val::String(cut(range))));
+            }
+        });
+    })
+}
+
+pub(super) fn find<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
+    let Some((text, regex)) = operands(call, env)? else { return Ok(Val::Null) };
+    match regex.captures_at(text, 0)? {
+        None => Ok(Val::Null),
+        Some(groups) => found(text, &groups, env),
+    }
+}
+
+pub(super) fn find_all<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
+    let mut results = Vec::new();
+    if let Some((text, regex)) = operands(call, env)? {
+        let mut start = 0;
+        // At the end of the text nothing more is looked for, as in MongoDB.
+        while start < text.len() || (text.is_empty() && results.is_empty()) {
+            let Some(groups) = regex.captures_at(text, start)? else { break };
+            let Some(Some((from, to))) = groups.first().copied() else { break };
+            if from >= text.len() && !text.is_empty() {
+                break;
+            }
+            results.push(found(text, &groups, env)?);
+            start = if to > from {
+                to
+            } else {
+                // An empty match: go on behind the next character.
+                let next = text.get(to..).and_then(|rest| rest.chars().next());
+                to + next.map_or(1, char::len_utf8)
+            };
+        }
+    }
+    env.array(results.into_iter())
+}
