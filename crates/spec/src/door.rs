@@ -1,0 +1,102 @@
+//! The ways into a server: the engine in this process, our server over a socket, another server.
+
+use client::Client;
+use motifdb::{Engine, Options, Peer, Request, Storage};
+use std::path::PathBuf;
+use value::validate::validate;
+use value::{DocBuf, RawDoc, Result};
+
+/// One connection to something that runs commands.
+pub trait Door {
+    /// Runs a command that names its `$db` and gives the reply, also when it says `ok: 0`.
+    ///
+    /// # Errors
+    /// A broken connection; never what the command itself answers.
+    fn run(&mut self, command: RawDoc<'_>) -> Result<DocBuf>;
+}
+
+impl Door for Client {
+    fn run(&mut self, command: RawDoc<'_>) -> Result<DocBuf> {
+        let reply = self.exchange("test", command, "", &[])?;
+        Ok(DocBuf::from_bytes(reply.to_vec()))
+    }
+}
+
+/// A connection inside the process.
+struct InProcess(motifdb::Client);
+
+impl Door for InProcess {
+    fn run(&mut self, command: RawDoc<'_>) -> Result<DocBuf> {
+        // What the server does for the wire: bytes are checked once, at the door.
+        if let Err(error) = validate(command.bytes(), value::limits::DEPTH_MAX_WIRE) {
+            return Ok(refusal(&error));
+        }
+        let mut reply = Vec::new();
+        self.0.run(&Request::new(command), &mut reply);
+        Ok(DocBuf::from_bytes(reply))
+    }
+}
+
+/// The reply to a command that does not pass the door.
+fn refusal(error: &value::Error) -> DocBuf {
+    DocBuf::build(|out| {
+        out.f64("ok", 0.0).str("errmsg", error.message());
+        out.i32("code", error.code().0).str("codeName", &error.code().name());
+    })
+}
+
+/// Where tests run.
+pub enum House {
+    /// The engine in this process.
+    InProcess(Engine),
+    /// A server, ours or another's, by its connection string.
+    Remote(String),
+}
+
+impl House {
+    /// The engine in memory.
+    ///
+    /// # Errors
+    /// When it does not open.
+    pub fn memory() -> Result<House> {
+        Ok(House::InProcess(Engine::open(options(Storage::Memory))?))
+    }
+
+    /// The engine on a folder of the disk.
+    ///
+    /// # Errors
+    /// When it does not open.
+    pub fn disk(folder: PathBuf) -> Result<House> {
+        Ok(House::InProcess(Engine::open(options(Storage::Disk(folder)))?))
+    }
+
+    /// Our server on a free port, with an engine in memory. It runs until the process ends.
+    ///
+    /// # Errors
+    /// When the port cannot be had.
+    pub fn wire() -> Result<House> {
+        let engine = Engine::open(options(Storage::Memory))?;
+        let address = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+        let options = server::ServerOptions { listen: vec![address], ..Default::default() };
+        let failed = |error| value::Error::internal(format!("cannot listen: {error}"));
+        let server = server::Server::bind(engine, options).map_err(failed)?;
+        let uri = format!("mongodb://{}", server.local_addr().map_err(failed)?);
+        std::thread::spawn(move || server.run());
+        Ok(House::Remote(uri))
+    }
+
+    /// A new connection.
+    ///
+    /// # Errors
+    /// When nobody answers.
+    pub fn door(&self) -> Result<Box<dyn Door>> {
+        Ok(match self {
+            House::InProcess(engine) => Box::new(InProcess(engine.connect(Peer::default()))),
+            House::Remote(uri) => Box::new(Client::connect(uri)?),
+        })
+    }
+}
+
+fn options(storage: Storage) -> Options {
+    Options { storage, test_commands: true, ..Options::default() }
+}
