@@ -105,9 +105,12 @@ pub fn check(engine: &Inner, progress: &mut dyn FnMut(&str, u64, u64)) -> Result
         let named = |finding: &String| format!("{namespace}: {finding}");
         findings.extend(report.findings.iter().map(named));
         for index in &report.indexes {
-            findings.extend(index.findings.iter().map(|finding| {
-                format!("{namespace}: index '{}': {finding}", index.name)
-            }));
+            findings.extend(
+                index
+                    .findings
+                    .iter()
+                    .map(|finding| format!("{namespace}: index '{}': {finding}", index.name)),
+            );
         }
         let more = report.more + report.indexes.iter().map(|index| index.more).sum::<u64>();
         if more > 0 {
@@ -154,8 +157,7 @@ pub fn check_collection(
         }
         let doc = RawDoc::new(doc);
         check_record(collection, record, doc, &mut report);
-        for ((index, expected), found) in
-            indexes.iter().zip(&mut expected).zip(&mut report.indexes)
+        for ((index, expected), found) in indexes.iter().zip(&mut expected).zip(&mut report.indexes)
         {
             if index.is_clustered() {
                 *expected += 1;
@@ -338,9 +340,8 @@ mod tests {
         use std::ops::Bound::Unbounded;
         let inner = engine.inner();
         let snapshot = inner.store.snapshot();
-        let mut range = snapshot
-            .range(space, Unbounded, Unbounded, store::Direction::Forward)
-            .expect("reads");
+        let mut range =
+            snapshot.range(space, Unbounded, Unbounded, store::Direction::Forward).expect("reads");
         let mut batch = Batch::new();
         while let Some((key, value)) = range.next().expect("reads") {
             if value.ends_with(wanted) {

@@ -109,7 +109,9 @@ mod tests {
             let command = ejson::parse_doc(text).expect("test text");
             engine.run_command("t", command.as_doc()).expect("works")
         };
-        run("{createIndexes: 'c', indexes: [{key: {at: 1}, name: 'at_1', expireAfterSeconds: 60}]}");
+        run(
+            "{createIndexes: 'c', indexes: [{key: {at: 1}, name: 'at_1', expireAfterSeconds: 60}]}",
+        );
         run("{insert: 'c', documents: [
             {_id: 1, at: {$date: {$numberLong: '1000'}}},
             {_id: 2, at: {$date: {$numberLong: '999000'}}},
@@ -120,7 +122,8 @@ mod tests {
         let left = run("{find: 'c', filter: {}, projection: {_id: 1}}");
         let cursor = left.as_doc().get("cursor").and_then(Val::as_doc).expect("a cursor");
         let batch = cursor.get("firstBatch").and_then(Val::as_array).expect("a batch");
-        let ids: Vec<_> = batch.iter().map(|(_, d)| d.as_doc().and_then(|d| d.get("_id"))).collect();
+        let ids: Vec<_> =
+            batch.iter().map(|(_, d)| d.as_doc().and_then(|d| d.get("_id"))).collect();
         assert_eq!(ids, [2, 3, 4].map(|id| Some(Val::Int32(id))));
     }
 }

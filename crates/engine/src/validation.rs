@@ -6,9 +6,9 @@
 use crate::catalog::Collection;
 use query::ParseContext;
 use query::filter::Filter;
+use std::sync::Arc;
 use value::path::Path;
 use value::writer::ArrayWriter;
-use std::sync::Arc;
 use value::{Code, DocBuf, Error, RawDoc, RawVal, Result, Val, Writer};
 
 /// Which documents are checked.
@@ -36,7 +36,8 @@ impl Validator {
     /// The rules in (checked) collection options.
     #[must_use]
     pub fn of(options: RawDoc<'_>) -> Option<Arc<Validator>> {
-        let source = options.get("validator").and_then(Val::as_doc).filter(|doc| !doc.is_empty())?;
+        let source =
+            options.get("validator").and_then(Val::as_doc).filter(|doc| !doc.is_empty())?;
         let level = match options.get("validationLevel").and_then(Val::as_str) {
             Some("off") => Level::Off,
             Some("moderate") => Level::Moderate,
@@ -169,7 +170,9 @@ fn explain_clause(name: &str, value: RawVal<'_>, doc: RawDoc<'_>, out: &mut Writ
         "$and" | "$or" => {
             out.str("operatorName", name);
             out.array("clausesNotSatisfied", |clauses| {
-                for (at, (_, clause)) in value.as_array().unwrap_or(RawDoc::empty()).iter().enumerate() {
+                for (at, (_, clause)) in
+                    value.as_array().unwrap_or(RawDoc::empty()).iter().enumerate()
+                {
                     if let Some(clause) = clause.as_doc() {
                         explain_failing(at, clause, doc, clauses);
                     }
@@ -179,7 +182,9 @@ fn explain_clause(name: &str, value: RawVal<'_>, doc: RawDoc<'_>, out: &mut Writ
         "$nor" => {
             out.str("operatorName", name);
             out.array("clausesSatisfied", |clauses| {
-                for (at, (_, clause)) in value.as_array().unwrap_or(RawDoc::empty()).iter().enumerate() {
+                for (at, (_, clause)) in
+                    value.as_array().unwrap_or(RawDoc::empty()).iter().enumerate()
+                {
                     if clause.as_doc().is_some_and(|clause| matches(clause, doc)) {
                         clauses.push_doc(|out| {
                             out.count("index", at as u64);
@@ -275,9 +280,9 @@ fn explain_properties(properties: RawVal<'_>, doc: RawDoc<'_>, out: &mut Writer<
 }
 
 fn explain_field(name: &str, value: RawVal<'_>, doc: RawDoc<'_>, out: &mut Writer<'_>) {
-    let operators = value.as_doc().filter(|inner| {
-        inner.first().is_some_and(|(operator, _)| operator.starts_with('$'))
-    });
+    let operators = value
+        .as_doc()
+        .filter(|inner| inner.first().is_some_and(|(operator, _)| operator.starts_with('$')));
     let Some(operators) = operators else {
         return explain_leaf("$eq", &single(name, value), name, doc, out);
     };
@@ -339,7 +344,8 @@ mod tests {
     }
 
     fn why(filter: &str, document: &str) -> String {
-        let details = DocBuf::build(|out| explain(doc(filter).as_doc(), doc(document).as_doc(), out));
+        let details =
+            DocBuf::build(|out| explain(doc(filter).as_doc(), doc(document).as_doc(), out));
         ejson::print(details.as_doc(), ejson::Format::Shell)
     }
 

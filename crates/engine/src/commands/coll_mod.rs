@@ -318,7 +318,8 @@ mod tests {
         assert_eq!(code("{collMod: 'x', index: {name: 'a_1'}}"), 72);
         assert_eq!(code("{collMod: 'x', cappedSize: 100}"), 72);
         assert_eq!(code("{collMod: 'x', viewOn: 'y'}"), 72);
-        let reply = run("{collMod: 'x', index: {keyPattern: {a: 1}, hidden: true}}").expect("works");
+        let reply =
+            run("{collMod: 'x', index: {keyPattern: {a: 1}, hidden: true}}").expect("works");
         assert!(reply.as_doc().get("hidden_new").is_some_and(value::Val::truthy));
         let x = engine.inner().collection("t", "x").expect("is there");
         let options = ejson::print(x.options.as_doc(), ejson::Format::Shell);

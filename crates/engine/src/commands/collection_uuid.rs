@@ -27,9 +27,6 @@ pub(super) fn check(context: &Context<'_>, name: &str) -> Result<()> {
         out.str("expectedCollection", name);
         out.append("actualCollection", actual);
     });
-    Err(Error::new(
-        Code::COLLECTION_UUID_MISMATCH,
-        "Collection UUID does not match that specified",
-    )
-    .with_info(info))
+    Err(Error::new(Code::COLLECTION_UUID_MISMATCH, "Collection UUID does not match that specified")
+        .with_info(info))
 }

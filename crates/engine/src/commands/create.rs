@@ -123,7 +123,8 @@ fn read_options(args: &Args<'_>, db: &str) -> Result<DocBuf> {
             out.bool("capped", true);
             out.count("size", rounded_size(size) as u64);
             if let Some(max) = max {
-                let bounded = if max > 0 { max.min(i64::from(i32::MAX)) } else { i64::from(i32::MAX) };
+                let bounded =
+                    if max > 0 { max.min(i64::from(i32::MAX)) } else { i64::from(i32::MAX) };
                 out.count("max", bounded as u64);
             }
         }
@@ -189,9 +190,7 @@ fn refuse_unavailable(args: &Args<'_>) -> Result<()> {
     if let Some(id_index) = args.optional_doc("idIndex")? {
         let spec = crate::index::spec::parse(id_index, false)?;
         if !spec.is_id() {
-            return Err(Error::bad_value(
-                "The field 'key' for an _id index must be {_id: 1}",
-            ));
+            return Err(Error::bad_value("The field 'key' for an _id index must be {_id: 1}"));
         }
     }
     Ok(())
@@ -207,9 +206,7 @@ fn clustered_index(args: &Args<'_>) -> Result<Option<DocBuf>> {
     spec.check_fields(&["key", "name", "unique", "v"], false)?;
     let key = spec.doc("key")?;
     let by_id = key.count() == 1 && key.get("_id").and_then(Val::as_f64) == Some(1.0);
-    let refuse = |message: &str| {
-        Err(Error::new(Code::INVALID_INDEX_SPECIFICATION_OPTION, message))
-    };
+    let refuse = |message: &str| Err(Error::new(Code::INVALID_INDEX_SPECIFICATION_OPTION, message));
     if !by_id {
         return refuse("The clusteredIndex option is only supported for key: {_id: 1}");
     }
@@ -218,7 +215,9 @@ fn clustered_index(args: &Args<'_>) -> Result<Option<DocBuf>> {
     }
     let name = spec.optional_string("name")?.unwrap_or("_id_");
     if name != "_id_" {
-        return Err(invalid("a clusteredIndex with a name other than '_id_' is not available in this version"));
+        return Err(invalid(
+            "a clusteredIndex with a name other than '_id_' is not available in this version",
+        ));
     }
     Ok(Some(DocBuf::build(|out| {
         out.i32("v", 2);
@@ -247,7 +246,9 @@ fn view_options(args: &Args<'_>, db: &str) -> Result<DocBuf> {
 pub(super) fn check_pipeline(pipeline: RawDoc<'_>) -> Result<()> {
     for (_, stage) in pipeline {
         let Some(stage) = stage.as_doc() else {
-            return Err(Error::type_mismatch("Each element of the 'pipeline' array must be an object"));
+            return Err(Error::type_mismatch(
+                "Each element of the 'pipeline' array must be an object",
+            ));
         };
         let (Some((name, _)), 1) = (stage.first(), stage.count()) else {
             return Err(Error::new(
@@ -262,7 +263,7 @@ pub(super) fn check_pipeline(pipeline: RawDoc<'_>) -> Result<()> {
             ));
         }
     }
-    Ok(())
+    crate::stages::check(pipeline)
 }
 
 /// Refuses a view that would stand on itself or on too many others.

@@ -121,8 +121,11 @@ mod tests {
     #[test]
     fn a_failed_build_leaves_nothing() {
         let engine = Engine::open(Options::default()).expect("memory opens");
-        reply(&engine, "{insert: 'd', documents: [{_id: 1, a: 1}, {_id: 2, a: 1}, {_id: 3, a: [1], b: [1]}]}")
-            .expect("works");
+        reply(
+            &engine,
+            "{insert: 'd', documents: [{_id: 1, a: 1}, {_id: 2, a: 1}, {_id: 3, a: [1], b: [1]}]}",
+        )
+        .expect("works");
         let unique = "{createIndexes: 'd', indexes: [{key: {c: 1}, name: 'c'}, {key: {a: 1}, name: 'ua', unique: true}]}";
         let error = reply(&engine, unique).expect_err("has duplicates");
         assert_eq!(error.code().0, 11000);
@@ -138,7 +141,8 @@ mod tests {
     fn sixty_four_indexes_are_enough() {
         let engine = Engine::open(Options::default()).expect("memory opens");
         for n in 1..64 {
-            let text = format!("{{createIndexes: 'm', indexes: [{{key: {{f{n}: 1}}, name: 'f{n}'}}]}}");
+            let text =
+                format!("{{createIndexes: 'm', indexes: [{{key: {{f{n}: 1}}, name: 'f{n}'}}]}}");
             assert_eq!(code(&engine, &text), 0);
         }
         assert_eq!(code(&engine, "{createIndexes: 'm', indexes: [{key: {z: 1}, name: 'z'}]}"), 67);

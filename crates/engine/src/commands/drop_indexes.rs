@@ -34,10 +34,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     query::writable(&context.engine.catalog.load(), db, name)?;
     let (before, all, gone) = context.engine.change_catalog(|catalog, batch| {
         let Some(collection) = catalog.get(db, name).cloned() else {
-            return Err(Error::new(
-                Code::NAMESPACE_NOT_FOUND,
-                format!("ns not found {db}.{name}"),
-            ));
+            return Err(Error::new(Code::NAMESPACE_NOT_FOUND, format!("ns not found {db}.{name}")));
         };
         let (all, gone) = choose(&collection, wanted)?;
         if !gone.is_empty() {
@@ -146,14 +143,29 @@ mod tests {
             engine.run_command("t", command.as_doc()).map_or_else(|e| e.code().0, |_| 0)
         };
         assert_eq!(code("{insert: 'i', documents: [{a: 1, b: 2, c: 3, d: 4}]}"), 0);
-        for spec in ["{key: {a: 1}, name: 'a'}", "{key: {b: 1}, name: 'b'}", "{key: {c: 1}, name: 'c'}",
-            "{key: {d: 1}, name: 'd'}", "{key: {d: 1}, name: 'd2', sparse: true}"] {
+        for spec in [
+            "{key: {a: 1}, name: 'a'}",
+            "{key: {b: 1}, name: 'b'}",
+            "{key: {c: 1}, name: 'c'}",
+            "{key: {d: 1}, name: 'd'}",
+            "{key: {d: 1}, name: 'd2', sparse: true}",
+        ] {
             assert_eq!(code(&format!("{{createIndexes: 'i', indexes: [{spec}]}}")), 0);
         }
         for (index, expected) in [
-            ("'nope'", 27), ("{zz: 1}", 27), ("'_id_'", 72), ("{_id: 1}", 72), ("['a', 'nope']", 27),
-            ("['a', '_id_']", 72), ("['a', 'b']", 0), ("{d: 1}", 181), ("1", 14), ("{c: 1.0}", 0),
-            ("'*'", 0), ("'*'", 0), ("[]", 0),
+            ("'nope'", 27),
+            ("{zz: 1}", 27),
+            ("'_id_'", 72),
+            ("{_id: 1}", 72),
+            ("['a', 'nope']", 27),
+            ("['a', '_id_']", 72),
+            ("['a', 'b']", 0),
+            ("{d: 1}", 181),
+            ("1", 14),
+            ("{c: 1.0}", 0),
+            ("'*'", 0),
+            ("'*'", 0),
+            ("[]", 0),
         ] {
             assert_eq!(code(&format!("{{dropIndexes: 'i', index: {index}}}")), expected, "{index}");
         }

@@ -6,17 +6,49 @@
 
 mod aggregate;
 mod args;
+mod build_info;
+mod coll_mod;
+pub mod coll_stats;
+mod collection_uuid;
+mod connection_status;
 mod count;
 mod create;
+mod create_indexes;
+mod current_op;
+mod db_stats;
 mod delete;
+mod drop;
+mod drop_database;
+mod drop_indexes;
 mod explain;
 mod find;
 mod find_and_modify;
+mod fsync;
+mod get_cmd_line_opts;
+mod get_log;
 mod get_more;
+mod get_nonce;
+mod hello;
+mod host_info;
 mod insert;
+mod list_collections;
+mod list_commands;
+mod list_databases;
+mod list_indexes;
+mod listing;
+mod parameters;
+mod ping;
+mod profile;
 pub mod query;
+mod rename_collection;
+mod replica_set;
+mod server_status;
+mod sessions;
+mod shutdown;
+mod sizes;
 mod statements;
 mod update;
+mod validate;
 mod write_concern;
 
 use crate::client::Client;
@@ -103,16 +135,58 @@ impl<'a> Context<'a> {
 /// Every command, sorted by name.
 pub static ALL: &[&Command] = &[
     &aggregate::COMMAND,
+    &build_info::COMMAND,
+    &coll_mod::COMMAND,
+    &coll_stats::COMMAND,
+    &replica_set::POOL_STATS,
+    &connection_status::CONNECTION_STATUS,
     &count::COUNT,
+    &create::COMMAND,
+    &create_indexes::COMMAND,
+    &current_op::CURRENT_OP,
+    &db_stats::DATA_SIZE,
+    &db_stats::DB_STATS,
     &delete::COMMAND,
     &count::DISTINCT,
+    &drop::COMMAND,
+    &drop_database::COMMAND,
+    &drop_indexes::COMMAND,
+    &sessions::END,
     &explain::COMMAND,
     &find::COMMAND,
     &find_and_modify::COMMAND,
+    &fsync::COMMAND,
+    &get_cmd_line_opts::COMMAND,
+    &replica_set::GET_DEFAULT_CONCERNS,
+    &get_log::COMMAND,
     &get_more::GET_MORE,
+    &parameters::GET,
+    &get_nonce::COMMAND,
+    &hello::HELLO,
+    &host_info::COMMAND,
     &insert::COMMAND,
+    &hello::IS_MASTER,
+    &sessions::KILL_ALL,
     &get_more::KILL_CURSORS,
+    &current_op::KILL_OP,
+    &sessions::KILL,
+    &list_collections::COMMAND,
+    &list_commands::COMMAND,
+    &list_databases::COMMAND,
+    &list_indexes::COMMAND,
+    &ping::COMMAND,
+    &profile::COMMAND,
+    &sessions::REFRESH,
+    &rename_collection::COMMAND,
+    &replica_set::GET_CONFIG,
+    &replica_set::GET_STATUS,
+    &server_status::COMMAND,
+    &parameters::SET,
+    &shutdown::COMMAND,
+    &sessions::START,
     &update::COMMAND,
+    &validate::COMMAND,
+    &connection_status::WHATS_MY_URI,
 ];
 
 /// The command of this name; names are taken as they are written, but for the handshake's.
@@ -202,7 +276,7 @@ fn run(
     }
     let session = session::session_of(body)?;
     if let Some(session) = session {
-        engine.sessions.touch(session);
+        client.touch_session(session);
     }
     check_generic(engine, op, body)?;
     let slot = op.slot();

@@ -43,8 +43,7 @@ pub(super) fn of(engine: &Inner, collection: &Collection) -> Sizes {
             .indexes
             .iter()
             .map(|index| {
-                let bytes =
-                    if index.is_clustered() { 0 } else { stored(Space::Indexes, index.id) };
+                let bytes = if index.is_clustered() { 0 } else { stored(Space::Indexes, index.id) };
                 (index.clone(), bytes)
             })
             .collect(),

@@ -199,9 +199,7 @@ fn fill(engine: &Inner, op: &Operation, collection: &Collection, ids: &[u32]) ->
             return Err(Error::new(Code::INTERRUPTED, "operation was interrupted"));
         }
         engine.check_writable()?;
-        let (batch, _) = engine.transact(false, |txn| {
-            fill_batch(txn, collection, ids, &after)
-        })?;
+        let (batch, _) = engine.transact(false, |txn| fill_batch(txn, collection, ids, &after))?;
         job.advance(batch.documents);
         match batch.last {
             Some(last) => after = last,
@@ -223,7 +221,8 @@ fn fill_batch(
     ids: &[u32],
     after: &[u8],
 ) -> Result<Batch> {
-    let collection = find(&txn.catalog, built).ok_or_else(|| aborted("the collection was dropped"))?;
+    let collection =
+        find(&txn.catalog, built).ok_or_else(|| aborted("the collection was dropped"))?;
     let indexes: Vec<Arc<Index>> =
         collection.indexes.iter().filter(|index| ids.contains(&index.id)).cloned().collect();
     if indexes.len() < ids.len() {

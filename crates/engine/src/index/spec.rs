@@ -58,9 +58,11 @@ const KINDS_LATER: &[&str] = &["2d", "2dsphere", "columnstore", "geoHaystack", "
 /// CannotCreateIndex, InvalidIndexSpecificationOption, TypeMismatch, FailedToParse, BadValue.
 pub fn parse(spec: RawDoc<'_>, ignore_unknown: bool) -> Result<IndexSpec> {
     let mut fields = Fields::default();
-    read_fields(spec, ignore_unknown, &mut fields).map_err(|error| in_specification(spec, error))?;
+    read_fields(spec, ignore_unknown, &mut fields)
+        .map_err(|error| in_specification(spec, error))?;
     let missing = |name: &str| {
-        let message = format!("The '{name}' field is a required property of an index specification");
+        let message =
+            format!("The '{name}' field is a required property of an index specification");
         in_specification(spec, Error::failed_to_parse(message))
     };
     let key = fields.key.ok_or_else(|| missing("key"))?;
@@ -214,9 +216,7 @@ fn check_path(path: &str) -> Result<()> {
         // The fields of a database reference may stand behind a dot.
         let reference = at > 0 && matches!(part, "$db" | "$id" | "$ref");
         if part.starts_with('$') && !reference {
-            return refuse(
-                "Index key contains an illegal field name: field name starts with '$'.",
-            );
+            return refuse("Index key contains an illegal field name: field name starts with '$'.");
         }
     }
     Ok(())
@@ -343,7 +343,10 @@ pub fn check_lone_id(spec: &IndexSpec) -> Result<()> {
 ///
 /// # Errors
 /// IndexOptionsConflict and IndexKeySpecsConflict when one stands in the way.
-pub fn existing<'c>(collection: &'c Collection, spec: &IndexSpec) -> Result<Option<&'c Arc<Index>>> {
+pub fn existing<'c>(
+    collection: &'c Collection,
+    spec: &IndexSpec,
+) -> Result<Option<&'c Arc<Index>>> {
     let doc = spec.doc.as_doc();
     if spec.is_id() {
         return Ok(collection.index("_id_"));

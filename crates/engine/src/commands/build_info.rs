@@ -1,0 +1,40 @@
+//! `buildInfo`: which MongoDB this server is like, and which MotifDB it is.
+
+use super::{Command, Context};
+use value::{Result, Val, Writer, limits};
+
+pub(super) static COMMAND: Command = Command {
+    name: "buildInfo",
+    aliases: &["buildinfo"],
+    help: "Tells the version.",
+    fields: Some(&["buildInfo", "buildinfo"]),
+    admin: false,
+    test: false,
+    run,
+};
+
+/// The version of MongoDB whose behaviour clients may expect.
+pub(super) const MONGODB_VERSION: &str = "8.0.0";
+
+fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    out.str("version", MONGODB_VERSION);
+    out.str("gitVersion", concat!("motif-", env!("CARGO_PKG_VERSION")));
+    out.array("modules", |_| {});
+    out.str("sysInfo", "deprecated");
+    out.array("versionArray", |numbers| {
+        [8, 0, 0, 0].into_iter().for_each(|number| numbers.push(Val::Int32(number)));
+    });
+    out.doc("buildEnvironment", |out| {
+        out.str("target_arch", std::env::consts::ARCH);
+        out.str("target_os", std::env::consts::OS);
+    });
+    out.i32("bits", usize::BITS as i32);
+    out.bool("debug", cfg!(debug_assertions));
+    out.i32("maxBsonObjectSize", limits::DOCUMENT_BYTES_MAX as i32);
+    out.array("storageEngines", |names| names.push(Val::String("motif")));
+    out.doc("motif", |out| {
+        out.str("version", env!("CARGO_PKG_VERSION"));
+        out.bool("testCommands", context.engine.options.test_commands);
+    });
+    Ok(())
+}

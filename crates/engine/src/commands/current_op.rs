@@ -1,0 +1,240 @@
+//! `currentOp` and `killOp`: what runs on the server, and stopping it.
+
+use super::{Command, Context};
+use crate::job::Job;
+use crate::operation::Slot;
+use query::ParseContext;
+use query::filter::Filter;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use value::ejson::date;
+use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
+
+pub(super) static CURRENT_OP: Command = Command {
+    name: "currentOp",
+    aliases: &["currentop"],
+    help: "Lists what runs now.",
+    // Fields beside the two switches are a filter.
+    fields: None,
+    admin: true,
+    test: false,
+    run: current_op,
+};
+
+pub(super) static KILL_OP: Command = Command {
+    name: "killOp",
+    aliases: &[],
+    help: "Stops a running operation.",
+    fields: Some(&["killOp", "op"]),
+    admin: true,
+    test: false,
+    run: kill_op,
+};
+
+fn current_op(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    let doc = context.args.doc;
+    let idle_too = doc.get("$all").is_some_and(Val::truthy);
+    let filter = DocBuf::build(|out| {
+        for (at, (name, value)) in doc.iter().enumerate() {
+            let generic = matches!(
+                name,
+                "lsid"
+                    | "comment"
+                    | "maxTimeMS"
+                    | "apiVersion"
+                    | "apiStrict"
+                    | "readConcern"
+                    | "apiDeprecationErrors"
+                    | "txnNumber"
+                    | "writeConcern"
+            );
+            let operator = matches!(name, "$and" | "$or" | "$nor" | "$expr");
+            if at > 0 && !generic && (operator || !name.starts_with('$')) {
+                out.raw(name, value);
+            }
+        }
+    });
+    let filter = Filter::parse(filter.as_doc(), &ParseContext::new(crate::clock::now_ms()))?;
+    let mut found = Vec::new();
+    for row in list(context, idle_too) {
+        if filter.matches(row.as_doc())? {
+            found.push(row);
+        }
+    }
+    out.array("inprog", |rows| {
+        found.iter().for_each(|row| rows.push(Val::Document(row.as_doc())));
+    });
+    Ok(())
+}
+
+/// One row for each running command and job, and for idle connections if they are wanted.
+fn list(context: &Context<'_>, idle_too: bool) -> Vec<DocBuf> {
+    let engine = context.engine;
+    let host = format!("{}:{}", crate::host::name(), port(&engine.options.listen));
+    let now = date::print(crate::clock::now_ms(), false);
+    let mut rows = Vec::new();
+    for slot in engine.slots.lock().values() {
+        let id = slot.operation_id.load(Ordering::Relaxed);
+        if id != 0 || idle_too {
+            rows.push(DocBuf::build(|out| write_slot(slot, id, &host, &now, out)));
+        }
+    }
+    for job in engine.jobs.lock().iter() {
+        rows.push(DocBuf::build(|out| write_job(job, &host, &now, out)));
+    }
+    rows
+}
+
+fn port(address: &str) -> &str {
+    address.rsplit_once(':').map_or("27017", |(_, port)| port)
+}
+
+fn write_slot(slot: &Slot, id: u64, host: &str, now: &str, out: &mut Writer<'_>) {
+    let active = id != 0;
+    out.str("type", "op").str("host", host);
+    out.str("desc", &format!("conn{}", slot.connection_id));
+    out.count("connectionId", slot.connection_id.max(0) as u64);
+    if !slot.remote.is_empty() {
+        out.str("client", &slot.remote);
+    }
+    let application = slot.application.lock();
+    if !application.is_empty() {
+        out.str("appName", &application);
+    }
+    drop(application);
+    if let Some(metadata) = &*slot.metadata.lock() {
+        out.append("clientMetadata", Val::Document(metadata.as_doc()));
+    }
+    out.bool("active", active).str("currentOpTime", now);
+    if !active {
+        return;
+    }
+    let current = slot.current.lock();
+    let command =
+        if current.command.is_empty() { RawDoc::empty() } else { RawDoc::new(&current.command) };
+    out.count("opid", id);
+    if let Some(session) = command.get("lsid") {
+        out.append("lsid", session);
+    }
+    write_running(current.started.elapsed(), out);
+    out.str("op", kind(current.name));
+    out.str("ns", &namespace(command));
+    out.append("command", Val::Document(command));
+    if slot.killed.load(Ordering::Relaxed) {
+        out.bool("killPending", true);
+    }
+    out.bool("waitingForLock", false);
+}
+
+fn write_job(job: &Job, host: &str, now: &str, out: &mut Writer<'_>) {
+    let (done, total) = (job.done.load(Ordering::Relaxed), job.total.load(Ordering::Relaxed));
+    out.str("type", "op").str("host", host).str("desc", &job.what);
+    out.bool("active", true).str("currentOpTime", now);
+    out.count("opid", job.id);
+    write_running(job.started.elapsed(), out);
+    out.str("op", "none").str("ns", &job.namespace);
+    out.doc("command", |_| {});
+    let percent = done.saturating_mul(100).checked_div(total).unwrap_or(100).min(100);
+    out.str("msg", &format!("{}: {done}/{total} {percent}%", job.what));
+    out.doc("progress", |out| {
+        out.count("done", done).count("total", total);
+    });
+    if job.killed.load(Ordering::Relaxed) {
+        out.bool("killPending", true);
+    }
+}
+
+fn write_running(elapsed: Duration, out: &mut Writer<'_>) {
+    out.i64("secs_running", elapsed.as_secs() as i64);
+    out.i64("microsecs_running", elapsed.as_micros() as i64);
+}
+
+/// The word of `op` that goes with a command.
+fn kind(command: &str) -> &'static str {
+    match command {
+        "find" => "query",
+        "insert" => "insert",
+        "update" => "update",
+        "delete" => "remove",
+        "getMore" => "getmore",
+        _ => "command",
+    }
+}
+
+fn namespace(command: RawDoc<'_>) -> String {
+    let db = command.get("$db").and_then(Val::as_str).unwrap_or("");
+    let named = match command.first() {
+        Some(("getMore", _)) => command.get("collection").and_then(Val::as_str),
+        Some((_, value)) => value.get().as_str(),
+        None => None,
+    };
+    match named {
+        // The command's own value may be a whole namespace.
+        Some(name) if name.contains('.') && db == "admin" => name.to_owned(),
+        Some(name) => format!("{db}.{name}"),
+        None if db.is_empty() => String::new(),
+        None => format!("{db}.$cmd"),
+    }
+}
+
+fn kill_op(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    let op = match context.args.doc.get("op") {
+        None => return Err(Error::new(Code::NO_SUCH_KEY, "Missing expected field \"op\"")),
+        Some(value) => value.as_f64().map(|n| n as i64).ok_or_else(|| {
+            Error::type_mismatch(format!(
+                "Expected field \"op\" to have a value exactly representable as a 64-bit \
+                 integer, but found op: {}",
+                value.kind().name()
+            ))
+        })?,
+    };
+    let op = u64::try_from(op).unwrap_or(0);
+    let engine = context.engine;
+    if op != 0 {
+        for slot in engine.slots.lock().values() {
+            if slot.operation_id.load(Ordering::Relaxed) == op {
+                slot.killed.store(true, Ordering::Relaxed);
+            }
+        }
+        for job in engine.jobs.lock().iter().filter(|job| job.id == op) {
+            job.killed.store(true, Ordering::Relaxed);
+        }
+        engine.wake_tailing_cursors();
+    }
+    out.str("info", "attempting to kill op");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::{Engine, Options};
+    use value::{RawDoc, Val, ejson};
+
+    #[test]
+    fn a_command_sees_itself_and_filters_apply() {
+        let engine = Engine::open(Options::default()).expect("memory opens");
+        let count = |text: &str| {
+            let command = ejson::parse_doc(text).expect("test text");
+            let reply = engine.run_command("admin", command.as_doc()).expect("works");
+            let rows = reply.as_doc().get("inprog").and_then(Val::as_array).map(RawDoc::count);
+            rows.expect("rows")
+        };
+        assert_eq!(count("{currentOp: 1}"), 1);
+        assert_eq!(count("{currentOp: 1, op: 'command'}"), 1);
+        assert_eq!(count("{currentOp: 1, op: 'insert'}"), 0);
+        let _idle = engine.connect(crate::request::Peer::default());
+        assert_eq!(count("{currentOp: 1, $all: true}"), 2);
+        assert_eq!(count("{currentOp: 1, $ownOps: true}"), 1);
+    }
+
+    #[test]
+    fn a_build_can_be_killed() {
+        let engine = Engine::open(Options::default()).expect("memory opens");
+        let run = |text: &str| {
+            let command = ejson::parse_doc(text).expect("test text");
+            engine.run_command("admin", command.as_doc())
+        };
+        assert_eq!(run("{killOp: 1}").expect_err("no op").code().0, 4);
+        run("{killOp: 1, op: 99999}").expect("nothing to kill is no error");
+    }
+}

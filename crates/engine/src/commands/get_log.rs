@@ -1,0 +1,38 @@
+//! `getLog`: the last lines of the server's log.
+
+use super::{Command, Context};
+use value::{Code, Error, Result, Val, Writer};
+
+pub(super) static COMMAND: Command = Command {
+    name: "getLog",
+    aliases: &[],
+    help: "Returns the last lines of the log.",
+    fields: Some(&["getLog"]),
+    admin: true,
+    test: false,
+    run,
+};
+
+fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    match context.args.string("getLog")? {
+        "*" => {
+            out.array("names", |names| {
+                names.push(Val::String("global"));
+                names.push(Val::String("startupWarnings"));
+            });
+        }
+        "global" => {
+            let lines = context.engine.log.lock().clone();
+            out.count("totalLinesWritten", lines.len() as u64);
+            out.array("log", |log| lines.iter().for_each(|line| log.push(Val::String(line))));
+        }
+        // No warning is given at the start.
+        "startupWarnings" => {
+            out.i32("totalLinesWritten", 0).array("log", |_| {});
+        }
+        other => {
+            return Err(Error::new(Code::OPERATION_FAILED, format!("No log named '{other}'")));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,19 @@
+//! `getnonce`: a random number that very old drivers want before they say anything else.
+
+use super::{Command, Context};
+use value::{Result, Writer};
+
+pub(super) static COMMAND: Command = Command {
+    name: "getnonce",
+    aliases: &["getNonce"],
+    help: "Returns a random number, for old drivers.",
+    fields: Some(&["getnonce", "getNonce"]),
+    admin: false,
+    test: false,
+    run,
+};
+
+fn run(_: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    out.str("nonce", &format!("{:016x}", crate::random_u64()));
+    Ok(())
+}

@@ -1,0 +1,31 @@
+//! `listCommands`: what this server can be asked.
+
+use super::{ALL, Command, Context};
+use value::{Result, Writer};
+
+pub(super) static COMMAND: Command = Command {
+    name: "listCommands",
+    aliases: &[],
+    help: "Lists the commands.",
+    fields: Some(&["listCommands"]),
+    admin: false,
+    test: false,
+    run,
+};
+
+fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    out.doc("commands", |out| {
+        for command in ALL {
+            if command.test && !context.engine.options.test_commands {
+                continue;
+            }
+            out.doc(command.name, |out| {
+                out.str("help", command.help);
+                out.bool("requiresAuth", false);
+                out.bool("secondaryOk", true);
+                out.bool("adminOnly", command.admin);
+            });
+        }
+    });
+    Ok(())
+}

@@ -1,0 +1,233 @@
+//! `getParameter` and `setParameter`: settings of the running server.
+
+use super::{Command, Context};
+use crate::engine::Inner;
+use std::sync::atomic::Ordering;
+use value::ejson::{self, Format};
+use value::{Code, Error, Result, Val, Writer};
+
+pub(super) static GET: Command = Command {
+    name: "getParameter",
+    aliases: &[],
+    help: "Returns settings of the server.",
+    fields: None,
+    admin: true,
+    test: false,
+    run: get,
+};
+
+pub(super) static SET: Command = Command {
+    name: "setParameter",
+    aliases: &[],
+    help: "Changes settings of the running server.",
+    fields: None,
+    admin: true,
+    test: false,
+    run: set,
+};
+
+/// A setting.
+struct Parameter {
+    name: &'static str,
+    /// Writes the value under a name.
+    write: fn(&Inner, &mut Writer<'_>, &str),
+    /// Changes it; settings without are fixed when the server starts.
+    set: Option<fn(&Inner, Val<'_>) -> Option<()>>,
+}
+
+/// Every setting, sorted by name.
+static PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "authenticationMechanisms",
+        write: |_, out, name| {
+            out.array(name, |_| {});
+        },
+        set: None,
+    },
+    Parameter {
+        name: "cursorTimeoutMillis",
+        write: |engine, out, name| {
+            out.i64(name, engine.cursors.timeout_ms.load(Ordering::Relaxed));
+        },
+        set: Some(|engine, value| {
+            let millis = whole(value)?;
+            engine.cursors.timeout_ms.store(millis, Ordering::Relaxed);
+            Some(())
+        }),
+    },
+    Parameter {
+        name: "enableTestCommands",
+        write: |engine, out, name| {
+            out.bool(name, engine.options.test_commands);
+        },
+        set: None,
+    },
+    Parameter {
+        name: "featureCompatibilityVersion",
+        write: |_, out, name| {
+            out.doc(name, |out| {
+                out.str("version", "8.0");
+            });
+        },
+        set: None,
+    },
+    Parameter {
+        name: "localLogicalSessionTimeoutMinutes",
+        write: |_, out, name| {
+            out.i32(name, 30);
+        },
+        set: None,
+    },
+    Parameter {
+        name: "logLevel",
+        write: |engine, out, name| {
+            out.i32(name, engine.parameters.log_level.load(Ordering::Relaxed));
+        },
+        set: Some(|engine, value| {
+            let level =
+                i32::try_from(whole(value)?).ok().filter(|level| (0..=5).contains(level))?;
+            engine.parameters.log_level.store(level, Ordering::Relaxed);
+            Some(())
+        }),
+    },
+    Parameter {
+        name: "requireApiVersion",
+        write: |_, out, name| {
+            out.bool(name, false);
+        },
+        set: None,
+    },
+];
+
+/// A whole number; fractions are cut, as MongoDB does.
+fn whole(value: Val<'_>) -> Option<i64> {
+    value.as_f64().filter(|n| n.is_finite()).map(|n| n as i64)
+}
+
+fn find(name: &str) -> Option<&'static Parameter> {
+    PARAMETERS.iter().find(|parameter| parameter.name == name)
+}
+
+fn get(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    let doc = context.args.doc;
+    let (mut details, mut all) = (false, false);
+    match doc.get("getParameter") {
+        Some(Val::String("*")) => all = true,
+        Some(Val::Document(options)) => {
+            details = options.get("showDetails").is_some_and(Val::truthy);
+            all = options.get("allParameters").is_some_and(Val::truthy);
+        }
+        _ => {}
+    }
+    let mut found = 0;
+    for parameter in PARAMETERS {
+        let name = parameter.name;
+        if !all && doc.find(name).is_none() {
+            continue;
+        }
+        found += 1;
+        if details {
+            out.doc(name, |out| {
+                (parameter.write)(context.engine, out, "value");
+                out.bool("settableAtRuntime", parameter.set.is_some());
+                out.bool("settableAtStartup", false);
+            });
+        } else {
+            (parameter.write)(context.engine, out, name);
+        }
+    }
+    if found == 0 {
+        return Err(Error::new(Code::INVALID_OPTIONS, "no option found to get"));
+    }
+    Ok(())
+}
+
+fn set(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    let generic = |name: &str| {
+        name.starts_with('$')
+            || matches!(
+                name,
+                "setParameter"
+                    | "lsid"
+                    | "comment"
+                    | "writeConcern"
+                    | "readConcern"
+                    | "maxTimeMS"
+                    | "apiVersion"
+                    | "apiStrict"
+                    | "apiDeprecationErrors"
+                    | "txnNumber"
+            )
+    };
+    let wanted: Vec<_> = context.args.doc.iter().filter(|(name, _)| !generic(name)).collect();
+    let refuse = |message: String| Err(Error::new(Code::INVALID_OPTIONS, message));
+    if wanted.is_empty() {
+        return refuse("no option found to set, use help:true to see options ".to_owned());
+    }
+    // All names are looked at before the first value changes.
+    for (name, _) in &wanted {
+        match find(name) {
+            None => {
+                return refuse(format!(
+                    "attempted to set unrecognized parameter [{name}], use help:true to see \
+                     options "
+                ));
+            }
+            Some(Parameter { set: None, .. }) => {
+                return Err(Error::new(
+                    Code::ILLEGAL_OPERATION,
+                    format!("not allowed to change [{name}] at runtime"),
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    for (at, (name, value)) in wanted.iter().enumerate() {
+        let Some(Parameter { write, set: Some(set), .. }) = find(name) else { continue };
+        if at + 1 == wanted.len() {
+            write(context.engine, out, "was");
+        }
+        if set(context.engine, value.get()).is_none() {
+            return Err(Error::bad_value(format!(
+                "Invalid value for {name}: {name}: {}",
+                ejson::print_value(value.get(), Format::Shell)
+            )));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Engine, Options};
+
+    #[test]
+    fn parameters_are_sorted() {
+        assert!(PARAMETERS.is_sorted_by_key(|parameter| parameter.name));
+    }
+
+    #[test]
+    fn what_is_set_is_read_again() {
+        let engine = Engine::open(Options::default()).expect("memory opens");
+        let run = |text: &str| {
+            let command = ejson::parse_doc(text).expect("test text");
+            engine.run_command("admin", command.as_doc())
+        };
+        let code = |text: &str| run(text).map_or_else(|error| error.code().0, |_| 0);
+        let was = run("{setParameter: 1, cursorTimeoutMillis: 5000.5}").expect("works");
+        assert_eq!(was.as_doc().get("was"), Some(Val::Int64(600_000)));
+        let now = run("{getParameter: 1, cursorTimeoutMillis: 1}").expect("works");
+        assert_eq!(now.as_doc().get("cursorTimeoutMillis"), Some(Val::Int64(5000)));
+        assert_eq!(code("{getParameter: 'foo'}"), 72);
+        assert_eq!(code("{getParameter: 1, nope: 1}"), 72);
+        assert_eq!(code("{getParameter: '*'}"), 0);
+        assert_eq!(code("{setParameter: 1, nope: 1}"), 72);
+        assert_eq!(code("{setParameter: 1}"), 72);
+        assert_eq!(code("{setParameter: 1, logLevel: 'a'}"), 2);
+        assert_eq!(code("{setParameter: 1, featureCompatibilityVersion: '7.0'}"), 20);
+        let details = run("{getParameter: {showDetails: true}, logLevel: 1}").expect("works");
+        let level = details.as_doc().get("logLevel").and_then(Val::as_doc).expect("details");
+        assert_eq!(level.get("settableAtRuntime"), Some(Val::Bool(true)));
+    }
+}

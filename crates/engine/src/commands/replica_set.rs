@@ -1,0 +1,131 @@
+//! Commands about the replica set, whose only member this server is: `replSetGetStatus`,
+//! `replSetGetConfig`, `getDefaultRWConcern`, `connPoolStats`.
+
+use super::hello::{SET_NAME, address, write_op_time};
+use super::{Command, Context};
+use value::{Result, Val, Writer};
+
+pub(super) static GET_STATUS: Command = Command {
+    name: "replSetGetStatus",
+    aliases: &[],
+    help: "Tells the state of the replica set.",
+    fields: Some(&["replSetGetStatus", "initialSync"]),
+    admin: true,
+    test: false,
+    run: get_status,
+};
+
+pub(super) static GET_CONFIG: Command = Command {
+    name: "replSetGetConfig",
+    aliases: &[],
+    help: "Returns the configuration of the replica set.",
+    fields: Some(&["replSetGetConfig", "commitmentStatus"]),
+    admin: true,
+    test: false,
+    run: get_config,
+};
+
+pub(super) static GET_DEFAULT_CONCERNS: Command = Command {
+    name: "getDefaultRWConcern",
+    aliases: &[],
+    help: "Tells how reads and writes are acknowledged when a command does not say.",
+    fields: Some(&["getDefaultRWConcern", "inMemory"]),
+    admin: true,
+    test: false,
+    run: get_default_concerns,
+};
+
+pub(super) static POOL_STATS: Command = Command {
+    name: "connPoolStats",
+    aliases: &[],
+    help: "Tells about connections from this server to others, of which there are none.",
+    fields: Some(&["connPoolStats"]),
+    admin: false,
+    test: false,
+    run: pool_stats,
+};
+
+fn get_status(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    let engine = context.engine;
+    let now = engine.clock.now();
+    let date = Val::DateTime((now >> 32) as i64 * 1000);
+    out.str("set", SET_NAME);
+    out.append("date", Val::DateTime(crate::clock::now_ms()));
+    out.i32("myState", 1).i64("term", 1);
+    out.str("syncSourceHost", "").i32("syncSourceId", -1);
+    out.i64("heartbeatIntervalMillis", 2000);
+    out.i32("majorityVoteCount", 1).i32("writeMajorityCount", 1);
+    out.i32("votingMembersCount", 1).i32("writableVotingMembersCount", 1);
+    out.doc("optimes", |out| {
+        for name in ["lastCommittedOpTime", "appliedOpTime", "durableOpTime"] {
+            out.doc(name, |out| write_op_time(out, now));
+        }
+        for name in ["lastCommittedWallTime", "lastAppliedWallTime", "lastDurableWallTime"] {
+            out.append(name, date);
+        }
+    });
+    out.array("members", |members| {
+        members.push_doc(|out| {
+            out.i32("_id", 0).str("name", address(context)).f64("health", 1.0);
+            out.i32("state", 1).str("stateStr", "PRIMARY");
+            out.i32(
+                "uptime",
+                i32::try_from(engine.started.elapsed().as_secs()).unwrap_or(i32::MAX),
+            );
+            out.doc("optime", |out| write_op_time(out, now));
+            out.append("optimeDate", date);
+            let started = (engine.started_ms / 1000) as u64;
+            out.append("electionTime", Val::Timestamp(started << 32 | 1));
+            out.append("electionDate", Val::DateTime(engine.started_ms));
+            out.i32("configVersion", 1).i32("configTerm", 1);
+            out.bool("self", true).str("lastHeartbeatMessage", "");
+        });
+    });
+    Ok(())
+}
+
+fn get_config(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    out.doc("config", |out| {
+        out.str("_id", SET_NAME).i32("version", 1).i64("term", 1);
+        out.array("members", |members| {
+            members.push_doc(|out| {
+                out.i32("_id", 0).str("host", address(context));
+                out.bool("arbiterOnly", false).bool("buildIndexes", true).bool("hidden", false);
+                out.f64("priority", 1.0).doc("tags", |_| {});
+                out.i64("secondaryDelaySecs", 0).i32("votes", 1);
+            });
+        });
+        out.i64("protocolVersion", 1).bool("writeConcernMajorityJournalDefault", true);
+        out.doc("settings", |_| {});
+    });
+    Ok(())
+}
+
+fn get_default_concerns(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    context.args.bool("inMemory")?;
+    out.doc("defaultReadConcern", |out| {
+        out.str("level", "local");
+    });
+    out.doc("defaultWriteConcern", |out| {
+        out.str("w", "majority").i32("wtimeout", 0);
+    });
+    out.str("defaultWriteConcernSource", "implicit");
+    out.str("defaultReadConcernSource", "implicit");
+    out.append("localUpdateWallClockTime", Val::DateTime(crate::clock::now_ms()));
+    Ok(())
+}
+
+fn pool_stats(_: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    for name in [
+        "numClientConnections",
+        "numAScopedConnections",
+        "totalInUse",
+        "totalAvailable",
+        "totalCreated",
+        "totalRefreshing",
+    ] {
+        out.i32(name, 0);
+    }
+    out.doc("pools", |_| {}).doc("hosts", |_| {}).doc("replicaSets", |_| {});
+    Ok(())
+}

@@ -1,0 +1,263 @@
+//! `serverStatus`: counters and sizes, in the sections that monitoring tools read. A section
+//! holds only what is measured; what this server does not have is left out.
+
+use super::{Command, Context, hello};
+use crate::engine::{Inner, Storage};
+use crate::host;
+use crate::metrics::{Counter, read};
+use std::sync::atomic::Ordering;
+use store::Space;
+use value::{Result, Val, Writer};
+
+pub(super) static COMMAND: Command = Command {
+    name: "serverStatus",
+    aliases: &[],
+    help: "Tells counters and sizes of the running server.",
+    // Every other field switches a section on or off.
+    fields: None,
+    admin: false,
+    test: false,
+    run,
+};
+
+type Section = fn(&Context<'_>, &mut Writer<'_>);
+
+/// The sections, in the order of the reply.
+static SECTIONS: &[(&str, Section)] = &[
+    ("asserts", asserts),
+    ("catalogStats", catalog),
+    ("connections", connections),
+    ("extra_info", extra_info),
+    ("globalLock", global_lock),
+    ("logicalSessionRecordCache", sessions),
+    ("mem", memory),
+    ("metrics", metrics),
+    ("network", network),
+    ("opcounters", operation_counters),
+    ("opcountersRepl", replicated_counters),
+    ("repl", replica_set),
+    ("storageEngine", storage_engine),
+    ("store", store),
+];
+
+fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    let engine = context.engine;
+    let uptime = engine.started.elapsed();
+    out.str("host", &host::name());
+    out.str("version", super::build_info::MONGODB_VERSION);
+    out.str("process", "motif");
+    out.i64("pid", i64::from(std::process::id()));
+    out.f64("uptime", uptime.as_secs_f64().floor());
+    out.i64("uptimeMillis", uptime.as_millis() as i64);
+    out.i64("uptimeEstimate", uptime.as_secs() as i64);
+    out.append("localTime", Val::DateTime(crate::clock::now_ms()));
+    for (name, section) in SECTIONS {
+        let wanted = context.args.doc.get(name).is_none_or(Val::truthy);
+        if wanted {
+            out.doc(name, |out| section(context, out));
+        }
+    }
+    Ok(())
+}
+
+fn put(out: &mut Writer<'_>, name: &str, counter: &Counter) {
+    long(out, name, read(counter));
+}
+
+fn long(out: &mut Writer<'_>, name: &str, value: u64) {
+    out.i64(name, i64::try_from(value).unwrap_or(i64::MAX));
+}
+
+fn asserts(context: &Context<'_>, out: &mut Writer<'_>) {
+    out.i32("regular", 0).i32("warning", 0).i32("msg", 0);
+    out.count("user", read(&context.engine.metrics.failures));
+    out.i32("tripwire", 0).i32("rollovers", 0);
+}
+
+fn catalog(context: &Context<'_>, out: &mut Writer<'_>) {
+    let catalog = context.engine.catalog.load();
+    let views = catalog.collections().filter(|c| c.view().is_some()).count();
+    let capped = catalog.collections().filter(|c| c.capped().is_some()).count();
+    out.count("collections", (catalog.collections().count() - views) as u64);
+    out.count("capped", capped as u64).count("views", views as u64);
+}
+
+fn connections(context: &Context<'_>, out: &mut Writer<'_>) {
+    let network = &context.engine.network;
+    let current = read(&network.connections_current);
+    out.count("current", current);
+    out.count("available", read(&network.connections_max).saturating_sub(current));
+    out.count("totalCreated", read(&network.connections_total));
+    out.count("active", active(context.engine));
+}
+
+/// Connections that run a command right now.
+fn active(engine: &Inner) -> u64 {
+    let slots = engine.slots.lock();
+    slots.values().filter(|slot| slot.operation_id.load(Ordering::Relaxed) != 0).count() as u64
+}
+
+fn extra_info(_: &Context<'_>, out: &mut Writer<'_>) {
+    out.str("note", "fields vary by platform");
+    if let Some(faults) = host::page_faults() {
+        long(out, "page_faults", faults);
+    }
+}
+
+/// There is no global lock: readers never wait, and commits are too short to queue.
+fn global_lock(context: &Context<'_>, out: &mut Writer<'_>) {
+    out.i64("totalTime", context.engine.started.elapsed().as_micros() as i64);
+    out.doc("currentQueue", |out| {
+        out.i32("total", 0).i32("readers", 0).i32("writers", 0);
+    });
+    let active = active(context.engine);
+    out.doc("activeClients", |out| {
+        out.count("total", active);
+        out.i32("readers", 0).i32("writers", 0);
+    });
+}
+
+fn sessions(context: &Context<'_>, out: &mut Writer<'_>) {
+    out.count("activeSessionsCount", context.engine.sessions.count() as u64);
+}
+
+fn memory(_: &Context<'_>, out: &mut Writer<'_>) {
+    out.i32("bits", usize::BITS as i32);
+    if let Some((resident, whole)) = host::process_memory() {
+        out.count("resident", resident / (1024 * 1024));
+        out.count("virtual", whole / (1024 * 1024));
+    }
+    out.bool("supported", host::process_memory().is_some());
+}
+
+fn metrics(context: &Context<'_>, out: &mut Writer<'_>) {
+    let engine = context.engine;
+    let metrics = &engine.metrics;
+    out.doc("cursor", |out| {
+        let (open, pinned) = engine.cursors.counts();
+        put(out, "timedOut", &metrics.cursors_timed_out);
+        long(out, "totalOpened", engine.cursors.opened.load(Ordering::Relaxed));
+        out.doc("open", |out| {
+            long(out, "noTimeout", pinned as u64);
+            long(out, "total", open as u64);
+        });
+    });
+    out.doc("document", |out| {
+        put(out, "deleted", &metrics.documents_deleted);
+        put(out, "inserted", &metrics.documents_inserted);
+        put(out, "returned", &metrics.documents_returned);
+        put(out, "updated", &metrics.documents_updated);
+    });
+    out.doc("operation", |out| {
+        put(out, "writeConflicts", &metrics.write_conflicts);
+    });
+    out.doc("queryExecutor", |out| {
+        put(out, "scanned", &metrics.keys_examined);
+        put(out, "scannedObjects", &metrics.documents_examined);
+    });
+    out.doc("retryableWrites", |out| {
+        put(out, "retriedStatementsCount", &metrics.retried_writes);
+    });
+}
+
+fn network(context: &Context<'_>, out: &mut Writer<'_>) {
+    let network = &context.engine.network;
+    put(out, "bytesIn", &network.bytes_in);
+    put(out, "bytesOut", &network.bytes_out);
+    put(out, "numRequests", &network.requests);
+}
+
+fn operation_counters(context: &Context<'_>, out: &mut Writer<'_>) {
+    let metrics = &context.engine.metrics;
+    put(out, "insert", &metrics.inserts);
+    put(out, "query", &metrics.queries);
+    put(out, "update", &metrics.updates);
+    put(out, "delete", &metrics.deletes);
+    put(out, "getmore", &metrics.get_mores);
+    put(out, "command", &metrics.commands);
+}
+
+/// Nothing is replicated to this server.
+fn replicated_counters(_: &Context<'_>, out: &mut Writer<'_>) {
+    for name in ["insert", "query", "update", "delete", "getmore", "command"] {
+        out.i64(name, 0);
+    }
+}
+
+fn replica_set(context: &Context<'_>, out: &mut Writer<'_>) {
+    let address = hello::address(context);
+    out.array("hosts", |hosts| hosts.push(Val::String(address)));
+    out.str("setName", hello::SET_NAME).i32("setVersion", 1);
+    out.bool("isWritablePrimary", true).bool("secondary", false);
+    out.str("primary", address).str("me", address);
+    out.append("electionId", Val::ObjectId(hello::election_id()));
+}
+
+fn storage_engine(context: &Context<'_>, out: &mut Writer<'_>) {
+    let options = &context.engine.options;
+    out.str("name", "motif");
+    out.bool("supportsCommittedReads", true);
+    out.bool("readOnly", options.read_only);
+    out.bool("persistent", matches!(options.storage, Storage::Disk(_)));
+}
+
+fn store(context: &Context<'_>, out: &mut Writer<'_>) {
+    let stats = context.engine.store.stats();
+    for space in Space::ALL {
+        let sizes = stats.space(space);
+        out.doc(space.name(), |out| {
+            long(out, "diskBytes", sizes.disk_bytes);
+            long(out, "memoryBytes", sizes.memtable_bytes);
+            long(out, "entries", sizes.entries);
+            long(out, "tables", sizes.tables);
+        });
+    }
+    for (name, value) in [
+        ("logBytes", stats.log_bytes),
+        ("logSegments", stats.log_segments),
+        ("logWrittenBytes", stats.log_written_bytes),
+        ("openSnapshots", stats.open_snapshots),
+        ("published", stats.published),
+        ("durable", stats.durable),
+        ("writes", stats.writes),
+        ("syncs", stats.syncs),
+        ("syncedBatches", stats.synced_batches),
+        ("flushes", stats.flushes),
+        ("compactions", stats.compactions),
+        ("stalls", stats.stalls),
+        ("cacheBytes", stats.cache_bytes),
+        ("cacheCapacityBytes", stats.cache_capacity_bytes),
+        ("droppedRanges", context.engine.trash.count() as u64),
+    ] {
+        long(out, name, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::{Engine, Options};
+    use value::{RawDoc, Val, ejson};
+
+    #[test]
+    fn sections_can_be_left_out_and_counters_count() {
+        let engine = Engine::open(Options::default()).expect("memory opens");
+        let run = |text: &str| {
+            let command = ejson::parse_doc(text).expect("test text");
+            engine.run_command("admin", command.as_doc()).expect("answers")
+        };
+        run("{insert: 'c', documents: [{_id: 1}, {_id: 2}]}");
+        let status = run("{serverStatus: 1, store: 0}");
+        let status = status.as_doc();
+        assert!(status.get("store").is_none());
+        let inner = |doc: RawDoc<'_>, path: &[&str]| {
+            let mut value = Val::Document(doc);
+            for name in path {
+                value = value.as_doc().and_then(|d| d.get(name)).unwrap_or(Val::Missing);
+            }
+            value.as_i64_exact()
+        };
+        assert_eq!(inner(status, &["opcounters", "insert"]), Some(2));
+        assert_eq!(inner(status, &["metrics", "document", "inserted"]), Some(2));
+        assert_eq!(inner(status, &["catalogStats", "collections"]), Some(1));
+    }
+}

@@ -1,0 +1,173 @@
+//! The commands about logical sessions: `startSession`, `endSessions`, `refreshSessions`,
+//! `killSessions`, `killAllSessions`.
+
+use super::{Command, Context};
+use crate::catalog::change::random_uuid;
+use crate::engine::Inner;
+use crate::session;
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+use value::{Code, Error, RawDoc, Result, Val, Writer};
+
+pub(super) static START: Command = Command {
+    name: "startSession",
+    aliases: &[],
+    help: "Begins a session.",
+    fields: Some(&["startSession"]),
+    admin: false,
+    test: false,
+    run: start,
+};
+
+pub(super) static END: Command = Command {
+    name: "endSessions",
+    aliases: &[],
+    help: "Ends sessions.",
+    fields: Some(&["endSessions"]),
+    admin: false,
+    test: false,
+    run: end,
+};
+
+pub(super) static REFRESH: Command = Command {
+    name: "refreshSessions",
+    aliases: &[],
+    help: "Keeps sessions alive.",
+    fields: Some(&["refreshSessions"]),
+    admin: false,
+    test: false,
+    run: refresh,
+};
+
+pub(super) static KILL: Command = Command {
+    name: "killSessions",
+    aliases: &[],
+    help: "Stops what runs in sessions.",
+    fields: Some(&["killSessions"]),
+    admin: false,
+    test: false,
+    run: kill,
+};
+
+pub(super) static KILL_ALL: Command = Command {
+    name: "killAllSessions",
+    aliases: &[],
+    help: "Stops what runs in all sessions.",
+    fields: Some(&["killAllSessions"]),
+    admin: false,
+    test: false,
+    run: kill_all,
+};
+
+fn start(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    let id = random_uuid();
+    context.engine.sessions.touch(id);
+    out.doc("id", |out| {
+        out.append("id", Val::Binary(4, &id));
+    });
+    out.i32("timeoutMinutes", 30);
+    Ok(())
+}
+
+/// The sessions in the command's first field.
+fn named(context: &Context<'_>) -> Result<Vec<[u8; 16]>> {
+    let args = &context.args;
+    let list = args.optional_array(context.name)?.ok_or_else(|| args.missing(context.name))?;
+    let mut ids = Vec::new();
+    for (_, entry) in list {
+        let id = entry.as_doc().and_then(|entry| entry.get("id"));
+        match id {
+            Some(Val::Binary(4, bytes)) if bytes.len() == 16 => {
+                ids.extend(bytes.first_chunk::<16>().copied());
+            }
+            _ => {
+                return Err(Error::new(
+                    Code::INVALID_OPTIONS,
+                    format!("{}: each session must have the form {{id: UUID}}", context.name),
+                ));
+            }
+        }
+    }
+    Ok(ids)
+}
+
+fn end(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
+    let ids: HashSet<_> = named(context)?.into_iter().collect();
+    ids.iter().for_each(|id| context.engine.sessions.end(*id));
+    close_cursors(context.engine, |id| ids.contains(id));
+    Ok(())
+}
+
+fn refresh(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
+    named(context)?.into_iter().for_each(|id| context.engine.sessions.touch(id));
+    Ok(())
+}
+
+fn kill(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
+    let ids: HashSet<_> = named(context)?.into_iter().collect();
+    // An empty list means all sessions.
+    stop(context, |id| ids.is_empty() || ids.contains(id));
+    Ok(())
+}
+
+fn kill_all(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
+    let args = &context.args;
+    // The list names users; without users, it can only mean everybody.
+    args.optional_array("killAllSessions")?.ok_or_else(|| args.missing("killAllSessions"))?;
+    stop(context, |_| true);
+    Ok(())
+}
+
+fn close_cursors(engine: &Inner, which: impl Fn(&[u8; 16]) -> bool) {
+    engine.cursors.close_where(|cursor| cursor.session.as_ref().is_some_and(&which));
+}
+
+/// Stops the commands and closes the cursors of sessions, but for the command that asks for it.
+fn stop(context: &Context<'_>, which: impl Fn(&[u8; 16]) -> bool) {
+    let engine = context.engine;
+    let own = context.op.slot().connection_id;
+    for slot in engine.slots.lock().values().filter(|slot| slot.connection_id != own) {
+        if slot.operation_id.load(Ordering::Relaxed) == 0 {
+            continue;
+        }
+        let current = slot.current.lock();
+        if current.command.is_empty() {
+            continue;
+        }
+        let session = session::session_of(RawDoc::new(&current.command)).ok().flatten();
+        if session.as_ref().is_some_and(&which) {
+            slot.killed.store(true, Ordering::Relaxed);
+        }
+    }
+    engine.wake_tailing_cursors();
+    close_cursors(engine, which);
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::{Engine, Options};
+    use value::{DocBuf, Val, ejson};
+
+    #[test]
+    fn ending_a_session_closes_its_cursors() {
+        let engine = Engine::open(Options::default()).expect("memory opens");
+        let run = |command: &DocBuf| engine.run_command("t", command.as_doc());
+        let text = |text: &str| ejson::parse_doc(text).expect("test text");
+        run(&text("{insert: 'c', documents: [{}, {}, {}]}")).expect("works");
+        let started = run(&text("{startSession: 1}")).expect("works");
+        let id = started.as_doc().get("id").expect("an id");
+        let find = DocBuf::build(|out| {
+            out.str("find", "c").i32("batchSize", 1).append("lsid", id);
+        });
+        run(&find).expect("works");
+        assert_eq!(engine.inner().cursors.counts().0, 1);
+        let end = DocBuf::build(|out| {
+            out.array("endSessions", |sessions| sessions.push(id));
+        });
+        run(&end).expect("works");
+        assert_eq!(engine.inner().cursors.counts().0, 0);
+        let wrong = run(&text("{endSessions: 1}")).expect_err("is no list");
+        assert_eq!(wrong.code().0, 14);
+        assert_eq!(run(&text("{killAllSessions: []}")).map(|_| Val::Null).ok(), Some(Val::Null));
+    }
+}

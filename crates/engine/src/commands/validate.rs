@@ -1,0 +1,89 @@
+//! `validate`: checks that documents, index entries and counts of a collection agree, at one
+//! snapshot and without stopping writes.
+
+use super::{Command, Context};
+use crate::check::{catalog_at, check_collection};
+use value::{Code, Error, Result, Val, Writer};
+
+pub(super) static COMMAND: Command = Command {
+    name: "validate",
+    aliases: &[],
+    help: "Checks that documents and indexes of a collection agree.",
+    fields: Some(&[
+        "validate",
+        "full",
+        "background",
+        "repair",
+        "metadata",
+        "checkBSONConformance",
+        "enforceFastCount",
+    ]),
+    admin: false,
+    test: false,
+    run,
+};
+
+fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    let name = context.collection_name()?;
+    if context.args.bool("repair")? {
+        return Err(Error::new(
+            Code::NOT_IMPLEMENTED,
+            "validate with repair is not available in this version",
+        ));
+    }
+    let snapshot = context.engine.store.snapshot();
+    let catalog = catalog_at(&snapshot)?;
+    let Some(collection) = catalog.get(context.db, name) else {
+        return Err(Error::new(
+            Code::NAMESPACE_NOT_FOUND,
+            format!("Collection '{}.{name}' does not exist to validate.", context.db),
+        ));
+    };
+    if collection.view().is_some() {
+        return Err(Error::new(Code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Cannot validate a view"));
+    }
+    let op = context.op;
+    let report = check_collection(&snapshot, collection, &mut |_| op.check_now())?;
+    out.str("ns", &collection.namespace());
+    out.count("nInvalidDocuments", report.unreadable);
+    out.i32("nNonCompliantDocuments", 0);
+    out.count("nrecords", report.documents);
+    out.count("nIndexes", collection.indexes.len() as u64);
+    out.doc("keysPerIndex", |out| {
+        for index in &report.indexes {
+            out.count(&index.name, index.entries);
+        }
+    });
+    out.doc("indexDetails", |out| {
+        for index in &report.indexes {
+            out.doc(&index.name, |out| {
+                out.bool("valid", index.findings.is_empty());
+                if !index.findings.is_empty() {
+                    out.array("errors", |errors| {
+                        index.findings.iter().for_each(|text| errors.push(Val::String(text)));
+                    });
+                }
+            });
+        }
+    });
+    out.bool("valid", report.is_valid()).bool("repaired", false);
+    let building = collection.indexes.len() - report.indexes.len();
+    out.array("warnings", |warnings| {
+        if building > 0 {
+            let text = format!("{building} indexes are being built and were not checked");
+            warnings.push(Val::String(&text));
+        }
+    });
+    out.array("errors", |errors| {
+        report.findings.iter().for_each(|text| errors.push(Val::String(text)));
+        for index in report.indexes.iter().filter(|index| !index.findings.is_empty()) {
+            let text = format!("index '{}' does not agree with the documents", index.name);
+            errors.push(Val::String(&text));
+        }
+    });
+    for name in ["extraIndexEntries", "missingIndexEntries", "corruptRecords"] {
+        // Named in words among the errors.
+        out.array(name, |_| {});
+    }
+    Ok(())
+}
