@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 use value::{DocBuf, Error, writer};
 
 /// One conversation. Dropping it ends it.
@@ -18,7 +19,12 @@ pub struct Client {
     pub(crate) local: Option<String>,
     /// The `getMore` that an exhaust stream repeats.
     pub(crate) exhaust: Option<DocBuf>,
+    /// The session that was used last, and when the registry of sessions was told.
+    touched: Option<([u8; 16], Instant)>,
 }
+
+/// How often the registry hears of a session that one connection keeps using.
+const TOUCH_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Client {
     pub(crate) fn new(engine: Arc<Inner>, peer: Peer) -> Client {
@@ -33,13 +39,25 @@ impl Client {
             last_active_ms: AtomicI64::new(0),
         });
         engine.slots.lock().insert(peer.connection_id, slot.clone());
-        Client { engine, slot, local: peer.local, exhaust: None }
+        Client { engine, slot, local: peer.local, exhaust: None, touched: None }
     }
 
     /// The engine behind.
     #[must_use]
     pub fn engine(&self) -> &Inner {
         &self.engine
+    }
+
+    /// Notes that a session is in use; the shared registry is told only now and then.
+    pub(crate) fn touch_session(&mut self, session: [u8; 16]) {
+        let now = Instant::now();
+        let known = self.touched.is_some_and(|(id, told)| {
+            id == session && now.duration_since(told) < TOUCH_INTERVAL
+        });
+        if !known {
+            self.engine.sessions.touch(session);
+            self.touched = Some((session, now));
+        }
     }
 
     /// What others may see of this conversation.

@@ -4,7 +4,7 @@ use super::query::{Constants, Find, check_collation};
 use super::{Command, Context, aggregate};
 use crate::catalog::Collection;
 use crate::cursor::{BatchEnd, Cursor, Source, Tail, fill_batch};
-use crate::exec::{Stream, write};
+use crate::exec::write;
 use crate::metrics;
 use crate::request::Flow;
 use std::sync::Arc;
