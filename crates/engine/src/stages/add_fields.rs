@@ -32,7 +32,6 @@ fn parse(
             ),
         ));
     };
-    let projection = Projection::parse(doc, context, Mode::AddFields)
-        .map_err(|error| error.context(format!("Invalid {name} :: caused by :: ")))?;
+    let projection = Projection::parse(doc, context, Mode::AddFields)?;
     Ok(projecting(name, projection, value))
 }

@@ -16,8 +16,7 @@ fn parse(value: Val<'_>, context: &ParseContext<'_>) -> Result<Box<dyn Stage>> {
     let Val::Document(doc) = value else {
         return Err(Error::new(Code(15969), "$project specification must be an object"));
     };
-    let projection = Projection::parse(doc, context, Mode::Aggregate)
-        .map_err(|error| error.context("Invalid $project :: caused by :: "))?;
+    let projection = Projection::parse(doc, context, Mode::Aggregate)?;
     Ok(projecting("$project", projection, value))
 }
 
