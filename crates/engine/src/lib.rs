@@ -1,6 +1,36 @@
-//! MotifDB's engine, in the process: the same commands that the server answers, without a
-//! server.
+//! MotifDB inside a Rust program: the same commands that the server answers, without a server.
 //!
+//! ```
+//! use motifdb::{Database, Result, bson::doc};
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct Order {
+//!     #[serde(rename = "_id")]
+//!     number: i32,
+//!     customer: String,
+//!     paid: bool,
+//! }
+//!
+//! fn main() -> Result<()> {
+//!     let db = Database::in_memory()?; // or `Database::open("folder")?`
+//!     let orders = db.collection::<Order>("orders");
+//!     orders.create_index(doc! {"customer": 1}).run()?;
+//!     orders.insert_one(Order { number: 1, customer: "Ada".into(), paid: false }).run()?;
+//!     orders.insert_one(Order { number: 2, customer: "Max".into(), paid: true }).run()?;
+//!
+//!     let unpaid = orders.find(doc! {"paid": false}).sort(doc! {"_id": 1}).limit(10).run()?;
+//!     let customers = unpaid.map(|order| Ok(order?.customer)).collect::<Result<Vec<_>>>()?;
+//!     assert_eq!(customers, ["Ada"]);
+//!
+//!     orders.update_one(doc! {"_id": 1}, doc! {"$set": {"paid": true}}).run()?;
+//!     assert_eq!(orders.count_documents(doc! {"paid": true}).run()?, 2);
+//!     db.close()
+//! }
+//! ```
+//!
+//! [`Database`] and [`Collection`] are the library, in `library`. Below it is what the server uses
+//! too:
 //! `engine` opens it, `client` is a conversation, `commands` is what can be asked. Below them:
 //! `planner` chooses indexes, `exec` runs, `index` keeps entries, `txn` commits, `catalog` knows
 //! what exists.
@@ -13,8 +43,10 @@ mod commands;
 mod cursor;
 mod engine;
 mod exec;
+mod host;
 mod index;
 mod job;
+mod library;
 mod metrics;
 mod namespace;
 mod operation;
@@ -29,13 +61,20 @@ mod ttl;
 mod txn;
 mod validation;
 
+pub use bson;
 pub use client::Client;
 pub use engine::{Engine, Inner, Options, Storage, is_ok};
+pub use library::{
+    Aggregate, Builder, Collection, CountDocuments, CreateCollection, CreateIndex, Cursor, Database,
+    Delete, DeleteResult, Distinct, Find, FindOne, FindOneAndDelete, FindOneAndUpdate, Hint,
+    InsertMany, InsertManyResult, InsertOne, InsertOneResult, Update, UpdateModifications,
+    UpdateResult, WriteError, WriteFailure,
+};
 pub use metrics::{Metrics, Network};
 pub use reply::error_of;
 pub use request::{Flow, Peer, Request, Sequence};
 pub(crate) use txn::store_failed;
-pub use value;
+pub use value::{self, Code, Error, Result};
 
 /// A number that nobody can guess.
 pub(crate) fn random_u64() -> u64 {

@@ -1,0 +1,245 @@
+//! Opening a database, and what concerns all its collections.
+
+use super::aggregate::Aggregate;
+use super::collection::Collection;
+use super::convert::from_bytes;
+use super::cursor::Cursor;
+use super::link::Link;
+use crate::engine::{Options, Storage};
+use bson::{Bson, Document, doc};
+use std::fmt;
+use std::path::Path;
+use value::{Result, Val};
+
+/// The name of a database that was opened without one.
+const DEFAULT_NAME: &str = "test";
+
+/// A database in this process: a folder, or memory.
+///
+/// A handle: cheap to clone, and to share between threads. One handle means one database by name;
+/// a folder can hold several ([`Database::with_name`]). The folder is closed by
+/// [`Database::close`], or when the last handle, collection and cursor of it is gone.
+#[derive(Clone)]
+pub struct Database {
+    link: Link,
+}
+
+impl Database {
+    /// Opens the database in a folder, which is made when it is missing.
+    ///
+    /// # Errors
+    /// When the folder is in use by another process, cannot be written, or is damaged.
+    pub fn open(folder: impl AsRef<Path>) -> Result<Database> {
+        Database::builder().open(folder)
+    }
+
+    /// Opens an empty database in memory. It is gone when it is closed.
+    ///
+    /// # Errors
+    /// When the system has no thread to spare.
+    pub fn in_memory() -> Result<Database> {
+        Database::builder().in_memory()
+    }
+
+    /// Opens with options: `Database::builder().cache_bytes(1 << 30).open("data")?`.
+    pub fn builder() -> Builder {
+        Builder { options: Options::default(), name: DEFAULT_NAME.to_owned() }
+    }
+
+    /// The database's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.link.db()
+    }
+
+    /// Another database in the same folder. It comes into being with its first document.
+    #[must_use]
+    pub fn with_name(&self, name: &str) -> Database {
+        Database { link: self.link.with_db(name) }
+    }
+
+    /// A collection whose documents have the type `T`.
+    #[must_use]
+    pub fn collection<T>(&self, name: &str) -> Collection<T> {
+        Collection::new(self.link.clone(), name)
+    }
+
+    /// Creates a collection with options, or a view. Plain ones need not be created.
+    pub fn create_collection(&self, name: &str) -> CreateCollection {
+        CreateCollection { link: self.link.clone(), command: doc! {"create": name} }
+    }
+
+    /// The names of the collections and views.
+    ///
+    /// # Errors
+    /// When the database's name is not allowed.
+    pub fn list_collection_names(&self) -> Result<Vec<String>> {
+        let command = doc! {"listCollections": 1, "nameOnly": true, "cursor": {}};
+        names(Cursor::open(self.link.clone(), command, None)?)
+    }
+
+    /// The names of the databases in the folder.
+    ///
+    /// # Errors
+    /// When the database is closed.
+    pub fn list_database_names(&self) -> Result<Vec<String>> {
+        let reply = self.link.with_db("admin").run(doc! {"listDatabases": 1, "nameOnly": true})?;
+        let list = reply.as_doc().get("databases").and_then(Val::as_array);
+        let entries = list.into_iter().flatten().filter_map(|(_, entry)| entry.as_doc());
+        let name = |entry: value::RawDoc<'_>| Some(entry.get("name")?.as_str()?.to_owned());
+        Ok(entries.filter_map(name).collect())
+    }
+
+    /// Runs a pipeline that begins without a collection.
+    pub fn aggregate(&self, pipeline: impl IntoIterator<Item = Document>) -> Aggregate {
+        Aggregate::new(self.link.clone(), doc! {"aggregate": 1}, pipeline)
+    }
+
+    /// Runs any command, as a driver would send it, and returns the reply. Errors of statements
+    /// inside a write command are in the reply, not an error.
+    ///
+    /// # Errors
+    /// When the command fails.
+    pub fn run_command(&self, command: Document) -> Result<Document> {
+        from_bytes(self.link.run(command)?.bytes())
+    }
+
+    /// Removes the database with all its collections. One that does not exist is no error.
+    ///
+    /// # Errors
+    /// When the name is not allowed or the disk fails.
+    pub fn drop(&self) -> Result<()> {
+        self.link.run(doc! {"dropDatabase": 1}).map(drop)
+    }
+
+    /// Closes the folder for all handles: ends what runs, writes what is in memory, and lets others
+    /// open it. What clones, collections and cursors are asked afterwards fails with
+    /// ShutdownInProgress (91).
+    ///
+    /// # Errors
+    /// When the last writes cannot reach the disk.
+    pub fn close(self) -> Result<()> {
+        self.link.close()
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database").field("name", &self.name()).finish_non_exhaustive()
+    }
+}
+
+/// How to open a database; made by [`Database::builder`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing happens until `open` or `in_memory` is called"]
+pub struct Builder {
+    options: Options,
+    name: String,
+}
+
+impl Builder {
+    /// Most bytes of data kept in memory for reading. The default is 256 MB.
+    pub fn cache_bytes(mut self, bytes: u64) -> Builder {
+        self.options.cache_bytes = bytes;
+        self
+    }
+
+    /// The database's name. The default is `test`.
+    pub fn name(mut self, name: &str) -> Builder {
+        name.clone_into(&mut self.name);
+        self
+    }
+
+    /// Opens for reading only; the folder must be there.
+    pub fn read_only(mut self, read_only: bool) -> Builder {
+        self.options.read_only = read_only;
+        self
+    }
+
+    /// Opens a folder, which is made when it is missing.
+    ///
+    /// # Errors
+    /// When the folder is in use by another process, cannot be written, or is damaged; when the
+    /// name is not allowed.
+    pub fn open(mut self, folder: impl AsRef<Path>) -> Result<Database> {
+        self.options.storage = Storage::Disk(folder.as_ref().to_owned());
+        Ok(Database { link: Link::open(self.options, &self.name)? })
+    }
+
+    /// Opens an empty database in memory.
+    ///
+    /// # Errors
+    /// When the name is not allowed.
+    pub fn in_memory(mut self) -> Result<Database> {
+        self.options.storage = Storage::Memory;
+        Ok(Database { link: Link::open(self.options, &self.name)? })
+    }
+}
+
+/// A collection or view to create; made by [`Database::create_collection`].
+#[must_use = "nothing happens until `run` is called"]
+pub struct CreateCollection {
+    link: Link,
+    command: Document,
+}
+
+impl CreateCollection {
+    /// Keeps the documents in the order in which they came, and at most this many bytes of them:
+    /// older ones make room for newer ones.
+    pub fn capped(self, size_bytes: u64) -> CreateCollection {
+        self.with("capped", true).with("size", super::convert::whole(size_bytes))
+    }
+
+    /// The most documents that a capped collection keeps.
+    pub fn max_documents(self, count: u64) -> CreateCollection {
+        self.with("max", super::convert::whole(count))
+    }
+
+    /// The filter that documents must match to be stored.
+    pub fn validator(self, filter: Document) -> CreateCollection {
+        self.with("validator", filter)
+    }
+
+    /// Which documents the validator concerns: `strict` all, `moderate` those that are new or were
+    /// valid before, `off` none.
+    pub fn validation_level(self, level: &str) -> CreateCollection {
+        self.with("validationLevel", level)
+    }
+
+    /// What happens to documents that do not match: `error`, or `warn` for a line in the log.
+    pub fn validation_action(self, action: &str) -> CreateCollection {
+        self.with("validationAction", action)
+    }
+
+    /// Makes a view: what this pipeline gives over another collection, computed when it is read.
+    pub fn view_on(
+        self,
+        source: &str,
+        pipeline: impl IntoIterator<Item = Document>,
+    ) -> CreateCollection {
+        let pipeline = pipeline.into_iter().collect::<Vec<Document>>();
+        self.with("viewOn", source).with("pipeline", pipeline)
+    }
+
+    fn with(mut self, name: &str, value: impl Into<Bson>) -> CreateCollection {
+        self.command.insert(name, value);
+        self
+    }
+
+    /// Creates it.
+    ///
+    /// # Errors
+    /// NamespaceExists (48) when there is one with other options; when an option is not understood.
+    pub fn run(self) -> Result<()> {
+        self.link.run(self.command).map(drop)
+    }
+}
+
+/// The `name` of each document.
+pub(super) fn names(cursor: Cursor<Document>) -> Result<Vec<String>> {
+    let name = |mut entry: Document| match entry.remove("name") {
+        Some(Bson::String(name)) => Some(name),
+        _ => None,
+    };
+    cursor.filter_map(|entry| entry.map(name).transpose()).collect()
+}

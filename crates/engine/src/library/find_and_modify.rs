@@ -1,0 +1,165 @@
+//! `find_one_and_update`, `find_one_and_replace` and `find_one_and_delete`: change one document
+//! and return it, in one step.
+
+use super::convert::from_bytes;
+use super::failure;
+use super::find::Hint;
+use super::link::Link;
+use bson::{Bson, Document};
+use serde::de::DeserializeOwned;
+use std::marker::PhantomData;
+use std::time::Duration;
+use value::{DocBuf, Result, Val};
+
+/// A change of one document that returns it; made by
+/// [`Collection::find_one_and_update`](crate::Collection::find_one_and_update) and
+/// [`find_one_and_replace`](crate::Collection::find_one_and_replace).
+#[must_use = "nothing happens until `run` is called"]
+pub struct FindOneAndUpdate<T> {
+    link: Link,
+    command: Document,
+    change: Result<Bson>,
+    yields: PhantomData<fn() -> T>,
+}
+
+impl<T> FindOneAndUpdate<T> {
+    pub(super) fn new(
+        link: Link,
+        mut command: Document,
+        filter: Document,
+        change: Result<Bson>,
+    ) -> FindOneAndUpdate<T> {
+        command.insert("query", filter);
+        FindOneAndUpdate { link, command, change, yields: PhantomData }
+    }
+
+    /// Whether to return the document as it is after the change. The default is as it was before.
+    pub fn return_new(self, new: bool) -> FindOneAndUpdate<T> {
+        self.with("new", new)
+    }
+
+    /// Makes a document when none matches.
+    pub fn upsert(self, upsert: bool) -> FindOneAndUpdate<T> {
+        self.with("upsert", upsert)
+    }
+
+    /// Which of several matching documents to change.
+    pub fn sort(self, sort: Document) -> FindOneAndUpdate<T> {
+        self.with("sort", sort)
+    }
+
+    /// Which fields to return.
+    pub fn projection(self, projection: Document) -> FindOneAndUpdate<T> {
+        self.with("fields", projection)
+    }
+
+    /// Which elements `$[name]` means, one filter for each name.
+    pub fn array_filters(self, filters: impl IntoIterator<Item = Document>) -> FindOneAndUpdate<T> {
+        self.with("arrayFilters", filters.into_iter().collect::<Vec<Document>>())
+    }
+
+    /// The index to use.
+    pub fn hint(self, hint: impl Into<Hint>) -> FindOneAndUpdate<T> {
+        self.with("hint", hint.into())
+    }
+
+    /// Variables that expressions can use as `$$name`.
+    pub fn let_vars(self, variables: Document) -> FindOneAndUpdate<T> {
+        self.with("let", variables)
+    }
+
+    /// Lets the new document break the collection's rules.
+    pub fn bypass_document_validation(self, bypass: bool) -> FindOneAndUpdate<T> {
+        self.with("bypassDocumentValidation", bypass)
+    }
+
+    /// Gives up with error 50 when finding takes longer.
+    pub fn max_time(self, limit: Duration) -> FindOneAndUpdate<T> {
+        self.with("maxTimeMS", super::find::time_limit(limit))
+    }
+
+    fn with(mut self, name: &str, value: impl Into<Bson>) -> FindOneAndUpdate<T> {
+        self.command.insert(name, value);
+        self
+    }
+
+    /// Changes the document. `None` when nothing matches, or when an upsert made a document and
+    /// the old one was asked for.
+    ///
+    /// # Errors
+    /// As for `update_one`; also when the returned document is no `T`: the change has happened
+    /// then.
+    pub fn run(self) -> Result<Option<T>>
+    where
+        T: DeserializeOwned,
+    {
+        let mut command = self.command;
+        command.insert("update", self.change?);
+        document_in(&self.link.run(command)?)
+    }
+}
+
+/// A removal of one document that returns it; made by
+/// [`Collection::find_one_and_delete`](crate::Collection::find_one_and_delete).
+#[must_use = "nothing happens until `run` is called"]
+pub struct FindOneAndDelete<T> {
+    link: Link,
+    command: Document,
+    yields: PhantomData<fn() -> T>,
+}
+
+impl<T> FindOneAndDelete<T> {
+    pub(super) fn new(link: Link, mut command: Document, filter: Document) -> FindOneAndDelete<T> {
+        command.insert("query", filter);
+        command.insert("remove", true);
+        FindOneAndDelete { link, command, yields: PhantomData }
+    }
+
+    /// Which of several matching documents to remove.
+    pub fn sort(self, sort: Document) -> FindOneAndDelete<T> {
+        self.with("sort", sort)
+    }
+
+    /// Which fields to return.
+    pub fn projection(self, projection: Document) -> FindOneAndDelete<T> {
+        self.with("fields", projection)
+    }
+
+    /// The index to use.
+    pub fn hint(self, hint: impl Into<Hint>) -> FindOneAndDelete<T> {
+        self.with("hint", hint.into())
+    }
+
+    /// Variables that `$expr` in the filter can use as `$$name`.
+    pub fn let_vars(self, variables: Document) -> FindOneAndDelete<T> {
+        self.with("let", variables)
+    }
+
+    /// Gives up with error 50 when finding takes longer.
+    pub fn max_time(self, limit: Duration) -> FindOneAndDelete<T> {
+        self.with("maxTimeMS", super::find::time_limit(limit))
+    }
+
+    fn with(mut self, name: &str, value: impl Into<Bson>) -> FindOneAndDelete<T> {
+        self.command.insert(name, value);
+        self
+    }
+
+    /// Removes the document. `None` when nothing matches.
+    ///
+    /// # Errors
+    /// When the filter or an option is not understood; also when the document is no `T`: it is
+    /// gone then.
+    pub fn run(self) -> Result<Option<T>>
+    where
+        T: DeserializeOwned,
+    {
+        document_in(&self.link.run(self.command)?)
+    }
+}
+
+fn document_in<T: DeserializeOwned>(reply: &DocBuf) -> Result<Option<T>> {
+    failure::check(reply.as_doc())?;
+    let value = reply.as_doc().get("value").and_then(Val::as_doc);
+    value.map(|doc| from_bytes(doc.bytes())).transpose()
+}

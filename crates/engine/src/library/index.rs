@@ -1,0 +1,99 @@
+//! `create_index`.
+
+use super::link::Link;
+use bson::{Bson, Document};
+use std::time::Duration;
+use value::Result;
+
+/// An index to create; made by [`Collection::create_index`](crate::Collection::create_index).
+#[must_use = "nothing happens until `run` is called"]
+pub struct CreateIndex {
+    link: Link,
+    command: Document,
+    index: Document,
+}
+
+impl CreateIndex {
+    pub(super) fn new(link: Link, command: Document, keys: Document) -> CreateIndex {
+        let mut index = Document::new();
+        index.insert("name", default_name(&keys));
+        index.insert("key", keys);
+        CreateIndex { link, command, index }
+    }
+
+    /// Its name; the default is made of the keys, such as `age_1_name_-1`.
+    pub fn name(self, name: &str) -> CreateIndex {
+        self.with("name", name)
+    }
+
+    /// Refuses two documents with the same keys.
+    pub fn unique(self, unique: bool) -> CreateIndex {
+        self.with("unique", unique)
+    }
+
+    /// Leaves out documents without the fields.
+    pub fn sparse(self, sparse: bool) -> CreateIndex {
+        self.with("sparse", sparse)
+    }
+
+    /// Holds only documents that match this filter.
+    pub fn partial_filter_expression(self, filter: Document) -> CreateIndex {
+        self.with("partialFilterExpression", filter)
+    }
+
+    /// Removes documents this long after the date in the field.
+    pub fn expire_after(self, time: Duration) -> CreateIndex {
+        let seconds = i32::try_from(time.as_secs()).unwrap_or(i32::MAX);
+        self.with("expireAfterSeconds", seconds)
+    }
+
+    /// Keeps the index up to date without using it for queries.
+    pub fn hidden(self, hidden: bool) -> CreateIndex {
+        self.with("hidden", hidden)
+    }
+
+    fn with(mut self, name: &str, value: impl Into<Bson>) -> CreateIndex {
+        self.index.insert(name, value);
+        self
+    }
+
+    /// Creates the index, unless the same one is there, and the collection if need be. Returns the
+    /// index's name.
+    ///
+    /// # Errors
+    /// When the keys are not understood, another index has the name, or documents that are there
+    /// break its uniqueness (11000).
+    pub fn run(self) -> Result<String> {
+        let name = self.index.get_str("name").unwrap_or_default().to_owned();
+        let mut command = self.command;
+        command.insert("indexes", vec![self.index]);
+        self.link.run(command)?;
+        Ok(name)
+    }
+}
+
+/// The name that drivers give: fields and directions, joined by underscores.
+fn default_name(keys: &Document) -> String {
+    let parts = keys.iter().map(|(field, kind)| match kind {
+        Bson::Int32(direction) => format!("{field}_{direction}"),
+        Bson::Int64(direction) => format!("{field}_{direction}"),
+        Bson::Double(direction) => format!("{field}_{direction}"),
+        Bson::String(kind) => format!("{field}_{kind}"),
+        // No other type is a kind of index; the engine says so.
+        other => format!("{field}_{other}"),
+    });
+    parts.collect::<Vec<String>>().join("_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::default_name;
+    use bson::doc;
+
+    #[test]
+    fn names_are_those_that_drivers_give() {
+        assert_eq!(default_name(&doc! {"a": 1}), "a_1");
+        assert_eq!(default_name(&doc! {"a.b": 1_i64, "c": -1.0}), "a.b_1_c_-1");
+        assert_eq!(default_name(&doc! {"place": "2dsphere"}), "place_2dsphere");
+    }
+}

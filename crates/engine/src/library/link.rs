@@ -1,0 +1,114 @@
+//! The way from the library into the engine: a command document in, a reply or an error out.
+//!
+//! What the server checks when bytes arrive (size, structure, depth) is checked here, because a
+//! caller's types can serialise to anything.
+
+use crate::client::Client;
+use crate::engine::{Engine, Inner, Options};
+use crate::reply::error_of;
+use crate::request::{Peer, Request, Sequence};
+use arc_swap::ArcSwapOption;
+use bson::Document;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use value::{Code, DocBuf, Error, Result, limits, validate};
+
+/// One engine and the name of one database in it. Clones share the engine.
+#[derive(Clone)]
+pub(super) struct Link {
+    shared: Arc<Shared>,
+    db: Arc<str>,
+}
+
+/// The engine, until somebody closes it. The last handle that goes closes it too.
+struct Shared {
+    engine: ArcSwapOption<Inner>,
+}
+
+/// How long closing waits for commands of other threads to notice.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
+
+impl Link {
+    pub(super) fn open(options: Options, db: &str) -> Result<Link> {
+        crate::namespace::check_database(db)?;
+        let Engine(inner) = Engine::open(options)?;
+        let shared = Shared { engine: ArcSwapOption::new(Some(inner)) };
+        Ok(Link { shared: Arc::new(shared), db: db.into() })
+    }
+
+    pub(super) fn db(&self) -> &str {
+        &self.db
+    }
+
+    pub(super) fn with_db(&self, db: &str) -> Link {
+        Link { shared: self.shared.clone(), db: db.into() }
+    }
+
+    /// Runs a command on the database; a failed one is an error.
+    pub(super) fn run(&self, command: Document) -> Result<DocBuf> {
+        self.run_with(command, &[])
+    }
+
+    /// As `run`, with validated documents beside the command.
+    pub(super) fn run_with(
+        &self,
+        mut command: Document,
+        sequences: &[Sequence<'_>],
+    ) -> Result<DocBuf> {
+        command.insert("$db", &*self.db);
+        let bytes = command.to_vec().map_err(super::convert::unwritable)?;
+        if bytes.len() > limits::MESSAGE_BYTES_MAX {
+            return Err(Error::new(
+                Code::BSON_OBJECT_TOO_LARGE,
+                format!(
+                    "the command has {} bytes, more than the {} that one may have",
+                    bytes.len(),
+                    limits::MESSAGE_BYTES_MAX
+                ),
+            ));
+        }
+        let body = validate::validate(&bytes, limits::DEPTH_MAX_WIRE)?;
+        let mut client = self.shared.connect()?;
+        let mut reply = Vec::new();
+        client.run(&Request { body, sequences, exhaust_allowed: false }, &mut reply);
+        let reply = DocBuf::from_bytes(reply);
+        match error_of(reply.as_doc()) {
+            Some(error) => Err(error),
+            None => Ok(reply),
+        }
+    }
+
+    pub(super) fn close(&self) -> Result<()> {
+        self.shared.close()
+    }
+}
+
+impl Shared {
+    fn connect(&self) -> Result<Client> {
+        match self.engine.load_full() {
+            Some(inner) => Ok(Engine(inner).connect(Peer::default())),
+            None => Err(Error::new(Code::SHUTDOWN_IN_PROGRESS, "the database is closed")),
+        }
+    }
+
+    fn close(&self) -> Result<()> {
+        let Some(inner) = self.engine.swap(None) else { return Ok(()) };
+        let engine = Engine(inner);
+        let closed = engine.close();
+        // The folder is free for others when the last command that still runs, or the engine's own
+        // thread, lets go of the engine; the caller may want to open it again right away.
+        let until = Instant::now() + CLOSE_PATIENCE;
+        while Arc::strong_count(&engine.0) > 1 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        closed
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Err(error) = self.close() {
+            tracing::warn!(%error, "the database did not close cleanly");
+        }
+    }
+}
