@@ -102,14 +102,20 @@ fn add<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
 
 /// A date moved by a number of milliseconds, rounded.
 fn move_date<'a>(ms: i64, by: Val<'_>, back: bool) -> Result<Val<'a>> {
-    let whole = match by {
-        Val::Int32(n) => Some(i64::from(n)),
-        Val::Int64(n) => Some(n),
-        Val::Double(n) => number::to_i64_rounded(n),
-        Val::Decimal(n) => n.to_i64_round(),
+    let whole = value::number::double_to_i64_exact;
+    // MongoDB cuts off what it subtracts and rounds what it adds: doubles with halves down,
+    // decimals with halves to even after adding.
+    let moved = match by {
+        Val::Int32(n) if back => ms.checked_sub(i64::from(n)),
+        Val::Int32(n) => ms.checked_add(i64::from(n)),
+        Val::Int64(n) if back => ms.checked_sub(n),
+        Val::Int64(n) => ms.checked_add(n),
+        Val::Double(n) if back => whole(n.trunc()).and_then(|n| ms.checked_sub(n)),
+        Val::Double(n) => whole((n - 0.5).ceil()).and_then(|n| ms.checked_add(n)),
+        Val::Decimal(n) if back => n.to_i64_round().and_then(|n| ms.checked_sub(n)),
+        Val::Decimal(n) => Decimal128::from_i64(ms).add(n).to_i64_round(),
         _ => None,
     };
-    let moved = whole.and_then(|n| if back { ms.checked_sub(n) } else { ms.checked_add(n) });
     moved.map(Val::DateTime).ok_or_else(|| Error::new(Code::OVERFLOW, "date overflow"))
 }
 
@@ -402,7 +408,7 @@ fn to_places<'a>(
     Ok(match value {
         Val::Double(n) if places == 0 => Val::Double(whole(n)),
         Val::Double(n) if !n.is_finite() => value,
-        Val::Double(n) => Val::Double(decimal(Decimal128::from_f64(n), places).to_f64()),
+        Val::Double(n) => Val::Double(decimal(Decimal128::from_f64_34_digits(n), places).to_f64()),
         Val::Decimal(n) => Val::Decimal(decimal(n, places)),
         whole if places >= 0 => whole,
         whole => {

@@ -341,8 +341,15 @@ fn to_decimal<'a>(value: Val<'a>) -> Result<Val<'a>> {
         Val::Bool(b) => Decimal128::from_i32(i32::from(b)),
         Val::String(text) => {
             refuse_hexadecimal(text)?;
-            Decimal128::parse(text)
-                .ok_or_else(|| parse_failure(text, "Failed to parse string to decimal"))?
+            let (number, signals) = Decimal128::parse_with_signals(text)
+                .ok_or_else(|| parse_failure(text, "Failed to parse string to decimal"))?;
+            if signals.overflow || signals.underflow {
+                return Err(parse_failure(
+                    text,
+                    "Conversion from string to decimal would overflow",
+                ));
+            }
+            number
         }
         other => return Err(unsupported(other, "decimal")),
     }))

@@ -93,11 +93,6 @@ pub(crate) fn to_i32_exact(value: Val<'_>) -> Option<i32> {
     i32::try_from(value.as_i64_exact()?).ok()
 }
 
-/// A double rounded to the nearest whole number (halves away from zero), if 64 bits hold it.
-pub(crate) fn to_i64_rounded(n: f64) -> Option<i64> {
-    number::double_to_i64_exact(n.round())
-}
-
 /// A double as text, as MongoDB prints it: shortest form, exponents outside 1e-5..1e16.
 pub(crate) fn double_text(n: f64) -> String {
     if n.is_nan() {

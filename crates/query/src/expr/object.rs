@@ -102,9 +102,26 @@ fn object_to_array<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
     }
 }
 
-/// The name of a field: a constant string.
-fn constant_name(name: &str, node: Node, codes: (i32, i32, i32)) -> Result<Node> {
+/// The name of a field: a string that is written as one, not computed.
+fn constant_name(
+    name: &str,
+    value: Val<'_>,
+    parser: &mut Parser<'_>,
+    codes: (i32, i32, i32),
+) -> Result<Node> {
     let (path_code, constant_code, type_code) = codes;
+    let computed = Error::new(
+        Code(constant_code),
+        format!(
+            "{name} requires 'field' to evaluate to a constant, but got a non-constant argument"
+        ),
+    );
+    if let Val::Document(doc) = value
+        && !doc.first().is_some_and(|(name, _)| matches!(name, "$literal" | "$const"))
+    {
+        return Err(computed);
+    }
+    let node = parser.parse(value)?;
     match &node {
         Node::Constant(value) => match value.get() {
             Val::String(_) => Ok(node),
@@ -124,12 +141,7 @@ fn constant_name(name: &str, node: Node, codes: (i32, i32, i32)) -> Result<Node>
                 path.join(".")
             ),
         )),
-        _ => Err(Error::new(
-            Code(constant_code),
-            format!(
-                "{name} requires 'field' to evaluate to a constant, but got a non-constant argument"
-            ),
-        )),
+        _ => Err(computed),
     }
 }
 
@@ -144,7 +156,7 @@ fn parse_get_field(
     let doc = match value {
         Val::Document(doc) if !operator_inside(doc) => doc,
         short => {
-            let field = constant_name("$getField", parser.parse(short)?, codes)?;
+            let field = constant_name("$getField", short, parser, codes)?;
             let input = parser.parse(Val::String("$$CURRENT"))?;
             return Ok(operator.call(vec![field, input]));
         }
@@ -152,7 +164,7 @@ fn parse_get_field(
     let (mut field, mut input) = (None, None);
     for (name, operand) in doc {
         match name {
-            "field" => field = Some(parser.parse(operand.get())?),
+            "field" => field = Some(operand.get()),
             "input" => input = Some(parser.parse(operand.get())?),
             unknown => {
                 return Err(Error::new(
@@ -166,7 +178,7 @@ fn parse_get_field(
         .ok_or_else(|| Error::new(Code(3041702), "$getField requires 'field' to be specified"))?;
     let input = input
         .ok_or_else(|| Error::new(Code(3041703), "$getField requires 'input' to be specified"))?;
-    Ok(operator.call(vec![constant_name("$getField", field, codes)?, input]))
+    Ok(operator.call(vec![constant_name("$getField", field, parser, codes)?, input]))
 }
 
 fn get_field<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
@@ -194,7 +206,7 @@ fn parse_set_field(
     let (mut field, mut input, mut new) = (None, None, None);
     for (argument, operand) in doc {
         match argument {
-            "field" => field = Some(parser.parse(operand.get())?),
+            "field" => field = Some(operand.get()),
             "input" => input = Some(parser.parse(operand.get())?),
             "value" if sets => new = Some(parser.parse(operand.get())?),
             unknown => {
@@ -209,7 +221,7 @@ fn parse_set_field(
         Error::new(Code(code), format!("{name} requires '{what}' to be specified"))
     };
     let field = field.ok_or_else(|| missing(4161102, "field"))?;
-    let field = constant_name(name, field, (4161108, 4161106, 4161107))?;
+    let field = constant_name(name, field, parser, (4161108, 4161106, 4161107))?;
     let input = input.ok_or_else(|| missing(4161109, "input"))?;
     let mut arguments = vec![field, input];
     if sets {

@@ -322,7 +322,6 @@ static VALUE_OPERATORS: &[&str] = &[
     "$near",
     "$nearSphere",
     "$nin",
-    "$not",
     "$options",
     "$regex",
     "$size",

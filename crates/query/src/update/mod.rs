@@ -84,7 +84,7 @@ impl Update {
         matches!(&self.kind, Kind::Modifiers(modifiers) if modifiers.positional)
     }
 
-    /// The next version of a document; `None` if it stays as it is, byte for byte.
+    /// The next version of a document; `None` if the update changes nothing.
     ///
     /// `matched_position` is the array place that the filter matched. With `is_upsert_insert` the
     /// document comes from `upsert_document`, `$setOnInsert` acts, and the result is always given.
@@ -95,7 +95,9 @@ impl Update {
         is_upsert_insert: bool,
         arena: &Bump,
     ) -> Result<Option<DocBuf>> {
-        let bytes = match &self.kind {
+        // What is compared is what the update itself gives: a replacement without the `_id` counts
+        // as a change even if the document comes out the same, as in MongoDB.
+        let (bytes, same) = match &self.kind {
             Kind::Modifiers(modifiers) => {
                 let bytes = walk::apply(modifiers, doc, matched_position, is_upsert_insert)?;
                 let new = RawDoc::new(&bytes);
@@ -105,21 +107,18 @@ impl Update {
                     (None, _) => true,
                 };
                 if !unchanged {
-                    return Err(Error::new(
-                        Code::IMMUTABLE_FIELD,
-                        "Performing an update on the path '_id' would modify the immutable field \
-                         '_id'",
-                    ));
+                    return Err(immutable_id());
                 }
-                if doc.find("_id").is_none() { id_first(new, None) } else { bytes }
+                let same = bytes == doc.bytes();
+                (if doc.find("_id").is_none() { id_first(new, None) } else { bytes }, same)
             }
-            Kind::Replacement(replacement) => replace(doc, replacement.as_doc())?,
+            Kind::Replacement(new) => (replace(doc, new.as_doc())?, new.bytes() == doc.bytes()),
             Kind::Pipeline(pipeline) => {
-                let bytes = pipeline.apply(doc, arena)?;
-                replace(doc, RawDoc::new(&bytes))?
+                let new = pipeline.apply(doc, arena)?;
+                (replace(doc, RawDoc::new(&new))?, new == doc.bytes())
             }
         };
-        if bytes == doc.bytes() && !is_upsert_insert {
+        if same && !is_upsert_insert {
             return Ok(None);
         }
         self.check_result(doc, &bytes)?;
@@ -183,6 +182,13 @@ fn parse_replacement(doc: RawDoc<'_>, ctx: &ParseContext<'_>) -> Result<DocBuf> 
     }
     writer.finish();
     Ok(DocBuf::from_bytes(bytes))
+}
+
+fn immutable_id() -> Error {
+    Error::new(
+        Code::IMMUTABLE_FIELD,
+        "Performing an update on the path '_id' would modify the immutable field '_id'",
+    )
 }
 
 /// A whole new document in place of an old one, whose `_id` stays.

@@ -172,6 +172,9 @@ impl Rename {
         let source = walk_documents(doc, &self.from, "source", true)?;
         if source.is_some() {
             walk_documents(doc, &self.to, "destination", false)?;
+            if *self.to == *"_id" && doc.find("_id").is_some() {
+                return Err(super::immutable_id());
+            }
         }
         Ok(source)
     }

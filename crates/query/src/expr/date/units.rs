@@ -106,7 +106,7 @@ fn add<'a>(name: &str, values: &[Val<'a>], sign: i64) -> Result<Val<'a>> {
 }
 
 fn move_local(start: i64, zone: &Zone, by: impl FnOnce(i64) -> Option<i64>) -> Option<i64> {
-    by(zone.to_local(start)).map(|local| zone.to_utc(local))
+    by(zone.to_local(start)).map(|local| zone.to_utc_first(local))
 }
 
 /// Calendar months later; days that the month does not have become its last one.

@@ -65,13 +65,24 @@ impl Zone {
     }
 
     /// The instant of local milliseconds. Times that a clock change skips move forward, repeated
-    /// ones mean the first.
+    /// ones mean the second.
     pub(super) fn to_utc(&self, local: i64) -> i64 {
+        self.resolve(local, false)
+    }
+
+    /// The same, but repeated times mean the first: for dates that are moved.
+    pub(super) fn to_utc_first(&self, local: i64) -> i64 {
+        self.resolve(local, true)
+    }
+
+    fn resolve(&self, local: i64, first: bool) -> i64 {
         match self {
             Zone::Fixed(offset) => local.saturating_sub(*offset),
             Zone::Named(zone) => {
-                let exact = to_civil(local)
-                    .and_then(|civil| zone.to_ambiguous_timestamp(civil).compatible().ok());
+                let exact = to_civil(local).and_then(|civil| {
+                    let instant = zone.to_ambiguous_timestamp(civil);
+                    if first { instant.compatible().ok() } else { instant.later().ok() }
+                });
                 match exact {
                     Some(instant) => instant.as_second() * SECOND + local.rem_euclid(SECOND),
                     None => local.saturating_sub(self.offset(local)),
