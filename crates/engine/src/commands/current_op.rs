@@ -230,6 +230,35 @@ mod tests {
     #[test]
     fn a_build_can_be_killed() {
         let engine = Engine::open(Options::default()).expect("memory opens");
+        let run = |db: &str, text: &str| {
+            let command = ejson::parse_doc(text).expect("test text");
+            engine.run_command(db, command.as_doc())
+        };
+        for from in 0..30 {
+            let documents: Vec<String> =
+                (0..1000).map(|n| format!("{{_id: {}, a: {n}}}", from * 1000 + n)).collect();
+            let insert = format!("{{insert: 'c', documents: [{}]}}", documents.join(","));
+            run("t", &insert).expect("works");
+        }
+        std::thread::scope(|scope| {
+            let build = "{createIndexes: 'c', indexes: [{key: {a: 1}, name: 'a'}]}";
+            let building = scope.spawn(|| run("t", build));
+            while !building.is_finished() {
+                let job = engine.inner().jobs.lock().first().map(|job| job.id);
+                if let Some(id) = job {
+                    run("admin", &format!("{{killOp: 1, op: {id}}}")).expect("works");
+                    break;
+                }
+            }
+            let built = building.join().expect("does not panic");
+            assert_eq!(built.expect_err("was killed").code(), value::Code::INTERRUPTED);
+        });
+        assert_eq!(engine.inner().collection("t", "c").map(|c| c.indexes.len()), Some(1));
+    }
+
+    #[test]
+    fn there_may_be_nothing_to_kill() {
+        let engine = Engine::open(Options::default()).expect("memory opens");
         let run = |text: &str| {
             let command = ejson::parse_doc(text).expect("test text");
             engine.run_command("admin", command.as_doc())

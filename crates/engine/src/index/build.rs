@@ -354,3 +354,82 @@ impl Drop for Listed<'_> {
         self.engine.jobs.lock().retain(|job| !Arc::ptr_eq(job, &self.job));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Engine, Options, Storage};
+    use value::ejson;
+
+    fn run(engine: &Engine, text: &str) -> Result<DocBuf> {
+        let command = ejson::parse_doc(text).expect("test text");
+        engine.run_command("t", command.as_doc())
+    }
+
+    #[test]
+    fn a_build_that_the_process_did_not_survive_is_taken_away() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let options =
+            || Options { storage: Storage::Disk(folder.path().to_owned()), ..Options::default() };
+        let engine = Engine::open(options()).expect("opens");
+        run(&engine, "{insert: 'c', documents: [{_id: 1, a: 1}, {_id: 2, a: 2}]}").expect("works");
+        run(&engine, "{createIndexes: 'c', indexes: [{key: {b: 1}, name: 'b'}]}").expect("works");
+        let given = ejson::parse_doc("{key: {a: 1}, name: 'a'}").expect("test text");
+        let spec = spec::parse(given.as_doc(), false).expect("is right");
+        let begun = begin(engine.inner(), "t", "c", &[spec]).expect("begins");
+        let Begun::Filling(_, collection, ids) = begun else { panic!("there are documents") };
+        engine
+            .inner()
+            .transact(false, |txn| fill_batch(txn, &collection, &ids, &collection.prefix()))
+            .map(|_| ())
+            .expect("fills");
+        // Writes keep the unfinished index.
+        run(&engine, "{insert: 'c', documents: [{_id: 3, a: 3}]}").expect("works");
+        engine.close().expect("closes");
+        drop(engine);
+        let engine = Engine::open(options()).expect("opens again");
+        let names: Vec<String> = engine
+            .inner()
+            .collection("t", "c")
+            .map(|c| c.indexes.iter().map(|index| index.name.to_string()).collect())
+            .expect("is there");
+        assert_eq!(names, ["_id_", "b"]);
+        assert_eq!(engine.check(&mut |_, _, _| {}).expect("can be read"), Vec::<String>::new());
+        run(&engine, "{createIndexes: 'c', indexes: [{key: {a: 1}, name: 'a'}]}").expect("works");
+        assert_eq!(engine.check(&mut |_, _, _| {}).expect("can be read"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn everything_is_there_after_a_restart() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let options =
+            || Options { storage: Storage::Disk(folder.path().to_owned()), ..Options::default() };
+        let engine = Engine::open(options()).expect("opens");
+        for text in [
+            "{create: 'v', viewOn: 'c', pipeline: []}",
+            "{create: 'cap', capped: true, size: 4096, max: 2}",
+            "{create: 'checked', validator: {a: {$gt: 1}}}",
+            "{insert: 'c', documents: [{_id: 1, a: [1, 2]}, {_id: 2, a: 2}]}",
+            "{createIndexes: 'c', indexes: [{key: {a: 1}, name: 'a', sparse: true}]}",
+            "{insert: 'cap', documents: [{_id: 1}, {_id: 2}, {_id: 3}]}",
+            "{insert: 'gone', documents: [{_id: 1}]}",
+            "{drop: 'gone'}",
+        ] {
+            run(&engine, text).expect(text);
+        }
+        engine.close().expect("closes");
+        drop(engine);
+        let engine = Engine::open(options()).expect("opens again");
+        let inner = engine.inner();
+        assert!(inner.collection("t", "gone").is_none());
+        assert!(inner.collection("t", "v").is_some_and(|c| c.view().is_some()));
+        let capped = inner.collection("t", "cap").expect("is there");
+        assert_eq!((capped.counters.documents(), capped.indexes.len()), (2, 1));
+        let c = inner.collection("t", "c").expect("is there");
+        let index = c.index("a").expect("is there");
+        assert!(index.sparse && index.is_multikey() && index.state == IndexState::Ready);
+        let refused = run(&engine, "{insert: 'checked', documents: [{a: 0}]}").expect("replies");
+        assert!(refused.as_doc().get("writeErrors").is_some());
+        assert_eq!(engine.check(&mut |_, _, _| {}).expect("can be read"), Vec::<String>::new());
+    }
+}
