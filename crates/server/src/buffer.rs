@@ -4,7 +4,7 @@
 //! came, never with what a header promises, and shrinks again when large messages stop coming.
 
 use crate::wire::ProtocolError;
-use crate::wire::header::Header;
+use crate::wire::header::{HEADER_BYTES, Header};
 use std::io::{self, Read};
 
 /// What a connection reads into while it is active.
@@ -23,6 +23,14 @@ pub(crate) struct ReadBuffer {
     calm: u32,
 }
 
+/// What stands at the front of a buffer.
+pub(crate) enum Front<'a> {
+    /// A part of a message, or nothing; the size of the whole, as far as it is known.
+    Part(usize),
+    /// A whole message, header included.
+    Message(Header, &'a [u8]),
+}
+
 impl ReadBuffer {
     /// Bytes that arrived and are not handled.
     pub(crate) fn unread(&self) -> &[u8] {
@@ -34,11 +42,15 @@ impl ReadBuffer {
         self.start == self.end
     }
 
-    /// The header of the next message and, if all of it is there, the message.
+    /// The next message, if all of it is there.
     #[inline]
-    pub(crate) fn message(&self) -> Result<Option<(Header, Option<&[u8]>)>, ProtocolError> {
+    pub(crate) fn front(&self) -> Result<Front<'_>, ProtocolError> {
         let unread = self.unread();
-        Ok(Header::parse(unread)?.map(|header| (header, unread.get(..header.length))))
+        let Some(header) = Header::parse(unread)? else { return Ok(Front::Part(HEADER_BYTES)) };
+        Ok(match unread.get(..header.length) {
+            Some(message) => Front::Message(header, message),
+            None => Front::Part(header.length),
+        })
     }
 
     /// Reads once. `wanted` is the size of the message that is being read, if it is known.
@@ -73,10 +85,13 @@ impl ReadBuffer {
     }
 
     /// Gives the memory back, except what holds a part of a message.
+    ///
+    /// A large part stays where it is: it fills at least half of the buffer, and copying it at
+    /// every pause of a slow client would cost more than all its bytes.
     pub(crate) fn release(&mut self) {
         if self.is_empty() {
             *self = ReadBuffer::default();
-        } else {
+        } else if self.unread().len() < SMALL_BYTES {
             let unread = self.unread().to_vec();
             *self = ReadBuffer { start: 0, end: unread.len(), bytes: unread, calm: 0 };
         }
@@ -111,7 +126,6 @@ impl ReadBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::header::HEADER_BYTES;
     use proptest::prelude::*;
 
     fn message(length: usize, fill: u8) -> Vec<u8> {
@@ -150,13 +164,12 @@ mod tests {
             let mut buffer = ReadBuffer::default();
             for expected in &messages {
                 loop {
-                    let wanted = match buffer.message().expect("right lengths") {
-                        Some((_, Some(found))) => {
+                    let wanted = match buffer.front().expect("right lengths") {
+                        Front::Message(_, found) => {
                             prop_assert_eq!(found, &expected[..]);
                             break;
                         }
-                        Some((header, None)) => header.length,
-                        None => HEADER_BYTES,
+                        Front::Part(wanted) => wanted,
                     };
                     prop_assert!(buffer.fill(&mut source, wanted).expect("reads") > 0);
                 }

@@ -4,11 +4,11 @@
 //! (`parking`) without thread and buffers. Framing is in `wire`, commands are in the engine.
 
 use crate::Core;
-use crate::buffer::ReadBuffer;
+use crate::buffer::{Front, ReadBuffer};
 use crate::conversation::Conversation;
 use crate::link::Link;
 use crate::wire::ProtocolError;
-use crate::wire::header::{HEADER_BYTES, Header, OP_COMPRESSED};
+use crate::wire::header::{HEADER_BYTES, OP_COMPRESSED};
 use crate::wire::op_compressed::unpack;
 use mio::Token;
 use motifdb::Client;
@@ -45,7 +45,6 @@ enum Next {
     Park,
     /// Wait for a thread: there are messages left, but others are waiting.
     Queue,
-    Close(Ending),
 }
 
 /// Why a connection ends.
@@ -59,6 +58,8 @@ pub(crate) enum Ending {
     /// The network says no.
     Failed(io::Error),
 }
+
+const LATE: Ending = Ending::Late("the rest of a message did not come");
 
 impl From<io::Error> for Ending {
     fn from(error: io::Error) -> Ending {
@@ -91,18 +92,18 @@ impl Connection {
     pub(crate) fn serve(mut self: Box<Connection>) {
         let core = Arc::clone(&self.core);
         match self.turn() {
-            Next::Park => {
+            Ok(Next::Park) => {
                 self.parked = Some(Instant::now());
                 core.lot.park(self);
             }
-            Next::Queue => core.pool.submit(self),
-            Next::Close(ending) => self.close(&ending),
+            Ok(Next::Queue) => core.pool.submit(self),
+            Err(ending) => self.close(&ending),
         }
     }
 
     /// Closes a parked connection whose message did not come to its end in time.
     pub(crate) fn expire(self: Box<Connection>) {
-        self.close(&Ending::Late("the rest of a message did not come"));
+        self.close(&LATE);
     }
 
     fn close(self: Box<Connection>, ending: &Ending) {
@@ -141,66 +142,71 @@ impl Connection {
     /// Until when the message must be complete that has begun to arrive.
     pub(crate) fn message_deadline(&self) -> Option<Instant> {
         let started = self.started?;
-        let size = match self.input.message() {
-            Ok(Some((header, _))) => header.length,
+        let size = match self.input.front() {
+            Ok(Front::Part(size)) => size,
             _ => HEADER_BYTES,
         };
-        Some(started + self.core.options.patience(size))
+        started.checked_add(self.core.options.patience(size))
     }
 
     /// Handles messages until there is a reason to stop.
-    fn turn(&mut self) -> Next {
-        if let Err(error) = self.set_linger() {
-            return Next::Close(error.into());
-        }
+    fn turn(&mut self) -> Result<Next, Ending> {
+        self.set_linger()?;
         let mut handled = 0u32;
         loop {
             if self.core.is_stopping() {
-                return Next::Close(Ending::Ordinary);
+                return Err(Ending::Ordinary);
             }
-            let wanted = match self.input.message() {
-                Ok(Some((header, Some(_)))) => {
+            let wanted = match self.input.front() {
+                Ok(Front::Message(..)) => {
                     self.started = None;
-                    if let Err(ending) = self.handle(header) {
-                        return Next::Close(ending);
-                    }
+                    self.handle()?;
                     if self.core.pool.is_crowded() {
-                        return if self.input.is_empty() { Next::Park } else { Next::Queue };
+                        let more = matches!(self.input.front(), Ok(Front::Message(..)));
+                        return Ok(if more { Next::Queue } else { Next::Park });
                     }
                     handled = handled.saturating_add(1);
-                    if handled == 2
-                        && let Err(error) = self.linger_for(self.core.options.linger)
-                    {
-                        return Next::Close(error.into());
+                    if handled == 2 {
+                        self.linger_for(self.core.options.linger)?;
                     }
                     continue;
                 }
-                Ok(Some((header, None))) => header.length,
-                Ok(None) => HEADER_BYTES,
-                Err(error) => return Next::Close(self.not_our_protocol(error)),
+                Ok(Front::Part(wanted)) => wanted,
+                Err(error) => return Err(self.not_our_protocol(error)),
             };
-            if !self.input.is_empty() && self.started.is_none() {
-                self.started = Some(Instant::now());
+            if !self.input.is_empty() && self.is_slow()? && self.core.pool.is_crowded() {
+                return Ok(Next::Park);
             }
             match self.input.fill(&mut self.link.stream(), wanted) {
-                Ok(0) => return Next::Close(self.at_end()),
+                Ok(0) => return Err(self.at_end()),
                 Ok(count) => {
                     self.core.engine.network().bytes_in.fetch_add(count as u64, Ordering::Relaxed);
                 }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) if is_timeout(&error) => return self.after_silence(),
-                Err(error) => return Next::Close(error.into()),
-            }
-            if self.started.is_some() {
-                if self.message_deadline().is_some_and(|deadline| deadline <= Instant::now())
-                    && !matches!(self.input.message(), Ok(Some((_, Some(_)))))
-                {
-                    return Next::Close(Ending::Late("the rest of a message did not come"));
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_timeout(&error) => {
+                    self.check_deadline()?;
+                    return Ok(Next::Park);
                 }
-                if self.core.pool.is_crowded() {
-                    return Next::Park;
-                }
+                Err(error) => return Err(error.into()),
             }
+        }
+    }
+
+    /// Whether the message at the front was incomplete before; starts its clock if not.
+    fn is_slow(&mut self) -> Result<bool, Ending> {
+        if self.started.is_some() {
+            self.check_deadline()?;
+            return Ok(true);
+        }
+        self.started = Some(Instant::now());
+        self.linger_for(self.core.options.linger)?;
+        Ok(false)
+    }
+
+    fn check_deadline(&self) -> Result<(), Ending> {
+        match self.message_deadline() {
+            Some(deadline) if deadline <= Instant::now() => Err(LATE),
+            _ => Ok(()),
         }
     }
 
@@ -218,15 +224,6 @@ impl Connection {
             self.linger = time;
         }
         Ok(())
-    }
-
-    fn after_silence(&self) -> Next {
-        match self.message_deadline() {
-            Some(deadline) if deadline <= Instant::now() => {
-                Next::Close(Ending::Late("the rest of a message did not come"))
-            }
-            _ => Next::Park,
-        }
     }
 
     fn at_end(&self) -> Ending {
@@ -256,18 +253,15 @@ impl Connection {
     }
 
     /// Runs the message at the front of the buffer and sends what it answers.
-    fn handle(&mut self, header: Header) -> Result<(), Ending> {
-        let result = match self.input.message() {
-            Ok(Some((_, Some(message)))) if header.opcode == OP_COMPRESSED => {
-                match unpack(header, message, &mut self.unpacked) {
-                    Ok((inner, compressor)) => {
-                        self.conversation.answer(inner, &self.unpacked, Some(compressor))
-                    }
-                    Err(error) => Err(error.into()),
-                }
-            }
-            Ok(Some((_, Some(message)))) => self.conversation.answer(header, message, None),
-            _ => Ok(()),
+    fn handle(&mut self) -> Result<(), Ending> {
+        let Ok(Front::Message(header, message)) = self.input.front() else { return Ok(()) };
+        let result = if header.opcode == OP_COMPRESSED {
+            let unpacked = unpack(header, message, &mut self.unpacked);
+            unpacked.map_err(Ending::from).and_then(|(inner, compressor)| {
+                self.conversation.answer(inner, &self.unpacked, Some(compressor))
+            })
+        } else {
+            self.conversation.answer(header, message, None)
         };
         self.input.consume(header.length);
         if self.unpacked.capacity() > BUFFER_KEEP_BYTES {

@@ -71,6 +71,7 @@ impl Lot {
     }
 
     /// Takes out those whose messages should have been complete by now.
+    #[expect(clippy::vec_box, reason = "they were boxed already")]
     pub(crate) fn overdue(&self, now: Instant) -> Vec<Box<Connection>> {
         let mut parked = self.parked.lock();
         let late: Vec<Token> = parked

@@ -38,7 +38,10 @@ fn the_rest_of_a_message_must_come_in_time() {
     let mut closed = false;
     for byte in framed(1, OP_MSG, &[0; 200]) {
         std::thread::sleep(Duration::from_millis(30));
-        closed = closed || dripping.stream.write_all(&[byte]).is_err();
+        closed = dripping.stream.write_all(&[byte]).is_err();
+        if closed {
+            break;
+        }
     }
     assert!(closed || dripping.is_closed());
 
@@ -88,7 +91,17 @@ fn with_few_threads_all_clients_still_progress() {
     let threads: Vec<_> = clients
         .into_iter()
         .map(|mut client| {
-            std::thread::spawn(move || (0..300).for_each(|_| client.ping().expect("a reply")))
+            std::thread::spawn(move || {
+                (0..300).for_each(|_| client.ping().expect("a reply"));
+                // Messages in two parts, so that connections step back in the middle of one.
+                let bytes = message(5, 0, &ping());
+                for cut in 1..40 {
+                    client.send(&bytes[..cut]);
+                    std::thread::yield_now();
+                    client.send(&bytes[cut..]);
+                    assert!(client.receive().expect("a reply").is_ok());
+                }
+            })
         })
         .collect();
     threads.into_iter().for_each(|thread| thread.join().expect("all replies"));

@@ -186,7 +186,8 @@ mod tests {
     fn a_body_and_two_sequences_in_any_order_are_read() {
         let two = [ping().bytes(), ping().bytes()].concat();
         let bytes = message(0, &[&sequence("a", &two), &body(&ping()), &sequence("b", &[])]);
-        let sections = Frame::parse(&bytes).expect("frame").sections().ok().expect("sections");
+        let frame = Frame::parse(&bytes).expect("frame");
+        let Ok(sections) = frame.sections() else { panic!("they are right") };
         assert_eq!(sections.body, ping().as_doc());
         let names: Vec<_> =
             sections.sequences.iter().map(|s| (s.name, s.documents.len())).collect();
@@ -236,7 +237,7 @@ mod tests {
         reply.extend_from_slice(ping().bytes());
         finish_reply(&mut reply, 3, 4, CHECKSUM_PRESENT);
         let frame = Frame::parse(&reply).expect("right checksum");
-        assert_eq!(frame.sections().ok().expect("sections").body, ping().as_doc());
+        assert!(frame.sections().is_ok_and(|sections| sections.body == ping().as_doc()));
         for at in 0..reply.len() {
             let mut changed = reply.clone();
             changed[at] ^= 0x40;
