@@ -64,7 +64,6 @@ struct FileSettings {
 /// Least severity of what is logged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the names say it")]
 pub(crate) enum LogLevel {
     Error,
     Warn,

@@ -12,7 +12,10 @@ use std::io::{ErrorKind, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::OnceLock;
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// Runs the command until the server is told to end.
 pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
@@ -63,6 +66,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
             }
         })
         .context("cannot start a thread")?;
+    tracing::info!(%address, data = %settings.data.display(), "serving");
     greet(&settings, address);
     let result = server.run();
     signal_handle.close();
@@ -131,11 +135,14 @@ fn start_log(settings: &Settings) {
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
     };
+    // The storage library tells of every file that it opens: that is for debugging.
+    let storage = if level <= LevelFilter::INFO { level.min(LevelFilter::WARN) } else { level };
+    let shown = Targets::new().with_default(level).with_target("lsm_tree", storage);
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let log =
-        tracing_subscriber::fmt().with_max_level(level).with_writer(|| LogLine).with_ansi(colours);
+    let lines = tracing_subscriber::fmt::layer().with_writer(|| LogLine).with_ansi(colours);
+    let log = tracing_subscriber::registry();
     match settings.log_format {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().init(),
+        LogFormat::Text => log.with(lines.with_filter(shown)).init(),
+        LogFormat::Json => log.with(lines.json().with_filter(shown)).init(),
     }
 }
