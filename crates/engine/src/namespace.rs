@@ -76,10 +76,16 @@ pub fn check_collection(db: &str, name: &str) -> Result<()> {
 pub fn check_new_collection(db: &str, name: &str) -> Result<()> {
     check_collection(db, name)?;
     let reserved = name.starts_with("system.") && !is_allowed_system_name(db, name);
-    if name.contains('$') || reserved || name.ends_with('.') && name.len() == 1 {
+    if reserved {
         return Err(Error::new(
             Code::INVALID_NAMESPACE,
-            format!("Invalid collection name specified '{db}.{name}'"),
+            format!("Invalid system namespace: {db}.{name}"),
+        ));
+    }
+    if name.contains('$') || name == "." {
+        return Err(Error::new(
+            Code::INVALID_NAMESPACE,
+            format!("Invalid collection name: {name}"),
         ));
     }
     if db.len() + 1 + name.len() > limits::NAMESPACE_BYTES_MAX {

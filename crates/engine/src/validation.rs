@@ -268,13 +268,53 @@ fn explain_properties(properties: RawVal<'_>, doc: RawDoc<'_>, out: &mut Writer<
             failing.push_doc(|out| {
                 out.str("propertyName", name);
                 out.array("details", |details| {
-                    details.push_doc(|out| {
-                        out.append("specifiedAs", rules.get());
-                        out.append("consideredValue", considered);
-                        out.str("consideredType", considered.kind().name());
-                    });
+                    for (rule, argument) in rules.as_doc().unwrap_or(RawDoc::empty()) {
+                        explain_rule(name, rule, argument, doc, considered, details);
+                    }
                 });
             });
+        }
+    });
+}
+
+/// Writes a rule about one property that the property breaks by itself.
+fn explain_rule(
+    property: &str,
+    rule: &str,
+    argument: RawVal<'_>,
+    doc: RawDoc<'_>,
+    considered: Val<'_>,
+    out: &mut ArrayWriter<'_>,
+) {
+    let filter = DocBuf::build(|out| {
+        out.doc("$jsonSchema", |out| {
+            out.doc("properties", |out| {
+                out.doc(property, |out| {
+                    out.raw(rule, argument);
+                });
+            });
+        });
+    });
+    // A rule that only means something beside another one fails to compile alone.
+    let holds = compile(filter.as_doc()).and_then(|filter| filter.matches(doc));
+    if holds.unwrap_or(true) {
+        return;
+    }
+    out.push_doc(|out| {
+        out.str("operatorName", rule);
+        out.doc("specifiedAs", |out| {
+            out.raw(rule, argument);
+        });
+        let is_type = matches!(rule, "bsonType" | "type");
+        let reason = match rule {
+            "bsonType" | "type" => "type did not match",
+            "enum" => "value was not found in enum",
+            "pattern" => "regular expression did not match",
+            _ => "comparison failed",
+        };
+        out.str("reason", reason).append("consideredValue", considered);
+        if is_type {
+            out.str("consideredType", considered.kind().name());
         }
     });
 }
@@ -286,6 +326,19 @@ fn explain_field(name: &str, value: RawVal<'_>, doc: RawDoc<'_>, out: &mut Write
     let Some(operators) = operators else {
         return explain_leaf("$eq", &single(name, value), name, doc, out);
     };
+    if let (Some(("$not", inner)), 1) = (operators.first(), operators.count()) {
+        // What stands inside was matched, and must not be.
+        out.str("operatorName", "$not");
+        let operator = inner.as_doc().and_then(RawDoc::first).map_or("$regex", |(name, _)| name);
+        let considered = Path::new(name).get(doc);
+        out.doc("details", |out| {
+            out.str("operatorName", operator);
+            out.append("specifiedAs", Val::Document(single(name, inner).as_doc()));
+            out.str("reason", "comparison succeeded");
+            out.append("consideredValue", considered);
+        });
+        return;
+    }
     if let (Some((operator, _)), 1) = (operators.first(), operators.count()) {
         return explain_leaf(operator, &single(name, value), name, doc, out);
     }

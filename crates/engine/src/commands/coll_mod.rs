@@ -152,20 +152,23 @@ fn collection_options(args: &Args<'_>, collection: &Collection) -> Result<DocBuf
     Ok(DocBuf::build(|out| {
         for (name, value) in old {
             match name {
-                "size" if size.is_some() => {}
+                "size" => {
+                    match size {
+                        Some(size) => out.count(name, rounded_size(size) as u64),
+                        None => out.raw(name, value),
+                    };
+                    if let Some(max) = max {
+                        let most = i64::from(i32::MAX);
+                        out.count("max", if max > 0 { max.min(most) } else { most } as u64);
+                    }
+                }
+                // Written beside the size.
                 "max" if max.is_some() => {}
                 "validator" | "validationLevel" | "validationAction" if touched => {}
                 _ => {
                     out.raw(name, value);
                 }
             }
-        }
-        if let Some(size) = size {
-            out.count("size", rounded_size(size) as u64);
-        }
-        if let Some(max) = max {
-            let most = i64::from(i32::MAX);
-            out.count("max", if max > 0 { max.min(most) } else { most } as u64);
         }
         if touched {
             let old_validator = old.get("validator").and_then(Val::as_doc);

@@ -45,6 +45,12 @@ pub(super) static COMMAND: Command = Command {
 const VIEW_DEPTH_MAX: usize = 20;
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    if let Some((_, name)) = context.args.doc.first()
+        && name.get().as_str().is_none()
+    {
+        let kind = name.kind().name();
+        return Err(Error::bad_value(format!("collection name has invalid type {kind}")));
+    }
     let name = context.collection_name()?;
     let concern = context.write_concern()?;
     let db = context.db;

@@ -28,7 +28,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let (args, db) = (context.args, context.db);
     let wanted = args.get("index").ok_or_else(|| args.missing("index"))?;
     if !matches!(wanted, Val::String(_) | Val::Document(_) | Val::Array(_)) {
-        return Err(args.wrong_type("index", wanted, "[string, object"));
+        return Err(args.wrong_type("index", wanted, "[string, object]"));
     }
     super::collection_uuid::check(context, name)?;
     query::writable(&context.engine.catalog.load(), db, name)?;

@@ -285,6 +285,10 @@ fn run(
     slot.current.lock().set(Instant::now(), command.name, body.bytes());
     let mut context =
         Context { engine, client, op, request, name: command.name, args, db, session, flow: Flow::Done };
+    // Those have counters of their own.
+    if !matches!(command.name, "find" | "getMore" | "insert" | "update" | "delete" | "aggregate") {
+        crate::metrics::add(&engine.metrics.commands, 1);
+    }
     (command.run)(&mut context, out)?;
     Ok(context.flow)
 }

@@ -86,6 +86,9 @@ static PARAMETERS: &[Parameter] = &[
         set: Some(|engine, value| {
             let level =
                 i32::try_from(whole(value)?).ok().filter(|level| (0..=5).contains(level))?;
+            if let Some(listener) = &*engine.parameters.log_listener.lock() {
+                listener(level);
+            }
             engine.parameters.log_level.store(level, Ordering::Relaxed);
             Some(())
         }),
@@ -102,6 +105,13 @@ static PARAMETERS: &[Parameter] = &[
 /// A whole number; fractions are cut, as MongoDB does.
 fn whole(value: Val<'_>) -> Option<i64> {
     value.as_f64().filter(|n| n.is_finite()).map(|n| n as i64)
+}
+
+/// Whether a setting cannot change while the server runs; the log level needs somebody who
+/// writes a log.
+fn is_fixed(engine: &Inner, parameter: &Parameter) -> bool {
+    let unheard = parameter.name == "logLevel" && engine.parameters.log_listener.lock().is_none();
+    parameter.set.is_none() || unheard
 }
 
 fn find(name: &str) -> Option<&'static Parameter> {
@@ -129,7 +139,7 @@ fn get(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         if details {
             out.doc(name, |out| {
                 (parameter.write)(context.engine, out, "value");
-                out.bool("settableAtRuntime", parameter.set.is_some());
+                out.bool("settableAtRuntime", !is_fixed(context.engine, parameter));
                 out.bool("settableAtStartup", false);
             });
         } else {
@@ -173,7 +183,7 @@ fn set(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
                      options "
                 ));
             }
-            Some(Parameter { set: None, .. }) => {
+            Some(parameter) if is_fixed(context.engine, parameter) => {
                 return Err(Error::new(
                     Code::ILLEGAL_OPERATION,
                     format!("not allowed to change [{name}] at runtime"),
@@ -224,6 +234,9 @@ mod tests {
         assert_eq!(code("{getParameter: '*'}"), 0);
         assert_eq!(code("{setParameter: 1, nope: 1}"), 72);
         assert_eq!(code("{setParameter: 1}"), 72);
+        assert_eq!(code("{setParameter: 1, logLevel: 1}"), 20);
+        engine.on_log_level(Box::new(|_| {}));
+        assert_eq!(code("{setParameter: 1, logLevel: 1}"), 0);
         assert_eq!(code("{setParameter: 1, logLevel: 'a'}"), 2);
         assert_eq!(code("{setParameter: 1, featureCompatibilityVersion: '7.0'}"), 20);
         let details = run("{getParameter: {showDetails: true}, logLevel: 1}").expect("works");
