@@ -101,7 +101,7 @@ impl AccumulatorSpec {
     /// Compiles the value of a `$group` field: `{$sum: ..}` and the like. `field` is its name, for
     /// messages.
     pub fn parse(field: &str, spec: Val<'_>, ctx: &ParseContext<'_>) -> Result<AccumulatorSpec> {
-        let Some(doc) = spec.as_doc() else {
+        let Some(doc) = spec.as_doc().filter(|doc| !doc.is_empty()) else {
             return Err(Error::new(
                 Code(40234),
                 format!("The field '{field}' must be an accumulator object"),
@@ -166,7 +166,7 @@ impl AccumulatorSpec {
         let name = self.name;
         let Some(doc) = operand.as_doc() else {
             return Err(Error::new(
-                Code(5787900),
+                Code(5787801),
                 format!("specification must be an object; found {name}: {}", show(operand)),
             ));
         };
@@ -217,10 +217,8 @@ impl AccumulatorSpec {
                 "sortBy" => {
                     let Some(sort) = value.as_doc() else {
                         return Err(Error::new(
-                            Code(5788604),
-                            format!(
-                                "expected 'sortBy' to already be an object in the arguments to {name}"
-                            ),
+                            Code(10065),
+                            "invalid parameter: expected an object (sortBy)",
                         ));
                     };
                     self.sort = Some(SortSpec::parse(sort)?);
@@ -307,13 +305,12 @@ impl AccumulatorSpec {
     }
 }
 
-/// Accumulators take one operand; an array of one is that one.
+/// Accumulators take one operand, not an array of them.
 fn unary<'v>(name: &str, operand: Val<'v>) -> Result<Val<'v>> {
-    let Val::Array(array) = operand else { return Ok(operand) };
-    match (array.count(), array.first()) {
-        (1, Some((_, only))) => Ok(only.get()),
-        _ => Err(Error::new(Code(40237), format!("The {name} accumulator is a unary operator"))),
+    if matches!(operand, Val::Array(_)) {
+        return Err(Error::new(Code(40237), format!("The {name} accumulator is a unary operator")));
     }
+    Ok(operand)
 }
 
 /// The number of values to keep.

@@ -128,7 +128,7 @@ impl Ranked {
                 self.values.last_key_value()
             };
             let loses = edge.is_some_and(|((edge, _), _)| {
-                if self.keep_large { key < edge.as_slice() } else { key >= edge.as_slice() }
+                if self.keep_large { key <= edge.as_slice() } else { key >= edge.as_slice() }
             });
             if loses {
                 return;

@@ -29,6 +29,29 @@ impl<'a> Env<'a> {
         self
     }
 
+    /// A copy of this environment whose results live in another arena, which may go sooner.
+    pub(crate) fn child<'b>(&self, arena: &'b Bump) -> Env<'b>
+    where
+        'a: 'b,
+    {
+        let slots: Vec<Val<'b>> = self.slots.borrow().iter().copied().collect();
+        Env { root: self.root, arena, slots: RefCell::new(slots), meta: self.meta }
+    }
+
+    /// Refuses to go on when results fill the memory: loops and long lists of operands can do that
+    /// with few bytes of request.
+    #[inline]
+    pub(crate) fn check_memory(&self) -> Result<()> {
+        const BYTES_MAX: usize = 16 * limits::DOCUMENT_BYTES_MAX_INTERNAL;
+        if self.arena.allocated_bytes() > BYTES_MAX {
+            return Err(Error::new(
+                Code::EXCEEDED_MEMORY_LIMIT,
+                format!("an expression used more than {BYTES_MAX} bytes of memory"),
+            ));
+        }
+        Ok(())
+    }
+
     /// The document.
     #[inline]
     #[must_use]

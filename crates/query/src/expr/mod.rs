@@ -12,6 +12,7 @@ mod conditional;
 mod convert;
 mod date;
 mod env;
+mod hash;
 pub(crate) mod number;
 mod object;
 mod operator;
@@ -24,6 +25,7 @@ mod trig;
 mod variable;
 
 pub use env::Env;
+pub use hash::hashed_key;
 pub use operator::operators;
 
 use crate::ParseContext;
@@ -196,6 +198,7 @@ fn eval_eager<'a>(call: &'a Call, function: operator::Eager, env: &Env<'a>) -> R
     for argument in &call.arguments {
         values.push(argument.eval(env)?);
     }
+    env.check_memory()?;
     function(&values, env)
 }
 

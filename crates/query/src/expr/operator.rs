@@ -3,8 +3,8 @@
 
 use super::{Call, Env, Node, parse::Parser};
 use super::{
-    arithmetic, array, boolean, comparison, conditional, convert, date, object, set, statistics,
-    string, trig, variable,
+    arithmetic, array, boolean, comparison, conditional, convert, date, hash, object, set,
+    statistics, string, trig, variable,
 };
 use value::{Code, Error, Result, Val};
 
@@ -242,6 +242,7 @@ static FAMILIES: &[&[Operator]] = &[
     conditional::OPERATORS,
     convert::OPERATORS,
     date::OPERATORS,
+    hash::OPERATORS,
     object::OPERATORS,
     set::OPERATORS,
     statistics::OPERATORS,

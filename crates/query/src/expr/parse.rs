@@ -239,7 +239,7 @@ pub(crate) fn check_variable_name(name: &str) -> Result<()> {
     let Some(first) = name.chars().next() else {
         return Err(Error::failed_to_parse("empty variable names are not allowed"));
     };
-    if !(first.is_ascii_lowercase() || !first.is_ascii()) {
+    if first.is_ascii() && !first.is_ascii_lowercase() {
         return Err(Error::failed_to_parse(format!(
             "'{name}' starts with an invalid character for a user variable name"
         )));

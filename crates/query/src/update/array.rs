@@ -93,14 +93,13 @@ impl Push {
         };
         if self.slice.is_none() && self.position.is_none() && self.sort.is_none() {
             // The usual case: the old elements go over in one copy.
-            let mut count = array.map_or(0, |array| array.count());
+            let count = array.map_or(0, |array| array.count());
             let token = out.open(name, true);
             if let Some(array) = array {
                 out.extend(array);
             }
-            for value in &self.values {
-                out.raw(&count.to_string(), value.raw());
-                count += 1;
+            for (at, value) in (count..).zip(&self.values) {
+                out.raw(&at.to_string(), value.raw());
             }
             out.close(token);
             return Ok(());
@@ -249,12 +248,11 @@ pub(super) fn add_to_set(
         let value = value.get();
         !array.iter().any(|(_, element)| compare::equal(element.get(), value))
     };
-    let mut count = array.count();
+    let count = array.count();
     let token = out.open(name, true);
     out.extend(array);
-    for value in values.iter().filter(held) {
-        out.raw(&count.to_string(), value.raw());
-        count += 1;
+    for (at, value) in (count..).zip(values.iter().filter(held)) {
+        out.raw(&at.to_string(), value.raw());
     }
     out.close(token);
     Ok(())

@@ -245,6 +245,7 @@ impl Builder<'_> {
         if path.is_empty() {
             return Err(Error::new(Code::EMPTY_FIELD_NAME, "An empty update path is not valid."));
         }
+        check_path_length(path)?;
         let mut positional = 0;
         for (at, part) in path.split('.').enumerate() {
             if part.is_empty() {
@@ -283,6 +284,14 @@ impl Builder<'_> {
         self.update.positional |= positional == 1;
         Ok(())
     }
+}
+
+/// Refuses paths that are deeper than any document: they would be walked step by step.
+pub(super) fn check_path_length(path: &str) -> Result<()> {
+    if path.split('.').count() > 2 * value::limits::DEPTH_MAX {
+        return Err(Error::new(Code::OVERFLOW, "the path has more parts than a document can have"));
+    }
+    Ok(())
 }
 
 /// How deep a value is nested; scalars are not.

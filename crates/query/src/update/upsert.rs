@@ -108,6 +108,7 @@ fn add<'d>(path: &'d str, value: Val<'d>, only_id: bool, out: &mut Equalities<'d
         }
         return Ok(());
     }
+    super::modifier::check_path_length(path)?;
     let below = |a: &str, b: &str| a.strip_prefix(b).is_some_and(|rest| rest.starts_with('.'));
     for (known, _) in out.iter() {
         if *known == path {

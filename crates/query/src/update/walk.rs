@@ -42,12 +42,15 @@ struct Walk<'u, 'd> {
     position: Option<usize>,
 }
 
+/// The children of one node.
+type Branches<'u> = &'u Vec<(Box<str>, Tree)>;
+
 /// Children by name with all subtrees that meet there.
 type Children<'u> = SmallVec<[(std::borrow::Cow<'u, str>, Trees<'u>); 4]>;
 
 impl<'u, 'd> Walk<'u, 'd> {
     /// Puts the children of several nodes together, `$` replaced by the matched place.
-    fn resolve(&self, nodes: &[&'u Vec<(Box<str>, Tree)>]) -> Result<Children<'u>> {
+    fn resolve(&self, nodes: &[Branches<'u>]) -> Result<Children<'u>> {
         let mut children: Children<'u> = SmallVec::new();
         let plain = nodes.len() == 1;
         let mut sorted = true;
@@ -161,8 +164,8 @@ impl<'u, 'd> Walk<'u, 'd> {
         old: Option<RawVal<'d>>,
         out: &mut Writer<'_>,
     ) -> Result<()> {
-        let mut fields: SmallVec<[&'u Vec<(Box<str>, Tree)>; 2]> = SmallVec::new();
-        let mut elements: SmallVec<[&'u Vec<(Box<str>, Tree)>; 2]> = SmallVec::new();
+        let mut fields: SmallVec<[Branches<'u>; 2]> = SmallVec::new();
+        let mut elements: SmallVec<[Branches<'u>; 2]> = SmallVec::new();
         for tree in trees {
             match tree {
                 Tree::Leaf(_) => return Err(self.conflict()),
@@ -276,7 +279,7 @@ impl<'u, 'd> Walk<'u, 'd> {
     fn chosen_elements(
         &mut self,
         name: &str,
-        nodes: &[&'u Vec<(Box<str>, Tree)>],
+        nodes: &[Branches<'u>],
         old: Option<RawVal<'d>>,
         out: &mut Writer<'_>,
     ) -> Result<()> {

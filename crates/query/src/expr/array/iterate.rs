@@ -6,7 +6,7 @@ use super::super::parse::{Parser, check_variable_name};
 use super::super::show::show;
 use super::super::{Call, Env, Node};
 use super::{input_array, raw_array};
-use value::{Code, Error, RawDoc, Result, Val};
+use value::{Code, Error, OwnedVal, RawDoc, Result, Val};
 
 /// The named operands, undecoded, with `None` for those left out.
 fn named<'v, const N: usize>(
@@ -75,6 +75,7 @@ pub(super) fn map<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
     for (_, element) in array {
         env.bind(call.slot, element.get());
         results.push(call.argument(1, env)?);
+        env.check_memory()?;
     }
     env.array(results.into_iter())
 }
@@ -173,11 +174,18 @@ pub(super) fn reduce<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
         )
     };
     let Some(array) = input_array(call, env, refuse)? else { return Ok(Val::Null) };
-    let mut value = call.argument(1, env)?;
+    // Each step has an arena of its own: with a shared one, joining n texts would keep n of them.
+    let mut value = OwnedVal::new(call.argument(1, env)?);
+    let mut scratch = bumpalo::Bump::new();
     for (_, element) in array {
-        env.bind(call.slot, element.get());
-        env.bind(call.slot + 1, value);
-        value = call.argument(2, env)?;
+        let next = {
+            let step = env.child(&scratch);
+            step.bind(call.slot, element.get());
+            step.bind(call.slot + 1, value.get());
+            OwnedVal::new(call.argument(2, &step)?)
+        };
+        value = next;
+        scratch.reset();
     }
-    Ok(value)
+    Ok(super::super::copy_into(value.get(), env.arena()))
 }

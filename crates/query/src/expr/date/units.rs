@@ -208,7 +208,9 @@ pub(super) fn date_diff<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> 
             let moved = zone.offset(end) - zone.offset(start);
             to.div_euclid(length) - from.div_euclid(length) - moved.div_euclid(length)
         }
-        Unit::Fixed(length) => end.div_euclid(length) - start.div_euclid(length),
+        Unit::Fixed(length) => {
+            end.div_euclid(length).checked_sub(start.div_euclid(length)).ok_or_else(out_of_range)?
+        }
     }))
 }
 
