@@ -153,42 +153,36 @@ fn a_stop_under_load_loses_no_reply_that_it_owes() {
 }
 
 #[test]
-fn a_stop_does_not_wait_for_clients_that_only_watch() {
-    const EXHAUST_ALLOWED: u32 = 1 << 16;
+fn a_stop_does_not_wait_for_clients_that_wait_for_news() {
     let mut server = TestServer::start();
     let mut client = server.connect();
-    let hello = client.call(&message(1, 0, &command("hello")));
-    let Some(version) = hello.body().get("topologyVersion").and_then(|v| v.as_doc()) else {
-        return;
-    };
-    let wait = value::DocBuf::build(|doc| {
-        doc.i32("hello", 1);
-        doc.append("topologyVersion", value::Val::Document(version));
-        doc.i64("maxAwaitTimeMS", 60_000).str("$db", "admin");
-    });
-    client.send(&message(2, EXHAUST_ALLOWED, &wait));
-    std::thread::sleep(Duration::from_millis(100));
+    client.wait_for_news();
     let started = Instant::now();
     server.stop();
-    assert!(started.elapsed() < Duration::from_secs(3));
+    assert!(started.elapsed() < Duration::from_secs(4));
+    let reply = client.receive().expect("it is told why");
+    assert_eq!(reply.response_to, 4);
+    assert!(!reply.is_ok());
+    assert!(client.is_closed());
 }
 
 #[test]
-fn a_client_that_goes_away_while_it_watches_is_noticed() {
+fn a_client_that_goes_away_while_it_waits_is_noticed() {
     let server = TestServer::start();
     let mut client = server.connect();
-    let hello = client.call(&message(1, 0, &command("hello")));
-    let Some(version) = hello.body().get("topologyVersion").and_then(|v| v.as_doc()) else {
-        return;
-    };
-    let wait = value::DocBuf::build(|doc| {
-        doc.i32("hello", 1);
-        doc.append("topologyVersion", value::Val::Document(version));
-        doc.i64("maxAwaitTimeMS", 60_000).str("$db", "admin");
-    });
-    client.send(&message(2, 1 << 16, &wait));
-    std::thread::sleep(Duration::from_millis(100));
+    client.wait_for_news();
     assert_eq!(server.handle.connections(), 1);
     drop(client);
     eventually("its connection ends", || server.handle.connections() == 0);
+}
+
+#[test]
+fn a_shutdown_command_ends_the_server() {
+    let mut server = TestServer::start();
+    let mut client = server.connect();
+    client.send(&message(1, 0, &command("shutdown")));
+    let started = Instant::now();
+    server.wait();
+    assert!(started.elapsed() < Duration::from_secs(3));
+    assert!(std::net::TcpStream::connect(server.address).is_err());
 }

@@ -7,7 +7,7 @@ use client::*;
 use proptest::prelude::*;
 use std::io::{Read, Write};
 use std::net::Shutdown;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use value::DocBuf;
 
 #[test]
@@ -291,35 +291,47 @@ fn a_message_may_come_byte_by_byte() {
 }
 
 #[test]
-fn a_stream_of_replies_answers_each_the_one_before() {
+fn an_exhaust_cursor_streams_its_batches() {
     const EXHAUST_ALLOWED: u32 = 1 << 16;
     let server = TestServer::start();
     let mut client = server.connect();
-    let hello = client.call(&message(1, 0, &command("hello")));
-    let Some(version) = hello.body().get("topologyVersion").and_then(|v| v.as_doc()) else {
-        return; // Without it a server streams nothing.
-    };
-    let wait = DocBuf::build(|doc| {
-        doc.i32("hello", 1);
-        doc.append("topologyVersion", value::Val::Document(version));
-        doc.i64("maxAwaitTimeMS", 50).str("$db", "admin");
+    let insert = DocBuf::build(|doc| {
+        doc.str("insert", "numbers").str("$db", "test");
     });
-    let started = Instant::now();
-    client.send(&message(77, EXHAUST_ALLOWED, &wait));
-    let mut previous = 77;
-    for _ in 0..4 {
+    let documents: Vec<_> = (0..10)
+        .map(|i| {
+            DocBuf::build(|doc| {
+                doc.i32("_id", i);
+            })
+        })
+        .collect();
+    let all = [body_section(&insert), sequence_section("documents", &documents)].concat();
+    let inserted = client.call(&sections(1, 0, &all));
+    assert!(inserted.is_ok() && inserted.number("n") == 10.0);
+
+    let find = DocBuf::build(|doc| {
+        doc.str("find", "numbers").i32("batchSize", 2).str("$db", "test");
+    });
+    let first = client.call(&message(2, 0, &find));
+    let get_more = DocBuf::build(|doc| {
+        doc.i64("getMore", first.cursor_id()).str("collection", "numbers");
+        doc.i32("batchSize", 3).str("$db", "test");
+    });
+    client.send(&message(3, EXHAUST_ALLOWED, &get_more));
+    let (mut previous, mut found) = (3, 0);
+    loop {
         let reply = client.receive().expect("a reply");
-        assert_eq!((reply.response_to, reply.flags()), (previous, 2));
-        assert!(reply.is_ok());
+        assert!(reply.is_ok() && reply.response_to == previous);
         previous = reply.request_id;
+        let cursor = reply.body().get("cursor").and_then(|v| v.as_doc()).expect("a cursor");
+        found += cursor.get("nextBatch").and_then(|v| v.as_array()).expect("a batch").count();
+        assert_eq!(reply.flags() == 0, reply.cursor_id() == 0, "the last one says so");
+        if reply.flags() == 0 {
+            break;
+        }
     }
-    assert!(started.elapsed() >= Duration::from_millis(100), "it waits between replies");
-    drop(client);
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while server.handle.connections() > 0 && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    assert_eq!(server.handle.connections(), 0, "the stream ends with its client");
+    assert_eq!(found, 8);
+    client.ping().expect("the connection goes on");
 }
 
 /// Bytes that are noise, or a right message with some bytes changed, cut or repeated.

@@ -94,6 +94,11 @@ impl Message {
         self.body().get(name).and_then(|value| value.as_f64()).unwrap_or(f64::NAN)
     }
 
+    pub(crate) fn cursor_id(&self) -> i64 {
+        let cursor = self.body().get("cursor").and_then(|value| value.as_doc()).expect("a cursor");
+        cursor.get("id").and_then(|value| value.as_i64_exact()).expect("an id")
+    }
+
     pub(crate) fn is_ok(&self) -> bool {
         self.number("ok") == 1.0
     }
@@ -136,6 +141,30 @@ impl RawClient {
     pub(crate) fn call(&mut self, bytes: &[u8]) -> Message {
         self.send(bytes);
         self.receive().expect("a reply")
+    }
+
+    /// Sends a command that waits for a minute, for documents that never come.
+    pub(crate) fn wait_for_news(&mut self) {
+        let create = DocBuf::build(|doc| {
+            doc.str("create", "news").bool("capped", true).i32("size", 4096).str("$db", "test");
+        });
+        assert!(self.call(&message(1, 0, &create)).is_ok());
+        let insert = DocBuf::build(|doc| {
+            doc.str("insert", "news").str("$db", "test");
+        });
+        let all = [body_section(&insert), sequence_section("documents", &[ping()])].concat();
+        assert!(self.call(&sections(2, 0, &all)).is_ok());
+        let find = DocBuf::build(|doc| {
+            doc.str("find", "news").bool("tailable", true).bool("awaitData", true);
+            doc.str("$db", "test");
+        });
+        let found = self.call(&message(3, 0, &find));
+        let get_more = DocBuf::build(|doc| {
+            doc.i64("getMore", found.cursor_id()).str("collection", "news");
+            doc.i32("maxTimeMS", 60_000).str("$db", "test");
+        });
+        self.send(&message(4, 0, &get_more));
+        std::thread::sleep(Duration::from_millis(300));
     }
 
     pub(crate) fn ping(&mut self) -> io::Result<()> {
