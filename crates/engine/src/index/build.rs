@@ -203,9 +203,40 @@ fn fill(engine: &Inner, op: &Operation, collection: &Collection, ids: &[u32]) ->
         job.advance(batch.documents);
         match batch.last {
             Some(last) => after = last,
-            None => return Ok(()),
+            None => break,
         }
     }
+    let unique = collection.indexes.iter().filter(|i| i.unique && ids.contains(&i.id));
+    for index in unique {
+        check_unique(engine, op, collection, index)?;
+    }
+    Ok(())
+}
+
+/// Walks the entries of a unique index, which are complete now, and refuses two of equal values.
+fn check_unique(engine: &Inner, op: &Operation, built: &Collection, index: &Index) -> Result<()> {
+    let snapshot = engine.store.snapshot();
+    let (from, to) = range_of(index.id);
+    let mut range = snapshot
+        .range(Space::Indexes, Bound::Included(&from), Bound::Excluded(&to), Direction::Forward)
+        .map_err(store_failed)?;
+    let mut last: Vec<u8> = Vec::new();
+    while let Some((entry, _)) = range.next().map_err(store_failed)? {
+        op.check()?;
+        let record = maintain::record_of(index, entry)
+            .ok_or_else(|| Error::internal("an entry of the new index is not understood"))?;
+        let values = entry.get(..entry.len() - record.len()).unwrap_or(&[]);
+        if values == last {
+            let key = crate::exec::write::document_key(built, record);
+            let doc = snapshot.get(Space::Documents, &key).map_err(store_failed)?;
+            let values = values.get(4..).unwrap_or(&[]);
+            let shown = doc.map(|doc| keys::key_values(index, RawDoc::new(&doc), values));
+            return Err(maintain::duplicate_key(built, index, &shown.unwrap_or_default()));
+        }
+        last.clear();
+        last.extend_from_slice(values);
+    }
+    Ok(())
 }
 
 /// How far one batch came.
@@ -244,7 +275,7 @@ fn fill_batch(
         txn.guard(Space::Documents, &key);
         let record = key.get(4..).unwrap_or(&[]);
         for index in &indexes {
-            add_entries(txn, &collection, index, record, RawDoc::new(&doc))?;
+            add_entries(txn, index, record, RawDoc::new(&doc))?;
         }
         batch.documents += 1;
         bytes += doc.len();
@@ -256,7 +287,6 @@ fn fill_batch(
 
 fn add_entries(
     txn: &mut Transaction<'_>,
-    collection: &Collection,
     index: &Arc<Index>,
     record: &[u8],
     doc: RawDoc<'_>,
@@ -267,7 +297,9 @@ fn add_entries(
     }
     for values in &found.keys {
         if index.unique {
-            maintain::check_unique(txn, collection, index, values, record, Some(doc))?;
+            // Equal keys are looked for at the end, in one walk. Until then, this makes a writer
+            // of the same key that does not see this entry run again.
+            txn.guard(Space::Indexes, &maintain::entry_key(index, values, &[]));
         }
         // An entry that a writer made already is the same: writing it again changes nothing.
         let entry = maintain::entry_key(index, values, record);
@@ -364,6 +396,35 @@ mod tests {
     fn run(engine: &Engine, text: &str) -> Result<DocBuf> {
         let command = ejson::parse_doc(text).expect("test text");
         engine.run_command("t", command.as_doc())
+    }
+
+    #[test]
+    fn equal_keys_from_builder_and_writer_do_not_both_pass() {
+        let engine = Engine::open(Options::default()).expect("memory opens");
+        for round in 0..20 {
+            let name = format!("c{round}");
+            let documents: Vec<String> =
+                (0..2000).map(|n| format!("{{_id: {n}, a: {n}}}")).collect();
+            run(&engine, &format!("{{insert: '{name}', documents: [{}]}}", documents.join(",")))
+                .expect("works");
+            std::thread::scope(|scope| {
+                let (engine, name) = (&engine, &name);
+                scope.spawn(move || {
+                    for n in (0..2000).step_by(50) {
+                        let text = format!("{{insert: '{name}', documents: [{{a: {n}}}]}}");
+                        run(engine, &text).expect("replies");
+                    }
+                });
+                let build = format!(
+                    "{{createIndexes: '{name}', indexes: [{{key: {{a: 1}}, name: 'a', unique: true}}]}}"
+                );
+                // Either the duplicate was there before, or the writer was refused.
+                let built = run(engine, &build);
+                let code = built.map_or_else(|error| error.code(), |_| Code::OK);
+                assert!(matches!(code, Code::OK | Code::DUPLICATE_KEY), "{code:?}");
+            });
+        }
+        assert_eq!(engine.check(&mut |_, _, _| {}).expect("can be read"), Vec::<String>::new());
     }
 
     #[test]
