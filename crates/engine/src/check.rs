@@ -146,7 +146,7 @@ pub fn check_collection(
     while let Some((key, doc)) = documents.next().map_err(store_failed)? {
         report.documents += 1;
         report.bytes += doc.len() as u64;
-        if report.documents % 1024 == 0 {
+        if report.documents.is_multiple_of(1024) {
             step(report.documents)?;
         }
         let record = key.get(4..).unwrap_or(&[]);
@@ -242,7 +242,7 @@ fn walk_index(
     let mut last: Vec<u8> = Vec::new();
     while let Some((entry, _)) = entries.next().map_err(store_failed)? {
         found.entries += 1;
-        if found.entries % 4096 == 0 {
+        if found.entries.is_multiple_of(4096) {
             step(found.entries)?;
         }
         let Some(record) = maintain::record_of(index, entry) else {

@@ -90,7 +90,17 @@ impl Cursor {
     /// Whether the cursor stays open at the end of its documents.
     #[must_use]
     pub fn is_tailable(&self) -> bool {
-        matches!(self.source, Source::Tail(_))
+        matches!(&self.source, Source::Tail(tail) if !tail.stream.has_reached_limit())
+    }
+
+    /// Whether it is known that no document follows.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        let source = match &self.source {
+            Source::Stream(stream) => stream.is_done(),
+            Source::Tail(tail) => tail.stream.has_reached_limit(),
+        };
+        source && self.pending.is_none()
     }
 
     /// What was looked at so far.
@@ -132,6 +142,9 @@ pub fn fill_batch(
         }
         out.push_doc_bytes(&doc);
         cursor.returned += 1;
+    }
+    if cursor.is_done() {
+        return Ok(BatchEnd::Exhausted);
     }
     Ok(BatchEnd::More)
 }

@@ -6,7 +6,6 @@ use crate::catalog::Collection;
 use crate::cursor::{BatchEnd, Cursor, Source, Tail, fill_batch};
 use crate::exec::write;
 use crate::metrics;
-use crate::request::Flow;
 use std::sync::Arc;
 use std::time::Instant;
 use store::Space;
@@ -282,13 +281,6 @@ pub(super) fn first_batch(
     if let Some(error) = failure {
         return Err(error);
     }
-    // Look one document ahead: a cursor that has nothing left is not kept open.
-    if end == BatchEnd::More && !single_batch && !cursor.is_tailable() && most > 0 {
-        cursor.pending = cursor.next(context.op)?;
-        if cursor.pending.is_none() {
-            end = BatchEnd::Exhausted;
-        }
-    }
     let examined = cursor.examined();
     metrics::add(&engine.metrics.keys_examined, examined.keys);
     metrics::add(&engine.metrics.documents_examined, examined.documents);
@@ -301,10 +293,6 @@ pub(super) fn first_batch(
     if keep {
         cursor.id = id;
         cursor.batches = 1;
-        if context.request.exhaust_allowed {
-            super::get_more::arrange_exhaust(context, &cursor, batch_size);
-            context.flow = Flow::Exhaust;
-        }
         engine.cursors.insert(cursor)?;
     }
     Ok(())

@@ -85,13 +85,6 @@ fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let mut result = Ok(BatchEnd::More);
     out.array("nextBatch", |batch| {
         result = next_batch(context, &mut cursor, most, limit, batch);
-        if result.as_ref().is_ok_and(|end| *end == BatchEnd::More) && !cursor.is_tailable() {
-            match cursor.next(context.op) {
-                Ok(None) => result = Ok(BatchEnd::Exhausted),
-                Ok(pending) => cursor.pending = pending,
-                Err(error) => result = Err(error),
-            }
-        }
     });
     let end = match result {
         Ok(end) => end,

@@ -9,15 +9,8 @@ pub(super) static COMMAND: Command = Command {
     name: "validate",
     aliases: &[],
     help: "Checks that documents and indexes of a collection agree.",
-    fields: Some(&[
-        "validate",
-        "full",
-        "background",
-        "repair",
-        "metadata",
-        "checkBSONConformance",
-        "enforceFastCount",
-    ]),
+    // Drivers send options of other storage engines along, such as `scandata`.
+    fields: None,
     admin: false,
     test: false,
     run,

@@ -116,15 +116,31 @@ impl FindStream {
         }
     }
 
-    /// The next record's key with its document, unsorted and unprojected: for tailable cursors.
+    /// The next document in natural order with its record's key: for tailable cursors.
     ///
     /// # Errors
     /// As `next`.
     pub fn next_row(&mut self, op: &Operation) -> Result<Option<(Vec<u8>, Doc)>> {
-        let Some((row, position)) = self.matching(op)? else { return Ok(None) };
-        let record = row.record.to_vec();
-        let doc = self.project(Doc::Stored(row.doc), position)?;
-        Ok(Some((record, doc)))
+        while self.left != Some(0) {
+            let Some((row, position)) = self.matching(op)? else { return Ok(None) };
+            if self.skip > 0 {
+                self.skip -= 1;
+                continue;
+            }
+            if let Some(left) = &mut self.left {
+                *left -= 1;
+            }
+            let record = row.record.to_vec();
+            let doc = self.project(Doc::Stored(row.doc), position)?;
+            return Ok(Some((record, doc)));
+        }
+        Ok(None)
+    }
+
+    /// Whether the limit is reached.
+    #[must_use]
+    pub fn has_reached_limit(&self) -> bool {
+        self.left == Some(0)
     }
 
     fn project(&mut self, doc: Doc, position: Option<usize>) -> Result<Doc> {
@@ -152,6 +168,14 @@ impl Stream for FindStream {
             }
             return self.project(doc, position).map(Some);
         }
+    }
+
+    fn is_done(&self) -> bool {
+        let empty = match &self.sorted {
+            Some(docs) => docs.len() == 0,
+            None => self.sorter.is_none() && self.scan.is_done(),
+        };
+        empty || self.has_reached_limit()
     }
 
     fn examined(&self, total: &mut Examined) {

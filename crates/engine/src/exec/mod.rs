@@ -50,6 +50,12 @@ pub trait Stream: Send {
     /// What the stage or the store gives, or that the operation was stopped.
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>>;
 
+    /// Whether it is known already that no document follows. A stream that would have to look
+    /// says no, as MongoDB does: the client asks once more and gets an empty batch.
+    fn is_done(&self) -> bool {
+        false
+    }
+
     /// Adds what was examined so far.
     fn examined(&self, _total: &mut Examined) {}
 }

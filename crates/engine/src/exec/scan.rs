@@ -76,6 +76,12 @@ impl Scan {
         self.examined
     }
 
+    /// Whether nothing is left to read.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.current.is_none() && self.parts.is_empty()
+    }
+
     fn add(&mut self, access: &Access) {
         match access {
             Access::Nothing => {}

@@ -186,6 +186,10 @@ impl Stream for Grouping {
         Ok(self.docs.next().map(Doc::Made))
     }
 
+    fn is_done(&self) -> bool {
+        self.spec.is_none() && self.docs.len() == 0
+    }
+
     fn examined(&self, total: &mut Examined) {
         self.input.examined(total);
     }

@@ -77,6 +77,10 @@ impl Stream for Limited {
         self.input.next(op)
     }
 
+    fn is_done(&self) -> bool {
+        self.left == 0
+    }
+
     fn examined(&self, total: &mut Examined) {
         self.input.examined(total);
     }

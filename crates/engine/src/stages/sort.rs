@@ -78,6 +78,10 @@ impl Stream for Sorted {
         Ok(self.docs.as_mut().and_then(Iterator::next).map(Doc::Made))
     }
 
+    fn is_done(&self) -> bool {
+        self.docs.as_ref().is_some_and(|docs| docs.len() == 0)
+    }
+
     fn examined(&self, total: &mut Examined) {
         self.input.examined(total);
     }
