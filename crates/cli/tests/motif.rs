@@ -1,5 +1,7 @@
 //! The binary as people use it: serve, check, import, export, as processes on a temporary folder.
 
+#![allow(clippy::unwrap_used, reason = "in a test a failure is to be seen at once")]
+
 use client::Client;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
