@@ -5,11 +5,8 @@ use crate::door::Door;
 use crate::file::{Action, Expectation, Kind, SpecFile, Step};
 use crate::judge;
 use crate::run::{Manner, Outcome, run_test};
-use crate::text::{self, ANY, Names};
+use crate::text::{self, ANY, Names, VOLATILE};
 use value::{DocBuf, RawDoc, RawVal, Val, Writer};
-
-/// Fields of replies that tell time and place rather than results.
-const VOLATILE: &[&str] = &["$clusterTime", "operationTime", "electionId", "opTime"];
 
 /// Lines to put in place of `first..=last`; an empty range inserts before `first`.
 struct Edit {

@@ -35,7 +35,7 @@ pub fn all_is_well(outcome: &Outcome) -> Result<(), String> {
     succeeded(outcome)?;
     let reply = outcome.reply.as_doc();
     if reply.find("writeErrors").is_some() || reply.find("writeConcernError").is_some() {
-        return Err(format!("a write failed: {}", text::print_doc(reply)));
+        return Err(format!("a write failed: {}", text::print_reply(reply)));
     }
     Ok(())
 }
@@ -45,7 +45,7 @@ fn succeeded(outcome: &Outcome) -> Result<(), String> {
     if reply.get("ok").is_some_and(Val::truthy) {
         return Ok(());
     }
-    Err(format!("the command failed: {}", text::print_doc(reply)))
+    Err(format!("the command failed: {}", text::print_reply(reply)))
 }
 
 /// `CODE [Name] [~regex]` of the whole command; of an `update` step also of its one write.
@@ -55,7 +55,7 @@ fn error(body: &str, outcome: &Outcome) -> Result<(), String> {
     let document = match first_write_error(reply) {
         Some(write) if !failed && outcome.writes_alone => write,
         _ if failed => reply,
-        _ => return Err(format!("no error, but {}", text::print_doc(reply))),
+        _ => return Err(format!("no error, but {}", text::print_reply(reply))),
     };
     let (code, name, pattern) = split_error(body)?;
     judge_error(document, code, pattern)?;
@@ -77,7 +77,7 @@ fn write_error(body: &str, outcome: &Outcome) -> Result<(), String> {
     let mut documents = errors.iter().filter_map(|(_, error)| error.as_doc());
     let write = documents
         .find(|error| error.get("index").and_then(Val::as_i64_exact) == Some(index))
-        .ok_or_else(|| format!("no write error {index} in {}", text::print_doc(reply)))?;
+        .ok_or_else(|| format!("no write error {index} in {}", text::print_reply(reply)))?;
     let (code, _, pattern) = split_error(rest)?;
     judge_error(write, code, pattern)
 }
@@ -85,7 +85,7 @@ fn write_error(body: &str, outcome: &Outcome) -> Result<(), String> {
 fn judge_error(document: RawDoc<'_>, code: i64, pattern: Option<&str>) -> Result<(), String> {
     let found = document.get("code").and_then(Val::as_i64_exact);
     if found != Some(code) {
-        return Err(format!("expected code {code}, found {}", text::print_doc(document)));
+        return Err(format!("expected code {code}, found {}", text::print_reply(document)));
     }
     if let Some(pattern) = pattern {
         let message = document.get("errmsg").and_then(Val::as_str).unwrap_or("");
@@ -138,7 +138,7 @@ fn docs(body: &str, outcome: &Outcome, ordered: bool) -> Result<(), String> {
 }
 
 fn no_docs(outcome: &Outcome) -> String {
-    format!("the reply has no cursor: {}", text::print_doc(outcome.reply.as_doc()))
+    format!("the reply has no cursor: {}", text::print_reply(outcome.reply.as_doc()))
 }
 
 fn ids(body: &str, outcome: &Outcome) -> Result<(), String> {
@@ -179,7 +179,7 @@ fn reply(body: &str, outcome: &Outcome) -> Result<(), String> {
     let expected = text::doc(body).map_err(|error| error.to_string())?;
     let reply = outcome.reply.as_doc();
     if expected.as_doc().is_empty() {
-        return Err(format!("name fields of the reply: {}", text::print_doc(reply)));
+        return Err(format!("name fields of the reply: {}", text::print_reply(reply)));
     }
     if subset(expected.as_doc(), reply) {
         return Ok(());
@@ -187,7 +187,7 @@ fn reply(body: &str, outcome: &Outcome) -> Result<(), String> {
     Err(format!(
         "the reply differs\n    expected {}\n    found    {}",
         text::print_doc(expected.as_doc()),
-        text::print_doc(reply)
+        text::print_reply(reply)
     ))
 }
 

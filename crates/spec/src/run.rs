@@ -113,7 +113,7 @@ impl Running<'_> {
         if doc.get("ok").is_some_and(Val::truthy) && doc.find("writeErrors").is_none() {
             return Ok(());
         }
-        Err(format!("{what}: {}", text::print_doc(doc)))
+        Err(format!("{what}: {}", text::print_reply(doc)))
     }
 
     fn insert(&mut self, collection: &str, body: &str) -> Result<DocBuf> {

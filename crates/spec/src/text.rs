@@ -136,6 +136,20 @@ pub fn print_doc(doc: RawDoc<'_>) -> String {
     unmark(&ejson::print(doc, Format::Shell))
 }
 
+/// Fields of replies that tell time and place rather than results.
+pub const VOLATILE: &[&str] = &["$clusterTime", "operationTime", "electionId", "opTime"];
+
+/// A reply on one line, without what differs from run to run.
+#[must_use]
+pub fn print_reply(reply: RawDoc<'_>) -> String {
+    let stable = DocBuf::build(|out| {
+        for (name, value) in reply.iter().filter(|(name, _)| !VOLATILE.contains(name)) {
+            out.raw(name, value);
+        }
+    });
+    print_doc(stable.as_doc())
+}
+
 /// One value on one line.
 #[must_use]
 pub fn print_value(value: RawVal<'_>) -> String {

@@ -51,6 +51,7 @@ fn elsewhere() -> value::Result<House> {
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/spec");
+    let root = root.canonicalize().unwrap_or(root);
     let files = match file::read_all(&root) {
         Ok(files) => files,
         Err(error) => {
