@@ -30,10 +30,10 @@ pub fn write_details(out: &mut Writer<'_>, error: &Error) {
 pub fn write_statement_error(out: &mut Writer<'_>, index: usize, error: &Error) {
     out.count("index", index as u64);
     out.i32("code", error.code().0);
+    out.str("errmsg", error.message());
     if let Some(info) = error.info() {
         out.extend(info.as_doc());
     }
-    out.str("errmsg", error.message());
 }
 
 /// Writes the logical time at the end of a reply, as members of a replica set do.

@@ -90,7 +90,6 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     metrics::add(&engine.metrics.documents_updated, modified);
     concern.wait(engine, newest)?;
     out.count("n", matched);
-    out.count("nModified", modified);
     if !upserted.is_empty() {
         out.array("upserted", |list| {
             for (index, id) in &upserted {
@@ -101,6 +100,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             }
         });
     }
+    out.count("nModified", modified);
     write_errors(out, &errors);
     concern.write_error(out);
     Ok(())
