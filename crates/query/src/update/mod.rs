@@ -3,13 +3,14 @@
 //! An update is a set of modifiers (`$set`, `$push`, ...), a replacement document or a pipeline.
 //! `tree` orders modifiers by path and finds conflicts, `walk` rewrites a document along the tree
 //! and copies everything else as bytes, `modifier` and `array` compute single values,
-//! `array_filter` chooses elements for `$[name]`, `upsert` makes the document that an upsert
-//! starts from.
+//! `array_filter` chooses elements for `$[name]`, `rename` finds what moves, `upsert` makes the
+//! document that an upsert starts from.
 
 mod array;
 mod array_filter;
 mod modifier;
 mod pipeline;
+mod rename;
 mod tree;
 mod upsert;
 mod walk;

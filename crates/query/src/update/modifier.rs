@@ -3,6 +3,7 @@
 
 use super::array::{self, Pull, Push};
 use super::array_filter::ArrayFilters;
+use super::rename::Rename;
 use super::tree::{Tree, identifier};
 use crate::ParseContext;
 use crate::expr::number;
@@ -20,12 +21,6 @@ pub(super) struct Modifiers {
     pub(super) positional: bool,
     /// Deepest nesting that the update can write.
     pub(super) deepest: usize,
-}
-
-#[derive(Debug)]
-struct Rename {
-    from: Box<str>,
-    to: Box<str>,
 }
 
 /// What one modifier does to the value at its path.
@@ -165,58 +160,6 @@ impl Modifiers {
     pub(super) fn find_renamed<'d>(&self, doc: RawDoc<'d>) -> Result<Vec<Option<RawVal<'d>>>> {
         self.renames.iter().map(|rename| rename.find(doc)).collect()
     }
-}
-
-impl Rename {
-    fn find<'d>(&self, doc: RawDoc<'d>) -> Result<Option<RawVal<'d>>> {
-        let source = walk_documents(doc, &self.from, "source", true)?;
-        if source.is_some() {
-            walk_documents(doc, &self.to, "destination", false)?;
-            if *self.to == *"_id" && doc.find("_id").is_some() {
-                return Err(super::immutable_id());
-            }
-        }
-        Ok(source)
-    }
-}
-
-/// The value at a path that leads through documents only.
-fn walk_documents<'d>(
-    doc: RawDoc<'d>,
-    path: &str,
-    role: &str,
-    strict: bool,
-) -> Result<Option<RawVal<'d>>> {
-    let mut here = doc;
-    let mut parts = path.split('.').peekable();
-    while let Some(part) = parts.next() {
-        let Some(value) = here.find(part) else { return Ok(None) };
-        if parts.peek().is_none() {
-            return Ok(Some(value));
-        }
-        if value.as_array().is_some() {
-            let id = doc.get("_id").map_or_else(String::new, show);
-            return Err(Error::bad_value(format!(
-                "The {role} field cannot be an array element, '{path}' in doc with _id: {id} has an \
-                 array field called '{part}'"
-            )));
-        }
-        match value.as_doc() {
-            Some(inner) => here = inner,
-            None if strict => {
-                return Err(Error::new(
-                    Code::PATH_NOT_VIABLE,
-                    format!(
-                        "cannot use the part ({part} of {path}) to traverse the element ({{{part}: \
-                         {}}})",
-                        show(value.get())
-                    ),
-                ));
-            }
-            None => return Ok(None),
-        }
-    }
-    Ok(None)
 }
 
 impl Builder<'_> {
@@ -452,6 +395,9 @@ fn rename(builder: &mut Builder<'_>, path: &str, value: Val<'_>) -> Result<()> {
             show(value)
         )));
     };
+    let number = builder.update.renames.len();
+    builder.update.renames.push(Rename { from: path.into(), to: to.into() });
+    builder.add(path, Modifier::RenameFrom(number))?;
     let dynamic = |path: &str| path.split('.').any(|p| p == "$" || identifier(p).is_some());
     let below = |a: &str, b: &str| a.strip_prefix(b).is_some_and(|rest| rest.starts_with('.'));
     if path == to {
@@ -474,9 +420,6 @@ fn rename(builder: &mut Builder<'_>, path: &str, value: Val<'_>) -> Result<()> {
             "The destination field for $rename may not be dynamic: {to}"
         )));
     }
-    let number = builder.update.renames.len();
-    builder.update.renames.push(Rename { from: path.into(), to: to.into() });
-    builder.add(path, Modifier::RenameFrom(number))?;
     builder.add(to, Modifier::RenameTo(number))
 }
 

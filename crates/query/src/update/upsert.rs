@@ -2,15 +2,15 @@
 
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
-/// Paths and values that a query pins down, in its order.
+/// Paths and values that a query pins down.
 type Equalities<'d> = Vec<(&'d str, Val<'d>)>;
 
 /// Builds the document. A replacement brings its own fields, so it takes the `_id` alone.
 pub(super) fn start_document(filter: RawDoc<'_>, only_id: bool) -> Result<DocBuf> {
     let mut equalities = Vec::new();
     collect(filter, only_id, &mut equalities)?;
-    // The _id stands first.
-    equalities.sort_by_key(|(path, _)| path.split('.').next() != Some("_id"));
+    // The _id stands first; MongoDB sorts the parts of a query by path, so the rest follows so.
+    equalities.sort_by_key(|(path, _)| (path.split('.').next() != Some("_id"), *path));
     let mut root = Vec::new();
     for (path, value) in equalities {
         insert(&mut root, path, value);

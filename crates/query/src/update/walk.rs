@@ -36,6 +36,10 @@ pub(super) fn apply(
     Ok(bytes)
 }
 
+fn no_position() -> Error {
+    Error::bad_value("The positional operator did not find the match needed from the query.")
+}
+
 struct Walk<'u, 'd> {
     modifiers: &'u Modifiers,
     place: Place<'d>,
@@ -57,12 +61,7 @@ impl<'u, 'd> Walk<'u, 'd> {
         for (name, tree) in nodes.iter().flat_map(|node| node.iter()) {
             let name: std::borrow::Cow<'u, str> = if &**name == "$" {
                 sorted = false;
-                let Some(position) = self.position else {
-                    return Err(Error::bad_value(
-                        "The positional operator did not find the match needed from the query.",
-                    ));
-                };
-                position.to_string().into()
+                self.position.ok_or_else(no_position)?.to_string().into()
             } else {
                 (&**name).into()
             };
@@ -251,6 +250,7 @@ impl<'u, 'd> Walk<'u, 'd> {
             }
             let Some((part, trees)) = children.get(at) else { continue };
             if !trees.iter().any(|tree| self.may_create(tree)) {
+                trees.iter().try_for_each(|tree| self.check_position(tree))?;
                 continue;
             }
             if index - count > BACKFILL_MAX {
@@ -314,6 +314,19 @@ impl<'u, 'd> Walk<'u, 'd> {
         Ok(())
     }
 
+    /// Refuses a positional `$` below a place that is not walked when there is no match for it.
+    fn check_position(&self, tree: &Tree) -> Result<()> {
+        match tree {
+            Tree::Leaf(_) => Ok(()),
+            Tree::Fields(children) | Tree::Elements(children) => {
+                if self.position.is_none() && children.iter().any(|(name, _)| &**name == "$") {
+                    return Err(no_position());
+                }
+                children.iter().try_for_each(|(_, tree)| self.check_position(tree))
+            }
+        }
+    }
+
     /// Whether some modifier below could create what does not exist.
     fn may_create(&self, tree: &Tree) -> bool {
         match tree {
@@ -346,6 +359,9 @@ impl<'u, 'd> Walk<'u, 'd> {
                         )));
                     }
                     Tree::Fields(children) => {
+                        if self.position.is_none() && children.iter().any(|(n, _)| &**n == "$") {
+                            return Err(no_position());
+                        }
                         for (_, other) in children.iter().skip(1) {
                             self.not_viable(part, &[other], old)?;
                         }
