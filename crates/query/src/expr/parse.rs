@@ -6,7 +6,7 @@ use super::{Node, operator};
 use crate::ParseContext;
 use value::{Code, Error, OwnedVal, Result, Val};
 
-/// The values that `$redact` understands, as strings no client can write.
+/// The values that `$redact` understands: plain strings, as in MongoDB.
 pub(crate) fn redact_constant(name: &str) -> Option<&'static str> {
     match name {
         "DESCEND" => Some("descend"),
