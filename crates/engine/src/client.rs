@@ -51,9 +51,9 @@ impl Client {
     /// Notes that a session is in use; the shared registry is told only now and then.
     pub(crate) fn touch_session(&mut self, session: [u8; 16]) {
         let now = Instant::now();
-        let known = self.touched.is_some_and(|(id, told)| {
-            id == session && now.duration_since(told) < TOUCH_INTERVAL
-        });
+        let known = self
+            .touched
+            .is_some_and(|(id, told)| id == session && now.duration_since(told) < TOUCH_INTERVAL);
         if !known {
             self.engine.sessions.touch(session);
             self.touched = Some((session, now));
@@ -95,11 +95,8 @@ impl Client {
         match self.exhaust.take() {
             None => Flow::Done,
             Some(body) => {
-                let request = Request {
-                    body: body.as_doc(),
-                    sequences: &[],
-                    exhaust_allowed: true,
-                };
+                let request =
+                    Request { body: body.as_doc(), sequences: &[], exhaust_allowed: true };
                 self.run(&request, reply)
             }
         }

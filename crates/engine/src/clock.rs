@@ -36,7 +36,9 @@ impl Clock {
     pub fn tick(&self) -> u64 {
         let wall = now_timestamp();
         let next = |time: u64| if wall > time { wall } else { time + 1 };
-        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |t| Some(next(t))).map_or(wall, next)
+        self.0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |t| Some(next(t)))
+            .map_or(wall, next)
     }
 
     /// Makes sure that the clock is not behind a time that a client has seen.

@@ -162,7 +162,10 @@ pub struct Cursors {
 enum State {
     Idle(Box<Cursor>),
     /// Taken out by a running `getMore`; holds what `killCursors` needs to know.
-    Busy { namespace: String, killed: bool },
+    Busy {
+        namespace: String,
+        killed: bool,
+    },
 }
 
 /// Most cursors that may be open.

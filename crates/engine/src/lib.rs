@@ -65,9 +65,9 @@ pub use bson;
 pub use client::Client;
 pub use engine::{Engine, Inner, Options, Storage, is_ok};
 pub use library::{
-    Aggregate, Builder, Collection, CountDocuments, CreateCollection, CreateIndex, Cursor, Database,
-    Delete, DeleteResult, Distinct, Find, FindOne, FindOneAndDelete, FindOneAndUpdate, Hint,
-    InsertMany, InsertManyResult, InsertOne, InsertOneResult, Update, UpdateModifications,
+    Aggregate, Builder, Collection, CountDocuments, CreateCollection, CreateIndex, Cursor,
+    Database, Delete, DeleteResult, Distinct, Find, FindOne, FindOneAndDelete, FindOneAndUpdate,
+    Hint, InsertMany, InsertManyResult, InsertOne, InsertOneResult, Update, UpdateModifications,
     UpdateResult, WriteError, WriteFailure,
 };
 pub use metrics::{Metrics, Network};
@@ -84,3 +84,34 @@ pub(crate) fn random_u64() -> u64 {
 
 /// The version of this crate.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// A name in one of the registries, with a sentence on what it does where there is one.
+pub struct Entry {
+    /// What kind of thing it is: `command`, `stage`, ...
+    pub kind: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// What it does.
+    pub help: &'static str,
+}
+
+/// Everything that the registries hold: what COMPAT.md is made from.
+#[must_use]
+pub fn registry() -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for command in commands::ALL.iter().filter(|command| !command.test) {
+        entries.push(Entry { kind: "command", name: command.name, help: command.help });
+    }
+    for stage in stages::ALL {
+        entries.push(Entry { kind: "stage", name: stage.name, help: stage.help });
+    }
+    let mut names = |kind, names: &mut dyn Iterator<Item = &'static str>| {
+        entries.extend(names.map(|name| Entry { kind, name, help: "" }));
+    };
+    names("filter operator", &mut query::filter::top_operators());
+    names("filter operator", &mut query::filter::operators().iter().map(|row| row.name));
+    names("update operator", &mut query::update::operators());
+    names("accumulator", &mut query::accumulate::operators());
+    names("expression", &mut query::expr::operators());
+    entries
+}

@@ -100,7 +100,7 @@ impl Operation {
     pub fn check(&self) -> Result<()> {
         let steps = self.steps.get().wrapping_add(1);
         self.steps.set(steps);
-        if steps % STEPS_BETWEEN_CHECKS == 0 { self.check_now() } else { Ok(()) }
+        if steps.is_multiple_of(STEPS_BETWEEN_CHECKS) { self.check_now() } else { Ok(()) }
     }
 
     /// Looks right away whether to stop.

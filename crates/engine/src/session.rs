@@ -177,10 +177,7 @@ impl Retryable {
             ));
         };
         if number < 0 {
-            return Err(Error::new(
-                Code::INVALID_OPTIONS,
-                "Transaction number cannot be negative",
-            ));
+            return Err(Error::new(Code::INVALID_OPTIONS, "Transaction number cannot be negative"));
         }
         Ok(Some(Retryable { session, number }))
     }

@@ -203,22 +203,10 @@ impl Inner {
 }
 
 impl Transaction<'_> {
-    /// The engine.
-    #[must_use]
-    pub fn engine(&self) -> &Inner {
-        self.engine
-    }
-
     /// Whether nothing was written.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.writes.iter().all(BTreeMap::is_empty)
-    }
-
-    /// Bytes that the write set holds, roughly.
-    #[must_use]
-    pub fn writes_count(&self) -> usize {
-        self.writes.iter().map(BTreeMap::len).sum()
     }
 
     /// The value of a key, own writes included.
@@ -359,8 +347,7 @@ impl Transaction<'_> {
             let bits = index.multikey.fetch_or(*bits, Ordering::Relaxed) | bits;
             batch.put(Space::Catalog, &persist::multikey_key(index.id), &bits.to_be_bytes());
         }
-        let seqno =
-            engine.store.write(&batch).map_err(|e| CommitError::Failed(store_failed(e)))?;
+        let seqno = engine.store.write(&batch).map_err(|e| CommitError::Failed(store_failed(e)))?;
         let mut capped = false;
         for gain in &gains {
             gain.collection.counters.documents.fetch_add(gain.documents, Ordering::Relaxed);
@@ -391,7 +378,6 @@ impl MergedRange<'_> {
     ///
     /// # Errors
     /// When the store fails.
-    #[expect(clippy::should_implement_trait, reason = "an iterator could not fail")]
     pub fn next(&mut self) -> Result<Option<(Bytes, Bytes)>> {
         let Some(own) = &mut self.own else {
             return self.base.next_entry().map_err(store_failed);

@@ -75,7 +75,8 @@ impl Path {
 /// The array place that a path part means: digits without a leading zero.
 #[must_use]
 pub fn array_index(name: &str) -> Option<usize> {
-    let plain = name.bytes().all(|b| b.is_ascii_digit()) && (name.len() == 1 || !name.starts_with('0'));
+    let plain =
+        name.bytes().all(|b| b.is_ascii_digit()) && (name.len() == 1 || !name.starts_with('0'));
     if plain { name.parse().ok() } else { None }
 }
 

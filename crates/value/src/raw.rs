@@ -265,7 +265,8 @@ impl ObjectId {
         use std::hash::{BuildHasher, Hasher, RandomState};
         use std::sync::LazyLock;
         use std::sync::atomic::{AtomicU32, Ordering};
-        static PROCESS: LazyLock<u64> = LazyLock::new(|| RandomState::new().build_hasher().finish());
+        static PROCESS: LazyLock<u64> =
+            LazyLock::new(|| RandomState::new().build_hasher().finish());
         static COUNTER: LazyLock<AtomicU32> =
             LazyLock::new(|| AtomicU32::new(RandomState::new().build_hasher().finish() as u32));
         let seconds = std::time::SystemTime::now()

@@ -76,8 +76,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         });
     }
     let stream = open(context, &resolved, &parsed, hint)?;
-    let cursor =
-        new_cursor(context, Source::Stream(stream), namespace, resolved.collection, false);
+    let cursor = new_cursor(context, Source::Stream(stream), namespace, resolved.collection, false);
     first_batch(context, cursor, batch_size, false, out)
 }
 
@@ -265,7 +264,6 @@ pub(super) fn run_find_on_view(
     let parsed = stages::parse(resolved.pipeline.as_doc(), &constants.context())?;
     let stream = open(context, &resolved, &parsed, find.hint)?;
     let namespace = view.namespace();
-    let cursor =
-        new_cursor(context, Source::Stream(stream), namespace, resolved.collection, false);
+    let cursor = new_cursor(context, Source::Stream(stream), namespace, resolved.collection, false);
     first_batch(context, cursor, request.batch_size, request.single_batch, out)
 }

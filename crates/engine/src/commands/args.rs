@@ -109,11 +109,14 @@ impl<'a> Args<'a> {
     pub fn bool(&self, name: &str) -> Result<bool> {
         match self.get(name) {
             None => Ok(false),
-            Some(value @ (Val::Bool(_) | Val::Int32(_) | Val::Int64(_) | Val::Double(_)
-            | Val::Decimal(_))) => Ok(value.truthy()),
-            Some(other) => {
-                Err(self.wrong_type(name, other, "[bool, long, int, decimal, double]")) 
-            }
+            Some(
+                value @ (Val::Bool(_)
+                | Val::Int32(_)
+                | Val::Int64(_)
+                | Val::Double(_)
+                | Val::Decimal(_)),
+            ) => Ok(value.truthy()),
+            Some(other) => Err(self.wrong_type(name, other, "[bool, long, int, decimal, double]")),
         }
     }
 
@@ -136,9 +139,7 @@ impl<'a> Args<'a> {
             Some(Val::Decimal(n)) => Ok(Some(n.to_f64() as i64)),
             Some(Val::Int32(n)) => Ok(Some(i64::from(n))),
             Some(Val::Int64(n)) => Ok(Some(n)),
-            Some(other) => {
-                Err(self.wrong_type(name, other, "[long, int, decimal, double]"))
-            }
+            Some(other) => Err(self.wrong_type(name, other, "[long, int, decimal, double]")),
         }
     }
 
@@ -151,9 +152,7 @@ impl<'a> Args<'a> {
         u64::try_from(n).map(Some).map_err(|_| {
             Error::new(
                 Code(51024),
-                format!(
-                    "BSON field '{name}' value must be >= 0, actual value '{n}'"
-                ),
+                format!("BSON field '{name}' value must be >= 0, actual value '{n}'"),
             )
         })
     }
@@ -164,7 +163,8 @@ impl<'a> Args<'a> {
     /// 40415 for the first one.
     pub fn check_fields(&self, known: &[&str], generic: bool) -> Result<()> {
         for (name, _) in self.doc {
-            if !known.contains(&name) && !(generic && is_generic(name)) {
+            let expected = known.contains(&name) || (generic && is_generic(name));
+            if !expected {
                 return Err(Error::new(
                     Code(40415),
                     format!("BSON field '{}.{name}' is an unknown field.", self.place),
@@ -182,9 +182,7 @@ impl<'a> Args<'a> {
         match self.doc.get("hint") {
             None => Ok(None),
             Some(hint @ (Val::String(_) | Val::Document(_))) => Ok(Some(hint)),
-            Some(_) => {
-                Err(Error::new(Code::FAILED_TO_PARSE, "Hint must be a string or an object"))
-            }
+            Some(_) => Err(Error::new(Code::FAILED_TO_PARSE, "Hint must be a string or an object")),
         }
     }
 }
@@ -193,7 +191,8 @@ impl<'a> Args<'a> {
 fn is_generic(name: &str) -> bool {
     matches!(
         name,
-        "$db" | "lsid"
+        "$db"
+            | "lsid"
             | "txnNumber"
             | "$clusterTime"
             | "$readPreference"
@@ -227,4 +226,3 @@ fn is_generic(name: &str) -> bool {
             | "helloOk"
     )
 }
-

@@ -35,7 +35,10 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     }
     let name = inner.first().map_or("", |(name, _)| name);
     let row = super::find(name).ok_or_else(|| {
-        Error::new(Code::COMMAND_NOT_FOUND, format!("Explain failed due to unknown command: {name}"))
+        Error::new(
+            Code::COMMAND_NOT_FOUND,
+            format!("Explain failed due to unknown command: {name}"),
+        )
     })?;
     let outer = context.args;
     context.args = Args::new(row.name, inner);
@@ -143,12 +146,7 @@ fn explain_query(context: &mut Context<'_>, verbosity: &str, out: &mut Writer<'_
         write_planner(out, &namespace, find.filter, &filter, &shown);
     });
     if verbosity != "queryPlanner" {
-        let mut ran = Ran {
-            returned: 0,
-            examined: Examined::default(),
-            millis: 0,
-            sort_bytes: 0,
-        };
+        let mut ran = Ran { returned: 0, examined: Examined::default(), millis: 0, sort_bytes: 0 };
         let mut others = Vec::new();
         if let Some((_, collection, snapshot)) = &opened {
             let again = find.open(&constants, collection, snapshot)?;

@@ -267,9 +267,8 @@ pub(super) fn first_batch(
     single_batch: bool,
     out: &mut Writer<'_>,
 ) -> Result<()> {
-    let most = batch_size.map_or(limits::FIRST_BATCH_DOCUMENTS, |size| {
-        usize::try_from(size).unwrap_or(usize::MAX)
-    });
+    let most = batch_size
+        .map_or(limits::FIRST_BATCH_DOCUMENTS, |size| usize::try_from(size).unwrap_or(usize::MAX));
     let engine = context.engine;
     let token = out.open("cursor", false);
     let mut end = BatchEnd::More;

@@ -101,7 +101,9 @@ fn parse<'a>(context: &Context<'a>) -> Result<FindAndModify<'a>> {
     let filters = array_filters(&args)?;
     let update = match update {
         Some(update) => Some(Update::parse(update, &constants.context(), &filters)?),
-        None if !filters.is_empty() => return refuse("Cannot specify arrayFilters and remove=true"),
+        None if !filters.is_empty() => {
+            return refuse("Cannot specify arrayFilters and remove=true");
+        }
         None => None,
     };
     let projection = match args.optional_doc("fields")?.filter(|doc| !doc.is_empty()) {

@@ -201,7 +201,8 @@ fn kill_cursors(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         let Val::Int64(id) = id.get() else {
             return Err(context.args.wrong_type(&format!("cursors.{at}"), id.get(), "long"));
         };
-        if context.engine.cursors.kill(id, &namespace) { &mut killed } else { &mut missing }.push(id);
+        if context.engine.cursors.kill(id, &namespace) { &mut killed } else { &mut missing }
+            .push(id);
     }
     let mut list = |name: &str, ids: &[i64]| {
         out.array(name, |out| ids.iter().for_each(|id| out.push(Val::Int64(*id))));

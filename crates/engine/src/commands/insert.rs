@@ -69,6 +69,9 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     Ok(())
 }
 
+/// How many documents were inserted, and which were not.
+type Inserted = (u64, Vec<(usize, Error)>);
+
 struct Insert<'a> {
     db: &'a str,
     name: &'a str,
@@ -110,7 +113,7 @@ impl Insert<'_> {
         txn: &mut Transaction<'_>,
         from: usize,
         prepared: &[Result<Cow<'_, [u8]>>],
-    ) -> Result<Option<(u64, Vec<(usize, Error)>)>> {
+    ) -> Result<Option<Inserted>> {
         let Some(collection) = txn.catalog.get(self.db, self.name).cloned() else {
             return Ok(None);
         };
@@ -140,7 +143,8 @@ impl Insert<'_> {
                     inserted += 1;
                     changed = true;
                     if let Some(history) = &mut history {
-                        let done = Done { first: statement, last: statement, n: 1, ..Done::default() };
+                        let done =
+                            Done { first: statement, last: statement, n: 1, ..Done::default() };
                         history.add(done);
                     }
                 }

@@ -108,14 +108,12 @@ impl<'a> Context<'a> {
     /// # Errors
     /// InvalidNamespace when it is no string or not allowed.
     pub fn collection_name(&self) -> Result<&'a str> {
-        let (field, value) = self.args.doc.first().unwrap_or(("", value::RawVal { kind: 0x0A, bytes: &[] }));
+        let (field, value) =
+            self.args.doc.first().unwrap_or(("", value::RawVal { kind: 0x0A, bytes: &[] }));
         let Val::String(name) = value.get() else {
             return Err(Error::new(
                 Code::INVALID_NAMESPACE,
-                format!(
-                    "collection name has invalid type {}",
-                    value.kind().name()
-                ),
+                format!("collection name has invalid type {}", value.kind().name()),
             )
             .context(if field.is_empty() { "empty command: " } else { "" }));
         };
@@ -193,9 +191,8 @@ pub static ALL: &[&Command] = &[
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Command> {
     let exact = ALL.binary_search_by(|row| row.name.cmp(name)).ok().and_then(|at| ALL.get(at));
-    let is_master = |row: &&&Command| {
-        row.name == "isMaster" && name.eq_ignore_ascii_case("isMaster")
-    };
+    let is_master =
+        |row: &&&Command| row.name == "isMaster" && name.eq_ignore_ascii_case("isMaster");
     exact
         .or_else(|| ALL.iter().find(|row| row.aliases.contains(&name)))
         .or_else(|| ALL.iter().find(is_master))
@@ -220,7 +217,6 @@ pub fn dispatch(
             flow
         }
         Err(error) => {
-            drop(out);
             crate::metrics::add(&engine.metrics.failures, 1);
             tracing::debug!(code = error.code().0, message = error.message(), "command failed");
             reply_bytes.truncate(start);
@@ -244,8 +240,7 @@ fn run(
     let Some((name, _)) = body.first() else {
         return Err(Error::new(Code::FAILED_TO_PARSE, "the command is empty"));
     };
-    let not_found =
-        || Error::new(Code::COMMAND_NOT_FOUND, format!("no such command: '{name}'"));
+    let not_found = || Error::new(Code::COMMAND_NOT_FOUND, format!("no such command: '{name}'"));
     let command = find(name).ok_or_else(not_found)?;
     if command.test && !engine.options.test_commands {
         return Err(not_found());
@@ -283,8 +278,17 @@ fn run(
     slot.operation_id
         .store(engine.next_operation.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
     slot.current.lock().set(Instant::now(), command.name, body.bytes());
-    let mut context =
-        Context { engine, client, op, request, name: command.name, args, db, session, flow: Flow::Done };
+    let mut context = Context {
+        engine,
+        client,
+        op,
+        request,
+        name: command.name,
+        args,
+        db,
+        session,
+        flow: Flow::Done,
+    };
     // Those have counters of their own.
     if !matches!(command.name, "find" | "getMore" | "insert" | "update" | "delete" | "aggregate") {
         crate::metrics::add(&engine.metrics.commands, 1);
@@ -300,7 +304,9 @@ fn check_generic(engine: &Inner, op: &Operation, body: RawDoc<'_>) -> Result<()>
             "maxTimeMS" => {
                 let limit = max_time(value.get())?;
                 if let Some(limit) = limit
-                    && body.first().is_none_or(|(command, _)| command != "getMore" && command != "hello")
+                    && body
+                        .first()
+                        .is_none_or(|(command, _)| command != "getMore" && command != "hello")
                 {
                     op.set_deadline(limit);
                 }
@@ -319,10 +325,7 @@ fn check_generic(engine: &Inner, op: &Operation, body: RawDoc<'_>) -> Result<()>
             }
             "apiVersion" => {
                 if value.get().as_str() != Some("1") {
-                    return Err(Error::new(
-                        Code::API_VERSION_ERROR,
-                        "API version must be \"1\"",
-                    ));
+                    return Err(Error::new(Code::API_VERSION_ERROR, "API version must be \"1\""));
                 }
             }
             "readConcern" => check_read_concern(value.get())?,
@@ -359,9 +362,8 @@ pub fn max_time(value: Val<'_>) -> Result<Option<Duration>> {
     if !value.is_number() {
         return Err(Error::bad_value("maxTimeMS must be a number"));
     }
-    let ms = value.as_i64_exact().ok_or_else(|| {
-        Error::bad_value("maxTimeMS has non-integral value")
-    })?;
+    let ms =
+        value.as_i64_exact().ok_or_else(|| Error::bad_value("maxTimeMS has non-integral value"))?;
     if !(0..=i64::from(i32::MAX)).contains(&ms) {
         return Err(Error::bad_value(format!("{ms} value for maxTimeMS is out of range")));
     }

@@ -113,8 +113,6 @@ pub struct Opened {
     pub stream: FindStream,
     /// The compiled sort.
     pub sort: Option<SortSpec>,
-    /// The compiled projection.
-    pub projection: Option<Arc<Projection>>,
 }
 
 impl Find<'_> {
@@ -142,10 +140,10 @@ impl Find<'_> {
             sort: sort.clone(),
             skip: self.skip,
             limit: self.limit,
-            projection: projection.clone(),
+            projection,
         };
         let stream = FindStream::new(scan, &plan, options);
-        Ok(Opened { filter, plan, stream, sort, projection })
+        Ok(Opened { filter, plan, stream, sort })
     }
 
     /// Compiles the parts only, where there is no collection: their errors count all the same.
@@ -166,7 +164,9 @@ pub fn parse_sort(sort: Option<RawDoc<'_>>) -> Result<(Option<SortSpec>, Option<
     let Some(sort) = sort.filter(|sort| !sort.is_empty()) else { return Ok((None, None)) };
     if let Some(direction) = sort.get("$natural") {
         if sort.count() > 1 || !matches!(direction.as_f64(), Some(n) if n == 1.0 || n == -1.0) {
-            return Err(Error::bad_value("$natural sort cannot be set to a value other than -1 or 1."));
+            return Err(Error::bad_value(
+                "$natural sort cannot be set to a value other than -1 or 1.",
+            ));
         }
         return Ok((None, Some(Val::Document(sort))));
     }

@@ -143,10 +143,7 @@ fn one(
     }
     let sort = args.optional_doc("sort")?;
     if multi && sort.is_some() {
-        return Err(Error::new(
-            Code::FAILED_TO_PARSE,
-            "Cannot specify sort with multi=true",
-        ));
+        return Err(Error::new(Code::FAILED_TO_PARSE, "Cannot specify sort with multi=true"));
     }
     if multi && retry.is_some() {
         return Err(Error::new(
@@ -280,5 +277,9 @@ fn many(
             });
         }
     }
-    if upsert { single(context, name, update, target, true, bypass, None) } else { Ok(Outcome::default()) }
+    if upsert {
+        single(context, name, update, target, true, bypass, None)
+    } else {
+        Ok(Outcome::default())
+    }
 }

@@ -33,15 +33,15 @@ impl WriteConcern {
             match (name, value.get()) {
                 ("w", Val::String("majority")) => {}
                 ("w", Val::String(tag)) => {
-                    concern.unsatisfiable =
-                        Some(format!("No write concern mode named '{tag}' found in replica set configuration"));
+                    concern.unsatisfiable = Some(format!(
+                        "No write concern mode named '{tag}' found in replica set configuration"
+                    ));
                 }
                 ("w", w) if w.is_number() => match w.as_i64_exact() {
                     Some(0) => concern.durable = false,
                     Some(1) => {}
                     Some(n) if (2..=50).contains(&n) => {
-                        concern.unsatisfiable =
-                            Some("Not enough data-bearing nodes".to_owned());
+                        concern.unsatisfiable = Some("Not enough data-bearing nodes".to_owned());
                     }
                     _ => {
                         return Err(Error::new(

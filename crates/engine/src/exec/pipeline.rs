@@ -80,11 +80,9 @@ pub fn follow(stages: &[Box<dyn Stage>], mut stream: Box<dyn Stream>) -> Box<dyn
     for (at, stage) in stages.iter().enumerate() {
         let next = stages.get(at + 1).map(|next| next.role());
         stream = match (stage.role(), next) {
-            (Role::Sort(sort), Some(Role::Limit(limit))) => crate::stages::open_sorted(
-                stream,
-                sort.clone(),
-                usize::try_from(limit).ok(),
-            ),
+            (Role::Sort(sort), Some(Role::Limit(limit))) => {
+                crate::stages::open_sorted(stream, sort.clone(), usize::try_from(limit).ok())
+            }
             _ => stage.open(stream),
         };
     }

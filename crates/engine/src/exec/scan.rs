@@ -154,10 +154,8 @@ impl Scan {
                     }
                     let row = fetch(&self.snapshot, &self.collection, record)?;
                     self.examined.documents += 1;
-                    return row.map_or_else(
-                        || Err(dangling(&self.collection)),
-                        |row| Ok(Some(row)),
-                    );
+                    return row
+                        .map_or_else(|| Err(dangling(&self.collection)), |row| Ok(Some(row)));
                 }
             };
             let Some(row) = row else { continue };
@@ -216,10 +214,7 @@ impl Scan {
 }
 
 fn whole(collection: &Collection) -> KeyRange {
-    KeyRange {
-        from: collection.prefix().to_vec(),
-        to: (collection.id + 1).to_be_bytes().to_vec(),
-    }
+    KeyRange { from: collection.prefix().to_vec(), to: (collection.id + 1).to_be_bytes().to_vec() }
 }
 
 /// The document of a record.

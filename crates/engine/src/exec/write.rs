@@ -88,7 +88,9 @@ pub fn check_id(id: Val<'_>) -> Result<()> {
             return match doc.iter().find(|(name, _)| name.starts_with('$')) {
                 Some((name, _)) => Err(Error::new(
                     Code::DOLLAR_PREFIXED_FIELD_NAME,
-                    format!("_id fields may not contain '$'-prefixed fields: {name} is not valid for storage."),
+                    format!(
+                        "_id fields may not contain '$'-prefixed fields: {name} is not valid for storage."
+                    ),
                 )),
                 None => Ok(()),
             };
@@ -128,7 +130,11 @@ pub fn insert(
             if record.len() > limits::KEY_BYTES_MAX {
                 return Err(Error::new(
                     Code::OBSOLETE_KEY_TOO_LONG,
-                    format!("_id has {} bytes as a key, the limit is {}", record.len(), limits::KEY_BYTES_MAX),
+                    format!(
+                        "_id has {} bytes as a key, the limit is {}",
+                        record.len(),
+                        limits::KEY_BYTES_MAX
+                    ),
                 ));
             }
             record

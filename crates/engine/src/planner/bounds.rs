@@ -113,10 +113,7 @@ pub fn of_test(test: &Test) -> Option<Vec<Interval>> {
             from.extend_from_slice(prefix.as_bytes());
             let stored = Val::Regex(regex.pattern(), regex.options());
             let shown = format!("[\"{prefix}\", \"{}\")", next_text(prefix));
-            vec![
-                Interval { to: after(&from), from, point: false, shown },
-                Interval::point(stored),
-            ]
+            vec![Interval { to: after(&from), from, point: false, shown }, Interval::point(stored)]
         }
         Test::And(tests) => {
             let mut known: Option<Vec<Interval>> = None;
@@ -216,12 +213,10 @@ fn edges(value: Val<'_>) -> (&'static str, &'static str) {
         Val::Document(_) => ("[{}", "[])"),
         Val::Bool(_) => ("[false", "true]"),
         Val::DateTime(_) => ("[new Date(-9223372036854775808)", "new Date(9223372036854775807)]"),
-        Val::ObjectId(_) => (
-            "[ObjectId('000000000000000000000000')",
-            "ObjectId('ffffffffffffffffffffffff')]",
-        ),
+        Val::ObjectId(_) => {
+            ("[ObjectId('000000000000000000000000')", "ObjectId('ffffffffffffffffffffffff')]")
+        }
         Val::Timestamp(_) => ("[Timestamp(0, 0)", "Timestamp(4294967295, 4294967295)]"),
         _ => ("[-inf.0", "inf.0]"),
     }
 }
-

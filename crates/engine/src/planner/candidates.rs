@@ -55,9 +55,7 @@ pub fn of_node(question: &Question<'_>, node: &Node) -> Vec<Candidate> {
         .filter(|index| index.state == IndexState::Ready && !index.hidden)
         .filter(|index| !index.sparse || sparse_allows(index, &facts))
         .map(|index| build(question, index, &facts))
-        .filter(|candidate| {
-            candidate.bounded > 0 || (candidate.sorted && question.sort.is_some())
-        })
+        .filter(|candidate| candidate.bounded > 0 || (candidate.sorted && question.sort.is_some()))
         .filter(|candidate| {
             // The clustered index without bounds is the collection itself.
             candidate.bounded > 0 || !candidate.index.is_clustered()
@@ -247,7 +245,6 @@ fn order(
         reverse = Some(opposite);
         at += 1;
     }
-    let direction =
-        if reverse == Some(true) { Direction::Reverse } else { Direction::Forward };
+    let direction = if reverse == Some(true) { Direction::Reverse } else { Direction::Forward };
     (direction, true)
 }

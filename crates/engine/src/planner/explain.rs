@@ -181,7 +181,10 @@ fn write_access(
                         out.count("keysExamined", ran.examined.keys);
                         out.count("seeks", candidate.ranges.len() as u64);
                         let twice = ran.examined.keys.saturating_sub(ran.examined.documents);
-                        out.count("dupsTested", if candidate.index.is_multikey() { ran.examined.keys } else { 0 });
+                        out.count(
+                            "dupsTested",
+                            if candidate.index.is_multikey() { ran.examined.keys } else { 0 },
+                        );
                         out.count("dupsDropped", twice);
                     }
                 });

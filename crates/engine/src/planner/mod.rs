@@ -215,17 +215,13 @@ fn hinted(question: &Question<'_>, hint: Val<'_>) -> Result<Plan> {
 
 /// The index that a hint names.
 fn find_index(collection: &Collection, hint: Val<'_>) -> Result<Option<Arc<Index>>> {
-    let same = |key: RawDoc<'_>, index: &Index| {
-        value::compare::documents(key, index.key.as_doc()).is_eq()
-    };
+    let same =
+        |key: RawDoc<'_>, index: &Index| value::compare::documents(key, index.key.as_doc()).is_eq();
     let found = match hint {
         Val::String(name) => collection.index(name),
         Val::Document(key) => collection.indexes.iter().find(|index| same(key, index)),
         _ => {
-            return Err(Error::new(
-                Code::FAILED_TO_PARSE,
-                "Hint must be a string or an object",
-            ));
+            return Err(Error::new(Code::FAILED_TO_PARSE, "Hint must be a string or an object"));
         }
     };
     let usable = |i: &&Arc<Index>| i.state == crate::catalog::IndexState::Ready && !i.hidden;

@@ -18,18 +18,11 @@ pub(super) static SET: StageRow = StageRow {
     parse: |value, context| parse("$set", value, context),
 };
 
-fn parse(
-    name: &'static str,
-    value: Val<'_>,
-    context: &ParseContext<'_>,
-) -> Result<Box<dyn Stage>> {
+fn parse(name: &'static str, value: Val<'_>, context: &ParseContext<'_>) -> Result<Box<dyn Stage>> {
     let Val::Document(doc) = value else {
         return Err(Error::new(
             Code(40272),
-            format!(
-                "{name} specification stage must be an object, got {}",
-                value.kind().name()
-            ),
+            format!("{name} specification stage must be an object, got {}", value.kind().name()),
         ));
     };
     let projection = Projection::parse(doc, context, Mode::AddFields)?;

@@ -6,8 +6,7 @@ use crate::operation::Operation;
 use query::ParseContext;
 use value::{Code, DocBuf, Error, Result, Val, Writer};
 
-pub(super) static ROW: StageRow =
-    StageRow { name: "$count", help: "Counts the documents.", parse };
+pub(super) static ROW: StageRow = StageRow { name: "$count", help: "Counts the documents.", parse };
 
 struct Count {
     field: String,
@@ -37,10 +36,6 @@ fn parse(value: Val<'_>, _: &ParseContext<'_>) -> Result<Box<dyn Stage>> {
 }
 
 impl Stage for Count {
-    fn name(&self) -> &'static str {
-        ROW.name
-    }
-
     fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
         Box::new(Counting { input, field: Some(self.field.clone()) })
     }

@@ -74,10 +74,6 @@ fn counting(key: &Expr, fields: &[(String, AccumulatorSpec)]) -> Option<(OwnedVa
 }
 
 impl Stage for Group {
-    fn name(&self) -> &'static str {
-        ROW.name
-    }
-
     fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
         Box::new(Grouping { input, spec: Some(self.spec.clone()), docs: Vec::new().into_iter() })
     }
@@ -138,7 +134,7 @@ fn group(input: &mut dyn Stream, spec: &Spec, op: &Operation) -> Result<Vec<Vec<
         }
         arena.reset();
         seen += 1;
-        if seen % DOCUMENTS_BETWEEN_LOOKS == 0 {
+        if seen.is_multiple_of(DOCUMENTS_BETWEEN_LOOKS) {
             check_memory(&groups)?;
         }
     }
@@ -169,10 +165,7 @@ fn check_memory(groups: &[State]) -> Result<()> {
     if sample.saturating_mul(step) > limits::BLOCKING_STAGE_BYTES_MAX {
         return Err(Error::new(
             Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,
-            format!(
-                "Exceeded memory limit for $group: {} bytes",
-                limits::BLOCKING_STAGE_BYTES_MAX
-            ),
+            format!("Exceeded memory limit for $group: {} bytes", limits::BLOCKING_STAGE_BYTES_MAX),
         ));
     }
     Ok(())

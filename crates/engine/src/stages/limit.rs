@@ -46,10 +46,6 @@ pub(super) fn whole_number(stage: &str, value: Val<'_>, least: i64) -> Result<u6
 }
 
 impl Stage for Limit {
-    fn name(&self) -> &'static str {
-        ROW.name
-    }
-
     fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
         Box::new(Limited { input, left: self.0 })
     }

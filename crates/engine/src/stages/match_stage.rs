@@ -8,11 +8,8 @@ use query::filter::Filter;
 use std::sync::Arc;
 use value::{Code, DocBuf, Error, Result, Val, Writer};
 
-pub(super) static ROW: StageRow = StageRow {
-    name: "$match",
-    help: "Passes the documents that match a filter.",
-    parse,
-};
+pub(super) static ROW: StageRow =
+    StageRow { name: "$match", help: "Passes the documents that match a filter.", parse };
 
 struct Match {
     filter: Arc<Filter>,
@@ -27,10 +24,6 @@ fn parse(value: Val<'_>, context: &ParseContext<'_>) -> Result<Box<dyn Stage>> {
 }
 
 impl Stage for Match {
-    fn name(&self) -> &'static str {
-        ROW.name
-    }
-
     fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
         Box::new(Matching { input, filter: self.filter.clone() })
     }

@@ -39,9 +39,6 @@ pub struct StageRow {
 
 /// A compiled stage.
 pub trait Stage: Send + Sync {
-    /// Its name.
-    fn name(&self) -> &'static str;
-
     /// Puts the stage behind a stream.
     fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream>;
 
@@ -62,8 +59,6 @@ pub enum Role<'s> {
     Sort(&'s SortSpec),
     /// Passes the first documents only.
     Limit(u64),
-    /// Passes over the first documents.
-    Skip(u64),
     /// Counts all documents into one: `$count`, or `$group` with a constant key and `$sum: 1`.
     Count(CountShape<'s>),
     /// Anything else.
@@ -105,7 +100,9 @@ pub fn parse(pipeline: RawDoc<'_>, context: &ParseContext<'_>) -> Result<Vec<Box
     let mut stages = Vec::new();
     for (_, element) in pipeline {
         let Some(doc) = element.as_doc() else {
-            return Err(Error::type_mismatch("Each element of the 'pipeline' array must be an object"));
+            return Err(Error::type_mismatch(
+                "Each element of the 'pipeline' array must be an object",
+            ));
         };
         let mut fields = doc.iter();
         let (Some((name, value)), None) = (fields.next(), fields.next()) else {

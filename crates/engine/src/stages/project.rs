@@ -44,10 +44,6 @@ impl Change for Apply {
 }
 
 impl Stage for Project {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
     fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
         mapped(input, self.projection.clone())
     }

@@ -25,7 +25,10 @@ fn parse_root(value: Val<'_>, context: &ParseContext<'_>) -> Result<Box<dyn Stag
     let Val::Document(doc) = value else {
         return Err(Error::new(
             Code(40229),
-            format!("expected an object as specification for $replaceRoot stage, got {}", value.kind().name()),
+            format!(
+                "expected an object as specification for $replaceRoot stage, got {}",
+                value.kind().name()
+            ),
         ));
     };
     let mut expr = None;
@@ -84,10 +87,6 @@ impl Change for NewRoot {
 }
 
 impl Stage for ReplaceRoot {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
     fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
         mapped(input, self.change.clone())
     }

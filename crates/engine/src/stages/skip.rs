@@ -1,7 +1,7 @@
 //! `$skip`: passes over the first documents.
 
 use super::limit::whole_number;
-use super::{Role, Stage, StageRow};
+use super::{Stage, StageRow};
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
 use query::ParseContext;
@@ -17,16 +17,8 @@ fn parse(value: Val<'_>, _: &ParseContext<'_>) -> Result<Box<dyn Stage>> {
 }
 
 impl Stage for Skip {
-    fn name(&self) -> &'static str {
-        ROW.name
-    }
-
     fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
         Box::new(Skipped { input, left: self.0 })
-    }
-
-    fn role(&self) -> Role<'_> {
-        Role::Skip(self.0)
     }
 
     fn explain(&self, out: &mut Writer<'_>) {

@@ -8,8 +8,7 @@ use query::ParseContext;
 use query::sort::SortSpec;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
-pub(super) static ROW: StageRow =
-    StageRow { name: "$sort", help: "Orders the documents.", parse };
+pub(super) static ROW: StageRow = StageRow { name: "$sort", help: "Orders the documents.", parse };
 
 struct Sort {
     spec: SortSpec,
@@ -32,10 +31,6 @@ pub(super) fn make(doc: RawDoc<'_>) -> Result<Box<dyn Stage>> {
 }
 
 impl Stage for Sort {
-    fn name(&self) -> &'static str {
-        ROW.name
-    }
-
     fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
         open_sorted(input, self.spec.clone(), None)
     }

@@ -56,10 +56,6 @@ fn parse(value: Val<'_>, context: &ParseContext<'_>) -> Result<Box<dyn Stage>> {
 }
 
 impl Stage for SortByCount {
-    fn name(&self) -> &'static str {
-        ROW.name
-    }
-
     fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
         self.sort.open(self.group.open(input))
     }

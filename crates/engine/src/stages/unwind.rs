@@ -9,11 +9,8 @@ use std::sync::Arc;
 use value::path::{Part, Path};
 use value::{Code, Error, OwnedVal, RawDoc, Result, Val, Writer, writer};
 
-pub(super) static ROW: StageRow = StageRow {
-    name: "$unwind",
-    help: "Makes one document for each element of an array.",
-    parse,
-};
+pub(super) static ROW: StageRow =
+    StageRow { name: "$unwind", help: "Makes one document for each element of an array.", parse };
 
 struct Unwind {
     spec: Arc<Spec>,
@@ -41,7 +38,10 @@ fn parse(value: Val<'_>, _: &ParseContext<'_>) -> Result<Box<dyn Stage>> {
                     ("path", other) => {
                         return Err(Error::new(
                             Code(28808),
-                            format!("expected a string as the path for $unwind stage, got {}", other.kind().name()),
+                            format!(
+                                "expected a string as the path for $unwind stage, got {}",
+                                other.kind().name()
+                            ),
                         ));
                     }
                     ("preserveNullAndEmptyArrays", Val::Bool(keep)) => keep_empty = keep,
@@ -59,7 +59,9 @@ fn parse(value: Val<'_>, _: &ParseContext<'_>) -> Result<Box<dyn Stage>> {
                         if text.starts_with('$') {
                             return Err(Error::new(
                                 Code(28822),
-                                format!("includeArrayIndex option to $unwind stage should not be prefixed with a '$': {text}"),
+                                format!(
+                                    "includeArrayIndex option to $unwind stage should not be prefixed with a '$': {text}"
+                                ),
                             ));
                         }
                         index = Some(Path::new(text));
@@ -106,10 +108,6 @@ fn parse(value: Val<'_>, _: &ParseContext<'_>) -> Result<Box<dyn Stage>> {
 }
 
 impl Stage for Unwind {
-    fn name(&self) -> &'static str {
-        ROW.name
-    }
-
     fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
         Box::new(Unwinding { input, spec: self.spec.clone(), ready: VecDeque::new() })
     }
