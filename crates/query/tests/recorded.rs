@@ -14,7 +14,7 @@ fn filters() {
 
 #[test]
 fn schemas() {
-    run(include_str!("data/schemas.txt"), |docs, spec| filter(docs, spec));
+    run(include_str!("data/schemas.txt"), filter);
 }
 
 #[test]

@@ -285,10 +285,22 @@ fn place_in_test(test: &mut Test, directive: Directive) -> Result<(), String> {
     };
     let mut step = |action| test.steps.push(Step { action, last_line, expectations: Vec::new() });
     let (kind, body) = match word.as_str() {
-        "run" => return Ok(step(Action::Run(body))),
-        "eval" => return Ok(step(Action::Eval(body))),
-        "match" => return Ok(step(Action::Match(body))),
-        "update" => return Ok(step(Action::Update(body))),
+        "run" => {
+            step(Action::Run(body));
+            return Ok(());
+        }
+        "eval" => {
+            step(Action::Eval(body));
+            return Ok(());
+        }
+        "match" => {
+            step(Action::Match(body));
+            return Ok(());
+        }
+        "update" => {
+            step(Action::Update(body));
+            return Ok(());
+        }
         "differs" => {
             test.differs = Some(reason(&body)?);
             return Ok(());

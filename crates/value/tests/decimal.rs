@@ -143,8 +143,8 @@ mod digits {
 
     pub(crate) fn subtract(a: &[u8], b: &[u8]) -> Vec<u8> {
         let (mut rest, mut borrow) = (Vec::new(), 0i8);
-        for at in 0..a.len() {
-            let mut digit = a[at] as i8 - *b.get(at).unwrap_or(&0) as i8 - borrow;
+        for (at, own) in a.iter().enumerate() {
+            let mut digit = *own as i8 - *b.get(at).unwrap_or(&0) as i8 - borrow;
             borrow = i8::from(digit < 0);
             if digit < 0 {
                 digit += 10;

@@ -7,6 +7,7 @@
 mod aggregate;
 mod args;
 mod build_info;
+mod bulk_write;
 mod coll_mod;
 pub mod coll_stats;
 mod collection_uuid;
@@ -134,6 +135,7 @@ impl<'a> Context<'a> {
 pub static ALL: &[&Command] = &[
     &aggregate::COMMAND,
     &build_info::COMMAND,
+    &bulk_write::COMMAND,
     &coll_mod::COMMAND,
     &coll_stats::COMMAND,
     &replica_set::POOL_STATS,
@@ -323,10 +325,8 @@ fn check_generic(engine: &Inner, op: &Operation, body: RawDoc<'_>) -> Result<()>
                     "multi-statement transactions are not available in this version",
                 ));
             }
-            "apiVersion" => {
-                if value.get().as_str() != Some("1") {
-                    return Err(Error::new(Code::API_VERSION_ERROR, "API version must be \"1\""));
-                }
+            "apiVersion" if value.get().as_str() != Some("1") => {
+                return Err(Error::new(Code::API_VERSION_ERROR, "API version must be \"1\""));
             }
             "readConcern" => check_read_concern(value.get())?,
             _ => {}
