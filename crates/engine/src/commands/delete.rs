@@ -63,7 +63,8 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     Ok(())
 }
 
-fn one(
+/// Runs one statement: how many documents are gone, and the commit.
+pub(super) fn one(
     context: &Context<'_>,
     name: &str,
     doc: RawDoc<'_>,

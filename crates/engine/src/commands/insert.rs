@@ -21,7 +21,7 @@ pub(super) static COMMAND: Command = Command {
 };
 
 /// Documents of one commit: enough to share a flush, few enough to keep others moving.
-const COMMIT_DOCUMENTS: usize = 1000;
+pub(super) const COMMIT_DOCUMENTS: usize = 1000;
 const COMMIT_BYTES: usize = 4 * 1024 * 1024;
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
@@ -34,17 +34,8 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let documents = statements.documents();
     let engine = context.engine;
     metrics::add(&engine.metrics.inserts, documents.len() as u64);
-    let mut job = Insert {
-        db: context.db,
-        name,
-        ordered,
-        bypass,
-        retryable,
-        first_statement: statement_id(context.args.doc)?,
-        inserted: 0,
-        errors: Vec::new(),
-        newest: None,
-    };
+    let first = statement_id(context.args.doc)?;
+    let mut job = Insert::new(context.db, name, ordered, bypass, retryable, first);
     query::writable(&engine.catalog.load(), context.db, name)?;
     let mut from = 0;
     while from < documents.len() {
@@ -72,21 +63,40 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
 /// How many documents were inserted, and which were not.
 type Inserted = (u64, Vec<(usize, Error)>);
 
-struct Insert<'a> {
+/// Inserts under way: how they are done, and what came of them.
+pub(super) struct Insert<'a> {
     db: &'a str,
     name: &'a str,
     ordered: bool,
     bypass: bool,
     retryable: Option<Retryable>,
     first_statement: i32,
-    inserted: u64,
-    errors: Vec<(usize, Error)>,
-    newest: Option<Seqno>,
+    pub(super) inserted: u64,
+    pub(super) errors: Vec<(usize, Error)>,
+    pub(super) newest: Option<Seqno>,
 }
 
-impl Insert<'_> {
+impl<'a> Insert<'a> {
+    /// Inserts into a collection of which none is done yet.
+    pub(super) fn new(
+        db: &'a str,
+        name: &'a str,
+        ordered: bool,
+        bypass: bool,
+        retryable: Option<Retryable>,
+        first_statement: i32,
+    ) -> Insert<'a> {
+        let (inserted, errors, newest) = (0, Vec::new(), None);
+        Insert { db, name, ordered, bypass, retryable, first_statement, inserted, errors, newest }
+    }
+
     /// Inserts some documents in one commit. False when the command ends here.
-    fn commit(&mut self, context: &Context<'_>, from: usize, chunk: &[RawDoc<'_>]) -> Result<bool> {
+    pub(super) fn commit(
+        &mut self,
+        context: &Context<'_>,
+        from: usize,
+        chunk: &[RawDoc<'_>],
+    ) -> Result<bool> {
         let engine = context.engine;
         let prepared: Vec<Result<Cow<'_, [u8]>>> =
             chunk.iter().map(|doc| write::prepare(*doc)).collect();

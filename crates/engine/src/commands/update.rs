@@ -42,7 +42,7 @@ pub(super) struct Outcome {
     pub(super) matched: u64,
     pub(super) modified: u64,
     pub(super) upserted: Option<OwnedVal>,
-    newest: Option<Seqno>,
+    pub(super) newest: Option<Seqno>,
 }
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
@@ -106,7 +106,8 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     Ok(())
 }
 
-fn one(
+/// Runs one statement.
+pub(super) fn one(
     context: &Context<'_>,
     name: &str,
     doc: RawDoc<'_>,
