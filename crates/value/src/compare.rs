@@ -1,6 +1,6 @@
 //! MongoDB's comparison order of all values: total, by type rank first, then by content.
 
-use crate::{RawDoc, Val, number};
+use crate::{Collation, RawDoc, Val, number};
 use std::cmp::Ordering;
 
 /// Compares two values of any types.
@@ -12,6 +12,24 @@ pub fn compare(a: Val<'_>, b: Val<'_>) -> Ordering {
             a.as_bytes().cmp(b.as_bytes())
         }
         _ => a.kind().rank().cmp(&b.kind().rank()).then_with(|| same_rank(a, b)),
+    }
+}
+
+/// Compares under a collation, which decides over all text; `None` compares bytes.
+#[must_use]
+pub fn compare_with(a: Val<'_>, b: Val<'_>, collation: Option<&Collation>) -> Ordering {
+    let Some(collation) = collation else { return compare(a, b) };
+    match (a, b) {
+        (Val::String(a) | Val::Symbol(a), Val::String(b) | Val::Symbol(b)) => {
+            collation.compare(a, b)
+        }
+        (Val::Document(a), Val::Document(b)) => documents_by(a, b, Some(collation)),
+        (Val::Array(a), Val::Array(b)) => arrays_by(a, b, Some(collation)),
+        (Val::CodeWithScope(a, a_scope), Val::CodeWithScope(b, b_scope)) => {
+            let order = a.as_bytes().cmp(b.as_bytes());
+            order.then_with(|| documents_by(a_scope, b_scope, Some(collation)))
+        }
+        _ => compare(a, b),
     }
 }
 
@@ -50,13 +68,17 @@ fn same_rank(a: Val<'_>, b: Val<'_>) -> Ordering {
 /// send others than the indexes.
 #[must_use]
 pub fn arrays(a: RawDoc<'_>, b: RawDoc<'_>) -> Ordering {
+    arrays_by(a, b, None)
+}
+
+fn arrays_by(a: RawDoc<'_>, b: RawDoc<'_>, collation: Option<&Collation>) -> Ordering {
     let (mut a, mut b) = (a.iter(), b.iter());
     loop {
         match (a.next_bytes(), b.next_bytes()) {
             (None, None) => return Ordering::Equal,
             (None, Some(_)) => return Ordering::Less,
             (Some(_), None) => return Ordering::Greater,
-            (Some((_, a)), Some((_, b))) => match compare(a.get(), b.get()) {
+            (Some((_, a)), Some((_, b))) => match compare_with(a.get(), b.get(), collation) {
                 Ordering::Equal => {}
                 order => return order,
             },
@@ -67,6 +89,10 @@ pub fn arrays(a: RawDoc<'_>, b: RawDoc<'_>) -> Ordering {
 /// Compares documents field by field: type rank, then name, then value; a prefix is smaller.
 #[must_use]
 pub fn documents(a: RawDoc<'_>, b: RawDoc<'_>) -> Ordering {
+    documents_by(a, b, None)
+}
+
+fn documents_by(a: RawDoc<'_>, b: RawDoc<'_>, collation: Option<&Collation>) -> Ordering {
     let (mut a, mut b) = (a.iter(), b.iter());
     loop {
         match (a.next(), b.next()) {
@@ -76,7 +102,7 @@ pub fn documents(a: RawDoc<'_>, b: RawDoc<'_>) -> Ordering {
             (Some((a_name, a)), Some((b_name, b))) => {
                 let order = (a.kind().rank().cmp(&b.kind().rank()))
                     .then_with(|| a_name.as_bytes().cmp(b_name.as_bytes()))
-                    .then_with(|| compare(a.get(), b.get()));
+                    .then_with(|| compare_with(a.get(), b.get(), collation));
                 if order != Ordering::Equal {
                     return order;
                 }

@@ -8,7 +8,7 @@
 //! A descending field has all its bytes inverted.
 
 use crate::raw::{RawDoc, Val};
-use crate::{Decimal128, Type};
+use crate::{Collation, Decimal128, Type};
 
 const NAN: u8 = 30;
 const BELOW_LONG: u8 = 31;
@@ -28,8 +28,18 @@ const DECIMAL_PARTS: u128 = 10_u128.pow(34);
 
 /// Appends the key of a value. A missing value encodes as null, as MongoDB's indexes have it.
 pub fn encode(out: &mut Vec<u8>, value: Val<'_>, descending: bool) {
+    encode_with(out, value, descending, None);
+}
+
+/// The same under a collation: text, wherever it stands, is replaced by its collation key.
+pub fn encode_with(
+    out: &mut Vec<u8>,
+    value: Val<'_>,
+    descending: bool,
+    collation: Option<&Collation>,
+) {
     let start = out.len();
-    append(out, value);
+    append(out, value, collation);
     if descending {
         invert(out.get_mut(start..).unwrap_or(&mut []));
     }
@@ -38,8 +48,14 @@ pub fn encode(out: &mut Vec<u8>, value: Val<'_>, descending: bool) {
 /// The ascending key of one value.
 #[must_use]
 pub fn key(value: Val<'_>) -> Vec<u8> {
+    key_with(value, None)
+}
+
+/// The same under a collation.
+#[must_use]
+pub fn key_with(value: Val<'_>, collation: Option<&Collation>) -> Vec<u8> {
     let mut out = Vec::with_capacity(16);
-    append(&mut out, value);
+    append(&mut out, value, collation);
     out
 }
 
@@ -50,7 +66,7 @@ pub fn invert(bytes: &mut [u8]) {
     }
 }
 
-fn append(out: &mut Vec<u8>, value: Val<'_>) {
+fn append(out: &mut Vec<u8>, value: Val<'_>, collation: Option<&Collation>) {
     match value {
         Val::Int32(n) => append_long(out, i64::from(n)),
         Val::Int64(n) => append_long(out, n),
@@ -60,16 +76,19 @@ fn append(out: &mut Vec<u8>, value: Val<'_>) {
         Val::Bool(b) => out.push(Type::Bool.rank() + u8::from(b)),
         Val::String(s) | Val::Symbol(s) => {
             out.push(Type::String.rank());
-            append_text(out, s.as_bytes());
+            match collation {
+                None => append_text(out, s.as_bytes()),
+                Some(collation) => append_text(out, &collation.key(s)),
+            }
         }
         Val::Document(doc) => {
             out.push(Type::Document.rank());
-            append_document(out, doc);
+            append_document(out, doc, collation);
         }
         Val::Array(array) => {
             out.push(Type::Array.rank());
             for (_, element) in array {
-                append(out, element.get());
+                append(out, element.get(), collation);
             }
             out.push(0);
         }
@@ -109,7 +128,7 @@ fn append(out: &mut Vec<u8>, value: Val<'_>) {
         Val::CodeWithScope(code, scope) => {
             out.push(Type::CodeWithScope.rank());
             append_text(out, code.as_bytes());
-            append_document(out, scope);
+            append_document(out, scope, collation);
         }
         Val::MinKey | Val::MaxKey | Val::Undefined => out.push(value.kind().rank()),
     }
@@ -131,11 +150,11 @@ fn append_text(out: &mut Vec<u8>, mut text: &[u8]) {
 }
 
 /// Fields in order, each as type rank, name, value, since that is how documents compare.
-fn append_document(out: &mut Vec<u8>, doc: RawDoc<'_>) {
+fn append_document(out: &mut Vec<u8>, doc: RawDoc<'_>, collation: Option<&Collation>) {
     for (name, value) in doc {
         out.push(value.kind().rank());
         append_text(out, name.as_bytes());
-        append(out, value.get());
+        append(out, value.get(), collation);
     }
     out.push(0);
 }

@@ -6,6 +6,7 @@
 //! `codes` hold the one error that clients see. Nothing here knows queries, files or sockets.
 
 pub mod codes;
+pub mod collation;
 pub mod compare;
 pub mod decimal;
 pub mod ejson;
@@ -21,6 +22,7 @@ pub mod writer;
 
 pub use codes::Code;
 pub use decimal::Decimal128;
+pub use collation::Collation;
 pub use error::{Error, Result};
 pub use raw::{ObjectId, RawDoc, RawVal, Val};
 pub use types::Type;
