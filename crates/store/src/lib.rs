@@ -15,6 +15,7 @@ pub mod disk;
 mod error;
 mod fault;
 mod memory;
+mod scratch;
 mod snapshot;
 mod stats;
 mod tracker;
@@ -25,6 +26,7 @@ pub use disk::{DiskStore, Options};
 pub use error::{Result, StoreError};
 pub use fault::{Fault, FaultPlan, FaultStore};
 pub use memory::MemoryStore;
+pub use scratch::{Run, RunWriter, Scratch};
 pub use snapshot::{Block, Direction, Range, Snapshot};
 pub use stats::{Damage, SpaceStats, Stats};
 

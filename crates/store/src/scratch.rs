@@ -1,0 +1,205 @@
+//! Temporary files for work that does not fit into memory: runs of entries that are written once
+//! and read once, front to back.
+//!
+//! They live in `tmp/` of the data folder. A run removes its file when it is dropped; what a crash
+//! left behind goes when the folder is opened again.
+
+use crate::{Result, StoreError};
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A folder for temporary files. It is made when the first file is needed.
+#[derive(Debug)]
+pub struct Scratch {
+    folder: PathBuf,
+    next: AtomicU64,
+}
+
+impl Scratch {
+    /// The temporary files of a data folder; old ones are removed.
+    ///
+    /// # Errors
+    /// When old files cannot be removed.
+    pub fn open(data: &Path) -> Result<Scratch> {
+        let scratch = Scratch { folder: data.join("tmp"), next: AtomicU64::new(0) };
+        match fs::remove_dir_all(&scratch.folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(failed("remove", &scratch.folder, &error))
+            }
+            _ => Ok(scratch),
+        }
+    }
+
+    /// Temporary files of something that has no folder of its own: in the system's place for
+    /// such files.
+    #[must_use]
+    pub fn of_system() -> Scratch {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("motif-{}-{number}", std::process::id());
+        Scratch { folder: std::env::temp_dir().join(name), next: AtomicU64::new(0) }
+    }
+
+    /// A new file to write a run into.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn create(&self) -> Result<RunWriter> {
+        fs::create_dir_all(&self.folder).map_err(|error| failed("make", &self.folder, &error))?;
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let path = self.folder.join(format!("run-{number}"));
+        let options = fs::OpenOptions::new().read(true).write(true).create_new(true).open(&path);
+        let file = options.map_err(|error| failed("create", &path, &error))?;
+        let guard = Guard(path);
+        Ok(RunWriter { file: BufWriter::with_capacity(BUFFER_BYTES, file), guard, bytes: 0 })
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Succeeds when it is empty; runs that are still read keep it until the next start.
+        let _ = fs::remove_dir(&self.folder);
+    }
+}
+
+const BUFFER_BYTES: usize = 64 * 1024;
+
+/// Removes its file when dropped.
+#[derive(Debug)]
+struct Guard(PathBuf);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_file(&self.0) {
+            tracing::warn!(file = %self.0.display(), %error, "cannot remove a temporary file");
+        }
+    }
+}
+
+/// A run that is being written.
+#[derive(Debug)]
+pub struct RunWriter {
+    file: BufWriter<File>,
+    guard: Guard,
+    bytes: u64,
+}
+
+impl RunWriter {
+    /// Appends an entry: a key and a value.
+    ///
+    /// # Errors
+    /// When the disk is full or fails.
+    pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let lengths = [length(key)?, length(value)?];
+        let written = self
+            .file
+            .write_all(&lengths[0])
+            .and_then(|()| self.file.write_all(&lengths[1]))
+            .and_then(|()| self.file.write_all(key))
+            .and_then(|()| self.file.write_all(value));
+        self.bytes += 8 + (key.len() + value.len()) as u64;
+        written.map_err(|error| failed("write", &self.guard.0, &error))
+    }
+
+    /// Bytes written so far.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Ends writing; the entries are read from the front.
+    ///
+    /// # Errors
+    /// When the disk is full or fails.
+    pub fn finish(self) -> Result<Run> {
+        use std::io::Seek;
+        let RunWriter { file, guard, bytes } = self;
+        let mut file =
+            file.into_inner().map_err(|error| failed("write", &guard.0, error.error()))?;
+        file.rewind().map_err(|error| failed("read", &guard.0, &error))?;
+        Ok(Run { file: BufReader::with_capacity(BUFFER_BYTES, file), guard, left: bytes })
+    }
+}
+
+/// A run that was written; reading consumes it.
+#[derive(Debug)]
+pub struct Run {
+    file: BufReader<File>,
+    guard: Guard,
+    left: u64,
+}
+
+impl Run {
+    /// The next entry.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    #[expect(clippy::should_implement_trait, reason = "an iterator could not fail")]
+    pub fn next(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        let read = |file: &mut BufReader<File>| {
+            let mut lengths = [0; 8];
+            file.read_exact(&mut lengths)?;
+            let [a, b, c, d, e, f, g, h] = lengths;
+            let mut key = vec![0; u32::from_le_bytes([a, b, c, d]) as usize];
+            let mut value = vec![0; u32::from_le_bytes([e, f, g, h]) as usize];
+            file.read_exact(&mut key)?;
+            file.read_exact(&mut value)?;
+            Ok((key, value))
+        };
+        let entry = read(&mut self.file);
+        let (key, value) =
+            entry.map_err(|error: io::Error| failed("read", &self.guard.0, &error))?;
+        self.left = self.left.saturating_sub(8 + (key.len() + value.len()) as u64);
+        Ok(Some((key, value)))
+    }
+}
+
+fn length(bytes: &[u8]) -> Result<[u8; 4]> {
+    u32::try_from(bytes.len()).map(u32::to_le_bytes).map_err(|_| StoreError::Full)
+}
+
+fn failed(action: &'static str, file: &Path, error: &io::Error) -> StoreError {
+    if error.kind() == io::ErrorKind::StorageFull {
+        return StoreError::Full;
+    }
+    StoreError::Io { action, file: file.to_owned(), kind: error.kind(), message: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_gives_back_what_was_written_and_leaves_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let scratch = Scratch::open(folder.path()).expect("opens");
+        let mut writer = scratch.create().expect("creates");
+        for n in 0..1000_u32 {
+            writer.push(&n.to_be_bytes(), &vec![7; n as usize]).expect("writes");
+        }
+        let mut run = writer.finish().expect("finishes");
+        for n in 0..1000_u32 {
+            let (key, value) = run.next().expect("reads").expect("an entry");
+            assert_eq!((key.as_slice(), value.len()), (n.to_be_bytes().as_slice(), n as usize));
+        }
+        assert!(run.next().expect("reads").is_none());
+        drop(run);
+        drop(scratch);
+        assert!(!folder.path().join("tmp").exists());
+    }
+
+    #[test]
+    fn what_a_crash_left_goes_at_the_next_start() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::create_dir(folder.path().join("tmp")).expect("makes");
+        fs::write(folder.path().join("tmp/run-0"), b"old").expect("writes");
+        let scratch = Scratch::open(folder.path()).expect("opens");
+        assert!(!folder.path().join("tmp").exists());
+        scratch.create().expect("creates");
+    }
+}
