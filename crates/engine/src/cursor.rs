@@ -59,6 +59,8 @@ pub struct Cursor {
     pub returned: u64,
     /// Batches so far.
     pub batches: u64,
+    /// What is left of the time limit of the command that opened it.
+    pub time_left: Option<Duration>,
 }
 
 impl Cursor {

@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::cursor::Cursors;
 use crate::metrics::{Metrics, Network};
 use crate::operation::Slot;
-use crate::request::{Peer, Request};
+use crate::request::{Flow, Peer, Request};
 use crate::session::Sessions;
 use crate::txn::{CommitState, store_failed};
 use arc_swap::ArcSwap;
@@ -107,6 +107,12 @@ pub struct Inner {
     pub(crate) trash: crate::trash::Trash,
     /// When documents expire next.
     pub(crate) ttl: crate::ttl::Ttl,
+    /// Failures on demand, for tests.
+    pub(crate) fail_points: crate::fail_points::FailPoints,
+    /// Which operations are noted.
+    pub(crate) profiler: crate::profiler::Profiler,
+    /// What operations share.
+    pub(crate) work: Arc<crate::operation::Work>,
 }
 
 impl Engine {
@@ -134,6 +140,12 @@ impl Engine {
     /// # Errors
     /// When the catalog in it cannot be read.
     pub fn with_store(options: Options, store: Box<dyn Store>) -> Result<Engine> {
+        let scratch = match &options.storage {
+            Storage::Disk(path) if !options.read_only => {
+                store::Scratch::open(path).map_err(store_failed)?
+            }
+            _ => store::Scratch::of_system(),
+        };
         let snapshot = store.snapshot();
         let loaded = persist::load(&snapshot)?;
         let sessions = Sessions::new();
@@ -163,6 +175,9 @@ impl Engine {
             jobs: Mutex::new(Vec::new()),
             trash: crate::trash::Trash::default(),
             ttl: crate::ttl::Ttl::default(),
+            fail_points: crate::fail_points::FailPoints::default(),
+            profiler: crate::profiler::Profiler::default(),
+            work: Arc::new(crate::operation::Work::new(scratch)),
         });
         if !inner.options.read_only {
             for collection in loaded.unfinished {
@@ -330,7 +345,9 @@ impl Client {
             }
         });
         let mut reply = Vec::new();
-        self.run(&Request::new(body.as_doc()), &mut reply);
+        if self.run(&Request::new(body.as_doc()), &mut reply) == Flow::Abort {
+            return Err(Error::new(Code::NETWORK_TIMEOUT, "the connection was closed"));
+        }
         let reply = DocBuf::from_bytes(reply);
         match crate::reply::error_of(reply.as_doc()) {
             Some(error) => Err(error),

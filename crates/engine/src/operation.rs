@@ -1,11 +1,17 @@
 //! One running command: who runs it, until when, and whether somebody asked it to stop.
 
+use crate::catalog::Index;
+use crate::exec::Examined;
+use crate::planner::Access;
 use parking_lot::Mutex;
-use std::cell::Cell;
+use smallvec::SmallVec;
+use std::cell::{Cell, RefCell};
+use std::fmt::Write as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use value::{Code, DocBuf, Error, Result};
+use store::Scratch;
+use value::{Code, DocBuf, Error, Result, limits};
 
 /// What other clients may see of a connection, and the switch that stops its command.
 pub struct Slot {
@@ -58,11 +64,59 @@ impl Current {
     }
 }
 
+/// What all operations share: bounds of their memory, and room on disk for what is beyond.
+pub struct Work {
+    scratch: Scratch,
+    /// Bytes that one blocking sort may hold in memory.
+    pub sort_bytes_max: AtomicUsize,
+    /// Whether operations use the disk that do not say.
+    pub disk_by_default: AtomicBool,
+}
+
+impl Work {
+    /// Room for temporary files in `scratch`.
+    #[must_use]
+    pub fn new(scratch: Scratch) -> Work {
+        Work {
+            scratch,
+            sort_bytes_max: AtomicUsize::new(limits::BLOCKING_STAGE_BYTES_MAX),
+            disk_by_default: AtomicBool::new(true),
+        }
+    }
+}
+
+/// What a command looked at and gave back.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Cost {
+    /// Index entries examined.
+    pub keys: u64,
+    /// Documents examined.
+    pub documents: u64,
+    /// Documents returned.
+    pub returned: u64,
+}
+
+/// How a command found its documents.
+#[derive(Default)]
+struct Found {
+    stage: &'static str,
+    indexes: SmallVec<[Arc<Index>; 1]>,
+}
+
 /// The context of a running command.
 pub struct Operation {
     slot: Arc<Slot>,
+    work: Arc<Work>,
+    /// When the command began.
+    pub started: Instant,
+    /// The command's name, once it is known.
+    pub name: Cell<&'static str>,
     deadline: Cell<Option<Instant>>,
     steps: Cell<u32>,
+    disk: Cell<Option<bool>>,
+    cost: Cell<Cost>,
+    found: RefCell<Found>,
+    waited: Cell<bool>,
 }
 
 /// How many cheap steps pass between two looks at the clock.
@@ -71,8 +125,131 @@ const STEPS_BETWEEN_CHECKS: u32 = 64;
 impl Operation {
     /// A new operation of a connection.
     #[must_use]
-    pub fn new(slot: Arc<Slot>) -> Operation {
-        Operation { slot, deadline: Cell::new(None), steps: Cell::new(0) }
+    pub fn new(slot: Arc<Slot>, work: Arc<Work>) -> Operation {
+        Operation {
+            slot,
+            work,
+            started: Instant::now(),
+            name: Cell::new(""),
+            deadline: Cell::new(None),
+            steps: Cell::new(0),
+            disk: Cell::new(None),
+            cost: Cell::default(),
+            found: RefCell::default(),
+            waited: Cell::new(false),
+        }
+    }
+
+    /// An operation outside of any engine, whose sorts hold so many bytes.
+    #[cfg(test)]
+    pub(crate) fn for_tests(sort_bytes_max: usize) -> Operation {
+        let slot = Slot {
+            connection_id: 0,
+            remote: String::new(),
+            current: Mutex::default(),
+            operation_id: AtomicU64::new(0),
+            killed: AtomicBool::new(false),
+            application: Mutex::new(String::new()),
+            metadata: Mutex::new(None),
+            last_active_ms: AtomicI64::new(0),
+        };
+        let work = Work::new(Scratch::of_system());
+        work.sort_bytes_max.store(sort_bytes_max, Ordering::Relaxed);
+        Operation::new(Arc::new(slot), Arc::new(work))
+    }
+
+    /// Bytes that one blocking sort may hold in memory.
+    #[must_use]
+    pub fn sort_bytes_max(&self) -> usize {
+        self.work.sort_bytes_max.load(Ordering::Relaxed)
+    }
+
+    /// Where temporary files go.
+    #[must_use]
+    pub fn scratch(&self) -> &Scratch {
+        &self.work.scratch
+    }
+
+    /// Says whether the operation may use the disk for what does not fit into memory; `None`
+    /// leaves it to the server's setting.
+    pub fn set_disk_use(&self, allowed: Option<bool>) {
+        self.disk.set(allowed);
+    }
+
+    /// Whether the operation may use the disk for what does not fit into memory.
+    #[must_use]
+    pub fn may_use_disk(&self) -> bool {
+        let default = || self.work.disk_by_default.load(Ordering::Relaxed);
+        self.disk.get().unwrap_or_else(default)
+    }
+
+    /// Notes what was looked at and returned, on top of what was noted before.
+    pub fn add_cost(&self, examined: Examined, returned: u64) {
+        let Cost { keys, documents, returned: before } = self.cost.get();
+        self.cost.set(Cost {
+            keys: keys + examined.keys,
+            documents: documents + examined.documents,
+            returned: before + returned,
+        });
+    }
+
+    /// What was looked at and returned.
+    #[must_use]
+    pub fn cost(&self) -> Cost {
+        self.cost.get()
+    }
+
+    /// Notes that the operation waited for something on purpose: it is not slow for that.
+    pub fn note_wait(&self) {
+        self.waited.set(true);
+    }
+
+    /// Whether the operation waited on purpose.
+    #[must_use]
+    pub fn waited(&self) -> bool {
+        self.waited.get()
+    }
+
+    /// Notes that a document was read by its `_id`.
+    pub fn note_id_read(&self) {
+        self.found.borrow_mut().stage = "IDHACK";
+    }
+
+    /// What is left of the time limit.
+    #[must_use]
+    pub fn time_left(&self) -> Option<Duration> {
+        self.deadline.get().map(|end| end.saturating_duration_since(Instant::now()))
+    }
+
+    /// Notes how documents are found.
+    pub fn note_access(&self, access: &Access) {
+        let mut found = self.found.borrow_mut();
+        found.indexes.clear();
+        found.stage = note(access, &mut found.indexes);
+    }
+
+    /// How documents were found, in the words of MongoDB: `IXSCAN { a: 1 }`.
+    #[must_use]
+    pub fn plan_summary(&self) -> Option<String> {
+        let found = self.found.borrow();
+        if found.indexes.is_empty() {
+            return (!found.stage.is_empty()).then(|| found.stage.to_owned());
+        }
+        let mut text = String::new();
+        for index in &found.indexes {
+            if !text.is_empty() {
+                text.push_str(", ");
+            }
+            text.push_str(if index.is_clustered() { "CLUSTERED_IXSCAN {" } else { "IXSCAN {" });
+            let mut first = true;
+            for (name, value) in index.key.as_doc() {
+                let separator = if std::mem::take(&mut first) { "" } else { "," };
+                let value = value::ejson::print_value(value.get(), value::ejson::Format::Shell);
+                let _ = write!(text, "{separator} {name}: {value}");
+            }
+            text.push_str(" }");
+        }
+        Some(text)
     }
 
     /// The connection.
@@ -115,5 +292,24 @@ impl Operation {
             return Err(Error::new(Code::MAX_TIME_MS_EXPIRED, "operation exceeded time limit"));
         }
         Ok(())
+    }
+}
+
+/// The name of an access, and the indexes that it reads.
+fn note(access: &Access, indexes: &mut SmallVec<[Arc<Index>; 1]>) -> &'static str {
+    match access {
+        Access::Nothing => "EOF",
+        Access::Id(_) => "IDHACK",
+        Access::Collection(_) => "COLLSCAN",
+        Access::Index(candidate) => {
+            indexes.push(candidate.index.clone());
+            "IXSCAN"
+        }
+        Access::Either(accesses) => {
+            accesses.iter().for_each(|access| {
+                note(access, indexes);
+            });
+            "OR"
+        }
     }
 }

@@ -40,6 +40,8 @@ pub enum Flow {
     Exhaust,
     /// Send the reply, then close the connection.
     Close,
+    /// Close the connection without a reply: a test asked for it.
+    Abort,
 }
 
 /// Who is at the other end of a connection.

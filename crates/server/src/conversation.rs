@@ -91,6 +91,9 @@ impl Conversation {
             exhaust_allowed: frame.flags & EXHAUST_ALLOWED != 0 && !silent,
         };
         let mut flow = self.run(&request);
+        if flow == Flow::Abort {
+            return Err(Ending::Ordinary);
+        }
         if flow != Flow::Exhaust || silent {
             self.send_message(header, flags, compressor, silent)?;
         } else {
@@ -104,6 +107,9 @@ impl Conversation {
                 }
                 op_msg::begin_reply(&mut self.reply);
                 flow = guarded(&mut self.reply, |reply| self.client.run_more(reply));
+                if flow == Flow::Abort {
+                    return Err(Ending::Ordinary);
+                }
             }
             self.send_message(previous, flags, compressor, false)?;
         }
@@ -124,6 +130,9 @@ impl Conversation {
                 let body = query.body.as_doc();
                 compressor = compressor.filter(|_| may_compress(body));
                 flow = self.run(&Request { body, sequences: &[], exhaust_allowed: false });
+                if flow == Flow::Abort {
+                    return Err(Ending::Ordinary);
+                }
             }
             Err(Refused::Rejected(Rejected::Protocol(error))) => return Err(error.into()),
             Err(Refused::Rejected(Rejected::Command(error))) => {

@@ -3,7 +3,7 @@
 use super::query::{Constants, Find, check_collation};
 use super::{Command, Context, aggregate};
 use crate::catalog::Collection;
-use crate::exec::Stream;
+use crate::exec::{Examined, Stream};
 use crate::exec::scan::Scan;
 use crate::metrics;
 use crate::planner::{Access, Plan};
@@ -88,16 +88,21 @@ pub(super) fn matching(
     }
     let snapshot = engine.store.snapshot();
     let mut opened = find.open(constants, collection, &snapshot)?;
+    context.op.note_access(&opened.plan.access);
     if most.is_none() && entries_are_matches(&opened.plan, &opened.filter) {
         let scan = Scan::new(snapshot, collection.clone(), &opened.plan.access);
         let (count, examined) = scan.count_entries(context.op)?;
         metrics::add(&engine.metrics.keys_examined, examined.keys);
+        context.op.add_cost(examined, 0);
         return Ok(count);
     }
     let mut count = 0;
     while most.is_none_or(|most| count < most) && opened.stream.next(context.op)?.is_some() {
         count += 1;
     }
+    let mut examined = Examined::default();
+    opened.stream.examined(&mut examined);
+    context.op.add_cost(examined, 0);
     Ok(count)
 }
 
@@ -162,7 +167,9 @@ fn distinct(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         }
         Some(collection) => {
             let snapshot = context.engine.store.snapshot();
-            Box::new(find.open(&constants, collection, &snapshot)?.stream)
+            let opened = find.open(&constants, collection, &snapshot)?;
+            context.op.note_access(&opened.plan.access);
+            Box::new(opened.stream)
         }
     };
     // Keyed by order-preserving bytes: values come out sorted, as from an index, each once.

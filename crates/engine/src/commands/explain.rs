@@ -6,10 +6,11 @@ use super::{Command, Context, aggregate};
 use crate::catalog::Collection;
 use crate::exec::pipeline::{Front, follow, front};
 use crate::exec::scan::Scan;
+use crate::exec::sort::Totals;
 use crate::exec::{Examined, Stream};
 use crate::planner::Plan;
 use crate::planner::explain::{Above, Ran, rejected, shape_hash, write_tree};
-use crate::stages;
+use crate::stages::{self, Role, StageContext};
 use query::filter::Filter;
 use std::sync::Arc;
 use std::time::Instant;
@@ -146,7 +147,7 @@ fn explain_query(context: &mut Context<'_>, verbosity: &str, out: &mut Writer<'_
         write_planner(out, &namespace, find.filter, &filter, &shown);
     });
     if verbosity != "queryPlanner" {
-        let mut ran = Ran { returned: 0, examined: Examined::default(), millis: 0, sort_bytes: 0 };
+        let mut ran = Ran { returned: 0, examined: Examined::default(), millis: 0, sort: Totals::default() };
         let mut others = Vec::new();
         if let Some((_, collection, snapshot)) = &opened {
             let again = find.open(&constants, collection, snapshot)?;
@@ -257,7 +258,7 @@ fn execute(context: &Context<'_>, mut stream: crate::exec::find::FindStream) -> 
     let mut examined = Examined::default();
     stream.examined(&mut examined);
     let millis = started.elapsed().as_millis() as u64;
-    Ok(Ran { returned, examined, millis, sort_bytes: stream.sort_bytes() })
+    Ok(Ran { returned, examined, millis, sort: stream.sort_totals() })
 }
 
 /// Runs a plan that was not chosen for a little while.
@@ -269,7 +270,7 @@ fn trial(context: &Context<'_>, mut scan: Scan) -> Result<Ran> {
         returned += 1;
     }
     let millis = started.elapsed().as_millis() as u64;
-    Ok(Ran { returned, examined: scan.examined(), millis, sort_bytes: 0 })
+    Ok(Ran { returned, examined: scan.examined(), millis, sort: Totals::default() })
 }
 
 /// Explains a pipeline: the find in front as a `$cursor`, then each stage.
@@ -282,9 +283,15 @@ pub(super) fn explain_aggregate(
     let args = context.args;
     let pipeline = args.optional_array("pipeline")?.ok_or_else(|| args.missing("pipeline"))?;
     let constants = Constants::new(context)?;
-    let catalog = context.engine.catalog.load_full();
-    let resolved = aggregate::resolve(&catalog, context.db, name, pipeline)?;
-    let parsed = stages::parse(resolved.pipeline.as_doc(), &constants.context())?;
+    let scope = aggregate::scope(context);
+    let resolved = aggregate::resolve(&scope.catalog, context.db, name, pipeline)?;
+    let stage_context = StageContext::new(constants.context(), &scope, context.db);
+    let mut parsed = stages::parse(resolved.pipeline.as_doc(), &stage_context)?;
+    // A stage that writes is shown, but does not write.
+    let output = match parsed.last().map(|stage| stage.role()) {
+        Some(Role::Output(_)) => parsed.pop(),
+        _ => None,
+    };
     let namespace = format!("{}.{}", context.db, name.unwrap_or("$cmd.aggregate"));
     out.str("explainVersion", "1");
     let Some(collection) = &resolved.collection else {
@@ -298,7 +305,7 @@ pub(super) fn explain_aggregate(
         write_server(context, out);
         return Ok(());
     };
-    let snapshot = context.engine.store.snapshot();
+    let snapshot = scope.snapshot.clone();
     let hint = args.hint()?;
     let front = front(&parsed, collection, &snapshot, hint, &aggregate::everything()?)?;
     let sort_source = sort_source(resolved.pipeline.as_doc());
@@ -316,7 +323,7 @@ pub(super) fn explain_aggregate(
         Some(run_pipeline(context, &front, &parsed, collection, &snapshot)?)
     };
     let rest = parsed.get(front.stages..).unwrap_or(&[]);
-    if rest.is_empty() {
+    if rest.is_empty() && output.is_none() {
         out.doc("queryPlanner", |out| {
             write_planner(out, &namespace, match_source, &front.filter, &shown);
         });
@@ -347,6 +354,9 @@ pub(super) fn explain_aggregate(
                         out.count("nReturned", *returned);
                     }
                 });
+            }
+            if let Some(output) = &output {
+                list.push_doc(|out| output.explain(out));
             }
         });
     }

@@ -4,8 +4,9 @@ use super::query::{Constants, Find, check_collation};
 use super::{Command, Context, aggregate};
 use crate::catalog::Collection;
 use crate::cursor::{BatchEnd, Cursor, Source, Tail, fill_batch};
-use crate::exec::write;
+use crate::exec::{Examined, write};
 use crate::metrics;
+use crate::planner::min_max::MinMax;
 use std::sync::Arc;
 use std::time::Instant;
 use store::Space;
@@ -64,6 +65,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         return Ok(());
     }
     let request = parse(context)?;
+    aggregate::set_disk_use(context)?;
     let constants = Constants::new(context)?;
     let namespace = format!("{}.{name}", context.db);
     let catalog = context.engine.catalog.load_full();
@@ -83,16 +85,9 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
 pub(super) fn parse<'a>(context: &Context<'a>) -> Result<Request<'a>> {
     let args = &context.args;
     check_collation(args)?;
-    for name in ["min", "max"] {
-        if args.optional_doc(name)?.is_some_and(|doc| !doc.is_empty()) {
-            return Err(unavailable(name));
-        }
-    }
-    for name in ["returnKey", "showRecordId"] {
-        if args.bool(name)? {
-            return Err(unavailable(name));
-        }
-    }
+    let bound = |name| Ok(args.optional_doc(name)?.filter(|doc: &RawDoc<'_>| !doc.is_empty()));
+    let bounds = MinMax { min: bound("min")?, max: bound("max")? };
+    bounds.check()?;
     let limit = match args.optional_i64("limit")? {
         Some(limit) if limit < 0 => {
             return Err(Error::new(
@@ -124,6 +119,9 @@ pub(super) fn parse<'a>(context: &Context<'a>) -> Result<Request<'a>> {
             hint: args.hint()?,
             skip: args.optional_u64("skip")?.unwrap_or(0),
             limit,
+            bounds,
+            show_record: args.bool("showRecordId")?,
+            return_key: args.bool("returnKey")?,
         },
         batch_size: args.optional_u64("batchSize")?,
         single_batch: args.bool("singleBatch")?,
@@ -131,13 +129,6 @@ pub(super) fn parse<'a>(context: &Context<'a>) -> Result<Request<'a>> {
         await_data,
         no_timeout: args.bool("noCursorTimeout")?,
     })
-}
-
-fn unavailable(name: &str) -> Error {
-    Error::new(
-        Code::NOT_IMPLEMENTED,
-        format!("find option '{name}' is not available in this version"),
-    )
 }
 
 /// The way of most finds: one document by `_id`. Nothing is compiled and no cursor is made.
@@ -187,6 +178,8 @@ fn point_read(context: &Context<'_>, name: &str, out: &mut Writer<'_>) -> Result
     metrics::add(&engine.metrics.keys_examined, 1);
     metrics::add(&engine.metrics.documents_examined, found);
     metrics::add(&engine.metrics.documents_returned, found);
+    context.op.add_cost(Examined { keys: 1, documents: found }, found);
+    context.op.note_id_read();
     out.doc("cursor", |out| {
         out.array("firstBatch", |batch| {
             if let Some(doc) = &doc {
@@ -212,6 +205,7 @@ fn open(
 ) -> Result<Box<Cursor>> {
     let snapshot = context.engine.store.snapshot();
     let opened = request.find.open(constants, collection, &snapshot)?;
+    context.op.note_access(&opened.plan.access);
     let source = if request.tailable {
         if collection.capped().is_none() {
             return Err(Error::bad_value(format!(
@@ -256,6 +250,7 @@ pub(super) fn new_cursor(
         last_used: Instant::now(),
         returned: 0,
         batches: 0,
+        time_left: None,
     })
 }
 
@@ -284,6 +279,7 @@ pub(super) fn first_batch(
     metrics::add(&engine.metrics.keys_examined, examined.keys);
     metrics::add(&engine.metrics.documents_examined, examined.documents);
     metrics::add(&engine.metrics.documents_returned, cursor.returned);
+    context.op.add_cost(examined, cursor.returned);
     let keep = !single_batch && (end == BatchEnd::More || cursor.is_tailable());
     let id = if keep { engine.cursors.new_id() } else { 0 };
     out.i64("id", id);
@@ -292,6 +288,9 @@ pub(super) fn first_batch(
     if keep {
         cursor.id = id;
         cursor.batches = 1;
+        if !cursor.is_tailable() {
+            cursor.time_left = context.op.time_left();
+        }
         engine.cursors.insert(cursor)?;
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 use super::{Command, Context};
 use crate::cursor::{BatchEnd, Cursor, Source, fill_batch};
+use crate::exec::Examined;
 use crate::exec::scan::Scan;
 use crate::metrics;
 use crate::request::Flow;
@@ -80,6 +81,16 @@ fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             "cannot set maxTimeMS on getMore command for a non-awaitData cursor",
         ));
     }
+    if waits(&cursor) {
+        context.op.note_wait();
+    }
+    context.op.set_disk_use(cursor.command.as_doc().get("allowDiskUse").map(Val::truthy));
+    if let Some(left) = cursor.time_left
+        && let Err(error) = super::set_time_limit(engine, context.op, left)
+    {
+        engine.cursors.remove(id);
+        return Err(error);
+    }
     let before = (cursor.examined(), cursor.returned);
     let token = out.open("cursor", false);
     let mut result = Ok(BatchEnd::More);
@@ -97,6 +108,14 @@ fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     metrics::add(&engine.metrics.keys_examined, examined.keys - before.0.keys);
     metrics::add(&engine.metrics.documents_examined, examined.documents - before.0.documents);
     metrics::add(&engine.metrics.documents_returned, cursor.returned - before.1);
+    let newly = Examined {
+        keys: examined.keys - before.0.keys,
+        documents: examined.documents - before.0.documents,
+    };
+    context.op.add_cost(newly, cursor.returned - before.1);
+    if cursor.time_left.is_some() {
+        cursor.time_left = context.op.time_left();
+    }
     cursor.batches += 1;
     let keep = end == BatchEnd::More || cursor.is_tailable();
     if keep && context.request.exhaust_allowed {

@@ -11,6 +11,7 @@ mod bulk_write;
 mod coll_mod;
 pub mod coll_stats;
 mod collection_uuid;
+mod configure_fail_point;
 mod connection_status;
 mod count;
 mod create;
@@ -56,10 +57,10 @@ use crate::client::Client;
 use crate::engine::Inner;
 use crate::operation::Operation;
 use crate::request::{Flow, Request};
-use crate::{reply, session};
+use crate::{profiler, reply, session};
 use args::Args;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use value::{Code, Error, RawDoc, Result, Val, Writer, writer};
 use write_concern::WriteConcern;
 
@@ -138,6 +139,7 @@ pub static ALL: &[&Command] = &[
     &bulk_write::COMMAND,
     &coll_mod::COMMAND,
     &coll_stats::COMMAND,
+    &configure_fail_point::COMMAND,
     &replica_set::POOL_STATS,
     &connection_status::CONNECTION_STATUS,
     &count::COUNT,
@@ -216,6 +218,7 @@ pub fn dispatch(
             out.f64("ok", 1.0);
             reply::write_times(&mut out, engine);
             out.finish();
+            note(engine, op, request.body, None, reply_bytes.len() - start);
             flow
         }
         Err(error) => {
@@ -226,9 +229,27 @@ pub fn dispatch(
                 reply::write_error(out, &error);
                 reply::write_times(out, engine);
             });
+            note(engine, op, request.body, Some(&error), reply_bytes.len() - start);
             Flow::Done
         }
     }
+}
+
+/// Tells the profiler of a command that ended.
+fn note(
+    engine: &Inner,
+    op: &Operation,
+    body: RawDoc<'_>,
+    error: Option<&Error>,
+    reply_bytes: usize,
+) {
+    let elapsed = op.started.elapsed();
+    if op.name.get().is_empty() || !engine.profiler.concerns(elapsed) {
+        return;
+    }
+    let db = body.get("$db").and_then(Val::as_str).unwrap_or("");
+    let name = op.name.get();
+    profiler::note(engine, op, &profiler::Ended { name, body, db, elapsed, error, reply_bytes });
 }
 
 fn run(
@@ -279,7 +300,8 @@ fn run(
     let slot = op.slot();
     slot.operation_id
         .store(engine.next_operation.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
-    slot.current.lock().set(Instant::now(), command.name, body.bytes());
+    slot.current.lock().set(op.started, command.name, body.bytes());
+    op.name.set(command.name);
     let mut context = Context {
         engine,
         client,
@@ -295,7 +317,40 @@ fn run(
     if !matches!(command.name, "find" | "getMore" | "insert" | "update" | "delete" | "aggregate") {
         crate::metrics::add(&engine.metrics.commands, 1);
     }
+    if engine.fail_points.any() {
+        return run_or_fail(command, &mut context, out);
+    }
     (command.run)(&mut context, out)?;
+    Ok(context.flow)
+}
+
+/// Runs a command while a fail point is on.
+fn run_or_fail(
+    command: &Command,
+    context: &mut Context<'_>,
+    out: &mut Writer<'_>,
+) -> Result<Flow> {
+    let body = context.request.body;
+    let collection = body.first().and_then(|(_, value)| value.get().as_str()).unwrap_or("$cmd");
+    let namespace = format!("{}.{collection}", context.db);
+    let application = context.op.slot().application.lock().clone();
+    let points = &context.engine.fail_points;
+    let failure =
+        points.fail_command(command.name, body, &application, &namespace).unwrap_or_default();
+    if let Some(time) = failure.block {
+        std::thread::sleep(time);
+        context.op.check_now()?;
+    }
+    if failure.close {
+        return Ok(Flow::Abort);
+    }
+    if let Some(error) = failure.error {
+        return Err(error);
+    }
+    (command.run)(context, out)?;
+    if let Some(fields) = failure.add {
+        out.extend(fields.as_doc());
+    }
     Ok(context.flow)
 }
 
@@ -310,7 +365,7 @@ fn check_generic(engine: &Inner, op: &Operation, body: RawDoc<'_>) -> Result<()>
                         .first()
                         .is_none_or(|(command, _)| command != "getMore" && command != "hello")
                 {
-                    op.set_deadline(limit);
+                    set_time_limit(engine, op, limit)?;
                 }
             }
             "$clusterTime" => {
@@ -333,6 +388,24 @@ fn check_generic(engine: &Inner, op: &Operation, body: RawDoc<'_>) -> Result<()>
         }
     }
     Ok(())
+}
+
+/// Sets the time by which a command must end, as the fail points want it.
+///
+/// # Errors
+/// MaxTimeMSExpired when a fail point says so.
+pub(crate) fn set_time_limit(engine: &Inner, op: &Operation, limit: Duration) -> Result<()> {
+    if !engine.fail_points.any() {
+        op.set_deadline(limit);
+        return Ok(());
+    }
+    match engine.fail_points.time_limit(limit) {
+        Some(limit) => {
+            op.set_deadline(limit);
+            op.check_now()
+        }
+        None => Ok(()),
+    }
 }
 
 fn check_read_concern(value: Val<'_>) -> Result<()> {

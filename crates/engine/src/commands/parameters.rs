@@ -38,6 +38,17 @@ struct Parameter {
 /// Every setting, sorted by name.
 static PARAMETERS: &[Parameter] = &[
     Parameter {
+        name: "allowDiskUseByDefault",
+        write: |engine, out, name| {
+            out.bool(name, engine.work.disk_by_default.load(Ordering::Relaxed));
+        },
+        set: Some(|engine, value| {
+            let Val::Bool(allowed) = value else { return None };
+            engine.work.disk_by_default.store(allowed, Ordering::Relaxed);
+            Some(())
+        }),
+    },
+    Parameter {
         name: "authenticationMechanisms",
         write: |_, out, name| {
             out.array(name, |_| {});
@@ -70,6 +81,17 @@ static PARAMETERS: &[Parameter] = &[
             });
         },
         set: None,
+    },
+    Parameter {
+        name: "internalQueryMaxBlockingSortMemoryUsageBytes",
+        write: |engine, out, name| {
+            out.count(name, engine.work.sort_bytes_max.load(Ordering::Relaxed) as u64);
+        },
+        set: Some(|engine, value| {
+            let bytes = usize::try_from(whole(value)?).ok()?;
+            engine.work.sort_bytes_max.store(bytes, Ordering::Relaxed);
+            Some(())
+        }),
     },
     Parameter {
         name: "localLogicalSessionTimeoutMinutes",

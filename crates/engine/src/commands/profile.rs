@@ -1,12 +1,17 @@
-//! `profile`: the profiler is not there yet, so its level is always 0.
+//! `profile`: which operations of a database are noted in its `system.profile`.
 
+use super::query::Constants;
 use super::{Command, Context};
-use value::{Code, Error, Result, Writer};
+use crate::profiler::Change;
+use query::filter::Filter;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use value::{Code, DocBuf, Error, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "profile",
     aliases: &[],
-    help: "Tells the level of the profiler, which is 0.",
+    help: "Notes slow operations, or all, in the database's system.profile.",
     fields: Some(&["profile", "slowms", "sampleRate", "filter"]),
     admin: false,
     test: false,
@@ -16,13 +21,51 @@ pub(super) static COMMAND: Command = Command {
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let args = &context.args;
     let level = args.optional_i64("profile")?.ok_or_else(|| args.missing("profile"))?;
-    let settings = ["slowms", "sampleRate", "filter"];
-    if matches!(level, 1 | 2) || settings.iter().any(|name| args.get(name).is_some()) {
-        return Err(Error::new(
-            Code::NOT_IMPLEMENTED,
-            "the profiler is not available in this version",
-        ));
+    let sample_rate = match args.get("sampleRate") {
+        None => None,
+        Some(rate) => {
+            let number = rate.as_f64().ok_or_else(|| {
+                args.wrong_type("sampleRate", rate, "[double, int, decimal, long]")
+            })?;
+            if !(0.0..=1.0).contains(&number) {
+                return Err(Error::bad_value("'sampleRate' must be between 0.0 and 1.0 inclusive"));
+            }
+            Some(number)
+        }
+    };
+    let filter = match args.get("filter") {
+        None => None,
+        Some(Val::String("unset")) => Some(None),
+        Some(Val::Document(doc)) => {
+            let filter = Filter::parse(doc, &Constants::new(context)?.context())?;
+            Some(Some((Arc::new(filter), DocBuf::from(doc))))
+        }
+        Some(_) => {
+            return Err(Error::new(
+                Code::BAD_VALUE,
+                "Expected an object, or the string 'unset'.",
+            ));
+        }
+    };
+    let slow_ms = args.optional_i64("slowms")?;
+    let profiler = &context.engine.profiler;
+    let was = profiler.show(context.db);
+    out.i32("was", was.level);
+    out.i32("slowms", i32::try_from(profiler.slow_ms.load(Ordering::Relaxed)).unwrap_or(i32::MAX));
+    out.f64("sampleRate", was.sample_rate);
+    if let Some(filter) = &was.filter {
+        out.append("filter", Val::Document(filter.as_doc()));
+        out.str("note", "When a filter expression is set, slowms and sampleRate are not used for \
+                         profiling and slow-query log lines.");
     }
-    out.i32("was", 0).i32("slowms", 100).f64("sampleRate", 1.0);
+    // Any other number only asks.
+    let level = i32::try_from(level).ok().filter(|level| (0..=2).contains(level));
+    let known = level.is_some();
+    let change = if known {
+        Change { level, slow_ms, sample_rate, filter }
+    } else {
+        Change { level: None, slow_ms, sample_rate, filter }
+    };
+    profiler.change(context.db, change);
     Ok(())
 }

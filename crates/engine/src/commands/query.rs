@@ -3,8 +3,9 @@
 use super::Context;
 use super::args::Args;
 use crate::catalog::{Catalog, Collection};
-use crate::exec::find::{FindOptions, FindStream};
+use crate::exec::find::{FindOptions, FindStream, RecordForm};
 use crate::exec::scan::Scan;
+use crate::planner::min_max::MinMax;
 use crate::planner::{self, Plan, Question};
 use bumpalo::Bump;
 use query::ParseContext;
@@ -66,6 +67,7 @@ impl Constants {
             now_ms: self.now_ms,
             cluster_time: self.cluster_time,
             variables: self.variables.as_doc(),
+            collation: None,
         }
     }
 }
@@ -101,6 +103,12 @@ pub struct Find<'a> {
     pub skip: u64,
     /// How many are returned.
     pub limit: Option<u64>,
+    /// Bounds on the index of the hint.
+    pub bounds: MinMax<'a>,
+    /// Whether the key of its record is added to each document.
+    pub show_record: bool,
+    /// Whether index keys are returned instead of documents.
+    pub return_key: bool,
 }
 
 /// A find with its parts compiled and its plan chosen.
@@ -133,7 +141,10 @@ impl Find<'_> {
         let hint = self.hint.or(natural);
         let question =
             Question { collection, filter: &filter, sort: sort.as_ref(), hint, snapshot };
-        let plan = planner::plan(&question)?;
+        let plan = match self.bounds.is_empty() {
+            true => planner::plan(&question)?,
+            false => self.bounds.plan(&question)?,
+        };
         let scan = Scan::new(snapshot.clone(), collection.clone(), &plan.access);
         let options = FindOptions {
             filter: (!filter.is_empty()).then(|| filter.clone()),
@@ -141,9 +152,17 @@ impl Find<'_> {
             skip: self.skip,
             limit: self.limit,
             projection,
+            show_record: self.record_form(collection),
+            return_key: self.return_key.then(|| plan.access.clone()),
         };
         let stream = FindStream::new(scan, &plan, options);
         Ok(Opened { filter, plan, stream, sort })
+    }
+
+    fn record_form(&self, collection: &Collection) -> Option<RecordForm> {
+        let form =
+            if collection.capped().is_some() { RecordForm::Number } else { RecordForm::Bytes };
+        (self.show_record && !self.return_key).then_some(form)
     }
 
     /// Compiles the parts only, where there is no collection: their errors count all the same.

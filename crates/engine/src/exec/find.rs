@@ -1,16 +1,26 @@
 //! The stream of a `find`: scan, filter, sort, skip, limit, project.
 
+use super::return_key::key_of;
 use super::scan::{Row, Scan};
-use super::sort::Sorter;
+use super::sort::{Sorted, Sorter, Totals};
 use super::{Doc, Examined, Stream};
 use crate::operation::Operation;
-use crate::planner::Plan;
+use crate::planner::{Access, Plan};
 use bumpalo::Bump;
 use query::filter::Filter;
 use query::project::Projection;
 use query::sort::SortSpec;
 use std::sync::Arc;
-use value::{RawDoc, Result};
+use value::{DocBuf, RawDoc, Result, Val};
+
+/// How the key of a record looks in `$recordId`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RecordForm {
+    /// A number: capped collections count their documents.
+    Number,
+    /// Bytes: other collections are ordered by the encoded `_id`.
+    Bytes,
+}
 
 /// What a find does with the documents of a plan.
 #[derive(Default)]
@@ -25,6 +35,10 @@ pub struct FindOptions {
     pub limit: Option<u64>,
     /// What is returned of each.
     pub projection: Option<Arc<Projection>>,
+    /// Whether the record's key is added to each document, and in which form.
+    pub show_record: Option<RecordForm>,
+    /// Set when index keys are returned instead of documents: how they are found.
+    pub return_key: Option<Access>,
 }
 
 /// The documents of a find.
@@ -32,12 +46,14 @@ pub struct FindStream {
     scan: Scan,
     filter: Option<Arc<Filter>>,
     sorter: Option<Sorter>,
-    sorted: Option<std::vec::IntoIter<Vec<u8>>>,
+    sorted: Option<Sorted>,
     skip: u64,
     left: Option<u64>,
     projection: Option<Arc<Projection>>,
     arena: Bump,
-    sort_bytes: usize,
+    show_record: Option<RecordForm>,
+    return_key: Option<Access>,
+    sort_totals: Totals,
 }
 
 // The arena is empty between two calls of `next`.
@@ -60,14 +76,16 @@ impl FindStream {
             left: options.limit,
             projection: options.projection,
             arena: Bump::new(),
-            sort_bytes: 0,
+            show_record: options.show_record,
+            return_key: options.return_key,
+            sort_totals: Totals::default(),
         }
     }
 
-    /// Bytes that a blocking sort held, for explain.
+    /// What a blocking sort used, for explain.
     #[must_use]
-    pub fn sort_bytes(&self) -> usize {
-        self.sort_bytes
+    pub fn sort_totals(&self) -> Totals {
+        self.sort_totals
     }
 
     /// Puts another scan in place of the one that ended: a tailable cursor goes on.
@@ -84,6 +102,10 @@ impl FindStream {
                 Some(filter) => filter.matches_at(RawDoc::new(&row.doc), &mut position)?,
             };
             if passes {
+                let row = match self.show_record {
+                    Some(form) => with_record(row, form),
+                    None => row,
+                };
                 return Ok(Some((row, position)));
             }
         }
@@ -93,10 +115,10 @@ impl FindStream {
     fn ordered(&mut self, op: &Operation) -> Result<Option<(Doc, Option<usize>)>> {
         if let Some(mut sorter) = self.sorter.take() {
             while let Some((row, _)) = self.matching(op)? {
-                sorter.push(RawDoc::new(&row.doc))?;
+                sorter.push(RawDoc::new(&row.doc), op)?;
             }
-            self.sort_bytes = sorter.bytes();
-            self.sorted = Some(sorter.finish());
+            self.sort_totals = sorter.totals();
+            self.sorted = Some(sorter.finish(op)?);
         }
         match &mut self.sorted {
             None => {
@@ -105,7 +127,7 @@ impl FindStream {
             }
             Some(docs) => {
                 op.check()?;
-                let Some(doc) = docs.next() else { return Ok(None) };
+                let Some(doc) = docs.next()? else { return Ok(None) };
                 let mut position = None;
                 let needs = self.projection.as_ref().is_some_and(|p| p.needs_position());
                 if let (true, Some(filter)) = (needs, &self.filter) {
@@ -144,12 +166,41 @@ impl FindStream {
     }
 
     fn project(&mut self, doc: Doc, position: Option<usize>) -> Result<Doc> {
+        if let Some(access) = &self.return_key {
+            return key_of(access, doc.raw()).map(|key| Doc::Made(key.into_bytes()));
+        }
         let Some(projection) = &self.projection else { return Ok(doc) };
         let mut out = Vec::with_capacity(doc.len());
         projection.apply(doc.raw(), position, &self.arena, &mut out)?;
         self.arena.reset();
+        if self.show_record.is_some()
+            && RawDoc::new(&out).find(RECORD_FIELD).is_none()
+            && let Some(record) = doc.raw().get(RECORD_FIELD)
+        {
+            let with = DocBuf::build(|whole| {
+                whole.extend(RawDoc::new(&out));
+                whole.append(RECORD_FIELD, record);
+            });
+            return Ok(Doc::Made(with.into_bytes()));
+        }
         Ok(Doc::Made(out))
     }
+}
+
+/// The field in which `showRecordId` shows the key of a document's record.
+const RECORD_FIELD: &str = "$recordId";
+
+/// A row whose document has the key of its record as a field.
+fn with_record(row: Row, form: RecordForm) -> Row {
+    let shown = match (form, row.record.first_chunk::<8>()) {
+        (RecordForm::Number, Some(number)) => Val::Int64(i64::from_be_bytes(*number)),
+        _ => Val::Binary(0, &row.record),
+    };
+    let doc = DocBuf::build(|out| {
+        out.extend(RawDoc::new(&row.doc));
+        out.append(RECORD_FIELD, shown);
+    });
+    Row { doc: doc.into_bytes().into(), record: row.record.clone() }
 }
 
 impl Stream for FindStream {
@@ -172,7 +223,7 @@ impl Stream for FindStream {
 
     fn is_done(&self) -> bool {
         let empty = match &self.sorted {
-            Some(docs) => docs.len() == 0,
+            Some(docs) => docs.is_done(),
             None => self.sorter.is_none() && self.scan.is_done(),
         };
         empty || self.has_reached_limit()

@@ -6,6 +6,7 @@
 pub mod find;
 pub mod modify;
 pub mod pipeline;
+pub mod return_key;
 pub mod scan;
 pub mod sort;
 pub mod write;

@@ -60,6 +60,7 @@ pub fn choose_one(
         snapshot: &txn.snapshot,
     };
     let plan = planner::plan(&question)?;
+    op.note_access(&plan.access);
     let mut scan = Scan::new(txn.snapshot.clone(), collection.clone(), &plan.access);
     let mut best: Option<(Vec<u8>, Chosen)> = None;
     while let Some(Row { record, doc }) = scan.next(op)? {
@@ -69,6 +70,7 @@ pub fn choose_one(
         }
         let chosen = Chosen { record: record.to_vec(), doc, position };
         let Some(sort) = target.sort.as_ref().filter(|_| !plan.sorted) else {
+            op.add_cost(scan.examined(), 0);
             return Ok(Some(chosen));
         };
         let mut key = Vec::new();
@@ -77,6 +79,7 @@ pub fn choose_one(
             best = Some((key, chosen));
         }
     }
+    op.add_cost(scan.examined(), 0);
     Ok(best.map(|(_, chosen)| chosen))
 }
 
@@ -86,9 +89,10 @@ pub fn choose_one(
 /// What the filter or the store gives.
 fn scan_many(
     engine: &Inner,
+    op: &Operation,
     collection: &Arc<Collection>,
     target: &Target<'_>,
-) -> Result<(Scan, bool)> {
+) -> Result<Scan> {
     let snapshot = engine.store.snapshot();
     let question = Question {
         collection,
@@ -98,7 +102,8 @@ fn scan_many(
         snapshot: &snapshot,
     };
     let plan = planner::plan(&question)?;
-    Ok((Scan::new(snapshot, collection.clone(), &plan.access), plan.exact))
+    op.note_access(&plan.access);
+    Ok(Scan::new(snapshot, collection.clone(), &plan.access))
 }
 
 /// Rows of one commit of a statement that changes many.
@@ -116,7 +121,7 @@ pub fn for_each_match(
     target: &Target<'_>,
     mut change: impl FnMut(&mut Transaction<'_>, &Arc<Collection>, &Chosen) -> Result<bool>,
 ) -> Result<Many> {
-    let (mut scan, _) = scan_many(engine, collection, target)?;
+    let mut scan = scan_many(engine, op, collection, target)?;
     let mut total = Many::default();
     loop {
         let mut rows = Vec::new();
@@ -130,6 +135,7 @@ pub fn for_each_match(
             }
         }
         if rows.is_empty() {
+            op.add_cost(scan.examined(), 0);
             return Ok(total);
         }
         let (part, seqno) = engine.transact(collection.capped().is_some(), |txn| {

@@ -1,10 +1,16 @@
 //! Sorting: a bounded heap when only the first documents are wanted, else a sort of everything.
 //!
 //! Documents are compared by their encoded sort keys; equal keys keep the order in which they
-//! came. The documents are copied, so that they do not hold blocks of the store in memory.
+//! came. The documents are copied, so that they do not hold blocks of the store in memory. What
+//! does not fit into the memory of one sort is written to temporary files as sorted runs, which are
+//! merged at the end.
 
+use crate::operation::Operation;
+use crate::store_failed;
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use value::{Code, Error, RawDoc, Result, limits};
+use store::Run;
+use value::{Code, Error, RawDoc, Result};
 
 /// Collects documents and gives them back in order.
 pub struct Sorter {
@@ -15,6 +21,22 @@ pub struct Sorter {
     entries: Vec<Entry>,
     arrived: u64,
     bytes: usize,
+    /// Sorted runs on disk with their level: a run of level n was merged n times.
+    runs: Vec<(u32, Run)>,
+    /// A key above which nothing is wanted: the last of a run that holds `limit` documents.
+    bound: Option<Vec<u8>>,
+    totals: Totals,
+}
+
+/// What a sort used.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Totals {
+    /// Bytes of all documents that were kept at some time.
+    pub bytes: usize,
+    /// How often memory was full and a run was written.
+    pub spills: u64,
+    /// Bytes of the runs.
+    pub spilled_bytes: u64,
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -24,68 +46,270 @@ struct Entry {
     doc: Vec<u8>,
 }
 
+impl Entry {
+    /// Memory that it takes, with what the allocator and the vectors need.
+    fn bytes(&self) -> usize {
+        ENTRY_BYTES + self.key.len() + self.doc.len()
+    }
+}
+
+const ENTRY_BYTES: usize = size_of::<Entry>() + 32;
+
+/// Runs that are merged at once: so many files are open, each with a buffer.
+const RUNS_MERGED: usize = 64;
+
 impl Sorter {
     /// A sorter that keeps the first `limit` documents, or all.
     #[must_use]
     pub fn new(sort: query::sort::SortSpec, limit: Option<usize>) -> Sorter {
-        Sorter { sort, limit, heap: BinaryHeap::new(), entries: Vec::new(), arrived: 0, bytes: 0 }
+        Sorter {
+            sort,
+            limit,
+            heap: BinaryHeap::new(),
+            entries: Vec::new(),
+            arrived: 0,
+            bytes: 0,
+            runs: Vec::new(),
+            bound: None,
+            totals: Totals::default(),
+        }
     }
 
     /// Takes a document.
     ///
     /// # Errors
-    /// When the documents need more memory than a sort may use.
-    pub fn push(&mut self, doc: RawDoc<'_>) -> Result<()> {
+    /// When the documents need more memory than a sort may use and the disk may not be used, or
+    /// fails.
+    pub fn push(&mut self, doc: RawDoc<'_>, op: &Operation) -> Result<()> {
         let mut key = Vec::with_capacity(32);
         self.sort.key(doc, &mut key)?;
         let arrived = self.arrived;
         self.arrived += 1;
-        let Some(limit) = self.limit else {
-            self.grow(key.len() + doc.bytes().len())?;
-            self.entries.push(Entry { key, arrived, doc: doc.bytes().to_vec() });
+        // Of equal keys the one that came first wins, so an equal one is not wanted either.
+        if self.bound.as_ref().is_some_and(|bound| key >= *bound) {
             return Ok(());
-        };
-        if self.heap.len() < limit {
-            self.grow(key.len() + doc.bytes().len())?;
-            self.heap.push(Entry { key, arrived, doc: doc.bytes().to_vec() });
-        } else if self.heap.peek().is_some_and(|last| key < last.key) {
-            if let Some(last) = self.heap.pop() {
-                self.bytes -= last.key.len() + last.doc.len();
-            }
-            self.grow(key.len() + doc.bytes().len())?;
-            self.heap.push(Entry { key, arrived, doc: doc.bytes().to_vec() });
         }
-        Ok(())
+        match self.limit {
+            Some(limit) if self.heap.len() >= limit => {
+                if self.heap.peek().is_none_or(|last| key >= last.key) {
+                    return Ok(());
+                }
+                if let Some(last) = self.heap.pop() {
+                    self.bytes -= last.bytes();
+                }
+            }
+            _ => {}
+        }
+        let entry = Entry { key, arrived, doc: doc.bytes().to_vec() };
+        self.bytes += entry.bytes();
+        self.totals.bytes += entry.bytes() - ENTRY_BYTES;
+        if self.limit.is_some() {
+            self.heap.push(entry);
+        } else {
+            self.entries.push(entry);
+        }
+        if self.bytes > op.sort_bytes_max() { self.spill(op) } else { Ok(()) }
     }
 
-    fn grow(&mut self, bytes: usize) -> Result<()> {
-        self.bytes += bytes;
-        if self.bytes > limits::BLOCKING_STAGE_BYTES_MAX {
+    /// What the sort used so far.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// What is in memory, in order.
+    fn take_sorted(&mut self) -> Vec<Entry> {
+        let mut entries = std::mem::take(&mut self.entries);
+        entries.extend(std::mem::take(&mut self.heap));
+        entries.sort_unstable();
+        self.bytes = 0;
+        entries
+    }
+
+    fn spill(&mut self, op: &Operation) -> Result<()> {
+        if !op.may_use_disk() {
             return Err(Error::new(
                 Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,
                 format!(
-                    "Sort exceeded memory limit of {} bytes; add an index that gives the order, \
-                     or a limit",
-                    limits::BLOCKING_STAGE_BYTES_MAX
+                    "Sort exceeded memory limit of {} bytes, but did not opt in to external \
+                     sorting.",
+                    op.sort_bytes_max()
                 ),
             ));
+        }
+        let entries = self.take_sorted();
+        if self.limit.is_some_and(|limit| entries.len() >= limit) {
+            self.bound = entries.last().map(|entry| entry.key.clone());
+        }
+        let mut writer = op.scratch().create().map_err(store_failed)?;
+        for entry in &entries {
+            op.check()?;
+            writer.push(&run_key(&entry.key, entry.arrived), &entry.doc).map_err(store_failed)?;
+        }
+        self.totals.spills += 1;
+        self.totals.spilled_bytes += writer.bytes();
+        self.runs.push((0, writer.finish().map_err(store_failed)?));
+        self.merge_full_level(op)
+    }
+
+    /// Merges the newest runs into one when there are many of one level.
+    fn merge_full_level(&mut self, op: &Operation) -> Result<()> {
+        while let Some(&(level, _)) = self.runs.last() {
+            let same = self.runs.iter().rev().take_while(|(other, _)| *other == level).count();
+            if same < RUNS_MERGED {
+                return Ok(());
+            }
+            let newest = self.runs.split_off(self.runs.len() - same);
+            let mut merge = Merge::new(newest.into_iter().map(|(_, run)| run).collect())?;
+            let mut writer = op.scratch().create().map_err(store_failed)?;
+            let mut left = self.limit.unwrap_or(usize::MAX);
+            while let Some((key, doc)) = merge.next_entry()?.filter(|_| left > 0) {
+                op.check()?;
+                left -= 1;
+                writer.push(&key, &doc).map_err(store_failed)?;
+            }
+            self.runs.push((level + 1, writer.finish().map_err(store_failed)?));
         }
         Ok(())
     }
 
-    /// Bytes held.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.bytes
+    /// The documents in order.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn finish(mut self, op: &Operation) -> Result<Sorted> {
+        if self.runs.is_empty() {
+            let entries = self.take_sorted();
+            let docs: Vec<Vec<u8>> = entries.into_iter().map(|entry| entry.doc).collect();
+            return Ok(Sorted(Source::Memory(docs.into_iter())));
+        }
+        if self.bytes > 0 {
+            self.spill(op)?;
+        }
+        let runs = self.runs.into_iter().map(|(_, run)| run).collect();
+        let left = self.limit.unwrap_or(usize::MAX);
+        Ok(Sorted(Source::Disk { merge: Merge::new(runs)?, left }))
+    }
+}
+
+/// Documents in order, from memory or from runs on disk.
+pub struct Sorted(Source);
+
+enum Source {
+    Memory(std::vec::IntoIter<Vec<u8>>),
+    Disk { merge: Merge, left: usize },
+}
+
+impl Sorted {
+    /// The next document.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    #[expect(clippy::should_implement_trait, reason = "an iterator could not fail")]
+    pub fn next(&mut self) -> Result<Option<Vec<u8>>> {
+        match &mut self.0 {
+            Source::Memory(docs) => Ok(docs.next()),
+            Source::Disk { left: 0, .. } => Ok(None),
+            Source::Disk { merge, left } => {
+                *left -= 1;
+                Ok(merge.next_entry()?.map(|(_, doc)| doc))
+            }
+        }
     }
 
-    /// The documents in order.
+    /// Whether no document is left.
     #[must_use]
-    pub fn finish(self) -> std::vec::IntoIter<Vec<u8>> {
-        let mut entries = self.entries;
-        entries.extend(self.heap);
-        entries.sort_unstable();
-        let docs: Vec<Vec<u8>> = entries.into_iter().map(|entry| entry.doc).collect();
-        docs.into_iter()
+    pub fn is_done(&self) -> bool {
+        match &self.0 {
+            Source::Memory(docs) => docs.len() == 0,
+            Source::Disk { merge, left } => *left == 0 || merge.heads.is_empty(),
+        }
+    }
+}
+
+/// The key of an entry in a run: the sort key, then the order of arrival. A key of the sort never
+/// is the beginning of another, so that the bytes behind it decide only between equal ones.
+fn run_key(key: &[u8], arrived: u64) -> Vec<u8> {
+    [key, &arrived.to_be_bytes()].concat()
+}
+
+/// Several sorted runs as one.
+struct Merge {
+    runs: Vec<Run>,
+    /// The next entry of each run that has one, smallest first.
+    heads: BinaryHeap<Reverse<(Vec<u8>, usize, Vec<u8>)>>,
+}
+
+impl Merge {
+    fn new(runs: Vec<Run>) -> Result<Merge> {
+        let mut merge = Merge { heads: BinaryHeap::with_capacity(runs.len()), runs };
+        for at in 0..merge.runs.len() {
+            merge.advance(at)?;
+        }
+        Ok(merge)
+    }
+
+    fn advance(&mut self, at: usize) -> Result<()> {
+        let Some(run) = self.runs.get_mut(at) else { return Ok(()) };
+        if let Some((key, doc)) = run.next().map_err(store_failed)? {
+            self.heads.push(Reverse((key, at, doc)));
+        }
+        Ok(())
+    }
+
+    fn next_entry(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        let Some(Reverse((key, at, doc))) = self.heads.pop() else { return Ok(None) };
+        self.advance(at)?;
+        Ok(Some((key, doc)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use value::{DocBuf, Val};
+
+    /// Documents sorted by a and then by arrival, with little memory.
+    fn sorted(limit: Option<usize>, bytes_max: usize) -> (Vec<(i32, i32)>, Totals) {
+        let op = Operation::for_tests(bytes_max);
+        let spec = DocBuf::build(|out| {
+            out.i32("a", 1);
+        });
+        let spec = query::sort::SortSpec::parse(spec.as_doc()).expect("a sort");
+        let mut sorter = Sorter::new(spec, limit);
+        for n in 0..5000_i32 {
+            let doc = DocBuf::build(|out| {
+                out.i32("_id", n).i32("a", n.wrapping_mul(7919) % 1000);
+            });
+            sorter.push(doc.as_doc(), &op).expect("sorts");
+            assert!(sorter.bytes <= bytes_max);
+        }
+        let totals = sorter.totals();
+        let mut sorted = sorter.finish(&op).expect("sorts");
+        let mut found = Vec::new();
+        while let Some(doc) = sorted.next().expect("reads") {
+            let number = |name| match RawDoc::new(&doc).get(name) {
+                Some(Val::Int32(n)) => n,
+                _ => panic!("a number"),
+            };
+            found.push((number("a"), number("_id")));
+        }
+        assert!(sorted.is_done());
+        (found, totals)
+    }
+
+    #[test]
+    fn a_sort_on_disk_gives_the_order_of_one_in_memory() {
+        let (expected, none) = sorted(None, usize::MAX);
+        assert!(expected.is_sorted() && expected.len() == 5000 && none.spills == 0);
+        for bytes_max in [4000, 20_000, 300_000] {
+            let (found, totals) = sorted(None, bytes_max);
+            assert!(totals.spills > 0);
+            assert_eq!(found, expected, "with {bytes_max} bytes");
+        }
+        for limit in [1, 10, 700] {
+            let (found, _) = sorted(Some(limit), 20_000);
+            assert_eq!(found, expected[..limit], "the first {limit}");
+        }
     }
 }
