@@ -11,7 +11,6 @@ use value::DocBuf;
 
 const LISTEN: &str = "127.0.0.1:27017";
 const DATA: &str = "./motif-data";
-const CACHE: Size = Size(256_000_000);
 
 /// Settings as flags and environment variables give them.
 #[derive(Args, Debug, Default, Clone)]
@@ -25,7 +24,7 @@ pub(crate) struct ServeArgs {
     /// Folder that holds the data; made when it does not exist [default: ./motif-data]
     #[arg(long, env = "MOTIF_DATA", value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
-    /// Memory for caching data [default: 256MB]
+    /// Memory for caching data; taken as it is needed [default: a quarter of the machine's memory]
     #[arg(long, env = "MOTIF_CACHE", value_name = "SIZE")]
     pub(crate) cache: Option<Size>,
     /// Least severity of what is logged [default: info]
@@ -113,7 +112,7 @@ impl Settings {
             listen,
             addresses,
             data: args.data.or(file.data).unwrap_or_else(|| PathBuf::from(DATA)),
-            cache: args.cache.or(file.cache).unwrap_or(CACHE),
+            cache: args.cache.or(file.cache).unwrap_or_else(|| Size(crate::limits::memory_bytes() / 4)),
             log_level: args.log_level.or(file.log_level).unwrap_or(LogLevel::Info),
             log_format: args.log_format.or(file.log_format).unwrap_or(LogFormat::Text),
             test_commands: args.test_commands.or(file.test_commands).unwrap_or(false),

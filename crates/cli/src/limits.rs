@@ -1,4 +1,4 @@
-//! Limits of the process that the operating system sets.
+//! Limits of the process that the operating system sets: open files, memory.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -11,5 +11,26 @@ pub(crate) fn raise_open_files() {
         if let Err(error) = setrlimit(Resource::Nofile, wanted) {
             tracing::debug!(%error, "the limit of open files stays as it is");
         }
+    }
+}
+
+/// How much memory there is: the machine's, or less where a control group allows less. A gibibyte
+/// where nobody says.
+pub(crate) fn memory_bytes() -> u64 {
+    let number = |text: &str| text.trim().parse::<u64>().ok();
+    let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+        number(line.trim().strip_suffix("kB")?).map(|kilobytes| kilobytes * 1024)
+    });
+    let group =
+        std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| number(&text));
+    machine.into_iter().chain(group).min().unwrap_or(1 << 30)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn there_is_memory() {
+        assert!(super::memory_bytes() > 16 << 20);
     }
 }

@@ -15,12 +15,13 @@ use std::sync::OnceLock;
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt;
 
 /// Runs the command until the server is told to end.
 pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
     let settings = Settings::resolve(args)?;
-    start_log(&settings);
+    let change_log_level = start_log(&settings);
     crate::limits::raise_open_files();
     // Before anything is opened, so that a signal that comes early still ends things cleanly.
     let mut signals = Signals::new([SIGTERM, SIGINT]).context("cannot wait for signals")?;
@@ -38,6 +39,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
         .map_err(|error| anyhow!("{}", error.message()))
         .with_context(|| format!("cannot open the data folder `{}`", settings.data.display()))?;
     let _ = SERVED.set(engine.clone());
+    engine.on_log_level(change_log_level);
     let server_options =
         ServerOptions { listen: settings.addresses.clone(), ..ServerOptions::default() };
     let server = match Server::bind(engine.clone(), server_options) {
@@ -127,17 +129,16 @@ impl Write for LogLine {
     }
 }
 
-fn start_log(settings: &Settings) {
-    let level = match settings.log_level {
+/// Starts the log. What it returns changes how much is logged: 0 is what was configured.
+fn start_log(settings: &Settings) -> Box<dyn Fn(i32) + Send + Sync> {
+    let configured = match settings.log_level {
         LogLevel::Error => LevelFilter::ERROR,
         LogLevel::Warn => LevelFilter::WARN,
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
     };
-    // The storage library tells of every file that it opens: that is for debugging.
-    let storage = if level <= LevelFilter::INFO { level.min(LevelFilter::WARN) } else { level };
-    let shown = Targets::new().with_default(level).with_target("lsm_tree", storage);
+    let (shown, switch) = reload::Layer::new(targets(configured));
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let lines = tracing_subscriber::fmt::layer().with_writer(|| LogLine).with_ansi(colours);
     let log = tracing_subscriber::registry();
@@ -145,4 +146,21 @@ fn start_log(settings: &Settings) {
         LogFormat::Text => log.with(lines.with_filter(shown)).init(),
         LogFormat::Json => log.with(lines.json().with_filter(shown)).init(),
     }
+    Box::new(move |level| {
+        let level = match level {
+            ..=0 => configured,
+            1 => configured.max(LevelFilter::DEBUG),
+            _ => LevelFilter::TRACE,
+        };
+        if let Err(error) = switch.reload(targets(level)) {
+            tracing::warn!(%error, "cannot change the log level");
+        }
+    })
+}
+
+/// What is logged at a level.
+fn targets(level: LevelFilter) -> Targets {
+    // The storage library tells of every file that it opens: that is for debugging.
+    let storage = if level <= LevelFilter::INFO { level.min(LevelFilter::WARN) } else { level };
+    Targets::new().with_default(level).with_target("lsm_tree", storage)
 }
