@@ -293,6 +293,48 @@ pub fn skip(key: &[u8], descending: bool) -> Option<usize> {
     Some(reader.at)
 }
 
+/// A number as its key tells it; decimals beyond doubles are cut to one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    /// A whole number.
+    Whole(i64),
+    /// Any other, infinity and NaN included.
+    Double(f64),
+}
+
+/// The number at the start of a key; `None` if there is none.
+#[must_use]
+pub fn number(key: &[u8], descending: bool) -> Option<Number> {
+    let flip = if descending { 0xFF } else { 0 };
+    let (kind, rest) = key.split_first()?;
+    let kind = *kind ^ flip;
+    let negative = kind < ZERO;
+    let flip = if negative { !flip } else { flip };
+    let sign = |n: f64| if negative { -n } else { n };
+    let eight = |bytes: &[u8]| -> Option<u64> {
+        let bytes: &[u8; 8] = bytes.first_chunk()?;
+        Some(bytes.iter().fold(0, |n, byte| n << 8 | u64::from(byte ^ flip)))
+    };
+    match kind {
+        NAN => return Some(Number::Double(f64::NAN)),
+        ZERO => return Some(Number::Whole(0)),
+        BELOW_LONG | ABOVE_MINUS_ONE | BELOW_ONE | ABOVE_LONG => {
+            return Some(Number::Double(sign(f64::from_bits(eight(rest)?))));
+        }
+        BELOW_LONG..=ABOVE_LONG => {}
+        _ => return None,
+    }
+    let used = if negative { NEGATIVE_ZERO_BYTES - kind } else { kind - POSITIVE_ZERO_BYTES };
+    let (own, rest) = rest.split_at_checked(usize::from(used))?;
+    let shifted = own.iter().fold(0_u64, |n, byte| n << 8 | u64::from(byte ^ flip));
+    let whole = i64::try_from(shifted >> 1).ok()?;
+    if shifted & 1 == 0 {
+        return Some(Number::Whole(if negative { -whole } else { whole }));
+    }
+    let fraction = (eight(rest)? >> 4) as f64 / (1_u64 << 60) as f64;
+    Some(Number::Double(sign(whole as f64 + fraction)))
+}
+
 struct Skipper<'a> {
     key: &'a [u8],
     /// What every byte is XORed with: `FF` in a descending field.

@@ -1,8 +1,8 @@
 //! Values: what a document is made of, before anything is done with it.
 //!
 //! `raw` reads BSON bytes in place, `writer` makes them, `validate` checks them once at the door;
-//! `compare` and `keys` give them MongoDB's order, as a comparison and as bytes; `path` walks
-//! dotted names; `decimal` and `number` compute; `ejson` reads and prints text; `error` and
+//! `compare` and `keys` give them MongoDB's order, as a comparison and as bytes, `key_types` takes
+//! values back from such bytes; `path` walks dotted names; `decimal` and `number` compute; `ejson` reads and prints text; `error` and
 //! `codes` hold the one error that clients see. Nothing here knows queries, files or sockets.
 
 pub mod codes;
@@ -11,6 +11,7 @@ pub mod compare;
 pub mod decimal;
 pub mod ejson;
 pub mod error;
+pub mod key_types;
 pub mod keys;
 pub mod limits;
 pub mod number;

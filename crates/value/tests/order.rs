@@ -8,7 +8,7 @@ use common::{any_number, any_text, any_value};
 use proptest::prelude::*;
 use std::cmp::Ordering;
 use value::ejson::OwnedVal;
-use value::{Val, compare, keys, number};
+use value::{Val, compare, key_types, keys, number};
 
 /// Values of one kind meet more often than values of any kind.
 fn any_pair() -> impl Strategy<Value = (OwnedVal, OwnedVal)> {
@@ -98,6 +98,39 @@ proptest! {
         if compare::compare(b.get(), a.get()).is_gt() {
             prop_assert!(key(b.get(), false) > above);
         }
+    }
+
+    #[test]
+    fn values_come_back_from_keys(a in any_value(), b in any_value(), descending in any::<bool>()) {
+        let (mut bytes, mut types) = (Vec::new(), Vec::new());
+        for value in [a.get(), b.get()] {
+            keys::encode(&mut bytes, value, descending);
+            key_types::append(&mut types, value);
+        }
+        key_types::trim(&mut types);
+        let mut decoder = key_types::Decoder::new(&bytes, &types);
+        for value in [a.get(), b.get()] {
+            let mut decoded = Vec::new();
+            let kind = match decoder.next(descending, &mut decoded) {
+                Some(key_types::Decoded::Value(kind)) => Some(kind),
+                _ => None,
+            };
+            let mut expected = Vec::new();
+            value::writer::write_value(&mut expected, value);
+            prop_assert_eq!((kind, decoded), (Some(value.kind()), expected));
+        }
+        prop_assert!(decoder.rest().is_empty());
+    }
+
+    #[test]
+    fn any_bytes_can_be_decoded(
+        bytes in prop::collection::vec(any::<u8>(), 0..40),
+        types in prop::collection::vec(any::<u8>(), 0..10),
+        descending in any::<bool>(),
+    ) {
+        let mut decoder = key_types::Decoder::new(&bytes, &types);
+        let mut out = Vec::new();
+        while decoder.next(descending, &mut out).is_some() {}
     }
 
     #[test]

@@ -32,11 +32,14 @@ pub fn create(
         Kind::Plain => Some(0),
         Kind::Capped(_) => Some(engine.new_id(batch)),
     };
-    let indexes = id_index.map(|id| {
-        let clustered = options.as_doc().get("clusteredIndex").is_some();
-        let spec = id_index_spec(clustered);
-        Arc::new(persist::index_from_spec(id, spec.as_doc(), IndexState::Ready, 0))
-    });
+    let indexes = match id_index {
+        None => None,
+        Some(id) => {
+            let clustered = options.as_doc().get("clusteredIndex").is_some();
+            let spec = id_index_spec(clustered);
+            Some(Arc::new(persist::index_from_spec(id, spec.as_doc(), IndexState::Ready, 0)?))
+        }
+    };
     let collection = Arc::new(Collection {
         id,
         uuid: random_uuid(),
@@ -81,10 +84,7 @@ pub fn altered(collection: &Collection, change: impl FnOnce(&mut Collection)) ->
 /// The same index in another state; what it counted so far goes on.
 #[must_use]
 pub fn with_state(index: &Index, state: IndexState) -> Arc<Index> {
-    let mut changed = persist::index_from_spec(index.id, index.spec.as_doc(), state, 0);
-    changed.multikey = index.multikey.clone();
-    changed.uses = index.uses.clone();
-    Arc::new(changed)
+    Arc::new(Index { state, ..index.clone() })
 }
 
 /// Puts a collection into the catalog and its record into the batch.

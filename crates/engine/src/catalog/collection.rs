@@ -1,6 +1,9 @@
 //! One collection and its indexes, as the engine holds them in memory.
 
+use crate::index::hashed::Hashed;
+use crate::index::wildcard::Wildcard;
 use crate::validation::Validator;
+use query::filter::Filter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use value::DocBuf;
@@ -96,7 +99,20 @@ pub enum IndexState {
     Ready,
 }
 
+/// What the keys of an index are made of; `index::keys` and `planner::candidates` tell the kinds
+/// apart.
+#[derive(Clone, Debug)]
+pub enum IndexKind {
+    /// The values of the fields.
+    Ordered,
+    /// The values of the fields, of one of them a hash.
+    Hashed(Hashed),
+    /// Every path below a root, and the value there.
+    Wildcard(Wildcard),
+}
+
 /// An index.
+#[derive(Clone)]
 pub struct Index {
     /// Prefix of its entries in the store; 0 for the `_id` index of a clustered collection,
     /// which has no entries of its own.
@@ -109,6 +125,12 @@ pub struct Index {
     pub spec: DocBuf,
     /// The fields of the key pattern.
     pub fields: Vec<IndexField>,
+    /// What its keys are made of.
+    pub kind: IndexKind,
+    /// For each encoded value of a key, whether it runs from largest to smallest.
+    pub columns: Vec<bool>,
+    /// Only documents that match have entries.
+    pub partial: Option<Arc<Filter>>,
     /// No two documents with equal keys.
     pub unique: bool,
     /// Documents without any of the fields have no entry.
@@ -149,6 +171,12 @@ impl Index {
     #[must_use]
     pub fn is_multikey(&self) -> bool {
         self.multikey.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether a document may have several entries.
+    #[must_use]
+    pub fn repeats(&self) -> bool {
+        matches!(self.kind, IndexKind::Wildcard(_)) || self.is_multikey()
     }
 
     /// Whether field `at` ever held an array.

@@ -9,7 +9,9 @@ pub mod change;
 mod collection;
 pub mod persist;
 
-pub use collection::{Capped, Collection, Counters, Index, IndexField, IndexState, Kind, View};
+pub use collection::{
+    Capped, Collection, Counters, Index, IndexField, IndexKind, IndexState, Kind, View,
+};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -2,6 +2,8 @@
 //! saw an array; and reading them all back.
 
 use super::{Capped, Catalog, Collection, Counters, Index, IndexField, IndexState, Kind, View};
+use query::ParseContext;
+use query::filter::Filter;
 use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -153,7 +155,7 @@ fn decode(
         let ready = entry.get("ready").is_some_and(Val::truthy);
         let state = if ready { IndexState::Ready } else { IndexState::Building };
         let bits = multikey.get(&id).copied().unwrap_or(0);
-        indexes.push(Arc::new(index_from_spec(id, spec, state, bits)));
+        indexes.push(Arc::new(index_from_spec(id, spec, state, bits)?));
     }
     Ok(Collection {
         id,
@@ -188,26 +190,45 @@ pub fn kind_from_options(options: RawDoc<'_>) -> Kind {
 }
 
 /// An index from its (checked) specification.
-#[must_use]
-pub fn index_from_spec(id: u32, spec: RawDoc<'_>, state: IndexState, multikey: u32) -> Index {
+///
+/// # Errors
+/// When the specification is of no index that this version knows.
+pub fn index_from_spec(
+    id: u32,
+    spec: RawDoc<'_>,
+    state: IndexState,
+    multikey: u32,
+) -> Result<Index> {
     let key = spec.get("key").and_then(Val::as_doc).unwrap_or(RawDoc::empty());
     let flag = |name| spec.get(name).is_some_and(Val::truthy);
     let name: Box<str> = spec.get("name").and_then(Val::as_str).unwrap_or("").into();
-    let fields = key.iter().map(|(path, direction)| IndexField {
-        path: Path::new(path),
-        descending: direction.get().as_f64().is_some_and(|n| n < 0.0),
-    });
-    Index {
+    let fields: Vec<IndexField> = key
+        .iter()
+        .map(|(path, direction)| IndexField {
+            path: Path::new(path),
+            descending: direction.get().as_f64().is_some_and(|n| n < 0.0),
+        })
+        .collect();
+    let kind = crate::index::kind(spec)?;
+    let columns = crate::index::columns(&kind, &fields);
+    let partial = match spec.get("partialFilterExpression").and_then(Val::as_doc) {
+        Some(filter) => Some(Arc::new(Filter::parse(filter, &ParseContext::new(0))?)),
+        None => None,
+    };
+    Ok(Index {
         id,
         unique: flag("unique") || &*name == "_id_",
         name,
         key: key.into(),
         spec: spec.into(),
-        fields: fields.collect(),
+        fields,
+        kind,
+        columns,
+        partial,
         sparse: flag("sparse"),
         hidden: flag("hidden"),
         state,
         multikey: Arc::new(AtomicU32::new(multikey)),
         uses: Arc::default(),
-    }
+    })
 }

@@ -246,7 +246,7 @@ fn alter_index(
     if same {
         return Ok((index, None));
     }
-    let mut new = persist::index_from_spec(index.id, spec.as_doc(), index.state, 0);
+    let mut new = persist::index_from_spec(index.id, spec.as_doc(), index.state, 0)?;
     new.multikey = index.multikey.clone();
     new.uses = index.uses.clone();
     Ok((index, Some(Arc::new(new))))

@@ -101,7 +101,7 @@ impl Scan {
     fn add_index(&mut self, candidate: &Candidate) {
         let Candidate { index, ranges, direction, .. } = candidate;
         index.uses.fetch_add(1, Ordering::Relaxed);
-        if index.is_multikey() && self.seen.is_none() {
+        if index.repeats() && self.seen.is_none() {
             self.seen = Some(HashSet::new());
         }
         let mut parts: Vec<Part> = ranges

@@ -7,7 +7,7 @@
 //! again; one that the process did not survive is taken away at the next start.
 
 use super::spec::{self, IndexSpec};
-use super::{keys, maintain};
+use super::{keys, maintain, ordered};
 use crate::catalog::{Catalog, Collection, Index, IndexState, change, persist};
 use crate::engine::Inner;
 use crate::job::Job;
@@ -19,7 +19,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use store::{Bytes, Direction, Space};
+use store::{Direction, Space};
 use value::{Code, DocBuf, Error, RawDoc, Result, limits};
 
 /// Documents of one batch: enough to be fast, few enough to rarely meet a writer.
@@ -142,7 +142,7 @@ fn begin(engine: &Inner, db: &str, name: &str, specs: &[IndexSpec]) -> Result<Be
             }
             let id = engine.new_id(batch);
             ids.push(id);
-            let index = persist::index_from_spec(id, spec.doc.as_doc(), state, 0);
+            let index = persist::index_from_spec(id, spec.doc.as_doc(), state, 0)?;
             grown.indexes.push(Arc::new(index));
         }
         let after = grown.indexes.len();
@@ -230,7 +230,7 @@ fn check_unique(engine: &Inner, op: &Operation, built: &Collection, index: &Inde
             let key = crate::exec::write::document_key(built, record);
             let doc = snapshot.get(Space::Documents, &key).map_err(store_failed)?;
             let values = values.get(4..).unwrap_or(&[]);
-            let shown = doc.map(|doc| keys::key_values(index, RawDoc::new(&doc), values));
+            let shown = doc.map(|doc| ordered::key_values(index, RawDoc::new(&doc), values));
             return Err(maintain::duplicate_key(built, index, &shown.unwrap_or_default()));
         }
         last.clear();
@@ -295,15 +295,15 @@ fn add_entries(
     if found.multikey != 0 {
         txn.mark_multikey(index, found.multikey);
     }
-    for values in &found.keys {
+    for key in found.keys {
         if index.unique {
             // Equal keys are looked for at the end, in one walk. Until then, this makes a writer
             // of the same key that does not see this entry run again.
-            txn.guard(Space::Indexes, &maintain::entry_key(index, values, &[]));
+            txn.guard(Space::Indexes, &maintain::entry_key(index, &key.values, &[]));
         }
         // An entry that a writer made already is the same: writing it again changes nothing.
-        let entry = maintain::entry_key(index, values, record);
-        txn.put(Space::Indexes, entry.into(), Bytes::default());
+        let entry = maintain::entry_key(index, &key.values, record);
+        txn.put(Space::Indexes, entry.into(), key.types.into());
     }
     Ok(())
 }

@@ -1,213 +1,80 @@
-//! Document to index keys: one key for each combination of values that the fields hold.
+//! Document to index keys: one front for all kinds of indexes.
 //!
-//! An array at the end of a path gives a key for each element, an array on the way a key for each
-//! document in it. Two different arrays in one compound key would multiply, so they are refused.
+//! A key is one encoded value after another (`Index::columns` says how many and which way each
+//! runs), so entries of all kinds can be split and ranged over alike. What the values are is the
+//! business of a kind: `ordered`, `hashed`, `wildcard`.
 
-use crate::catalog::Index;
-use value::path::Part;
-use value::{Code, Error, RawDoc, Result, Val, keys, limits};
+use super::{hashed, ordered, wildcard};
+use crate::catalog::{Index, IndexKind};
+use value::{Code, Error, RawDoc, Result, limits};
+
+/// One key of a document.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Key {
+    /// Encoded values, without the index prefix and the record's key.
+    pub values: Vec<u8>,
+    /// What the encoding does not tell of them (`value::key_types`): the value of the entry.
+    pub types: Vec<u8>,
+}
 
 /// The keys of one document in one index.
 #[derive(Default)]
 pub struct Keys {
-    /// Encoded values, without the index prefix and the record's key; sorted, each once.
-    pub keys: Vec<Vec<u8>>,
+    /// Sorted by their values, each once.
+    pub keys: Vec<Key>,
     /// Bit n is set when field n went through an array.
     pub multikey: u32,
 }
 
-/// Where the search for a field's value stands.
-#[derive(Clone, Copy)]
-enum Field<'d, 'p> {
-    /// Still to be looked up in this document.
-    Pending(RawDoc<'d>, &'p [Part]),
-    /// Stands at an array, with these parts left.
-    AtArray(RawDoc<'d>, &'p [Part]),
-    /// Found, or known to be missing.
-    Fixed(Val<'d>),
-}
-
-impl<'d, 'p> Field<'d, 'p> {
-    /// Goes on inside one element of the array that the field stands at.
-    fn into_element(self, element: value::RawVal<'d>) -> Field<'d, 'p> {
-        match self {
-            Field::AtArray(_, []) => Field::Fixed(element.get()),
-            Field::AtArray(_, rest) => match element.as_doc() {
-                Some(doc) => Field::Pending(doc, rest),
-                None => Field::Fixed(Val::Missing),
-            },
-            other => other,
-        }
+impl Keys {
+    /// The key with these values.
+    #[must_use]
+    pub fn get(&self, values: &[u8]) -> Option<&Key> {
+        let at = self.keys.binary_search_by(|key| key.values.as_slice().cmp(values)).ok()?;
+        self.keys.get(at)
     }
 
-    /// An empty array has no element to index: undefined stands for it, below null.
-    fn at_empty_array(self) -> Field<'d, 'p> {
-        match self {
-            Field::AtArray(_, []) => Field::Fixed(Val::Undefined),
-            Field::AtArray(..) => Field::Fixed(Val::Missing),
-            other => other,
+    /// Adds a key.
+    ///
+    /// # Errors
+    /// When it is longer than the store takes.
+    pub(super) fn add(&mut self, index: &Index, key: Key) -> Result<()> {
+        if key.values.len() > limits::KEY_BYTES_MAX {
+            return Err(Error::new(
+                Code::OBSOLETE_KEY_TOO_LONG,
+                format!(
+                    "key of index '{}' has {} bytes, the limit is {}",
+                    index.name,
+                    key.values.len(),
+                    limits::KEY_BYTES_MAX
+                ),
+            ));
         }
-    }
-
-    fn value(self) -> Val<'d> {
-        if let Field::Fixed(value) = self { value } else { Val::Missing }
+        self.keys.push(key);
+        Ok(())
     }
 }
 
-/// All keys of a document.
+/// All keys of a document; none when a partial index does not want it.
 ///
 /// # Errors
-/// CannotIndexParallelArrays, or a key that is longer than the store takes.
+/// CannotIndexParallelArrays and what else a kind refuses, or a key that is longer than the store
+/// takes.
 pub fn keys(index: &Index, doc: RawDoc<'_>) -> Result<Keys> {
     let mut out = Keys::default();
-    let fields: Vec<Field<'_, '_>> =
-        index.fields.iter().map(|field| Field::Pending(doc, field.path.parts())).collect();
-    expand(index, fields, &mut out)?;
+    if let Some(partial) = &index.partial
+        && !partial.matches(doc)?
+    {
+        return Ok(out);
+    }
+    match &index.kind {
+        IndexKind::Ordered => ordered::keys(index, doc, &mut out)?,
+        IndexKind::Hashed(hashed) => hashed::keys(index, *hashed, doc, &mut out)?,
+        IndexKind::Wildcard(wildcard) => wildcard::keys(index, wildcard, doc, &mut out)?,
+    }
     if out.keys.len() > 1 {
-        out.keys.sort_unstable();
-        out.keys.dedup();
+        out.keys.sort_unstable_by(|a, b| a.values.cmp(&b.values));
+        out.keys.dedup_by(|a, b| a.values == b.values);
     }
     Ok(out)
-}
-
-fn expand(index: &Index, mut fields: Vec<Field<'_, '_>>, out: &mut Keys) -> Result<()> {
-    for field in &mut fields {
-        *field = resolve(*field);
-    }
-    let mut array: Option<(usize, RawDoc<'_>)> = None;
-    for (at, field) in fields.iter().enumerate() {
-        let Field::AtArray(found, _) = field else { continue };
-        match array {
-            None => array = Some((at, *found)),
-            Some((first, known)) if !std::ptr::eq(known.bytes(), found.bytes()) => {
-                let name = |at: usize| index.fields.get(at).map_or("", |f| f.path.text());
-                return Err(Error::new(
-                    Code::CANNOT_INDEX_PARALLEL_ARRAYS,
-                    format!("cannot index parallel arrays [{}] [{}]", name(at), name(first)),
-                ));
-            }
-            Some(_) => {}
-        }
-        out.multikey |= 1 << at.min(31);
-    }
-    let Some((_, array)) = array else { return emit(index, &fields, out) };
-    if array.is_empty() {
-        let fields: Vec<_> = fields.into_iter().map(Field::at_empty_array).collect();
-        return emit(index, &fields, out);
-    }
-    for (_, element) in array {
-        expand(index, fields.iter().map(|field| field.into_element(element)).collect(), out)?;
-    }
-    Ok(())
-}
-
-/// Follows a field through documents until its value, a dead end or an array.
-fn resolve<'d, 'p>(field: Field<'d, 'p>) -> Field<'d, 'p> {
-    let Field::Pending(mut doc, mut parts) = field else { return field };
-    loop {
-        let Some((part, rest)) = parts.split_first() else { return Field::Fixed(Val::Missing) };
-        let Some(mut value) = doc.find(&part.name) else { return Field::Fixed(Val::Missing) };
-        parts = rest;
-        // A number after an array picks one element, unless an element has such a field.
-        while let (Some(array), Some((next, after))) = (value.as_array(), parts.split_first()) {
-            let Some(place) = next.index else { break };
-            let named = |(_, e): (&str, value::RawVal<'_>)| {
-                e.as_doc().is_some_and(|d| d.find(&next.name).is_some())
-            };
-            if array.iter().any(named) {
-                break;
-            }
-            match array.iter().nth(place) {
-                Some((_, element)) => value = element,
-                None => return Field::Fixed(Val::Missing),
-            }
-            parts = after;
-        }
-        if let Some(array) = value.as_array() {
-            return Field::AtArray(array, parts);
-        }
-        if parts.is_empty() {
-            return Field::Fixed(value.get());
-        }
-        match value.as_doc() {
-            Some(inner) => doc = inner,
-            None => return Field::Fixed(Val::Missing),
-        }
-    }
-}
-
-fn emit(index: &Index, fields: &[Field<'_, '_>], out: &mut Keys) -> Result<()> {
-    if index.sparse && fields.iter().all(|field| field.value().is_missing()) {
-        return Ok(());
-    }
-    let mut key = Vec::with_capacity(24);
-    for (field, spec) in fields.iter().zip(&index.fields) {
-        keys::encode(&mut key, field.value(), spec.descending);
-    }
-    if key.len() > limits::KEY_BYTES_MAX {
-        return Err(Error::new(
-            Code::OBSOLETE_KEY_TOO_LONG,
-            format!(
-                "key of index '{}' has {} bytes, the limit is {}",
-                index.name,
-                key.len(),
-                limits::KEY_BYTES_MAX
-            ),
-        ));
-    }
-    out.keys.push(key);
-    Ok(())
-}
-
-/// The values of the fields of one key, as they stand in the document: for `keyValue` in E11000.
-/// Descends through arrays to the first element, as the message shows one offending key.
-#[must_use]
-pub fn key_values(index: &Index, doc: RawDoc<'_>, wanted: &[u8]) -> value::DocBuf {
-    let mut found: Option<value::DocBuf> = None;
-    let fields: Vec<Field<'_, '_>> =
-        index.fields.iter().map(|field| Field::Pending(doc, field.path.parts())).collect();
-    find_values(index, fields, wanted, &mut found);
-    found.unwrap_or_default()
-}
-
-fn find_values(
-    index: &Index,
-    mut fields: Vec<Field<'_, '_>>,
-    wanted: &[u8],
-    found: &mut Option<value::DocBuf>,
-) {
-    if found.is_some() {
-        return;
-    }
-    for field in &mut fields {
-        *field = resolve(*field);
-    }
-    let array = fields.iter().find_map(|field| match field {
-        Field::AtArray(array, _) => Some(*array),
-        _ => None,
-    });
-    let Some(array) = array else {
-        let mut key = Vec::new();
-        for (field, spec) in fields.iter().zip(&index.fields) {
-            keys::encode(&mut key, field.value(), spec.descending);
-        }
-        if key == wanted {
-            *found = Some(value::DocBuf::build(|out| {
-                for (field, spec) in fields.iter().zip(&index.fields) {
-                    let value = field.value();
-                    let value = if value.is_missing() { Val::Null } else { value };
-                    out.append(spec.path.text(), value);
-                }
-            }));
-        }
-        return;
-    };
-    if array.is_empty() {
-        let fields = fields.into_iter().map(Field::at_empty_array).collect();
-        return find_values(index, fields, wanted, found);
-    }
-    for (_, element) in array {
-        let fields = fields.iter().map(|field| field.into_element(element)).collect();
-        find_values(index, fields, wanted, found);
-    }
 }

@@ -1,9 +1,10 @@
 //! Keeping index entries right while documents change, inside the transaction that changes them.
 //!
-//! An entry is `index prefix, encoded values, record key`; its value is empty. The record key is
-//! what follows the collection's prefix in the key of the document.
+//! An entry is `index prefix, encoded values, record key`; its value tells of the types what the
+//! encoded values do not, and is empty most of the time. The record key is what follows the
+//! collection's prefix in the key of the document.
 
-use super::keys::{self, Keys};
+use super::{keys, ordered};
 use crate::catalog::{Collection, Index};
 use crate::txn::Transaction;
 use std::sync::Arc;
@@ -24,8 +25,8 @@ pub fn entry_key(index: &Index, values: &[u8], record: &[u8]) -> Vec<u8> {
 #[must_use]
 pub fn record_of<'k>(index: &Index, entry: &'k [u8]) -> Option<&'k [u8]> {
     let mut rest = entry.get(4..)?;
-    for field in &index.fields {
-        rest = rest.get(value::keys::skip(rest, field.descending)?..)?;
+    for descending in &index.columns {
+        rest = rest.get(value::keys::skip(rest, *descending)?..)?;
     }
     Some(rest)
 }
@@ -43,7 +44,7 @@ pub fn replace(
     new: Option<RawDoc<'_>>,
 ) -> Result<()> {
     // All checks come before the first write, so that a refused document leaves nothing behind.
-    let mut changes: Vec<(Vec<u8>, bool)> = Vec::new();
+    let mut changes: Vec<(Vec<u8>, Option<Vec<u8>>)> = Vec::new();
     for index in &collection.indexes {
         if index.is_clustered() {
             continue;
@@ -53,37 +54,37 @@ pub fn replace(
         if after.multikey != 0 {
             txn.mark_multikey(index, after.multikey);
         }
-        for values in &before.keys {
-            if !contains(&after, values) {
-                changes.push((entry_key(index, values, record), false));
+        for key in &before.keys {
+            if after.get(&key.values).is_none() {
+                changes.push((entry_key(index, &key.values, record), None));
                 if index.unique {
                     // The key becomes free: who takes it must see that we gave it up.
-                    guard_unique(txn, index, values);
+                    guard_unique(txn, index, &key.values);
                 }
             }
         }
-        for values in &after.keys {
-            if contains(&before, values) {
-                continue;
+        for key in after.keys {
+            match before.get(&key.values) {
+                Some(known) if known.types == key.types => continue,
+                Some(_) => {}
+                None if index.unique => {
+                    check_unique(txn, collection, index, &key.values, record, new)?;
+                }
+                None => {}
             }
-            if index.unique {
-                check_unique(txn, collection, index, values, record, new)?;
-            }
-            changes.push((entry_key(index, values, record), true));
+            changes.push((entry_key(index, &key.values, record), Some(key.types)));
         }
     }
-    for (entry, put) in changes {
-        if put {
-            txn.put(Space::Indexes, entry.into(), Bytes::default());
-        } else {
-            txn.delete(Space::Indexes, entry.into());
+    for (entry, types) in changes {
+        match types {
+            Some(types) if types.is_empty() => {
+                txn.put(Space::Indexes, entry.into(), Bytes::default());
+            }
+            Some(types) => txn.put(Space::Indexes, entry.into(), types.into()),
+            None => txn.delete(Space::Indexes, entry.into()),
         }
     }
     Ok(())
-}
-
-fn contains(keys: &Keys, values: &Vec<u8>) -> bool {
-    keys.keys.binary_search(values).is_ok()
 }
 
 fn guard_unique(txn: &mut Transaction<'_>, index: &Index, values: &[u8]) {
@@ -110,7 +111,7 @@ pub fn check_unique(
     while let Some((key, _)) = entries.next()? {
         let other = key.get(from.len()..).unwrap_or(&[]);
         if other != record {
-            let values = doc.map(|doc| keys::key_values(index, doc, values)).unwrap_or_default();
+            let values = doc.map(|doc| ordered::key_values(index, doc, values)).unwrap_or_default();
             return Err(duplicate_key(collection, index, &values));
         }
     }

@@ -1,6 +1,7 @@
 //! Index specifications as `createIndexes` gets them: checked by MongoDB's rules, brought into the
 //! form that `listIndexes` shows, and compared with the indexes that exist.
 
+use super::{options, wildcard};
 use crate::catalog::{Collection, Index};
 use std::sync::Arc;
 use value::ejson::{self, Format};
@@ -29,6 +30,15 @@ impl IndexSpec {
     }
 }
 
+/// Options that are stored as they are given, in the order in which they are given.
+const KEPT: &[&str] = &[
+    "background",
+    "expireAfterSeconds",
+    "partialFilterExpression",
+    "sparse",
+    "wildcardProjection",
+];
+
 /// Options of an index that MongoDB knows and that this version refuses rather than ignores.
 const LATER: &[&str] = &[
     "2dsphereIndexVersion",
@@ -41,16 +51,14 @@ const LATER: &[&str] = &[
     "language_override",
     "max",
     "min",
-    "partialFilterExpression",
     "prepareUnique",
     "storageEngine",
     "textIndexVersion",
     "weights",
-    "wildcardProjection",
 ];
 
 /// Kinds of indexes that MongoDB knows and that this version does not have.
-const KINDS_LATER: &[&str] = &["2d", "2dsphere", "columnstore", "geoHaystack", "hashed", "text"];
+const KINDS_LATER: &[&str] = &["2d", "2dsphere", "columnstore", "geoHaystack", "text"];
 
 /// Checks a specification.
 ///
@@ -59,6 +67,7 @@ const KINDS_LATER: &[&str] = &["2d", "2dsphere", "columnstore", "geoHaystack", "
 pub fn parse(spec: RawDoc<'_>, ignore_unknown: bool) -> Result<IndexSpec> {
     let mut fields = Fields::default();
     read_fields(spec, ignore_unknown, &mut fields)
+        .and_then(|()| options::check_kind(spec))
         .map_err(|error| in_specification(spec, error))?;
     let missing = |name: &str| {
         let message =
@@ -98,7 +107,7 @@ pub fn parse(spec: RawDoc<'_>, ignore_unknown: bool) -> Result<IndexSpec> {
             out.bool("unique", true);
         }
         for (name, value) in spec {
-            if matches!(name, "background" | "sparse" | "expireAfterSeconds") {
+            if KEPT.contains(&name) {
                 out.raw(name, value);
             }
         }
@@ -141,6 +150,9 @@ fn read_fields<'a>(spec: RawDoc<'a>, ignore_unknown: bool, out: &mut Fields<'a>)
             "sparse" | "background" => {
                 flag(name, value)?;
             }
+            "partialFilterExpression" => options::check_partial(value)?,
+            // Checked with the key pattern, of which it must be a part.
+            "wildcardProjection" => {}
             "expireAfterSeconds" => out.expire_after_seconds = Some(value),
             // Old drivers name the collection once more, others wish to drop duplicates:
             // MongoDB takes and forgets both.
@@ -178,6 +190,7 @@ fn check_key(key: RawDoc<'_>) -> Result<()> {
             Val::String(kind) if KINDS_LATER.contains(&kind) => {
                 return refuse(format!("{kind} indexes are not available in this version"));
             }
+            Val::String("hashed") => {}
             Val::String(kind) => return refuse(format!("Unknown index plugin '{kind}'")),
             number if number.is_number() => match number.as_f64() {
                 Some(n) if n.is_nan() => {
@@ -196,18 +209,28 @@ fn check_key(key: RawDoc<'_>) -> Result<()> {
                 ));
             }
         }
-        check_path(path)?;
+        let value = direction.get();
+        let wild = wildcard::is_wildcard(path) && value.is_number();
+        if wild && value.as_f64().is_some_and(|n| n < 0.0) {
+            return refuse("A numeric value in a $** index key pattern must be positive.".to_owned());
+        }
+        check_path(path, value.is_number())?;
     }
     Ok(())
 }
 
-fn check_path(path: &str) -> Result<()> {
+fn check_path(path: &str, numeric: bool) -> Result<()> {
     let refuse = |message: &str| Err(Error::new(Code::CANNOT_CREATE_INDEX, message));
     if path.is_empty() {
         return refuse("Index keys cannot be an empty field.");
     }
-    if path == "$**" || path.ends_with(".$**") {
-        return refuse("wildcard indexes are not available in this version");
+    let path = if wildcard::is_wildcard(path) && numeric {
+        path.trim_end_matches("$**").trim_end_matches('.')
+    } else {
+        path
+    };
+    if path.is_empty() {
+        return Ok(());
     }
     for (at, part) in path.split('.').enumerate() {
         if part.is_empty() {
@@ -409,6 +432,14 @@ fn same_signature(index: &Index, spec: RawDoc<'_>) -> bool {
     same_key(index.key.as_doc(), key)
         && index.unique == set("unique")
         && index.sparse == set("sparse")
+        && ["partialFilterExpression", "wildcardProjection"].iter().all(|name| {
+            let same = |a, b| compare::equal(a, b);
+            match (index.spec.as_doc().get(name), spec.get(name)) {
+                (None, None) => true,
+                (Some(a), Some(b)) => same(a, b),
+                _ => false,
+            }
+        })
 }
 
 fn same_options(a: RawDoc<'_>, b: RawDoc<'_>) -> bool {
@@ -422,7 +453,7 @@ pub fn shown(doc: RawDoc<'_>) -> String {
     ejson::print(doc, Format::Shell)
 }
 
-fn wrong_type(name: &str, expected: &str, found: Val<'_>) -> Error {
+pub(super) fn wrong_type(name: &str, expected: &str, found: Val<'_>) -> Error {
     let found = found.kind().name();
     Error::type_mismatch(format!("The field '{name}' must be {expected}, but got {found}"))
 }
@@ -453,8 +484,17 @@ mod tests {
         assert_eq!(code("{key: {a: 0}, name: 'x'}"), 67);
         assert_eq!(code("{key: {a: true}, name: 'x'}"), 67);
         assert_eq!(code("{key: {a: 'foo'}, name: 'x'}"), 67);
-        assert_eq!(code("{key: {a: 'hashed'}, name: 'x'}"), 67);
-        assert_eq!(code("{key: {'$**': 1}, name: 'x'}"), 67);
+        assert_eq!(code("{key: {a: 'hashed'}, name: 'x'}"), 0);
+        assert_eq!(code("{key: {a: 'hashed'}, name: 'x', unique: true}"), 16764);
+        assert_eq!(code("{key: {'$**': 1}, name: 'x'}"), 0);
+        assert_eq!(code("{key: {'$**': -1}, name: 'x'}"), 67);
+        assert_eq!(code("{key: {'$**.a': 1}, name: 'x'}"), 67);
+        assert_eq!(code("{key: {'$**': 1}, name: 'x', unique: true}"), 67);
+        assert_eq!(code("{key: {'$**': 1, a: 1}, name: 'x'}"), 67);
+        assert_eq!(code("{key: {'$**': 1, a: 1}, name: 'x', wildcardProjection: {a: 0}}"), 0);
+        assert_eq!(code("{key: {'b.$**': 1, a: 1}, name: 'x'}"), 0);
+        assert_eq!(code("{key: {a: 1}, name: 'x', partialFilterExpression: {b: {$gt: 1}}}"), 0);
+        assert_eq!(code("{key: {a: 1}, name: 'x', partialFilterExpression: {b: {$ne: 1}}}"), 67);
         assert_eq!(code("{key: {'a..b': 1}, name: 'x'}"), 67);
         assert_eq!(code("{key: {'$a': 1}, name: 'x'}"), 67);
         assert_eq!(code("{key: {'a.$id': 1}, name: 'x'}"), 0);

@@ -142,7 +142,7 @@ fn next_text(prefix: &str) -> String {
 }
 
 /// Sorts intervals and drops duplicates.
-fn normalise(intervals: &mut Vec<Interval>) {
+pub fn normalise(intervals: &mut Vec<Interval>) {
     intervals.sort_by(|a, b| a.from.cmp(&b.from));
     intervals.dedup();
 }

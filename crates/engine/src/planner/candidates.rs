@@ -3,10 +3,14 @@
 
 use super::Question;
 use super::bounds::{self, Interval, after};
-use crate::catalog::{Index, IndexState};
+use super::implies::implies;
+use crate::catalog::{Index, IndexKind, IndexState};
+use crate::index::hashed;
+use crate::index::wildcard::Wildcard;
 use query::filter::{Node, Test};
 use std::sync::Arc;
 use store::Direction;
+use value::{Type, Val};
 
 /// A range of whole keys: from the first, up to and without the second.
 #[derive(Clone, Debug)]
@@ -32,8 +36,8 @@ pub struct Candidate {
     pub bounded: usize,
     /// Whether documents come in the order asked for.
     pub sorted: bool,
-    /// The intervals of each field, for explain.
-    pub shown: Vec<Vec<String>>,
+    /// The name of each encoded value of a key and its intervals, for explain.
+    pub shown: Vec<(String, Vec<String>)>,
     /// Entries in the ranges, counted up to a limit.
     pub estimate: Option<u64>,
 }
@@ -54,8 +58,11 @@ pub fn of_node(question: &Question<'_>, node: &Node) -> Vec<Candidate> {
     indexes
         .filter(|index| index.state == IndexState::Ready && !index.hidden)
         .filter(|index| !index.sparse || sparse_allows(index, &facts))
-        .map(|index| build(question, index, &facts))
-        .filter(|candidate| candidate.bounded > 0 || (candidate.sorted && question.sort.is_some()))
+        .filter(|index| has_all(question, index, node))
+        .flat_map(|index| uses(question, index, &facts))
+        .filter(|candidate| {
+            candidate.bounded > 0 || (candidate.sorted && question.sort.is_some())
+        })
         .filter(|candidate| {
             // The clustered index without bounds is the collection itself.
             candidate.bounded > 0 || !candidate.index.is_clustered()
@@ -63,14 +70,22 @@ pub fn of_node(question: &Question<'_>, node: &Node) -> Vec<Candidate> {
         .collect()
 }
 
-/// The use of an index that a hint asks for, bounded or not.
-pub fn forced(question: &Question<'_>, index: &Arc<Index>) -> Candidate {
+/// Whether every document that can match has entries, as far as a partial filter goes.
+fn has_all(question: &Question<'_>, index: &Index, node: &Node) -> bool {
+    let Some(partial) = &index.partial else { return true };
+    implies(&[question.filter.root(), node], partial.root())
+}
+
+/// The use of an index that a hint asks for, bounded or not; nothing for a wildcard index without
+/// a path to look up. An index that lacks documents is read whole, as MongoDB does.
+pub fn forced(question: &Question<'_>, index: &Arc<Index>) -> Option<Candidate> {
     let mut facts = Vec::new();
     collect(question.filter.root(), "", &mut facts);
-    if index.sparse && !sparse_allows(index, &facts) {
+    let sparse = index.sparse && !sparse_allows(index, &facts);
+    if sparse || !has_all(question, index, question.filter.root()) {
         facts.clear();
     }
-    build(question, index, &facts)
+    uses(question, index, &facts).into_iter().next()
 }
 
 /// A predicate on a path that holds for every match.
@@ -136,19 +151,51 @@ fn sparse_allows(index: &Index, facts: &[Fact]) -> bool {
     })
 }
 
-fn build(question: &Question<'_>, index: &Arc<Index>, facts: &[Fact]) -> Candidate {
-    let prefix = if index.is_clustered() { question.collection.prefix() } else { index.prefix() };
-    let mut prefixes = vec![prefix.to_vec()];
-    let mut ranges: Option<Vec<KeyRange>> = None;
-    let mut shown = Vec::new();
-    let (mut equalities, mut bounded) = (0, 0);
+/// What one encoded value of the keys is bounded to.
+struct Column {
+    /// The name that explain gives it.
+    name: String,
+    descending: bool,
+    intervals: Option<Vec<Interval>>,
+}
+
+/// The ways in which an index can be used, bounded or not.
+fn uses(question: &Question<'_>, index: &Arc<Index>, facts: &[Fact]) -> Vec<Candidate> {
+    match &index.kind {
+        IndexKind::Ordered => vec![assemble(question, index, columns(index, facts))],
+        IndexKind::Hashed(hashed) => {
+            let mut columns = columns(index, facts);
+            if let Some(column) = columns.get_mut(hashed.at) {
+                column.intervals = column.intervals.take().and_then(|known| hash_points(&known));
+            }
+            vec![assemble(question, index, columns)]
+        }
+        IndexKind::Wildcard(wildcard) => wildcard_uses(question, index, wildcard, facts),
+    }
+}
+
+/// The columns of an index whose keys are the values of its fields.
+fn columns(index: &Index, facts: &[Fact]) -> Vec<Column> {
+    let paths: Vec<&str> = index.fields.iter().map(|field| field.path.text()).collect();
+    let bound = bind(index, &paths, facts).into_iter().zip(&index.fields);
+    let columns = bound.map(|(intervals, field)| Column {
+        name: field.path.text().to_owned(),
+        descending: field.descending,
+        intervals,
+    });
+    columns.collect()
+}
+
+/// The intervals of each field, taken from the predicates on `paths`.
+fn bind(index: &Index, paths: &[&str], facts: &[Fact]) -> Vec<Option<Vec<Interval>>> {
     // Bounds on two paths into one array speak of different elements unless one `$elemMatch`
     // holds both; so at most one such path is bounded outside of a common group.
     let mut array_group: Option<usize> = None;
-    for (at, field) in index.fields.iter().enumerate() {
+    let mut bound = Vec::with_capacity(paths.len());
+    for (at, path) in paths.iter().enumerate() {
         let mut intervals: Option<Vec<Interval>> = None;
         let mut used_group = None;
-        for fact in facts.iter().filter(|fact| fact.path == field.path.text()) {
+        for fact in facts.iter().filter(|fact| fact.path == *path) {
             let multikey = index.is_multikey_at(at);
             if multikey && array_group.is_some_and(|group| group == 0 || group != fact.group) {
                 continue;
@@ -166,13 +213,97 @@ fn build(question: &Question<'_>, index: &Arc<Index>, facts: &[Fact]) -> Candida
         if index.is_multikey_at(at) && array_group.is_none() {
             array_group = used_group;
         }
-        let Some(intervals) = intervals else { break };
+        bound.push(intervals);
+    }
+    bound
+}
+
+/// Single values become their hashes; ranges of values are no ranges of hashes.
+fn hash_points(intervals: &[Interval]) -> Option<Vec<Interval>> {
+    let hash = |interval: &Interval| {
+        interval.point.then(|| Interval::point(Val::Int64(hashed::hash(&interval.from))))
+    };
+    let mut points: Vec<Interval> = intervals.iter().map(hash).collect::<Option<_>>()?;
+    bounds::normalise(&mut points);
+    Some(points)
+}
+
+/// One use for each path that the wildcard covers and the query bounds; and one for the other
+/// fields of a compound index.
+fn wildcard_uses(
+    question: &Question<'_>,
+    index: &Arc<Index>,
+    wildcard: &Wildcard,
+    facts: &[Fact],
+) -> Vec<Candidate> {
+    let mut paths: Vec<Option<&str>> = Vec::new();
+    for fact in facts {
+        let usable = wildcard.covers(&fact.path) && fact.intervals.iter().all(is_scalar);
+        if usable && !paths.contains(&Some(&fact.path)) {
+            paths.push(Some(&fact.path));
+        }
+    }
+    if paths.is_empty() && wildcard.at > 0 {
+        paths.push(None);
+    }
+    let make = |path: &Option<&str>| {
+        let name = path.unwrap_or("$_value");
+        let fields: Vec<&str> = index
+            .fields
+            .iter()
+            .enumerate()
+            .map(|(at, field)| if at == wildcard.at { name } else { field.path.text() })
+            .collect();
+        let mut columns = Vec::new();
+        for (at, intervals) in bind(index, &fields, facts).into_iter().enumerate() {
+            let descending = index.fields.get(at).is_some_and(|field| field.descending);
+            let field = fields.get(at).copied().unwrap_or("").to_owned();
+            let mut intervals = intervals;
+            if at == wildcard.at {
+                let point = path.map(|path| vec![Interval::point(Val::String(path))]);
+                columns.push(Column {
+                    name: "$_path".to_owned(),
+                    descending: false,
+                    intervals: point,
+                });
+                intervals = intervals.filter(|known| path.is_some() && known.iter().all(is_scalar));
+            }
+            columns.push(Column { name: field, descending, intervals });
+        }
+        let mut candidate = assemble(question, index, columns);
+        // Documents come once for each of their paths, in no useful order.
+        candidate.sorted = question.sort.is_none();
+        candidate.direction = Direction::Forward;
+        candidate
+    };
+    paths.iter().map(make).collect()
+}
+
+/// Whether an interval holds only values that stand in a wildcard index as they are: not what is
+/// missing, nor documents and arrays.
+fn is_scalar(interval: &Interval) -> bool {
+    const DOCUMENT: u8 = 70;
+    const ARRAY: u8 = 80;
+    interval.from.first().is_some_and(|rank| {
+        *rank > Type::Null.rank() && !matches!(*rank, DOCUMENT | ARRAY | 240..)
+    })
+}
+
+/// The ranges of keys that the columns' intervals make together.
+fn assemble(question: &Question<'_>, index: &Arc<Index>, columns: Vec<Column>) -> Candidate {
+    let prefix = if index.is_clustered() { question.collection.prefix() } else { index.prefix() };
+    let mut prefixes = vec![prefix.to_vec()];
+    let mut ranges: Option<Vec<KeyRange>> = None;
+    let mut shown = Vec::new();
+    let (mut equalities, mut bounded) = (0, 0);
+    for column in &columns {
+        let Some(intervals) = &column.intervals else { break };
         bounded += 1;
         shown.push(intervals.iter().map(|interval| interval.shown.clone()).collect());
-        let stored: Vec<Interval> = if field.descending {
+        let stored: Vec<Interval> = if column.descending {
             intervals.iter().rev().map(Interval::descending).collect()
         } else {
-            intervals
+            intervals.clone()
         };
         let points = stored.iter().all(|interval| interval.point);
         if points && prefixes.len() * stored.len() <= RANGES_MAX {
@@ -194,9 +325,10 @@ fn build(question: &Question<'_>, index: &Arc<Index>, facts: &[Fact]) -> Candida
         let whole = |from: &Vec<u8>| KeyRange { from: from.clone(), to: after(from) };
         prefixes.iter().map(whole).collect()
     });
-    while shown.len() < index.fields.len() {
+    while shown.len() < columns.len() {
         shown.push(vec!["[MinKey, MaxKey]".to_owned()]);
     }
+    let shown = columns.into_iter().map(|column| column.name).zip(shown).collect();
     let (direction, sorted) = order(question, index, equalities, prefixes.len() == 1);
     let index = index.clone();
     Candidate { index, ranges, direction, equalities, bounded, sorted, shown, estimate: None }
@@ -235,7 +367,8 @@ fn order(
         }
         at = at.max(equalities);
         let Some(field) = index.fields.get(at) else { return (Direction::Forward, false) };
-        if field.path.text() != wanted.path.text() || index.is_multikey_at(at) {
+        let hashed = matches!(index.kind, IndexKind::Hashed(hashed) if hashed.at == at);
+        if field.path.text() != wanted.path.text() || index.is_multikey_at(at) || hashed {
             return (Direction::Forward, false);
         }
         let opposite = field.descending != wanted.descending;

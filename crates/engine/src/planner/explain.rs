@@ -229,28 +229,60 @@ fn direction_name(direction: Direction) -> &'static str {
 
 fn write_index(out: &mut Writer<'_>, candidate: &Candidate) {
     let index = &candidate.index;
-    out.append("keyPattern", Val::Document(index.key.as_doc()));
+    write_key_pattern(out, candidate);
     out.str("indexName", &index.name);
     out.bool("isMultiKey", index.is_multikey());
+    write_multikey_paths(out, candidate);
+    out.bool("isUnique", index.unique);
+    out.bool("isSparse", index.sparse);
+    out.bool("isPartial", index.partial.is_some());
+    out.i32("indexVersion", 2);
+    out.str("direction", direction_name(candidate.direction));
+    out.doc("indexBounds", |out| {
+        for (name, shown) in &candidate.shown {
+            out.array(name, |bounds| {
+                shown.iter().for_each(|bound| bounds.push(Val::String(bound)));
+            });
+        }
+    });
+}
+
+/// Which fields are arrays. MongoDB does not say so of hashed indexes, which have none.
+fn write_multikey_paths(out: &mut Writer<'_>, candidate: &Candidate) {
+    let index = &candidate.index;
+    let wildcard = match &index.kind {
+        crate::catalog::IndexKind::Hashed(_) => return,
+        crate::catalog::IndexKind::Wildcard(wildcard) => Some(wildcard.at),
+        _ => None,
+    };
     out.doc("multiKeyPaths", |out| {
-        for (at, field) in index.fields.iter().enumerate() {
-            out.array(field.path.text(), |paths| {
-                if index.is_multikey_at(at) {
-                    paths.push(Val::String(field.path.text()));
+        for (column, (name, _)) in candidate.shown.iter().enumerate() {
+            // The path of a wildcard is one more column, and never an array.
+            let past = wildcard.is_some_and(|at| column > at);
+            let path = wildcard == Some(column);
+            out.array(name, |paths| {
+                if !path && index.is_multikey_at(column - usize::from(past)) {
+                    paths.push(Val::String(name));
                 }
             });
         }
     });
-    out.bool("isUnique", index.unique);
-    out.bool("isSparse", index.sparse);
-    out.bool("isPartial", false);
-    out.i32("indexVersion", 2);
-    out.str("direction", direction_name(candidate.direction));
-    out.doc("indexBounds", |out| {
-        for (field, shown) in index.fields.iter().zip(&candidate.shown) {
-            out.array(field.path.text(), |bounds| {
-                shown.iter().for_each(|bound| bounds.push(Val::String(bound)));
-            });
+}
+
+/// The key pattern; of a wildcard index the path that is looked up in its place.
+fn write_key_pattern(out: &mut Writer<'_>, candidate: &Candidate) {
+    let index = &candidate.index;
+    let crate::catalog::IndexKind::Wildcard(wildcard) = &index.kind else {
+        out.append("keyPattern", Val::Document(index.key.as_doc()));
+        return;
+    };
+    out.doc("keyPattern", |out| {
+        for (at, (_, direction)) in index.key.as_doc().iter().enumerate() {
+            if at == wildcard.at {
+                out.raw("$_path", direction);
+            }
+            let column = at + usize::from(at >= wildcard.at);
+            out.raw(candidate.shown.get(column).map_or("", |(name, _)| name), direction);
         }
     });
 }

@@ -1,12 +1,13 @@
 //! The planner: which index answers a query, and how.
 //!
-//! `bounds` turns predicates into intervals, `candidates` lists what each index could do, this
-//! file chooses, `explain` shows the choice. All plans give the same results: the filter always
+//! `bounds` turns predicates into intervals, `candidates` lists what each index could do (`implies`
+//! says for which queries a partial one has all), this file chooses, `explain` shows the choice. All plans give the same results: the filter always
 //! runs on what was found.
 
 pub mod bounds;
 mod candidates;
 pub mod explain;
+mod implies;
 
 pub use candidates::{Candidate, KeyRange};
 
@@ -208,7 +209,12 @@ fn hinted(question: &Question<'_>, hint: Val<'_>) -> Result<Plan> {
         }
     }
     let index = find_index(question.collection, hint)?.ok_or_else(bad)?;
-    let candidate = candidates::forced(question, &index);
+    let candidate = candidates::forced(question, &index).ok_or_else(|| {
+        Error::new(
+            Code::NO_QUERY_EXECUTION_PLANS,
+            "error processing query: planner returned error :: caused by :: No query solutions",
+        )
+    })?;
     let sorted = candidate.sorted;
     Ok(simple(Access::Index(candidate), sorted))
 }
