@@ -1,6 +1,7 @@
 //! What the compilation of filters, expressions and updates may know about the request.
 
-use value::RawDoc;
+use std::sync::Arc;
+use value::{Collation, RawDoc};
 
 /// The constants of one request: its clock and the variables of its `let`.
 #[derive(Clone, Copy, Debug)]
@@ -11,20 +12,34 @@ pub struct ParseContext<'p> {
     pub cluster_time: u64,
     /// The variables of the command's `let`, already evaluated to constants.
     pub variables: RawDoc<'p>,
+    /// What decides over text in comparisons; `None` compares bytes.
+    pub collation: Option<&'p Arc<Collation>>,
 }
 
 impl ParseContext<'static> {
     /// A context with a clock and no variables.
     #[must_use]
     pub fn new(now_ms: i64) -> ParseContext<'static> {
-        ParseContext { now_ms, cluster_time: 0, variables: RawDoc::empty() }
+        ParseContext { now_ms, cluster_time: 0, variables: RawDoc::empty(), collation: None }
     }
 }
 
 impl<'p> ParseContext<'p> {
     /// The same context with the variables of a `let`.
     #[must_use]
-    pub fn with_variables(self, variables: RawDoc<'_>) -> ParseContext<'_> {
-        ParseContext { now_ms: self.now_ms, cluster_time: self.cluster_time, variables }
+    pub fn with_variables<'v>(self, variables: RawDoc<'v>) -> ParseContext<'v>
+    where
+        'p: 'v,
+    {
+        ParseContext { variables, ..self }
+    }
+
+    /// The same context under a collation.
+    #[must_use]
+    pub fn with_collation<'c>(self, collation: Option<&'c Arc<Collation>>) -> ParseContext<'c>
+    where
+        'p: 'c,
+    {
+        ParseContext { collation, ..self }
     }
 }

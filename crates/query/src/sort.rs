@@ -6,8 +6,9 @@
 
 use crate::expr::show::show;
 use crate::project::field_path;
+use std::sync::Arc;
 use value::path::{Part, Path};
-use value::{Code, Error, RawDoc, RawVal, Result, Val, keys};
+use value::{Code, Collation, Error, RawDoc, RawVal, Result, Val, keys};
 
 /// Most fields of one sort.
 const FIELDS_MAX: usize = 32;
@@ -28,6 +29,8 @@ pub struct SortField {
 pub struct SortSpec {
     /// The fields, most significant first.
     pub fields: Vec<SortField>,
+    /// What decides over text; `None` compares bytes.
+    pub collation: Option<Arc<Collation>>,
 }
 
 impl SortSpec {
@@ -54,7 +57,14 @@ impl SortSpec {
         if fields.len() > FIELDS_MAX {
             return Err(Error::bad_value("too many compound keys"));
         }
-        Ok(SortSpec { fields })
+        Ok(SortSpec { fields, collation: None })
+    }
+
+    /// The same sort under a collation.
+    #[must_use]
+    pub fn with_collation(mut self, collation: Option<&Arc<Collation>>) -> SortSpec {
+        self.collation = collation.cloned();
+        self
     }
 
     fn field(name: &str, value: Val<'_>) -> Result<SortField> {
@@ -92,7 +102,9 @@ impl SortSpec {
                 continue;
             }
             match plain(doc, field.path.parts()) {
-                Some(value) => keys::encode(out, value, field.descending),
+                Some(value) => {
+                    keys::encode_with(out, value, field.descending, self.collation.as_deref());
+                }
                 None => {
                     out.truncate(start);
                     return self.key_with_arrays(doc, out);
@@ -241,7 +253,8 @@ impl<'s> Expansion<'s> {
                 Cursor::Done(value) => *value,
                 Cursor::Walking(_) => Val::Missing,
             };
-            keys::encode(&mut self.scratch, value, field.descending);
+            let collation = self.spec.collation.as_deref();
+            keys::encode_with(&mut self.scratch, value, field.descending, collation);
         }
         if self.best.as_ref().is_none_or(|best| self.scratch < *best) {
             self.best = Some(self.scratch.clone());

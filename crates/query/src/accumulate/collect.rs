@@ -2,8 +2,9 @@
 
 use crate::expr::show::show;
 use hashbrown::HashMap;
+use std::sync::Arc;
 use value::writer::{close, open, write_index, write_value};
-use value::{Code, Error, OwnedVal, Result, Type, Val, Writer, keys};
+use value::{Code, Collation, Error, OwnedVal, Result, Type, Val, Writer, keys};
 
 /// An array that grows as bytes.
 #[derive(Debug, Default)]
@@ -46,15 +47,21 @@ pub(super) struct Set {
     known: HashMap<Vec<u8>, (), foldhash::fast::RandomState>,
     values: Vec<OwnedVal>,
     bytes: usize,
+    collation: Option<Arc<Collation>>,
 }
 
 impl Set {
+    /// An empty set, whose text is equal as a collation says.
+    pub(super) fn new(collation: Option<Arc<Collation>>) -> Set {
+        Set { collation, ..Set::default() }
+    }
+
     /// Adds a value; a missing one is skipped.
     pub(super) fn add(&mut self, value: Val<'_>) {
         if value.is_missing() {
             return;
         }
-        let key = keys::key(value);
+        let key = keys::key_with(value, self.collation.as_deref());
         if self.known.contains_key(&key) {
             return;
         }

@@ -18,7 +18,8 @@ use collect::{Concat, Merge, Push, Set};
 use numeric::{Deviation, Sum};
 use order::{Edge, Extreme, Ranked};
 use percentile::Percentiles;
-use value::{Code, Error, RawDoc, Result, Val};
+use std::sync::Arc;
+use value::{Code, Collation, Error, RawDoc, Result, Val};
 
 /// Memory that one accumulator may take before it is refused, in bytes.
 const STATE_BYTES_MAX: usize = value::limits::BLOCKING_STAGE_BYTES_MAX;
@@ -34,6 +35,7 @@ pub struct AccumulatorSpec {
     /// The order of `$top` and the like.
     sort: Option<SortSpec>,
     percentiles: Vec<f64>,
+    collation: Option<Arc<Collation>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,6 +140,7 @@ impl AccumulatorSpec {
             count: None,
             sort: None,
             percentiles: Vec::new(),
+            collation: ctx.collation.cloned(),
         };
         match kind {
             Kind::Count => {
@@ -221,7 +224,7 @@ impl AccumulatorSpec {
                             "invalid parameter: expected an object (sortBy)",
                         ));
                     };
-                    self.sort = Some(SortSpec::parse(sort)?);
+                    self.sort = Some(SortSpec::parse(sort)?.with_collation(ctx.collation));
                 }
                 other => {
                     return Err(Error::new(
@@ -279,8 +282,8 @@ impl AccumulatorSpec {
             Kind::Average => State::Average(Sum::default()),
             Kind::DeviationPopulation => State::Deviation(Deviation::default(), false),
             Kind::DeviationSample => State::Deviation(Deviation::default(), true),
-            Kind::Min => State::Extreme(Extreme::new(false)),
-            Kind::Max => State::Extreme(Extreme::new(true)),
+            Kind::Min => State::Extreme(Extreme::new(false, self.collation.clone())),
+            Kind::Max => State::Extreme(Extreme::new(true, self.collation.clone())),
             Kind::First => State::Edge(Edge::first(1), true),
             Kind::Last => State::Edge(Edge::last(1), true),
             Kind::FirstN => State::Edge(Edge::first(limit), false),
@@ -292,16 +295,16 @@ impl AccumulatorSpec {
             Kind::TopN => State::Ranked(Ranked::smallest(limit), Shape::Sorted),
             Kind::BottomN => State::Ranked(Ranked::last(limit), Shape::Sorted),
             Kind::Push => State::Push(Push::default()),
-            Kind::AddToSet => State::Set(Set::default()),
+            Kind::AddToSet => State::Set(Set::new(self.collation.clone())),
             Kind::MergeObjects => State::Merge(Merge::default()),
             Kind::ConcatArrays => State::Concat(Concat::default()),
-            Kind::SetUnion => State::Union(Set::default()),
+            Kind::SetUnion => State::Union(Set::new(self.collation.clone())),
             Kind::Median | Kind::Percentile => State::Percentiles(
                 Percentiles::new(self.percentiles.clone()),
                 self.kind == Kind::Percentile,
             ),
         };
-        Ok(Accumulator { state, name: self.name })
+        Ok(Accumulator { state, name: self.name, collation: self.collation.clone() })
     }
 }
 
@@ -341,6 +344,7 @@ pub(crate) fn check_count(value: Val<'_>) -> Result<usize> {
 pub struct Accumulator {
     state: State,
     name: &'static str,
+    collation: Option<Arc<Collation>>,
 }
 
 #[derive(Debug)]
@@ -383,7 +387,8 @@ impl Accumulator {
             State::Ranked(ranked, shape) => match (shape, value) {
                 (Shape::Values, value) => {
                     if !value.is_nullish() {
-                        ranked.add(&value::keys::key(value), value);
+                        let key = value::keys::key_with(value, self.collation.as_deref());
+                        ranked.add(&key, value);
                     }
                 }
                 (_, Val::Array(pair)) => {

@@ -1,7 +1,9 @@
 //! Accumulators that choose by place or by order: extremes, firsts and lasts, tops and bottoms.
 
 use std::collections::{BTreeMap, VecDeque};
-use value::{OwnedVal, Val, compare};
+use std::sync::Arc;
+use value::compare::compare_with;
+use value::{Collation, OwnedVal, Val};
 
 /// Heap bytes of a kept value, with its bookkeeping.
 fn weight(value: &OwnedVal) -> usize {
@@ -12,12 +14,13 @@ fn weight(value: &OwnedVal) -> usize {
 #[derive(Debug)]
 pub(super) struct Extreme {
     largest: bool,
+    collation: Option<Arc<Collation>>,
     best: Option<OwnedVal>,
 }
 
 impl Extreme {
-    pub(super) fn new(largest: bool) -> Extreme {
-        Extreme { largest, best: None }
+    pub(super) fn new(largest: bool, collation: Option<Arc<Collation>>) -> Extreme {
+        Extreme { largest, collation, best: None }
     }
 
     pub(super) fn add(&mut self, value: Val<'_>) {
@@ -27,7 +30,7 @@ impl Extreme {
         let better = match &self.best {
             None => true,
             Some(best) => {
-                let order = compare::compare(value, best.get());
+                let order = compare_with(value, best.get(), self.collation.as_deref());
                 if self.largest { order.is_gt() } else { order.is_lt() }
             }
         };

@@ -4,7 +4,6 @@ use super::Env;
 use super::arithmetic::pair;
 use super::operator::Operator;
 use std::cmp::Ordering;
-use value::compare::compare;
 use value::{Result, Val};
 
 pub(super) static OPERATORS: &[Operator] = &[
@@ -17,35 +16,35 @@ pub(super) static OPERATORS: &[Operator] = &[
     Operator::new("$ne", 2, 2, ne),
 ];
 
-fn order(values: &[Val<'_>]) -> Ordering {
+fn order(values: &[Val<'_>], env: &Env<'_>) -> Ordering {
     let (a, b) = pair(values);
-    compare(a, b)
+    env.compare(a, b)
 }
 
-fn cmp<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    Ok(Val::Int32(order(values) as i32))
+fn cmp<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
+    Ok(Val::Int32(order(values, env) as i32))
 }
 
-fn eq<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    Ok(Val::Bool(order(values).is_eq()))
+fn eq<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
+    Ok(Val::Bool(order(values, env).is_eq()))
 }
 
-fn ne<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    Ok(Val::Bool(order(values).is_ne()))
+fn ne<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
+    Ok(Val::Bool(order(values, env).is_ne()))
 }
 
-fn gt<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    Ok(Val::Bool(order(values).is_gt()))
+fn gt<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
+    Ok(Val::Bool(order(values, env).is_gt()))
 }
 
-fn gte<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    Ok(Val::Bool(order(values).is_ge()))
+fn gte<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
+    Ok(Val::Bool(order(values, env).is_ge()))
 }
 
-fn lt<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    Ok(Val::Bool(order(values).is_lt()))
+fn lt<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
+    Ok(Val::Bool(order(values, env).is_lt()))
 }
 
-fn lte<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    Ok(Val::Bool(order(values).is_le()))
+fn lte<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
+    Ok(Val::Bool(order(values, env).is_le()))
 }

@@ -1,9 +1,11 @@
 //! What an expression sees while it runs: the document, the bound variables, an arena for results.
 
 use bumpalo::Bump;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::cmp::Ordering;
+use value::compare::compare_with;
 use value::writer::{write_array, write_doc};
-use value::{Code, Error, RawDoc, Result, Val, Writer, limits};
+use value::{Code, Collation, Error, RawDoc, Result, Val, Writer, keys, limits};
 
 /// The surroundings of one evaluation. Results live in the arena or borrow from document and
 /// expression.
@@ -12,6 +14,7 @@ pub struct Env<'a> {
     arena: &'a Bump,
     slots: RefCell<Vec<Val<'a>>>,
     meta: RawDoc<'a>,
+    collation: Cell<Option<&'a Collation>>,
 }
 
 impl<'a> Env<'a> {
@@ -19,7 +22,13 @@ impl<'a> Env<'a> {
     #[inline]
     #[must_use]
     pub fn new(root: RawDoc<'a>, arena: &'a Bump) -> Env<'a> {
-        Env { root, arena, slots: RefCell::new(Vec::new()), meta: RawDoc::empty() }
+        Env {
+            root,
+            arena,
+            slots: RefCell::new(Vec::new()),
+            meta: RawDoc::empty(),
+            collation: Cell::new(None),
+        }
     }
 
     /// The same with metadata for `$meta` (`textScore`, `recordId`, ...), by keyword.
@@ -35,7 +44,8 @@ impl<'a> Env<'a> {
         'a: 'b,
     {
         let slots: Vec<Val<'b>> = self.slots.borrow().iter().copied().collect();
-        Env { root: self.root, arena, slots: RefCell::new(slots), meta: self.meta }
+        let collation = Cell::new(self.collation.get().map(|collation| collation as &'b Collation));
+        Env { root: self.root, arena, slots: RefCell::new(slots), meta: self.meta, collation }
     }
 
     /// Refuses to go on when results fill the memory: loops and long lists of operands can do that
@@ -50,6 +60,23 @@ impl<'a> Env<'a> {
             ));
         }
         Ok(())
+    }
+
+    /// Sets what decides over text. All expressions of a request have one collation.
+    #[inline]
+    pub(crate) fn set_collation(&self, collation: &'a Collation) {
+        self.collation.set(Some(collation));
+    }
+
+    /// Compares two values.
+    #[inline]
+    pub(crate) fn compare(&self, a: Val<'_>, b: Val<'_>) -> Ordering {
+        compare_with(a, b, self.collation.get())
+    }
+
+    /// Bytes that are equal for equal values and in their order.
+    pub(crate) fn key(&self, value: Val<'_>) -> Vec<u8> {
+        keys::key_with(value, self.collation.get())
     }
 
     /// The document.

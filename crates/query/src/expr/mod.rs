@@ -32,30 +32,42 @@ use crate::ParseContext;
 use crate::regex::Regex;
 use operator::{Eval, Operator};
 use smallvec::SmallVec;
-use value::{OwnedVal, RawDoc, Result, Val};
+use std::sync::Arc;
+use value::{Collation, OwnedVal, RawDoc, Result, Val};
 
 /// A compiled expression.
 #[derive(Debug)]
 pub struct Expr {
     node: Node,
+    collation: Option<Arc<Collation>>,
 }
 
 impl Expr {
     /// Compiles an expression; constants are computed here.
     pub fn parse(value: Val<'_>, ctx: &ParseContext<'_>) -> Result<Expr> {
-        Ok(Expr { node: parse::Parser::new(ctx).parse(value)? })
+        let node = parse::Parser::new(ctx).parse(value)?;
+        Ok(Expr { node, collation: ctx.collation.cloned() })
     }
 
     /// An expression that always gives this value.
     #[must_use]
     pub fn constant(value: Val<'_>) -> Expr {
-        Expr { node: Node::Constant(OwnedVal::new(value)) }
+        Expr { node: Node::Constant(OwnedVal::new(value)), collation: None }
     }
 
     /// Computes the value for the document of `env`; `Missing` where there is none.
     #[inline]
     pub fn eval<'a>(&'a self, env: &Env<'a>) -> Result<Val<'a>> {
+        if let Some(collation) = &self.collation {
+            env.set_collation(collation);
+        }
         self.node.eval(env)
+    }
+
+    /// What decides over text in its comparisons.
+    #[must_use]
+    pub fn collation(&self) -> Option<&Arc<Collation>> {
+        self.collation.as_ref()
     }
 
     /// The value, if it does not depend on a document.

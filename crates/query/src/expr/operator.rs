@@ -76,6 +76,29 @@ impl std::fmt::Debug for Operator {
     }
 }
 
+/// Sorted: the operators that compare values, so that a collation can change their results.
+static COLLATED: &[&str] = &[
+    "$cmp",
+    "$eq",
+    "$gt",
+    "$gte",
+    "$in",
+    "$indexOfArray",
+    "$lt",
+    "$lte",
+    "$max",
+    "$maxN",
+    "$min",
+    "$minN",
+    "$ne",
+    "$setDifference",
+    "$setEquals",
+    "$setIntersection",
+    "$setIsSubset",
+    "$setUnion",
+    "$sortArray",
+];
+
 /// Any number of operands.
 pub(crate) const MANY: usize = usize::MAX;
 
@@ -154,7 +177,10 @@ impl Operator {
 
     /// A call, computed at once where that is possible.
     pub(crate) fn call(&'static self, arguments: Vec<Node>) -> Node {
-        let fold = self.pure && arguments.iter().all(Node::is_constant);
+        // How text compares is known only when the expression runs, under a collation or not.
+        let is_text = |node: &Node| node.as_constant().is_some_and(value::collation::applies_to);
+        let collated = COLLATED.binary_search(&self.name).is_ok() && arguments.iter().any(is_text);
+        let fold = self.pure && !collated && arguments.iter().all(Node::is_constant);
         let call = Node::Call(Box::new(Call { operator: self, arguments, slot: 0, regex: None }));
         if fold { fold_constant(call) } else { call }
     }

@@ -6,7 +6,7 @@ use super::arithmetic::pair;
 use super::operator::{MANY, Operator};
 use super::parse::Parser;
 use std::collections::{BTreeMap, BTreeSet};
-use value::{Code, Error, RawDoc, Result, Val, keys};
+use value::{Code, Error, RawDoc, Result, Val};
 
 pub(super) static OPERATORS: &[Operator] = &[
     Operator::new("$allElementsTrue", 1, 1, all_elements_true),
@@ -19,8 +19,8 @@ pub(super) static OPERATORS: &[Operator] = &[
 ];
 
 /// The distinct values of an array, by order-preserving key.
-fn members(array: RawDoc<'_>) -> BTreeSet<Vec<u8>> {
-    array.iter().map(|(_, value)| keys::key(value.get())).collect()
+fn members(array: RawDoc<'_>, env: &Env<'_>) -> BTreeSet<Vec<u8>> {
+    array.iter().map(|(_, value)| env.key(value.get())).collect()
 }
 
 fn flag_operand<'a>(name: &str, code: i32, values: &[Val<'a>]) -> Result<RawDoc<'a>> {
@@ -60,17 +60,17 @@ fn difference<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
     }
     let first = a.as_array().ok_or_else(|| both_arrays("$setDifference", 17048, "First", a))?;
     let second = b.as_array().ok_or_else(|| both_arrays("$setDifference", 17049, "Second", b))?;
-    let mut taken = members(second);
+    let mut taken = members(second, env);
     let kept =
-        first.iter().map(|(_, value)| value.get()).filter(|value| taken.insert(keys::key(*value)));
+        first.iter().map(|(_, value)| value.get()).filter(|value| taken.insert(env.key(*value)));
     env.array(kept)
 }
 
-fn is_subset<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
+fn is_subset<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
     let (a, b) = pair(values);
     let first = a.as_array().ok_or_else(|| both_arrays("$setIsSubset", 17046, "First", a))?;
     let second = b.as_array().ok_or_else(|| both_arrays("$setIsSubset", 17042, "Second", b))?;
-    Ok(Val::Bool(members(first).is_subset(&members(second))))
+    Ok(Val::Bool(members(first, env).is_subset(&members(second, env))))
 }
 
 fn parse_equals(
@@ -88,7 +88,7 @@ fn parse_equals(
     Ok(operator.call(arguments))
 }
 
-fn equals<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
+fn equals<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
     let mut first: Option<BTreeSet<Vec<u8>>> = None;
     let mut equal = true;
     for (at, value) in values.iter().enumerate() {
@@ -102,7 +102,7 @@ fn equals<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
                 ),
             )
         })?;
-        let set = members(array);
+        let set = members(array, env);
         match &first {
             None => first = Some(set),
             Some(first) => equal &= *first == set,
@@ -130,7 +130,7 @@ fn union<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
         let array = value.as_array().ok_or_else(|| all_arrays("$setUnion", 17043, *value))?;
         for (_, element) in array {
             let element = element.get();
-            all.entry(keys::key(element)).or_insert(element);
+            all.entry(env.key(element)).or_insert(element);
         }
     }
     env.array(all.into_values())
@@ -148,12 +148,12 @@ fn intersection<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
             None => {
                 let mut first = BTreeMap::new();
                 for (_, element) in array {
-                    first.entry(keys::key(element.get())).or_insert(element.get());
+                    first.entry(env.key(element.get())).or_insert(element.get());
                 }
                 common = Some(first);
             }
             Some(common) => {
-                let other = members(array);
+                let other = members(array, env);
                 common.retain(|key, _| other.contains(key));
             }
         }

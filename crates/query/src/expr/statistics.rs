@@ -7,7 +7,7 @@ use super::show::show;
 use super::{Call, Env, Node};
 use crate::accumulate::numeric::{Deviation, Sum};
 use crate::accumulate::{check_count, percentile};
-use value::{Code, Error, Result, Val, compare};
+use value::{Code, Error, Result, Val};
 
 pub(super) static OPERATORS: &[Operator] = &[
     Operator::new("$avg", 0, MANY, avg),
@@ -56,10 +56,14 @@ fn deviation_sample<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
     Ok(deviation.result(true))
 }
 
-fn extreme<'a>(values: &[Val<'a>], better: fn(std::cmp::Ordering) -> bool) -> Val<'a> {
+fn extreme<'a>(
+    values: &[Val<'a>],
+    env: &Env<'a>,
+    better: fn(std::cmp::Ordering) -> bool,
+) -> Val<'a> {
     let mut best: Option<Val<'a>> = None;
     feed(values, |value| {
-        let wins = best.is_none_or(|best| better(compare::compare(value, best)));
+        let wins = best.is_none_or(|best| better(env.compare(value, best)));
         if !value.is_nullish() && wins {
             best = Some(value);
         }
@@ -67,12 +71,12 @@ fn extreme<'a>(values: &[Val<'a>], better: fn(std::cmp::Ordering) -> bool) -> Va
     best.unwrap_or(Val::Null)
 }
 
-fn min<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    Ok(extreme(values, std::cmp::Ordering::is_lt))
+fn min<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
+    Ok(extreme(values, env, std::cmp::Ordering::is_lt))
 }
 
-fn max<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    Ok(extreme(values, std::cmp::Ordering::is_gt))
+fn max<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
+    Ok(extreme(values, env, std::cmp::Ordering::is_gt))
 }
 
 /// `{input: .., n: ..}`.
@@ -127,7 +131,7 @@ fn sorted_n<'a>(values: &[Val<'a>], env: &Env<'a>, descending: bool) -> Result<V
     let (mut elements, count) = elements(values)?;
     elements.retain(|value| !value.is_nullish());
     elements.sort_by(|a, b| {
-        let order = compare::compare(*a, *b);
+        let order = env.compare(*a, *b);
         if descending { order.reverse() } else { order }
     });
     env.array(elements.into_iter().take(count))

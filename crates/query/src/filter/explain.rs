@@ -83,6 +83,7 @@ fn test_rank(test: &Test) -> u8 {
         Test::Bits(_) => 14,
         Test::Not(_) => 15,
         Test::Type(_) => 17,
+        Test::Collated(collated) => test_rank(&collated.test),
     }
 }
 
@@ -168,6 +169,10 @@ fn test(this: &Test, out: &mut Writer<'_>) {
             out
         }
         Test::Not(inner) => out.doc("$not", |out| test(inner, out)),
+        Test::Collated(collated) => {
+            test(&collated.test, out);
+            out
+        }
         Test::And(tests) => {
             tests.iter().for_each(|inner| test(inner, out));
             out

@@ -9,8 +9,8 @@ use super::walk::{self, MISSING};
 use crate::expr::Env;
 use bumpalo::Bump;
 use std::cmp::Ordering;
-use value::compare::compare;
-use value::{OwnedVal, RawDoc, RawVal, Result, Val};
+use value::compare::{compare, compare_with};
+use value::{Collation, OwnedVal, RawDoc, RawVal, Result, Val};
 
 const NULL: u8 = 0x0A;
 const UNDEFINED: u8 = 0x06;
@@ -162,7 +162,7 @@ impl Test {
             Test::Gt(constant) => ordered(value, constant, Ordering::Greater, false),
             Test::Gte(constant) => ordered(value, constant, Ordering::Greater, true),
             Test::In { values, regexes } => {
-                if contains(values, value) {
+                if contains(values, value, None) {
                     return Ok(true);
                 }
                 for regex in regexes {
@@ -186,6 +186,7 @@ impl Test {
             Test::ElemMatchValue(tests) => return Ok(element_value(value, tests)?.is_some()),
             Test::Not(test) => !test.matches(value)?,
             Test::And(tests) => return all(tests, value),
+            Test::Collated(collated) => return collated.matches(value),
         })
     }
 }
@@ -253,12 +254,16 @@ fn is_nan(value: Val<'_>) -> bool {
 }
 
 /// Whether sorted constants hold the value.
-fn contains(values: &[OwnedVal], value: RawVal<'_>) -> bool {
+pub(super) fn contains(
+    values: &[OwnedVal],
+    value: RawVal<'_>,
+    collation: Option<&Collation>,
+) -> bool {
     let value = if is_null(value.kind) { Val::Null } else { value.get() };
-    values.binary_search_by(|constant| compare(constant.get(), value)).is_ok()
+    values.binary_search_by(|constant| compare_with(constant.get(), value, collation)).is_ok()
 }
 
-fn regex_matches(regex: &crate::regex::Regex, value: RawVal<'_>) -> Result<bool> {
+pub(super) fn regex_matches(regex: &crate::regex::Regex, value: RawVal<'_>) -> Result<bool> {
     match value.get() {
         Val::String(text) | Val::Symbol(text) => regex.is_match(text),
         Val::Regex(pattern, options) => {

@@ -5,6 +5,7 @@
 //! `explain` prints a filter as MongoDB's explain shows it.
 
 mod bits;
+mod collated;
 mod explain;
 mod matches;
 pub mod node;
@@ -15,6 +16,7 @@ mod schema;
 mod types;
 mod walk;
 
+pub use collated::Collated;
 pub use node::{Bits, BitsAsk, ExprNode, Leaf, Node, Test};
 pub use operators::{Operator, operators};
 pub use schema::Schema;

@@ -1,6 +1,7 @@
 //! The compiled form of a filter: a tree of nodes over a document, with tests on values at its
 //! leaves. The planner reads it, `matches` runs it, `explain` prints it.
 
+use super::collated::Collated;
 use super::schema::Schema;
 use super::types::TypeSet;
 
@@ -109,6 +110,8 @@ pub enum Test {
     Not(Box<Test>),
     /// Passes all.
     And(Vec<Test>),
+    /// A comparison with text under a collation.
+    Collated(Box<Collated>),
 }
 
 /// Which bits `$bitsAllSet` and its kin look at, and how.

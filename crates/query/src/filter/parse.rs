@@ -108,7 +108,7 @@ impl Parser<'_> {
                 let tests = self.operators(name, doc, place)?;
                 nodes.extend(tests.into_iter().map(|test| test.at(&path)));
             }
-            value => nodes.push(operators::equality(value)?.at(&path)),
+            value => nodes.push(self.collate(operators::equality(value)?).at(&path)),
         }
         Ok(())
     }
@@ -122,7 +122,7 @@ impl Parser<'_> {
                 return Err(operators::unknown(name));
             };
             if let Some(test) = (operator.parse)(self, operator.name, value.get(), &site)? {
-                tests.push(test);
+                tests.push(self.collate(test));
             }
         }
         Ok(tests)

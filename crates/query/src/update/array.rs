@@ -6,8 +6,9 @@ use crate::expr::show::show;
 use crate::filter::Filter;
 use hashbrown::HashSet;
 use std::cmp::Ordering;
+use value::compare::compare_with;
 use value::path::Path;
-use value::{DocBuf, Error, OwnedVal, RawVal, Result, Val, Writer, compare, keys};
+use value::{Collation, DocBuf, Error, OwnedVal, RawVal, Result, Val, Writer, keys};
 
 /// `$push` with its clauses.
 #[derive(Debug)]
@@ -116,7 +117,7 @@ impl Push {
         };
         elements.splice(at..at, self.values.iter().map(OwnedVal::raw));
         if let Some(order) = &self.sort {
-            elements.sort_by(|a, b| order.compare(*a, *b));
+            elements.sort_by(|a, b| order.compare(*a, *b, place.collation));
         }
         let kept = match self.slice {
             None => elements.as_slice(),
@@ -176,15 +177,17 @@ impl Order {
         Ok(Order::Fields(fields))
     }
 
-    fn compare(&self, a: RawVal<'_>, b: RawVal<'_>) -> Ordering {
+    fn compare(&self, a: RawVal<'_>, b: RawVal<'_>, collation: Option<&Collation>) -> Ordering {
         let directed = |order: Ordering, descending: bool| {
             if descending { order.reverse() } else { order }
         };
         match self {
-            Order::Whole(descending) => directed(compare::compare(a.get(), b.get()), *descending),
+            Order::Whole(descending) => {
+                directed(compare_with(a.get(), b.get(), collation), *descending)
+            }
             Order::Fields(fields) => {
                 for (path, descending) in fields {
-                    let order = compare::compare(field(path, a), field(path, b));
+                    let order = compare_with(field(path, a), field(path, b), collation);
                     if order != Ordering::Equal {
                         return directed(order, *descending);
                     }
@@ -205,7 +208,10 @@ fn write_array<'v>(name: &str, elements: impl Iterator<Item = RawVal<'v>>, out: 
 }
 
 /// The values of `$addToSet`, each once.
-pub(super) fn parse_add_to_set(value: Val<'_>) -> Result<Vec<OwnedVal>> {
+pub(super) fn parse_add_to_set(
+    value: Val<'_>,
+    collation: Option<&Collation>,
+) -> Result<Vec<OwnedVal>> {
     let first = value.as_doc().and_then(|doc| doc.first().map(|first| (doc, first)));
     let Some((doc, ("$each", each))) = first else { return Ok(vec![OwnedVal::new(value)]) };
     let Some(array) = each.as_array() else {
@@ -221,7 +227,7 @@ pub(super) fn parse_add_to_set(value: Val<'_>) -> Result<Vec<OwnedVal>> {
         )));
     }
     let mut known = HashSet::new();
-    let fresh = |value: &Val<'_>| known.insert(keys::key(*value));
+    let fresh = |value: &Val<'_>| known.insert(keys::key_with(*value, collation));
     Ok(array.iter().map(|(_, v)| v.get()).filter(fresh).map(OwnedVal::new).collect())
 }
 
@@ -246,7 +252,9 @@ pub(super) fn add_to_set(
     };
     let held = |value: &&OwnedVal| {
         let value = value.get();
-        !array.iter().any(|(_, element)| compare::equal(element.get(), value))
+        !array
+            .iter()
+            .any(|(_, element)| compare_with(element.get(), value, place.collation).is_eq())
     };
     let count = array.count();
     let token = out.open(name, true);
@@ -349,10 +357,12 @@ impl Pull {
         }
     }
 
-    fn removes(&self, element: RawVal<'_>) -> Result<bool> {
+    fn removes(&self, element: RawVal<'_>, collation: Option<&Collation>) -> Result<bool> {
         match self {
             Pull::Any(values) => {
-                Ok(values.iter().any(|value| compare::equal(value.get(), element.get())))
+                let equal =
+                    |value: &OwnedVal| compare_with(value.get(), element.get(), collation).is_eq();
+                Ok(values.iter().any(equal))
             }
             Pull::Documents(filter) => match element.as_doc() {
                 Some(doc) => filter.matches(doc),
@@ -366,6 +376,7 @@ impl Pull {
         &self,
         name: &str,
         old: Option<RawVal<'_>>,
+        place: &Place<'_>,
         out: &mut Writer<'_>,
     ) -> Result<()> {
         let Some(old) = old else { return Ok(()) };
@@ -374,7 +385,7 @@ impl Pull {
         };
         let mut kept = Vec::new();
         for (_, element) in array {
-            if !self.removes(element)? {
+            if !self.removes(element, place.collation)? {
                 kept.push(element);
             }
         }

@@ -8,7 +8,9 @@ use super::tree::{Tree, identifier};
 use crate::ParseContext;
 use crate::expr::number;
 use crate::expr::show::{show, show_doc};
-use value::{Code, DocBuf, Error, OwnedVal, RawDoc, RawVal, Result, Val, Writer, compare};
+use std::sync::Arc;
+use value::compare::compare_with;
+use value::{Code, Collation, DocBuf, Error, OwnedVal, RawDoc, RawVal, Result, Val, Writer};
 
 /// All modifiers of an update.
 #[derive(Debug)]
@@ -21,6 +23,7 @@ pub(super) struct Modifiers {
     pub(super) positional: bool,
     /// Deepest nesting that the update can write.
     pub(super) deepest: usize,
+    pub(super) collation: Option<Arc<Collation>>,
 }
 
 /// What one modifier does to the value at its path.
@@ -66,6 +69,8 @@ pub(super) struct Place<'d> {
     pub(super) in_array: bool,
     /// The values that are renamed, by rename.
     pub(super) renamed: Vec<Option<RawVal<'d>>>,
+    /// What decides over text when values are compared.
+    pub(super) collation: Option<&'d Collation>,
 }
 
 impl Place<'_> {
@@ -130,6 +135,7 @@ impl Modifiers {
                 renames: Vec::new(),
                 positional: false,
                 deepest: 0,
+                collation: ctx.collation.cloned(),
             },
         };
         for (operator, fields) in doc {
@@ -428,7 +434,9 @@ fn push(builder: &mut Builder<'_>, path: &str, value: Val<'_>) -> Result<()> {
 }
 
 fn add_to_set(builder: &mut Builder<'_>, path: &str, value: Val<'_>) -> Result<()> {
-    builder.add(path, Modifier::AddToSet(array::parse_add_to_set(value)?))
+    let collation = builder.ctx.collation.map(|collation| &**collation);
+    let values = array::parse_add_to_set(value, collation)?;
+    builder.add(path, Modifier::AddToSet(values))
 }
 
 fn pop(builder: &mut Builder<'_>, path: &str, value: Val<'_>) -> Result<()> {
@@ -518,11 +526,13 @@ impl Modifier {
                 out.append(name, arithmetic("$mul", old, factor.get(), place)?);
             }
             Modifier::Min(value) => {
-                let keep = old.filter(|old| compare::compare(old.get(), value.get()).is_le());
+                let keep =
+                    old.filter(|old| compare_with(old.get(), value.get(), place.collation).is_le());
                 out.raw(name, keep.unwrap_or(value.raw()));
             }
             Modifier::Max(value) => {
-                let keep = old.filter(|old| compare::compare(old.get(), value.get()).is_ge());
+                let keep =
+                    old.filter(|old| compare_with(old.get(), value.get(), place.collation).is_ge());
                 out.raw(name, keep.unwrap_or(value.raw()));
             }
             Modifier::Bits(operations) => {
@@ -537,7 +547,7 @@ impl Modifier {
             Modifier::Push(push) => push.apply(name, old, place, out)?,
             Modifier::AddToSet(values) => array::add_to_set(values, name, old, place, out)?,
             Modifier::Pop { first } => array::pop(*first, name, old, place, out)?,
-            Modifier::Pull(pull) => pull.apply(name, old, out)?,
+            Modifier::Pull(pull) => pull.apply(name, old, place, out)?,
         }
         Ok(())
     }

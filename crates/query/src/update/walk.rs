@@ -20,9 +20,10 @@ pub(super) fn apply(
     inserting: bool,
 ) -> Result<Vec<u8>> {
     let renamed = modifiers.find_renamed(doc)?;
+    let collation = modifiers.collation.as_deref();
     let mut walk = Walk {
         modifiers,
-        place: Place { doc, path: String::new(), inserting, in_array: false, renamed },
+        place: Place { doc, path: String::new(), inserting, in_array: false, renamed, collation },
         position,
     };
     let mut bytes = Vec::with_capacity(doc.bytes().len() + 256);

@@ -11,7 +11,7 @@ use super::number::to_i32_exact;
 use super::operator::{MANY, Operator};
 use super::show::show;
 use super::{Call, Env};
-use value::{Code, Error, RawDoc, RawVal, Result, Val, compare};
+use value::{Code, Error, RawDoc, RawVal, Result, Val};
 
 pub(super) static OPERATORS: &[Operator] = &[
     Operator::new("$arrayElemAt", 2, 2, array_elem_at),
@@ -127,7 +127,7 @@ fn raw_array<'a, 'v>(elements: impl Iterator<Item = RawVal<'v>>, env: &Env<'a>) 
     Ok(Val::Array(env.keep(&bytes)?))
 }
 
-fn contains<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
+fn contains<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
     let (value, array) = pair(values);
     let Val::Array(array) = array else {
         return Err(Error::new(
@@ -135,7 +135,7 @@ fn contains<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
             format!("$in requires an array as a second argument, found: {}", array.kind().name()),
         ));
     };
-    Ok(Val::Bool(array.iter().any(|(_, element)| compare::equal(element.get(), value))))
+    Ok(Val::Bool(array.iter().any(|(_, element)| env.compare(element.get(), value).is_eq())))
 }
 
 /// An index operand of `$indexOfArray`, `$indexOfBytes` or `$indexOfCP`.
@@ -164,7 +164,7 @@ pub(super) fn search_bound(
     })
 }
 
-fn index_of_array<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
+fn index_of_array<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
     let (array, wanted) = pair(values);
     if array.is_nullish() {
         return Ok(Val::Null);
@@ -185,7 +185,7 @@ fn index_of_array<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
         .enumerate()
         .take(end)
         .skip(start)
-        .find(|(_, (_, element))| compare::equal(element.get(), wanted));
+        .find(|(_, (_, element))| env.compare(element.get(), wanted).is_eq());
     Ok(Val::Int32(found.and_then(|(at, _)| i32::try_from(at).ok()).unwrap_or(-1)))
 }
 

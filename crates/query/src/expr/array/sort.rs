@@ -5,7 +5,7 @@ use super::super::parse::Parser;
 use super::super::{Call, Env, Node, path_in};
 use super::{input_array, raw_array};
 use std::cmp::Ordering;
-use value::{Code, Error, RawVal, Result, Val, compare};
+use value::{Code, Error, RawVal, Result, Val};
 
 /// Arguments are the input, then path and direction for each field, or the direction alone.
 pub(super) fn parse(
@@ -106,11 +106,11 @@ pub(super) fn sort_array<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
     }
     if let Some(direction) = whole.first() {
         let direction = direction.as_constant();
-        elements.sort_by(|(_, a), (_, b)| directed(compare::compare(a.get(), b.get()), direction));
+        elements.sort_by(|(_, a), (_, b)| directed(env.compare(a.get(), b.get()), direction));
     } else {
         elements.sort_by(|(a, _), (b, _)| {
             for ((a, b), (_, direction)) in a.iter().zip(b).zip(&paths) {
-                let order = directed(compare::compare(*a, *b), *direction);
+                let order = directed(env.compare(*a, *b), *direction);
                 if order != Ordering::Equal {
                     return order;
                 }
