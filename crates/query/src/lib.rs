@@ -1,6 +1,6 @@
 //! The query language: pure functions on documents, nothing of files, catalogs or sockets.
 //!
-//! `filter` decides whether a document matches, `expr` computes values, `accumulate` folds them,
+//! `filter` decides whether a document matches (`geo` where it is about places), `expr` computes values, `accumulate` folds them,
 //! `project` shapes results, `sort` gives order keys, `update` makes the next version of a
 //! document. Each is compiled once from what the client wrote and then run on raw bytes.
 //! `context` is what compiling may know about the request; `regex` is shared by all.
@@ -9,9 +9,11 @@ pub mod accumulate;
 pub mod context;
 pub mod expr;
 pub mod filter;
+pub mod geo;
 pub mod project;
 pub mod regex;
 pub mod sort;
+pub mod text;
 pub mod update;
 
 pub use context::ParseContext;

@@ -24,6 +24,14 @@ pub(super) fn node(node: &Node, out: &mut Writer<'_>) {
         Node::Expr(expr) => {
             out.raw("$expr", expr.source.raw());
         }
+        Node::Text(query) => {
+            out.doc("$text", |out| {
+                out.str("$search", &query.search);
+                out.str("$language", query.language_name());
+                out.bool("$caseSensitive", query.case_sensitive);
+                out.bool("$diacriticSensitive", query.diacritic_sensitive);
+            });
+        }
         Node::Schema(schema) => {
             out.append("$jsonSchema", Val::Document(schema.source()));
         }
@@ -62,6 +70,7 @@ fn rank(node: &Node) -> u8 {
         Node::Nor(_) => 16,
         Node::Expr(_) => 18,
         Node::Schema(_) | Node::SampleRate(_) | Node::Const(_) => 19,
+        Node::Text(_) => 21,
     }
 }
 
@@ -84,6 +93,7 @@ fn test_rank(test: &Test) -> u8 {
         Test::Not(_) => 15,
         Test::Type(_) => 17,
         Test::Collated(collated) => test_rank(&collated.test),
+        Test::Geo(_) | Test::Near(_) => 20,
     }
 }
 
@@ -160,6 +170,11 @@ fn test(this: &Test, out: &mut Writer<'_>) {
                 array.push(Val::Int32(i32::try_from(*position).unwrap_or(i32::MAX)));
             }
         }),
+        Test::Geo(geo) => out.raw(geo.ask.name(), geo.source.raw()),
+        Test::Near(near) => match near.source.get() {
+            Val::Document(source) => out.extend(source),
+            _ => out,
+        },
         Test::ElemMatchObject(filter) => {
             elem_match_object(filter, out);
             out

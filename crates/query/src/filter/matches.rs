@@ -69,6 +69,7 @@ impl Node {
                 let env = Env::new(doc, &arena);
                 Ok(node.expr.eval(&env)?.truthy())
             }
+            Node::Text(query) => query.matches(doc),
             Node::Schema(schema) => schema.matches(doc),
             Node::SampleRate(rate) => Ok(super::sample::draw() < *rate),
             Node::Const(answer) => Ok(*answer),
@@ -182,6 +183,8 @@ impl Test {
                 .as_array()
                 .is_some_and(|array| i64::try_from(array.count()).is_ok_and(|n| n == *size)),
             Test::Bits(bits) => bits.matches(value.get()),
+            Test::Geo(geo) => geo.matches(value.get()),
+            Test::Near(near) => near.matches(value.get()),
             Test::ElemMatchObject(filter) => return Ok(element_object(value, filter)?.is_some()),
             Test::ElemMatchValue(tests) => return Ok(element_value(value, tests)?.is_some()),
             Test::Not(test) => !test.matches(value)?,

@@ -13,6 +13,7 @@ mod operators;
 mod parse;
 mod sample;
 mod schema;
+mod special;
 mod types;
 mod walk;
 
@@ -39,6 +40,7 @@ impl Filter {
     /// What MongoDB answers to a filter that it cannot parse.
     pub fn parse(doc: RawDoc<'_>, context: &ParseContext<'_>) -> Result<Filter> {
         let root = Parser { context }.document(doc, Place::TOP)?;
+        special::check(&root)?;
         Ok(Filter { root })
     }
 

@@ -6,7 +6,9 @@ use super::schema::Schema;
 use super::types::TypeSet;
 
 use crate::expr::Expr;
+use crate::geo::{Geo, Near};
 use crate::regex::Regex;
+use crate::text::TextQuery;
 use value::OwnedVal;
 use value::path::Path;
 
@@ -39,6 +41,8 @@ pub enum Node {
     },
     /// An aggregation expression that must be true.
     Expr(Box<ExprNode>),
+    /// `$text`.
+    Text(Box<TextQuery>),
     /// `$jsonSchema`.
     Schema(Box<Schema>),
     /// True for this share of documents, drawn at random.
@@ -102,6 +106,10 @@ pub enum Test {
     Size(i64),
     /// Bits of a whole number or of binary data.
     Bits(Bits),
+    /// A location in or on a region.
+    Geo(Box<Geo>),
+    /// A location near a place. Only at the top of a filter, and at most once.
+    Near(Box<Near>),
     /// An array one of whose elements is a document that matches.
     ElemMatchObject(Box<Node>),
     /// An array one of whose elements passes all tests.

@@ -5,6 +5,7 @@ use super::node::{BitsAsk, Test};
 use super::parse::{Parser, Place, is_operators, top_operator};
 use super::types::TypeSet;
 use crate::expr::show::show;
+use crate::geo::{Ask, Geo, Near};
 use crate::regex::Regex;
 use value::compare::{compare, equal};
 use value::{Code, Error, OwnedVal, RawDoc, Result, Val};
@@ -38,19 +39,27 @@ static OPERATORS: &[Operator] = &[
     Operator { name: "$elemMatch", parse: elem_match },
     Operator { name: "$eq", parse: eq },
     Operator { name: "$exists", parse: exists },
+    Operator { name: "$geoIntersects", parse: geo_intersects },
+    Operator { name: "$geoNear", parse: near },
+    Operator { name: "$geoWithin", parse: geo_within },
     Operator { name: "$gt", parse: gt },
     Operator { name: "$gte", parse: gte },
     Operator { name: "$in", parse: is_in },
     Operator { name: "$lt", parse: lt },
     Operator { name: "$lte", parse: lte },
+    Operator { name: "$maxDistance", parse: near_distance },
+    Operator { name: "$minDistance", parse: near_distance },
     Operator { name: "$mod", parse: modulo },
     Operator { name: "$ne", parse: ne },
+    Operator { name: "$near", parse: near },
+    Operator { name: "$nearSphere", parse: near },
     Operator { name: "$nin", parse: nin },
     Operator { name: "$not", parse: not },
     Operator { name: "$options", parse: options },
     Operator { name: "$regex", parse: regex },
     Operator { name: "$size", parse: size },
     Operator { name: "$type", parse: of_type },
+    Operator { name: "$within", parse: geo_within },
 ];
 
 /// All operators on fields, for the documentation.
@@ -69,9 +78,6 @@ pub(super) fn find(name: &str) -> Option<&'static Operator> {
 pub(super) fn unknown(name: &str) -> Error {
     match name {
         "$where" => Error::bad_value("$where cannot be applied to a field"),
-        "$geoIntersects" | "$geoWithin" | "$within" | "$near" | "$nearSphere" | "$geoNear" => {
-            Error::bad_value(format!("{name} is not supported: there are no geospatial operators"))
-        }
         _ => Error::bad_value(format!("unknown operator: {name}")),
     }
 }
@@ -300,6 +306,47 @@ fn not(
         _ => return Err(Error::bad_value("$not needs a regex or a document")),
     };
     Ok(Some(Test::Not(Box::new(inner))))
+}
+
+fn geo_within(
+    _: &Parser<'_>,
+    name: &'static str,
+    value: Val<'_>,
+    _: &Site<'_>,
+) -> Result<Option<Test>> {
+    Ok(Some(Test::Geo(Box::new(Geo::parse(name, Ask::Within, value)?))))
+}
+
+fn geo_intersects(
+    _: &Parser<'_>,
+    name: &'static str,
+    value: Val<'_>,
+    _: &Site<'_>,
+) -> Result<Option<Test>> {
+    Ok(Some(Test::Geo(Box::new(Geo::parse(name, Ask::Intersects, value)?))))
+}
+
+fn near(
+    _: &Parser<'_>,
+    name: &'static str,
+    value: Val<'_>,
+    site: &Site<'_>,
+) -> Result<Option<Test>> {
+    Ok(Some(Test::Near(Box::new(Near::parse(name, value, site.siblings)?))))
+}
+
+fn near_distance(
+    _: &Parser<'_>,
+    name: &'static str,
+    _: Val<'_>,
+    site: &Site<'_>,
+) -> Result<Option<Test>> {
+    // The operator that it belongs to reads it itself.
+    let has = |name: &str| site.siblings.find(name).is_some();
+    if has("$near") || has("$nearSphere") || has("$geoNear") {
+        return Ok(None);
+    }
+    Err(unknown(name))
 }
 
 fn one(mut tests: Vec<Test>) -> Test {

@@ -5,6 +5,7 @@ use super::operators;
 use super::schema::Schema;
 use crate::ParseContext;
 use crate::expr::Expr;
+use crate::text::TextQuery;
 use value::path::Path;
 use value::{Code, Error, OwnedVal, RawDoc, Result, Val};
 
@@ -175,7 +176,7 @@ fn all_of(nodes: Vec<Node>) -> Node {
     }
     // What costs most comes last: a leaf that does not hold saves it. The order of the others
     // stays, since the last that matched in an array tells the positional `$` its place.
-    flat.sort_by_key(|node| matches!(node, Node::Expr(_) | Node::Schema(_)));
+    flat.sort_by_key(|node| matches!(node, Node::Expr(_) | Node::Schema(_) | Node::Text(_)));
     match flat.pop() {
         Some(single) if flat.is_empty() => single,
         Some(last) => {
@@ -348,13 +349,13 @@ fn sample_rate(
 fn text(
     _: &Parser<'_>,
     name: &'static str,
-    _: Val<'_>,
+    value: Val<'_>,
     place: Place,
-    _: &mut Vec<Node>,
+    nodes: &mut Vec<Node>,
 ) -> Result<()> {
     only_at_top(name, place)?;
-    // There are no text indexes, so there cannot be one for this query.
-    Err(Error::new(Code::INDEX_NOT_FOUND, "text index required for $text query"))
+    nodes.push(Node::Text(Box::new(TextQuery::parse(value)?)));
+    Ok(())
 }
 
 fn javascript(

@@ -1,0 +1,40 @@
+//! Places and shapes on the plane and on the earth.
+//!
+//! `shape` reads legacy pairs and GeoJSON, `plane` and `sphere` are the mathematics, `region` is
+//! what a query asks about, `cells` cuts plane and sphere into a tree of cells whose names are
+//! index keys.
+
+pub mod cells;
+pub mod plane;
+pub mod region;
+pub mod shape;
+pub mod sphere;
+
+pub use region::{Ask, Geo, Near, Region};
+pub use shape::Stored;
+
+/// The earth's radius in metres, as MongoDB has it.
+pub const EARTH_RADIUS_M: f64 = 6_378_100.0;
+
+/// A pair of coordinates: x and y on the plane, longitude and latitude on the earth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// Or the longitude in degrees.
+    pub x: f64,
+    /// Or the latitude in degrees.
+    pub y: f64,
+}
+
+impl Point {
+    /// Whether the point is a longitude and a latitude.
+    #[must_use]
+    pub fn is_on_earth(self) -> bool {
+        self.x.abs() <= 180.0 && self.y.abs() <= 90.0
+    }
+
+    /// The distance on the plane.
+    #[must_use]
+    pub fn distance(self, other: Point) -> f64 {
+        (self.x - other.x).hypot(self.y - other.y)
+    }
+}

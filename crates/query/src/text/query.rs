@@ -1,0 +1,261 @@
+//! `$text`: words, phrases and what must not be there, and the test of a document.
+
+use super::spec::TextSpec;
+use super::token::{Care, Terms, fold, words};
+use super::{Language, token};
+use crate::expr::show::show;
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
+use value::{Code, Error, RawDoc, Result, Val};
+
+/// What a client wrote behind `$text`, and what it means for an index once that is known.
+#[derive(Debug)]
+pub struct TextQuery {
+    /// The words.
+    pub search: String,
+    /// The language, if one was named.
+    pub language: Option<Language>,
+    /// Whether case matters.
+    pub case_sensitive: bool,
+    /// Whether marks on letters matter.
+    pub diacritic_sensitive: bool,
+    bound: OnceLock<Bound>,
+}
+
+/// A search in an index.
+#[derive(Debug)]
+struct Bound {
+    spec: Arc<TextSpec>,
+    search: Search,
+}
+
+/// The parts of a search.
+#[derive(Debug, Default)]
+pub struct Search {
+    /// Terms as the index has them.
+    pub terms: BTreeSet<String>,
+    /// Terms with the case and marks that matter; one must be there.
+    exact: BTreeSet<String>,
+    /// Terms that must not be there.
+    pub negated: BTreeSet<String>,
+    /// Texts that must all be there.
+    pub phrases: Vec<String>,
+    /// Texts that must not be there.
+    pub negated_phrases: Vec<String>,
+}
+
+fn wrong_type(name: &str, expected: &str, value: Val<'_>) -> Error {
+    Error::type_mismatch(format!(
+        "\"{name}\" had the wrong type. Expected {expected}, found {}",
+        value.kind().name()
+    ))
+}
+
+fn flag(doc: RawDoc<'_>, name: &str) -> Result<bool> {
+    match doc.get(name) {
+        None => Ok(false),
+        Some(Val::Bool(flag)) => Ok(flag),
+        Some(value) => Err(wrong_type(name, "bool", value)),
+    }
+}
+
+impl TextQuery {
+    /// Compiles the argument of `$text`.
+    ///
+    /// # Errors
+    /// What MongoDB answers to one that it cannot parse.
+    pub fn parse(value: Val<'_>) -> Result<TextQuery> {
+        let Val::Document(doc) = value else {
+            return Err(Error::bad_value("$text expects an object"));
+        };
+        let search = match doc.get("$search") {
+            Some(Val::String(search)) => search.to_owned(),
+            Some(value) => return Err(wrong_type("$search", "string", value)),
+            None => {
+                return Err(Error::new(Code::NO_SUCH_KEY, "Missing expected field \"$search\""));
+            }
+        };
+        let language = match doc.get("$language") {
+            None => None,
+            Some(Val::String("")) => None,
+            Some(value @ Val::String(name)) => match Language::find(name) {
+                Some(language) => Some(language),
+                None => {
+                    return Err(Error::bad_value(format!(
+                        "unsupported language: {} for text index version 3",
+                        show(value)
+                    )));
+                }
+            },
+            Some(value) => return Err(wrong_type("$language", "string", value)),
+        };
+        let case_sensitive = flag(doc, "$caseSensitive")?;
+        let diacritic_sensitive = flag(doc, "$diacriticSensitive")?;
+        let known = ["$search", "$language", "$caseSensitive", "$diacriticSensitive"];
+        if doc.iter().any(|(name, _)| !known.contains(&name)) {
+            return Err(Error::bad_value("extra fields in $text"));
+        }
+        Ok(TextQuery {
+            search,
+            language,
+            case_sensitive,
+            diacritic_sensitive,
+            bound: OnceLock::new(),
+        })
+    }
+
+    fn care(&self) -> Care {
+        Care { case: self.case_sensitive, diacritics: self.diacritic_sensitive }
+    }
+
+    /// Says in which index is searched; the first one counts.
+    pub fn bind(&self, spec: &Arc<TextSpec>) -> &Search {
+        let bound = self.bound.get_or_init(|| {
+            let language = self.language.unwrap_or(spec.default_language());
+            Bound { spec: spec.clone(), search: Search::new(&self.search, language, self.care()) }
+        });
+        &bound.search
+    }
+
+    /// The parts of the search, if it is bound to an index.
+    #[must_use]
+    pub fn bound(&self) -> Option<&Search> {
+        self.bound.get().map(|bound| &bound.search)
+    }
+
+    /// The language of the search.
+    #[must_use]
+    pub fn language_name(&self) -> &'static str {
+        let bound = self.bound.get().map(|bound| bound.spec.default_language());
+        self.language.or(bound).map_or("english", Language::name)
+    }
+
+    /// Whether a document has one of the terms and all that else is asked for.
+    ///
+    /// # Errors
+    /// `IndexNotFound` when the search was not bound to an index.
+    pub fn matches(&self, doc: RawDoc<'_>) -> Result<bool> {
+        let Some(Bound { spec, search }) = self.bound.get() else { return Err(no_index()) };
+        let Ok(pieces) = spec.pieces(doc) else { return Ok(false) };
+        let care = self.care();
+        let mut positive = false;
+        for piece in &pieces {
+            let terms = Terms::new(piece.language);
+            for term in terms.of_text(piece.text, care) {
+                if search.negated.contains(&term) {
+                    return Ok(false);
+                }
+                positive |= search.exact.contains(&term);
+            }
+        }
+        if !positive {
+            return Ok(false);
+        }
+        if search.phrases.is_empty() && search.negated_phrases.is_empty() {
+            return Ok(true);
+        }
+        let texts: Vec<String> = pieces.iter().map(|piece| fold(piece.text, care)).collect();
+        let holds = |phrase: &String| texts.iter().any(|text| text.contains(phrase.as_str()));
+        Ok(search.phrases.iter().all(holds) && !search.negated_phrases.iter().any(holds))
+    }
+
+    /// The score of a document.
+    #[must_use]
+    pub fn score(&self, doc: RawDoc<'_>) -> f64 {
+        let Some(Bound { spec, search }) = self.bound.get() else { return 0.0 };
+        let Ok(scores) = spec.scores(doc) else { return 0.0 };
+        search.terms.iter().filter_map(|term| scores.get(term)).sum()
+    }
+}
+
+/// The error for a search where there is no text index.
+#[must_use]
+pub fn no_index() -> Error {
+    Error::new(Code::INDEX_NOT_FOUND, "text index required for $text query")
+}
+
+impl Search {
+    fn new(text: &str, language: Language, care: Care) -> Search {
+        let mut out = Search::default();
+        let terms = Terms::new(language);
+        let mut rest = text;
+        while !rest.is_empty() {
+            let Some(open) = rest.find('"') else {
+                out.words(rest, &terms, language, care);
+                break;
+            };
+            let (before, quoted) = rest.split_at(open);
+            let quoted = quoted.get(1..).unwrap_or("");
+            let negated = before
+                .strip_suffix('-')
+                .is_some_and(|front| front.is_empty() || front.ends_with(char::is_whitespace));
+            out.words(before, &terms, language, care);
+            let Some(close) = quoted.find('"') else {
+                out.words(quoted, &terms, language, care);
+                break;
+            };
+            let (phrase, after) = quoted.split_at(close);
+            rest = after.get(1..).unwrap_or("");
+            if phrase.is_empty() {
+                continue;
+            }
+            if negated {
+                out.negated_phrases.push(fold(phrase, care));
+            } else {
+                out.phrases.push(fold(phrase, care));
+                out.words(phrase, &terms, language, care);
+            }
+        }
+        out
+    }
+
+    /// Adds the words of a text; a hyphen in front of one, after a blank, negates it.
+    fn words(&mut self, text: &str, terms: &Terms, language: Language, care: Care) {
+        for token::Word { text: word, start } in words(text, language) {
+            let front = text.get(..start).unwrap_or("");
+            let negated = front
+                .strip_suffix('-')
+                .is_some_and(|front| front.is_empty() || front.ends_with(char::is_whitespace));
+            let Some(term) = terms.of_word(word, care) else { continue };
+            if negated {
+                self.negated.insert(term);
+                continue;
+            }
+            self.exact.insert(term);
+            self.terms.extend(terms.of_word(word, Care::default()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use value::ejson;
+
+    fn found(search: &str, doc: &str) -> bool {
+        let spec =
+            ejson::parse_doc("{weights: {t: 1}, default_language: 'english'}").expect("right");
+        let spec = Arc::new(TextSpec::new(spec.as_doc()));
+        let query = ejson::parse_doc(&format!("{{$search: '{search}'}}")).expect("right");
+        let query = TextQuery::parse(Val::Document(query.as_doc())).expect("right");
+        query.bind(&spec);
+        let doc = ejson::parse_doc(&format!("{{t: '{doc}'}}")).expect("right");
+        query.matches(doc.as_doc()).expect("is bound")
+    }
+
+    #[test]
+    fn words_phrases_and_negations_are_told_apart() {
+        let fox = "The quick brown fox jumps";
+        assert!(found("foxes", fox));
+        assert!(found("dog quick", fox));
+        assert!(!found("dog", fox));
+        assert!(!found("fox -quick", fox));
+        assert!(found("fox -slow", fox));
+        assert!(found("\"quick brown\"", fox));
+        assert!(!found("\"brown quick\"", fox));
+        assert!(!found("fox -\"quick brown\"", fox));
+        assert!(!found("-slow", fox));
+        assert!(!found("the", fox));
+        assert!(found("well-known", "a well kept secret"));
+    }
+}

@@ -1,0 +1,118 @@
+//! Cutting text into words, and bringing words into the form in which they are compared.
+
+use super::Language;
+use rust_stemmers::Stemmer;
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::is_combining_mark;
+
+/// What stays different when words are compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Care {
+    /// Upper and lower case.
+    pub(super) case: bool,
+    /// Letters with and without marks.
+    pub(super) diacritics: bool,
+}
+
+/// A word where it stands in the text.
+#[derive(Clone, Copy)]
+pub(super) struct Word<'t> {
+    pub(super) text: &'t str,
+    /// The byte at which it begins.
+    pub(super) start: usize,
+}
+
+/// The words of a text, as they stand there.
+pub(super) fn words(text: &str, language: Language) -> impl Iterator<Item = Word<'_>> {
+    let apostrophe = language.joins_by_apostrophe();
+    let inside = move |c: char| {
+        c.is_alphanumeric() || c == '_' || (c == '\'' && apostrophe) || is_combining_mark(c)
+    };
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        loop {
+            let rest = text.get(at..)?;
+            let skip = rest.find(inside)?;
+            let start = at + skip;
+            let rest = text.get(start..)?;
+            let length = rest.find(|c| !inside(c)).unwrap_or(rest.len());
+            at = start + length;
+            let word = text.get(start..at)?;
+            // An apostrophe alone is no word.
+            if word.chars().any(|c| c != '\'') {
+                return Some(Word { text: word, start });
+            }
+        }
+    })
+}
+
+/// Words to terms, in one language.
+pub(super) struct Terms {
+    language: Language,
+    stemmer: Option<Stemmer>,
+}
+
+impl Terms {
+    pub(super) fn new(language: Language) -> Terms {
+        Terms { language, stemmer: language.stemmer() }
+    }
+
+    /// The term that a word stands for; `None` for a stop word.
+    pub(super) fn of_word(&self, word: &str, care: Care) -> Option<String> {
+        let lower = word.to_lowercase();
+        if self.language.is_stop_word(&lower) {
+            return None;
+        }
+        let word = if care.case { word } else { lower.as_str() };
+        let stem = match &self.stemmer {
+            Some(stemmer) => stemmer.stem(word).into_owned(),
+            None => word.to_owned(),
+        };
+        Some(if care.diacritics { stem } else { strip(&stem) })
+    }
+
+    /// The terms of a text.
+    pub(super) fn of_text<'t>(
+        &'t self,
+        text: &'t str,
+        care: Care,
+    ) -> impl Iterator<Item = String> + 't {
+        words(text, self.language).filter_map(move |word| self.of_word(word.text, care))
+    }
+}
+
+/// A text without the marks on its letters.
+fn strip(text: &str) -> String {
+    if text.is_ascii() {
+        return text.to_owned();
+    }
+    text.nfd().filter(|c| !is_combining_mark(*c)).nfc().collect()
+}
+
+/// A text in the form in which phrases are looked for in it.
+pub(super) fn fold(text: &str, care: Care) -> String {
+    let text = if care.case { text.to_owned() } else { text.to_lowercase() };
+    if care.diacritics { text } else { strip(&text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terms(text: &str, language: &str) -> Vec<String> {
+        let language = Language::find(language).expect("is known");
+        Terms::new(language).of_text(text, Care::default()).collect()
+    }
+
+    #[test]
+    fn words_become_stems() {
+        assert_eq!(terms("The quick foxes, jumping!", "english"), ["quick", "fox", "jump"]);
+        assert_eq!(
+            terms("well-known e-mail foo_bar don't", "english"),
+            ["well", "known", "e", "mail", "foo_bar"]
+        );
+        assert_eq!(terms("The CAFÉ", "none"), ["the", "cafe"]);
+        assert_eq!(terms("les lapins heureux", "french"), ["lapin", "heureux"]);
+        assert_eq!(terms("' ''", "english"), [""; 0]);
+    }
+}
