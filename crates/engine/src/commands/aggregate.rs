@@ -1,15 +1,14 @@
 //! `aggregate`: runs a pipeline over a collection, a view or nothing.
 
 use super::find::{first_batch, new_cursor, write_cursor};
-use super::query::{Constants, Find, check_collation};
+use super::query::{Constants, Find};
 use super::{Command, Context, count, find};
-use crate::catalog::{Catalog, Collection};
+use crate::catalog::Collection;
 use crate::cursor::Source;
-use crate::exec::Stream;
-use crate::exec::pipeline::{Ready, follow, front};
+use crate::exec::{Examined, Stream, pipeline};
+pub(super) use crate::exec::pipeline::{Resolved, everything, resolve};
 use crate::metrics;
-use crate::stages::{self, Role, Stage};
-use query::filter::Filter;
+use crate::stages::{self, Role, Scope, Stage, StageContext};
 use std::sync::Arc;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
@@ -43,14 +42,10 @@ pub(super) static COMMAND: Command = Command {
     run,
 };
 
-/// Views on views beyond this depth are refused.
-const VIEW_DEPTH_MAX: usize = 20;
-
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     metrics::add(&context.engine.metrics.queries, 1);
     let name = source_name(context)?;
     let args = context.args;
-    check_collation(&args)?;
     let pipeline = args.optional_array("pipeline")?.ok_or_else(|| args.missing("pipeline"))?;
     if args.bool("explain")? {
         return super::explain::explain_aggregate(context, "queryPlanner", out);
@@ -62,12 +57,19 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         ));
     };
     let batch_size = batch_size(cursor)?;
+    set_disk_use(context)?;
     let constants = Constants::new(context)?;
     let namespace = format!("{}.{}", context.db, name.unwrap_or("$cmd.aggregate"));
     let hint = args.hint()?;
-    let catalog = context.engine.catalog.load_full();
-    let resolved = resolve(&catalog, context.db, name, pipeline)?;
-    let parsed = stages::parse(resolved.pipeline.as_doc(), &constants.context())?;
+    let first = pipeline.first().and_then(|(_, stage)| stage.as_doc()?.first());
+    stages::check_source(first.map(|(name, _)| name), name.is_some())?;
+    let scope = scope(context);
+    let resolved = resolve(&scope.catalog, context.db, name, pipeline)?;
+    let stage_context = StageContext::new(constants.context(), &scope, context.db);
+    let parsed = stages::parse(resolved.pipeline.as_doc(), &stage_context)?;
+    if matches!(parsed.last().map(|stage| stage.role()), Some(Role::Output(_))) {
+        return run_output(context, &resolved, &parsed, &scope, &namespace, out);
+    }
     if let Some(counted) = count_only(context, &resolved, &parsed, &constants, hint)? {
         let docs: Vec<DocBuf> = counted.into_iter().collect();
         return write_cursor(out, &namespace, "firstBatch", 0, |batch| {
@@ -75,9 +77,20 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             Ok(())
         });
     }
-    let stream = open(context, &resolved, &parsed, hint)?;
+    let stream = open(context, &resolved, &parsed, &scope, hint)?;
     let cursor = new_cursor(context, Source::Stream(stream), namespace, resolved.collection, false);
     first_batch(context, cursor, batch_size, false, out)
+}
+
+/// Notes whether the command may use the disk for what does not fit into memory.
+///
+/// # Errors
+/// When `allowDiskUse` is no boolean.
+pub(super) fn set_disk_use(context: &Context<'_>) -> Result<()> {
+    if context.args.get("allowDiskUse").is_some() {
+        context.op.set_disk_use(Some(context.args.bool("allowDiskUse")?));
+    }
+    Ok(())
 }
 
 /// The collection's name, or `None` for `{aggregate: 1}`.
@@ -98,43 +111,11 @@ fn batch_size(cursor: RawDoc<'_>) -> Result<Option<u64>> {
     args.optional_u64("batchSize")
 }
 
-/// A pipeline with the views below it put in front.
-pub(super) struct Resolved {
-    /// The collection at the bottom.
-    pub(super) collection: Option<Arc<Collection>>,
-    /// All stages.
-    pub(super) pipeline: DocBuf,
-}
-
-/// Follows views down to a collection.
-pub(super) fn resolve(
-    catalog: &Catalog,
-    db: &str,
-    name: Option<&str>,
-    pipeline: RawDoc<'_>,
-) -> Result<Resolved> {
-    let mut pipeline = DocBuf::from(pipeline);
-    let Some(name) = name else { return Ok(Resolved { collection: None, pipeline }) };
-    let mut name = name.to_owned();
-    for _ in 0..VIEW_DEPTH_MAX {
-        let Some(collection) = catalog.get(db, &name) else {
-            return Ok(Resolved { collection: None, pipeline });
-        };
-        let Some(view) = collection.view() else {
-            return Ok(Resolved { collection: Some(collection.clone()), pipeline });
-        };
-        let mut joined = Vec::new();
-        value::writer::write_array(&mut joined, |out| {
-            let stages = view.pipeline.as_doc().iter().chain(pipeline.as_doc().iter());
-            stages.for_each(|(_, stage)| out.push_raw(stage));
-        });
-        pipeline = DocBuf::from_bytes(joined);
-        name = view.on.to_string();
-    }
-    Err(Error::new(
-        Code::VIEW_DEPTH_LIMIT_EXCEEDED,
-        format!("View depth too deep or view cycle detected; maximum depth is {VIEW_DEPTH_MAX}"),
-    ))
+/// What the stages of a pipeline read: everything as it is now.
+pub(super) fn scope(context: &Context<'_>) -> Arc<Scope> {
+    // The catalog first: it is never newer than the data.
+    let catalog = context.engine.catalog.load_full();
+    Arc::new(Scope { catalog, snapshot: context.engine.store.snapshot() })
 }
 
 /// Opens the stream of a pipeline.
@@ -142,21 +123,40 @@ fn open(
     context: &Context<'_>,
     resolved: &Resolved,
     parsed: &[Box<dyn Stage>],
+    scope: &Scope,
     hint: Option<Val<'_>>,
 ) -> Result<Box<dyn Stream>> {
-    let Some(collection) = &resolved.collection else {
-        return Ok(follow(parsed, Box::new(Ready(Vec::new().into_iter()))));
-    };
-    let snapshot = context.engine.store.snapshot();
-    let everything = everything()?;
-    let front = front(parsed, collection, &snapshot, hint, &everything)?;
-    let stream = Box::new(front.open(collection, &snapshot));
-    Ok(follow(parsed.get(front.stages..).unwrap_or(&[]), stream))
+    let collection = resolved.collection.as_ref();
+    let (stream, plan) = pipeline::open(parsed, collection, &scope.snapshot, hint)?;
+    if let Some(plan) = plan {
+        context.op.note_access(&plan.access);
+    }
+    Ok(stream)
 }
 
-/// The filter that matches all documents.
-pub(super) fn everything() -> Result<Arc<Filter>> {
-    Filter::parse(RawDoc::empty(), &query::ParseContext::new(0)).map(Arc::new)
+/// Runs a pipeline whose last stage writes; the reply is an empty cursor.
+fn run_output(
+    context: &mut Context<'_>,
+    resolved: &Resolved,
+    parsed: &[Box<dyn Stage>],
+    scope: &Scope,
+    namespace: &str,
+    out: &mut Writer<'_>,
+) -> Result<()> {
+    let bypass = context.args.bool("bypassDocumentValidation")?;
+    let concern = context.write_concern()?;
+    let Some((last, before)) = parsed.split_last() else { return Ok(()) };
+    let Role::Output(output) = last.role() else { return Ok(()) };
+    let hint = context.args.hint()?;
+    let mut stream = open(context, resolved, before, scope, hint)?;
+    let newest = output.write(context.engine, context.op, bypass, &mut *stream)?;
+    let mut examined = Examined::default();
+    stream.examined(&mut examined);
+    context.op.add_cost(examined, 0);
+    concern.wait(context.engine, newest)?;
+    write_cursor(out, namespace, "firstBatch", 0, |_| Ok(()))?;
+    concern.write_error(out);
+    Ok(())
 }
 
 /// Drivers count documents by `$match`, `$group`: answered like `count`, without reading
@@ -207,10 +207,11 @@ pub(super) fn open_view(
             });
         }
     });
-    let catalog = context.engine.catalog.load_full();
-    let resolved = resolve(&catalog, context.db, Some(&view.name), RawDoc::new(&pipeline))?;
-    let parsed = stages::parse(resolved.pipeline.as_doc(), &constants.context())?;
-    open(context, &resolved, &parsed, None)
+    let scope = scope(context);
+    let resolved = resolve(&scope.catalog, context.db, Some(&view.name), RawDoc::new(&pipeline))?;
+    let stage_context = StageContext::new(constants.context(), &scope, context.db);
+    let parsed = stages::parse(resolved.pipeline.as_doc(), &stage_context)?;
+    open(context, &resolved, &parsed, &scope, None)
 }
 
 /// Counts the documents of a view that match.
@@ -259,10 +260,11 @@ pub(super) fn run_find_on_view(
         }
     });
     let constants = Constants::new(context)?;
-    let catalog = context.engine.catalog.load_full();
-    let resolved = resolve(&catalog, context.db, Some(&view.name), RawDoc::new(&pipeline))?;
-    let parsed = stages::parse(resolved.pipeline.as_doc(), &constants.context())?;
-    let stream = open(context, &resolved, &parsed, find.hint)?;
+    let scope = scope(context);
+    let resolved = resolve(&scope.catalog, context.db, Some(&view.name), RawDoc::new(&pipeline))?;
+    let stage_context = StageContext::new(constants.context(), &scope, context.db);
+    let parsed = stages::parse(resolved.pipeline.as_doc(), &stage_context)?;
+    let stream = open(context, &resolved, &parsed, &scope, find.hint)?;
     let namespace = view.namespace();
     let cursor = new_cursor(context, Source::Stream(stream), namespace, resolved.collection, false);
     first_batch(context, cursor, request.batch_size, request.single_batch, out)

@@ -3,7 +3,7 @@
 use super::find::{FindOptions, FindStream};
 use super::scan::Scan;
 use super::{Doc, Stream};
-use crate::catalog::Collection;
+use crate::catalog::{Catalog, Collection};
 use crate::operation::Operation;
 use crate::planner::{self, Plan, Question};
 use crate::stages::{Role, Stage};
@@ -11,7 +11,80 @@ use query::filter::Filter;
 use query::sort::SortSpec;
 use std::sync::Arc;
 use store::Snapshot;
-use value::{DocBuf, Result, Val};
+use value::{Code, DocBuf, Error, RawDoc, Result, Val};
+
+/// Views on views beyond this depth are refused.
+const VIEW_DEPTH_MAX: usize = 20;
+
+/// A pipeline with the views below it put in front.
+pub struct Resolved {
+    /// The collection at the bottom.
+    pub collection: Option<Arc<Collection>>,
+    /// All stages.
+    pub pipeline: DocBuf,
+}
+
+/// Follows views down to a collection.
+///
+/// # Errors
+/// ViewDepthLimitExceeded.
+pub fn resolve(
+    catalog: &Catalog,
+    db: &str,
+    name: Option<&str>,
+    pipeline: RawDoc<'_>,
+) -> Result<Resolved> {
+    let mut pipeline = DocBuf::from(pipeline);
+    let Some(name) = name else { return Ok(Resolved { collection: None, pipeline }) };
+    let mut name = name.to_owned();
+    for _ in 0..VIEW_DEPTH_MAX {
+        let Some(collection) = catalog.get(db, &name) else {
+            return Ok(Resolved { collection: None, pipeline });
+        };
+        let Some(view) = collection.view() else {
+            return Ok(Resolved { collection: Some(collection.clone()), pipeline });
+        };
+        let mut joined = Vec::new();
+        value::writer::write_array(&mut joined, |out| {
+            let stages = view.pipeline.as_doc().iter().chain(pipeline.as_doc().iter());
+            stages.for_each(|(_, stage)| out.push_raw(stage));
+        });
+        pipeline = DocBuf::from_bytes(joined);
+        name = view.on.to_string();
+    }
+    Err(Error::new(
+        Code::VIEW_DEPTH_LIMIT_EXCEEDED,
+        format!("View depth too deep or view cycle detected; maximum depth is {VIEW_DEPTH_MAX}"),
+    ))
+}
+
+/// The documents of a pipeline, and the plan of its front when it reads a collection.
+///
+/// # Errors
+/// What the planner gives.
+pub fn open(
+    stages: &[Box<dyn Stage>],
+    collection: Option<&Arc<Collection>>,
+    snapshot: &Snapshot,
+    hint: Option<Val<'_>>,
+) -> Result<(Box<dyn Stream>, Option<Plan>)> {
+    let makes_its_own = matches!(stages.first().map(|stage| stage.role()), Some(Role::Source));
+    let Some(collection) = collection.filter(|_| !makes_its_own) else {
+        return Ok((follow(stages, Box::new(Ready(Vec::new().into_iter()))), None));
+    };
+    let front = front(stages, collection, snapshot, hint, &everything()?)?;
+    let stream = Box::new(front.open(collection, snapshot));
+    let stream = follow(stages.get(front.stages..).unwrap_or(&[]), stream);
+    Ok((stream, Some(front.plan)))
+}
+
+/// The filter that matches all documents.
+///
+/// # Errors
+/// None: the filter is a constant.
+pub fn everything() -> Result<Arc<Filter>> {
+    Filter::parse(RawDoc::empty(), &query::ParseContext::new(0)).map(Arc::new)
+}
 
 /// The part of a pipeline that a find answers.
 pub struct Front {

@@ -1,8 +1,7 @@
 //! `$addFields` and its other name `$set`: computes fields and keeps the rest.
 
 use super::project::projecting;
-use super::{Stage, StageRow};
-use query::ParseContext;
+use super::{Stage, StageContext, StageRow};
 use query::project::{Mode, Projection};
 use value::{Code, Error, Result, Val};
 
@@ -18,7 +17,7 @@ pub(super) static SET: StageRow = StageRow {
     parse: |value, context| parse("$set", value, context),
 };
 
-fn parse(name: &'static str, value: Val<'_>, context: &ParseContext<'_>) -> Result<Box<dyn Stage>> {
+fn parse(name: &'static str, value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     let Val::Document(doc) = value else {
         return Err(Error::new(
             Code(40272),

@@ -1,9 +1,8 @@
 //! `$count`: how many documents there are.
 
-use super::{CountShape, Role, Stage, StageRow};
+use super::{CountShape, Role, Stage, StageContext, StageRow};
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
-use query::ParseContext;
 use value::{Code, DocBuf, Error, Result, Val, Writer};
 
 pub(super) static ROW: StageRow = StageRow { name: "$count", help: "Counts the documents.", parse };
@@ -12,7 +11,7 @@ struct Count {
     field: String,
 }
 
-fn parse(value: Val<'_>, _: &ParseContext<'_>) -> Result<Box<dyn Stage>> {
+fn parse(value: Val<'_>, _: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     let refuse = |code, message: &str| Err(Error::new(Code(code), message));
     let Val::String(field) = value else {
         return refuse(40156, "the count field must be a non-empty string");

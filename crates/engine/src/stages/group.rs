@@ -3,12 +3,11 @@
 //! Groups are found by the encoded bytes of the key, so that equal numbers of different types
 //! unite; the first value that was seen is the one shown.
 
-use super::{CountShape, Role, Stage, StageRow};
+use super::{CountShape, Role, Stage, StageContext, StageRow};
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
 use bumpalo::Bump;
 use hashbrown::HashMap;
-use query::ParseContext;
 use query::accumulate::{Accumulator, AccumulatorSpec};
 use query::expr::{Env, Expr};
 use std::sync::Arc;
@@ -32,7 +31,7 @@ struct Spec {
     fields: Vec<(String, AccumulatorSpec)>,
 }
 
-fn parse(value: Val<'_>, context: &ParseContext<'_>) -> Result<Box<dyn Stage>> {
+fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     let Val::Document(doc) = value else {
         return Err(Error::new(Code(15947), "a group's fields must be specified in an object"));
     };
@@ -116,7 +115,7 @@ fn group(input: &mut dyn Stream, spec: &Spec, op: &Operation) -> Result<Vec<Vec<
             let id = spec.key.eval(&env)?;
             let id = if id.is_missing() { Val::Null } else { id };
             key.clear();
-            keys::encode(&mut key, id, false);
+            keys::encode_with(&mut key, id, false, spec.key.collation().map(|c| &**c));
             let place = match places.get(key.as_slice()) {
                 Some(place) => *place,
                 None => {

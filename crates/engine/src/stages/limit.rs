@@ -1,9 +1,8 @@
 //! `$limit`: passes the first documents.
 
-use super::{Role, Stage, StageRow};
+use super::{Role, Stage, StageContext, StageRow};
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
-use query::ParseContext;
 use value::{Code, Error, Result, Val, Writer};
 
 pub(super) static ROW: StageRow =
@@ -11,7 +10,7 @@ pub(super) static ROW: StageRow =
 
 struct Limit(u64);
 
-fn parse(value: Val<'_>, _: &ParseContext<'_>) -> Result<Box<dyn Stage>> {
+fn parse(value: Val<'_>, _: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     Ok(Box::new(Limit(whole_number("$limit", value, 1)?)))
 }
 

@@ -1,12 +1,12 @@
 //! `$match`: passes the documents that match a filter.
 
-use super::{Role, Stage, StageRow};
+use super::{Role, Stage, StageContext, StageRow};
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
 use query::ParseContext;
 use query::filter::Filter;
 use std::sync::Arc;
-use value::{Code, DocBuf, Error, Result, Val, Writer};
+use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
 pub(super) static ROW: StageRow =
     StageRow { name: "$match", help: "Passes the documents that match a filter.", parse };
@@ -16,10 +16,15 @@ struct Match {
     source: DocBuf,
 }
 
-fn parse(value: Val<'_>, context: &ParseContext<'_>) -> Result<Box<dyn Stage>> {
+fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     let Val::Document(doc) = value else {
         return Err(Error::new(Code(15959), "the match filter must be an expression in an object"));
     };
+    make(doc, context)
+}
+
+/// A stage for a filter.
+pub(super) fn make(doc: RawDoc<'_>, context: &ParseContext<'_>) -> Result<Box<dyn Stage>> {
     Ok(Box::new(Match { filter: Arc::new(Filter::parse(doc, context)?), source: doc.into() }))
 }
 

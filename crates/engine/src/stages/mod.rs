@@ -5,26 +5,40 @@
 //! order) it learns from the stage's `role`.
 
 mod add_fields;
+mod bucket;
+mod context;
 mod count;
+mod documents;
+mod facet;
 mod group;
 mod limit;
 mod map;
 mod match_stage;
+mod nested;
+mod place;
 mod project;
+mod redact;
 mod replace_root;
+mod sample;
 mod skip;
 mod sort;
 mod sort_by_count;
+mod union_with;
 mod unset;
 mod unwind;
 
+pub use context::{Kept, Scope, StageContext, Within};
+pub(crate) use place::check_source;
 pub(crate) use sort::open_sorted;
 
+use crate::engine::Inner;
 use crate::exec::Stream;
+use crate::operation::Operation;
 use query::ParseContext;
 use query::filter::Filter;
 use query::sort::SortSpec;
 use std::sync::Arc;
+use store::Seqno;
 use value::{Code, Error, RawDoc, Result, Val, Writer};
 
 /// A row of the registry.
@@ -34,7 +48,7 @@ pub struct StageRow {
     /// What it does, in one sentence.
     pub help: &'static str,
     /// Compiles it.
-    pub parse: fn(Val<'_>, &ParseContext<'_>) -> Result<Box<dyn Stage>>,
+    pub parse: fn(Val<'_>, &StageContext<'_>) -> Result<Box<dyn Stage>>,
 }
 
 /// A compiled stage.
@@ -61,8 +75,27 @@ pub enum Role<'s> {
     Limit(u64),
     /// Counts all documents into one: `$count`, or `$group` with a constant key and `$sum: 1`.
     Count(CountShape<'s>),
+    /// Makes documents itself, without any before it.
+    Source,
+    /// Writes all documents somewhere and passes none.
+    Output(&'s dyn Output),
     /// Anything else.
     Other,
+}
+
+/// What a stage at the end does with the documents: it writes them.
+pub trait Output {
+    /// Writes every document of the stream. Returns the commit to wait for.
+    ///
+    /// # Errors
+    /// What the stream gives, or what cannot be written.
+    fn write(
+        &self,
+        engine: &Inner,
+        op: &Operation,
+        bypass_validation: bool,
+        input: &mut dyn Stream,
+    ) -> Result<Option<Seqno>>;
 }
 
 /// The document that a counting stage makes.
@@ -77,27 +110,37 @@ pub struct CountShape<'s> {
 /// Every stage, sorted by name.
 pub static ALL: &[&StageRow] = &[
     &add_fields::ROW,
+    &bucket::ROW,
     &count::ROW,
+    &documents::ROW,
+    &facet::ROW,
     &group::ROW,
     &limit::ROW,
     &match_stage::ROW,
     &project::ROW,
+    &redact::ROW,
     &replace_root::ROOT,
     &replace_root::WITH,
+    &sample::ROW,
     &add_fields::SET,
     &skip::ROW,
     &sort::ROW,
     &sort_by_count::ROW,
+    &union_with::ROW,
     &unset::ROW,
     &unwind::ROW,
 ];
+
+/// Stages that a pipeline may have.
+const STAGES_MAX: usize = 1000;
 
 /// Compiles a pipeline.
 ///
 /// # Errors
 /// What a stage gives that is not understood; 40324 for an unknown one.
-pub fn parse(pipeline: RawDoc<'_>, context: &ParseContext<'_>) -> Result<Vec<Box<dyn Stage>>> {
+pub fn parse(pipeline: RawDoc<'_>, context: &StageContext<'_>) -> Result<Vec<Box<dyn Stage>>> {
     let mut stages = Vec::new();
+    let mut names = Vec::new();
     for (_, element) in pipeline {
         let Some(doc) = element.as_doc() else {
             return Err(Error::type_mismatch(
@@ -119,7 +162,15 @@ pub fn parse(pipeline: RawDoc<'_>, context: &ParseContext<'_>) -> Result<Vec<Box
                 Error::new(Code(40324), format!("Unrecognized pipeline stage name: '{name}'"))
             })?;
         stages.push((row.parse)(value.get(), context)?);
+        names.push(row.name);
+        if names.len() > STAGES_MAX {
+            return Err(Error::new(
+                Code(7749501),
+                format!("Pipeline length must be no longer than {STAGES_MAX} stages"),
+            ));
+        }
     }
+    place::check(&names, context.within)?;
     Ok(stages)
 }
 
@@ -128,7 +179,8 @@ pub fn parse(pipeline: RawDoc<'_>, context: &ParseContext<'_>) -> Result<Vec<Box
 /// # Errors
 /// As `parse`.
 pub fn check(pipeline: RawDoc<'_>) -> Result<()> {
-    parse(pipeline, &ParseContext::new(crate::clock::now_ms())).map(|_| ())
+    let constants = ParseContext::new(crate::clock::now_ms());
+    parse(pipeline, &StageContext::of_view(constants, "")).map(|_| ())
 }
 
 #[cfg(test)]

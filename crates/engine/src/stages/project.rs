@@ -1,10 +1,9 @@
 //! `$project`: chooses and computes fields.
 
 use super::map::{Change, mapped};
-use super::{Stage, StageRow};
+use super::{Stage, StageContext, StageRow};
 use crate::exec::Stream;
 use bumpalo::Bump;
-use query::ParseContext;
 use query::project::{Mode, Projection};
 use std::sync::Arc;
 use value::{Code, Error, OwnedVal, RawDoc, Result, Val, Writer};
@@ -12,7 +11,7 @@ use value::{Code, Error, OwnedVal, RawDoc, Result, Val, Writer};
 pub(super) static ROW: StageRow =
     StageRow { name: "$project", help: "Chooses and computes fields.", parse };
 
-fn parse(value: Val<'_>, context: &ParseContext<'_>) -> Result<Box<dyn Stage>> {
+fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     let Val::Document(doc) = value else {
         return Err(Error::new(Code(15969), "$project specification must be an object"));
     };

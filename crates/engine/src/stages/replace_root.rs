@@ -1,10 +1,9 @@
 //! `$replaceRoot` and its short form `$replaceWith`: a computed document takes the place of each.
 
 use super::map::{Change, mapped};
-use super::{Stage, StageRow};
+use super::{Stage, StageContext, StageRow};
 use crate::exec::Stream;
 use bumpalo::Bump;
-use query::ParseContext;
 use query::expr::{Env, Expr};
 use std::sync::Arc;
 use value::{Code, Error, OwnedVal, RawDoc, Result, Val, Writer};
@@ -21,7 +20,7 @@ pub(super) static WITH: StageRow = StageRow {
     parse: |value, context| make("$replaceWith", value, value, context),
 };
 
-fn parse_root(value: Val<'_>, context: &ParseContext<'_>) -> Result<Box<dyn Stage>> {
+fn parse_root(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     let Val::Document(doc) = value else {
         return Err(Error::new(
             Code(40229),
@@ -51,7 +50,7 @@ fn make(
     name: &'static str,
     expr: Val<'_>,
     source: Val<'_>,
-    context: &ParseContext<'_>,
+    context: &StageContext<'_>,
 ) -> Result<Box<dyn Stage>> {
     let change = Arc::new(NewRoot { expr: Expr::parse(expr, context)? });
     Ok(Box::new(ReplaceRoot { name, change, source: source.into() }))

@@ -1,10 +1,9 @@
 //! `$skip`: passes over the first documents.
 
 use super::limit::whole_number;
-use super::{Stage, StageRow};
+use super::{Stage, StageContext, StageRow};
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
-use query::ParseContext;
 use value::{Result, Val, Writer};
 
 pub(super) static ROW: StageRow =
@@ -12,7 +11,7 @@ pub(super) static ROW: StageRow =
 
 struct Skip(u64);
 
-fn parse(value: Val<'_>, _: &ParseContext<'_>) -> Result<Box<dyn Stage>> {
+fn parse(value: Val<'_>, _: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     Ok(Box::new(Skip(whole_number("$skip", value, 0)?)))
 }
 

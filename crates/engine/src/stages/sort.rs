@@ -1,12 +1,12 @@
 //! `$sort`: orders the documents.
 
-use super::{Role, Stage, StageRow};
-use crate::exec::sort::Sorter;
+use super::{Role, Stage, StageContext, StageRow};
+use crate::exec::sort::{self, Sorter};
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
-use query::ParseContext;
 use query::sort::SortSpec;
-use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
+use std::sync::Arc;
+use value::{Code, Collation, DocBuf, Error, RawDoc, Result, Val, Writer};
 
 pub(super) static ROW: StageRow = StageRow { name: "$sort", help: "Orders the documents.", parse };
 
@@ -15,19 +15,22 @@ struct Sort {
     source: DocBuf,
 }
 
-fn parse(value: Val<'_>, _: &ParseContext<'_>) -> Result<Box<dyn Stage>> {
+fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     let Val::Document(doc) = value else {
         return Err(Error::new(Code(15973), "the $sort key specification must be an object"));
     };
     if doc.is_empty() {
         return Err(Error::new(Code(15976), "$sort stage must have at least one sort key"));
     }
-    make(doc)
+    make(doc, context.collation)
 }
 
 /// A stage for a sort specification that was checked.
-pub(super) fn make(doc: RawDoc<'_>) -> Result<Box<dyn Stage>> {
-    Ok(Box::new(Sort { spec: SortSpec::parse(doc)?, source: doc.into() }))
+pub(super) fn make(
+    doc: RawDoc<'_>,
+    collation: Option<&Arc<Collation>>,
+) -> Result<Box<dyn Stage>> {
+    Ok(Box::new(Sort { spec: SortSpec::parse(doc)?.with_collation(collation), source: doc.into() }))
 }
 
 impl Stage for Sort {
@@ -58,23 +61,26 @@ pub(crate) fn open_sorted(
 struct Sorted {
     input: Box<dyn Stream>,
     sorter: Option<Sorter>,
-    docs: Option<std::vec::IntoIter<Vec<u8>>>,
+    docs: Option<sort::Sorted>,
 }
 
 impl Stream for Sorted {
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
         if let Some(mut sorter) = self.sorter.take() {
             while let Some(doc) = self.input.next(op)? {
-                sorter.push(doc.raw())?;
+                sorter.push(doc.raw(), op)?;
             }
-            self.docs = Some(sorter.finish());
+            self.docs = Some(sorter.finish(op)?);
         }
         op.check()?;
-        Ok(self.docs.as_mut().and_then(Iterator::next).map(Doc::Made))
+        match &mut self.docs {
+            None => Ok(None),
+            Some(docs) => Ok(docs.next()?.map(Doc::Made)),
+        }
     }
 
     fn is_done(&self) -> bool {
-        self.docs.as_ref().is_some_and(|docs| docs.len() == 0)
+        self.docs.as_ref().is_some_and(sort::Sorted::is_done)
     }
 
     fn examined(&self, total: &mut Examined) {

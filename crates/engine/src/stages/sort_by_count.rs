@@ -1,8 +1,7 @@
 //! `$sortByCount`: counts the documents of each value, the most frequent first.
 
-use super::{Stage, StageRow, group, sort};
+use super::{Stage, StageContext, StageRow, group, sort};
 use crate::exec::Stream;
-use query::ParseContext;
 use value::{Code, DocBuf, Error, OwnedVal, Result, Val, Writer};
 
 pub(super) static ROW: StageRow = StageRow {
@@ -17,7 +16,7 @@ struct SortByCount {
     source: OwnedVal,
 }
 
-fn parse(value: Val<'_>, context: &ParseContext<'_>) -> Result<Box<dyn Stage>> {
+fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     match value {
         Val::Document(doc) if !doc.first().is_some_and(|(name, _)| name.starts_with('$')) => {
             return Err(Error::new(
@@ -50,7 +49,7 @@ fn parse(value: Val<'_>, context: &ParseContext<'_>) -> Result<Box<dyn Stage>> {
     });
     Ok(Box::new(SortByCount {
         group: (group::ROW.parse)(Val::Document(spec.as_doc()), context)?,
-        sort: sort::make(order.as_doc())?,
+        sort: sort::make(order.as_doc(), None)?,
         source: value.into(),
     }))
 }

@@ -1,14 +1,13 @@
 //! `$unset`: drops fields.
 
 use super::project::projecting;
-use super::{Stage, StageRow};
-use query::ParseContext;
+use super::{Stage, StageContext, StageRow};
 use query::project::Projection;
 use value::{Result, Val};
 
 pub(super) static ROW: StageRow = StageRow { name: "$unset", help: "Drops fields.", parse };
 
-fn parse(value: Val<'_>, context: &ParseContext<'_>) -> Result<Box<dyn Stage>> {
+fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     let projection = Projection::parse_unset(value, context)?;
     Ok(projecting(ROW.name, projection, value))
 }

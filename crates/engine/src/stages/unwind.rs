@@ -1,9 +1,8 @@
 //! `$unwind`: one document for each element of an array.
 
-use super::{Stage, StageRow};
+use super::{Stage, StageContext, StageRow};
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
-use query::ParseContext;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use value::path::{Part, Path};
@@ -25,7 +24,7 @@ struct Spec {
     keep_empty: bool,
 }
 
-fn parse(value: Val<'_>, _: &ParseContext<'_>) -> Result<Box<dyn Stage>> {
+fn parse(value: Val<'_>, _: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     let mut keep_empty = false;
     let mut index = None;
     let path = match value {

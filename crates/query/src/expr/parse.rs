@@ -144,6 +144,8 @@ impl<'p> Parser<'p> {
             "SEARCH_META" => Val::Missing,
             _ => match (redact_constant(name), self.ctx.variables.get(name)) {
                 (Some(constant), _) => Val::String(constant),
+                // A variable of a nested pipeline whose expression gave nothing.
+                (None, Some(Val::Undefined)) => Val::Missing,
                 (None, Some(value)) => value,
                 (None, None) => {
                     // Reading allows upper-case names too: they are the server's.

@@ -1,0 +1,234 @@
+//! `$facet`: several pipelines over the same documents, their results side by side.
+//!
+//! The documents are read once. They wait in memory, and beyond the memory of one stage in one
+//! temporary file for each pipeline.
+
+use super::{Stage, StageContext, StageRow, Within};
+use crate::exec::pipeline::follow;
+use crate::exec::{Doc, Examined, Stream};
+use crate::operation::Operation;
+use crate::store_failed;
+use std::sync::Arc;
+use store::Run;
+use value::{Code, Error, OwnedVal, RawDoc, Result, Val, Writer, limits, writer};
+
+pub(super) static ROW: StageRow = StageRow {
+    name: "$facet",
+    help: "Runs several pipelines over the same documents.",
+    parse,
+};
+
+struct Facet {
+    parts: Arc<Vec<Part>>,
+    source: OwnedVal,
+}
+
+struct Part {
+    name: String,
+    stages: Vec<Box<dyn Stage>>,
+}
+
+fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
+    let Val::Document(doc) = value else {
+        return Err(Error::new(
+            Code(40169),
+            format!(
+                "the $facet specification must be a non-empty object, but found: {}",
+                value.kind().name()
+            ),
+        ));
+    };
+    if doc.is_empty() {
+        return Err(Error::new(
+            Code(40169),
+            "the $facet specification must be a non-empty object, but found: {}",
+        ));
+    }
+    let inner = StageContext { within: Within::Facet, ..*context };
+    let mut parts: Vec<Part> = Vec::new();
+    for (name, value) in doc {
+        check_name(name)?;
+        let Some(pipeline) = value.as_array() else {
+            return Err(Error::new(
+                Code(40170),
+                format!("arguments to $facet must be arrays, {name} is type {}", value.kind().name()),
+            ));
+        };
+        if parts.iter().any(|part| part.name == name) {
+            return Err(Error::new(Code(16406), format!("duplicate field name: {name}")));
+        }
+        parts.push(Part { name: name.to_owned(), stages: super::parse(pipeline, &inner)? });
+    }
+    Ok(Box::new(Facet { parts: Arc::new(parts), source: value.into() }))
+}
+
+fn check_name(name: &str) -> Result<()> {
+    let refuse = |code, message: &str| Err(Error::new(Code(code), message));
+    if name.is_empty() {
+        return refuse(15998, "FieldPath field names may not be empty strings.");
+    }
+    if name.starts_with('$') {
+        return refuse(16410, "FieldPath field names may not start with '$'. Consider using $getField or $setField.");
+    }
+    if name.contains('.') {
+        return refuse(16412, "FieldPath field names may not contain '.'. Consider using $getField or $setField.");
+    }
+    Ok(())
+}
+
+impl Stage for Facet {
+    fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
+        Box::new(Facets { input, parts: Some(self.parts.clone()) })
+    }
+
+    fn explain(&self, out: &mut Writer<'_>) {
+        out.raw(ROW.name, self.source.raw());
+    }
+}
+
+struct Facets {
+    input: Box<dyn Stream>,
+    parts: Option<Arc<Vec<Part>>>,
+}
+
+impl Stream for Facets {
+    fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
+        let Some(parts) = self.parts.take() else { return Ok(None) };
+        let Waiting { docs, runs } = wait(&mut *self.input, parts.len(), op)?;
+        let docs = Arc::new(docs);
+        let mut runs = runs.into_iter();
+        let mut out = Vec::new();
+        let mut whole = Writer::start(&mut out);
+        for part in parts.iter() {
+            let again = Box::new(Again { docs: docs.clone(), at: 0, run: runs.next() });
+            let mut stream = follow(&part.stages, again);
+            let mut results = Vec::new();
+            let mut failed = None;
+            writer::write_array(&mut results, |list| {
+                loop {
+                    match stream.next(op) {
+                        Ok(Some(doc)) => list.push_doc_bytes(&doc),
+                        Ok(None) => break,
+                        Err(error) => {
+                            failed = Some(error);
+                            break;
+                        }
+                    }
+                    if list.len() > limits::BLOCKING_STAGE_BYTES_MAX {
+                        failed = Some(Error::new(
+                            Code(4031700),
+                            format!(
+                                "document constructed by $facet is larger than the limit of {} bytes",
+                                limits::BLOCKING_STAGE_BYTES_MAX
+                            ),
+                        ));
+                        break;
+                    }
+                }
+            });
+            if let Some(error) = failed {
+                return Err(error);
+            }
+            whole.append(&part.name, Val::Array(RawDoc::new(&results)));
+        }
+        whole.finish();
+        Ok(Some(Doc::Made(out)))
+    }
+
+    fn is_done(&self) -> bool {
+        self.parts.is_none()
+    }
+
+    fn examined(&self, total: &mut Examined) {
+        self.input.examined(total);
+    }
+}
+
+/// The documents of the input, to be read several times.
+struct Waiting {
+    docs: Vec<Doc>,
+    /// What did not fit into memory, once for each reader.
+    runs: Vec<Run>,
+}
+
+fn wait(input: &mut dyn Stream, readers: usize, op: &Operation) -> Result<Waiting> {
+    let mut docs = Vec::new();
+    let mut writers = Vec::new();
+    let mut bytes = 0;
+    while let Some(doc) = input.next(op)? {
+        if bytes <= op.sort_bytes_max() {
+            bytes += doc.len() + 64;
+            docs.push(doc);
+            continue;
+        }
+        if writers.is_empty() {
+            if !op.may_use_disk() {
+                return Err(Error::new(
+                    Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,
+                    format!("Exceeded memory limit for $facet: {} bytes", op.sort_bytes_max()),
+                ));
+            }
+            for _ in 0..readers {
+                writers.push(op.scratch().create().map_err(store_failed)?);
+            }
+        }
+        for writer in &mut writers {
+            writer.push(&[], &doc).map_err(store_failed)?;
+        }
+    }
+    let finish = |writer: store::RunWriter| writer.finish().map_err(store_failed);
+    Ok(Waiting { docs, runs: writers.into_iter().map(finish).collect::<Result<_>>()? })
+}
+
+/// Documents that were read before.
+struct Again {
+    docs: Arc<Vec<Doc>>,
+    at: usize,
+    run: Option<Run>,
+}
+
+impl Stream for Again {
+    fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
+        op.check()?;
+        if let Some(doc) = self.docs.get(self.at) {
+            self.at += 1;
+            return Ok(Some(doc.clone()));
+        }
+        let Some(run) = &mut self.run else { return Ok(None) };
+        Ok(run.next().map_err(store_failed)?.map(|(_, doc)| Doc::Made(doc)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exec::pipeline::Ready;
+    use value::DocBuf;
+
+    #[test]
+    fn documents_beyond_the_memory_come_back_from_disk_in_order() {
+        let op = Operation::for_tests(3000);
+        op.set_disk_use(Some(true));
+        let docs: Vec<DocBuf> = (0..500)
+            .map(|n| {
+                DocBuf::build(|out| {
+                    out.i32("_id", n);
+                })
+            })
+            .collect();
+        let waiting = wait(&mut Ready(docs.into_iter()), 2, &op).expect("waits");
+        assert!(waiting.docs.len() < 100 && waiting.runs.len() == 2);
+        let shared = Arc::new(waiting.docs);
+        for run in waiting.runs {
+            let mut again = Again { docs: shared.clone(), at: 0, run: Some(run) };
+            for n in 0..500 {
+                let doc = again.next(&op).expect("reads").expect("a document");
+                assert_eq!(doc.raw().get("_id"), Some(Val::Int32(n)));
+            }
+            assert!(again.next(&op).expect("reads").is_none());
+        }
+        op.set_disk_use(Some(false));
+        let docs: Vec<DocBuf> = (0..500).map(|_| DocBuf::new()).collect();
+        assert!(wait(&mut Ready(docs.into_iter()), 2, &op).is_err());
+    }
+}

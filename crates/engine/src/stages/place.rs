@@ -1,0 +1,108 @@
+//! Which stages may stand where: first, last, or not inside of another stage's pipeline.
+
+use super::Within;
+use value::{Code, Error, Result};
+
+/// Stages that make their documents themselves.
+static FIRST: &[&str] = &[
+    "$changeStream",
+    "$collStats",
+    "$currentOp",
+    "$documents",
+    "$geoNear",
+    "$indexStats",
+    "$listLocalSessions",
+    "$listSessions",
+    "$planCacheStats",
+];
+
+/// Those of them that need no collection.
+static WITHOUT_COLLECTION: &[&str] =
+    &["$changeStream", "$currentOp", "$documents", "$listLocalSessions"];
+
+/// Stages that write.
+static LAST: &[&str] = &["$merge", "$out"];
+
+/// Stages that a `$facet` may not contain, besides those that write or come first.
+static NOT_IN_FACET: &[&str] = &["$facet"];
+
+/// Refuses stages where they may not stand.
+pub(super) fn check(names: &[&str], within: Within) -> Result<()> {
+    for (at, name) in names.iter().enumerate() {
+        let (first, writes) = (FIRST.contains(name), LAST.contains(name));
+        if within == Within::Facet && (first || writes || NOT_IN_FACET.contains(name)) {
+            return Err(Error::new(
+                Code(40600),
+                format!("{name} is not allowed to be used within a $facet stage"),
+            ));
+        }
+        if writes {
+            let (code, place) = match within {
+                Within::Command | Within::Facet => (0, ""),
+                Within::View => (Code::OPTION_NOT_SUPPORTED_ON_VIEW.0, "a view definition"),
+                Within::Lookup => (51047, "a $lookup's sub-pipeline"),
+                Within::Union => (31441, "a $unionWith's sub-pipeline"),
+            };
+            if code != 0 {
+                return Err(Error::new(
+                    Code(code),
+                    format!("{name} is not allowed within {place}"),
+                ));
+            }
+        }
+        if first && at > 0 {
+            return Err(Error::new(
+                Code(40602),
+                format!("{name} is only valid as the first stage in a pipeline"),
+            ));
+        }
+        if writes && at + 1 < names.len() {
+            return Err(Error::new(
+                Code(40601),
+                format!("{name} can only be the final stage in the pipeline"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a pipeline over nothing that needs a collection, and the other way round. `first` is
+/// the name of its first stage.
+///
+/// # Errors
+/// InvalidNamespace.
+pub(crate) fn check_source(first: Option<&str>, has_collection: bool) -> Result<()> {
+    let needs_none = first.is_some_and(|name| WITHOUT_COLLECTION.contains(&name));
+    let message = match (needs_none, has_collection, first) {
+        (false, false, Some(name)) => {
+            format!("{{aggregate: 1}} is not valid for '{name}'; a collection is required.")
+        }
+        (false, false, None) => "{aggregate: 1} is not valid for an empty pipeline.".to_owned(),
+        (true, true, Some(name)) if name != "$changeStream" => {
+            format!("'{name}' can only be run with {{aggregate: 1}}")
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::new(Code::INVALID_NAMESPACE, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(names: &[&str], within: Within) -> i32 {
+        check(names, within).map_or_else(|error| error.code().0, |()| 0)
+    }
+
+    #[test]
+    fn stages_are_refused_where_they_may_not_stand() {
+        assert_eq!(code(&["$match", "$out"], Within::Command), 0);
+        assert_eq!(code(&["$out", "$match"], Within::Command), 40601);
+        assert_eq!(code(&["$match", "$documents"], Within::Command), 40602);
+        assert_eq!(code(&["$facet"], Within::Facet), 40600);
+        assert_eq!(code(&["$merge"], Within::Facet), 40600);
+        assert_eq!(code(&["$merge"], Within::Lookup), 51047);
+        assert_eq!(code(&["$out"], Within::Union), 31441);
+        assert_eq!(code(&["$out"], Within::View), 167);
+    }
+}

@@ -1,0 +1,109 @@
+//! `$unionWith`: the documents of another pipeline behind those of this one.
+
+use super::nested::{Nested, string_field};
+use super::{Stage, StageContext, StageRow, Within};
+use crate::exec::{Doc, Examined, Stream};
+use crate::operation::Operation;
+use std::sync::Arc;
+use value::{Code, Error, OwnedVal, RawDoc, Result, Val, Writer};
+
+pub(super) static ROW: StageRow = StageRow {
+    name: "$unionWith",
+    help: "Puts the documents of another pipeline behind those of this one.",
+    parse,
+};
+
+struct UnionWith {
+    other: Arc<Nested>,
+    source: OwnedVal,
+}
+
+fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
+    let mut from = None;
+    let mut pipeline = RawDoc::empty();
+    match value {
+        Val::String(name) => from = Some(name),
+        Val::Document(doc) => {
+            for (name, value) in doc {
+                match (name, value.get()) {
+                    ("coll", value) => from = Some(string_field("$unionWith", "coll", value)?),
+                    ("pipeline", Val::Array(stages)) => pipeline = stages,
+                    ("pipeline", other) => {
+                        return Err(Error::type_mismatch(format!(
+                            "BSON field '$unionWith.pipeline' is the wrong type '{}', expected \
+                             type 'array'",
+                            other.kind().name()
+                        )));
+                    }
+                    _ => {
+                        return Err(Error::new(
+                            Code(40415),
+                            format!("BSON field '$unionWith.{name}' is an unknown field."),
+                        ));
+                    }
+                }
+            }
+        }
+        other => {
+            return Err(Error::failed_to_parse(format!(
+                "the $unionWith stage specification must be an object or string, but found {}",
+                other.kind().name()
+            )));
+        }
+    }
+    let first = pipeline.first().and_then(|(_, stage)| stage.as_doc()?.first());
+    if from.is_none() && first.is_none_or(|(name, _)| name != "$documents") {
+        return Err(Error::failed_to_parse(
+            "$unionWith stage without explicit collection must have a pipeline with $documents as \
+             first stage",
+        ));
+    }
+    let other = Nested::new(context, Within::Union, from, pipeline, &[])?;
+    Ok(Box::new(UnionWith { other: Arc::new(other), source: value.into() }))
+}
+
+impl Stage for UnionWith {
+    fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
+        Box::new(Union { input: Some(input), before: Examined::default(), other: Some(self.other.clone()), second: None })
+    }
+
+    fn explain(&self, out: &mut Writer<'_>) {
+        out.raw(ROW.name, self.source.raw());
+    }
+}
+
+struct Union {
+    input: Option<Box<dyn Stream>>,
+    /// What the input had looked at when it ended.
+    before: Examined,
+    other: Option<Arc<Nested>>,
+    second: Option<Box<dyn Stream>>,
+}
+
+impl Stream for Union {
+    fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
+        if let Some(input) = &mut self.input {
+            if let Some(doc) = input.next(op)? {
+                return Ok(Some(doc));
+            }
+            input.examined(&mut self.before);
+            self.input = None;
+        }
+        if let Some(other) = self.other.take() {
+            self.second = Some(other.open(RawDoc::empty())?);
+        }
+        self.second.as_mut().map_or(Ok(None), |second| second.next(op))
+    }
+
+    fn is_done(&self) -> bool {
+        self.second.as_ref().is_some_and(|second| second.is_done())
+    }
+
+    fn examined(&self, total: &mut Examined) {
+        total.keys += self.before.keys;
+        total.documents += self.before.documents;
+        for part in self.input.iter().chain(&self.second) {
+            part.examined(total);
+        }
+    }
+}
