@@ -63,9 +63,10 @@ impl FailPoints {
     /// # Errors
     /// FailPointSetFailed for an unknown name, BadValue for a mode that is not understood.
     pub fn configure(&self, name: &str, mode: Val<'_>, data: Option<RawDoc<'_>>) -> Result<i64> {
-        let known = NAMES.iter().copied().find(|known| *known == name).ok_or_else(|| {
-            Error::new(Code::FAIL_POINT_SET_FAILED, format!("{name} not found"))
-        })?;
+        let known =
+            NAMES.iter().copied().find(|known| *known == name).ok_or_else(|| {
+                Error::new(Code::FAIL_POINT_SET_FAILED, format!("{name} not found"))
+            })?;
         let mode = parse_mode(mode)?;
         let mut points = self.points.lock();
         let point = points.entry(known).or_default();
@@ -239,11 +240,11 @@ mod tests {
             .configure("failCommand", Val::Document(mode.as_doc()), Some(data.as_doc()))
             .expect("works");
         let body = doc("{find: 'x'}");
-        let fails =
-            |name: &str| points.fail_command(name, body.as_doc(), "", "db.x").is_some();
-        assert_eq!([fails("ping"), fails("find"), fails("ping"), fails("find"), fails("find")], [
-            false, true, false, true, false
-        ]);
+        let fails = |name: &str| points.fail_command(name, body.as_doc(), "", "db.x").is_some();
+        assert_eq!(
+            [fails("ping"), fails("find"), fails("ping"), fails("find"), fails("find")],
+            [false, true, false, true, false]
+        );
         assert!(points.any(), "a point that ran out stays configured until it is set again");
         let mode = doc("{skip: 1}");
         points

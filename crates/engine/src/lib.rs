@@ -107,6 +107,9 @@ pub fn registry() -> Vec<Entry> {
     for stage in stages::ALL {
         entries.push(Entry { kind: "stage", name: stage.name, help: stage.help });
     }
+    for stage in commands::diagnostics::ALL {
+        entries.push(Entry { kind: "stage", name: stage.name, help: stage.help });
+    }
     let mut names = |kind, names: &mut dyn Iterator<Item = &'static str>| {
         entries.extend(names.map(|name| Entry { kind, name, help: "" }));
     };

@@ -44,6 +44,13 @@ impl Sessions {
         self.used.lock().remove(&id);
     }
 
+    /// The sessions that are known, each with the milliseconds since it was used.
+    #[must_use]
+    pub fn list(&self) -> Vec<([u8; 16], i64)> {
+        let idle = |used: &Instant| i64::try_from(used.elapsed().as_millis()).unwrap_or(i64::MAX);
+        self.used.lock().iter().map(|(id, used)| (*id, idle(used))).collect()
+    }
+
     /// How many sessions are known.
     #[must_use]
     pub fn count(&self) -> usize {
@@ -96,13 +103,23 @@ fn sweep_records(engine: &Inner, now_ms: i64) -> Result<()> {
 /// When `lsid` has not the form `{id: UUID}`.
 pub fn session_of(body: RawDoc<'_>) -> Result<Option<[u8; 16]>> {
     let Some(lsid) = body.find("lsid") else { return Ok(None) };
-    let id = lsid.as_doc().and_then(|lsid| lsid.get("id"));
-    match id {
+    let wrong = |name: &str, found: Val<'_>, expected: &str| {
+        Error::type_mismatch(format!(
+            "BSON field '{name}' is the wrong type '{}', expected type '{expected}'",
+            found.kind().name()
+        ))
+    };
+    let Some(doc) = lsid.as_doc() else { return Err(wrong("lsid", lsid.get(), "object")) };
+    match doc.get("id") {
         Some(Val::Binary(4, bytes)) if bytes.len() == 16 => Ok(bytes.first_chunk().copied()),
-        _ => Err(Error::new(
-            Code::INVALID_OPTIONS,
-            "BSON field 'lsid.id' must be a UUID (binary of subtype 4 and 16 bytes)",
+        Some(Val::Binary(..)) => Err(Error::new(
+            Code::INVALID_UUID,
+            "uuid must be a 16-byte binary field with UUID (4) subtype",
         )),
+        Some(other) => Err(wrong("lsid.id", other, "binData")),
+        None => {
+            Err(Error::new(Code(40414), "BSON field 'lsid.id' is missing but a required field"))
+        }
     }
 }
 

@@ -68,7 +68,7 @@ fn current_op(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
 }
 
 /// One row for each running command and job, and for idle connections if they are wanted.
-fn list(context: &Context<'_>, idle_too: bool) -> Vec<DocBuf> {
+pub(super) fn list(context: &Context<'_>, idle_too: bool) -> Vec<DocBuf> {
     let engine = context.engine;
     let host = format!("{}:{}", crate::host::name(), port(&engine.options.listen));
     let now = date::print(crate::clock::now_ms(), false);

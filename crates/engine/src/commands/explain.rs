@@ -9,7 +9,8 @@ use crate::exec::scan::Scan;
 use crate::exec::sort::Totals;
 use crate::exec::{Examined, Stream};
 use crate::planner::Plan;
-use crate::planner::explain::{Above, Ran, rejected, shape_hash, write_tree};
+use crate::planner::explain::{Above, Ran, rejected, write_tree};
+use crate::planner::{reasons, shape};
 use crate::stages::{self, Role, StageContext};
 use query::filter::Filter;
 use std::sync::Arc;
@@ -144,7 +145,7 @@ fn explain_query(context: &mut Context<'_>, verbosity: &str, out: &mut Writer<'_
     let plan = opened.as_ref().map_or(&nothing, |(opened, _, _)| &opened.plan);
     let shown = Shown { plan, above: &above, stage };
     out.doc("queryPlanner", |out| {
-        write_planner(out, &namespace, find.filter, &filter, &shown);
+        write_planner(out, &namespace, collection.as_deref(), &filter, &shown);
     });
     if verbosity != "queryPlanner" {
         let mut ran = Ran { returned: 0, examined: Examined::default(), millis: 0, sort: Totals::default() };
@@ -211,14 +212,15 @@ impl Shown<'_> {
 fn write_planner(
     out: &mut Writer<'_>,
     namespace: &str,
-    source: Option<RawDoc<'_>>,
+    collection: Option<&Collection>,
     filter: &Filter,
     shown: &Shown<'_>,
 ) {
     out.str("namespace", namespace);
     out.bool("indexFilterSet", false);
     out.doc("parsedQuery", |out| filter.explain(out));
-    let hash = shape_hash(source.unwrap_or(RawDoc::empty()), shown.above.sort);
+    let sort = shown.above.sort.and_then(|sort| query::sort::SortSpec::parse(sort).ok());
+    let hash = shape::shown(filter, sort.as_ref());
     out.str("queryHash", &hash);
     out.str("planCacheKey", &hash);
     out.bool("maxIndexedOrSolutionsReached", false);
@@ -237,6 +239,13 @@ fn write_planner(
             }
         }
     });
+    out.str("why", &reasons::why(shown.plan, filter, sort.as_ref()));
+    let better = collection.and_then(|collection| {
+        reasons::index_that_would_help(shown.plan, collection, filter, sort.as_ref())
+    });
+    if let Some(key) = better {
+        out.append("indexThatWouldHelp", Val::Document(key.as_doc()));
+    }
 }
 
 fn write_stats(out: &mut Writer<'_>, ran: &Ran, shown: &Shown<'_>) {
@@ -316,7 +325,6 @@ pub(super) fn explain_aggregate(
         ..Above::default()
     };
     let shown = Shown { plan: &front.plan, above: &above, stage: None };
-    let match_source = match_source(resolved.pipeline.as_doc());
     let ran = if verbosity == "queryPlanner" {
         None
     } else {
@@ -325,7 +333,7 @@ pub(super) fn explain_aggregate(
     let rest = parsed.get(front.stages..).unwrap_or(&[]);
     if rest.is_empty() && output.is_none() {
         out.doc("queryPlanner", |out| {
-            write_planner(out, &namespace, match_source, &front.filter, &shown);
+            write_planner(out, &namespace, Some(collection), &front.filter, &shown);
         });
         if let Some((ran, _)) = &ran {
             out.doc("executionStats", |out| write_stats(out, ran, &shown));
@@ -335,7 +343,7 @@ pub(super) fn explain_aggregate(
             list.push_doc(|out| {
                 out.doc("$cursor", |out| {
                     out.doc("queryPlanner", |out| {
-                        write_planner(out, &namespace, match_source, &front.filter, &shown);
+                        write_planner(out, &namespace, Some(collection), &front.filter, &shown);
                     });
                     if let Some((ran, _)) = &ran {
                         out.doc("executionStats", |out| write_stats(out, ran, &shown));
@@ -385,10 +393,6 @@ fn run_pipeline(
 fn stage_source<'a>(pipeline: RawDoc<'a>, name: &str) -> Option<RawDoc<'a>> {
     let mut stages = pipeline.iter().filter_map(|(_, stage)| stage.as_doc());
     stages.find_map(|stage| stage.get(name)).and_then(Val::as_doc)
-}
-
-fn match_source(pipeline: RawDoc<'_>) -> Option<RawDoc<'_>> {
-    stage_source(pipeline, "$match")
 }
 
 fn sort_source(pipeline: RawDoc<'_>) -> Option<DocBuf> {

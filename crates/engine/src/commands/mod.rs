@@ -19,6 +19,7 @@ mod create_indexes;
 mod current_op;
 mod db_stats;
 mod delete;
+pub mod diagnostics;
 mod drop;
 mod drop_database;
 mod drop_indexes;
@@ -40,8 +41,10 @@ mod list_indexes;
 mod listing;
 mod parameters;
 mod ping;
+mod plan_cache;
 mod profile;
 pub mod query;
+mod re_index;
 mod rename_collection;
 mod replica_set;
 mod server_status;
@@ -114,7 +117,7 @@ impl<'a> Context<'a> {
             self.args.doc.first().unwrap_or(("", value::RawVal { kind: 0x0A, bytes: &[] }));
         let Val::String(name) = value.get() else {
             return Err(Error::new(
-                Code::INVALID_NAMESPACE,
+                Code::BAD_VALUE,
                 format!("collection name has invalid type {}", value.kind().name()),
             )
             .context(if field.is_empty() { "empty command: " } else { "" }));
@@ -177,7 +180,10 @@ pub static ALL: &[&Command] = &[
     &list_databases::COMMAND,
     &list_indexes::COMMAND,
     &ping::COMMAND,
+    &plan_cache::CLEAR,
+    &plan_cache::LIST_FILTERS,
     &profile::COMMAND,
+    &re_index::COMMAND,
     &sessions::REFRESH,
     &rename_collection::COMMAND,
     &replica_set::GET_CONFIG,

@@ -41,10 +41,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             Some(Some((Arc::new(filter), DocBuf::from(doc))))
         }
         Some(_) => {
-            return Err(Error::new(
-                Code::BAD_VALUE,
-                "Expected an object, or the string 'unset'.",
-            ));
+            return Err(Error::new(Code::BAD_VALUE, "Expected an object, or the string 'unset'."));
         }
     };
     let slow_ms = args.optional_i64("slowms")?;
@@ -55,8 +52,11 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     out.f64("sampleRate", was.sample_rate);
     if let Some(filter) = &was.filter {
         out.append("filter", Val::Document(filter.as_doc()));
-        out.str("note", "When a filter expression is set, slowms and sampleRate are not used for \
-                         profiling and slow-query log lines.");
+        out.str(
+            "note",
+            "When a filter expression is set, slowms and sampleRate are not used for \
+                         profiling and slow-query log lines.",
+        );
     }
     // Any other number only asks.
     let level = i32::try_from(level).ok().filter(|level| (0..=2).contains(level));

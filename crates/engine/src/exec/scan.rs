@@ -1,5 +1,6 @@
 //! Finding documents: a point, a range of the collection, or ranges of an index.
 
+use super::near::NearScan;
 use super::{Doc, Examined};
 use crate::catalog::{Collection, Index};
 use crate::index::maintain::record_of;
@@ -34,12 +35,14 @@ pub struct Scan {
 }
 
 enum Part {
+    Near(Box<NearScan>),
     Id(Vec<u8>),
     Documents(KeyRange, Direction),
     Entries(Arc<Index>, KeyRange, Direction),
 }
 
 enum Current {
+    Near(Box<NearScan>),
     Documents(Range),
     Entries(Arc<Index>, Range),
 }
@@ -87,10 +90,15 @@ impl Scan {
             Access::Nothing => {}
             Access::Id(record) => self.parts.push_back(Part::Id(record.clone())),
             Access::Collection(direction) => {
+                self.collection.counters.scans.fetch_add(1, Ordering::Relaxed);
                 let range = whole(&self.collection);
                 self.parts.push_back(Part::Documents(range, *direction));
             }
             Access::Index(candidate) => self.add_index(candidate),
+            Access::Near(plan) => {
+                let scan = NearScan::new(plan, &self.collection);
+                self.parts.push_back(Part::Near(Box::new(scan)));
+            }
             Access::Either(accesses) => {
                 self.seen = Some(HashSet::new());
                 accesses.iter().for_each(|access| self.add(access));
@@ -133,6 +141,14 @@ impl Scan {
                         continue;
                     }
                 },
+                Some(Current::Near(scan)) => {
+                    let found =
+                        scan.next(&self.snapshot, &self.collection, &mut self.examined, op)?;
+                    if found.is_none() || scan.is_done() {
+                        self.current = None;
+                    }
+                    found
+                }
                 Some(Current::Documents(range)) => {
                     let Some((key, doc)) = range.next_entry().map_err(store_failed)? else {
                         self.current = None;
@@ -187,6 +203,7 @@ impl Scan {
             Part::Documents(range, direction) => {
                 Current::Documents(open(Space::Documents, &range, direction)?)
             }
+            Part::Near(scan) => Current::Near(scan),
             Part::Id(_) => return Err(Error::internal("a point has no range")),
         })
     }
@@ -200,6 +217,7 @@ impl Scan {
         let mut count = 0;
         while let Some(part) = self.parts.pop_front() {
             match self.open(part)? {
+                Current::Near(_) => return Err(Error::internal("distances are not counted")),
                 Current::Documents(mut range) | Current::Entries(_, mut range) => {
                     while range.next().map_err(store_failed)?.is_some() {
                         op.check()?;

@@ -81,8 +81,22 @@ impl Sorter {
     /// When the documents need more memory than a sort may use and the disk may not be used, or
     /// fails.
     pub fn push(&mut self, doc: RawDoc<'_>, op: &Operation) -> Result<()> {
+        self.push_scored(doc, 0.0, op)
+    }
+
+    /// Whether the order depends on the score of a text search.
+    #[must_use]
+    pub fn needs_score(&self) -> bool {
+        self.sort.needs_score()
+    }
+
+    /// Takes a document with its score.
+    ///
+    /// # Errors
+    /// As `push`.
+    pub fn push_scored(&mut self, doc: RawDoc<'_>, score: f64, op: &Operation) -> Result<()> {
         let mut key = Vec::with_capacity(32);
-        self.sort.key(doc, &mut key)?;
+        self.sort.key_with_score(doc, score, &mut key)?;
         let arrived = self.arrived;
         self.arrived += 1;
         // Of equal keys the one that came first wins, so an equal one is not wanted either.

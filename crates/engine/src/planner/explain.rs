@@ -2,6 +2,7 @@
 
 use super::{Access, Candidate, Plan};
 use crate::exec::Examined;
+use crate::exec::sort::Totals;
 use query::filter::Filter;
 use store::Direction;
 use value::{Val, Writer};
@@ -15,8 +16,8 @@ pub struct Ran {
     pub examined: Examined,
     /// How long it took, in milliseconds.
     pub millis: u64,
-    /// Bytes that a blocking sort held.
-    pub sort_bytes: usize,
+    /// What a blocking sort used.
+    pub sort: Totals,
 }
 
 /// The parts of a find that stand above its access.
@@ -97,8 +98,10 @@ fn write_stages(
                 }
                 out.str("type", "simple");
                 if let Some(ran) = ran {
-                    out.count("totalDataSizeSorted", ran.sort_bytes as u64);
-                    out.bool("usedDisk", false);
+                    out.count("totalDataSizeSorted", ran.sort.bytes as u64);
+                    out.bool("usedDisk", ran.sort.spills > 0);
+                    out.count("spills", ran.sort.spills);
+                    out.count("spilledDataStorageSize", ran.sort.spilled_bytes);
                 }
             }
         }
@@ -186,6 +189,24 @@ fn write_access(
                             if candidate.index.is_multikey() { ran.examined.keys } else { 0 },
                         );
                         out.count("dupsDropped", twice);
+                    }
+                });
+            });
+        }
+        Access::Near(plan) => {
+            out.doc(name, |out| {
+                out.str("stage", "FETCH");
+                write_filter(out, filter);
+                write_counts(out, ran, None);
+                out.doc("inputStage", |out| {
+                    out.str("stage", plan.stage());
+                    write_counts(out, ran, None);
+                    out.append("keyPattern", Val::Document(plan.index.key.as_doc()));
+                    out.str("indexName", &plan.index.name);
+                    out.i32("indexVersion", 2);
+                    if let Some(ran) = ran {
+                        out.count("keysExamined", ran.examined.keys);
+                        out.count("docsExamined", ran.examined.documents);
                     }
                 });
             });
@@ -285,31 +306,6 @@ fn write_key_pattern(out: &mut Writer<'_>, candidate: &Candidate) {
             out.raw(candidate.shown.get(column).map_or("", |(name, _)| name), direction);
         }
     });
-}
-
-/// A short number for the shape of a query: equal for queries that differ in values only.
-#[must_use]
-pub fn shape_hash(filter: value::RawDoc<'_>, sort: Option<value::RawDoc<'_>>) -> String {
-    use std::hash::{BuildHasher, Hasher};
-    let mut hasher = foldhash::fast::FixedState::default().build_hasher();
-    fn feed(hasher: &mut impl Hasher, doc: value::RawDoc<'_>, depth: usize) {
-        for (name, value) in doc {
-            hasher.write(name.as_bytes());
-            hasher.write_u8(0);
-            if depth < 32
-                && let Some(inner) = value.as_doc().or(value.as_array())
-            {
-                hasher.write_u8(1);
-                feed(hasher, inner, depth + 1);
-            }
-        }
-        hasher.write_u8(2);
-    }
-    feed(&mut hasher, filter, 0);
-    if let Some(sort) = sort {
-        hasher.write(sort.bytes());
-    }
-    format!("{:08X}", hasher.finish() as u32)
 }
 
 /// A plan whose access is another one: for showing rejected plans.

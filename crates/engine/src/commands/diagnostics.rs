@@ -1,0 +1,324 @@
+//! Aggregation stages that tell about the server instead of reading a collection: `$collStats`,
+//! `$currentOp`, `$indexStats`, `$listLocalSessions`, `$listSessions`, `$planCacheStats`.
+//!
+//! They stand first in a pipeline. Their documents are made when the command begins; the stages
+//! behind them run over those.
+
+use super::args::Args;
+use super::{Context, coll_stats, current_op};
+use crate::catalog::{Collection, IndexState};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
+
+/// A stage that tells about the server.
+pub struct Diagnostic {
+    /// Its name, with the dollar.
+    pub name: &'static str,
+    /// What it tells, in one sentence.
+    pub help: &'static str,
+    /// Makes its documents; the collection's name is there when the command names one.
+    make: fn(&Context<'_>, Val<'_>, Option<&str>) -> Result<Vec<DocBuf>>,
+}
+
+/// Every such stage, sorted by name.
+pub static ALL: &[Diagnostic] = &[
+    Diagnostic {
+        name: "$collStats",
+        help: "Tells sizes and counts of a collection.",
+        make: collection_statistics,
+    },
+    Diagnostic { name: "$currentOp", help: "Lists what runs now.", make: running },
+    Diagnostic {
+        name: "$indexStats",
+        help: "Tells how often each index of a collection was used.",
+        make: index_statistics,
+    },
+    Diagnostic {
+        name: "$listLocalSessions",
+        help: "Lists the sessions that are known.",
+        make: local_sessions,
+    },
+    Diagnostic {
+        name: "$listSessions",
+        help: "Lists the sessions in config.system.sessions.",
+        make: stored_sessions,
+    },
+    Diagnostic {
+        name: "$planCacheStats",
+        help: "Lists the plans that are kept for queries of a collection.",
+        make: kept_plans,
+    },
+];
+
+/// The documents of a pipeline's first stage if it tells about the server, and the other stages.
+///
+/// # Errors
+/// When the stage is not understood, or stands where it cannot.
+pub(super) fn documents(
+    context: &Context<'_>,
+    name: Option<&str>,
+    pipeline: RawDoc<'_>,
+) -> Result<Option<(Vec<DocBuf>, DocBuf)>> {
+    let first = pipeline.first().and_then(|(_, stage)| stage.as_doc());
+    let Some(stage) = first.filter(|stage| stage.count() == 1) else { return Ok(None) };
+    let Some((stage, value)) = stage.first() else { return Ok(None) };
+    let Some(row) = ALL.iter().find(|row| row.name == stage) else { return Ok(None) };
+    if let Some(name) = name
+        && let Some(collection) = context.engine.collection(context.db, name)
+        && collection.view().is_some()
+    {
+        return Err(Error::new(
+            Code(40602),
+            format!("{stage} is only valid as the first stage in a pipeline"),
+        ));
+    }
+    let documents = (row.make)(context, value.get(), name)?;
+    let mut rest = Vec::new();
+    value::writer::write_array(&mut rest, |out| {
+        pipeline.iter().skip(1).for_each(|(_, stage)| out.push_raw(stage));
+    });
+    Ok(Some((documents, DocBuf::from_bytes(rest))))
+}
+
+fn host(context: &Context<'_>) -> String {
+    let listen = &context.engine.options.listen;
+    let port = listen.rsplit_once(':').map_or("27017", |(_, port)| port);
+    format!("{}:{port}", crate::host::name())
+}
+
+fn needs_collection<'n>(stage: &str, name: Option<&'n str>) -> Result<&'n str> {
+    name.ok_or_else(|| {
+        Error::new(
+            Code::INVALID_NAMESPACE,
+            format!("{{aggregate: 1}} is not valid for '{stage}'; a collection is required."),
+        )
+    })
+}
+
+fn collection_statistics(
+    context: &Context<'_>,
+    value: Val<'_>,
+    name: Option<&str>,
+) -> Result<Vec<DocBuf>> {
+    let name = needs_collection("$collStats", name)?;
+    let Val::Document(doc) = value else {
+        let shown = value::ejson::print_value(value, value::ejson::Format::Shell);
+        return Err(Error::new(
+            Code(5_447_000),
+            format!("$collStats must take a nested object but found: $collStats: {shown}"),
+        ));
+    };
+    let args = Args::new("$collStats", doc);
+    args.check_fields(&["latencyStats", "storageStats", "count", "queryExecStats"], false)?;
+    let storage = args.optional_doc("storageStats")?;
+    let scale = match storage {
+        Some(storage) => Args::new("$collStats.storageStats", storage).optional_u64("scale")?,
+        None => None,
+    };
+    let count = args.optional_doc("count")?.is_some();
+    let scans = args.optional_doc("queryExecStats")?.is_some();
+    if args.get("latencyStats").is_some() {
+        return Err(Error::new(
+            Code::NOT_IMPLEMENTED,
+            "$collStats: {latencyStats} is not available in this version",
+        ));
+    }
+    let collection = context.engine.collection(context.db, name);
+    if collection.is_none() && (count || scans) {
+        let what = if count { "count" } else { "queryExecStats" };
+        return Err(Error::new(
+            Code::NAMESPACE_NOT_FOUND,
+            format!(
+                "PlanExecutor error during aggregation :: caused by :: Unable to retrieve {what} \
+                 in $collStats stage :: caused by :: Collection [{}.{name}] not found.",
+                context.db
+            ),
+        ));
+    }
+    let documents = collection.as_ref().map_or(0, |collection| collection.counters.documents());
+    Ok(vec![DocBuf::build(|out| {
+        out.str("ns", &format!("{}.{name}", context.db));
+        out.str("host", &host(context));
+        out.append("localTime", Val::DateTime(crate::clock::now_ms()));
+        if storage.is_some() {
+            out.doc("storageStats", |out| {
+                let scale = scale.unwrap_or(1).max(1);
+                coll_stats::write_sizes(context.engine, collection.as_deref(), scale, out);
+            });
+        }
+        if count {
+            out.count("count", documents);
+        }
+        if scans && let Some(collection) = &collection {
+            let scans = collection.counters.scans.load(Ordering::Relaxed);
+            out.doc("queryExecStats", |out| {
+                out.doc("collectionScans", |out| {
+                    out.i64("total", i64::try_from(scans).unwrap_or(i64::MAX));
+                });
+            });
+        }
+    })])
+}
+
+fn index_statistics(
+    context: &Context<'_>,
+    value: Val<'_>,
+    name: Option<&str>,
+) -> Result<Vec<DocBuf>> {
+    let name = needs_collection("$indexStats", name)?;
+    if !matches!(value, Val::Document(doc) if doc.is_empty()) {
+        return Err(Error::new(
+            Code(28803),
+            "The $indexStats stage specification must be an empty object",
+        ));
+    }
+    let Some(collection) = context.engine.collection(context.db, name) else {
+        return Ok(Vec::new());
+    };
+    let host = host(context);
+    let started = Val::DateTime(context.engine.started_ms);
+    let row = |index: &Arc<crate::catalog::Index>| {
+        let uses = i64::try_from(index.uses.load(Ordering::Relaxed)).unwrap_or(i64::MAX);
+        DocBuf::build(|out| {
+            out.str("name", &index.name);
+            out.append("key", Val::Document(index.key.as_doc()));
+            out.str("host", &host);
+            out.doc("accesses", |out| {
+                out.i64("ops", uses).append("since", started);
+            });
+            if index.state == IndexState::Building {
+                out.bool("building", true);
+            }
+            out.append("spec", Val::Document(index.spec.as_doc()));
+        })
+    };
+    Ok(collection.indexes.iter().map(row).collect())
+}
+
+fn running(context: &Context<'_>, value: Val<'_>, name: Option<&str>) -> Result<Vec<DocBuf>> {
+    let Val::Document(doc) = value else {
+        return Err(Error::failed_to_parse(format!(
+            "$currentOp options must be specified in an object, but found: {}",
+            value.kind().name()
+        )));
+    };
+    let mut idle = false;
+    for (name, value) in doc {
+        let known = [
+            "allUsers",
+            "idleConnections",
+            "idleSessions",
+            "idleCursors",
+            "localOps",
+            "truncateOps",
+            "targetAllNodes",
+        ];
+        if !known.contains(&name) {
+            return Err(Error::failed_to_parse(format!(
+                "Unrecognized option '{name}' in $currentOp stage."
+            )));
+        }
+        let Val::Bool(on) = value.get() else {
+            return Err(Error::failed_to_parse(format!(
+                "The '{name}' parameter of the $currentOp stage must be a boolean value, but \
+                 found: {}",
+                value.kind().name()
+            )));
+        };
+        if name == "idleConnections" {
+            idle = on;
+        }
+    }
+    if name.is_some() || context.db != "admin" {
+        return Err(Error::new(
+            Code::INVALID_NAMESPACE,
+            "$currentOp must be run against the 'admin' database with {aggregate: 1}",
+        ));
+    }
+    Ok(current_op::list(context, idle))
+}
+
+/// Reads the options that both lists of sessions take; there are no users to choose by.
+fn check_session_options(stage: &'static str, value: Val<'_>) -> Result<()> {
+    let Val::Document(doc) = value else {
+        return Err(Error::type_mismatch(format!(
+            "{stage} options must be specified in an object, but found: {}",
+            value.kind().name()
+        )));
+    };
+    let args = Args::new(stage, doc);
+    args.check_fields(&["allUsers", "users"], false)?;
+    args.bool("allUsers")?;
+    args.optional_array("users")?;
+    Ok(())
+}
+
+fn local_sessions(
+    context: &Context<'_>,
+    value: Val<'_>,
+    name: Option<&str>,
+) -> Result<Vec<DocBuf>> {
+    check_session_options("$listLocalSessions", value)?;
+    if name.is_some() {
+        return Err(Error::new(
+            Code::INVALID_NAMESPACE,
+            "$listLocalSessions must be run against the database with {aggregate: 1}, not a \
+             collection",
+        ));
+    }
+    let now = crate::clock::now_ms();
+    let sessions = context.engine.sessions.list();
+    Ok(sessions.iter().map(|(id, idle_ms)| session(id, now - idle_ms)).collect())
+}
+
+fn session(id: &[u8; 16], last_use: i64) -> DocBuf {
+    // What MongoDB shows for connections without a user: the SHA-256 of nothing.
+    const NOBODY: [u8; 32] = [
+        0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9,
+        0x24, 0x27, 0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52,
+        0xb8, 0x55,
+    ];
+    DocBuf::build(|out: &mut Writer<'_>| {
+        out.doc("_id", |out| {
+            out.append("id", Val::Binary(4, id)).append("uid", Val::Binary(0, &NOBODY));
+        });
+        out.append("lastUse", Val::DateTime(last_use));
+    })
+}
+
+fn stored_sessions(
+    context: &Context<'_>,
+    value: Val<'_>,
+    name: Option<&str>,
+) -> Result<Vec<DocBuf>> {
+    check_session_options("$listSessions", value)?;
+    if name != Some("system.sessions") || context.db != "config" {
+        return Err(Error::new(
+            Code::INVALID_NAMESPACE,
+            "$listSessions may only be run against config.system.sessions",
+        ));
+    }
+    // Sessions live in memory; there is one server, which knows all of them.
+    local_sessions(context, Val::Document(RawDoc::empty()), None)
+}
+
+fn kept_plans(context: &Context<'_>, value: Val<'_>, name: Option<&str>) -> Result<Vec<DocBuf>> {
+    let name = needs_collection("$planCacheStats", name)?;
+    let empty =
+        matches!(value, Val::Document(doc) if doc.iter().all(|(name, _)| name == "allHosts"));
+    if !empty {
+        return Err(Error::failed_to_parse(
+            "$planCacheStats value must be an object with nothing but allHosts",
+        ));
+    }
+    let collection: Option<Arc<Collection>> = context.engine.collection(context.db, name);
+    let host = host(context);
+    let Some(collection) = collection else {
+        return Err(Error::new(
+            Code(50933),
+            format!("$planCacheStats failed: collection {}.{name} not found", context.db),
+        ));
+    };
+    Ok(collection.counters.plans.list(&host))
+}

@@ -1,0 +1,26 @@
+//! `reIndex`: refused, as by every member of a replica set.
+
+use super::{Command, Context};
+use value::{Code, Error, Result, Writer};
+
+pub(super) static COMMAND: Command = Command {
+    name: "reIndex",
+    aliases: &[],
+    help: "Is refused: members of a replica set drop an index and create it again.",
+    fields: Some(&["reIndex"]),
+    admin: false,
+    test: false,
+    run,
+};
+
+fn run(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
+    let name = context.collection_name()?;
+    Err(Error::new(
+        Code::ILLEGAL_OPERATION,
+        format!(
+            "reIndex is only allowed on a standalone mongod instance. Cannot reIndex '{}.{name}' \
+             while replication is active",
+            context.db
+        ),
+    ))
+}

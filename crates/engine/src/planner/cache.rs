@@ -1,0 +1,105 @@
+//! Plans that are kept for queries of one shape.
+//!
+//! Two queries have one shape when they differ in values only. Which of several indexes was best
+//! for one of them is tried first for the next, without looking at the others. The values may be
+//! rarer or more common there: how many entries the kept plan reads is looked at again, and
+//! when that is far from what it was, all plans are compared anew.
+
+use super::{Candidate, shape};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use value::{DocBuf, Val};
+
+/// The plans of one collection.
+#[derive(Default)]
+pub struct PlanCache {
+    kept: Mutex<HashMap<u64, Kept>>,
+}
+
+struct Kept {
+    index: u32,
+    name: Box<str>,
+    version: u64,
+    estimate: u64,
+    uses: u64,
+    since_ms: i64,
+}
+
+/// Shapes that are kept for one collection.
+const SHAPES_MAX: usize = 1000;
+
+/// How far the number of entries may be from what it was.
+const FACTOR: u64 = 10;
+
+/// Fewer entries than these never are a reason to look further.
+const FEW: u64 = 16;
+
+impl PlanCache {
+    /// The place of the kept plan among candidates, and the entries that it read at first.
+    /// `version` is that of the collection: new indexes make kept plans worthless.
+    #[must_use]
+    pub fn find(&self, shape: u64, version: u64, candidates: &[Candidate]) -> Option<(usize, u64)> {
+        let mut kept = self.kept.lock();
+        let plan = kept.get_mut(&shape).filter(|plan| plan.version == version)?;
+        let at = candidates.iter().position(|candidate| candidate.index.id == plan.index)?;
+        plan.uses += 1;
+        Some((at, plan.estimate))
+    }
+
+    /// Whether a kept plan still is a good one, now that it reads so many entries.
+    #[must_use]
+    pub fn holds(before: u64, now: u64) -> bool {
+        now <= FEW || now <= before.saturating_mul(FACTOR)
+    }
+
+    /// Keeps the plan that was chosen for a shape.
+    pub fn keep(&self, shape: u64, version: u64, chosen: &Candidate) {
+        let mut kept = self.kept.lock();
+        if kept.len() >= SHAPES_MAX {
+            kept.clear();
+        }
+        kept.insert(
+            shape,
+            Kept {
+                index: chosen.index.id,
+                name: chosen.index.name.clone(),
+                version,
+                estimate: chosen.estimate.unwrap_or(0),
+                uses: 0,
+                since_ms: crate::clock::now_ms(),
+            },
+        );
+    }
+
+    /// Forgets all plans.
+    pub fn clear(&self) {
+        self.kept.lock().clear();
+    }
+
+    /// Forgets the plan of one shape.
+    pub fn forget(&self, shape: u64) {
+        self.kept.lock().remove(&shape);
+    }
+
+    /// One document for each kept plan, for `$planCacheStats`.
+    #[must_use]
+    pub fn list(&self, host: &str) -> Vec<DocBuf> {
+        let kept = self.kept.lock();
+        let row = |(key, plan): (&u64, &Kept)| {
+            let hash = shape::text(*key);
+            DocBuf::build(|out| {
+                out.str("version", "1").str("queryHash", &hash).str("planCacheKey", &hash);
+                out.bool("isActive", true).count("works", plan.estimate);
+                out.append("timeOfCreation", Val::DateTime(plan.since_ms));
+                out.doc("cachedPlan", |out| {
+                    out.str("stage", "FETCH");
+                    out.doc("inputStage", |out| {
+                        out.str("stage", "IXSCAN").str("indexName", &plan.name);
+                    });
+                });
+                out.count("uses", plan.uses).bool("indexFilterSet", false).str("host", host);
+            })
+        };
+        kept.iter().map(row).collect()
+    }
+}

@@ -1,0 +1,142 @@
+//! Why a plan was chosen, in plain words, and which index would do better.
+
+use super::{Access, Plan};
+use crate::catalog::Collection;
+use query::filter::{Filter, Node, Test};
+use query::sort::SortSpec;
+use std::fmt::Write as _;
+use value::DocBuf;
+
+/// Why documents are found the way a plan says.
+#[must_use]
+pub fn why(plan: &Plan, filter: &Filter, sort: Option<&SortSpec>) -> String {
+    let mut text = match &plan.access {
+        Access::Nothing => "No document can match, so nothing is read.".to_owned(),
+        Access::Id(_) => {
+            "The filter asks for one _id, so one document is read by its key.".to_owned()
+        }
+        Access::Collection(_) if filter.is_empty() => {
+            "There is no filter, so all documents are read.".to_owned()
+        }
+        Access::Collection(_) => {
+            "No usable index has a leading field that the filter bounds, so all documents are read \
+             and filtered."
+                .to_owned()
+        }
+        Access::Near(_) => {
+            "The geospatial index is read outwards from the place, nearest first.".to_owned()
+        }
+        Access::Near(plan) => {
+            format!("Index {} is read from the place outwards, for $near.", plan.index.name)
+        }
+        Access::Either(accesses) => format!(
+            "Each of the {} branches of $or is answered by an index; the results are united.",
+            accesses.len()
+        ),
+        Access::Index(chosen) => {
+            let index = &chosen.index;
+            let mut text = if chosen.bounded == 0 {
+                format!("Index {} is read whole", index.name)
+            } else {
+                format!(
+                    "Index {} is read where the filter bounds {} of its {} fields",
+                    index.name,
+                    chosen.bounded.min(index.fields.len()),
+                    index.fields.len()
+                )
+            };
+            if sort.is_some() && plan.sorted {
+                text.push_str(", because it has the order of the sort");
+            }
+            text.push('.');
+            if let Some(estimate) = chosen.estimate
+                && !plan.rejected.is_empty()
+            {
+                let _ = write!(text, " It would read about {estimate} entries");
+                let others: Vec<String> = plan.rejected.iter().filter_map(other).collect();
+                if !others.is_empty() {
+                    let _ = write!(text, ", {}", others.join(", "));
+                }
+                text.push('.');
+            }
+            text
+        }
+    };
+    if sort.is_some() && !plan.sorted {
+        text.push_str(" What is found is then sorted.");
+    }
+    text
+}
+
+fn other(access: &Access) -> Option<String> {
+    let Access::Index(candidate) = access else { return None };
+    let name = &candidate.index.name;
+    Some(match candidate.estimate {
+        Some(estimate) => format!("{name} about {estimate}"),
+        None => format!("{name} was not looked at"),
+    })
+}
+
+/// The key of an index that would answer the query better than the plan does: fields with one
+/// value first, then those of the sort, then ranges.
+#[must_use]
+pub fn index_that_would_help(
+    plan: &Plan,
+    collection: &Collection,
+    filter: &Filter,
+    sort: Option<&SortSpec>,
+) -> Option<DocBuf> {
+    let blocking = sort.is_some() && !plan.sorted;
+    let whole = match &plan.access {
+        Access::Collection(_) => true,
+        Access::Index(candidate) => candidate.bounded == 0 && !plan.sorted,
+        _ => false,
+    };
+    if !whole && !blocking {
+        return None;
+    }
+    let mut equal: Vec<&str> = Vec::new();
+    let mut ranges: Vec<&str> = Vec::new();
+    collect(filter.root(), &mut equal, &mut ranges);
+    let mut fields: Vec<(&str, bool)> = Vec::new();
+    let mut add = |path, descending| {
+        if !fields.iter().any(|(known, _)| *known == path) {
+            fields.push((path, descending));
+        }
+    };
+    equal.into_iter().for_each(|path| add(path, false));
+    for field in sort.map_or(&[][..], |sort| sort.fields.as_slice()) {
+        add(field.path.text(), field.descending);
+    }
+    ranges.into_iter().for_each(|path| add(path, false));
+    // The collection itself is the index of `_id`; and an index can have 32 fields.
+    if fields.is_empty() || fields.len() > 32 || matches!(fields.as_slice(), [("_id", _)]) {
+        return None;
+    }
+    let exists = collection.indexes.iter().any(|index| {
+        index.fields.len() >= fields.len()
+            && index.fields.iter().zip(&fields).all(|(a, b)| (a.path.text(), a.descending) == *b)
+    });
+    (!exists).then(|| {
+        DocBuf::build(|out| {
+            for (path, descending) in &fields {
+                out.i32(path, if *descending { -1 } else { 1 });
+            }
+        })
+    })
+}
+
+/// The paths that a filter binds to single values, and those that it bounds otherwise.
+fn collect<'f>(node: &'f Node, equal: &mut Vec<&'f str>, ranges: &mut Vec<&'f str>) {
+    match node {
+        Node::And(nodes) => nodes.iter().for_each(|node| collect(node, equal, ranges)),
+        Node::Leaf(leaf) if !leaf.path.text().is_empty() => match &leaf.test {
+            Test::Eq(_) => equal.push(leaf.path.text()),
+            Test::Lt(_) | Test::Lte(_) | Test::Gt(_) | Test::Gte(_) | Test::In { .. } => {
+                ranges.push(leaf.path.text());
+            }
+            _ => {}
+        },
+        _ => {}
+    }
+}
