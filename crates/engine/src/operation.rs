@@ -305,6 +305,10 @@ fn note(access: &Access, indexes: &mut SmallVec<[Arc<Index>; 1]>) -> &'static st
             indexes.push(candidate.index.clone());
             "IXSCAN"
         }
+        Access::Near(plan) => {
+            indexes.push(plan.index.clone());
+            plan.stage()
+        }
         Access::Either(accesses) => {
             accesses.iter().for_each(|access| {
                 note(access, indexes);

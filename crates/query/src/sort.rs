@@ -22,6 +22,8 @@ pub struct SortField {
     pub descending: bool,
     /// Not a field but a random number: `{$meta: "randVal"}`.
     pub random: bool,
+    /// Not a field but the score of a text search: `{$meta: "textScore"}`.
+    pub score: bool,
 }
 
 /// A compiled sort specification.
@@ -85,7 +87,7 @@ impl SortSpec {
                 "$sort key ordering must be 1 (for ascending) or -1 (for descending)",
             ));
         }
-        Ok(SortField { path: Path::new(name), descending: direction < 0.0, random: false })
+        Ok(SortField { path: Path::new(name), descending: direction < 0.0, random: false, score: false })
     }
 
     /// Appends bytes whose order is the sort's order of the documents.
@@ -94,11 +96,29 @@ impl SortSpec {
     /// `BadValue` for arrays side by side in two fields, 16746 for a number in a path that could
     /// mean both a place in an array and a field.
     pub fn key(&self, doc: RawDoc<'_>, out: &mut Vec<u8>) -> Result<()> {
+        self.key_with_score(doc, 0.0, out)
+    }
+
+    /// Whether the order depends on the score of a text search.
+    #[must_use]
+    pub fn needs_score(&self) -> bool {
+        self.fields.iter().any(|field| field.score)
+    }
+
+    /// As `key`, of a document with a score.
+    ///
+    /// # Errors
+    /// As `key`.
+    pub fn key_with_score(&self, doc: RawDoc<'_>, score: f64, out: &mut Vec<u8>) -> Result<()> {
         let start = out.len();
         for field in &self.fields {
             if field.random {
                 let bits = (crate::filter::random() * f64::from(u32::MAX)) as u32;
                 keys::encode(out, Val::Int64(i64::from(bits)), false);
+                continue;
+            }
+            if field.score {
+                keys::encode(out, Val::Double(score), field.descending);
                 continue;
             }
             match plain(doc, field.path.parts()) {
@@ -107,7 +127,7 @@ impl SortSpec {
                 }
                 None => {
                     out.truncate(start);
-                    return self.key_with_arrays(doc, out);
+                    return self.key_with_arrays(doc, score, out);
                 }
             }
         }
@@ -115,9 +135,13 @@ impl SortSpec {
     }
 
     #[cold]
-    fn key_with_arrays(&self, doc: RawDoc<'_>, out: &mut Vec<u8>) -> Result<()> {
+    fn key_with_arrays(&self, doc: RawDoc<'_>, score: f64, out: &mut Vec<u8>) -> Result<()> {
         let mut expansion = Expansion { spec: self, best: None, scratch: Vec::new() };
-        let cursors = self.fields.iter().map(|field| Cursor::Walking(field.path.parts())).collect();
+        let cursors = self.fields.iter().map(|field| match field.score {
+            true => Cursor::Done(Val::Double(score)),
+            false => Cursor::Walking(field.path.parts()),
+        });
+        let cursors = cursors.collect();
         expansion.expand(cursors, doc)?;
         out.extend_from_slice(&expansion.best.unwrap_or_default());
         Ok(())
@@ -138,12 +162,13 @@ fn meta_field(meta: RawDoc<'_>) -> Result<SortField> {
     }
     match value {
         Val::String("randVal") => {
-            Ok(SortField { path: Path::new("$meta"), descending: false, random: true })
+            let path = Path::new("$meta");
+            Ok(SortField { path, descending: false, random: true, score: false })
         }
-        Val::String("textScore") => Err(Error::new(
-            Code(40218),
-            "query requires text score metadata, but it is not available",
-        )),
+        Val::String("textScore") => {
+            let path = Path::new("$meta");
+            Ok(SortField { path, descending: true, random: false, score: true })
+        }
         Val::String(
             name @ ("searchScore" | "searchHighlights" | "geoNearDistance" | "geoNearPoint"
             | "indexKey" | "recordId" | "sortKey"),
@@ -452,7 +477,6 @@ mod tests {
         assert_eq!(code("{a: true}"), 15974);
         assert_eq!(code("{a: {b: 1}}"), 17312);
         assert_eq!(code("{a: {$meta: 'foo'}}"), 31138);
-        assert_eq!(code("{a: {$meta: 'textScore'}}"), 40218);
         assert_eq!(code("{a: {$meta: 'searchScore'}}"), 31218);
         assert_eq!(code("{'': 1}"), 40352);
         assert_eq!(code("{'a.': 1}"), 40353);

@@ -112,10 +112,19 @@ impl FindStream {
         Ok(None)
     }
 
+    /// The score of a document for the `$text` of the filter.
+    fn score(&self, doc: RawDoc<'_>) -> f64 {
+        let text = self.filter.as_ref().and_then(|filter| filter.text());
+        text.map_or(0.0, |text| text.score(doc))
+    }
+
     fn ordered(&mut self, op: &Operation) -> Result<Option<(Doc, Option<usize>)>> {
         if let Some(mut sorter) = self.sorter.take() {
+            let scored = sorter.needs_score();
             while let Some((row, _)) = self.matching(op)? {
-                sorter.push(RawDoc::new(&row.doc), op)?;
+                let doc = RawDoc::new(&row.doc);
+                let score = if scored { self.score(doc) } else { 0.0 };
+                sorter.push_scored(doc, score, op)?;
             }
             self.sort_totals = sorter.totals();
             self.sorted = Some(sorter.finish(op)?);
@@ -171,7 +180,16 @@ impl FindStream {
         }
         let Some(projection) = &self.projection else { return Ok(doc) };
         let mut out = Vec::with_capacity(doc.len());
-        projection.apply(doc.raw(), position, &self.arena, &mut out)?;
+        match self.filter.as_ref().and_then(|filter| filter.text()) {
+            Some(text) => {
+                let meta = DocBuf::build(|out| {
+                    out.f64("textScore", text.score(doc.raw()));
+                });
+                let (doc, meta) = (doc.raw(), meta.as_doc());
+                projection.apply_with_meta(doc, meta, position, &self.arena, &mut out)?;
+            }
+            None => projection.apply(doc.raw(), position, &self.arena, &mut out)?,
+        }
         self.arena.reset();
         if self.show_record.is_some()
             && RawDoc::new(&out).find(RECORD_FIELD).is_none()

@@ -12,7 +12,7 @@ use value::{Code, DocBuf, Error, RawDoc, Result};
 /// When the index holds something else than values.
 pub fn key_of(access: &Access, doc: RawDoc<'_>) -> Result<DocBuf> {
     match access {
-        Access::Nothing | Access::Collection(_) => Ok(DocBuf::new()),
+        Access::Nothing | Access::Collection(_) | Access::Near(_) => Ok(DocBuf::new()),
         Access::Id(_) => Ok(id_of(doc)),
         Access::Index(candidate) if candidate.index.is_clustered() => Ok(id_of(doc)),
         Access::Index(candidate) => Ok(through(candidate, doc)?.unwrap_or_default()),

@@ -2,9 +2,9 @@
 //!
 //! A key is one encoded value after another (`Index::columns` says how many and which way each
 //! runs), so entries of all kinds can be split and ranged over alike. What the values are is the
-//! business of a kind: `ordered`, `hashed`, `wildcard`.
+//! business of a kind: `ordered`, `hashed`, `wildcard`, `geo`, `text`.
 
-use super::{hashed, ordered, wildcard};
+use super::{geo, hashed, ordered, text, wildcard};
 use crate::catalog::{Index, IndexKind};
 use value::{Code, Error, RawDoc, Result, limits};
 
@@ -71,6 +71,8 @@ pub fn keys(index: &Index, doc: RawDoc<'_>) -> Result<Keys> {
         IndexKind::Ordered => ordered::keys(index, doc, &mut out)?,
         IndexKind::Hashed(hashed) => hashed::keys(index, *hashed, doc, &mut out)?,
         IndexKind::Wildcard(wildcard) => wildcard::keys(index, wildcard, doc, &mut out)?,
+        IndexKind::Geo(fields) => geo::keys(index, fields, doc, &mut out)?,
+        IndexKind::Text(fields) => text::keys(index, fields, doc, &mut out)?,
     }
     if out.keys.len() > 1 {
         out.keys.sort_unstable_by(|a, b| a.values.cmp(&b.values));

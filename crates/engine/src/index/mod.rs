@@ -3,12 +3,14 @@
 //! specifications (`spec`).
 
 pub mod build;
+pub mod geo;
 pub mod hashed;
 pub mod keys;
 pub mod maintain;
 pub mod options;
 pub mod ordered;
 pub mod spec;
+pub mod text;
 pub mod wildcard;
 
 use crate::catalog::{IndexField, IndexKind};
@@ -23,6 +25,12 @@ pub fn kind(spec: RawDoc<'_>) -> Result<IndexKind> {
     if let Some(wildcard) = wildcard::Wildcard::of(spec)? {
         return Ok(IndexKind::Wildcard(wildcard));
     }
+    if let Some(geo) = geo::GeoFields::of(spec) {
+        return Ok(IndexKind::Geo(geo));
+    }
+    if let Some(text) = text::TextFields::of(spec) {
+        return Ok(IndexKind::Text(text));
+    }
     if let Some(hashed) = hashed::Hashed::of(key) {
         return Ok(IndexKind::Hashed(hashed));
     }
@@ -34,7 +42,7 @@ pub fn kind(spec: RawDoc<'_>) -> Result<IndexKind> {
 pub fn columns(kind: &IndexKind, fields: &[IndexField]) -> Vec<bool> {
     let mut columns: Vec<bool> = fields.iter().map(|field| field.descending).collect();
     match kind {
-        IndexKind::Ordered | IndexKind::Hashed(_) => {}
+        IndexKind::Ordered | IndexKind::Hashed(_) | IndexKind::Geo(_) | IndexKind::Text(_) => {}
         // The path stands before its value, always ascending.
         IndexKind::Wildcard(wildcard) => columns.insert(wildcard.at.min(columns.len()), false),
     }

@@ -98,6 +98,8 @@ pub fn check_kind(spec: RawDoc<'_>) -> Result<()> {
             "Currently hashed indexes cannot guarantee uniqueness. Use a regular index.",
         ));
     }
+    super::geo::check(spec, key)?;
+    super::text::check(spec, key)?;
     check_wildcard(spec, key)
 }
 

@@ -26,9 +26,6 @@ pub fn why(plan: &Plan, filter: &Filter, sort: Option<&SortSpec>) -> String {
         Access::Near(_) => {
             "The geospatial index is read outwards from the place, nearest first.".to_owned()
         }
-        Access::Near(plan) => {
-            format!("Index {} is read from the place outwards, for $near.", plan.index.name)
-        }
         Access::Either(accesses) => format!(
             "Each of the {} branches of $or is answered by an index; the results are united.",
             accesses.len()

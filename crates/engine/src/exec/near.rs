@@ -1,0 +1,160 @@
+//! Documents by their distance from a place: the index is read in rings that grow until
+//! everything asked for was found, and what was found in a ring comes out sorted.
+
+use super::Examined;
+use super::scan::{Row, fetch};
+use crate::catalog::Collection;
+use crate::index::maintain::record_of;
+use crate::operation::Operation;
+use crate::planner::{KeyRange, NearPlan};
+use crate::store_failed;
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BinaryHeap, HashSet};
+use std::ops::Bound;
+use std::sync::Arc;
+use store::{Bytes, Direction, Snapshot, Space};
+use value::{Error, RawDoc, Result};
+
+/// How many documents a ring should find before the rings grow slowly.
+const ENOUGH: usize = 32;
+
+/// A row on its way, by its distance.
+struct Found {
+    distance: f64,
+    arrived: u64,
+    row: Row,
+}
+
+impl PartialEq for Found {
+    fn eq(&self, other: &Found) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Found {}
+
+impl PartialOrd for Found {
+    fn partial_cmp(&self, other: &Found) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Found {
+    fn cmp(&self, other: &Found) -> Ordering {
+        self.distance.total_cmp(&other.distance).then(self.arrived.cmp(&other.arrived))
+    }
+}
+
+/// Reads documents from near to far.
+pub(super) struct NearScan {
+    plan: Box<NearPlan>,
+    /// What was found and is not returned yet.
+    found: BinaryHeap<Reverse<Found>>,
+    seen: HashSet<Bytes>,
+    /// Everything within this distance was found.
+    reached: f64,
+    /// The next distance.
+    next: f64,
+    done: bool,
+}
+
+impl NearScan {
+    pub(super) fn new(plan: &NearPlan, collection: &Collection) -> NearScan {
+        // A ring that would hold a few documents if they lay evenly: they seldom do, so less.
+        let documents = collection.counters.documents().max(1) as f64;
+        let start = plan.largest() * (20.0 / documents).sqrt().min(1.0) / 64.0;
+        NearScan {
+            plan: Box::new(plan.clone()),
+            found: BinaryHeap::new(),
+            seen: HashSet::new(),
+            reached: 0.0,
+            next: start.max(plan.near.min),
+            done: false,
+        }
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.done && self.found.is_empty()
+    }
+
+    pub(super) fn next(
+        &mut self,
+        snapshot: &Snapshot,
+        collection: &Arc<Collection>,
+        examined: &mut Examined,
+        op: &Operation,
+    ) -> Result<Option<Row>> {
+        loop {
+            let ready = self.found.peek().is_some_and(|Reverse(found)| {
+                self.done || found.distance <= self.reached
+            });
+            if ready {
+                return Ok(self.found.pop().map(|Reverse(found)| found.row));
+            }
+            if self.done {
+                return Ok(None);
+            }
+            self.widen(snapshot, collection, examined, op)?;
+        }
+    }
+
+    fn widen(
+        &mut self,
+        snapshot: &Snapshot,
+        collection: &Arc<Collection>,
+        examined: &mut Examined,
+        op: &Operation,
+    ) -> Result<()> {
+        let largest = self.plan.largest();
+        let radius = self.next.min(largest);
+        let before = self.found.len();
+        let narrowed = if radius < largest || self.plan.near.max < f64::MAX {
+            self.plan.ranges(radius)
+        } else {
+            None
+        };
+        self.done = radius >= largest || narrowed.is_none();
+        for range in narrowed.unwrap_or_else(|| self.plan.whole()) {
+            self.read(&range, snapshot, collection, examined, op)?;
+        }
+        self.reached = radius;
+        let grown = self.found.len().saturating_sub(before);
+        self.next = radius * if grown < ENOUGH { 4.0 } else { 1.6 };
+        Ok(())
+    }
+
+    fn read(
+        &mut self,
+        range: &KeyRange,
+        snapshot: &Snapshot,
+        collection: &Arc<Collection>,
+        examined: &mut Examined,
+        op: &Operation,
+    ) -> Result<()> {
+        let from = Bound::Included(range.from.as_slice());
+        let to = Bound::Excluded(range.to.as_slice());
+        let mut entries = snapshot
+            .range(Space::Indexes, from, to, Direction::Forward)
+            .map_err(store_failed)?;
+        while let Some((entry, _)) = entries.next_entry().map_err(store_failed)? {
+            op.check()?;
+            examined.keys += 1;
+            let damaged = || Error::internal("an entry of a geospatial index is not understood");
+            let record = record_of(&self.plan.index, &entry).ok_or_else(damaged)?;
+            if self.seen.contains(record) {
+                continue;
+            }
+            let record = Bytes::copy_from(record);
+            self.seen.insert(record.clone());
+            let Some(row) = fetch(snapshot, collection, record)? else { return Err(damaged()) };
+            examined.documents += 1;
+            let near = &self.plan.near;
+            let distance = near.distance_of(&self.plan.path, RawDoc::new(&row.doc))?;
+            if let Some(distance) = distance.filter(|distance| near.accepts(*distance)) {
+                let arrived = examined.keys;
+                self.found.push(Reverse(Found { distance, arrived, row }));
+            }
+        }
+        Ok(())
+    }
+}

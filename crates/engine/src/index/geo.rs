@@ -1,0 +1,312 @@
+//! Geospatial indexes, `2d` and `2dsphere`: where a field holds a location, the key holds the
+//! names of the cells that it lies in. Documents without a location have no entries.
+
+use super::keys::{Key, Keys};
+use crate::catalog::Index;
+use query::geo::cells::{Plane, Sphere};
+use query::geo::{Region, Stored, shape};
+use value::path::Part;
+use value::{Code, Error, RawDoc, RawVal, Result, Val, keys as order};
+
+/// Most keys of one document.
+const KEYS_MAX: usize = 20_000;
+
+/// Which fields hold locations, and how space is cut into cells.
+#[derive(Clone, Debug)]
+pub struct GeoFields {
+    /// Their places in the key pattern.
+    pub at: Vec<usize>,
+    /// The cells: of the plane, or else of the sphere.
+    pub plane: Option<Plane>,
+}
+
+impl GeoFields {
+    /// The fields of a (checked) specification, if it is of a geospatial index.
+    #[must_use]
+    pub fn of(spec: RawDoc<'_>) -> Option<GeoFields> {
+        let key = spec.get("key").and_then(Val::as_doc)?;
+        let places = |name: &str| -> Vec<usize> {
+            let kinds = key.iter().enumerate();
+            kinds.filter(|(_, (_, kind))| kind.get() == Val::String(name)).map(|(at, _)| at).collect()
+        };
+        let sphere = places("2dsphere");
+        if !sphere.is_empty() {
+            return Some(GeoFields { at: sphere, plane: None });
+        }
+        let at = places("2d");
+        if at.is_empty() {
+            return None;
+        }
+        let number = |name: &str| spec.get(name).and_then(Val::as_f64);
+        let plane = Plane {
+            min: number("min").unwrap_or(-180.0),
+            max: number("max").unwrap_or(180.0),
+            bits: number("bits").map_or(26, |bits| bits.clamp(1.0, 32.0) as usize),
+        };
+        Some(GeoFields { at, plane: Some(plane) })
+    }
+
+    /// The cells that hold a region; `None` if the index cannot tell.
+    #[must_use]
+    pub fn cover(&self, region: &Region) -> Option<Vec<String>> {
+        match &self.plane {
+            Some(plane) => plane.of_region(region),
+            None => Sphere.of_region(region),
+        }
+    }
+}
+
+/// The keys of a document.
+///
+/// # Errors
+/// 16755 and its kin for what is no location.
+pub fn keys(index: &Index, geo: &GeoFields, doc: RawDoc<'_>, out: &mut Keys) -> Result<()> {
+    let mut columns: Vec<Vec<Vec<u8>>> = Vec::with_capacity(index.fields.len());
+    let mut located = false;
+    let mut several = 0;
+    for (at, field) in index.fields.iter().enumerate() {
+        let is_location = geo.at.contains(&at);
+        let expand = !is_location && geo.plane.is_none();
+        let mut values = Vec::new();
+        let mut array = false;
+        collect(doc, field.path.parts(), expand, &mut array, &mut values);
+        let mut column: Vec<Vec<u8>> = Vec::new();
+        if is_location {
+            let mut names = Vec::new();
+            for value in values {
+                cells(geo, value, doc, &mut names)?;
+            }
+            located |= !names.is_empty();
+            column.extend(names.iter().map(|name| order::key(Val::String(name))));
+        } else {
+            several += usize::from(array);
+            for value in values {
+                let mut key = Vec::new();
+                let collation = index.collation.as_deref();
+                order::encode_with(&mut key, value.get(), field.descending, collation);
+                column.push(key);
+            }
+        }
+        if column.is_empty() {
+            let mut key = Vec::new();
+            let none = if array { Val::Undefined } else { Val::Null };
+            order::encode(&mut key, none, field.descending);
+            column.push(key);
+        }
+        if array || column.len() > 1 {
+            out.multikey |= 1 << at.min(31);
+        }
+        columns.push(column);
+    }
+    if !located {
+        out.multikey = 0;
+        return Ok(());
+    }
+    if several > 1 {
+        return Err(Error::new(
+            Code::CANNOT_INDEX_PARALLEL_ARRAYS,
+            format!("cannot index parallel arrays in index '{}'", index.name),
+        ));
+    }
+    let mut made: Vec<Vec<u8>> = vec![Vec::new()];
+    for column in &columns {
+        if made.len().saturating_mul(column.len()) > KEYS_MAX {
+            return Err(Error::new(
+                Code::CANNOT_BUILD_INDEX_KEYS,
+                format!("Index build failed. Too many keys for index '{}'", index.name),
+            ));
+        }
+        made = made
+            .iter()
+            .flat_map(|front| column.iter().map(move |value| [front.as_slice(), value].concat()))
+            .collect();
+    }
+    for values in made {
+        out.add(index, Key { values, types: Vec::new() })?;
+    }
+    Ok(())
+}
+
+/// The values at a path, through arrays on the way and, if `expand`, at its end.
+fn collect<'d>(
+    doc: RawDoc<'d>,
+    parts: &[Part],
+    expand: bool,
+    array: &mut bool,
+    out: &mut Vec<RawVal<'d>>,
+) {
+    let Some((part, rest)) = parts.split_first() else { return };
+    let Some(value) = doc.find(&part.name) else { return };
+    if let Some(elements) = value.as_array() {
+        if rest.is_empty() && !expand {
+            out.push(value);
+            return;
+        }
+        *array = true;
+        for (_, element) in elements {
+            match element.as_doc() {
+                _ if rest.is_empty() => out.push(element),
+                Some(inner) => collect(inner, rest, expand, array, out),
+                None => {}
+            }
+        }
+    } else if rest.is_empty() {
+        out.push(value);
+    } else if let Some(inner) = value.as_doc() {
+        collect(inner, rest, expand, array, out);
+    }
+}
+
+/// Adds the names of the cells of one value.
+fn cells(
+    geo: &GeoFields,
+    value: RawVal<'_>,
+    doc: RawDoc<'_>,
+    names: &mut Vec<String>,
+) -> Result<()> {
+    let value = value.get();
+    let nothing = match value {
+        Val::Null | Val::Undefined => true,
+        Val::Array(inner) | Val::Document(inner) => inner.is_empty(),
+        _ => false,
+    };
+    if nothing {
+        return Ok(());
+    }
+    match &geo.plane {
+        Some(plane) => plane_cells(plane, value, doc, names),
+        None => sphere_cells(value, names).map_err(|reason| {
+            let doc = super::spec::shown(doc);
+            Error::new(Code(16755), format!("Can't extract geo keys: {doc}  {reason}"))
+        }),
+    }
+}
+
+fn sphere_cells(value: Val<'_>, names: &mut Vec<String>) -> Result<(), String> {
+    let shown = || super::spec::shown_value(value);
+    if !matches!(value, Val::Array(_) | Val::Document(_)) {
+        return Err(format!("geo element must be an array or object: {}", shown()));
+    }
+    let stored = Stored::parse(value).map_err(|error| error.message().to_owned())?;
+    if stored.on_sphere().is_none() {
+        return Err(format!("can't project geometry into spherical CRS: {}", shown()));
+    }
+    names.extend(Sphere.of_shape(&stored));
+    names.sort_unstable();
+    names.dedup();
+    Ok(())
+}
+
+/// A pair, or an array of pairs.
+fn plane_cells(
+    plane: &Plane,
+    value: Val<'_>,
+    doc: RawDoc<'_>,
+    names: &mut Vec<String>,
+) -> Result<()> {
+    let (Val::Array(inner) | Val::Document(inner)) = value else { return Ok(()) };
+    let is_number = |element: RawVal<'_>| element.get().is_number();
+    let first_is_number = inner.first().is_some_and(|(_, first)| is_number(first));
+    if let (Val::Array(_), false) = (value, first_is_number) {
+        for (_, element) in inner {
+            match element.get() {
+                pair @ (Val::Array(_) | Val::Document(_)) => plane_cell(plane, pair, doc, names)?,
+                _ => return Err(no_location()),
+            }
+        }
+        return Ok(());
+    }
+    plane_cell(plane, value, doc, names)
+}
+
+fn plane_cell(
+    plane: &Plane,
+    value: Val<'_>,
+    doc: RawDoc<'_>,
+    names: &mut Vec<String>,
+) -> Result<()> {
+    let (Val::Array(inner) | Val::Document(inner)) = value else { return Err(no_location()) };
+    if inner.count() == 1 {
+        let doc = super::spec::shown(doc);
+        return Err(Error::new(
+            Code(13068),
+            format!("geo field only has 1 element :: caused by :: {doc}"),
+        ));
+    }
+    if let Val::Document(doc) = value
+        && shape::is_geo_json(doc)
+    {
+        return Err(no_location());
+    }
+    let point = Stored::parse(value).ok().and_then(|stored| stored.flat()).ok_or_else(no_location)?;
+    if !plane.holds(point) {
+        return Err(Error::new(
+            Code(13027),
+            format!(
+                "point not in interval of [ {}, {} ] :: caused by :: {}",
+                plane.min,
+                plane.max,
+                super::spec::shown(doc)
+            ),
+        ));
+    }
+    let name = plane.of_point(point);
+    if !names.contains(&name) {
+        names.push(name);
+    }
+    Ok(())
+}
+
+fn no_location() -> Error {
+    Error::new(Code(16804), "location object expected, location array not in correct format")
+}
+
+/// Checks the specification of a geospatial index.
+///
+/// # Errors
+/// CannotCreateIndex and the codes that MongoDB has for each rule.
+pub fn check(spec: RawDoc<'_>, key: RawDoc<'_>) -> Result<()> {
+    let places = |name: &str| {
+        key.iter().enumerate().filter(|(_, (_, kind))| kind.get() == Val::String(name)).count()
+    };
+    let flat = places("2d");
+    if flat > 1 {
+        return Err(Error::new(Code(16800), "can't have 2 geo fields"));
+    }
+    if flat == 1 {
+        if key.first().is_some_and(|(_, kind)| kind.get() != Val::String("2d")) {
+            return Err(Error::new(Code(16801), "2d has to be first in index"));
+        }
+        let number = |name: &str| spec.get(name).and_then(Val::as_f64);
+        let bits = number("bits").unwrap_or(26.0);
+        if !(1.0..=32.0).contains(&bits) {
+            return Err(Error::new(
+                Code::INVALID_OPTIONS,
+                format!("bits for hash must be > 0 and <= 32, but {bits} bits were specified"),
+            ));
+        }
+        let (min, max) = (number("min").unwrap_or(-180.0), number("max").unwrap_or(180.0));
+        if !(min.is_finite() && max.is_finite() && min < max) {
+            return Err(Error::new(
+                Code::INVALID_OPTIONS,
+                format!(
+                    "region for hash must be valid and have positive area, but [{min}, {max}] was \
+                     specified"
+                ),
+            ));
+        }
+    }
+    if let Some(version) = spec.get("2dsphereIndexVersion").filter(|_| places("2dsphere") > 0)
+        && !matches!(version.as_i64_exact(), Some(1..=3))
+    {
+        return Err(Error::new(
+            Code::CANNOT_CREATE_INDEX,
+            format!(
+                "unsupported geo index version {{ 2dsphereIndexVersion : 2dsphereIndexVersion: {} \
+                 }}, only versions: [1,2,3] are supported",
+                super::spec::shown_value(version)
+            ),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,210 @@
+//! Text indexes: for each term of a document an entry with the term and the document's score for
+//! it, between the values of the fields that stand before and behind the text in the pattern.
+//!
+//! In its stored form the pattern has `_fts` and `_ftsx` where the client named text fields;
+//! these are in `weights`.
+
+use super::keys::{Key, Keys};
+use crate::catalog::{Collection, Index, IndexKind};
+use query::text::{Language, TextSpec};
+use std::sync::Arc;
+use value::{Code, DocBuf, Error, RawDoc, Result, Val, keys as order};
+
+/// The text of an index.
+#[derive(Clone, Debug)]
+pub struct TextFields {
+    /// Which fields count how much.
+    pub spec: Arc<TextSpec>,
+    /// The place of the term in a key.
+    pub at: usize,
+}
+
+impl TextFields {
+    /// The text fields of a (checked) specification, if it is of a text index.
+    #[must_use]
+    pub fn of(spec: RawDoc<'_>) -> Option<TextFields> {
+        let key = spec.get("key").and_then(Val::as_doc)?;
+        let at = key.iter().position(|(name, _)| name == "_fts")?;
+        is_text(key).then(|| TextFields { spec: Arc::new(TextSpec::new(spec)), at })
+    }
+}
+
+/// Whether a key pattern is of a text index.
+#[must_use]
+pub fn is_text(key: RawDoc<'_>) -> bool {
+    key.iter().any(|(_, kind)| kind.get() == Val::String("text"))
+}
+
+/// The keys of a document.
+///
+/// # Errors
+/// 17261 and 17262 for languages that are not known, 16675 for an array in another field.
+pub fn keys(index: &Index, text: &TextFields, doc: RawDoc<'_>, out: &mut Keys) -> Result<()> {
+    let mut others = Vec::with_capacity(index.fields.len());
+    for (at, field) in index.fields.iter().enumerate() {
+        let mut encoded = Vec::new();
+        if at != text.at && at != text.at + 1 {
+            let value = field.path.get(doc);
+            if let Val::Array(_) = value {
+                return Err(Error::new(
+                    Code(16675),
+                    "cannot have a multi-key as a prefix to a text index",
+                ));
+            }
+            order::encode(&mut encoded, value, field.descending);
+        }
+        others.push(encoded);
+    }
+    for (term, score) in text.spec.scores(doc)? {
+        let mut key = Key::default();
+        for (at, other) in others.iter().enumerate() {
+            if at == text.at {
+                order::encode(&mut key.values, Val::String(&term), false);
+            } else if at == text.at + 1 {
+                order::encode(&mut key.values, Val::Double(score), false);
+            } else {
+                key.values.extend_from_slice(other);
+            }
+        }
+        out.add(index, key)?;
+    }
+    if out.keys.len() > 1 {
+        out.multikey |= 1 << text.at.min(31);
+    }
+    Ok(())
+}
+
+/// The text index of a collection that can be read.
+#[must_use]
+pub fn find(collection: &Collection) -> Option<(&Arc<Index>, &TextFields)> {
+    collection.indexes.iter().find_map(|index| match &index.kind {
+        IndexKind::Text(text) if index.state == crate::catalog::IndexState::Ready => {
+            Some((index, text))
+        }
+        _ => None,
+    })
+}
+
+/// Refuses a second text index.
+///
+/// # Errors
+/// CannotCreateIndex.
+pub fn check_only_one(collection: &Collection, spec: RawDoc<'_>) -> Result<()> {
+    let key = spec.get("key").and_then(Val::as_doc).unwrap_or(RawDoc::empty());
+    let other = collection.indexes.iter().find(|index| matches!(index.kind, IndexKind::Text(_)));
+    match other {
+        Some(other) if is_text(key) => Err(Error::new(
+            Code::CANNOT_CREATE_INDEX,
+            format!(
+                "only one text index per collection allowed, found existing text index \"{}\"",
+                other.name
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn refuse<T>(message: impl Into<String>) -> Result<T> {
+    Err(Error::new(Code::CANNOT_CREATE_INDEX, message))
+}
+
+/// Checks the specification of a text index.
+///
+/// # Errors
+/// CannotCreateIndex.
+pub fn check(spec: RawDoc<'_>, key: RawDoc<'_>) -> Result<()> {
+    if !is_text(key) {
+        return match spec.find("weights") {
+            Some(_) => refuse(format!(
+                "Invalid index specification {}; the field 'weights' can only be specified with \
+                 text indexes",
+                super::spec::shown(spec)
+            )),
+            None => Ok(()),
+        };
+    }
+    let is_text_field = |kind: Val<'_>| kind == Val::String("text");
+    let mut runs = 0;
+    let mut inside = false;
+    for (name, kind) in key {
+        let text = is_text_field(kind.get()) || name == "_ftsx";
+        runs += usize::from(text && !inside);
+        inside = text;
+    }
+    if runs > 1 {
+        return refuse("'text' fields in index must all be adjacent");
+    }
+    let weights = spec.get("weights").and_then(Val::as_doc).unwrap_or(RawDoc::empty());
+    for (_, weight) in weights {
+        let weight = weight.get();
+        let Some(number) = weight.as_f64().filter(|_| weight.is_number()) else {
+            return refuse("weight for text index needs numeric type");
+        };
+        let whole = number.trunc();
+        if !(whole > 0.0 && whole < 100_000.0) {
+            return refuse(format!(
+                "text index weight must be in the exclusive interval (0,100000) but found: {whole}"
+            ));
+        }
+    }
+    if let Some(Val::String(language)) = spec.get("default_language")
+        && Language::find(language).is_none()
+    {
+        return refuse("default_language is not valid");
+    }
+    if let Some(Val::String(name)) = spec.get("language_override")
+        && (name.is_empty() || name.starts_with('$') || name.contains('.'))
+    {
+        return refuse("language_override is not valid");
+    }
+    if let Some(version) = spec.get("textIndexVersion")
+        && version.as_i64_exact() != Some(3)
+    {
+        return refuse(format!("bad textIndexVersion: {}", super::spec::shown_value(version)));
+    }
+    Ok(())
+}
+
+/// The key pattern in its stored form.
+#[must_use]
+pub fn stored_key(key: RawDoc<'_>) -> DocBuf {
+    if !is_text(key) || key.find("_fts").is_some() {
+        return key.into();
+    }
+    let mut seen = false;
+    DocBuf::build(|out| {
+        for (name, kind) in key {
+            if kind.get() != Val::String("text") {
+                out.raw(name, kind);
+            } else if !seen {
+                seen = true;
+                out.str("_fts", "text").i32("_ftsx", 1);
+            }
+        }
+    })
+}
+
+/// Writes the options of a text index with all their defaults.
+pub fn write_options(spec: RawDoc<'_>, key: RawDoc<'_>, out: &mut value::Writer<'_>) {
+    let mut weights: Vec<(&str, i32)> = Vec::new();
+    let given = spec.get("weights").and_then(Val::as_doc).unwrap_or(RawDoc::empty());
+    for (name, weight) in given {
+        weights.push((name, weight.get().as_f64().map_or(1, |weight| weight as i32)));
+    }
+    for (name, kind) in key {
+        let text = kind.get() == Val::String("text") && name != "_fts";
+        if text && !weights.iter().any(|(known, _)| *known == name) {
+            weights.push((name, 1));
+        }
+    }
+    weights.sort_unstable();
+    out.doc("weights", |out| {
+        for (name, weight) in weights {
+            out.i32(name, weight);
+        }
+    });
+    let text = |name: &str| spec.get(name).and_then(Val::as_str);
+    out.str("default_language", text("default_language").unwrap_or("english"));
+    out.str("language_override", text("language_override").unwrap_or("language"));
+    out.i32("textIndexVersion", 3);
+}
