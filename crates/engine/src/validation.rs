@@ -45,7 +45,7 @@ impl Validator {
         };
         Some(Arc::new(Validator {
             source: source.into(),
-            filter: compile(source),
+            filter: compile_in(options, source),
             level,
             warn: options.get("validationAction").and_then(Val::as_str) == Some("warn"),
         }))
@@ -57,6 +57,13 @@ impl Validator {
             Err(error) => Err(error.clone().context("the collection's validator: ")),
         }
     }
+}
+
+/// Compiles a validator of a collection with these options, under its collation.
+fn compile_in(options: RawDoc<'_>, source: RawDoc<'_>) -> Result<Filter> {
+    let collation = crate::catalog::persist::collation_of(options)?;
+    let context = ParseContext::new(crate::clock::now_ms()).with_collation(collation.as_ref());
+    Filter::parse(source, &context)
 }
 
 /// Compiles a validator.

@@ -9,7 +9,7 @@ use crate::trash::Trash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use store::{Batch, Space};
-use value::{Code, DocBuf, Error, Result};
+use value::{Code, Collation, DocBuf, Error, Result, Val};
 
 /// A collection that does not exist yet, with its `_id` index; it is in the catalog afterwards.
 ///
@@ -26,6 +26,7 @@ pub fn create(
     check_database_case(catalog, db)?;
     let id = engine.new_id(batch);
     let kind = persist::kind_from_options(options.as_doc());
+    let collation = persist::collation_of(options.as_doc())?;
     let id_index = match &kind {
         Kind::View(_) => None,
         // Documents stand in the order of `_id`: the collection is its own index.
@@ -36,7 +37,7 @@ pub fn create(
         None => None,
         Some(id) => {
             let clustered = options.as_doc().get("clusteredIndex").is_some();
-            let spec = id_index_spec(clustered);
+            let spec = id_index_spec(clustered, collation.as_deref());
             Some(Arc::new(persist::index_from_spec(id, spec.as_doc(), IndexState::Ready, 0)?))
         }
     };
@@ -46,6 +47,7 @@ pub fn create(
         db: db.into(),
         name: name.into(),
         validator: crate::validation::Validator::of(options.as_doc()),
+        collation,
         options,
         kind,
         indexes: indexes.into_iter().collect(),
@@ -60,7 +62,7 @@ pub fn create(
 /// The specification of the `_id` index. A collection that was created with `clusteredIndex`
 /// shows it there too.
 #[must_use]
-pub fn id_index_spec(clustered: bool) -> DocBuf {
+pub fn id_index_spec(clustered: bool, collation: Option<&Collation>) -> DocBuf {
     DocBuf::build(|out| {
         out.i32("v", 2).doc("key", |key| {
             key.i32("_id", 1);
@@ -68,6 +70,9 @@ pub fn id_index_spec(clustered: bool) -> DocBuf {
         out.str("name", "_id_");
         if clustered {
             out.bool("unique", true).bool("clustered", true);
+        }
+        if let Some(collation) = collation {
+            out.append("collation", Val::Document(collation.document()));
         }
     })
 }

@@ -1,12 +1,15 @@
 //! One collection and its indexes, as the engine holds them in memory.
 
+use crate::index::geo::GeoFields;
 use crate::index::hashed::Hashed;
+use crate::index::text::TextFields;
 use crate::index::wildcard::Wildcard;
 use crate::validation::Validator;
 use query::filter::Filter;
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
-use value::DocBuf;
+use value::{Collation, DocBuf};
 use value::path::Path;
 
 /// A collection or view. Immutable but for its counters: a change makes a new one.
@@ -34,6 +37,8 @@ pub struct Collection {
     pub dropped: Arc<AtomicBool>,
     /// What its documents must match, if anything.
     pub validator: Option<Arc<Validator>>,
+    /// What decides over text unless an operation says otherwise; also the order of its `_id`s.
+    pub collation: Option<Arc<Collation>>,
 }
 
 /// What kind of collection it is.
@@ -74,6 +79,13 @@ pub struct Counters {
     pub bytes: AtomicI64,
     /// Next sequence number of a capped collection.
     pub next_sequence: AtomicU64,
+    /// How often all documents were read, for `$collStats`.
+    pub scans: AtomicU64,
+    /// The plans that are kept for its queries.
+    pub plans: crate::planner::cache::PlanCache,
+    /// No record key above this one was ever committed; `None` until that is known. An insert
+    /// above it need not look whether its key is there: most `_id`s grow.
+    pub top: Mutex<Option<Vec<u8>>>,
 }
 
 impl Counters {
@@ -109,6 +121,25 @@ pub enum IndexKind {
     Hashed(Hashed),
     /// Every path below a root, and the value there.
     Wildcard(Wildcard),
+    /// The values of the fields, of some of them the cells of a location.
+    Geo(GeoFields),
+    /// Terms, between the values of the other fields.
+    Text(TextFields),
+}
+
+impl IndexKind {
+    /// Whether a document may have several entries though none of its fields is an array.
+    #[must_use]
+    pub fn may_repeat(&self) -> bool {
+        matches!(self, IndexKind::Wildcard(_) | IndexKind::Geo(_) | IndexKind::Text(_))
+    }
+
+    /// Whether only a question of its own kind can be answered by such an index: it lacks
+    /// documents that have no location or no text.
+    #[must_use]
+    pub fn is_special(&self) -> bool {
+        matches!(self, IndexKind::Geo(_) | IndexKind::Text(_))
+    }
 }
 
 /// An index.
@@ -131,6 +162,8 @@ pub struct Index {
     pub columns: Vec<bool>,
     /// Only documents that match have entries.
     pub partial: Option<Arc<Filter>>,
+    /// What text is replaced by in its keys; `None` for its bytes.
+    pub collation: Option<Arc<Collation>>,
     /// No two documents with equal keys.
     pub unique: bool,
     /// Documents without any of the fields have no entry.
@@ -176,7 +209,8 @@ impl Index {
     /// Whether a document may have several entries.
     #[must_use]
     pub fn repeats(&self) -> bool {
-        matches!(self.kind, IndexKind::Wildcard(_)) || self.is_multikey()
+        let several = IndexKind::may_repeat;
+        several(&self.kind) || self.is_multikey()
     }
 
     /// Whether field `at` ever held an array.

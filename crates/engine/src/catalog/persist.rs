@@ -9,8 +9,9 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use store::{Direction, Snapshot, Space};
+use value::collation::Place;
 use value::path::Path;
-use value::{DocBuf, Error, RawDoc, Result, Val};
+use value::{Collation, DocBuf, Error, RawDoc, Result, Val};
 
 const COLLECTION: u8 = 1;
 const COUNTERS: u8 = 2;
@@ -164,12 +165,24 @@ fn decode(
         name: text("name")?.into(),
         kind: kind_from_options(options.as_doc()),
         validator: crate::validation::Validator::of(options.as_doc()),
+        collation: collation_of(options.as_doc())?,
         options,
         indexes,
         counters: Arc::new(counters),
         version: crate::txn::next_version(),
         dropped: Arc::new(AtomicBool::new(false)),
     })
+}
+
+/// The collation that (checked) options of a collection or an index name.
+///
+/// # Errors
+/// When this build does not have it.
+pub fn collation_of(options: RawDoc<'_>) -> Result<Option<Arc<Collation>>> {
+    match options.get("collation").and_then(Val::as_doc) {
+        None => Ok(None),
+        Some(collation) => Collation::parse(collation, Place::Command),
+    }
 }
 
 /// What kind of collection these (checked) options make.
@@ -211,8 +224,12 @@ pub fn index_from_spec(
         .collect();
     let kind = crate::index::kind(spec)?;
     let columns = crate::index::columns(&kind, &fields);
+    let collation = collation_of(spec)?;
     let partial = match spec.get("partialFilterExpression").and_then(Val::as_doc) {
-        Some(filter) => Some(Arc::new(Filter::parse(filter, &ParseContext::new(0))?)),
+        Some(filter) => {
+            let context = ParseContext::new(0).with_collation(collation.as_ref());
+            Some(Arc::new(Filter::parse(filter, &context)?))
+        }
         None => None,
     };
     Ok(Index {
@@ -225,6 +242,7 @@ pub fn index_from_spec(
         kind,
         columns,
         partial,
+        collation,
         sparse: flag("sparse"),
         hidden: flag("hidden"),
         state,

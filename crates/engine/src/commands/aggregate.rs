@@ -61,6 +61,14 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let constants = Constants::new(context)?;
     let namespace = format!("{}.{}", context.db, name.unwrap_or("$cmd.aggregate"));
     let hint = args.hint()?;
+    if let Some((docs, rest)) = super::diagnostics::documents(context, name, pipeline)? {
+        let scope = scope(context);
+        let stage_context = StageContext::new(constants.context(), &scope, context.db);
+        let parsed = stages::parse(rest.as_doc(), &stage_context)?;
+        let stream = pipeline::follow(&parsed, Box::new(pipeline::Ready(docs.into_iter())));
+        let cursor = new_cursor(context, Source::Stream(stream), namespace, None, false);
+        return first_batch(context, cursor, batch_size, false, out);
+    }
     let first = pipeline.first().and_then(|(_, stage)| stage.as_doc()?.first());
     stages::check_source(first.map(|(name, _)| name), name.is_some())?;
     let scope = scope(context);

@@ -47,7 +47,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             Some(_) => {
                 let options = view_options(&args, &collection)?;
                 if let Some(on) = options.as_doc().get("viewOn").and_then(Val::as_str) {
-                    check_view(catalog, db, name, on)?;
+                    check_view(catalog, db, name, on, collection.options.as_doc())?;
                 }
                 options
             }
@@ -120,6 +120,9 @@ fn view_options(args: &Args<'_>, collection: &Collection) -> Result<DocBuf> {
         out.append("viewOn", on.map(Val::String).or(old.get("viewOn")).unwrap_or(Val::Missing));
         let kept = old.get("pipeline").unwrap_or(Val::Missing);
         out.append("pipeline", pipeline.map_or(kept, Val::Array));
+        if let Some(collation) = old.find("collation") {
+            out.raw("collation", collation);
+        }
     }))
 }
 

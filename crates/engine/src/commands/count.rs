@@ -1,12 +1,12 @@
 //! `count` and `distinct`.
 
-use super::query::{Constants, Find, check_collation};
+use super::query::{Constants, Find};
 use super::{Command, Context, aggregate};
 use crate::catalog::Collection;
 use crate::exec::{Examined, Stream};
 use crate::exec::scan::Scan;
 use crate::metrics;
-use crate::planner::{Access, Plan};
+use crate::planner::{Access, Plan, bounds};
 use query::filter::{Filter, Node, Test};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -36,7 +36,6 @@ pub(super) static DISTINCT: Command = Command {
 
 fn count(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let name = context.collection_name()?;
-    check_collation(&context.args)?;
     let query = context.args.optional_doc("query")?;
     let skip = match context.args.optional_i64("skip")? {
         Some(skip) if skip < 0 => {
@@ -128,12 +127,19 @@ fn entries_are_matches(plan: &Plan, filter: &Filter) -> bool {
             && !matches!(value.get(), Val::Double(n) if n.is_nan())
             && !matches!(value.get(), Val::Decimal(n) if n.is_nan())
     };
-    let exact = |test: &Test| match test {
+    let comparison = |test: &Test| match test {
         Test::Eq(value) | Test::Gt(value) | Test::Gte(value) => plain(value),
         // Below a number stand also the values that are not numbers (NaN).
         Test::Lt(value) | Test::Lte(value) => plain(value) && !value.get().is_number(),
         Test::In { values, regexes } => regexes.is_empty() && values.iter().all(plain),
         _ => false,
+    };
+    let collation = candidate.index.collation.as_deref();
+    let exact = |test: &Test| match test {
+        // Text bounds only indexes of the query's own collation.
+        test if !bounds::fits(test, collation) => false,
+        Test::Collated(collated) => comparison(&collated.test),
+        test => comparison(test),
     };
     let bounded = |path: &str| {
         let fields = candidate.index.fields.iter().take(candidate.bounded);
@@ -145,8 +151,11 @@ fn entries_are_matches(plan: &Plan, filter: &Filter) -> bool {
 
 fn distinct(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let name = context.collection_name()?;
-    check_collation(&context.args)?;
-    let path = Path::new(context.args.string("key")?);
+    let key = context.args.string("key")?;
+    if key.is_empty() {
+        return Err(Error::new(Code(40352), "FieldPath cannot be constructed with empty string"));
+    }
+    let path = Path::new(key);
     let constants = Constants::new(context)?;
     let find = Find {
         filter: context.args.optional_doc("query")?,
@@ -174,12 +183,13 @@ fn distinct(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     };
     // Keyed by order-preserving bytes: values come out sorted, as from an index, each once.
     let mut values: BTreeMap<Vec<u8>, OwnedVal> = BTreeMap::new();
+    let collation = constants.collation().map(|collation| &**collation);
     let mut bytes = 0;
     while let Some(doc) = stream.next(context.op)? {
         let _: ControlFlow<()> = walk(doc.raw(), path.parts(), true, &mut |found| {
             let whole_array = matches!(found.value, Val::Array(_)) && !found.element;
             if !found.value.is_missing() && !whole_array {
-                values.entry(keys::key(found.value)).or_insert_with(|| {
+                values.entry(keys::key_with(found.value, collation)).or_insert_with(|| {
                     let value = OwnedVal::new(found.value);
                     bytes += value.raw().bytes.len() + 8;
                     value

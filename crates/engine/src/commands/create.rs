@@ -6,7 +6,8 @@ use crate::catalog::{Catalog, Collection, change};
 use crate::engine::Inner;
 use crate::namespace;
 use std::sync::Arc;
-use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
+use value::collation::Place;
+use value::{Code, Collation, DocBuf, Error, RawDoc, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "create",
@@ -64,7 +65,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             return Err(already_exists(existing));
         }
         if let Some(on) = options.as_doc().get("viewOn").and_then(Val::as_str) {
-            check_view(catalog, db, name, on)?;
+            check_view(catalog, db, name, on, options.as_doc())?;
         }
         change::create(context.engine, catalog, batch, db, name, options)?;
         Ok(())
@@ -122,6 +123,7 @@ fn read_options(args: &Args<'_>, db: &str) -> Result<DocBuf> {
     if let Some(validator) = validator {
         crate::validation::compile(validator)?;
     }
+    let collation = read_collation(args)?;
     let level = choice(args, "validationLevel", &["off", "strict", "moderate"])?;
     let action = choice(args, "validationAction", &["error", "warn"])?;
     Ok(DocBuf::build(|out| {
@@ -146,7 +148,18 @@ fn read_options(args: &Args<'_>, db: &str) -> Result<DocBuf> {
         if let Some(action) = action {
             out.str("validationAction", action);
         }
+        if let Some(collation) = &collation {
+            out.append("collation", Val::Document(collation.document()));
+        }
     }))
+}
+
+/// The default collation; `None` for the simple one.
+fn read_collation(args: &Args<'_>) -> Result<Option<Arc<Collation>>> {
+    match args.optional_doc("collation")? {
+        None => Ok(None),
+        Some(collation) => Collation::parse(collation, Place::Create),
+    }
 }
 
 /// The size of a capped collection goes up to a multiple of 256 bytes, as MongoDB's does.
@@ -177,14 +190,6 @@ fn refuse_unavailable(args: &Args<'_>) -> Result<()> {
                  'clusteredIndex' option is specified",
             ),
         });
-    }
-    if let Some(collation) = args.optional_doc("collation")? {
-        let collation = Args::new("create.collation", collation);
-        if collation.string("locale")? != "simple" {
-            return Err(invalid(
-                "collations other than {locale: \"simple\"} are not available in this version",
-            ));
-        }
     }
     if args.get("autoIndexId").is_some() && !args.bool("autoIndexId")? {
         return Err(Error::new(Code(50001), "autoIndexId:false is not allowed"));
@@ -239,9 +244,13 @@ fn view_options(args: &Args<'_>, db: &str) -> Result<DocBuf> {
     namespace::check_collection(db, on)?;
     let pipeline = args.optional_array("pipeline")?.unwrap_or(RawDoc::empty());
     check_pipeline(pipeline)?;
+    let collation = read_collation(args)?;
     Ok(DocBuf::build(|out| {
         out.str("viewOn", on);
         out.append("pipeline", Val::Array(pipeline));
+        if let Some(collation) = &collation {
+            out.append("collation", Val::Document(collation.document()));
+        }
     }))
 }
 
@@ -272,11 +281,18 @@ pub(super) fn check_pipeline(pipeline: RawDoc<'_>) -> Result<()> {
     crate::stages::check(pipeline)
 }
 
-/// Refuses a view that would stand on itself or on too many others.
+/// Refuses a view that would stand on itself, on too many others or on one of another collation.
 ///
 /// # Errors
-/// GraphContainsCycle, ViewDepthLimitExceeded.
-pub(super) fn check_view(catalog: &Catalog, db: &str, name: &str, on: &str) -> Result<()> {
+/// GraphContainsCycle, ViewDepthLimitExceeded, OptionNotSupportedOnView.
+pub(super) fn check_view(
+    catalog: &Catalog,
+    db: &str,
+    name: &str,
+    on: &str,
+    options: RawDoc<'_>,
+) -> Result<()> {
+    let collation = crate::catalog::persist::collation_of(options)?;
     let mut trail = format!("{db}.{name}");
     let mut below = on;
     for _ in 0..VIEW_DEPTH_MAX {
@@ -287,10 +303,15 @@ pub(super) fn check_view(catalog: &Catalog, db: &str, name: &str, on: &str) -> R
                 format!("View cycle detected: {trail}"),
             ));
         }
-        match catalog.get(db, below).and_then(|collection| collection.view()) {
-            Some(view) => below = &view.on,
-            None => return Ok(()),
+        let Some(collection) = catalog.get(db, below) else { return Ok(()) };
+        let Some(view) = collection.view() else { return Ok(()) };
+        if collection.collation != collation {
+            return Err(Error::new(
+                Code::OPTION_NOT_SUPPORTED_ON_VIEW,
+                format!("View {db}.{name} has conflicting collation with view {db}.{below}"),
+            ));
         }
+        below = &view.on;
     }
     Err(Error::new(
         Code::VIEW_DEPTH_LIMIT_EXCEEDED,
@@ -361,7 +382,8 @@ mod tests {
             ("{create: ''}", 73),
             ("{create: 'a$b'}", 73),
             ("{create: 'system.foo'}", 73),
-            ("{create: 'z', collation: {locale: 'fr'}}", 72),
+            ("{create: 'z', collation: {locale: 'xx'}}", 2),
+            ("{create: 'z', collation: {}}", 40414),
             ("{create: 'z', collation: {locale: 'simple'}}", 0),
             ("{create: 'v3', pipeline: []}", 72),
             ("{create: 'v1', viewOn: 'v2', pipeline: []}", 0),

@@ -1,7 +1,7 @@
 //! `delete`: removes documents.
 
 use super::args::Args;
-use super::query::{Constants, check_collation, writable};
+use super::query::{Constants, writable};
 use super::statements::{Statements, statement_id, write_errors};
 use super::{Command, Context};
 use crate::exec::{modify, write};
@@ -32,8 +32,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     writable(&engine.catalog.load(), context.db, name)?;
     metrics::add(&engine.metrics.deletes, statements.documents().len() as u64);
     for doc in statements.documents() {
-        Args::new("delete.deletes", *doc)
-            .check_fields(&["q", "limit", "hint", "collation", "sampleId"], false)?;
+        check_statement(&Args::new("delete.deletes", *doc))?;
     }
     let mut deleted = 0;
     let mut errors = Vec::new();
@@ -47,6 +46,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
                 deleted += count;
                 newest = newest.max(seqno);
             }
+            Err(error) if error.code() == Code::TRANSACTION_TOO_OLD => return Err(error),
             Err(error) => {
                 errors.push((at, error));
                 if ordered {
@@ -63,6 +63,21 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Refuses a statement that is malformed: that fails the whole command. Returns its limit.
+fn check_statement(args: &Args<'_>) -> Result<i64> {
+    args.check_fields(&["q", "limit", "hint", "collation", "sampleId"], false)?;
+    args.doc("q")?;
+    args.optional_doc("collation")?;
+    let limit = args.optional_i64("limit")?.ok_or_else(|| args.missing("limit"))?;
+    if limit != 0 && limit != 1 {
+        return Err(Error::new(
+            Code::FAILED_TO_PARSE,
+            format!("The limit field in delete objects must be 0 or 1. Got {limit}"),
+        ));
+    }
+    Ok(limit)
+}
+
 /// Runs one statement: how many documents are gone, and the commit.
 pub(super) fn one(
     context: &Context<'_>,
@@ -72,14 +87,8 @@ pub(super) fn one(
     retry: Option<(Retryable, i32)>,
 ) -> Result<(u64, Option<Seqno>)> {
     let args = Args::new("delete.deletes", doc);
-    check_collation(&args)?;
-    let limit = args.optional_i64("limit")?.ok_or_else(|| args.missing("limit"))?;
-    if limit != 0 && limit != 1 {
-        return Err(Error::new(
-            Code::FAILED_TO_PARSE,
-            format!("The limit field in delete objects must be 0 or 1. Got {limit}"),
-        ));
-    }
+    let constants = &constants.of_statement(context, name, &args)?;
+    let limit = check_statement(&args)?;
     let target = modify::target(constants, args.doc("q")?, None, args.hint()?)?;
     let engine = context.engine;
     if limit == 0 {

@@ -53,8 +53,8 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             explain_query(context, verbosity, out)
         }
         other => Err(Error::new(
-            Code::COMMAND_NOT_SUPPORTED,
-            format!("Explain is not supported for the command: {other}"),
+            Code::ILLEGAL_OPERATION,
+            format!("Cannot explain cmd: {other}"),
         )),
     };
     context.args = outer;
@@ -219,6 +219,9 @@ fn write_planner(
     out.str("namespace", namespace);
     out.bool("indexFilterSet", false);
     out.doc("parsedQuery", |out| filter.explain(out));
+    if let Some(collation) = filter.collation() {
+        out.append("collation", Val::Document(collation.document()));
+    }
     let sort = shown.above.sort.and_then(|sort| query::sort::SortSpec::parse(sort).ok());
     let hash = shape::shown(filter, sort.as_ref());
     out.str("queryHash", &hash);

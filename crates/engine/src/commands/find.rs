@@ -1,6 +1,6 @@
 //! `find`: documents that match, in batches.
 
-use super::query::{Constants, Find, check_collation};
+use super::query::{Constants, Find};
 use super::{Command, Context, aggregate};
 use crate::catalog::Collection;
 use crate::cursor::{BatchEnd, Cursor, Source, Tail, fill_batch};
@@ -84,7 +84,6 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
 /// Reads the fields of a find.
 pub(super) fn parse<'a>(context: &Context<'a>) -> Result<Request<'a>> {
     let args = &context.args;
-    check_collation(args)?;
     let bound = |name| Ok(args.optional_doc(name)?.filter(|doc: &RawDoc<'_>| !doc.is_empty()));
     let bounds = MinMax { min: bound("min")?, max: bound("max")? };
     bounds.check()?;
@@ -170,7 +169,7 @@ fn point_read(context: &Context<'_>, name: &str, out: &mut Writer<'_>) -> Result
     }
     let mut key = smallvec::SmallVec::<[u8; 64]>::new();
     key.extend_from_slice(&collection.prefix());
-    key.extend_from_slice(&write::record_of_id(id));
+    key.extend_from_slice(&write::record_of_id(collection, id));
     let snapshot = context.engine.store.snapshot();
     let doc = snapshot.get(Space::Documents, &key).map_err(crate::store_failed)?;
     let found = u64::from(doc.is_some());

@@ -1,6 +1,6 @@
 //! `findAndModify`: changes or removes one document and returns it.
 
-use super::query::{Constants, check_collation, writable};
+use super::query::{Constants, writable};
 use super::statements::statement_id;
 use super::update::array_filters;
 use super::{Command, Context, create};
@@ -77,7 +77,6 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
 fn parse<'a>(context: &Context<'a>) -> Result<FindAndModify<'a>> {
     let args = context.args;
     let name = context.collection_name()?;
-    check_collation(&args)?;
     let constants = Constants::new(context)?;
     let remove = args.bool("remove")?;
     let upsert = args.bool("upsert")?;

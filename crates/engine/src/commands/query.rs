@@ -15,22 +15,49 @@ use query::project::{Mode, Projection};
 use query::sort::SortSpec;
 use std::sync::Arc;
 use store::Snapshot;
-use value::{Code, DocBuf, Error, RawDoc, Result, Val};
+use value::collation::Place;
+use value::{Code, Collation, DocBuf, Error, RawDoc, Result, Val};
 
 /// The constants of a request: its clock and the values of `let`.
+#[derive(Clone)]
 pub struct Constants {
     now_ms: i64,
     cluster_time: u64,
     variables: DocBuf,
+    collation: Option<Arc<Collation>>,
 }
 
 impl Constants {
-    /// Evaluates `let`.
+    /// Evaluates `let`, and resolves the collation: the command's own, or else that of the
+    /// collection that it names.
     ///
     /// # Errors
-    /// What its expressions give.
+    /// What the expressions of `let` give, or a collation that is not understood.
     pub fn new(context: &Context<'_>) -> Result<Constants> {
-        Constants::with_let(context, context.args.optional_doc("let")?)
+        let name = context.args.doc.first().and_then(|(_, name)| name.get().as_str());
+        let collation = collation(context, name, &context.args)?;
+        let constants = Constants::with_let(context, context.args.optional_doc("let")?)?;
+        Ok(Constants { collation, ..constants })
+    }
+
+    /// The constants of one statement of several: with its collation, or else the collection's.
+    ///
+    /// # Errors
+    /// A collation that is not understood.
+    pub fn of_statement(
+        &self,
+        context: &Context<'_>,
+        name: &str,
+        statement: &Args<'_>,
+    ) -> Result<Constants> {
+        let collation = collation(context, Some(name), statement)?;
+        Ok(Constants { collation, ..self.clone() })
+    }
+
+    /// What decides over text; `None` compares bytes.
+    #[must_use]
+    pub fn collation(&self) -> Option<&Arc<Collation>> {
+        self.collation.as_ref()
     }
 
     /// Evaluates given variables.
@@ -42,6 +69,7 @@ impl Constants {
             now_ms: crate::clock::now_ms(),
             cluster_time: context.engine.clock.now(),
             variables: DocBuf::new(),
+            collation: None,
         };
         let Some(variables) = variables.filter(|doc| !doc.is_empty()) else {
             return Ok(constants);
@@ -67,25 +95,33 @@ impl Constants {
             now_ms: self.now_ms,
             cluster_time: self.cluster_time,
             variables: self.variables.as_doc(),
-            collation: None,
+            collation: self.collation.as_ref(),
         }
     }
 }
 
-/// Refuses a collation other than the simple one.
-///
-/// # Errors
-/// NotImplemented.
-pub fn check_collation(args: &Args<'_>) -> Result<()> {
-    let Some(collation) = args.optional_doc("collation")? else { return Ok(()) };
-    match collation.get("locale") {
-        Some(Val::String("simple")) => Ok(()),
-        None if collation.is_empty() => Ok(()),
-        _ => Err(Error::new(
-            Code::NOT_IMPLEMENTED,
-            "collations other than {locale: \"simple\"} are not available in this version",
-        )),
+/// The collation of an operation: its own, or else that of the collection. A view's cannot be
+/// overridden.
+fn collation(
+    context: &Context<'_>,
+    name: Option<&str>,
+    args: &Args<'_>,
+) -> Result<Option<Arc<Collation>>> {
+    let own = match args.optional_doc("collation")? {
+        Some(doc) if !doc.is_empty() => Some(Collation::parse(doc, Place::Command)?),
+        _ => None,
+    };
+    let catalog = context.engine.catalog.load();
+    let collection = name.and_then(|name| catalog.get(context.db, name));
+    let default = collection.and_then(|collection| collection.collation.as_ref());
+    let Some(own) = own else { return Ok(default.cloned()) };
+    if collection.is_some_and(|collection| collection.view().is_some()) && own.as_ref() != default {
+        return Err(Error::new(
+            Code::OPTION_NOT_SUPPORTED_ON_VIEW,
+            "Cannot override a view's default collation",
+        ));
     }
+    Ok(own)
 }
 
 /// What a find asks for.
@@ -136,8 +172,9 @@ impl Find<'_> {
     ) -> Result<Opened> {
         let context = constants.context();
         let filter = Arc::new(Filter::parse(self.filter.unwrap_or(RawDoc::empty()), &context)?);
-        let (sort, natural) = parse_sort(self.sort)?;
+        let (sort, natural) = parse_sort(self.sort, constants.collation())?;
         let projection = parse_projection(self.projection, &context)?;
+        self.check_score(&filter, sort.as_ref())?;
         let hint = self.hint.or(natural);
         let question =
             Question { collection, filter: &filter, sort: sort.as_ref(), hint, snapshot };
@@ -171,15 +208,49 @@ impl Find<'_> {
     /// What a part gives that is not understood.
     pub fn check(&self, constants: &Constants) -> Result<()> {
         let context = constants.context();
-        Filter::parse(self.filter.unwrap_or(RawDoc::empty()), &context)?;
-        parse_sort(self.sort)?;
+        let filter = Filter::parse(self.filter.unwrap_or(RawDoc::empty()), &context)?;
+        let (sort, _) = parse_sort(self.sort, constants.collation())?;
         parse_projection(self.projection, &context)?;
+        self.check_score(&filter, sort.as_ref())?;
+        match filter.text() {
+            Some(_) => Err(query::text::query::no_index()),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses to show or sort by the score of a text search where there is none.
+    fn check_score(&self, filter: &Filter, sort: Option<&SortSpec>) -> Result<()> {
+        let wanted = sort.is_some_and(SortSpec::needs_score)
+            || self.projection.is_some_and(|doc| mentions_score(doc, 0));
+        if wanted && filter.text().is_none() {
+            return Err(no_score());
+        }
         Ok(())
     }
 }
 
+/// Whether a document has `{$meta: "textScore"}` somewhere.
+fn mentions_score(doc: RawDoc<'_>, depth: usize) -> bool {
+    doc.iter().any(|(name, value)| match value.get() {
+        Val::String("textScore") => name == "$meta",
+        Val::Document(inner) | Val::Array(inner) => {
+            depth < value::limits::DEPTH_MAX_WIRE && mentions_score(inner, depth + 1)
+        }
+        _ => false,
+    })
+}
+
+/// The error for a score where there is no `$text`.
+#[must_use]
+pub fn no_score() -> Error {
+    Error::new(Code(40218), "query requires text score metadata, but it is not available")
+}
+
 /// A sort specification, or the natural order in the form of a hint.
-pub fn parse_sort(sort: Option<RawDoc<'_>>) -> Result<(Option<SortSpec>, Option<Val<'_>>)> {
+pub fn parse_sort<'s>(
+    sort: Option<RawDoc<'s>>,
+    collation: Option<&Arc<Collation>>,
+) -> Result<(Option<SortSpec>, Option<Val<'s>>)> {
     let Some(sort) = sort.filter(|sort| !sort.is_empty()) else { return Ok((None, None)) };
     if let Some(direction) = sort.get("$natural") {
         if sort.count() > 1 || !matches!(direction.as_f64(), Some(n) if n == 1.0 || n == -1.0) {
@@ -189,7 +260,7 @@ pub fn parse_sort(sort: Option<RawDoc<'_>>) -> Result<(Option<SortSpec>, Option<
         }
         return Ok((None, Some(Val::Document(sort))));
     }
-    Ok((Some(SortSpec::parse(sort)?), None))
+    Ok((Some(SortSpec::parse(sort)?.with_collation(collation)), None))
 }
 
 fn parse_projection(

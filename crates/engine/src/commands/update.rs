@@ -1,7 +1,7 @@
 //! `update`: changes documents by modifiers, replacement or pipeline.
 
 use super::args::Args;
-use super::query::{Constants, check_collation, writable};
+use super::query::{Constants, writable};
 use super::statements::{Statements, statement_id, wrapped, write_errors};
 use super::{Command, Context, create};
 use crate::exec::modify::{self, Target};
@@ -59,7 +59,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     metrics::add(&engine.metrics.updates, statements.documents().len() as u64);
     // What is malformed is found before anything is changed.
     for doc in statements.documents() {
-        Args::new("update.updates", *doc).check_fields(STATEMENT_FIELDS, false)?;
+        check_statement(&Args::new("update.updates", *doc))?;
     }
     let (mut matched, mut modified) = (0, 0);
     let mut upserted: Vec<(usize, OwnedVal)> = Vec::new();
@@ -79,6 +79,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
                     upserted.push((at, id));
                 }
             }
+            Err(error) if error.code() == Code::TRANSACTION_TOO_OLD => return Err(error),
             Err(error) => {
                 errors.push((at, error));
                 if ordered {
@@ -106,6 +107,27 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Refuses a statement that is malformed: that fails the whole command.
+fn check_statement(args: &Args<'_>) -> Result<()> {
+    args.check_fields(STATEMENT_FIELDS, false)?;
+    args.doc("q")?;
+    match args.doc.get("u") {
+        Some(Val::Document(_) | Val::Array(_)) => {}
+        Some(other) => {
+            return Err(Error::failed_to_parse(format!(
+                "Update argument must be either an object or an array, found {}",
+                other.kind().name()
+            )));
+        }
+        None => return Err(args.missing("u")),
+    }
+    args.bool("multi")?;
+    args.bool("upsert")?;
+    args.optional_array("arrayFilters")?;
+    args.optional_doc("collation")?;
+    Ok(())
+}
+
 /// Runs one statement.
 pub(super) fn one(
     context: &Context<'_>,
@@ -116,7 +138,7 @@ pub(super) fn one(
     retry: Option<(Retryable, i32)>,
 ) -> Result<Outcome> {
     let args = Args::new("update.updates", doc);
-    check_collation(&args)?;
+    let constants = &constants.of_statement(context, name, &args)?;
     let multi = args.bool("multi")?;
     let upsert = args.bool("upsert")?;
     let update = doc.get("u").ok_or_else(|| args.missing("u"))?;
@@ -131,7 +153,8 @@ pub(super) fn one(
                     "Constant values may only be specified for pipeline updates",
                 ));
             }
-            with_constants = Constants::with_let(context, Some(variables))?;
+            with_constants = Constants::with_let(context, Some(variables))?
+                .of_statement(context, name, &args)?;
             &with_constants
         }
     };

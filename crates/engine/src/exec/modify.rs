@@ -159,13 +159,24 @@ pub fn for_each_match(
                     &changed
                 };
                 part.matched += 1;
-                part.changed += u64::from(change(txn, &current, row)?);
+                match change(txn, &current, row) {
+                    Ok(changed) => part.changed += u64::from(changed),
+                    // What was changed before stays, as in MongoDB: a refused document leaves
+                    // nothing behind, so the others of this chunk commit.
+                    Err(error) => {
+                        part.failed = Some(error);
+                        break;
+                    }
+                }
             }
             Ok(part)
         })?;
         total.matched += part.matched;
         total.changed += part.changed;
         total.newest = Some(seqno);
+        if let Some(error) = part.failed {
+            return Err(error);
+        }
     }
 }
 
@@ -178,6 +189,8 @@ pub struct Many {
     pub changed: u64,
     /// The newest commit.
     pub newest: Option<Seqno>,
+    /// Why it stopped early.
+    failed: Option<value::Error>,
 }
 
 /// Applies an update to a chosen document. The new image, or `None` when nothing changes.
@@ -232,6 +245,6 @@ pub fn target<'a>(
     hint: Option<Val<'a>>,
 ) -> Result<Target<'a>> {
     let filter = Arc::new(Filter::parse(query, &constants.context())?);
-    let (sort, natural) = crate::commands::query::parse_sort(sort)?;
+    let (sort, natural) = crate::commands::query::parse_sort(sort, constants.collation())?;
     Ok(Target { query, filter, sort, hint: hint.or(natural) })
 }

@@ -20,8 +20,8 @@ pub fn document_key(collection: &Collection, record: &[u8]) -> Vec<u8> {
 
 /// The record key of an `_id` in a clustered collection.
 #[must_use]
-pub fn record_of_id(id: Val<'_>) -> Vec<u8> {
-    keys::key(id)
+pub fn record_of_id(collection: &Collection, id: Val<'_>) -> Vec<u8> {
+    keys::key_with(id, collection.collation.as_deref())
 }
 
 /// Brings a document that a client sent into the form that is stored: `_id` first, made up when
@@ -33,14 +33,25 @@ pub fn prepare(doc: RawDoc<'_>) -> Result<std::borrow::Cow<'_, [u8]>> {
     if doc.bytes().len() > limits::DOCUMENT_BYTES_MAX {
         return Err(too_large(doc.bytes().len()));
     }
-    let first_is_id = doc.iter().next_bytes().is_some_and(|(name, _)| name == b"_id");
-    let id = doc.find("_id");
-    check_depth(doc, 1)?;
-    if let Some(id) = id {
-        check_id(id.get())?;
+    let mut id = None;
+    let mut first_is_id = false;
+    let mut has_zero_timestamp = false;
+    let mut elements = doc.iter();
+    let mut at = 0;
+    while let Some((name, value)) = elements.next_bytes() {
+        if name == b"_id" && id.is_none() {
+            check_id(value.get())?;
+            first_is_id = at == 0;
+            id = Some(value);
+        }
+        if value.kind == Type::Timestamp as u8 {
+            has_zero_timestamp |= value.get() == Val::Timestamp(0);
+        }
+        if let Some(inner) = value.as_doc().or(value.as_array()) {
+            check_depth(inner, 2)?;
+        }
+        at += 1;
     }
-    let has_zero_timestamp =
-        doc.iter().any(|(_, v)| v.kind == Type::Timestamp as u8 && v.get() == Val::Timestamp(0));
     if first_is_id && !has_zero_timestamp {
         return Ok(doc.bytes().into());
     }
@@ -67,7 +78,7 @@ pub fn prepare(doc: RawDoc<'_>) -> Result<std::borrow::Cow<'_, [u8]>> {
 
 fn too_large(bytes: usize) -> Error {
     Error::new(
-        Code::BSON_OBJECT_TOO_LARGE,
+        Code::BAD_VALUE,
         format!(
             "object to insert too large. size in bytes: {bytes}, max size: {}",
             limits::DOCUMENT_BYTES_MAX
@@ -107,7 +118,8 @@ fn check_depth(doc: RawDoc<'_>, depth: usize) -> Result<()> {
             format!("document exceeds maximum nested object depth of {}", limits::DEPTH_MAX),
         ));
     }
-    for (_, value) in doc {
+    let mut elements = doc.iter();
+    while let Some((_, value)) = elements.next_bytes() {
         if let Some(inner) = value.as_doc().or(value.as_array()) {
             check_depth(inner, depth + 1)?;
         }
@@ -126,7 +138,7 @@ pub fn insert(
 ) -> Result<()> {
     let record = match collection.capped() {
         None => {
-            let record = record_of_id(doc.get("_id").unwrap_or(Val::Null));
+            let record = record_of_id(collection, doc.get("_id").unwrap_or(Val::Null));
             if record.len() > limits::KEY_BYTES_MAX {
                 return Err(Error::new(
                     Code::OBSOLETE_KEY_TOO_LONG,
@@ -148,7 +160,9 @@ pub fn insert(
     let key = document_key(collection, &record);
     if collection.capped().is_none() {
         txn.guard(Space::Documents, &key);
-        if txn.get(Space::Documents, &key)?.is_some() {
+        let exists = !txn.is_above_all(collection, &record)
+            && txn.get(Space::Documents, &key)?.is_some();
+        if exists {
             let index = collection.indexes.first().ok_or_else(no_id_index)?;
             let values = DocBuf::build(|out| {
                 out.append("_id", doc.get("_id").unwrap_or(Val::Null));
@@ -158,7 +172,7 @@ pub fn insert(
     }
     maintain::replace(txn, collection, &record, None, Some(doc))?;
     txn.put(Space::Documents, key.into(), Bytes::copy_from(doc.bytes()));
-    txn.count(collection, 1, doc.bytes().len() as i64);
+    txn.count_insert(collection, record, doc.bytes().len() as i64);
     Ok(())
 }
 

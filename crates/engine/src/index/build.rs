@@ -92,8 +92,12 @@ pub fn create(
 
 /// The catalog change that makes the indexes known. An empty collection needs no more.
 fn begin(engine: &Inner, db: &str, name: &str, specs: &[IndexSpec]) -> Result<Begun> {
+    // What a collection's own collation makes of the specifications.
+    let within = |collection: &Collection| -> Result<Vec<IndexSpec>> {
+        specs.iter().map(|spec| spec.within(collection.collation.as_deref())).collect()
+    };
     if let Some(found) = engine.collection(db, name)
-        && let Some(begun) = all_exist(&found, specs)?
+        && let Some(begun) = all_exist(&found, &within(&found)?)?
     {
         return Ok(begun);
     }
@@ -107,6 +111,7 @@ fn begin(engine: &Inner, db: &str, name: &str, specs: &[IndexSpec]) -> Result<Be
                 change::create(engine, catalog, batch, db, name, DocBuf::new())?
             }
         };
+        let specs = &within(&collection)?;
         if let Some(begun) = all_exist(&collection, specs)? {
             // A collection that was just made has the `_id` index, and that may be all.
             return Ok(match begun {

@@ -64,9 +64,13 @@ pub fn keys(index: &Index, hashed: Hashed, doc: RawDoc<'_>, out: &mut Keys) -> R
         }
         let mut key = Key::default();
         for (at, (value, field)) in values.iter().zip(&index.fields).enumerate() {
-            let value =
-                if at == hashed.at { Val::Int64(hash(&order::key(*value))) } else { *value };
-            order::encode(&mut key.values, value, field.descending);
+            let collation = index.collation.as_deref();
+            let value = if at == hashed.at {
+                Val::Int64(hash(&order::key_with(*value, collation)))
+            } else {
+                *value
+            };
+            order::encode_with(&mut key.values, value, field.descending, collation);
         }
         out.add(index, key)
     })

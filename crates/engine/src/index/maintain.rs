@@ -9,7 +9,7 @@ use crate::catalog::{Collection, Index};
 use crate::txn::Transaction;
 use std::sync::Arc;
 use store::{Bytes, Space};
-use value::{Code, DocBuf, Error, RawDoc, Result, Val, ejson};
+use value::{Code, Collation, DocBuf, Error, RawDoc, Result, Val};
 
 /// The key of an entry.
 #[must_use]
@@ -121,12 +121,14 @@ pub fn check_unique(
 /// The E11000 error in the form that clients parse.
 #[must_use]
 pub fn duplicate_key(collection: &Collection, index: &Index, values: &DocBuf) -> Error {
-    let shown = ejson::print(values.as_doc(), ejson::Format::Shell);
+    if let Some(collation) = &index.collation {
+        return duplicate_collated_key(collection, index, values, collation);
+    }
     let message = format!(
         "E11000 duplicate key error collection: {} index: {} dup key: {}",
         collection.namespace(),
         index.name,
-        spaced(&shown),
+        query::expr::show_doc(values.as_doc()),
     );
     let info = DocBuf::build(|out| {
         out.append("keyPattern", Val::Document(index.key.as_doc()));
@@ -135,10 +137,42 @@ pub fn duplicate_key(collection: &Collection, index: &Index, values: &DocBuf) ->
     Error::new(Code::DUPLICATE_KEY, message).with_info(info)
 }
 
-/// MongoDB prints keys as `{ a: 1 }`, with a blank inside the braces.
-fn spaced(text: &str) -> String {
-    match text.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')) {
-        Some(inner) => format!("{{ {} }}", inner.trim()),
-        None => text.to_owned(),
-    }
+/// The same for a collated index: its text is shown as the collation key, in hexadecimal digits.
+fn duplicate_collated_key(
+    collection: &Collection,
+    index: &Index,
+    values: &DocBuf,
+    collation: &Collation,
+) -> Error {
+    let digits = |text: &str| -> String {
+        collation.key(text).iter().map(|byte| format!("{byte:02x}")).collect()
+    };
+    let encoded = |prefix: &str| {
+        DocBuf::build(|out| {
+            for (name, value) in values.as_doc() {
+                match value.get() {
+                    Val::String(text) => out.str(name, &format!("{prefix}{}", digits(text))),
+                    _ => out.raw(name, value),
+                };
+            }
+        })
+    };
+    let message = format!(
+        "E11000 duplicate key error collection: {} index: {} collation: {} dup key: {}",
+        collection.namespace(),
+        index.name,
+        collation.show(),
+        query::expr::show_doc(encoded("0x").as_doc()),
+    );
+    let info = DocBuf::build(|out| {
+        out.append("keyPattern", Val::Document(index.key.as_doc()));
+        out.append("keyValue", Val::Document(encoded("").as_doc()));
+        out.array("hexEncoded", |array| {
+            for (_, value) in values.as_doc() {
+                array.push(Val::Bool(matches!(value.get(), Val::String(_))));
+            }
+        });
+        out.append("collation", Val::Document(collation.document()));
+    });
+    Error::new(Code::DUPLICATE_KEY, message).with_info(info)
 }

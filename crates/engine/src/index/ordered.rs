@@ -56,9 +56,13 @@ pub fn keys(index: &Index, doc: RawDoc<'_>, out: &mut Keys) -> Result<()> {
             return Ok(());
         }
         let mut key = Key { values: Vec::with_capacity(24), types: Vec::new() };
+        let collation = index.collation.as_deref();
         for (value, field) in values.iter().zip(&index.fields) {
-            keys::encode(&mut key.values, *value, field.descending);
-            key_types::append(&mut key.types, *value);
+            keys::encode_with(&mut key.values, *value, field.descending, collation);
+            if collation.is_none() {
+                // A collation key does not tell its text, so such an index covers nothing.
+                key_types::append(&mut key.types, *value);
+            }
         }
         key_types::trim(&mut key.types);
         out.add(index, key)
@@ -193,7 +197,8 @@ fn find_values(
     let Some(array) = array else {
         let mut key = Vec::new();
         for (field, spec) in fields.iter().zip(&index.fields) {
-            keys::encode(&mut key, field.value(), spec.descending);
+            let collation = index.collation.as_deref();
+            keys::encode_with(&mut key, field.value(), spec.descending, collation);
         }
         if key == wanted {
             *found = Some(value::DocBuf::build(|out| {

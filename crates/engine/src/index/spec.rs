@@ -1,11 +1,12 @@
 //! Index specifications as `createIndexes` gets them: checked by MongoDB's rules, brought into the
 //! form that `listIndexes` shows, and compared with the indexes that exist.
 
-use super::{options, wildcard};
+use super::{options, text, wildcard};
 use crate::catalog::{Collection, Index};
 use std::sync::Arc;
 use value::ejson::{self, Format};
-use value::{Code, DocBuf, Error, RawDoc, Result, Val, compare, limits};
+use value::collation::Place;
+use value::{Code, Collation, DocBuf, Error, RawDoc, Result, Val, compare, limits};
 
 /// A checked specification.
 #[derive(Clone, Debug)]
@@ -14,6 +15,8 @@ pub struct IndexSpec {
     pub name: String,
     /// The whole specification in its stored form.
     pub doc: DocBuf,
+    /// Whether it names a collation, be it the simple one: else it takes the collection's.
+    pub names_collation: bool,
 }
 
 impl IndexSpec {
@@ -21,6 +24,49 @@ impl IndexSpec {
     #[must_use]
     pub fn key(&self) -> RawDoc<'_> {
         self.doc.as_doc().get("key").and_then(Val::as_doc).unwrap_or(RawDoc::empty())
+    }
+
+    /// The specification in a collection of this default collation.
+    ///
+    /// # Errors
+    /// BadValue for an `_id` index of another collation than the collection's, CannotCreateIndex
+    /// for kinds of indexes that cannot be collated.
+    pub fn within(&self, default: Option<&Collation>) -> Result<IndexSpec> {
+        let own = self.doc.as_doc().get("collation").and_then(Val::as_doc);
+        if self.is_id() {
+            let default = default.map(Collation::document);
+            if self.names_collation && own.map(RawDoc::bytes) != default.map(RawDoc::bytes) {
+                let simple = || "{ locale: \"simple\" }".to_owned();
+                return Err(Error::bad_value(format!(
+                    "The _id index must have the same collation as the collection. Index \
+                     collation: {}, collection collation: {}",
+                    own.map_or_else(simple, shown),
+                    default.map_or_else(simple, shown)
+                )));
+            }
+            return Ok(self.clone());
+        }
+        let collation = if self.names_collation { own } else { default.map(Collation::document) };
+        let Some(collation) = collation else { return Ok(self.clone()) };
+        let kind = self.key().iter().find_map(|(_, kind)| match kind.get() {
+            Val::String(kind @ ("text" | "2d" | "geoHaystack")) => Some(kind),
+            _ => None,
+        });
+        if let Some(kind) = kind {
+            let error = Error::new(
+                Code::CANNOT_CREATE_INDEX,
+                format!("Index type '{kind}' does not support collation: {}", shown(collation)),
+            );
+            return Err(in_specification(self.doc.as_doc(), error));
+        }
+        if own.is_some() {
+            return Ok(self.clone());
+        }
+        let doc = DocBuf::build(|out| {
+            out.extend(self.doc.as_doc());
+            out.append("collation", Val::Document(collation));
+        });
+        Ok(IndexSpec { doc, ..self.clone() })
     }
 
     /// Whether this asks for the `_id` index, which always exists.
@@ -39,26 +85,19 @@ const KEPT: &[&str] = &[
     "wildcardProjection",
 ];
 
+/// Options of geospatial indexes that are stored.
+const GEO_KEPT: &[&str] =
+    &["bits", "coarsestIndexedLevel", "finestIndexedLevel", "max", "min"];
+
 /// Options of an index that MongoDB knows and that this version refuses rather than ignores.
 const LATER: &[&str] = &[
-    "2dsphereIndexVersion",
-    "bits",
-    "bucketSize",
-    "coarsestIndexedLevel",
     "columnstoreProjection",
-    "default_language",
-    "finestIndexedLevel",
-    "language_override",
-    "max",
-    "min",
     "prepareUnique",
     "storageEngine",
-    "textIndexVersion",
-    "weights",
 ];
 
 /// Kinds of indexes that MongoDB knows and that this version does not have.
-const KINDS_LATER: &[&str] = &["2d", "2dsphere", "columnstore", "geoHaystack", "text"];
+const KINDS_LATER: &[&str] = &["columnstore", "geoHaystack"];
 
 /// Checks a specification.
 ///
@@ -74,10 +113,20 @@ pub fn parse(spec: RawDoc<'_>, ignore_unknown: bool) -> Result<IndexSpec> {
             format!("The '{name}' field is a required property of an index specification");
         in_specification(spec, Error::failed_to_parse(message))
     };
+    let collation = match fields.collation {
+        None => None,
+        Some(collation) => Collation::parse(collation, Place::Command).map_err(|error| {
+            error.context(format_args!(
+                "failed to add collation information to index spec for index creation: {} :: \
+                 caused by :: ",
+                shown(spec)
+            ))
+        })?,
+    };
     let key = fields.key.ok_or_else(|| missing("key"))?;
     let name = fields.name.ok_or_else(|| missing("name"))?;
     if is_id_key(key) {
-        return id_index(spec, &fields);
+        return id_index(spec, &fields, collation.as_deref());
     }
     if name == "_id_" {
         return Err(Error::bad_value(format!(
@@ -101,7 +150,7 @@ pub fn parse(spec: RawDoc<'_>, ignore_unknown: bool) -> Result<IndexSpec> {
     }
     let doc = DocBuf::build(|out| {
         out.i32("v", fields.version.unwrap_or(2));
-        out.append("key", Val::Document(key));
+        out.append("key", Val::Document(text::stored_key(key).as_doc()));
         out.str("name", name);
         if fields.unique == Some(true) {
             out.bool("unique", true);
@@ -114,8 +163,26 @@ pub fn parse(spec: RawDoc<'_>, ignore_unknown: bool) -> Result<IndexSpec> {
         if fields.hidden == Some(true) {
             out.bool("hidden", true);
         }
+        if text::is_text(key) {
+            text::write_options(spec, key, out);
+        }
+        for (name, value) in spec {
+            if GEO_KEPT.contains(&name) {
+                match name {
+                    "min" | "max" => out.f64(name, value.get().as_f64().unwrap_or(0.0)),
+                    _ => out.raw(name, value),
+                };
+            }
+        }
+        if key.iter().any(|(_, kind)| kind.get() == Val::String("2dsphere")) {
+            let version = spec.get("2dsphereIndexVersion").and_then(Val::as_f64);
+            out.i32("2dsphereIndexVersion", version.map_or(3, |version| version as i32));
+        }
+        if let Some(collation) = &collation {
+            out.append("collation", Val::Document(collation.document()));
+        }
     });
-    Ok(IndexSpec { name: name.to_owned(), doc })
+    Ok(IndexSpec { name: name.to_owned(), doc, names_collation: fields.collation.is_some() })
 }
 
 /// The fields of a specification, each of the right type.
@@ -127,6 +194,7 @@ struct Fields<'a> {
     unique: Option<bool>,
     hidden: Option<bool>,
     expire_after_seconds: Option<Val<'a>>,
+    collation: Option<RawDoc<'a>>,
 }
 
 fn read_fields<'a>(spec: RawDoc<'a>, ignore_unknown: bool, out: &mut Fields<'a>) -> Result<()> {
@@ -154,10 +222,32 @@ fn read_fields<'a>(spec: RawDoc<'a>, ignore_unknown: bool, out: &mut Fields<'a>)
             // Checked with the key pattern, of which it must be a part.
             "wildcardProjection" => {}
             "expireAfterSeconds" => out.expire_after_seconds = Some(value),
+            "weights" => match value {
+                Val::Document(_) => {}
+                _ => return Err(wrong_type(name, "an object", value)),
+            },
+            "default_language" | "language_override" => match value {
+                Val::String(_) => {}
+                _ => return Err(wrong_type(name, "a string", value)),
+            },
+            "2dsphereIndexVersion" | "bits" | "coarsestIndexedLevel" | "finestIndexedLevel"
+            | "max" | "min" | "textIndexVersion" => {
+                if !value.is_number() {
+                    return Err(wrong_type(name, "a number", value));
+                }
+            }
             // Old drivers name the collection once more, others wish to drop duplicates:
             // MongoDB takes and forgets both.
             "ns" | "dropDups" => {}
-            "collation" => check_collation(value)?,
+            "collation" => match value {
+                Val::Document(collation) if collation.is_empty() => {
+                    return Err(Error::bad_value(
+                        "The field 'collation' cannot be an empty object.",
+                    ));
+                }
+                Val::Document(collation) => out.collation = Some(collation),
+                _ => return Err(wrong_type("collation", "an object", value)),
+            },
             _ if LATER.contains(&name) => {
                 return Err(Error::new(
                     Code::CANNOT_CREATE_INDEX,
@@ -185,12 +275,17 @@ fn check_key(key: RawDoc<'_>) -> Result<()> {
     if key.is_empty() {
         return refuse("Index keys cannot be empty.".to_owned());
     }
-    for (path, direction) in key {
+    for (at, (path, direction)) in key.iter().enumerate() {
+        if key.iter().take(at).any(|(earlier, _)| earlier == path) {
+            return Err(Error::bad_value(format!(
+                "Field '{path}' appears more than once in the index key pattern"
+            )));
+        }
         match direction.get() {
             Val::String(kind) if KINDS_LATER.contains(&kind) => {
                 return refuse(format!("{kind} indexes are not available in this version"));
             }
-            Val::String("hashed") => {}
+            Val::String("2d" | "2dsphere" | "hashed" | "text") => {}
             Val::String(kind) => return refuse(format!("Unknown index plugin '{kind}'")),
             number if number.is_number() => match number.as_f64() {
                 Some(n) if n.is_nan() => {
@@ -214,7 +309,14 @@ fn check_key(key: RawDoc<'_>) -> Result<()> {
         if wild && value.as_f64().is_some_and(|n| n < 0.0) {
             return refuse("A numeric value in a $** index key pattern must be positive.".to_owned());
         }
-        check_path(path, value.is_number())?;
+        let wild_text = path == "$**" && value == Val::String("text");
+        check_path(path, value.is_number() || wild_text)?;
+    }
+    let mut kinds: Vec<&str> = key.iter().filter_map(|(_, kind)| kind.get().as_str()).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    if kinds.len() > 1 {
+        return refuse("Can't use more than one index plugin for a single index.".to_owned());
     }
     Ok(())
 }
@@ -273,19 +375,6 @@ fn flag(name: &str, value: Val<'_>) -> Result<bool> {
     )))
 }
 
-fn check_collation(value: Val<'_>) -> Result<()> {
-    let Val::Document(collation) = value else {
-        return Err(wrong_type("collation", "an object", value));
-    };
-    if collation.get("locale").and_then(Val::as_str) == Some("simple") {
-        return Ok(());
-    }
-    Err(Error::new(
-        Code::CANNOT_CREATE_INDEX,
-        "collations other than {locale: \"simple\"} are not available in this version",
-    ))
-}
-
 fn check_expiry(spec: RawDoc<'_>, key: RawDoc<'_>, seconds: Val<'_>) -> Result<()> {
     let refuse = |message: String| {
         let message = format!("{message}. Index spec: {}", shown(spec));
@@ -323,7 +412,11 @@ fn is_id_key(key: RawDoc<'_>) -> bool {
 
 /// The `_id` index exists with every collection; asking for it is right when nothing special is
 /// asked for. Its name is not the client's to choose.
-fn id_index(spec: RawDoc<'_>, fields: &Fields<'_>) -> Result<IndexSpec> {
+fn id_index(
+    spec: RawDoc<'_>,
+    fields: &Fields<'_>,
+    collation: Option<&Collation>,
+) -> Result<IndexSpec> {
     for (name, _) in spec {
         if !matches!(name, "key" | "name" | "v" | "ns" | "collation" | "background") {
             return Err(Error::new(
@@ -342,8 +435,12 @@ fn id_index(spec: RawDoc<'_>, fields: &Fields<'_>) -> Result<IndexSpec> {
             key.i32("_id", 1);
         });
         out.str("name", "_id_");
+        if let Some(collation) = collation {
+            out.append("collation", Val::Document(collation.document()));
+        }
     });
-    Ok(IndexSpec { name: "_id_".to_owned(), doc })
+    let names_collation = fields.collation.is_some();
+    Ok(IndexSpec { name: "_id_".to_owned(), doc, names_collation })
 }
 
 /// Refuses a lone descending `_id`, which MongoDB takes for a wrong `_id` index.
@@ -401,7 +498,7 @@ pub fn existing<'c>(
         return Ok(Some(named));
     }
     match collection.indexes.iter().find(|index| same_signature(index, doc)) {
-        None => Ok(None),
+        None => text::check_only_one(collection, doc).map(|()| None),
         Some(other) if same_options(other.spec.as_doc(), doc) => Err(Error::new(
             Code::INDEX_OPTIONS_CONFLICT,
             format!("Index already exists with a different name: {}", other.name),
@@ -432,7 +529,7 @@ fn same_signature(index: &Index, spec: RawDoc<'_>) -> bool {
     same_key(index.key.as_doc(), key)
         && index.unique == set("unique")
         && index.sparse == set("sparse")
-        && ["partialFilterExpression", "wildcardProjection"].iter().all(|name| {
+        && ["collation", "partialFilterExpression", "wildcardProjection"].iter().all(|name| {
             let same = |a, b| compare::equal(a, b);
             match (index.spec.as_doc().get(name), spec.get(name)) {
                 (None, None) => true,
@@ -444,7 +541,19 @@ fn same_signature(index: &Index, spec: RawDoc<'_>) -> bool {
 
 fn same_options(a: RawDoc<'_>, b: RawDoc<'_>) -> bool {
     let number = |doc: RawDoc<'_>| doc.get("expireAfterSeconds").and_then(Val::as_f64);
-    number(a) == number(b)
+    let same = |name: &&str| match (a.get(name), b.get(name)) {
+        (None, None) => true,
+        (Some(a), Some(b)) => compare::equal(a, b),
+        _ => false,
+    };
+    let special = ["weights", "default_language", "language_override", "bits", "min", "max"];
+    number(a) == number(b) && special.iter().all(same)
+}
+
+/// A value as messages show it.
+#[must_use]
+pub fn shown_value(value: Val<'_>) -> String {
+    ejson::print_value(value, Format::Shell)
 }
 
 /// A document as messages show it.
@@ -509,7 +618,9 @@ mod tests {
         assert_eq!(code("{key: {_id: 1}, name: '_id_', unique: true}"), 197);
         assert_eq!(code("{key: {t: 1}, name: 't', expireAfterSeconds: -1}"), 67);
         assert_eq!(code("{key: {t: 1, u: 1}, name: 't', expireAfterSeconds: 1}"), 67);
-        assert_eq!(code("{key: {c: 1}, name: 'c', collation: {locale: 'fr'}}"), 67);
+        assert_eq!(code("{key: {c: 1}, name: 'c', collation: {locale: 'xx'}}"), 2);
+        assert_eq!(code("{key: {c: 1}, name: 'c', collation: {}}"), 2);
+        assert_eq!(code("{key: {c: 1}, name: 'c', collation: {locale: 'fr'}}"), 0);
     }
 
     #[test]

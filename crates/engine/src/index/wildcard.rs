@@ -9,7 +9,7 @@ use super::keys::{Key, Keys};
 use super::ordered;
 use crate::catalog::Index;
 use value::path::array_index;
-use value::{Code, Error, RawDoc, Result, Val, keys as order};
+use value::{Code, Collation, Error, RawDoc, Result, Val, keys as order};
 
 /// What a wildcard index looks at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,7 +140,9 @@ fn is_below(path: &str, root: &str) -> bool {
 /// # Errors
 /// A key that is longer than the store takes.
 pub fn keys(index: &Index, wildcard: &Wildcard, doc: RawDoc<'_>, out: &mut Keys) -> Result<()> {
-    let mut found = Leaves { wildcard, descending: false, leaves: Vec::new(), arrays: false };
+    let collation = index.collation.as_deref();
+    let mut found =
+        Leaves { wildcard, collation, descending: false, leaves: Vec::new(), arrays: false };
     found.descending = index.fields.get(wildcard.at).is_some_and(|field| field.descending);
     found.document(doc, &mut String::new());
     let mut leaves = found.leaves;
@@ -168,7 +170,7 @@ pub fn keys(index: &Index, wildcard: &Wildcard, doc: RawDoc<'_>, out: &mut Keys)
                 if at == wildcard.at {
                     key.values.extend_from_slice(leaf);
                 } else {
-                    order::encode(&mut key.values, *value, field.descending);
+                    order::encode_with(&mut key.values, *value, field.descending, collation);
                 }
             }
             out.add(index, key)?;
@@ -180,6 +182,7 @@ pub fn keys(index: &Index, wildcard: &Wildcard, doc: RawDoc<'_>, out: &mut Keys)
 /// The search for values.
 struct Leaves<'w> {
     wildcard: &'w Wildcard,
+    collation: Option<&'w Collation>,
     descending: bool,
     /// Encoded paths and values.
     leaves: Vec<Vec<u8>>,
@@ -226,7 +229,7 @@ impl Leaves<'_> {
     fn leaf(&mut self, value: Val<'_>, path: &str) {
         if self.wildcard.holds(path) {
             let mut key = order::key(Val::String(path));
-            order::encode(&mut key, value, self.descending);
+            order::encode_with(&mut key, value, self.descending, self.collation);
             self.leaves.push(key);
         }
     }

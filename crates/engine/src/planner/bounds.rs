@@ -5,7 +5,8 @@
 //! never narrower: the filter runs on what is found.
 
 use query::filter::Test;
-use value::{OwnedVal, Type, Val, ejson, keys};
+use value::collation::applies_to;
+use value::{Collation, OwnedVal, Type, Val, ejson, keys};
 
 /// A range of encoded values of one field, ascending.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,8 +49,13 @@ impl Interval {
     /// One value.
     #[must_use]
     pub fn point(value: Val<'_>) -> Interval {
-        let from = keys::key(value);
-        let shown = show(value);
+        Interval::point_with(value, None)
+    }
+
+    /// One value, in keys of a collation.
+    fn point_with(value: Val<'_>, collation: Option<&Collation>) -> Interval {
+        let from = keys::key_with(value, collation);
+        let shown = show(value, collation);
         Interval { to: after(&from), from, point: true, shown: format!("[{shown}, {shown}]") }
     }
 
@@ -86,7 +92,11 @@ impl Interval {
     }
 }
 
-fn show(value: Val<'_>) -> String {
+fn show(value: Val<'_>, collation: Option<&Collation>) -> String {
+    if let (Val::String(text), Some(collation)) = (value, collation) {
+        let digits: String = collation.key(text).iter().map(|b| format!("{b:02x}")).collect();
+        return format!("CollationKey(0x{digits})");
+    }
     let doc = value::DocBuf::build(|out| {
         out.append("v", value);
     });
@@ -95,17 +105,45 @@ fn show(value: Val<'_>) -> String {
     inner.strip_prefix("v:").unwrap_or(inner).trim().to_owned()
 }
 
-/// The intervals of keys that can pass a test; `None` when the test bounds nothing.
+/// The intervals of keys that can pass a test; `None` when the test bounds nothing. They are for
+/// indexes that `fits` the test.
 #[must_use]
 pub fn of_test(test: &Test) -> Option<Vec<Interval>> {
+    of_collated(test, None)
+}
+
+/// Whether the keys of an index of this collation can be bounded by a test. Text needs the
+/// collation of the query; all else stands in every index alike.
+#[must_use]
+pub fn fits(test: &Test, collation: Option<&Collation>) -> bool {
+    let plain = |value: &OwnedVal| collation.is_none() || !applies_to(value.get());
+    match test {
+        Test::Collated(collated) => collation == Some(&*collated.collation),
+        Test::Eq(value)
+        | Test::Lt(value)
+        | Test::Lte(value)
+        | Test::Gt(value)
+        | Test::Gte(value) => plain(value),
+        Test::In { values, .. } => values.iter().all(plain),
+        Test::Regex(_) => collation.is_none(),
+        Test::And(tests) | Test::ElemMatchValue(tests) => {
+            tests.iter().all(|test| fits(test, collation))
+        }
+        Test::Not(inner) => fits(inner, collation),
+        _ => true,
+    }
+}
+
+fn of_collated(test: &Test, collation: Option<&Collation>) -> Option<Vec<Interval>> {
     let mut out = match test {
-        Test::Eq(value) => of_equality(value.get()),
-        Test::Lt(value) => vec![range(value.get(), false, false)?],
-        Test::Lte(value) => vec![range(value.get(), false, true)?],
-        Test::Gt(value) => vec![range(value.get(), true, false)?],
-        Test::Gte(value) => vec![range(value.get(), true, true)?],
+        Test::Collated(collated) => of_collated(&collated.test, Some(&collated.collation))?,
+        Test::Eq(value) => of_equality(value.get(), collation),
+        Test::Lt(value) => vec![range(value.get(), false, false, collation)?],
+        Test::Lte(value) => vec![range(value.get(), false, true, collation)?],
+        Test::Gt(value) => vec![range(value.get(), true, false, collation)?],
+        Test::Gte(value) => vec![range(value.get(), true, true, collation)?],
         Test::In { values, regexes } if regexes.is_empty() => {
-            values.iter().map(OwnedVal::get).flat_map(of_equality).collect()
+            values.iter().flat_map(|value| of_equality(value.get(), collation)).collect()
         }
         Test::Regex(regex) => {
             let prefix = regex.prefix()?;
@@ -153,7 +191,7 @@ pub fn intersect(a: &[Interval], b: &[Interval]) -> Vec<Interval> {
     a.iter().flat_map(|a| b.iter().filter_map(move |b| a.intersect(b))).collect()
 }
 
-fn of_equality(value: Val<'_>) -> Vec<Interval> {
+fn of_equality(value: Val<'_>, collation: Option<&Collation>) -> Vec<Interval> {
     match value {
         // Null is also what is missing, and undefined.
         Val::Null | Val::Undefined => {
@@ -162,29 +200,34 @@ fn of_equality(value: Val<'_>) -> Vec<Interval> {
         // An array stands in the index by its elements; inside another array, as a whole.
         Val::Array(array) => {
             let first = array.first().map_or(Val::Undefined, |(_, element)| element.get());
-            let mut points = vec![Interval::point(value)];
+            let mut points = vec![Interval::point_with(value, collation)];
             if matches!(first, Val::Null | Val::Undefined) {
                 points.push(Interval::point(Val::Null));
                 points.push(Interval::point(Val::Undefined));
             } else {
-                points.push(Interval::point(first));
+                points.push(Interval::point_with(first, collation));
             }
             points
         }
-        _ => vec![Interval::point(value)],
+        _ => vec![Interval::point_with(value, collation)],
     }
 }
 
 /// The interval of a comparison: from the value to the end of its type.
-fn range(value: Val<'_>, above: bool, inclusive: bool) -> Option<Interval> {
+fn range(
+    value: Val<'_>,
+    above: bool,
+    inclusive: bool,
+    collation: Option<&Collation>,
+) -> Option<Interval> {
     let (low, high) = match value {
         Val::MinKey | Val::MaxKey => return Some(Interval::all()),
         // Comparisons with null mean null itself; with arrays and undefined, no simple range.
         Val::Null | Val::Array(_) | Val::Undefined | Val::Missing => return None,
         _ => bracket(value.kind()),
     };
-    let key = keys::key(value);
-    let shown = show(value);
+    let key = keys::key_with(value, collation);
+    let shown = show(value, collation);
     let (open, close) = if inclusive { ("[", "]") } else { ("(", ")") };
     let (lowest, highest) = edges(value);
     Some(if above {

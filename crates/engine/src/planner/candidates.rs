@@ -57,9 +57,11 @@ pub fn of_node(question: &Question<'_>, node: &Node) -> Vec<Candidate> {
     let indexes = question.collection.indexes.iter();
     indexes
         .filter(|index| index.state == IndexState::Ready && !index.hidden)
-        .filter(|index| !index.sparse || sparse_allows(index, &facts))
+        .filter(|index| {
+            !index.sparse || index.kind.is_special() || sparse_allows(index, &facts)
+        })
         .filter(|index| has_all(question, index, node))
-        .flat_map(|index| uses(question, index, &facts))
+        .flat_map(|index| uses(question, index, node, &facts))
         .filter(|candidate| {
             candidate.bounded > 0 || (candidate.sorted && question.sort.is_some())
         })
@@ -81,28 +83,46 @@ fn has_all(question: &Question<'_>, index: &Index, node: &Node) -> bool {
 pub fn forced(question: &Question<'_>, index: &Arc<Index>) -> Option<Candidate> {
     let mut facts = Vec::new();
     collect(question.filter.root(), "", &mut facts);
-    let sparse = index.sparse && !sparse_allows(index, &facts);
+    let sparse = index.sparse && !index.kind.is_special() && !sparse_allows(index, &facts);
     if sparse || !has_all(question, index, question.filter.root()) {
         facts.clear();
     }
-    uses(question, index, &facts).into_iter().next()
+    if index.kind.is_special() {
+        let columns = special_columns(index, question.filter.root(), &facts);
+        return Some(assemble(question, index, columns));
+    }
+    uses(question, index, question.filter.root(), &facts).into_iter().next()
 }
 
 /// A predicate on a path that holds for every match.
-struct Fact {
+struct Fact<'n> {
     path: String,
     intervals: Vec<Interval>,
+    /// What the intervals were made of.
+    tests: Vec<&'n Test>,
     /// Facts of one `$elemMatch` speak of the same array element.
     group: usize,
 }
 
+impl Fact<'_> {
+    /// Whether keys of the index can be bounded by it, as far as collations go.
+    fn fits(&self, index: &Index) -> bool {
+        self.tests.iter().all(|test| bounds::fits(test, index.collation.as_deref()))
+    }
+}
+
 /// Collects the predicates that every match fulfils.
-fn collect(node: &Node, prefix: &str, facts: &mut Vec<Fact>) {
+fn collect<'n>(node: &'n Node, prefix: &str, facts: &mut Vec<Fact<'n>>) {
     let group = facts.len() + 1;
     collect_grouped(node, prefix, if prefix.is_empty() { 0 } else { group }, facts);
 }
 
-fn collect_grouped(node: &Node, prefix: &str, group: usize, facts: &mut Vec<Fact>) {
+fn collect_grouped<'n>(
+    node: &'n Node,
+    prefix: &str,
+    group: usize,
+    facts: &mut Vec<Fact<'n>>,
+) {
     let join = |path: &str| {
         if prefix.is_empty() { path.to_owned() } else { format!("{prefix}.{path}") }
     };
@@ -114,7 +134,8 @@ fn collect_grouped(node: &Node, prefix: &str, group: usize, facts: &mut Vec<Fact
         }
         Node::Leaf(leaf) => {
             if let Some(intervals) = bounds::of_test(&leaf.test) {
-                facts.push(Fact { path: join(leaf.path.text()), intervals, group });
+                let tests = vec![&leaf.test];
+                facts.push(Fact { path: join(leaf.path.text()), intervals, tests, group });
             }
         }
         Node::ElemMatchObject { path, filter } => {
@@ -124,14 +145,17 @@ fn collect_grouped(node: &Node, prefix: &str, group: usize, facts: &mut Vec<Fact
         }
         Node::ElemMatchValue { path, ops } => {
             let mut known: Option<Vec<Interval>> = None;
-            for found in ops.iter().filter_map(|test: &Test| bounds::of_test(test)) {
+            let mut tests = Vec::new();
+            for test in ops {
+                let Some(found) = bounds::of_test(test) else { continue };
+                tests.push(test);
                 known = Some(match known {
                     None => found,
                     Some(known) => bounds::intersect(&known, &found),
                 });
             }
             if let Some(intervals) = known {
-                facts.push(Fact { path: join(path.text()), intervals, group });
+                facts.push(Fact { path: join(path.text()), intervals, tests, group });
             }
         }
         _ => {}
@@ -140,7 +164,7 @@ fn collect_grouped(node: &Node, prefix: &str, group: usize, facts: &mut Vec<Fact
 
 /// A sparse index lacks documents without its fields: it may answer only when one of its fields
 /// is bound to something that is not null.
-fn sparse_allows(index: &Index, facts: &[Fact]) -> bool {
+fn sparse_allows(index: &Index, facts: &[Fact<'_>]) -> bool {
     index.fields.iter().any(|field| {
         facts.iter().any(|fact| {
             fact.path == field.path.text()
@@ -160,8 +184,30 @@ struct Column {
 }
 
 /// The ways in which an index can be used, bounded or not.
-fn uses(question: &Question<'_>, index: &Arc<Index>, facts: &[Fact]) -> Vec<Candidate> {
+fn uses(
+    question: &Question<'_>,
+    index: &Arc<Index>,
+    node: &Node,
+    facts: &[Fact<'_>],
+) -> Vec<Candidate> {
     match &index.kind {
+        IndexKind::Geo(geo) => {
+            // Documents without a location are not in the index.
+            let columns = special_columns(index, node, facts);
+            let located = geo.at.iter().any(|at| {
+                columns.get(*at).is_some_and(|column| column.intervals.is_some())
+            });
+            if located { vec![assemble(question, index, columns)] } else { Vec::new() }
+        }
+        IndexKind::Text(text) => {
+            let columns = special_columns(index, node, facts);
+            let is_bound = |column: &Column| column.intervals.is_some();
+            // MongoDB asks for an equality with each field in front of the text.
+            let whole = columns.iter().take(text.at + 1).all(is_bound);
+            let front = columns.iter().take(text.at).filter_map(|column| column.intervals.as_ref());
+            let equal = front.flatten().all(|interval| interval.point);
+            if whole && equal { vec![assemble(question, index, columns)] } else { Vec::new() }
+        }
         IndexKind::Ordered => vec![assemble(question, index, columns(index, facts))],
         IndexKind::Hashed(hashed) => {
             let mut columns = columns(index, facts);
@@ -175,7 +221,7 @@ fn uses(question: &Question<'_>, index: &Arc<Index>, facts: &[Fact]) -> Vec<Cand
 }
 
 /// The columns of an index whose keys are the values of its fields.
-fn columns(index: &Index, facts: &[Fact]) -> Vec<Column> {
+fn columns(index: &Index, facts: &[Fact<'_>]) -> Vec<Column> {
     let paths: Vec<&str> = index.fields.iter().map(|field| field.path.text()).collect();
     let bound = bind(index, &paths, facts).into_iter().zip(&index.fields);
     let columns = bound.map(|(intervals, field)| Column {
@@ -186,8 +232,75 @@ fn columns(index: &Index, facts: &[Fact]) -> Vec<Column> {
     columns.collect()
 }
 
+/// The columns of an index on locations or text, whose cells or terms the filter tells.
+fn special_columns(index: &Index, node: &Node, facts: &[Fact<'_>]) -> Vec<Column> {
+    let mut columns = columns(index, facts);
+    let conjuncts = match node {
+        Node::And(nodes) => nodes.as_slice(),
+        node => std::slice::from_ref(node),
+    };
+    match &index.kind {
+        IndexKind::Geo(geo) => {
+            for at in &geo.at {
+                let Some(column) = columns.get_mut(*at) else { continue };
+                column.intervals = conjuncts.iter().find_map(|node| match node {
+                    Node::Leaf(leaf) if leaf.path.text() == column.name => match &leaf.test {
+                        Test::Geo(asked) => super::geo::intervals(geo, &asked.region),
+                        _ => None,
+                    },
+                    _ => None,
+                });
+            }
+        }
+        IndexKind::Text(text) => {
+            let terms = conjuncts.iter().find_map(|node| match node {
+                Node::Text(query) => Some(&query.bind(&text.spec).terms),
+                _ => None,
+            });
+            for (at, column) in columns.iter_mut().enumerate().skip(text.at).take(2) {
+                column.intervals = terms.filter(|_| at == text.at).map(|terms| {
+                    terms.iter().map(|term| Interval::point(Val::String(term))).collect()
+                });
+            }
+        }
+        _ => {}
+    }
+    columns
+}
+
+/// Whether a partial index has all documents that match.
+pub(super) fn answers(question: &Question<'_>, index: &Index) -> bool {
+    has_all(question, index, question.filter.root())
+}
+
+/// The keys in front of a field when all fields before it are bound to single values.
+pub(super) fn prefixes(
+    question: &Question<'_>,
+    index: &Index,
+    place: usize,
+) -> Option<Vec<Vec<u8>>> {
+    let mut facts = Vec::new();
+    collect(question.filter.root(), "", &mut facts);
+    let mut prefixes = vec![index.prefix().to_vec()];
+    for column in columns(index, &facts).into_iter().take(place) {
+        let intervals = column.intervals?;
+        if !intervals.iter().all(|interval| interval.point) {
+            return None;
+        }
+        let descending = column.descending;
+        prefixes = join(&prefixes, &intervals, |prefix, interval| {
+            let interval = if descending { interval.descending() } else { interval.clone() };
+            [prefix, interval.from.as_slice()].concat()
+        });
+        if prefixes.len() > RANGES_MAX {
+            return None;
+        }
+    }
+    Some(prefixes)
+}
+
 /// The intervals of each field, taken from the predicates on `paths`.
-fn bind(index: &Index, paths: &[&str], facts: &[Fact]) -> Vec<Option<Vec<Interval>>> {
+fn bind(index: &Index, paths: &[&str], facts: &[Fact<'_>]) -> Vec<Option<Vec<Interval>>> {
     // Bounds on two paths into one array speak of different elements unless one `$elemMatch`
     // holds both; so at most one such path is bounded outside of a common group.
     let mut array_group: Option<usize> = None;
@@ -195,7 +308,7 @@ fn bind(index: &Index, paths: &[&str], facts: &[Fact]) -> Vec<Option<Vec<Interva
     for (at, path) in paths.iter().enumerate() {
         let mut intervals: Option<Vec<Interval>> = None;
         let mut used_group = None;
-        for fact in facts.iter().filter(|fact| fact.path == *path) {
+        for fact in facts.iter().filter(|fact| fact.path == *path && fact.fits(index)) {
             let multikey = index.is_multikey_at(at);
             if multikey && array_group.is_some_and(|group| group == 0 || group != fact.group) {
                 continue;
@@ -234,11 +347,13 @@ fn wildcard_uses(
     question: &Question<'_>,
     index: &Arc<Index>,
     wildcard: &Wildcard,
-    facts: &[Fact],
+    facts: &[Fact<'_>],
 ) -> Vec<Candidate> {
     let mut paths: Vec<Option<&str>> = Vec::new();
     for fact in facts {
-        let usable = wildcard.covers(&fact.path) && fact.intervals.iter().all(is_scalar);
+        let usable = fact.fits(index)
+            && wildcard.covers(&fact.path)
+            && fact.intervals.iter().all(is_scalar);
         if usable && !paths.contains(&Some(&fact.path)) {
             paths.push(Some(&fact.path));
         }
@@ -352,7 +467,7 @@ fn order(
     one_prefix: bool,
 ) -> (Direction, bool) {
     let Some(sort) = question.sort else { return (Direction::Forward, true) };
-    if !one_prefix {
+    if !one_prefix || sort.collation != index.collation {
         return (Direction::Forward, false);
     }
     let mut at = 0;

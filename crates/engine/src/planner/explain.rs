@@ -252,6 +252,9 @@ fn write_index(out: &mut Writer<'_>, candidate: &Candidate) {
     let index = &candidate.index;
     write_key_pattern(out, candidate);
     out.str("indexName", &index.name);
+    if let Some(collation) = &index.collation {
+        out.append("collation", Val::Document(collation.document()));
+    }
     out.bool("isMultiKey", index.is_multikey());
     write_multikey_paths(out, candidate);
     out.bool("isUnique", index.unique);

@@ -92,7 +92,7 @@ fn encode(index: &Index, bound: RawDoc<'_>, out: &mut Vec<u8>) -> Result<()> {
         return Err(failed(Code(51174), "the fields of min/max are not those of the hinted index"));
     }
     for (field, (_, value)) in index.fields.iter().zip(bound) {
-        keys::encode(out, value.get(), field.descending);
+        keys::encode_with(out, value.get(), field.descending, index.collation.as_deref());
     }
     Ok(())
 }

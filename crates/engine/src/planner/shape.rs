@@ -4,6 +4,7 @@ use query::filter::{Filter, Node, Test};
 use query::sort::SortSpec;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::mem::discriminant;
+use value::collation::applies_to;
 
 /// A number for the shape of a query: equal for queries that differ in values only.
 #[must_use]
@@ -13,6 +14,9 @@ pub fn of(node: &Node, sort: Option<&SortSpec>) -> u64 {
     for field in sort.map_or(&[][..], |sort| sort.fields.as_slice()) {
         hasher.write(field.path.text().as_bytes());
         hasher.write_u8(if field.descending { 2 } else { 1 });
+    }
+    if let Some(collation) = sort.and_then(|sort| sort.collation.as_ref()) {
+        hasher.write(collation.document().bytes());
     }
     hasher.finish()
 }
@@ -61,6 +65,20 @@ fn feed_test(hasher: &mut impl Hasher, test: &Test) {
             tests.iter().for_each(|test| feed_test(hasher, test));
         }
         Test::Not(test) => feed_test(hasher, test),
+        Test::Collated(collated) => {
+            hasher.write(collated.collation.document().bytes());
+            feed_test(hasher, &collated.test);
+        }
+        // Text is served by other indexes than values that no collation changes.
+        Test::Eq(value)
+        | Test::Lt(value)
+        | Test::Lte(value)
+        | Test::Gt(value)
+        | Test::Gte(value) => hasher.write_u8(u8::from(applies_to(value.get()))),
+        Test::In { values, .. } => {
+            let text = values.iter().any(|value| applies_to(value.get()));
+            hasher.write_u8(u8::from(text));
+        }
         _ => {}
     }
     hasher.write_u8(0);

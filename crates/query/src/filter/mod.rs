@@ -25,12 +25,14 @@ pub use types::TypeSet;
 
 use crate::ParseContext;
 use parse::{Parser, Place};
-use value::{RawDoc, RawVal, Result, Writer};
+use std::sync::Arc;
+use value::{Collation, RawDoc, RawVal, Result, Writer};
 
 /// A filter, compiled once and run on many documents.
 #[derive(Debug)]
 pub struct Filter {
     root: Node,
+    collation: Option<Arc<Collation>>,
 }
 
 impl Filter {
@@ -41,7 +43,7 @@ impl Filter {
     pub fn parse(doc: RawDoc<'_>, context: &ParseContext<'_>) -> Result<Filter> {
         let root = Parser { context }.document(doc, Place::TOP)?;
         special::check(&root)?;
-        Ok(Filter { root })
+        Ok(Filter { root, collation: context.collation.cloned() })
     }
 
     /// Whether a document matches.
@@ -73,7 +75,13 @@ impl Filter {
     /// As `parse`.
     pub fn parse_element(doc: RawDoc<'_>, context: &ParseContext<'_>) -> Result<Filter> {
         let root = Parser { context }.document(doc, Place::TOP.in_element()?)?;
-        Ok(Filter { root })
+        Ok(Filter { root, collation: context.collation.cloned() })
+    }
+
+    /// What decides over text; `None` compares bytes.
+    #[must_use]
+    pub fn collation(&self) -> Option<&Arc<Collation>> {
+        self.collation.as_ref()
     }
 
     /// The tree, for the planner.
