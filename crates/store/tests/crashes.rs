@@ -56,7 +56,7 @@ fn model(batches: u64) -> Model {
 
 /// Opens the folder after a crash, checks what is there, and returns how many batches that is.
 fn check(folder: &Path, written: u64, acknowledged: u64, what: &str) -> u64 {
-    let store = DiskStore::open(folder, quiet())
+    let store = unlocked(|| DiskStore::open(folder, quiet()))
         .unwrap_or_else(|error| panic!("{what}: cannot open: {error}"));
     let snapshot = store.snapshot();
     let last = snapshot.get(Space::Catalog, b"last").unwrap();
@@ -73,13 +73,25 @@ fn quiet() -> Options {
     Options { sync_interval: Duration::from_secs(3600), ..tiny() }
 }
 
+/// Opens a folder. A test beside this one may be starting a process at this moment, which holds a
+/// copy of the folder's lock until it runs its own program: then wait a little.
+fn unlocked<T>(open: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    for _ in 0..500 {
+        match open() {
+            Err(StoreError::Locked { .. }) => std::thread::sleep(Duration::from_millis(10)),
+            result => return result,
+        }
+    }
+    open()
+}
+
 fn sweep(fault: Fault) {
     let mut fired = 0;
     for nth in 0.. {
         let folder = tempfile::tempdir().unwrap();
         let plan = FaultPlan::new(fault, nth);
         let what = format!("{fault:?} at {nth}");
-        let Ok(store) = FaultStore::open(folder.path(), quiet(), plan.clone()) else {
+        let Ok(store) = unlocked(|| FaultStore::open(folder.path(), quiet(), plan.clone())) else {
             assert!(plan.fired(), "{what}");
             check(folder.path(), 0, 0, &what);
             continue;
@@ -94,10 +106,12 @@ fn sweep(fault: Fault) {
         }
         fired += 1;
         // A second crash at once, then the work goes on where it ended, and a third.
-        let second = FaultStore::open(folder.path(), quiet(), FaultPlan::none()).unwrap();
+        let second =
+            unlocked(|| FaultStore::open(folder.path(), quiet(), FaultPlan::none())).unwrap();
         second.crash();
         let again = check(folder.path(), present, present, &what);
-        let third = FaultStore::open(folder.path(), quiet(), FaultPlan::none()).unwrap();
+        let third =
+            unlocked(|| FaultStore::open(folder.path(), quiet(), FaultPlan::none())).unwrap();
         let (written, acknowledged) = work(&third, again);
         assert_eq!(written, BATCHES, "{what}");
         third.crash();
@@ -141,7 +155,7 @@ fn failed_flushes() {
 fn killed_child() {
     use std::io::Write;
     let Ok(folder) = std::env::var("STORE_TEST_KILL_FOLDER") else { return };
-    let store = DiskStore::open(&folder, tiny()).unwrap();
+    let store = unlocked(|| DiskStore::open(&folder, tiny())).unwrap();
     let last = store.snapshot().get(Space::Catalog, b"last").unwrap();
     let from = last.map_or(0, |last| u64::from_be_bytes((*last).try_into().unwrap()) + 1);
     for number in from.. {
@@ -192,7 +206,7 @@ fn killed_processes() {
 fn after_a_failed_flush_writing_stops_and_reading_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let plan = FaultPlan::new(Fault::FailSync, 3);
-    let store = FaultStore::open(folder.path(), quiet(), plan.clone()).unwrap();
+    let store = unlocked(|| FaultStore::open(folder.path(), quiet(), plan.clone())).unwrap();
     let mut number = 0;
     let error = loop {
         let seqno = store.write(&batch(number)).unwrap();
@@ -261,7 +275,8 @@ fn unsynced_batches_reach_the_disk_soon() {
 fn dropped_ranges_are_remembered_after_a_crash() {
     for flush in [false, true] {
         let folder = tempfile::tempdir().unwrap();
-        let store = FaultStore::open(folder.path(), quiet(), FaultPlan::none()).unwrap();
+        let store =
+            unlocked(|| FaultStore::open(folder.path(), quiet(), FaultPlan::none())).unwrap();
         let mut batch = Batch::new();
         for number in 0..100_u8 {
             batch.put(Space::Documents, &[1, number], &[number; 100]);
@@ -275,7 +290,7 @@ fn dropped_ranges_are_remembered_after_a_crash() {
         let seqno = store.write(&self::batch(0)).unwrap();
         store.sync(seqno).unwrap();
         store.crash();
-        let store = DiskStore::open(folder.path(), quiet()).unwrap();
+        let store = unlocked(|| DiskStore::open(folder.path(), quiet())).unwrap();
         store.checkpoint().unwrap();
         let deadline = std::time::Instant::now() + Duration::from_secs(20);
         while store.approximate_range_bytes(Space::Documents, &[1], &[2]) > 0 {
