@@ -162,7 +162,13 @@ impl<'a> Args<'a> {
     /// # Errors
     /// 40415 for the first one.
     pub fn check_fields(&self, known: &[&str], generic: bool) -> Result<()> {
-        for (name, _) in self.doc {
+        for (at, (name, _)) in self.doc.iter().enumerate() {
+            if self.doc.iter().take(at).any(|(earlier, _)| earlier == name) {
+                return Err(Error::new(
+                    Code(40413),
+                    format!("BSON field '{}.{name}' is a duplicate field", self.place),
+                ));
+            }
             let expected = known.contains(&name) || (generic && is_generic(name));
             if !expected {
                 return Err(Error::new(

@@ -67,10 +67,14 @@ fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     };
     let namespace = format!("{}.{name}", context.db);
     let mut cursor = engine.cursors.take(id, &namespace)?;
-    if cursor.session.is_some() && cursor.session != context.session && context.session.is_some() {
+    if cursor.session.is_some() && cursor.session != context.session {
+        let (code, how) = match context.session {
+            Some(_) => (50738, "in another session"),
+            None => (50737, "in a session, without that session"),
+        };
         let error = Error::new(
-            Code(50738),
-            format!("Cannot run getMore on cursor {id}, which was created in another session"),
+            Code(code),
+            format!("Cannot run getMore on cursor {id}, which was created {how}"),
         );
         engine.cursors.give_back(cursor);
         return Err(error);
@@ -105,8 +109,8 @@ fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         }
     };
     let examined = cursor.examined();
-    metrics::add(&engine.metrics.keys_examined, examined.keys - before.0.keys);
-    metrics::add(&engine.metrics.documents_examined, examined.documents - before.0.documents);
+    metrics::add(&engine.metrics.keys_examined, examined.keys.saturating_sub(before.0.keys));
+    metrics::add(&engine.metrics.documents_examined, examined.documents.saturating_sub(before.0.documents));
     metrics::add(&engine.metrics.documents_returned, cursor.returned - before.1);
     let newly = Examined {
         keys: examined.keys - before.0.keys,

@@ -28,10 +28,11 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     if let Some(database) = catalog.databases.get(context.db) {
         for collection in database.collections.values() {
             let whole = describe(collection, context.engine.options.read_only);
-            if !filter.matches(whole.as_doc())? {
-                continue;
+            // With `nameOnly` the filter sees names and types only, as in MongoDB.
+            let shown = if name_only { names(whole.as_doc()) } else { whole };
+            if filter.matches(shown.as_doc())? {
+                documents.push(shown);
             }
-            documents.push(if name_only { names(whole.as_doc()) } else { whole });
         }
     }
     let namespace = format!("{}.$cmd.listCollections", context.db);

@@ -74,8 +74,8 @@ impl WriteConcern {
                 }
                 _ => {
                     return Err(Error::new(
-                        Code::FAILED_TO_PARSE,
-                        format!("unrecognized write concern field: {name}"),
+                        Code(40415),
+                        format!("BSON field 'writeConcern.{name}' is an unknown field."),
                     ));
                 }
             }

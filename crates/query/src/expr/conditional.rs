@@ -127,6 +127,14 @@ fn parse_switch(
     if arguments.is_empty() {
         return Err(Error::new(Code(40068), "$switch requires at least one branch"));
     }
+    let never = |case: &Node| matches!(case, Node::Constant(value) if !value.get().truthy());
+    if default.is_none() && arguments.iter().step_by(2).all(never) {
+        return Err(Error::new(
+            Code(40069),
+            "Cannot execute a switch statement where all the cases evaluate to false without a \
+             default.",
+        ));
+    }
     arguments.extend(default);
     Ok(operator.call(arguments))
 }

@@ -19,6 +19,7 @@ mod operator;
 mod parse;
 mod set;
 pub(crate) mod show;
+pub use show::show_doc;
 mod statistics;
 mod string;
 mod trig;
@@ -27,6 +28,7 @@ mod variable;
 pub use env::Env;
 pub use hash::hashed_key;
 pub use operator::operators;
+pub use parse::check_variable_name;
 
 use crate::ParseContext;
 use crate::regex::Regex;

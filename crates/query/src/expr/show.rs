@@ -18,7 +18,7 @@ pub(crate) fn show(value: Val<'_>) -> String {
 }
 
 /// A document as messages show it.
-pub(crate) fn show_doc(doc: RawDoc<'_>) -> String {
+pub fn show_doc(doc: RawDoc<'_>) -> String {
     show(Val::Document(doc))
 }
 

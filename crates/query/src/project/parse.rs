@@ -288,8 +288,10 @@ impl<'p> Shaper<'p> {
 
     fn compute(&mut self, path: &str, value: Val<'_>) -> Result<()> {
         if self.kind == Some(Kind::Exclusion) {
+            // MongoDB has one code for paths and one for operators.
+            let code = if matches!(value, Val::Document(_)) { 31252 } else { 31310 };
             return Err(Error::new(
-                Code(31310),
+                Code(code),
                 format!(
                     "Cannot use an expression {path}: {} in an exclusion projection",
                     show(value)

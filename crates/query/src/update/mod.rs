@@ -129,7 +129,7 @@ impl Update {
     fn check_result(&self, old: RawDoc<'_>, bytes: &[u8]) -> Result<()> {
         if bytes.len() > limits::DOCUMENT_BYTES_MAX {
             return Err(Error::new(
-                Code(17419),
+                Code::BSON_OBJECT_TOO_LARGE,
                 format!(
                     "Resulting document after update is larger than {}",
                     limits::DOCUMENT_BYTES_MAX
