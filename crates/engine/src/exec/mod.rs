@@ -5,6 +5,7 @@
 
 pub mod find;
 pub mod modify;
+mod near;
 pub mod pipeline;
 pub mod return_key;
 pub mod scan;
