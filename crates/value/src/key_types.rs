@@ -5,10 +5,10 @@
 //! text and null in the order of the key, 0 for the usual one; zeros at the end are left out, so
 //! most entries keep nothing. With both, the very values come back.
 
+use crate::Type;
 use crate::keys;
 use crate::raw::{ObjectId, Val};
 use crate::writer::{close, open, write_index};
-use crate::Type;
 
 const USUAL: u8 = 0;
 /// A number: 32 or 64 bits, a double, where that is not the usual one.

@@ -2,7 +2,7 @@
 
 use super::query::{Constants, Find};
 use super::{Command, Context, aggregate};
-use crate::catalog::Collection;
+use crate::catalog::{Collection, IndexKind};
 use crate::exec::{Examined, Stream};
 use crate::exec::scan::Scan;
 use crate::metrics;
@@ -109,6 +109,10 @@ pub(super) fn matching(
 /// all that the filter says.
 fn entries_are_matches(plan: &Plan, filter: &Filter) -> bool {
     let Access::Index(candidate) = &plan.access else { return false };
+    // Other kinds have several entries for a document, or one for several values.
+    if !matches!(candidate.index.kind, IndexKind::Ordered) {
+        return false;
+    }
     let leaves = match filter.root() {
         Node::Leaf(leaf) => vec![leaf],
         Node::And(nodes) => {

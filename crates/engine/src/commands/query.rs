@@ -178,10 +178,13 @@ impl Find<'_> {
         let hint = self.hint.or(natural);
         let question =
             Question { collection, filter: &filter, sort: sort.as_ref(), hint, snapshot };
-        let plan = match self.bounds.is_empty() {
+        let mut plan = match self.bounds.is_empty() {
             true => planner::plan(&question)?,
             false => self.bounds.plan(&question)?,
         };
+        if !self.return_key && !self.show_record {
+            planner::cover::apply(&mut plan, &filter, sort.as_ref(), projection.as_deref());
+        }
         let scan = Scan::new(snapshot.clone(), collection.clone(), &plan.access);
         let options = FindOptions {
             filter: (!filter.is_empty()).then(|| filter.clone()),

@@ -5,6 +5,7 @@ use super::{Doc, Examined};
 use crate::catalog::{Collection, Index};
 use crate::index::maintain::record_of;
 use crate::operation::Operation;
+use crate::planner::cover::{Cover, Made};
 use crate::planner::{Access, Candidate, KeyRange};
 use crate::store_failed;
 use std::collections::{HashSet, VecDeque};
@@ -38,13 +39,13 @@ enum Part {
     Near(Box<NearScan>),
     Id(Vec<u8>),
     Documents(KeyRange, Direction),
-    Entries(Arc<Index>, KeyRange, Direction),
+    Entries(Arc<Index>, KeyRange, Direction, Option<Arc<Cover>>),
 }
 
 enum Current {
     Near(Box<NearScan>),
     Documents(Range),
-    Entries(Arc<Index>, Range),
+    Entries(Arc<Index>, Range, Option<Arc<Cover>>),
 }
 
 impl Scan {
@@ -107,7 +108,7 @@ impl Scan {
     }
 
     fn add_index(&mut self, candidate: &Candidate) {
-        let Candidate { index, ranges, direction, .. } = candidate;
+        let Candidate { index, ranges, direction, cover, .. } = candidate;
         index.uses.fetch_add(1, Ordering::Relaxed);
         if index.repeats() && self.seen.is_none() {
             self.seen = Some(HashSet::new());
@@ -116,7 +117,9 @@ impl Scan {
             .iter()
             .map(|range| match index.is_clustered() {
                 true => Part::Documents(range.clone(), *direction),
-                false => Part::Entries(index.clone(), range.clone(), *direction),
+                false => {
+                    Part::Entries(index.clone(), range.clone(), *direction, cover.clone())
+                }
             })
             .collect();
         if *direction == Direction::Reverse {
@@ -157,8 +160,8 @@ impl Scan {
                     self.examined.documents += 1;
                     Some(Row { record: Bytes::copy_from(key.get(4..).unwrap_or(&[])), doc })
                 }
-                Some(Current::Entries(index, range)) => {
-                    let Some((entry, _)) = range.next_entry().map_err(store_failed)? else {
+                Some(Current::Entries(index, range, cover)) => {
+                    let Some((entry, types)) = range.next_entry().map_err(store_failed)? else {
                         self.current = None;
                         continue;
                     };
@@ -167,6 +170,15 @@ impl Scan {
                     let record = Bytes::copy_from(record);
                     if self.seen.as_mut().is_some_and(|seen| !seen.insert(record.clone())) {
                         continue;
+                    }
+                    if let Some(cover) = cover {
+                        match cover.document(entry.get(4..).unwrap_or(&[]), &types) {
+                            Made::Document(doc) => {
+                                return Ok(Some(Row { record, doc: doc.into() }));
+                            }
+                            Made::Unknown => {}
+                            Made::Damaged => return Err(damaged(index)),
+                        }
                     }
                     let row = fetch(&self.snapshot, &self.collection, record)?;
                     self.examined.documents += 1;
@@ -196,9 +208,9 @@ impl Scan {
             self.snapshot.range(space, from, to, direction).map_err(store_failed)
         };
         Ok(match part {
-            Part::Entries(index, range, direction) => {
+            Part::Entries(index, range, direction, cover) => {
                 let opened = open(Space::Indexes, &range, direction)?;
-                Current::Entries(index, opened)
+                Current::Entries(index, opened, cover)
             }
             Part::Documents(range, direction) => {
                 Current::Documents(open(Space::Documents, &range, direction)?)
@@ -218,7 +230,7 @@ impl Scan {
         while let Some(part) = self.parts.pop_front() {
             match self.open(part)? {
                 Current::Near(_) => return Err(Error::internal("distances are not counted")),
-                Current::Documents(mut range) | Current::Entries(_, mut range) => {
+                Current::Documents(mut range) | Current::Entries(_, mut range, _) => {
                     while range.next().map_err(store_failed)?.is_some() {
                         op.check()?;
                         count += 1;

@@ -106,9 +106,8 @@ pub fn check_kind(spec: RawDoc<'_>) -> Result<()> {
 fn check_wildcard(spec: RawDoc<'_>, key: RawDoc<'_>) -> Result<()> {
     let refuse = |message: String| Err(Error::new(Code::CANNOT_CREATE_INDEX, message));
     let projection = spec.get("wildcardProjection");
-    let is_wild = |path: &str, kind: value::RawVal<'_>| {
-        wildcard::is_wildcard(path) && kind.get().is_number()
-    };
+    let is_wild =
+        |path: &str, kind: value::RawVal<'_>| wildcard::is_wildcard(path) && kind.get().is_number();
     let found = key.iter().filter(|(path, kind)| is_wild(path, *kind)).count();
     if found == 0 {
         return match projection {

@@ -33,11 +33,9 @@ impl Wildcard {
     /// When its projection is not understood.
     pub fn of(spec: RawDoc<'_>) -> Result<Option<Wildcard>> {
         let key = spec.get("key").and_then(Val::as_doc).unwrap_or(RawDoc::empty());
-        let Some((at, path)) =
-            key.iter().enumerate().find_map(|(at, (path, kind))| {
-                (is_wildcard(path) && kind.get().is_number()).then_some((at, path))
-            })
-        else {
+        let Some((at, path)) = key.iter().enumerate().find_map(|(at, (path, kind))| {
+            (is_wildcard(path) && kind.get().is_number()).then_some((at, path))
+        }) else {
             return Ok(None);
         };
         let root = path.strip_suffix(".$**").map(Box::from);
@@ -119,8 +117,7 @@ impl Wildcard {
         if let Some(root) = &self.root {
             return is_below(path, root) || is_below(root, path);
         }
-        self.holds(path)
-            || (self.includes && self.paths.iter().any(|named| is_below(named, path)))
+        self.holds(path) || (self.includes && self.paths.iter().any(|named| is_below(named, path)))
     }
 }
 

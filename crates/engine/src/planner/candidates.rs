@@ -3,6 +3,7 @@
 
 use super::Question;
 use super::bounds::{self, Interval, after};
+use super::cover::Cover;
 use super::implies::implies;
 use crate::catalog::{Index, IndexKind, IndexState};
 use crate::index::hashed;
@@ -40,6 +41,8 @@ pub struct Candidate {
     pub shown: Vec<(String, Vec<String>)>,
     /// Entries in the ranges, counted up to a limit.
     pub estimate: Option<u64>,
+    /// How documents are made from entries, if none need be fetched.
+    pub cover: Option<Arc<Cover>>,
 }
 
 /// Ranges beyond which an index is read by its leading fields only.
@@ -446,7 +449,7 @@ fn assemble(question: &Question<'_>, index: &Arc<Index>, columns: Vec<Column>) -
     let shown = columns.into_iter().map(|column| column.name).zip(shown).collect();
     let (direction, sorted) = order(question, index, equalities, prefixes.len() == 1);
     let index = index.clone();
-    Candidate { index, ranges, direction, equalities, bounded, sorted, shown, estimate: None }
+    Candidate { index, ranges, direction, equalities, bounded, sorted, shown, estimate: None, cover: None }
 }
 
 fn join<T>(

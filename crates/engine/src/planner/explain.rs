@@ -3,7 +3,7 @@
 use super::{Access, Candidate, Plan};
 use crate::exec::Examined;
 use crate::exec::sort::Totals;
-use query::filter::Filter;
+use query::filter::{Filter, Node};
 use store::Direction;
 use value::{Val, Writer};
 
@@ -45,7 +45,7 @@ pub fn write_tree(
 ) {
     let mut stages: Vec<&str> = Vec::new();
     if above.projection.is_some() {
-        stages.push("PROJECTION_DEFAULT");
+        stages.push(projection_stage(plan, above));
     }
     if let Some(limit) = above.limit
         && limit > 0
@@ -60,6 +60,21 @@ pub fn write_tree(
         stages.push("SORT");
     }
     write_stages(out, name, &stages, plan, above, ran);
+}
+
+/// Whether the projection only picks fields of the top level, and whether it needs documents.
+fn projection_stage(plan: &Plan, above: &Above<'_>) -> &'static str {
+    let simple = above.projection.is_some_and(|projection| {
+        let flag = |value: Val<'_>| value.is_number() || matches!(value, Val::Bool(_));
+        projection.iter().all(|(name, value)| !name.contains('.') && flag(value.get()))
+            && projection.iter().any(|(_, value)| value.get().truthy())
+    });
+    let covered = matches!(&plan.access, Access::Index(candidate) if candidate.cover.is_some());
+    match (simple, covered) {
+        (false, _) => "PROJECTION_DEFAULT",
+        (true, true) => "PROJECTION_COVERED",
+        (true, false) => "PROJECTION_SIMPLE",
+    }
 }
 
 fn write_stages(
@@ -77,7 +92,7 @@ fn write_stages(
         out.str("stage", stage);
         write_counts(out, ran, None);
         match *stage {
-            "PROJECTION_DEFAULT" => {
+            "PROJECTION_DEFAULT" | "PROJECTION_SIMPLE" | "PROJECTION_COVERED" => {
                 if let Some(projection) = above.projection {
                     out.append("transformBy", Val::Document(projection));
                 }
@@ -167,6 +182,22 @@ fn write_access(
                 }
             });
         }
+        Access::Index(candidate) if candidate.cover.is_some() => {
+            out.doc(name, |out| {
+                out.str("stage", "IXSCAN");
+                if !filter.is_some_and(|filter| bounds_say_all(candidate, filter)) {
+                    write_filter(out, filter);
+                }
+                write_counts(out, ran, None);
+                write_index(out, candidate);
+                if let Some(ran) = ran {
+                    out.count("keysExamined", ran.examined.keys);
+                    out.count("seeks", candidate.ranges.len() as u64);
+                    out.i32("dupsTested", 0);
+                    out.i32("dupsDropped", 0);
+                }
+            });
+        }
         Access::Index(candidate) => {
             out.doc(name, |out| {
                 out.str("stage", "FETCH");
@@ -194,21 +225,26 @@ fn write_access(
             });
         }
         Access::Near(plan) => {
-            out.doc(name, |out| {
-                out.str("stage", "FETCH");
-                write_filter(out, filter);
-                write_counts(out, ran, None);
-                out.doc("inputStage", |out| {
-                    out.str("stage", plan.stage());
+            let near = |out: &mut Writer<'_>, advanced: Option<u64>| {
+                out.str("stage", plan.stage());
+                write_counts(out, ran, advanced);
+                out.append("keyPattern", Val::Document(plan.index.key.as_doc()));
+                out.str("indexName", &plan.index.name);
+                out.i32("indexVersion", 2);
+                if let Some(ran) = ran {
+                    out.count("keysExamined", ran.examined.keys);
+                    out.count("docsExamined", ran.examined.documents);
+                }
+            };
+            let rest = filter.filter(|filter| filter.has_more_than_near());
+            out.doc(name, |out| match rest {
+                None => near(out, None),
+                Some(rest) => {
+                    out.str("stage", "FETCH");
+                    out.doc("filter", |out| rest.explain_without_near(out));
                     write_counts(out, ran, None);
-                    out.append("keyPattern", Val::Document(plan.index.key.as_doc()));
-                    out.str("indexName", &plan.index.name);
-                    out.i32("indexVersion", 2);
-                    if let Some(ran) = ran {
-                        out.count("keysExamined", ran.examined.keys);
-                        out.count("docsExamined", ran.examined.documents);
-                    }
-                });
+                    out.doc("inputStage", |out| near(out, ran.map(|ran| ran.examined.documents)));
+                }
             });
         }
         Access::Either(accesses) => {
@@ -232,6 +268,21 @@ fn write_access(
                 });
             });
         }
+    }
+}
+
+/// Whether the bounds come from all that the filter says, so that nothing is left to test.
+fn bounds_say_all(candidate: &Candidate, filter: &Filter) -> bool {
+    let bounded = |node: &Node| match node {
+        Node::Leaf(leaf) => {
+            let names = candidate.shown.iter().take(candidate.bounded);
+            names.into_iter().any(|(name, _)| name == leaf.path.text())
+        }
+        _ => false,
+    };
+    match filter.root() {
+        Node::And(nodes) => nodes.iter().all(bounded),
+        node => bounded(node),
     }
 }
 

@@ -108,6 +108,7 @@ pub fn near(
 ) -> Result<NearPlan> {
     let indexes = question.collection.indexes.iter();
     let fitting = indexes.filter(|index| index.state == IndexState::Ready && !index.hidden);
+    let mut whole: Option<NearPlan> = None;
     for index in fitting.filter(|index| only.is_none_or(|only| only.id == index.id)) {
         let IndexKind::Geo(geo) = &index.kind else { continue };
         let place = geo.at.iter().copied().find(|at| {
@@ -126,13 +127,20 @@ pub fn near(
                 format!("point not in interval of [ {}, {} ]", plane.min, plane.max),
             ));
         }
-        return Ok(NearPlan {
+        let plan = NearPlan {
             index: index.clone(),
             path: path.clone(),
             near: near.clone(),
             geo: geo.clone(),
             prefixes: super::candidates::prefixes(question, index, place),
-        });
+        };
+        if plan.prefixes.is_some() {
+            return Ok(plan);
+        }
+        whole.get_or_insert(plan);
+    }
+    if let Some(plan) = whole {
+        return Ok(plan);
     }
     Err(Error::new(
         Code::NO_QUERY_EXECUTION_PLANS,

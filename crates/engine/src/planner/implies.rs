@@ -119,21 +119,29 @@ fn in_order(a: &OwnedVal, b: &OwnedVal) -> Option<std::cmp::Ordering> {
         value => !value.is_nullish(),
     };
     let (a, b) = (a.get(), b.get());
-    (plain(a) && plain(b) && a.kind().rank() == b.kind().rank())
-        .then(|| compare::compare(a, b))
+    (plain(a) && plain(b) && a.kind().rank() == b.kind().rank()).then(|| compare::compare(a, b))
 }
 
 /// Whether what is missing cannot pass.
 fn needs_value(test: &Test) -> bool {
     match test {
-        Test::Eq(value) | Test::Lt(value) | Test::Lte(value) | Test::Gt(value)
+        Test::Eq(value)
+        | Test::Lt(value)
+        | Test::Lte(value)
+        | Test::Gt(value)
         | Test::Gte(value) => {
             let value = value.get();
             !value.is_nullish() && !matches!(value, Val::MinKey | Val::MaxKey)
         }
         Test::In { values, .. } => values.iter().all(|value| !value.get().is_nullish()),
-        Test::Exists | Test::Type(_) | Test::Mod { .. } | Test::Regex(_) | Test::Size(_)
-        | Test::Bits(_) | Test::ElemMatchObject(_) | Test::ElemMatchValue(_) => true,
+        Test::Exists
+        | Test::Type(_)
+        | Test::Mod { .. }
+        | Test::Regex(_)
+        | Test::Size(_)
+        | Test::Bits(_)
+        | Test::ElemMatchObject(_)
+        | Test::ElemMatchValue(_) => true,
         Test::And(tests) => tests.iter().any(needs_value),
         _ => false,
     }

@@ -1,18 +1,20 @@
 //! The planner: which index answers a query, and how.
 //!
 //! `bounds` turns predicates into intervals, `candidates` lists what each index could do (`implies`
-//! says for which queries a partial one has all), this file chooses, `explain` shows the choice. All plans give the same results: the filter always
+//! says for which queries a partial one has all, `cover` whether documents are needed at all), this
+//! file chooses, `explain` shows the choice. All plans give the same results: the filter always
 //! runs on what was found.
 
 pub mod bounds;
 pub mod cache;
 mod candidates;
-mod geo;
+pub mod cover;
 pub mod explain;
+mod geo;
+mod implies;
 pub mod min_max;
 pub mod reasons;
 pub mod shape;
-mod implies;
 
 pub use candidates::{Candidate, KeyRange};
 pub use geo::NearPlan;

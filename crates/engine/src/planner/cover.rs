@@ -1,0 +1,181 @@
+//! Covered queries: when an index holds every field that a query looks at and returns, documents
+//! are made from its entries and never fetched.
+//!
+//! The made document has only the index's fields, in the order of the key pattern; filter, sort
+//! and projection run on it as on a stored one.
+
+use super::{Access, Plan};
+use crate::catalog::{Index, IndexKind};
+use query::filter::{Filter, Node, Test};
+use query::project::Projection;
+use query::sort::SortSpec;
+use std::sync::Arc;
+use value::key_types::{Decoded, Decoder};
+use value::{Type, writer};
+
+/// How documents are made from the entries of an index.
+#[derive(Debug)]
+pub struct Cover {
+    /// For each encoded value, whether it runs from largest to smallest.
+    columns: Vec<bool>,
+    fields: Vec<Slot>,
+}
+
+#[derive(Debug)]
+enum Slot {
+    /// A field with the value of this column.
+    Value(Box<str>, usize),
+    /// A document with fields of its own.
+    Inside(Box<str>, Vec<Slot>),
+}
+
+/// What an entry gives.
+pub enum Made {
+    /// A document.
+    Document(Vec<u8>),
+    /// Not enough: which of the documents on the way to a missing field exist is not in the key.
+    Unknown,
+    /// The entry is damaged.
+    Damaged,
+}
+
+/// Lets a plan answer from its index alone, if that has everything.
+pub fn apply(
+    plan: &mut Plan,
+    filter: &Filter,
+    sort: Option<&SortSpec>,
+    projection: Option<&Projection>,
+) {
+    let Access::Index(candidate) = &mut plan.access else { return };
+    let Some(mut needed) = projection.and_then(Projection::included_paths) else { return };
+    if !paths(filter.root(), &mut needed) || projection.is_some_and(Projection::needs_position) {
+        return;
+    }
+    if let Some(sort) = sort {
+        if sort.needs_score() {
+            return;
+        }
+        needed.extend(sort.fields.iter().map(|field| field.path.text().to_owned()));
+    }
+    candidate.cover = Cover::of(&candidate.index, &needed).map(Arc::new);
+}
+
+/// Adds the paths that a filter looks at; false if it looks at more.
+fn paths(node: &Node, out: &mut Vec<String>) -> bool {
+    match node {
+        Node::Const(_) => true,
+        Node::And(nodes) | Node::Or(nodes) | Node::Nor(nodes) => {
+            nodes.iter().all(|node| paths(node, out))
+        }
+        Node::Not(node) => paths(node, out),
+        Node::Leaf(leaf) => {
+            out.push(leaf.path.text().to_owned());
+            !matches!(leaf.test, Test::Near(_))
+        }
+        Node::ElemMatchObject { path, .. } | Node::ElemMatchValue { path, .. } => {
+            out.push(path.text().to_owned());
+            true
+        }
+        _ => false,
+    }
+}
+
+impl Cover {
+    /// How the index makes documents with these fields; nothing if it cannot.
+    #[must_use]
+    pub fn of(index: &Index, needed: &[String]) -> Option<Cover> {
+        let plain = matches!(index.kind, IndexKind::Ordered)
+            && !index.is_clustered()
+            && !index.is_multikey()
+            // A collated key does not tell the text.
+            && index.spec.as_doc().find("collation").is_none();
+        let has = |path: &String| index.fields.iter().any(|f| f.path.text() == path);
+        if !plain || !needed.iter().all(has) {
+            return None;
+        }
+        let mut fields = Vec::new();
+        for (column, field) in index.fields.iter().enumerate() {
+            let names: Vec<&str> = field.path.text().split('.').collect();
+            insert(&mut fields, &names, column)?;
+        }
+        Some(Cover { columns: index.columns.clone(), fields })
+    }
+
+    /// The document of an entry, whose key is given without the index's prefix.
+    #[must_use]
+    pub fn document(&self, key: &[u8], types: &[u8]) -> Made {
+        let mut decoder = Decoder::new(key, types);
+        let mut bytes = Vec::with_capacity(key.len());
+        let mut values: smallvec::SmallVec<[(Option<Type>, usize, usize); 8]> =
+            smallvec::SmallVec::new();
+        for descending in &self.columns {
+            let from = bytes.len();
+            let kind = match decoder.next(*descending, &mut bytes) {
+                Some(Decoded::Value(kind)) => Some(kind),
+                Some(Decoded::Missing) => None,
+                None => return Made::Damaged,
+            };
+            values.push((kind, from, bytes.len()));
+        }
+        let mut out = Vec::with_capacity(bytes.len() + 32);
+        if write(&self.fields, &bytes, &values, 0, &mut out) {
+            Made::Document(out)
+        } else {
+            Made::Unknown
+        }
+    }
+}
+
+/// Puts a column at a path; nothing if it is inside another one, or around it.
+fn insert(slots: &mut Vec<Slot>, names: &[&str], column: usize) -> Option<()> {
+    let (name, rest) = names.split_first()?;
+    let known = slots.iter_mut().find(|slot| match slot {
+        Slot::Value(known, _) | Slot::Inside(known, _) => **known == **name,
+    });
+    match (known, rest) {
+        (None, []) => slots.push(Slot::Value((*name).into(), column)),
+        (None, rest) => {
+            let mut inner = Vec::new();
+            insert(&mut inner, rest, column)?;
+            slots.push(Slot::Inside((*name).into(), inner));
+        }
+        (Some(Slot::Inside(_, inner)), rest) if !rest.is_empty() => insert(inner, rest, column)?,
+        _ => return None,
+    }
+    Some(())
+}
+
+/// Writes a document; false if a field inside another is missing.
+fn write(
+    slots: &[Slot],
+    bytes: &[u8],
+    values: &[(Option<Type>, usize, usize)],
+    depth: usize,
+    out: &mut Vec<u8>,
+) -> bool {
+    let start = writer::open(out);
+    for slot in slots {
+        match slot {
+            Slot::Value(name, column) => match values.get(*column) {
+                Some((Some(kind), from, to)) => {
+                    out.push(*kind as u8);
+                    out.extend_from_slice(name.as_bytes());
+                    out.push(0);
+                    out.extend_from_slice(bytes.get(*from..*to).unwrap_or(&[]));
+                }
+                _ if depth > 0 => return false,
+                _ => {}
+            },
+            Slot::Inside(name, inner) => {
+                out.push(Type::Document as u8);
+                out.extend_from_slice(name.as_bytes());
+                out.push(0);
+                if !write(inner, bytes, values, depth + 1, out) {
+                    return false;
+                }
+            }
+        }
+    }
+    writer::close(out, start);
+    true
+}
