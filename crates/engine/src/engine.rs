@@ -183,6 +183,7 @@ impl Engine {
             for collection in loaded.unfinished {
                 crate::index::build::abandon(&inner, &collection)?;
             }
+            crate::stages::remove_leftovers(&inner)?;
             crate::trash::sweep(&inner)?;
             start_housekeeping(&inner)?;
         }

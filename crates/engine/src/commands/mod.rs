@@ -14,7 +14,7 @@ mod collection_uuid;
 mod configure_fail_point;
 mod connection_status;
 mod count;
-mod create;
+pub(crate) mod create;
 mod create_indexes;
 mod current_op;
 mod db_stats;
@@ -303,6 +303,7 @@ fn run(
         client.touch_session(session);
     }
     check_generic(engine, op, body)?;
+    check_api(command, body)?;
     let slot = op.slot();
     slot.operation_id
         .store(engine.next_operation.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
@@ -328,6 +329,69 @@ fn run(
     }
     (command.run)(&mut context, out)?;
     Ok(context.flow)
+}
+
+/// Commands of version 1 of the stable API.
+static API_VERSION_1: &[&str] = &[
+    "abortTransaction",
+    "aggregate",
+    "authenticate",
+    "bulkWrite",
+    "collMod",
+    "commitTransaction",
+    "count",
+    "create",
+    "createIndexes",
+    "delete",
+    "drop",
+    "dropDatabase",
+    "dropIndexes",
+    "endSessions",
+    "explain",
+    "find",
+    "findAndModify",
+    "getMore",
+    "hello",
+    "insert",
+    "killCursors",
+    "listCollections",
+    "listDatabases",
+    "listIndexes",
+    "ping",
+    "refreshSessions",
+    "saslContinue",
+    "saslStart",
+    "update",
+];
+
+/// Checks what the stable API and retryable writes ask of the command itself.
+fn check_api(command: &Command, body: RawDoc<'_>) -> Result<()> {
+    let version = body.find("apiVersion").is_some();
+    let strict = body.get("apiStrict");
+    if !version && (strict.is_some() || body.find("apiDeprecationErrors").is_some()) {
+        return Err(Error::new(
+            Code(4_886_600),
+            "Provided apiStrict and/or apiDeprecationErrors without passing apiVersion",
+        ));
+    }
+    if strict.is_some_and(Val::truthy) && !API_VERSION_1.contains(&command.name) {
+        return Err(Error::new(
+            Code::API_STRICT_ERROR,
+            format!(
+                "Provided apiStrict:true, but the command {} is not in API Version 1",
+                command.name
+            ),
+        ));
+    }
+    let retryable = ["bulkWrite", "delete", "findAndModify", "insert", "update"];
+    let number = body.find("txnNumber").is_some() && body.find("autocommit").is_none();
+    if number && !retryable.contains(&command.name) {
+        return Err(Error::new(
+            Code(50768),
+            format!("txnNumber may only be provided for multi-document transactions and retryable write commands. autocommit:false was not provided, and {} is not a retryable write command.", command.name),
+        ));
+    }
+    Ok(())
 }
 
 /// Runs a command while a fail point is on.
@@ -421,6 +485,13 @@ fn check_read_concern(value: Val<'_>) -> Result<()> {
             value.kind().name()
         )));
     };
+    let known = ["level", "afterClusterTime", "afterOpTime", "atClusterTime", "provenance"];
+    if let Some((name, _)) = doc.iter().find(|(name, _)| !known.contains(name)) {
+        return Err(Error::new(
+            Code(40415),
+            format!("BSON field 'readConcern.{name}' is an unknown field."),
+        ));
+    }
     match doc.get("level") {
         None => Ok(()),
         Some(Val::String("local" | "available" | "majority" | "linearizable" | "snapshot")) => {

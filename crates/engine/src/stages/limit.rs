@@ -76,6 +76,10 @@ impl Stream for Limited {
         self.left == 0
     }
 
+    fn score(&self) -> Option<f64> {
+        self.input.score()
+    }
+
     fn examined(&self, total: &mut Examined) {
         self.input.examined(total);
     }

@@ -4,12 +4,23 @@ use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
 use bumpalo::Bump;
 use std::sync::Arc;
-use value::{RawDoc, Result};
+use value::{DocBuf, RawDoc, Result};
 
 /// Makes one document from another.
 pub(super) trait Change: Send + Sync {
     /// Appends the new document to `out`.
     fn apply(&self, doc: RawDoc<'_>, arena: &Bump, out: &mut Vec<u8>) -> Result<()>;
+
+    /// The same with metadata that `$meta` can ask for.
+    fn apply_with_meta(
+        &self,
+        doc: RawDoc<'_>,
+        _meta: RawDoc<'_>,
+        arena: &Bump,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        self.apply(doc, arena, out)
+    }
 }
 
 /// Applies a change to every document of a stream.
@@ -27,9 +38,21 @@ impl Stream for Mapped {
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
         let Some(doc) = self.input.next(op)? else { return Ok(None) };
         let mut out = Vec::with_capacity(doc.len());
-        self.change.apply(doc.raw(), &self.arena, &mut out)?;
+        match self.input.score() {
+            None => self.change.apply(doc.raw(), &self.arena, &mut out)?,
+            Some(score) => {
+                let meta = DocBuf::build(|out| {
+                    out.f64("textScore", score);
+                });
+                self.change.apply_with_meta(doc.raw(), meta.as_doc(), &self.arena, &mut out)?;
+            }
+        }
         self.arena.reset();
         Ok(Some(Doc::Made(out)))
+    }
+
+    fn score(&self) -> Option<f64> {
+        self.input.score()
     }
 
     fn examined(&self, total: &mut Examined) {

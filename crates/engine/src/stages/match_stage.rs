@@ -25,7 +25,14 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
 
 /// A stage for a filter.
 pub(super) fn make(doc: RawDoc<'_>, context: &ParseContext<'_>) -> Result<Box<dyn Stage>> {
-    Ok(Box::new(Match { filter: Arc::new(Filter::parse(doc, context)?), source: doc.into() }))
+    let filter = Filter::parse(doc, context)?;
+    if filter.near().is_some() {
+        return Err(Error::new(
+            Code(5_626_500),
+            "$geoNear, $near, and $nearSphere are not allowed in this context",
+        ));
+    }
+    Ok(Box::new(Match { filter: Arc::new(filter), source: doc.into() }))
 }
 
 impl Stage for Match {
@@ -55,6 +62,10 @@ impl Stream for Matching {
             }
         }
         Ok(None)
+    }
+
+    fn score(&self) -> Option<f64> {
+        self.input.score()
     }
 
     fn examined(&self, total: &mut Examined) {

@@ -10,11 +10,16 @@ mod context;
 mod count;
 mod documents;
 mod facet;
+mod foreign;
+mod graph_lookup;
 mod group;
 mod limit;
+mod lookup;
 mod map;
 mod match_stage;
+mod merge;
 mod nested;
+mod out;
 mod place;
 mod project;
 mod redact;
@@ -28,6 +33,7 @@ mod unset;
 mod unwind;
 
 pub use context::{Kept, Scope, StageContext, Within};
+pub(crate) use out::remove_leftovers;
 pub(crate) use place::check_source;
 pub(crate) use sort::open_sorted;
 
@@ -114,9 +120,13 @@ pub static ALL: &[&StageRow] = &[
     &count::ROW,
     &documents::ROW,
     &facet::ROW,
+    &graph_lookup::ROW,
     &group::ROW,
     &limit::ROW,
+    &lookup::ROW,
     &match_stage::ROW,
+    &merge::ROW,
+    &out::ROW,
     &project::ROW,
     &redact::ROW,
     &replace_root::ROOT,

@@ -40,6 +40,16 @@ impl Change for Apply {
     fn apply(&self, doc: RawDoc<'_>, arena: &Bump, out: &mut Vec<u8>) -> Result<()> {
         self.0.apply(doc, None, arena, out)
     }
+
+    fn apply_with_meta(
+        &self,
+        doc: RawDoc<'_>,
+        meta: RawDoc<'_>,
+        arena: &Bump,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        self.0.apply_with_meta(doc, meta, None, arena, out)
+    }
 }
 
 impl Stage for Project {

@@ -41,6 +41,10 @@ impl Stream for Skipped {
         self.input.next(op)
     }
 
+    fn score(&self) -> Option<f64> {
+        self.input.score()
+    }
+
     fn examined(&self, total: &mut Examined) {
         self.input.examined(total);
     }

@@ -158,7 +158,7 @@ impl Spec {
 }
 
 /// Copies a document with the value at a path replaced, added, or dropped when it is missing.
-fn with_value(doc: RawDoc<'_>, parts: &[Part], value: Val<'_>, out: &mut Vec<u8>) {
+pub(super) fn with_value(doc: RawDoc<'_>, parts: &[Part], value: Val<'_>, out: &mut Vec<u8>) {
     let Some((part, rest)) = parts.split_first() else { return };
     writer::write_doc(out, |out| {
         let mut written = false;
@@ -199,6 +199,10 @@ impl Stream for Unwinding {
             let spec = self.spec.clone();
             spec.unwind(doc.raw(), &mut self.ready);
         }
+    }
+
+    fn score(&self) -> Option<f64> {
+        self.input.score()
     }
 
     fn examined(&self, total: &mut Examined) {

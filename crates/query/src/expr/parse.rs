@@ -237,7 +237,7 @@ pub(crate) fn check_field_name(name: &str) -> Result<()> {
 }
 
 /// Refuses names that a client's variable cannot have.
-pub(crate) fn check_variable_name(name: &str) -> Result<()> {
+pub fn check_variable_name(name: &str) -> Result<()> {
     let Some(first) = name.chars().next() else {
         return Err(Error::failed_to_parse("empty variable names are not allowed"));
     };

@@ -1,0 +1,235 @@
+//! `$graphLookup`: follows references from document to document, and adds all that are reached.
+
+use super::foreign::{Foreign, values_at};
+use super::lookup::field;
+use super::nested::{Nested, string_field};
+use super::unwind::with_value;
+use super::{Stage, StageContext, StageRow, Within};
+use crate::exec::{Doc, Examined, Stream};
+use crate::operation::Operation;
+use bumpalo::Bump;
+use query::expr::{Env, Expr};
+use query::filter::Filter;
+use std::collections::HashSet;
+use std::sync::Arc;
+use value::path::Path;
+use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer, keys, limits, writer};
+
+pub(super) static ROW: StageRow = StageRow {
+    name: "$graphLookup",
+    help: "Adds the documents that are reached by following references.",
+    parse,
+};
+
+struct GraphLookup {
+    spec: Arc<Spec>,
+    source: OwnedVal,
+}
+
+struct Spec {
+    nested: Nested,
+    place: Path,
+    start: Expr,
+    connect_from: Path,
+    connect_to: Path,
+    depth_max: Option<u64>,
+    depth_field: Option<Path>,
+    restrict: Option<DocBuf>,
+}
+
+fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
+    let refuse = |code, message: String| Err(Error::new(Code(code), message));
+    let Val::Document(doc) = value else {
+        return refuse(
+            40327,
+            format!(
+                "the $graphLookup stage specification must be an object, but found {}",
+                value.kind().name()
+            ),
+        );
+    };
+    let (mut from, mut place, mut start) = (None, None, None);
+    let (mut connect_from, mut connect_to) = (None, None);
+    let (mut depth_max, mut depth_field, mut restrict) = (None, None, None);
+    for (name, value) in doc {
+        let value = value.get();
+        match name {
+            "startWith" => start = Some(Expr::parse(value, context)?),
+            "maxDepth" => {
+                if !value.is_number() {
+                    return refuse(
+                        40100,
+                        format!("maxDepth must be numeric, found type: {}", value.kind().name()),
+                    );
+                }
+                let Some(depth) = value.as_i64_exact() else {
+                    return refuse(40102, "maxDepth could not be represented as a long long".into());
+                };
+                let Ok(depth) = u64::try_from(depth) else {
+                    return refuse(
+                        40101,
+                        format!("maxDepth requires a nonnegative argument, found: {depth}"),
+                    );
+                };
+                depth_max = Some(depth);
+            }
+            "restrictSearchWithMatch" => {
+                let Val::Document(filter) = value else {
+                    return refuse(
+                        40185,
+                        format!(
+                            "restrictSearchWithMatch must be an object, found {}",
+                            value.kind().name()
+                        ),
+                    );
+                };
+                Filter::parse(filter, context)?;
+                restrict = Some(DocBuf::from(filter));
+            }
+            "from" | "as" | "connectFromField" | "connectToField" | "depthField" => {
+                let Val::String(text) = value else {
+                    return refuse(
+                        40103,
+                        format!(
+                            "expected string as argument for {name}, found: {}",
+                            value.kind().name()
+                        ),
+                    );
+                };
+                match name {
+                    "from" => from = Some(string_field(ROW.name, name, value)?),
+                    "as" => place = Some(field(text)?),
+                    "connectFromField" => connect_from = Some(field(text)?),
+                    "connectToField" => connect_to = Some(field(text)?),
+                    _ => depth_field = Some(field(text)?),
+                }
+            }
+            _ => return refuse(40104, format!("Unknown argument to $graphLookup: {name}")),
+        }
+    }
+    let (Some(from), Some(place), Some(start), Some(connect_from), Some(connect_to)) =
+        (from, place, start, connect_from, connect_to)
+    else {
+        return refuse(
+            40105,
+            "$graphLookup requires 'from', 'as', 'startWith', 'connectFromField', and \
+             'connectToField' to be specified."
+                .into(),
+        );
+    };
+    let nested = Nested::new(context, Within::Lookup, Some(from), RawDoc::empty(), &[])?;
+    let spec =
+        Spec { nested, place, start, connect_from, connect_to, depth_max, depth_field, restrict };
+    Ok(Box::new(GraphLookup { spec: Arc::new(spec), source: value.into() }))
+}
+
+impl Stage for GraphLookup {
+    fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
+        Box::new(Following {
+            input,
+            foreign: Foreign::new(self.spec.connect_to.clone()),
+            spec: self.spec.clone(),
+            arena: Bump::new(),
+            examined: Examined::default(),
+        })
+    }
+
+    fn explain(&self, out: &mut Writer<'_>) {
+        out.raw(ROW.name, self.source.raw());
+    }
+}
+
+struct Following {
+    input: Box<dyn Stream>,
+    foreign: Foreign,
+    spec: Arc<Spec>,
+    arena: Bump,
+    examined: Examined,
+}
+
+impl Following {
+    /// All documents that are reached from one, each once, as an array.
+    fn reach(&mut self, doc: RawDoc<'_>, op: &Operation) -> Result<Vec<u8>> {
+        let spec = self.spec.clone();
+        let mut frontier: Vec<OwnedVal> = Vec::new();
+        match spec.start.eval(&Env::new(doc, &self.arena))? {
+            Val::Array(list) => frontier.extend(list.iter().map(|(_, v)| OwnedVal::new(v.get()))),
+            Val::Missing => frontier.push(OwnedVal::new(Val::Null)),
+            other => frontier.push(OwnedVal::new(other)),
+        }
+        self.arena.reset();
+        let kept = spec.nested.kept();
+        let collation = kept.collation.as_deref();
+        let key = |value: Val<'_>| keys::key_with(value, collation);
+        // Values that were asked for, and documents that were reached.
+        let mut asked: HashSet<Vec<u8>> = HashSet::new();
+        let mut reached: HashSet<Vec<u8>> = HashSet::new();
+        let mut found = Vec::new();
+        let opened = writer::open(&mut found);
+        let (mut count, mut depth) = (0, 0_u64);
+        while !frontier.is_empty() && spec.depth_max.is_none_or(|max| depth <= max) {
+            frontier.retain(|value| asked.insert(key(value.get())));
+            if frontier.is_empty() {
+                break;
+            }
+            let values: Vec<Val<'_>> = frontier.iter().map(OwnedVal::get).collect();
+            let also = spec.restrict.as_ref().map(DocBuf::as_doc);
+            let mut stream = self.foreign.find(&spec.nested, &values, also, op)?;
+            let mut next = Vec::new();
+            while let Some(doc) = stream.next(op)? {
+                let id = doc.raw().get("_id").unwrap_or(Val::Missing);
+                if !reached.insert(keys::key(id)) {
+                    continue;
+                }
+                next.extend(
+                    values_at(doc.raw(), &spec.connect_from)
+                        .into_iter()
+                        .filter(|value| !value.is_nullish())
+                        .map(OwnedVal::new),
+                );
+                found.push(value::Type::Document as u8);
+                writer::write_index(&mut found, count);
+                found.push(0);
+                count += 1;
+                match &spec.depth_field {
+                    Some(field) => {
+                        let depth = i64::try_from(depth).unwrap_or(i64::MAX);
+                        with_value(doc.raw(), field.parts(), Val::Int64(depth), &mut found);
+                    }
+                    None => found.extend_from_slice(&doc),
+                }
+                if found.len() > limits::BLOCKING_STAGE_BYTES_MAX {
+                    return Err(Error::new(
+                        Code(40099),
+                        "$graphLookup reached maximum memory consumption",
+                    ));
+                }
+            }
+            stream.examined(&mut self.examined);
+            frontier = next;
+            depth += 1;
+        }
+        writer::close(&mut found, opened);
+        Ok(found)
+    }
+}
+
+impl Stream for Following {
+    fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
+        let Some(doc) = self.input.next(op)? else { return Ok(None) };
+        let found = self.reach(doc.raw(), op)?;
+        let mut out = Vec::with_capacity(doc.len() + found.len() + 16);
+        with_value(doc.raw(), self.spec.place.parts(), Val::Array(RawDoc::new(&found)), &mut out);
+        Ok(Some(Doc::Made(out)))
+    }
+
+    fn is_done(&self) -> bool {
+        self.input.is_done()
+    }
+
+    fn examined(&self, total: &mut Examined) {
+        self.input.examined(total);
+        total.keys += self.examined.keys;
+        total.documents += self.examined.documents;
+    }
+}

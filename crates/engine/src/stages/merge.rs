@@ -1,0 +1,513 @@
+//! `$merge`: writes the documents into a collection, each by itself: what happens with one that is
+//! there already, and with one that is not, the caller says.
+
+use super::lookup::field;
+use super::nested::with_values;
+use super::out::check_target;
+use super::{Kept, Output, Role, Stage, StageContext, StageRow};
+use crate::catalog::{Collection, IndexKind, IndexState};
+use crate::engine::Inner;
+use crate::exec::modify::{Target, choose_one};
+use crate::exec::{Doc, Stream, write};
+use crate::operation::Operation;
+use crate::txn::Transaction;
+use bumpalo::Bump;
+use query::expr::{Env, Expr};
+use query::filter::Filter;
+use query::update::Update;
+use std::sync::Arc;
+use store::{Seqno, Space};
+use value::path::Path;
+use value::{Code, DocBuf, Error, ObjectId, OwnedVal, RawDoc, Result, Val, Writer, compare};
+
+pub(super) static ROW: StageRow =
+    StageRow { name: "$merge", help: "Writes the documents into a collection.", parse };
+
+/// Documents of one commit.
+const COMMIT_DOCUMENTS: usize = 500;
+const COMMIT_BYTES: usize = 4 * 1024 * 1024;
+
+struct Merge {
+    db: String,
+    name: String,
+    on: Vec<Path>,
+    matched: WhenMatched,
+    unmatched: WhenNotMatched,
+    variables: Vec<(String, Expr)>,
+    kept: Kept,
+    source: OwnedVal,
+}
+
+enum WhenMatched {
+    Fail,
+    KeepExisting,
+    Merge,
+    Replace,
+    Pipeline(DocBuf),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WhenNotMatched {
+    Discard,
+    Fail,
+    Insert,
+}
+
+fn refuse<T>(code: i32, message: impl Into<String>) -> Result<T> {
+    Err(Error::new(Code(code), message))
+}
+
+fn wrong_type<T>(name: &str, value: Val<'_>, expected: &str) -> Result<T> {
+    Err(Error::type_mismatch(format!(
+        "BSON field '$merge.{name}' is the wrong type '{}', expected type {expected}",
+        value.kind().name()
+    )))
+}
+
+fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
+    let (mut into, mut on, mut matched, mut unmatched, mut variables) =
+        (None, None, None, None, None);
+    match value {
+        Val::String(_) => into = Some(value),
+        Val::Document(doc) => {
+            for (name, value) in doc {
+                let slot = match name {
+                    "into" => &mut into,
+                    "on" => &mut on,
+                    "whenMatched" => &mut matched,
+                    "whenNotMatched" => &mut unmatched,
+                    "let" => &mut variables,
+                    _ => {
+                        return refuse(
+                            40415,
+                            format!("BSON field '$merge.{name}' is an unknown field."),
+                        );
+                    }
+                };
+                *slot = Some(value.get());
+            }
+        }
+        other => {
+            return refuse(
+                51182,
+                format!(
+                    "$merge only supports a string or object argument, not {}",
+                    other.kind().name()
+                ),
+            );
+        }
+    }
+    let Some(into) = into else {
+        return refuse(40414, "BSON field '$merge.into' is missing but a required field");
+    };
+    let (db, name) = target(into, context.db)?;
+    let on = match on {
+        None => vec![Path::new("_id")],
+        Some(on) => join_fields(on)?,
+    };
+    let mode = match matched {
+        None => WhenMatched::Merge,
+        Some(Val::Array(stages)) => WhenMatched::Pipeline(stages.into()),
+        Some(Val::String("fail")) => WhenMatched::Fail,
+        Some(Val::String("keepExisting")) => WhenMatched::KeepExisting,
+        Some(Val::String("merge")) => WhenMatched::Merge,
+        Some(Val::String("replace")) => WhenMatched::Replace,
+        Some(Val::String(other)) => {
+            return Err(Error::bad_value(format!(
+                "Enumeration value '{other}' for field 'whenMatched' is not a valid value."
+            )));
+        }
+        Some(other) => {
+            return refuse(
+                51191,
+                format!(
+                    "$merge 'whenMatched' field  must be either a string or an array, but found {}",
+                    other.kind().name()
+                ),
+            );
+        }
+    };
+    let unmatched = match unmatched {
+        None | Some(Val::String("insert")) => WhenNotMatched::Insert,
+        Some(Val::String("discard")) => WhenNotMatched::Discard,
+        Some(Val::String("fail")) => WhenNotMatched::Fail,
+        Some(Val::String(other)) => {
+            return Err(Error::bad_value(format!(
+                "Enumeration value '{other}' for field '$merge.whenNotMatched' is not a valid value."
+            )));
+        }
+        Some(other) => return wrong_type("whenNotMatched", other, "'string'"),
+    };
+    let only_insert = matches!(mode, WhenMatched::Fail | WhenMatched::KeepExisting);
+    if only_insert && unmatched != WhenNotMatched::Insert {
+        return refuse(
+            51181,
+            "Combination of {whenMatched} and {whenNotMatched} modes is not supported",
+        );
+    }
+    let mut compiled = Vec::new();
+    if let Some(variables) = variables {
+        let Val::Document(variables) = variables else {
+            return wrong_type("let", variables, "'object'");
+        };
+        if !matches!(mode, WhenMatched::Pipeline(_)) {
+            return refuse(
+                51199,
+                "Cannot use 'let' variables with a 'whenMatched' mode that is not a pipeline",
+            );
+        }
+        for (name, value) in variables {
+            query::expr::check_variable_name(name)?;
+            if name == "new" && value.get() != Val::String("$$ROOT") {
+                return refuse(51273, "'let' may not define a value for the reserved 'new' variable");
+            }
+            compiled.push((name.to_owned(), Expr::parse(value.get(), context)?));
+        }
+    }
+    let merge = Merge {
+        db: db.to_owned(),
+        name: name.to_owned(),
+        on,
+        matched: mode,
+        unmatched,
+        variables: compiled,
+        kept: context.keep(),
+        source: value.into(),
+    };
+    // Null stands for the variables to see whether the pipeline compiles.
+    merge.update(None)?;
+    Ok(Box::new(merge))
+}
+
+fn target<'v>(into: Val<'v>, db: &'v str) -> Result<(&'v str, &'v str)> {
+    let (db, name) = match into {
+        Val::String(name) => (db, name),
+        Val::Document(doc) => {
+            let (mut database, mut coll) = (db, None);
+            for (name, value) in doc {
+                match (name, value.get()) {
+                    ("db", Val::String(text)) => database = text,
+                    ("coll", Val::String(text)) => coll = Some(text),
+                    ("db" | "coll", other) => {
+                        return wrong_type(&format!("into.{name}"), other, "'string'");
+                    }
+                    _ => {
+                        return refuse(
+                            40415,
+                            format!("BSON field 'into.{name}' is an unknown field."),
+                        );
+                    }
+                }
+            }
+            let Some(coll) = coll else {
+                return refuse(
+                    5786801,
+                    "$merge 'into' field is missing the required 'coll' field",
+                );
+            };
+            (database, coll)
+        }
+        other => {
+            return refuse(
+                51178,
+                format!(
+                    "$merge 'into' field  must be either a string or an object, but found {}",
+                    other.kind().name()
+                ),
+            );
+        }
+    };
+    check_target("$merge", db, name)?;
+    Ok((db, name))
+}
+
+fn join_fields(on: Val<'_>) -> Result<Vec<Path>> {
+    let mut fields: Vec<Path> = Vec::new();
+    match on {
+        Val::String(name) => fields.push(field(name)?),
+        Val::Array(list) => {
+            for (_, name) in list {
+                let Val::String(name) = name.get() else {
+                    return refuse(
+                        51134,
+                        "$merge 'on' array elements must be strings".to_owned(),
+                    );
+                };
+                if fields.iter().any(|known| known.text() == name) {
+                    return refuse(
+                        31465,
+                        format!("Found a duplicate field in the $merge.on list: '{name}'"),
+                    );
+                }
+                fields.push(field(name)?);
+            }
+            if fields.is_empty() {
+                return refuse(51187, "If explicitly specifying $merge 'on', must include at least one field");
+            }
+        }
+        other => {
+            return refuse(
+                51186,
+                format!(
+                    "$merge 'on' field  must be either a string or an array of strings, but found {}",
+                    other.kind().name()
+                ),
+            );
+        }
+    }
+    Ok(fields)
+}
+
+impl Stage for Merge {
+    fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
+        input
+    }
+
+    fn role(&self) -> Role<'_> {
+        Role::Output(self)
+    }
+
+    fn explain(&self, out: &mut Writer<'_>) {
+        out.raw(ROW.name, self.source.raw());
+    }
+}
+
+impl Output for Merge {
+    fn write(
+        &self,
+        engine: &Inner,
+        op: &Operation,
+        bypass_validation: bool,
+        input: &mut dyn Stream,
+    ) -> Result<Option<Seqno>> {
+        let target = engine.collection(&self.db, &self.name);
+        self.check_index(target.as_deref())?;
+        // A commit of many documents finds its own by `_id` only; with other fields each has one.
+        let documents_max = if self.is_on_id() { COMMIT_DOCUMENTS } else { 1 };
+        let mut newest = None;
+        loop {
+            let mut chunk: Vec<Doc> = Vec::new();
+            let mut bytes = 0;
+            while chunk.len() < documents_max && bytes < COMMIT_BYTES {
+                let Some(doc) = input.next(op)? else { break };
+                bytes += doc.len();
+                chunk.push(doc);
+            }
+            if chunk.is_empty() {
+                return Ok(newest);
+            }
+            op.check_now()?;
+            // A collection that is dropped in between is made anew.
+            loop {
+                let collection =
+                    crate::commands::create::ensure_collection(engine, &self.db, &self.name)?;
+                let locked = collection.capped().is_some();
+                let (done, seqno) = engine.transact(locked, |txn| {
+                    let Some(collection) = txn.catalog.get(&self.db, &self.name).cloned() else {
+                        return Ok(false);
+                    };
+                    for doc in &chunk {
+                        self.write_one(txn, op, &collection, doc.raw(), bypass_validation)?;
+                    }
+                    write::trim_capped(txn, &collection)?;
+                    Ok(true)
+                })?;
+                if done {
+                    newest = Some(seqno);
+                    break;
+                }
+            }
+        }
+    }
+}
+
+impl Merge {
+    fn is_on_id(&self) -> bool {
+        matches!(self.on.as_slice(), [one] if one.text() == "_id")
+    }
+
+    /// The fields that are joined on must have a unique index, so that they mean one document.
+    fn check_index(&self, target: Option<&Collection>) -> Result<()> {
+        if let Some(target) = target.filter(|target| target.view().is_some()) {
+            return Err(Error::new(
+                Code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+                format!("Namespace {} is a view, not a collection", target.namespace()),
+            ));
+        }
+        if self.is_on_id() {
+            return Ok(());
+        }
+        let suits = target.is_some_and(|target| {
+            target.indexes.iter().any(|index| {
+                index.unique
+                    && index.state == IndexState::Ready
+                    && index.partial.is_none()
+                    && matches!(index.kind, IndexKind::Ordered)
+                    && index.collation == self.kept.collation
+                    && index.fields.len() == self.on.len()
+                    && self.on.iter().all(|on| {
+                        index.fields.iter().any(|field| field.path.text() == on.text())
+                    })
+            })
+        });
+        if suits {
+            return Ok(());
+        }
+        refuse(51183, "Cannot find index to verify that join fields will be unique")
+    }
+
+    /// The update of a document that is there, with the values that a new one gives.
+    fn update(&self, new: Option<RawDoc<'_>>) -> Result<Option<Update>> {
+        let WhenMatched::Pipeline(stages) = &self.matched else { return Ok(None) };
+        let arena = Bump::new();
+        let mut values = vec![("new", new.map_or(Val::Null, Val::Document))];
+        for (name, expr) in self.variables.iter().filter(|(name, _)| name != "new") {
+            let value = match new {
+                None => Val::Null,
+                Some(doc) => expr.eval(&Env::new(doc, &arena))?,
+            };
+            values.push((name, value));
+        }
+        // A `let` of the stage takes the place of the document's own name for itself.
+        if !self.variables.is_empty() && !self.variables.iter().any(|(name, _)| name == "new") {
+            values.remove(0);
+        }
+        let variables = with_values(self.kept.variables.as_doc(), &values);
+        let context = self.kept.with_variables(variables.as_doc());
+        Update::parse(Val::Array(stages.as_doc()), &context, &[]).map(Some)
+    }
+
+    fn write_one(
+        &self,
+        txn: &mut Transaction<'_>,
+        op: &Operation,
+        collection: &Arc<Collection>,
+        doc: RawDoc<'_>,
+        bypass: bool,
+    ) -> Result<()> {
+        let with_id;
+        let mut doc = doc;
+        if doc.get("_id").is_none() && self.on.iter().any(|on| on.text() == "_id") {
+            with_id = DocBuf::build(|out| {
+                out.append("_id", Val::ObjectId(ObjectId::generate())).extend(doc);
+            });
+            doc = with_id.as_doc();
+        }
+        let found = self.find(txn, op, collection, doc)?;
+        let Some((record, old)) = found else { return self.insert(txn, collection, doc, bypass) };
+        let old = RawDoc::new(&old);
+        let new = match &self.matched {
+            WhenMatched::KeepExisting => return Ok(()),
+            WhenMatched::Fail => return self.insert(txn, collection, doc, bypass),
+            WhenMatched::Replace => replaced(old, doc, false),
+            WhenMatched::Merge => replaced(old, doc, true),
+            WhenMatched::Pipeline(_) => {
+                let Some(update) = self.update(Some(doc))? else { return Ok(()) };
+                let arena = Bump::new();
+                match update.apply(old, None, false, &arena)? {
+                    None => return Ok(()),
+                    Some(new) => new,
+                }
+            }
+        };
+        let id = |doc: RawDoc<'_>| OwnedVal::new(doc.get("_id").unwrap_or(Val::Null));
+        if !compare::equal(id(old).get(), id(new.as_doc()).get()) {
+            return Err(Error::new(
+                Code::IMMUTABLE_FIELD,
+                "$merge failed to update the matching document, did you attempt to modify the _id or \
+                 the shard key?",
+            ));
+        }
+        if new.bytes() == old.bytes() {
+            return Ok(());
+        }
+        crate::validation::check_update(collection, old, new.as_doc(), bypass)?;
+        write::replace(txn, collection, &record, old, &new)
+    }
+
+    fn insert(
+        &self,
+        txn: &mut Transaction<'_>,
+        collection: &Arc<Collection>,
+        doc: RawDoc<'_>,
+        bypass: bool,
+    ) -> Result<()> {
+        match self.unmatched {
+            WhenNotMatched::Discard => Ok(()),
+            WhenNotMatched::Fail => Err(Error::new(
+                Code::MERGE_STAGE_NO_MATCHING_DOCUMENT,
+                "$merge could not find a matching document in the target collection for at least one \
+                 document in the source collection",
+            )),
+            WhenNotMatched::Insert => {
+                let doc = write::prepare(doc)?;
+                let doc = RawDoc::new(&doc);
+                crate::validation::check(collection, doc, bypass)?;
+                write::insert(txn, collection, doc)
+            }
+        }
+    }
+
+    /// The document of the target that has the same values in the joined fields.
+    fn find(
+        &self,
+        txn: &Transaction<'_>,
+        op: &Operation,
+        collection: &Arc<Collection>,
+        doc: RawDoc<'_>,
+    ) -> Result<Option<(Vec<u8>, store::Bytes)>> {
+        for on in &self.on {
+            if matches!(on.get(doc), Val::Missing | Val::Null | Val::Undefined | Val::Array(_)) {
+                let (code, what) = match on.get(doc) {
+                    Val::Array(_) => (51185, "an array"),
+                    _ => (51132, "missing, null or undefined"),
+                };
+                return refuse(
+                    code,
+                    format!("$merge write error: 'on' field '{}' cannot be {what}", on.text()),
+                );
+            }
+        }
+        if self.is_on_id() && collection.capped().is_none() {
+            let record = write::record_of_id(collection, doc.get("_id").unwrap_or(Val::Null));
+            let key = write::document_key(collection, &record);
+            return Ok(txn.get(Space::Documents, &key)?.map(|doc| (record, doc)));
+        }
+        let query = DocBuf::build(|out| {
+            for on in &self.on {
+                out.doc(on.text(), |out| {
+                    out.append("$eq", on.get(doc));
+                });
+            }
+        });
+        let filter = Arc::new(Filter::parse(query.as_doc(), &self.kept.get())?);
+        let target = Target { query: query.as_doc(), filter, sort: None, hint: None };
+        let chosen = choose_one(txn, op, collection, &target)?;
+        Ok(chosen.map(|chosen| (chosen.record, chosen.doc)))
+    }
+}
+
+/// The old document with the fields of the new one, or the new one with the old `_id`.
+fn replaced(old: RawDoc<'_>, new: RawDoc<'_>, keep_others: bool) -> DocBuf {
+    DocBuf::build(|out| {
+        if keep_others {
+            for (name, value) in old {
+                out.raw(name, new.find(name).unwrap_or(value));
+            }
+            for (name, value) in new {
+                if old.find(name).is_none() {
+                    out.raw(name, value);
+                }
+            }
+            return;
+        }
+        if let Some(id) = new.find("_id").or(old.find("_id")) {
+            out.raw("_id", id);
+        }
+        for (name, value) in new {
+            if name != "_id" {
+                out.raw(name, value);
+            }
+        }
+    })
+}

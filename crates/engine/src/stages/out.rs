@@ -1,0 +1,313 @@
+//! `$out`: the documents become the content of a collection, all at once or not at all.
+//!
+//! They go into a collection with a temporary name and the options and indexes of the target; at
+//! the end one change of the catalog puts it in the target's place.
+
+use super::{Output, Role, Stage, StageContext, StageRow};
+use crate::catalog::{Collection, IndexState, change, persist};
+use crate::engine::Inner;
+use crate::exec::{Stream, write};
+use crate::namespace;
+use crate::operation::Operation;
+use std::sync::Arc;
+use store::Seqno;
+use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer};
+
+pub(super) static ROW: StageRow = StageRow {
+    name: "$out",
+    help: "Makes the documents the content of a collection.",
+    parse,
+};
+
+/// What the names of unfinished results begin with.
+const TEMPORARY: &str = "tmp.agg_out.";
+
+/// Documents of one commit.
+const COMMIT_DOCUMENTS: usize = 1000;
+const COMMIT_BYTES: usize = 4 * 1024 * 1024;
+
+struct Out {
+    db: String,
+    name: String,
+    source: OwnedVal,
+}
+
+fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
+    let (db, name) = match value {
+        Val::String(name) => (context.db, name),
+        Val::Document(doc) => {
+            let (mut db, mut coll) = (None, None);
+            for (name, value) in doc {
+                let slot = match name {
+                    "db" => &mut db,
+                    "coll" => &mut coll,
+                    _ => {
+                        return Err(Error::new(
+                            Code(16994),
+                            format!(
+                                "If an object is passed to $out it must have exactly 2 fields: 'db' \
+                                 and 'coll'. Found: {name}"
+                            ),
+                        ));
+                    }
+                };
+                *slot = value.get().as_str();
+            }
+            let (Some(db), Some(coll)) = (db, coll) else {
+                return Err(Error::new(
+                    Code(16994),
+                    "If an object is passed to $out it must have exactly 2 fields: 'db' and 'coll'",
+                ));
+            };
+            (db, coll)
+        }
+        other => {
+            return Err(Error::new(
+                Code(16990),
+                format!(
+                    "$out only supports a string or object argument, but found {}",
+                    other.kind().name()
+                ),
+            ));
+        }
+    };
+    check_target("$out", db, name)?;
+    Ok(Box::new(Out { db: db.to_owned(), name: name.to_owned(), source: value.into() }))
+}
+
+/// Refuses names that a pipeline may not write to.
+pub(super) fn check_target(stage: &str, db: &str, name: &str) -> Result<()> {
+    namespace::check_database(db)
+        .and_then(|()| namespace::check_collection(db, name))
+        .map_err(|_| {
+            Error::new(Code::INVALID_NAMESPACE, format!("Invalid {stage} target: '{db}.{name}'"))
+        })?;
+    let (system, internal) = if stage == "$out" { (17385, 31321) } else { (31319, 31320) };
+    if name.starts_with("system.") {
+        return Err(Error::new(
+            Code(system),
+            format!("Can't {stage} to special collection: {name}"),
+        ));
+    }
+    if matches!(db, "admin" | "config" | "local") {
+        return Err(Error::new(
+            Code(internal),
+            format!("Can't {stage} to internal database: {db}"),
+        ));
+    }
+    namespace::check_new_collection(db, name)
+}
+
+impl Stage for Out {
+    fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
+        input
+    }
+
+    fn role(&self) -> Role<'_> {
+        Role::Output(self)
+    }
+
+    fn explain(&self, out: &mut Writer<'_>) {
+        out.raw(ROW.name, self.source.raw());
+    }
+}
+
+impl Output for Out {
+    fn write(
+        &self,
+        engine: &Inner,
+        op: &Operation,
+        bypass_validation: bool,
+        input: &mut dyn Stream,
+    ) -> Result<Option<Seqno>> {
+        let target = engine.collection(&self.db, &self.name);
+        if let Some(target) = &target {
+            self.check(target)?;
+        }
+        let temporary = self.create(engine, target.as_deref())?;
+        let filled = fill(engine, op, &temporary, bypass_validation, input)
+            .and_then(|seqno| self.put_in_place(engine, target.as_ref(), &temporary).map(|()| seqno));
+        if filled.is_err() {
+            // What failed is told; that a leftover could not be removed would hide it.
+            let _ = remove(engine, &temporary);
+        }
+        filled
+    }
+}
+
+impl Out {
+    fn check(&self, target: &Collection) -> Result<()> {
+        if target.view().is_some() {
+            return Err(Error::new(
+                Code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+                format!("Namespace {} is a view, not a collection", target.namespace()),
+            ));
+        }
+        if target.capped().is_some() {
+            return Err(Error::new(
+                Code(17152),
+                format!(
+                    "namespace '{}' is capped so it can't be used for $out",
+                    target.namespace()
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// An empty collection like the target.
+    fn create(&self, engine: &Inner, target: Option<&Collection>) -> Result<Arc<Collection>> {
+        let options = target.map_or_else(DocBuf::new, |target| target.options.clone());
+        let name = format!("{TEMPORARY}{:016x}", crate::random_u64());
+        engine.change_catalog(|catalog, batch| {
+            let made = change::create(engine, catalog, batch, &self.db, &name, options)?;
+            let mut indexes = Vec::new();
+            for index in target.map_or(&[][..], |target| &target.indexes) {
+                if index.is_id() {
+                    continue;
+                }
+                let id = engine.new_id(batch);
+                let spec = index.spec.as_doc();
+                indexes.push(Arc::new(persist::index_from_spec(id, spec, IndexState::Ready, 0)?));
+            }
+            let made = change::altered(&made, |made| made.indexes.extend(indexes));
+            change::put(catalog, batch, made.clone());
+            Ok(made)
+        })
+    }
+
+    /// Gives the temporary collection the target's name, in one step.
+    fn put_in_place(
+        &self,
+        engine: &Inner,
+        target: Option<&Arc<Collection>>,
+        temporary: &Arc<Collection>,
+    ) -> Result<()> {
+        let replaced = engine.change_catalog(|catalog, batch| {
+            let now = catalog.get(&self.db, &self.name).cloned();
+            if now.as_ref().map(|now| now.version) != target.map(|target| target.version) {
+                return Err(Error::new(
+                    Code::COMMAND_FAILED,
+                    format!(
+                        "collection '{}.{}' was changed while $out was writing to it",
+                        self.db, self.name
+                    ),
+                ));
+            }
+            let made = catalog.get(&temporary.db, &temporary.name).cloned().ok_or_else(|| {
+                Error::new(Code::COMMAND_FAILED, "the result of $out was dropped before its end")
+            })?;
+            if let Some(now) = &now {
+                change::remove(catalog, batch, now);
+            }
+            catalog.remove(&temporary.db, &temporary.name);
+            let renamed = change::altered(&made, |made| made.name = self.name.as_str().into());
+            change::put(catalog, batch, renamed);
+            Ok(now)
+        })?;
+        if let Some(replaced) = replaced {
+            change::discard(&engine.trash, &replaced);
+        }
+        Ok(())
+    }
+}
+
+/// Inserts all documents of a stream into a collection that nobody else writes to.
+fn fill(
+    engine: &Inner,
+    op: &Operation,
+    temporary: &Arc<Collection>,
+    bypass_validation: bool,
+    input: &mut dyn Stream,
+) -> Result<Option<Seqno>> {
+    let mut newest = None;
+    loop {
+        let mut chunk: Vec<Vec<u8>> = Vec::new();
+        let mut bytes = 0;
+        while chunk.len() < COMMIT_DOCUMENTS && bytes < COMMIT_BYTES {
+            let Some(doc) = input.next(op)? else { break };
+            let doc = write::prepare(doc.raw())?.into_owned();
+            bytes += doc.len();
+            chunk.push(doc);
+        }
+        if chunk.is_empty() {
+            return Ok(newest);
+        }
+        op.check_now()?;
+        let ((), seqno) = engine.transact(false, |txn| {
+            let collection =
+                txn.catalog.get(&temporary.db, &temporary.name).cloned().ok_or_else(|| {
+                    Error::new(Code::COMMAND_FAILED, "the result of $out was dropped before its end")
+                })?;
+            for doc in &chunk {
+                let doc = RawDoc::new(doc);
+                crate::validation::check(&collection, doc, bypass_validation)?;
+                write::insert(txn, &collection, doc)?;
+            }
+            Ok(())
+        })?;
+        newest = Some(seqno);
+    }
+}
+
+fn remove(engine: &Inner, collection: &Collection) -> Result<()> {
+    let removed = engine.change_catalog(|catalog, batch| {
+        let found = catalog.get(&collection.db, &collection.name).cloned();
+        if let Some(found) = &found {
+            change::remove(catalog, batch, found);
+        }
+        Ok(found)
+    })?;
+    if let Some(removed) = removed {
+        change::discard(&engine.trash, &removed);
+    }
+    Ok(())
+}
+
+/// Removes what pipelines left behind that a crash stopped.
+///
+/// # Errors
+/// When the store fails.
+pub(crate) fn remove_leftovers(engine: &Inner) -> Result<()> {
+    let catalog = engine.catalog.load_full();
+    for collection in catalog.collections().filter(|c| c.name.starts_with(TEMPORARY)) {
+        remove(engine, collection)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Engine, Options};
+    use value::ejson;
+
+    #[test]
+    fn a_failed_result_leaves_the_target_and_nothing_else() {
+        let engine = Engine::open(Options::default()).expect("memory opens");
+        let run = |text: &str| {
+            engine.run_command("t", ejson::parse_doc(text).expect("test text").as_doc())
+        };
+        run("{insert: 'a', documents: [{_id: 1, n: 1}, {_id: 2, n: 1}]}").expect("works");
+        run("{insert: 'b', documents: [{_id: 7}]}").expect("works");
+        run("{createIndexes: 'b', indexes: [{key: {n: 1}, name: 'n', unique: true}]}")
+            .expect("works");
+        let failed = run("{aggregate: 'a', pipeline: [{$out: 'b'}], cursor: {}}");
+        assert_eq!(failed.expect_err("a duplicate").code().0, 11000);
+        let names: Vec<String> = engine
+            .inner()
+            .catalog
+            .load()
+            .collections()
+            .map(|collection| collection.name.to_string())
+            .collect();
+        assert_eq!(names, ["a", "b"]);
+        let kept = engine.inner().collection("t", "b").expect("is there");
+        assert_eq!((kept.counters.documents(), kept.indexes.len()), (1, 2));
+        run("{aggregate: 'a', pipeline: [{$match: {_id: 1}}, {$out: 'b'}], cursor: {}}")
+            .expect("works");
+        let new = engine.inner().collection("t", "b").expect("is there");
+        assert_eq!((new.counters.documents(), new.indexes.len()), (1, 2));
+        assert!(engine.check(&mut |_, _, _| {}).expect("can be read").is_empty());
+    }
+}
