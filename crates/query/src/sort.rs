@@ -87,7 +87,12 @@ impl SortSpec {
                 "$sort key ordering must be 1 (for ascending) or -1 (for descending)",
             ));
         }
-        Ok(SortField { path: Path::new(name), descending: direction < 0.0, random: false, score: false })
+        Ok(SortField {
+            path: Path::new(name),
+            descending: direction < 0.0,
+            random: false,
+            score: false,
+        })
     }
 
     /// Appends bytes whose order is the sort's order of the documents.

@@ -54,6 +54,10 @@ pub struct FindStream {
     show_record: Option<RecordForm>,
     return_key: Option<Access>,
     sort_totals: Totals,
+    /// The last document of a text search, whose score may be asked for.
+    last: Option<Doc>,
+    /// What earlier scans of a tailable cursor looked at.
+    before: Examined,
 }
 
 // The arena is empty between two calls of `next`.
@@ -79,6 +83,8 @@ impl FindStream {
             show_record: options.show_record,
             return_key: options.return_key,
             sort_totals: Totals::default(),
+            last: None,
+            before: Examined::default(),
         }
     }
 
@@ -90,6 +96,9 @@ impl FindStream {
 
     /// Puts another scan in place of the one that ended: a tailable cursor goes on.
     pub fn go_on(&mut self, scan: Scan) {
+        let done = self.scan.examined();
+        self.before.keys += done.keys;
+        self.before.documents += done.documents;
         self.scan = scan;
     }
 
@@ -235,6 +244,9 @@ impl Stream for FindStream {
             if let Some(left) = &mut self.left {
                 *left -= 1;
             }
+            if self.filter.as_ref().is_some_and(|filter| filter.text().is_some()) {
+                self.last = Some(doc.clone());
+            }
             return self.project(doc, position).map(Some);
         }
     }
@@ -247,9 +259,13 @@ impl Stream for FindStream {
         empty || self.has_reached_limit()
     }
 
+    fn score(&self) -> Option<f64> {
+        self.last.as_ref().map(|doc| FindStream::score(self, doc.raw()))
+    }
+
     fn examined(&self, total: &mut Examined) {
         let own = self.scan.examined();
-        total.keys += own.keys;
-        total.documents += own.documents;
+        total.keys += own.keys + self.before.keys;
+        total.documents += own.documents + self.before.documents;
     }
 }

@@ -58,6 +58,11 @@ pub trait Stream: Send {
         false
     }
 
+    /// The score that the last document has for a text search, if there is one.
+    fn score(&self) -> Option<f64> {
+        None
+    }
+
     /// Adds what was examined so far.
     fn examined(&self, _total: &mut Examined) {}
 }

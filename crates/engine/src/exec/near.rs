@@ -85,9 +85,10 @@ impl NearScan {
         op: &Operation,
     ) -> Result<Option<Row>> {
         loop {
-            let ready = self.found.peek().is_some_and(|Reverse(found)| {
-                self.done || found.distance <= self.reached
-            });
+            let ready = self
+                .found
+                .peek()
+                .is_some_and(|Reverse(found)| self.done || found.distance <= self.reached);
             if ready {
                 return Ok(self.found.pop().map(|Reverse(found)| found.row));
             }
@@ -133,9 +134,8 @@ impl NearScan {
     ) -> Result<()> {
         let from = Bound::Included(range.from.as_slice());
         let to = Bound::Excluded(range.to.as_slice());
-        let mut entries = snapshot
-            .range(Space::Indexes, from, to, Direction::Forward)
-            .map_err(store_failed)?;
+        let mut entries =
+            snapshot.range(Space::Indexes, from, to, Direction::Forward).map_err(store_failed)?;
         while let Some((entry, _)) = entries.next_entry().map_err(store_failed)? {
             op.check()?;
             examined.keys += 1;

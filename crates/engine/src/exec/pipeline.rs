@@ -68,6 +68,7 @@ pub fn open(
     snapshot: &Snapshot,
     hint: Option<Val<'_>>,
 ) -> Result<(Box<dyn Stream>, Option<Plan>)> {
+    check_text(stages)?;
     let makes_its_own = matches!(stages.first().map(|stage| stage.role()), Some(Role::Source));
     let Some(collection) = collection.filter(|_| !makes_its_own) else {
         return Ok((follow(stages, Box::new(Ready(Vec::new().into_iter()))), None));
@@ -76,6 +77,29 @@ pub fn open(
     let stream = Box::new(front.open(collection, snapshot));
     let stream = follow(stages.get(front.stages..).unwrap_or(&[]), stream);
     Ok((stream, Some(front.plan)))
+}
+
+/// Refuses a text search anywhere but in front, and a sort by its score where there is none.
+fn check_text(stages: &[Box<dyn Stage>]) -> Result<()> {
+    let mut searched = false;
+    for (at, stage) in stages.iter().enumerate() {
+        match stage.role() {
+            Role::Match(filter) if filter.text().is_some() => {
+                if at > 0 {
+                    return Err(Error::new(
+                        Code(17313),
+                        "$match with $text is only allowed as the first pipeline stage",
+                    ));
+                }
+                searched = true;
+            }
+            Role::Sort(sort) if sort.needs_score() && (!searched || at > 1) => {
+                return Err(crate::commands::query::no_score());
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// The filter that matches all documents.

@@ -27,7 +27,10 @@ impl GeoFields {
         let key = spec.get("key").and_then(Val::as_doc)?;
         let places = |name: &str| -> Vec<usize> {
             let kinds = key.iter().enumerate();
-            kinds.filter(|(_, (_, kind))| kind.get() == Val::String(name)).map(|(at, _)| at).collect()
+            kinds
+                .filter(|(_, (_, kind))| kind.get() == Val::String(name))
+                .map(|(at, _)| at)
+                .collect()
         };
         let sphere = places("2dsphere");
         if !sphere.is_empty() {
@@ -238,7 +241,8 @@ fn plane_cell(
     {
         return Err(no_location());
     }
-    let point = Stored::parse(value).ok().and_then(|stored| stored.flat()).ok_or_else(no_location)?;
+    let point =
+        Stored::parse(value).ok().and_then(|stored| stored.flat()).ok_or_else(no_location)?;
     if !plane.holds(point) {
         return Err(Error::new(
             Code(13027),

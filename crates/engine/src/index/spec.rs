@@ -85,9 +85,9 @@ const KEPT: &[&str] = &[
     "wildcardProjection",
 ];
 
-/// Options of geospatial indexes that are stored.
+/// Options of geospatial indexes that are stored, in the order in which they are shown.
 const GEO_KEPT: &[&str] =
-    &["bits", "coarsestIndexedLevel", "finestIndexedLevel", "max", "min"];
+    &["bits", "min", "max", "finestIndexedLevel", "coarsestIndexedLevel"];
 
 /// Options of an index that MongoDB knows and that this version refuses rather than ignores.
 const LATER: &[&str] = &[
@@ -166,13 +166,12 @@ pub fn parse(spec: RawDoc<'_>, ignore_unknown: bool) -> Result<IndexSpec> {
         if text::is_text(key) {
             text::write_options(spec, key, out);
         }
-        for (name, value) in spec {
-            if GEO_KEPT.contains(&name) {
-                match name {
-                    "min" | "max" => out.f64(name, value.get().as_f64().unwrap_or(0.0)),
-                    _ => out.raw(name, value),
-                };
-            }
+        for name in GEO_KEPT {
+            let Some(value) = spec.find(name) else { continue };
+            match *name {
+                "min" | "max" => out.f64(name, value.get().as_f64().unwrap_or(0.0)),
+                _ => out.raw(name, value),
+            };
         }
         if key.iter().any(|(_, kind)| kind.get() == Val::String("2dsphere")) {
             let version = spec.get("2dsphereIndexVersion").and_then(Val::as_f64);

@@ -38,7 +38,7 @@ pub fn is_text(key: RawDoc<'_>) -> bool {
 /// The keys of a document.
 ///
 /// # Errors
-/// 17261 and 17262 for languages that are not known, 16675 for an array in another field.
+/// 17261 and 17262 for languages that are not known, CannotBuildIndexKeys for an array in another field.
 pub fn keys(index: &Index, text: &TextFields, doc: RawDoc<'_>, out: &mut Keys) -> Result<()> {
     let mut others = Vec::with_capacity(index.fields.len());
     for (at, field) in index.fields.iter().enumerate() {
@@ -47,8 +47,12 @@ pub fn keys(index: &Index, text: &TextFields, doc: RawDoc<'_>, out: &mut Keys) -
             let value = field.path.get(doc);
             if let Val::Array(_) = value {
                 return Err(Error::new(
-                    Code(16675),
-                    "cannot have a multi-key as a prefix to a text index",
+                    Code::CANNOT_BUILD_INDEX_KEYS,
+                    format!(
+                        "Field '{}' of text index contains an array in document: {}",
+                        field.path.text(),
+                        super::spec::shown(doc)
+                    ),
                 ));
             }
             order::encode(&mut encoded, value, field.descending);

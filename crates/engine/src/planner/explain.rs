@@ -252,23 +252,47 @@ fn write_access(
                 out.str("stage", "SUBPLAN");
                 write_counts(out, ran, None);
                 out.doc("inputStage", |out| {
-                    out.str("stage", "OR");
+                    out.str("stage", "FETCH");
                     write_filter(out, filter);
                     write_counts(out, ran, None);
-                    out.array("inputStages", |list| {
-                        for access in accesses {
-                            list.push_doc(|out| {
-                                if let Access::Index(candidate) = access {
-                                    out.str("stage", "IXSCAN");
-                                    write_index(out, candidate);
-                                }
-                            });
-                        }
+                    if let Some(ran) = ran {
+                        out.count("docsExamined", ran.examined.documents);
+                    }
+                    out.doc("inputStage", |out| {
+                        out.str("stage", "OR");
+                        write_counts(out, ran, ran.map(|ran| ran.examined.documents));
+                        out.array("inputStages", |list| {
+                            for access in accesses {
+                                list.push_doc(|out| {
+                                    if let Access::Index(candidate) = access {
+                                        out.str("stage", "IXSCAN");
+                                        write_index(out, candidate);
+                                    }
+                                });
+                            }
+                        });
                     });
                 });
             });
         }
     }
+}
+
+/// Writes the stage of a count that needs the entries of an index only.
+pub fn write_count_scan(
+    out: &mut Writer<'_>,
+    name: &str,
+    candidate: &Candidate,
+    ran: Option<&Ran>,
+) {
+    out.doc(name, |out| {
+        out.str("stage", "COUNT_SCAN");
+        write_counts(out, ran, None);
+        if let Some(ran) = ran {
+            out.count("keysExamined", ran.examined.keys);
+        }
+        write_index(out, candidate);
+    });
 }
 
 /// Whether the bounds come from all that the filter says, so that nothing is left to test.

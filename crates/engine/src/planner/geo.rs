@@ -1,8 +1,8 @@
 //! Locations in plans: the cells of a region as intervals of keys, and how `$near` is answered.
 
+use super::Question;
 use super::bounds::{Interval, after};
 use super::candidates::KeyRange;
-use super::Question;
 use crate::catalog::{Index, IndexKind, IndexState};
 use crate::index::geo::GeoFields;
 use query::geo::{Near, Region};
@@ -87,8 +87,9 @@ impl NearPlan {
     #[must_use]
     pub fn largest(&self) -> f64 {
         let space = match (&self.geo.plane, self.near.spherical) {
-            (Some(plane), false) => (plane.max - plane.min) * 4.0 + self.near.point.x.abs()
-                + self.near.point.y.abs(),
+            (Some(plane), false) => {
+                (plane.max - plane.min) * 4.0 + self.near.point.x.abs() + self.near.point.y.abs()
+            }
             _ if self.near.metres => 4.0 * query::geo::EARTH_RADIUS_M,
             _ => 4.0,
         };
@@ -111,9 +112,10 @@ pub fn near(
     let mut whole: Option<NearPlan> = None;
     for index in fitting.filter(|index| only.is_none_or(|only| only.id == index.id)) {
         let IndexKind::Geo(geo) = &index.kind else { continue };
-        let place = geo.at.iter().copied().find(|at| {
-            index.fields.get(*at).is_some_and(|field| field.path.text() == path.text())
-        });
+        let place =
+            geo.at.iter().copied().find(|at| {
+                index.fields.get(*at).is_some_and(|field| field.path.text() == path.text())
+            });
         let Some(place) = place else { continue };
         let measures = if geo.plane.is_some() { !near.metres } else { near.spherical };
         if !measures || !super::candidates::answers(question, index) {

@@ -6,7 +6,7 @@ use super::{Filter, Leaf, walk};
 use crate::geo::Near;
 use crate::text::TextQuery;
 use value::path::Path;
-use value::{Error, RawDoc, Result};
+use value::{Error, RawDoc, Result, Writer};
 
 /// Refuses a `$near` or `$text` in the wrong place.
 ///
@@ -93,6 +93,28 @@ impl Filter {
     #[must_use]
     pub fn near(&self) -> Option<(&Path, &Near)> {
         conjuncts(self.root()).iter().find_map(as_near)
+    }
+
+    /// Whether there are other conditions beside a `$near`.
+    #[must_use]
+    pub fn has_more_than_near(&self) -> bool {
+        conjuncts(self.root()).iter().any(|node| as_near(node).is_none())
+    }
+
+    /// Appends explain's form of all conditions but the `$near`.
+    pub fn explain_without_near(&self, out: &mut Writer<'_>) {
+        let rest: Vec<&Node> =
+            conjuncts(self.root()).iter().filter(|node| as_near(node).is_none()).collect();
+        match rest.as_slice() {
+            [only] => super::explain::node(only, out),
+            several => {
+                out.array("$and", |array| {
+                    for node in several {
+                        array.push_doc(|out| super::explain::node(node, out));
+                    }
+                });
+            }
+        }
     }
 
     /// The `$text` of the filter. It has to be bound to an index before the filter can run.

@@ -247,7 +247,7 @@ impl<'p> Shaper<'p> {
                 Code::INVALID_PIPELINE_OPERATOR,
                 "Cannot use $elemMatch in this context",
             )),
-            ("$meta", _) => {
+            ("$meta", mode) if mode == Mode::Find || self.kind == Some(Kind::Exclusion) => {
                 // Says nothing about the other fields.
                 let expr = Expr::parse(Val::Document(doc), self.context)?;
                 self.tree.insert(path, Action::Compute(expr), false)
