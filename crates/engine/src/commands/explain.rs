@@ -1,6 +1,7 @@
 //! `explain`: what a command would do, did, and could have done.
 
 use super::args::Args;
+use super::count::entries_are_matches;
 use super::query::{Constants, Find};
 use super::{Command, Context, aggregate};
 use crate::catalog::Collection;
@@ -8,11 +9,12 @@ use crate::exec::pipeline::{Front, follow, front};
 use crate::exec::scan::Scan;
 use crate::exec::sort::Totals;
 use crate::exec::{Examined, Stream};
-use crate::planner::Plan;
-use crate::planner::explain::{Above, Ran, rejected, write_tree};
+use crate::planner::{Access, Plan};
+use crate::planner::explain::{Above, Ran, rejected, write_count_scan, write_tree};
 use crate::planner::{reasons, shape};
 use crate::stages::{self, Role, StageContext};
 use query::filter::Filter;
+use query::update::Update;
 use std::sync::Arc;
 use std::time::Instant;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
@@ -97,9 +99,14 @@ fn query_of<'a>(context: &Context<'a>) -> Result<(Find<'a>, Option<&'static str>
                 if place == "update" { "update.updates" } else { "delete.deletes" },
                 first.ok_or_else(|| args.missing(list))?,
             );
+            let many = match place {
+                "update" => statement.bool("multi")?,
+                _ => statement.optional_i64("limit")? != Some(1),
+            };
             let find = Find {
                 filter: statement.optional_doc("q")?,
                 hint: statement.hint()?,
+                limit: (!many).then_some(1),
                 ..Find::default()
             };
             (find, Some(stage))
@@ -117,7 +124,8 @@ fn explain_query(context: &mut Context<'_>, verbosity: &str, out: &mut Writer<'_
         filter: Some(&filter),
         sort: find.sort.filter(|doc| !doc.is_empty() && doc.find("$natural").is_none()),
         skip: find.skip,
-        limit: find.limit,
+        // A write for one document stops by itself; it has no stage that limits it.
+        limit: find.limit.filter(|_| !matches!(stage, Some("UPDATE" | "DELETE"))),
         projection: find.projection.filter(|doc| !doc.is_empty()),
     };
     let collection = context.engine.collection(context.db, name);
@@ -143,7 +151,7 @@ fn explain_query(context: &mut Context<'_>, verbosity: &str, out: &mut Writer<'_
         rejected: Vec::new(),
     };
     let plan = opened.as_ref().map_or(&nothing, |(opened, _, _)| &opened.plan);
-    let shown = Shown { plan, above: &above, stage };
+    let mut shown = Shown { plan, above: &above, stage, would_modify: 0 };
     out.doc("queryPlanner", |out| {
         write_planner(out, &namespace, collection.as_deref(), &filter, &shown);
     });
@@ -152,7 +160,17 @@ fn explain_query(context: &mut Context<'_>, verbosity: &str, out: &mut Writer<'_
         let mut others = Vec::new();
         if let Some((_, collection, snapshot)) = &opened {
             let again = find.open(&constants, collection, snapshot)?;
-            ran = execute(context, again.stream)?;
+            ran = if shown.counts_entries() {
+                count_entries(context, Scan::new(snapshot.clone(), collection.clone(), &plan.access))?
+            } else if shown.counts_all() {
+                Ran { returned: collection.counters.documents(), ..ran }
+            } else {
+                execute(context, again.stream)?
+            };
+            if stage == Some("UPDATE") {
+                let again = find.open(&constants, collection, snapshot)?;
+                shown.would_modify = would_modify(context, &constants, &filter, again.stream)?;
+            }
             if verbosity == "allPlansExecution" {
                 for access in &plan.rejected {
                     let scan = Scan::new(snapshot.clone(), collection.clone(), access);
@@ -186,25 +204,53 @@ struct Shown<'a> {
     plan: &'a Plan,
     above: &'a Above<'a>,
     stage: Option<&'static str>,
+    /// How many documents an update would change.
+    would_modify: u64,
 }
 
 impl Shown<'_> {
+    /// Whether a count needs the entries of an index only.
+    fn counts_entries(&self) -> bool {
+        self.stage == Some("COUNT")
+            && self.above.limit.is_none()
+            && self.above.skip == 0
+            && self.above.filter.is_some_and(|f| entries_are_matches(self.plan, f))
+    }
+
+    /// Whether a count needs the collection's counters only.
+    fn counts_all(&self) -> bool {
+        self.stage == Some("COUNT")
+            && self.above.filter.is_none_or(Filter::is_empty)
+            && matches!(self.plan.access, Access::Collection(_))
+    }
+
     fn write(&self, out: &mut Writer<'_>, name: &str, ran: Option<&Ran>) {
         let Some(stage) = self.stage else {
             return write_tree(out, name, self.plan, self.above, ran);
         };
+        let stage = if self.counts_all() { "RECORD_STORE_FAST_COUNT" } else { stage };
         out.doc(name, |out| {
             out.str("stage", stage);
             if let Some(ran) = ran {
                 out.i32("nReturned", 0);
                 out.count("executionTimeMillisEstimate", ran.millis);
                 match stage {
-                    "COUNT" => out.count("nCounted", ran.returned),
+                    "COUNT" | "RECORD_STORE_FAST_COUNT" => out.count("nCounted", ran.returned),
                     "DELETE" => out.count("nWouldDelete", ran.returned),
-                    _ => out.count("nMatched", ran.returned),
+                    _ => {
+                        out.count("nMatched", ran.returned);
+                        out.count("nWouldModify", self.would_modify);
+                        out.i32("nWouldUpsert", 0)
+                    }
                 };
             }
-            write_tree(out, "inputStage", self.plan, self.above, ran);
+            match &self.plan.access {
+                _ if self.counts_all() => {}
+                Access::Index(candidate) if self.counts_entries() => {
+                    write_count_scan(out, "inputStage", candidate, ran);
+                }
+                _ => write_tree(out, "inputStage", self.plan, self.above, ran),
+            }
         });
     }
 }
@@ -273,6 +319,43 @@ fn execute(context: &Context<'_>, mut stream: crate::exec::find::FindStream) -> 
     Ok(Ran { returned, examined, millis, sort: stream.sort_totals() })
 }
 
+/// Counts the entries that a count would read.
+fn count_entries(context: &Context<'_>, scan: Scan) -> Result<Ran> {
+    let started = Instant::now();
+    let (returned, examined) = scan.count_entries(context.op)?;
+    let millis = started.elapsed().as_millis() as u64;
+    Ok(Ran { returned, examined, millis, sort: Totals::default() })
+}
+
+/// How many of the documents that match an update would change.
+fn would_modify(
+    context: &Context<'_>,
+    constants: &Constants,
+    filter: &Filter,
+    mut stream: crate::exec::find::FindStream,
+) -> Result<u64> {
+    let args = context.args;
+    let statement = match args.optional_array("updates")? {
+        Some(list) => list.first().and_then(|(_, statement)| statement.as_doc()),
+        None => None,
+    };
+    let (args, field) = match statement {
+        Some(statement) => (Args::new("update.updates", statement), "u"),
+        None => (args, "update"),
+    };
+    let Some(update) = args.get(field) else { return Ok(0) };
+    let filters = super::update::array_filters(&args)?;
+    let update = Update::parse(update, &constants.context(), &filters)?;
+    let mut count = 0;
+    while let Some(doc) = stream.next(context.op)? {
+        let mut position = None;
+        filter.matches_at(doc.raw(), &mut position)?;
+        let changed = update.apply(doc.raw(), position, false, &bumpalo::Bump::new())?;
+        count += u64::from(changed.is_some());
+    }
+    Ok(count)
+}
+
 /// Runs a plan that was not chosen for a little while.
 fn trial(context: &Context<'_>, mut scan: Scan) -> Result<Ran> {
     const ROWS: u64 = 101;
@@ -327,7 +410,7 @@ pub(super) fn explain_aggregate(
         limit: front.limit,
         ..Above::default()
     };
-    let shown = Shown { plan: &front.plan, above: &above, stage: None };
+    let shown = Shown { plan: &front.plan, above: &above, stage: None, would_modify: 0 };
     let ran = if verbosity == "queryPlanner" {
         None
     } else {
