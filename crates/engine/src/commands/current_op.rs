@@ -173,6 +173,7 @@ fn namespace(command: RawDoc<'_>) -> String {
         Some(name) if name.contains('.') && db == "admin" => name.to_owned(),
         Some(name) => format!("{db}.{name}"),
         None if db.is_empty() => String::new(),
+        None if command.find("aggregate").is_some() => format!("{db}.$cmd.aggregate"),
         None => format!("{db}.$cmd"),
     }
 }

@@ -60,6 +60,10 @@ pub(super) fn documents(
     name: Option<&str>,
     pipeline: RawDoc<'_>,
 ) -> Result<Option<(Vec<DocBuf>, DocBuf)>> {
+    let late = pipeline.iter().skip(1).filter_map(|(_, stage)| stage.as_doc()?.first());
+    if let Some(stage) = late.map(|(name, _)| name).find(|name| is_diagnostic(name)) {
+        return Err(not_first(stage));
+    }
     let first = pipeline.first().and_then(|(_, stage)| stage.as_doc());
     let Some(stage) = first.filter(|stage| stage.count() == 1) else { return Ok(None) };
     let Some((stage, value)) = stage.first() else { return Ok(None) };
@@ -68,10 +72,7 @@ pub(super) fn documents(
         && let Some(collection) = context.engine.collection(context.db, name)
         && collection.view().is_some()
     {
-        return Err(Error::new(
-            Code(40602),
-            format!("{stage} is only valid as the first stage in a pipeline"),
-        ));
+        return Err(not_first(stage));
     }
     let documents = (row.make)(context, value.get(), name)?;
     let mut rest = Vec::new();
@@ -79,6 +80,14 @@ pub(super) fn documents(
         pipeline.iter().skip(1).for_each(|(_, stage)| out.push_raw(stage));
     });
     Ok(Some((documents, DocBuf::from_bytes(rest))))
+}
+
+fn is_diagnostic(name: &str) -> bool {
+    ALL.iter().any(|row| row.name == name)
+}
+
+fn not_first(stage: &str) -> Error {
+    Error::new(Code(40602), format!("{stage} is only valid as the first stage in a pipeline"))
 }
 
 fn host(context: &Context<'_>) -> String {

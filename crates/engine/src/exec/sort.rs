@@ -313,6 +313,20 @@ mod tests {
     }
 
     #[test]
+    fn a_sort_that_may_not_use_the_disk_fails_beyond_its_memory() {
+        let op = Operation::for_tests(100);
+        op.set_disk_use(Some(false));
+        let doc = DocBuf::build(|out| {
+            out.i32("a", 1);
+        });
+        let spec = query::sort::SortSpec::parse(doc.as_doc()).expect("a sort");
+        let mut sorter = Sorter::new(spec, None);
+        let mut push = || sorter.push(doc.as_doc(), &op);
+        let failed = push().and_then(|()| push()).expect_err("is refused");
+        assert_eq!(failed.code().0, 292);
+    }
+
+    #[test]
     fn a_sort_on_disk_gives_the_order_of_one_in_memory() {
         let (expected, none) = sorted(None, usize::MAX);
         assert!(expected.is_sorted() && expected.len() == 5000 && none.spills == 0);

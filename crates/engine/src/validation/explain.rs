@@ -1,0 +1,254 @@
+//! Why a document does not match a validator: the `details` of a validation error.
+//!
+//! Worked out from the filter as it was written. What stands under `$nor` and `$not` is explained
+//! the other way round: why it does match.
+
+use super::compile;
+use super::schema;
+use bumpalo::Bump;
+use query::ParseContext;
+use query::expr::{Env, Expr};
+use std::ops::ControlFlow;
+use value::path::{Path, walk};
+use value::writer::ArrayWriter;
+use value::{DocBuf, RawDoc, RawVal, Val, Writer};
+
+/// What is to be explained.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ask {
+    /// Why something does not match.
+    WhyNot,
+    /// Why something does match.
+    Why,
+}
+
+impl Ask {
+    fn other(self) -> Ask {
+        match self {
+            Ask::WhyNot => Ask::Why,
+            Ask::Why => Ask::WhyNot,
+        }
+    }
+
+    fn clauses(self) -> &'static str {
+        match self {
+            Ask::WhyNot => "clausesNotSatisfied",
+            Ask::Why => "clausesSatisfied",
+        }
+    }
+}
+
+/// Writes which parts of a filter a document does not match, or does.
+pub(super) fn explain(filter: RawDoc<'_>, doc: RawDoc<'_>, ask: Ask, out: &mut Writer<'_>) {
+    match (filter.first(), filter.count()) {
+        (Some((name, value)), 1) => explain_clause(name, value, doc, ask, out),
+        _ => {
+            out.str("operatorName", "$and");
+            out.array(ask.clauses(), |clauses| {
+                for (at, (name, value)) in filter.iter().enumerate() {
+                    let single = single(name, value);
+                    explain_wanted(at, single.as_doc(), doc, ask, clauses);
+                }
+            });
+        }
+    }
+}
+
+/// Explains a clause, if it is one that is asked for.
+fn explain_wanted(
+    at: usize,
+    filter: RawDoc<'_>,
+    doc: RawDoc<'_>,
+    ask: Ask,
+    out: &mut ArrayWriter<'_>,
+) {
+    if matches(filter, doc) == (ask == Ask::WhyNot) {
+        return;
+    }
+    out.push_doc(|out| {
+        out.count("index", at as u64);
+        out.doc("details", |out| explain(filter, doc, ask, out));
+    });
+}
+
+fn matches(filter: RawDoc<'_>, doc: RawDoc<'_>) -> bool {
+    compile(filter).and_then(|filter| filter.matches(doc)).unwrap_or(false)
+}
+
+pub(super) fn single(name: &str, value: RawVal<'_>) -> DocBuf {
+    DocBuf::build(|out| {
+        out.raw(name, value);
+    })
+}
+
+fn explain_clause(name: &str, value: RawVal<'_>, doc: RawDoc<'_>, ask: Ask, out: &mut Writer<'_>) {
+    match name {
+        "$and" | "$or" | "$nor" => {
+            let inner = if name == "$nor" { ask.other() } else { ask };
+            out.str("operatorName", name);
+            out.array(inner.clauses(), |clauses| {
+                let all = value.as_array().unwrap_or(RawDoc::empty());
+                for (at, (_, clause)) in all.iter().enumerate() {
+                    if let Some(clause) = clause.as_doc() {
+                        explain_wanted(at, clause, doc, inner, clauses);
+                    }
+                }
+            });
+        }
+        "$jsonSchema" => {
+            out.str("operatorName", name);
+            match ask {
+                Ask::WhyNot => schema::explain(value.as_doc().unwrap_or(RawDoc::empty()), doc, out),
+                Ask::Why => {
+                    out.append("specifiedAs", Val::Document(single(name, value).as_doc()));
+                    out.str("reason", "schema matched");
+                }
+            }
+        }
+        _ if name.starts_with('$') => {
+            out.str("operatorName", name);
+            out.append("specifiedAs", Val::Document(single(name, value).as_doc()));
+            if name == "$expr" {
+                let matched = ask == Ask::Why;
+                out.str(
+                    "reason",
+                    if matched { "expression did match" } else { "expression did not match" },
+                );
+                write_expression_result(value.get(), doc, out);
+            }
+        }
+        _ => explain_field(name, value, doc, ask, out),
+    }
+}
+
+fn write_expression_result(source: Val<'_>, doc: RawDoc<'_>, out: &mut Writer<'_>) {
+    let arena = Bump::new();
+    let Ok(expr) = Expr::parse(source, &ParseContext::new(crate::clock::now_ms())) else { return };
+    if let Ok(result) = expr.eval(&Env::new(doc, &arena)) {
+        out.append("expressionResult", result);
+    }
+}
+
+fn explain_field(name: &str, value: RawVal<'_>, doc: RawDoc<'_>, ask: Ask, out: &mut Writer<'_>) {
+    let operators = value
+        .as_doc()
+        .filter(|inner| inner.first().is_some_and(|(operator, _)| operator.starts_with('$')));
+    let Some(operators) = operators else {
+        return explain_leaf("$eq", &single(name, value), name, doc, ask, out);
+    };
+    if let (Some(("$not", inner)), 1) = (operators.first(), operators.count()) {
+        out.str("operatorName", "$not");
+        out.doc("details", |out| match inner.as_doc() {
+            Some(_) => explain_field(name, inner, doc, ask.other(), out),
+            None => explain_leaf("$regex", &single(name, inner), name, doc, ask.other(), out),
+        });
+        return;
+    }
+    if let (Some((operator, _)), 1) = (operators.first(), operators.count()) {
+        return explain_leaf(operator, &single(name, value), name, doc, ask, out);
+    }
+    if operators.find("$regex").is_some() {
+        return explain_leaf("$regex", &single(name, value), name, doc, ask, out);
+    }
+    out.str("operatorName", "$and");
+    out.array(ask.clauses(), |clauses| {
+        for (at, (operator, argument)) in operators.iter().enumerate() {
+            let clause = DocBuf::build(|out| {
+                out.doc(name, |out| {
+                    out.raw(operator, argument);
+                });
+            });
+            explain_wanted(at, clause.as_doc(), doc, ask, clauses);
+        }
+    });
+}
+
+fn explain_leaf(
+    operator: &str,
+    specified: &DocBuf,
+    path: &str,
+    doc: RawDoc<'_>,
+    ask: Ask,
+    out: &mut Writer<'_>,
+) {
+    out.str("operatorName", operator);
+    out.append("specifiedAs", Val::Document(specified.as_doc()));
+    let whole = matches!(operator, "$size" | "$elemMatch" | "$all");
+    let values = considered(path, doc, !whole);
+    let missing = values.is_empty();
+    // Those hold when what they name does not.
+    let negative = matches!(operator, "$ne" | "$nin");
+    let matched = (ask == Ask::Why) != negative;
+    let reason = match (operator, matched) {
+        ("$exists", _) if missing => "path does not exist",
+        ("$exists", _) => "path does exist",
+        _ if missing => "field was missing",
+        ("$type", false) => "type did not match",
+        ("$type", true) => "type did match",
+        ("$in" | "$nin", false) => "no matching value found in array",
+        ("$in" | "$nin", true) => "matching value found in array",
+        ("$regex", false) => "regular expression did not match",
+        ("$regex", true) => "regular expression did match",
+        ("$mod", false) => "$mod did not evaluate to expected remainder",
+        ("$mod", true) => "$mod did evaluate to expected remainder",
+        ("$size", false) => "array length was not equal to given size",
+        ("$size", true) => "array length was equal to given size",
+        ("$all", false) => "array did not contain all specified values",
+        ("$all", true) => "array did contain all specified values",
+        ("$elemMatch", false) => "array did not satisfy the child predicate",
+        ("$elemMatch", true) => "array did satisfy the child predicate",
+        ("$bitsAllSet" | "$bitsAllClear" | "$bitsAnySet" | "$bitsAnyClear", false) => {
+            "bitwise operator failed to match"
+        }
+        ("$bitsAllSet" | "$bitsAllClear" | "$bitsAnySet" | "$bitsAnyClear", true) => {
+            "bitwise operator matched successfully"
+        }
+        (_, false) => "comparison failed",
+        (_, true) => "comparison succeeded",
+    };
+    out.str("reason", reason);
+    if operator == "$exists" {
+        return;
+    }
+    match values.as_slice() {
+        [] => {}
+        [only] => {
+            out.append("consideredValue", *only);
+            if operator == "$type" {
+                out.str("consideredType", only.kind().name());
+            }
+        }
+        several => {
+            out.array("consideredValues", |list| {
+                several.iter().for_each(|value| list.push(*value))
+            });
+            if operator == "$type" {
+                let mut types: Vec<&str> =
+                    several.iter().map(|value| value.kind().name()).collect();
+                types.sort_unstable();
+                types.dedup();
+                out.array("consideredTypes", |list| {
+                    types.iter().for_each(|name| list.push(Val::String(name)));
+                });
+            }
+        }
+    }
+}
+
+/// The values that a predicate looked at: those at the path, and with `elements` those inside of
+/// an array at its end.
+fn considered<'d>(path: &str, doc: RawDoc<'d>, elements: bool) -> Vec<Val<'d>> {
+    let mut values = Vec::new();
+    let path = Path::new(path);
+    let _: ControlFlow<()> = walk(doc, path.parts(), elements, &mut |found| {
+        // Its elements stand for an array.
+        let shown = elements
+            && !found.element
+            && matches!(found.value, Val::Array(array) if !array.is_empty());
+        if !found.value.is_missing() && !shown {
+            values.push(found.value);
+        }
+        ControlFlow::Continue(())
+    });
+    values
+}

@@ -1,0 +1,195 @@
+//! Document validation: the filter that a collection's documents must match.
+//!
+//! The filter is compiled once for each version of the collection. Why a document fails is worked
+//! out afterwards, from the filter as it was written, because failures are rare.
+
+mod explain;
+mod schema;
+
+use crate::catalog::Collection;
+use explain::Ask;
+use query::ParseContext;
+use query::filter::Filter;
+use std::sync::Arc;
+use value::{Code, DocBuf, Error, RawDoc, Result, Val};
+
+/// Which documents are checked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Level {
+    /// None.
+    Off,
+    /// Inserted ones, and updated ones that were valid before.
+    Moderate,
+    /// All.
+    Strict,
+}
+
+/// A collection's rules for its documents.
+pub struct Validator {
+    source: DocBuf,
+    /// An error when a filter of a newer version cannot be read: then writes fail, not the start.
+    filter: Result<Filter>,
+    level: Level,
+    /// Failing documents are let through with a line in the log.
+    warn: bool,
+}
+
+impl Validator {
+    /// The rules in (checked) collection options.
+    #[must_use]
+    pub fn of(options: RawDoc<'_>) -> Option<Arc<Validator>> {
+        let source =
+            options.get("validator").and_then(Val::as_doc).filter(|doc| !doc.is_empty())?;
+        let level = match options.get("validationLevel").and_then(Val::as_str) {
+            Some("off") => Level::Off,
+            Some("moderate") => Level::Moderate,
+            _ => Level::Strict,
+        };
+        Some(Arc::new(Validator {
+            source: source.into(),
+            filter: compile_in(options, source),
+            level,
+            warn: options.get("validationAction").and_then(Val::as_str) == Some("warn"),
+        }))
+    }
+
+    fn accepts(&self, doc: RawDoc<'_>) -> Result<bool> {
+        match &self.filter {
+            Ok(filter) => filter.matches(doc),
+            Err(error) => Err(error.clone().context("the collection's validator: ")),
+        }
+    }
+}
+
+/// Compiles a validator of a collection with these options, under its collation.
+fn compile_in(options: RawDoc<'_>, source: RawDoc<'_>) -> Result<Filter> {
+    let collation = crate::catalog::persist::collation_of(options)?;
+    let context = ParseContext::new(crate::clock::now_ms()).with_collation(collation.as_ref());
+    Filter::parse(source, &context)
+}
+
+/// Compiles a validator.
+///
+/// # Errors
+/// What is not understood in it.
+pub fn compile(source: RawDoc<'_>) -> Result<Filter> {
+    Filter::parse(source, &ParseContext::new(crate::clock::now_ms()))
+}
+
+/// Checks a document that is about to be inserted.
+///
+/// # Errors
+/// DocumentValidationFailure.
+#[inline]
+pub fn check(collection: &Collection, doc: RawDoc<'_>, bypass: bool) -> Result<()> {
+    match &collection.validator {
+        Some(validator) if !bypass => check_with(validator, collection, None, doc),
+        _ => Ok(()),
+    }
+}
+
+/// Checks a document that is about to take another's place.
+///
+/// # Errors
+/// DocumentValidationFailure.
+#[inline]
+pub fn check_update(
+    collection: &Collection,
+    old: RawDoc<'_>,
+    new: RawDoc<'_>,
+    bypass: bool,
+) -> Result<()> {
+    match &collection.validator {
+        Some(validator) if !bypass => check_with(validator, collection, Some(old), new),
+        _ => Ok(()),
+    }
+}
+
+fn check_with(
+    validator: &Validator,
+    collection: &Collection,
+    old: Option<RawDoc<'_>>,
+    doc: RawDoc<'_>,
+) -> Result<()> {
+    if validator.level == Level::Off || validator.accepts(doc)? {
+        return Ok(());
+    }
+    if validator.level == Level::Moderate
+        && let Some(old) = old
+        && !validator.accepts(old)?
+    {
+        return Ok(());
+    }
+    let id = doc.get("_id").unwrap_or(Val::Missing);
+    if validator.warn {
+        tracing::warn!(
+            namespace = collection.namespace(),
+            id = value::ejson::print_value(id, value::ejson::Format::Relaxed),
+            "document would fail validation"
+        );
+        return Ok(());
+    }
+    let info = DocBuf::build(|out| {
+        out.doc("errInfo", |out| {
+            out.append("failingDocumentId", id);
+            out.doc("details", |out| {
+                explain::explain(validator.source.as_doc(), doc, Ask::WhyNot, out);
+            });
+        });
+    });
+    Err(Error::new(Code::DOCUMENT_VALIDATION_FAILURE, "Document failed validation").with_info(info))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Engine, Options};
+    use value::ejson;
+
+    fn doc(text: &str) -> DocBuf {
+        ejson::parse_doc(text).expect("test text")
+    }
+
+    fn why(filter: &str, document: &str) -> String {
+        let details = DocBuf::build(|out| {
+            explain::explain(doc(filter).as_doc(), doc(document).as_doc(), Ask::WhyNot, out);
+        });
+        ejson::print(details.as_doc(), ejson::Format::Shell)
+    }
+
+    #[test]
+    fn a_failing_leaf_names_the_value() {
+        assert_eq!(
+            why("{a: {$gt: 1}}", "{_id: 1, a: 0}"),
+            r#"{ operatorName: "$gt", specifiedAs: { a: { $gt: 1 } }, reason: "comparison failed", consideredValue: 0 }"#
+        );
+        assert_eq!(
+            why("{a: 1}", "{_id: 1}"),
+            r#"{ operatorName: "$eq", specifiedAs: { a: 1 }, reason: "field was missing" }"#
+        );
+    }
+
+    #[test]
+    fn only_failing_clauses_are_named() {
+        let text = why("{a: 1, b: 2}", "{a: 1, b: 3}");
+        assert!(text.contains("index: 1") && !text.contains("index: 0"), "{text}");
+    }
+
+    #[test]
+    fn levels_decide_which_documents_are_checked() {
+        let engine = Engine::open(Options::default()).expect("memory opens");
+        let run = |text: &str| engine.run_command("t", doc(text).as_doc());
+        run("{create: 'c', validator: {a: {$gte: 1}}, validationLevel: 'moderate'}").expect("made");
+        let collection = engine.inner().collection("t", "c").expect("is there");
+        let (good, bad) = (doc("{a: 1}"), doc("{a: 0}"));
+        assert!(check(&collection, good.as_doc(), false).is_ok());
+        let error = check(&collection, bad.as_doc(), false).expect_err("is refused");
+        assert_eq!(error.code(), Code::DOCUMENT_VALIDATION_FAILURE);
+        assert!(check(&collection, bad.as_doc(), true).is_ok());
+        assert!(check_update(&collection, bad.as_doc(), bad.as_doc(), false).is_ok());
+        assert!(check_update(&collection, good.as_doc(), bad.as_doc(), false).is_err());
+        run("{collMod: 'c', validationAction: 'warn'}").expect("changed");
+        let collection = engine.inner().collection("t", "c").expect("is there");
+        assert!(check(&collection, bad.as_doc(), false).is_ok());
+    }
+}
