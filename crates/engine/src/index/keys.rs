@@ -74,6 +74,10 @@ pub fn keys(index: &Index, doc: RawDoc<'_>) -> Result<Keys> {
         IndexKind::Geo(fields) => geo::keys(index, fields, doc, &mut out)?,
         IndexKind::Text(fields) => text::keys(index, fields, doc, &mut out)?,
     }
+    if out.keys.is_empty() {
+        // Arrays of documents without entries are none of the index's.
+        out.multikey = 0;
+    }
     if out.keys.len() > 1 {
         out.keys.sort_unstable_by(|a, b| a.values.cmp(&b.values));
         out.keys.dedup_by(|a, b| a.values == b.values);
