@@ -1,8 +1,8 @@
 //! `$text`: words, phrases and what must not be there, and the test of a document.
 
+use super::Language;
 use super::spec::TextSpec;
 use super::token::{Care, Terms, fold, words};
-use super::{Language, token};
 use crate::expr::show::show;
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -42,6 +42,8 @@ pub struct Search {
     pub phrases: Vec<String>,
     /// Texts that must not be there.
     pub negated_phrases: Vec<String>,
+    folded_phrases: Vec<String>,
+    folded_negated_phrases: Vec<String>,
 }
 
 fn wrong_type(name: &str, expected: &str, value: Val<'_>) -> Error {
@@ -156,7 +158,8 @@ impl TextQuery {
         }
         let texts: Vec<String> = pieces.iter().map(|piece| fold(piece.text, care)).collect();
         let holds = |phrase: &String| texts.iter().any(|text| text.contains(phrase.as_str()));
-        Ok(search.phrases.iter().all(holds) && !search.negated_phrases.iter().any(holds))
+        Ok(search.folded_phrases.iter().all(holds)
+            && !search.folded_negated_phrases.iter().any(holds))
     }
 
     /// The score of a document.
@@ -175,47 +178,68 @@ pub fn no_index() -> Error {
 }
 
 impl Search {
+    /// Reads what a client wrote: words, phrases in quotes, and a hyphen before what must not be
+    /// there, which holds up to the next blank.
     fn new(text: &str, language: Language, care: Care) -> Search {
         let mut out = Search::default();
         let terms = Terms::new(language);
-        let mut rest = text;
-        while !rest.is_empty() {
-            let Some(open) = rest.find('"') else {
-                out.words(rest, &terms, language, care);
-                break;
-            };
-            let (before, quoted) = rest.split_at(open);
-            let quoted = quoted.get(1..).unwrap_or("");
-            let negated = before
-                .strip_suffix('-')
-                .is_some_and(|front| front.is_empty() || front.ends_with(char::is_whitespace));
-            out.words(before, &terms, language, care);
-            let Some(close) = quoted.find('"') else {
-                out.words(quoted, &terms, language, care);
-                break;
-            };
-            let (phrase, after) = quoted.split_at(close);
-            rest = after.get(1..).unwrap_or("");
-            if phrase.is_empty() {
-                continue;
-            }
-            if negated {
-                out.negated_phrases.push(fold(phrase, care));
+        let is_text = |c: char| !c.is_whitespace() && c != '-' && c != '"';
+        let (mut after_blank, mut negated) = (true, false);
+        // Where the phrase begins that is open.
+        let mut phrase: Option<usize> = None;
+        let mut at = 0;
+        while let Some(rest) = text.get(at..)
+            && let Some(c) = rest.chars().next()
+        {
+            let length = if is_text(c) {
+                rest.find(|c| !is_text(c)).unwrap_or(rest.len())
             } else {
-                out.phrases.push(fold(phrase, care));
-                out.words(phrase, &terms, language, care);
+                c.len_utf8()
+            };
+            let run = rest.get(..length).unwrap_or("");
+            match c {
+                c if c.is_whitespace() => {
+                    after_blank = true;
+                    at += length;
+                    continue;
+                }
+                '-' => negated |= phrase.is_none() && after_blank,
+                '"' => match phrase.take() {
+                    Some(start) => out.phrase(text.get(start..at).unwrap_or(""), negated, care),
+                    None => {
+                        negated &= !after_blank;
+                        phrase = Some(at + length);
+                    }
+                },
+                _ => {
+                    if phrase.is_none() {
+                        negated &= !after_blank;
+                        out.words(run, &terms, language, negated, care);
+                    } else if !negated {
+                        out.words(run, &terms, language, false, care);
+                    }
+                }
             }
+            after_blank = false;
+            at += length;
         }
         out
     }
 
-    /// Adds the words of a text; a hyphen in front of one, after a blank, negates it.
-    fn words(&mut self, text: &str, terms: &Terms, language: Language, care: Care) {
-        for token::Word { text: word, start } in words(text, language) {
-            let front = text.get(..start).unwrap_or("");
-            let negated = front
-                .strip_suffix('-')
-                .is_some_and(|front| front.is_empty() || front.ends_with(char::is_whitespace));
+    fn phrase(&mut self, phrase: &str, negated: bool, care: Care) {
+        if phrase.is_empty() {
+            return;
+        }
+        let list = if negated { &mut self.negated_phrases } else { &mut self.phrases };
+        list.push(phrase.to_owned());
+        let folded =
+            if negated { &mut self.folded_negated_phrases } else { &mut self.folded_phrases };
+        folded.push(fold(phrase, care));
+    }
+
+    /// Adds the words of a text.
+    fn words(&mut self, text: &str, terms: &Terms, language: Language, negated: bool, care: Care) {
+        for word in words(text, language) {
             let Some(term) = terms.of_word(word, care) else { continue };
             if negated {
                 self.negated.insert(term);
@@ -257,5 +281,11 @@ mod tests {
         assert!(!found("-slow", fox));
         assert!(!found("the", fox));
         assert!(found("well-known", "a well kept secret"));
+        assert!(!found("fox -slow-quick", fox));
+        assert!(!found("fox --quick", fox));
+        assert!(found("fox - slow", fox));
+        assert!(!found("fox -\"lazy dog\"quick", fox));
+        assert!(found("-\"lazy dog\" \"quick brown\"", fox));
+        assert!(found("\"`quick`\"", fox));
     }
 }

@@ -14,16 +14,8 @@ pub(super) struct Care {
     pub(super) diacritics: bool,
 }
 
-/// A word where it stands in the text.
-#[derive(Clone, Copy)]
-pub(super) struct Word<'t> {
-    pub(super) text: &'t str,
-    /// The byte at which it begins.
-    pub(super) start: usize,
-}
-
 /// The words of a text, as they stand there.
-pub(super) fn words(text: &str, language: Language) -> impl Iterator<Item = Word<'_>> {
+pub(super) fn words(text: &str, language: Language) -> impl Iterator<Item = &str> {
     let apostrophe = language.joins_by_apostrophe();
     let inside = move |c: char| {
         c.is_alphanumeric() || c == '_' || (c == '\'' && apostrophe) || is_combining_mark(c)
@@ -40,7 +32,7 @@ pub(super) fn words(text: &str, language: Language) -> impl Iterator<Item = Word
             let word = text.get(start..at)?;
             // An apostrophe alone is no word.
             if word.chars().any(|c| c != '\'') {
-                return Some(Word { text: word, start });
+                return Some(word);
             }
         }
     })
@@ -77,16 +69,21 @@ impl Terms {
         text: &'t str,
         care: Care,
     ) -> impl Iterator<Item = String> + 't {
-        words(text, self.language).filter_map(move |word| self.of_word(word.text, care))
+        words(text, self.language).filter_map(move |word| self.of_word(word, care))
     }
+}
+
+/// A mark that stands alone: it counts as little as one on a letter.
+fn is_lone_mark(c: char) -> bool {
+    matches!(c, '^' | '`' | '\u{A8}' | '\u{AF}' | '\u{B4}' | '\u{B7}' | '\u{B8}')
 }
 
 /// A text without the marks on its letters.
 fn strip(text: &str) -> String {
     if text.is_ascii() {
-        return text.to_owned();
+        return text.replace(is_lone_mark, "");
     }
-    text.nfd().filter(|c| !is_combining_mark(*c)).nfc().collect()
+    text.nfd().filter(|c| !is_combining_mark(*c) && !is_lone_mark(*c)).nfc().collect()
 }
 
 /// A text in the form in which phrases are looked for in it.
