@@ -3,14 +3,16 @@
 use super::query::{Constants, Find};
 use super::{Command, Context, aggregate};
 use crate::catalog::{Collection, IndexKind};
-use crate::exec::{Examined, Stream};
+use crate::exec::{self, Examined, Stream};
 use crate::exec::scan::Scan;
 use crate::metrics;
+use crate::planner::{self, Question};
 use crate::planner::{Access, Plan, bounds};
 use query::filter::{Filter, Node, Test};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use store::Snapshot;
 use value::path::{Path, walk};
 use value::{Code, Error, OwnedVal, RawDoc, Result, Val, Writer, keys, limits};
 
@@ -107,7 +109,7 @@ pub(super) fn matching(
 
 /// Whether each entry of the plan's ranges is one match: an index without arrays whose bounds say
 /// all that the filter says.
-fn entries_are_matches(plan: &Plan, filter: &Filter) -> bool {
+pub(super) fn entries_are_matches(plan: &Plan, filter: &Filter) -> bool {
     let Access::Index(candidate) = &plan.access else { return false };
     // Other kinds have several entries for a document, or one for several values.
     if !matches!(candidate.index.kind, IndexKind::Ordered) {
@@ -153,6 +155,55 @@ fn entries_are_matches(plan: &Plan, filter: &Filter) -> bool {
         && leaves.iter().all(|leaf| exact(&leaf.test) && bounded(leaf.path.text()))
 }
 
+/// The plan of a `distinct` that an index can answer alone, and the column of its field.
+///
+/// # Errors
+/// What the filter gives.
+pub(super) fn distinct_plan(
+    find: &Find<'_>,
+    constants: &Constants,
+    collection: &Arc<Collection>,
+    snapshot: &Snapshot,
+    key: &str,
+) -> Result<Option<(Plan, usize)>> {
+    if find.hint.is_some() || constants.collation().is_some() {
+        return Ok(None);
+    }
+    let filter = find.filter.unwrap_or(RawDoc::empty());
+    let filter = Filter::parse(filter, &constants.context())?;
+    if filter.text().is_some() || filter.near().is_some() {
+        return Ok(None);
+    }
+    let question = Question { collection, filter: &filter, sort: None, hint: None, snapshot };
+    for index in &collection.indexes {
+        let Some(candidate) = planner::use_of(&question, index) else { continue };
+        let Some(column) = exec::distinct::column(&candidate, key) else { continue };
+        let access = Access::Index(candidate);
+        let plan = Plan { access, sorted: true, exact: true, rejected: Vec::new() };
+        // A sparse index lacks only documents without a value.
+        if filter.is_empty() || entries_are_matches(&plan, &filter) {
+            return Ok(Some((plan, column)));
+        }
+    }
+    Ok(None)
+}
+
+/// The documents of such a plan, one for each value.
+///
+/// # Errors
+/// InternalError for any other plan.
+pub(super) fn distinct_scan(
+    plan: &Plan,
+    column: usize,
+    snapshot: &Snapshot,
+) -> Result<Box<dyn Stream>> {
+    let Access::Index(candidate) = &plan.access else {
+        return Err(Error::internal("distinct values are read from an index"));
+    };
+    candidate.index.uses.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    Ok(Box::new(exec::distinct::DistinctScan::new(snapshot.clone(), candidate, column)))
+}
+
 fn distinct(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let name = context.collection_name()?;
     let key = context.args.string("key")?;
@@ -180,9 +231,17 @@ fn distinct(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         }
         Some(collection) => {
             let snapshot = context.engine.store.snapshot();
-            let opened = find.open(&constants, collection, &snapshot)?;
-            context.op.note_access(&opened.plan.access);
-            Box::new(opened.stream)
+            match distinct_plan(&find, &constants, collection, &snapshot, key)? {
+                Some((plan, column)) => {
+                    context.op.note_access(&plan.access);
+                    distinct_scan(&plan, column, &snapshot)?
+                }
+                None => {
+                    let opened = find.open(&constants, collection, &snapshot)?;
+                    context.op.note_access(&opened.plan.access);
+                    Box::new(opened.stream)
+                }
+            }
         }
     };
     // Keyed by order-preserving bytes: values come out sorted, as from an index, each once.

@@ -1,8 +1,10 @@
 //! Execution: streams that pull documents from each other.
 //!
-//! `scan` finds documents by a plan's access, `find` filters, sorts, skips, limits and projects
-//! them, `pipeline` runs aggregation stages, `write` changes documents. Nothing here parses.
+//! `scan` finds documents by a plan's access (`distinct` one for each value), `find` filters,
+//! sorts, skips, limits and projects them, `pipeline` runs aggregation stages, `write` changes
+//! documents. Nothing here parses.
 
+pub mod distinct;
 pub mod find;
 pub mod modify;
 mod near;

@@ -5,7 +5,7 @@
 //! and projection run on it as on a stored one.
 
 use super::{Access, Plan};
-use crate::catalog::{Index, IndexKind};
+use crate::catalog::{Index, IndexField, IndexKind};
 use query::filter::{Filter, Node, Test};
 use query::project::Projection;
 use query::sort::SortSpec;
@@ -89,8 +89,10 @@ impl Cover {
             && !index.is_multikey()
             // A collated key does not tell the text.
             && index.spec.as_doc().find("collation").is_none();
+        // A number may be a place in an array, which would not come back as one.
+        let named = |f: &IndexField| f.path.parts().iter().all(|part| part.index.is_none());
         let has = |path: &String| index.fields.iter().any(|f| f.path.text() == path);
-        if !plain || !needed.iter().all(has) {
+        if !plain || !index.fields.iter().all(named) || !needed.iter().all(has) {
             return None;
         }
         let mut fields = Vec::new();
@@ -99,6 +101,18 @@ impl Cover {
             insert(&mut fields, &names, column)?;
         }
         Some(Cover { columns: index.columns.clone(), fields })
+    }
+
+    /// Documents with the field of one column only.
+    #[must_use]
+    pub fn only(index: &Index, column: usize) -> Cover {
+        let mut fields = Vec::new();
+        if let Some(field) = index.fields.get(column) {
+            let names: Vec<&str> = field.path.text().split('.').collect();
+            // The first field collides with no other.
+            let _: Option<()> = insert(&mut fields, &names, column);
+        }
+        Cover { columns: index.columns.clone(), fields }
     }
 
     /// The document of an entry, whose key is given without the index's prefix.

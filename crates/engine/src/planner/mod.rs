@@ -10,6 +10,7 @@ pub mod cache;
 mod candidates;
 pub mod cover;
 pub mod explain;
+mod explain_text;
 mod geo;
 mod implies;
 pub mod min_max;
@@ -166,6 +167,13 @@ fn text_search(question: &Question<'_>, query: &TextQuery) -> Result<Plan> {
              equality predicates given for all prefix fields?)",
         )),
     }
+}
+
+/// What an index could do for a query, whether or not that is best.
+#[must_use]
+pub fn use_of(question: &Question<'_>, index: &Arc<Index>) -> Option<Candidate> {
+    let ready = index.state == crate::catalog::IndexState::Ready && !index.hidden;
+    if ready { candidates::forced(question, index) } else { None }
 }
 
 fn simple(access: Access, sorted: bool) -> Plan {
