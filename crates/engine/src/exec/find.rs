@@ -104,21 +104,19 @@ impl FindStream {
 
     /// The next row that matches, before sort, skip and limit.
     fn matching(&mut self, op: &Operation) -> Result<Option<(Row, Option<usize>)>> {
-        while let Some(row) = self.scan.next(op)? {
-            let mut position = None;
-            let passes = match &self.filter {
-                None => true,
-                Some(filter) => filter.matches_at(RawDoc::new(&row.doc), &mut position)?,
-            };
-            if passes {
-                let row = match self.show_record {
-                    Some(form) => with_record(row, form),
-                    None => row,
-                };
-                return Ok(Some((row, position)));
-            }
-        }
-        Ok(None)
+        let mut position = None;
+        let row = match &self.filter {
+            None => self.scan.next(op)?,
+            Some(filter) => self.scan.next_where(op, &mut |doc| {
+                filter.matches_at(RawDoc::new(doc), &mut position)
+            })?,
+        };
+        let Some(row) = row else { return Ok(None) };
+        let row = match self.show_record {
+            Some(form) => with_record(row, form),
+            None => row,
+        };
+        Ok(Some((row, position)))
     }
 
     /// The score of a document for the `$text` of the filter.

@@ -6,6 +6,7 @@
 
 pub mod distinct;
 pub mod find;
+pub mod merge;
 pub mod modify;
 mod near;
 pub mod pipeline;

@@ -1,5 +1,6 @@
 //! Finding documents: a point, a range of the collection, or ranges of an index.
 
+use super::merge::Merged;
 use super::near::NearScan;
 use super::{Doc, Examined};
 use crate::catalog::{Collection, Index};
@@ -40,12 +41,27 @@ enum Part {
     Id(Vec<u8>),
     Documents(KeyRange, Direction),
     Entries(Arc<Index>, KeyRange, Direction, Option<Arc<Cover>>),
+    Merged(Box<Candidate>),
 }
 
 enum Current {
     Near(Box<NearScan>),
     Documents(Range),
-    Entries(Arc<Index>, Range, Option<Arc<Cover>>),
+    Entries(Arc<Index>, Entries, Option<Arc<Cover>>),
+}
+
+enum Entries {
+    One(Range),
+    Merged(Box<Merged>),
+}
+
+impl Entries {
+    fn next_entry(&mut self) -> Result<Option<(Bytes, Bytes)>> {
+        match self {
+            Entries::One(range) => range.next_entry().map_err(store_failed),
+            Entries::Merged(merged) => merged.next_entry(),
+        }
+    }
 }
 
 impl Scan {
@@ -113,6 +129,10 @@ impl Scan {
         if index.repeats() && self.seen.is_none() {
             self.seen = Some(HashSet::new());
         }
+        if !candidate.merge.is_empty() {
+            self.parts.push_back(Part::Merged(Box::new(candidate.clone())));
+            return;
+        }
         let mut parts: Vec<Part> = ranges
             .iter()
             .map(|range| match index.is_clustered() {
@@ -161,7 +181,7 @@ impl Scan {
                     Some(Row { record: Bytes::copy_from(key.get(4..).unwrap_or(&[])), doc })
                 }
                 Some(Current::Entries(index, range, cover)) => {
-                    let Some((entry, types)) = range.next_entry().map_err(store_failed)? else {
+                    let Some((entry, types)) = range.next_entry()? else {
                         self.current = None;
                         continue;
                     };
@@ -194,6 +214,34 @@ impl Scan {
         }
     }
 
+    /// The next document that passes a test. What does not pass costs no more than reading it.
+    ///
+    /// # Errors
+    /// As `next`, and what the test gives.
+    pub fn next_where(
+        &mut self,
+        op: &Operation,
+        test: &mut dyn FnMut(&[u8]) -> Result<bool>,
+    ) -> Result<Option<Row>> {
+        loop {
+            if let (Some(Current::Documents(range)), None) = (&mut self.current, &self.seen) {
+                while let Some((key, doc)) = range.next_entry().map_err(store_failed)? {
+                    op.check()?;
+                    self.examined.documents += 1;
+                    if test(&doc)? {
+                        let record = Bytes::copy_from(key.get(4..).unwrap_or(&[]));
+                        return Ok(Some(Row { record, doc }));
+                    }
+                }
+                self.current = None;
+            }
+            let Some(row) = self.next(op)? else { return Ok(None) };
+            if test(&row.doc)? {
+                return Ok(Some(row));
+            }
+        }
+    }
+
     fn point(&mut self, record: &[u8]) -> Result<Option<Row>> {
         self.examined.keys += 1;
         let row = fetch(&self.snapshot, &self.collection, Bytes::copy_from(record))?;
@@ -210,7 +258,17 @@ impl Scan {
         Ok(match part {
             Part::Entries(index, range, direction, cover) => {
                 let opened = open(Space::Indexes, &range, direction)?;
-                Current::Entries(index, opened, cover)
+                Current::Entries(index, Entries::One(opened), cover)
+            }
+            Part::Merged(candidate) => {
+                let pairs = candidate.ranges.iter().zip(&candidate.merge);
+                let opened = pairs.map(|(range, skip)| {
+                    Ok((open(Space::Indexes, range, candidate.direction)?, *skip))
+                });
+                let opened = opened.collect::<Result<Vec<_>>>()?;
+                let merged = Merged::new(opened, candidate.direction)?;
+                let Candidate { index, cover, .. } = *candidate;
+                Current::Entries(index, Entries::Merged(Box::new(merged)), cover)
             }
             Part::Documents(range, direction) => {
                 Current::Documents(open(Space::Documents, &range, direction)?)
@@ -230,8 +288,14 @@ impl Scan {
         while let Some(part) = self.parts.pop_front() {
             match self.open(part)? {
                 Current::Near(_) => return Err(Error::internal("distances are not counted")),
-                Current::Documents(mut range) | Current::Entries(_, mut range, _) => {
+                Current::Documents(mut range) => {
                     while range.next().map_err(store_failed)?.is_some() {
+                        op.check()?;
+                        count += 1;
+                    }
+                }
+                Current::Entries(_, mut entries, _) => {
+                    while entries.next_entry()?.is_some() {
                         op.check()?;
                         count += 1;
                     }

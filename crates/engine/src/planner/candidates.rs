@@ -41,12 +41,18 @@ pub struct Candidate {
     pub shown: Vec<(String, Vec<String>)>,
     /// Entries in the ranges, counted up to a limit.
     pub estimate: Option<u64>,
+    /// Set when the ranges are read side by side, to keep the order of what follows the values
+    /// that they begin with: the length of those values in each range.
+    pub merge: Vec<usize>,
     /// How documents are made from entries, if none need be fetched.
     pub cover: Option<Arc<Cover>>,
 }
 
 /// Ranges beyond which an index is read by its leading fields only.
 const RANGES_MAX: usize = 4096;
+
+/// Ranges beyond which they are not read side by side.
+const MERGED_MAX: usize = 200;
 
 /// Every index that can answer the query better than a scan of the collection.
 pub fn of(question: &Question<'_>) -> Vec<Candidate> {
@@ -413,7 +419,7 @@ fn assemble(question: &Question<'_>, index: &Arc<Index>, columns: Vec<Column>) -
     let mut prefixes = vec![prefix.to_vec()];
     let mut ranges: Option<Vec<KeyRange>> = None;
     let mut shown = Vec::new();
-    let (mut equalities, mut bounded) = (0, 0);
+    let (mut equalities, mut bounded, mut points_bound) = (0, 0, 0);
     for column in &columns {
         let Some(intervals) = &column.intervals else { break };
         bounded += 1;
@@ -428,6 +434,7 @@ fn assemble(question: &Question<'_>, index: &Arc<Index>, columns: Vec<Column>) -
             if stored.len() == 1 && prefixes.len() == 1 {
                 equalities += 1;
             }
+            points_bound += 1;
             prefixes = join(&prefixes, &stored, |prefix, interval| {
                 [prefix, interval.from.as_slice()].concat()
             });
@@ -447,9 +454,36 @@ fn assemble(question: &Question<'_>, index: &Arc<Index>, columns: Vec<Column>) -
         shown.push(vec!["[MinKey, MaxKey]".to_owned()]);
     }
     let shown = columns.into_iter().map(|column| column.name).zip(shown).collect();
-    let (direction, sorted) = order(question, index, equalities, prefixes.len() == 1);
+    // Ranges one after another are in the order of the whole index.
+    let ordered = matches!(index.kind, IndexKind::Ordered);
+    let (mut direction, mut sorted) = (Direction::Forward, false);
+    if prefixes.len() == 1 || ordered || question.sort.is_none() {
+        (direction, sorted) = order(question, index, equalities, equalities);
+    }
+    let mut merge = Vec::new();
+    let many = (2..=MERGED_MAX).contains(&ranges.len()) && prefixes.len() > 1;
+    if !sorted && ordered && many && !index.is_clustered() {
+        (direction, sorted) = order(question, index, equalities, points_bound);
+        if sorted {
+            let each = ranges.len() / prefixes.len();
+            let length = |prefix: &Vec<u8>| std::iter::repeat_n(prefix.len(), each);
+            merge = prefixes.iter().flat_map(length).collect();
+        }
+    }
     let index = index.clone();
-    Candidate { index, ranges, direction, equalities, bounded, sorted, shown, estimate: None, cover: None }
+    let (estimate, cover) = (None, None);
+    Candidate {
+        index,
+        ranges,
+        direction,
+        equalities,
+        bounded,
+        sorted,
+        shown,
+        estimate,
+        cover,
+        merge,
+    }
 }
 
 fn join<T>(
@@ -462,15 +496,16 @@ fn join<T>(
 }
 
 /// Whether reading the index one way gives the order of the sort: its fields must stand in the
-/// index one after another, behind fields that are bound to one value.
+/// index one after another from field `start` on; the first `equalities` fields are bound to one
+/// value.
 fn order(
     question: &Question<'_>,
     index: &Index,
     equalities: usize,
-    one_prefix: bool,
+    start: usize,
 ) -> (Direction, bool) {
     let Some(sort) = question.sort else { return (Direction::Forward, true) };
-    if !one_prefix || sort.collation != index.collation {
+    if sort.collation != index.collation {
         return (Direction::Forward, false);
     }
     let mut at = 0;
@@ -483,7 +518,7 @@ fn order(
         if fixed(wanted.path.text()) {
             continue;
         }
-        at = at.max(equalities);
+        at = at.max(start);
         let Some(field) = index.fields.get(at) else { return (Direction::Forward, false) };
         let hashed = matches!(index.kind, IndexKind::Hashed(hashed) if hashed.at == at);
         if field.path.text() != wanted.path.text() || index.is_multikey_at(at) || hashed {

@@ -3,6 +3,7 @@
 use super::{Access, Candidate, Plan};
 use crate::exec::Examined;
 use crate::exec::sort::Totals;
+use crate::catalog::IndexKind;
 use query::filter::{Filter, Node};
 use store::Direction;
 use value::{Val, Writer};
@@ -124,7 +125,7 @@ fn write_stages(
     });
 }
 
-fn write_counts(out: &mut Writer<'_>, ran: Option<&Ran>, advanced: Option<u64>) {
+pub(super) fn write_counts(out: &mut Writer<'_>, ran: Option<&Ran>, advanced: Option<u64>) {
     let Some(ran) = ran else { return };
     let returned = advanced.unwrap_or(ran.returned);
     out.count("nReturned", returned);
@@ -198,6 +199,11 @@ fn write_access(
                 }
             });
         }
+        Access::Index(candidate) if matches!(candidate.index.kind, IndexKind::Text(_)) => {
+            if let IndexKind::Text(text) = &candidate.index.kind {
+                super::explain_text::write(out, name, text, candidate, filter, ran);
+            }
+        }
         Access::Index(candidate) => {
             out.doc(name, |out| {
                 out.str("stage", "FETCH");
@@ -206,6 +212,10 @@ fn write_access(
                 if let Some(ran) = ran {
                     out.count("docsExamined", ran.examined.documents);
                     out.i32("alreadyHasObj", 0);
+                }
+                if !candidate.merge.is_empty() {
+                    out.doc("inputStage", |out| write_merge(out, candidate, above, ran));
+                    return;
                 }
                 out.doc("inputStage", |out| {
                     out.str("stage", "IXSCAN");
@@ -236,12 +246,12 @@ fn write_access(
                     out.count("docsExamined", ran.examined.documents);
                 }
             };
-            let rest = filter.filter(|filter| filter.has_more_than_near());
+            let rest = filter.filter(|filter| filter.has_more_than_special());
             out.doc(name, |out| match rest {
                 None => near(out, None),
                 Some(rest) => {
                     out.str("stage", "FETCH");
-                    out.doc("filter", |out| rest.explain_without_near(out));
+                    out.doc("filter", |out| rest.explain_without_special(out));
                     write_counts(out, ran, None);
                     out.doc("inputStage", |out| near(out, ran.map(|ran| ran.examined.documents)));
                 }
@@ -310,6 +320,46 @@ fn bounds_say_all(candidate: &Candidate, filter: &Filter) -> bool {
     }
 }
 
+/// Writes ranges that are read side by side: one scan for each.
+fn write_merge(
+    out: &mut Writer<'_>,
+    candidate: &Candidate,
+    above: &Above<'_>,
+    ran: Option<&Ran>,
+) {
+    out.str("stage", "SORT_MERGE");
+    write_counts(out, ran, ran.map(|ran| ran.examined.documents));
+    if let Some(sort) = above.sort {
+        out.append("sortPattern", Val::Document(sort));
+    }
+    if let Some(ran) = ran {
+        let tested = if candidate.index.is_multikey() { ran.examined.keys } else { 0 };
+        out.count("dupsTested", tested);
+        out.count("dupsDropped", ran.examined.keys.saturating_sub(ran.examined.documents));
+    }
+    out.array("inputStages", |list| {
+        for at in 0..candidate.ranges.len() {
+            // The last bounded field changes fastest from one range to the next.
+            let mut place = at;
+            let mut shown = candidate.shown.clone();
+            for (column, (_, bounds)) in shown.iter_mut().enumerate().take(candidate.bounded).rev() {
+                let count = bounds.len().max(1);
+                let mut own = place % count;
+                place /= count;
+                if candidate.index.columns.get(column) == Some(&true) {
+                    own = count - 1 - own;
+                }
+                *bounds = bounds.get(own).cloned().into_iter().collect();
+            }
+            let one = Candidate { shown, ..candidate.clone() };
+            list.push_doc(|out| {
+                out.str("stage", "IXSCAN");
+                write_index(out, &one);
+            });
+        }
+    });
+}
+
 fn write_filter(out: &mut Writer<'_>, filter: Option<&Filter>) {
     if let Some(filter) = filter {
         out.doc("filter", |out| filter.explain(out));
@@ -323,7 +373,7 @@ fn direction_name(direction: Direction) -> &'static str {
     }
 }
 
-fn write_index(out: &mut Writer<'_>, candidate: &Candidate) {
+pub(super) fn write_index(out: &mut Writer<'_>, candidate: &Candidate) {
     let index = &candidate.index;
     write_key_pattern(out, candidate);
     out.str("indexName", &index.name);
