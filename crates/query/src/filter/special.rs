@@ -58,6 +58,10 @@ fn as_near(node: &Node) -> Option<(&Path, &Near)> {
     }
 }
 
+fn is_special(node: &Node) -> bool {
+    matches!(node, Node::Text(_)) || as_near(node).is_some()
+}
+
 fn has_near(node: &Node) -> bool {
     match node {
         Node::And(nodes) | Node::Or(nodes) | Node::Nor(nodes) => nodes.iter().any(has_near),
@@ -95,16 +99,16 @@ impl Filter {
         conjuncts(self.root()).iter().find_map(as_near)
     }
 
-    /// Whether there are other conditions beside a `$near`.
+    /// Whether there are other conditions beside a `$near` or `$text`.
     #[must_use]
-    pub fn has_more_than_near(&self) -> bool {
-        conjuncts(self.root()).iter().any(|node| as_near(node).is_none())
+    pub fn has_more_than_special(&self) -> bool {
+        conjuncts(self.root()).iter().any(|node| !is_special(node))
     }
 
-    /// Appends explain's form of all conditions but the `$near`.
-    pub fn explain_without_near(&self, out: &mut Writer<'_>) {
+    /// Appends explain's form of all conditions but the `$near` or `$text`.
+    pub fn explain_without_special(&self, out: &mut Writer<'_>) {
         let rest: Vec<&Node> =
-            conjuncts(self.root()).iter().filter(|node| as_near(node).is_none()).collect();
+            conjuncts(self.root()).iter().filter(|node| !is_special(node)).collect();
         match rest.as_slice() {
             [only] => super::explain::node(only, out),
             several => {
