@@ -86,10 +86,14 @@ fn expired(collection: &Collection, index: &Index, now_ms: i64) -> Option<DocBuf
                         // Dates compare with dates only, and nothing else expires.
                         out.append("$lt", Val::DateTime(before));
                     });
+                    // What a partial index leaves out does not expire.
+                    if let Some(partial) = index.spec.as_doc().find("partialFilterExpression") {
+                        out.array("$and", |all| all.push_raw(partial));
+                    }
                 });
                 out.i32("limit", 0);
                 if !index.hidden {
-                    out.append("hint", Val::Document(index.key.as_doc()));
+                    out.str("hint", &index.name);
                 }
             });
         });
@@ -118,12 +122,19 @@ mod tests {
             {_id: 3, at: 5},
             {_id: 4},
             {_id: 5, at: [{$date: {$numberLong: '999000'}}, {$date: {$numberLong: '1000'}}]}]}");
+        run(
+            "{createIndexes: 'c', indexes: [{key: {p: 1}, name: 'p', expireAfterSeconds: 60,
+                partialFilterExpression: {old: true}, hidden: true}]}",
+        );
+        run("{insert: 'c', documents: [
+            {_id: 6, p: {$date: {$numberLong: '1000'}}, old: true},
+            {_id: 7, p: {$date: {$numberLong: '1000'}}}]}");
         round(&engine, 1_000_000);
         let left = run("{find: 'c', filter: {}, projection: {_id: 1}}");
         let cursor = left.as_doc().get("cursor").and_then(Val::as_doc).expect("a cursor");
         let batch = cursor.get("firstBatch").and_then(Val::as_array).expect("a batch");
         let ids: Vec<_> =
             batch.iter().map(|(_, d)| d.as_doc().and_then(|d| d.get("_id"))).collect();
-        assert_eq!(ids, [2, 3, 4].map(|id| Some(Val::Int32(id))));
+        assert_eq!(ids, [2, 3, 4, 7].map(|id| Some(Val::Int32(id))));
     }
 }

@@ -9,7 +9,7 @@ use crate::trash::Trash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use store::{Batch, Space};
-use value::{Code, Collation, DocBuf, Error, Result, Val};
+use value::{Code, Collation, DocBuf, Error, RawDoc, Result, Val};
 
 /// A collection that does not exist yet, with its `_id` index; it is in the catalog afterwards.
 ///
@@ -36,7 +36,7 @@ pub fn create(
     let indexes = match id_index {
         None => None,
         Some(id) => {
-            let clustered = options.as_doc().get("clusteredIndex").is_some();
+            let clustered = options.as_doc().get("clusteredIndex").and_then(Val::as_doc);
             let spec = id_index_spec(clustered, collation.as_deref());
             Some(Arc::new(persist::index_from_spec(id, spec.as_doc(), IndexState::Ready, 0)?))
         }
@@ -62,13 +62,14 @@ pub fn create(
 /// The specification of the `_id` index. A collection that was created with `clusteredIndex`
 /// shows it there too.
 #[must_use]
-pub fn id_index_spec(clustered: bool, collation: Option<&Collation>) -> DocBuf {
+pub fn id_index_spec(clustered: Option<RawDoc<'_>>, collation: Option<&Collation>) -> DocBuf {
     DocBuf::build(|out| {
         out.i32("v", 2).doc("key", |key| {
             key.i32("_id", 1);
         });
-        out.str("name", "_id_");
-        if clustered {
+        let name = clustered.and_then(|spec| spec.get("name")).and_then(Val::as_str);
+        out.str("name", name.unwrap_or("_id_"));
+        if clustered.is_some() {
             out.bool("unique", true).bool("clustered", true);
         }
         if let Some(collation) = collation {

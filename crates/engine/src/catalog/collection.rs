@@ -191,7 +191,7 @@ impl Index {
     /// Whether this is the `_id` index.
     #[must_use]
     pub fn is_id(&self) -> bool {
-        &*self.name == "_id_"
+        self.is_clustered() || &*self.name == "_id_"
     }
 
     /// Whether this is the clustered `_id` index, whose entries are the documents themselves.
@@ -217,6 +217,13 @@ impl Index {
     #[must_use]
     pub fn is_multikey_at(&self, at: usize) -> bool {
         at < 32 && self.multikey.load(Ordering::Relaxed) & (1 << at) != 0
+    }
+
+    /// Whether the collection was created with this index as its `clusteredIndex`, which then has
+    /// rules of its own.
+    #[must_use]
+    pub fn is_named_clustered(&self) -> bool {
+        self.spec.as_doc().find("clustered").is_some()
     }
 
     /// The prefix of its entries.

@@ -234,7 +234,7 @@ pub fn index_from_spec(
     };
     Ok(Index {
         id,
-        unique: flag("unique") || &*name == "_id_",
+        unique: flag("unique") || id == 0 || &*name == "_id_",
         name,
         key: key.into(),
         spec: spec.into(),

@@ -210,6 +210,12 @@ fn alter_index(
     if hidden.is_none() && expire.is_none() {
         return Err(invalid("no expireAfterSeconds, hidden, unique, or prepareUnique field"));
     }
+    if hidden.is_some() && index.is_named_clustered() {
+        return Err(Error::new(
+            Code(6011800),
+            "The 'hidden' option is not supported for a clusteredIndex",
+        ));
+    }
     if hidden.is_some() && index.is_id() {
         return Err(Error::bad_value("can't hide _id index"));
     }

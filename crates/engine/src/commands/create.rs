@@ -210,8 +210,15 @@ fn refuse_unavailable(args: &Args<'_>) -> Result<()> {
 /// The `clusteredIndex` in its stored form. All plain collections are clustered by `_id`.
 fn clustered_index(args: &Args<'_>) -> Result<Option<DocBuf>> {
     let spec = match args.get("clusteredIndex") {
-        None | Some(Val::Bool(false)) => return Ok(None),
-        Some(Val::Document(spec)) => Args::new("create.clusteredIndex", spec),
+        None => return Ok(None),
+        Some(Val::Bool(_)) => {
+            return Err(Error::new(
+                Code(5979703),
+                "The 'clusteredIndex' legacy format {clusteredIndex: <bool>} is only supported for \
+                 specific internal collections and vice versa",
+            ));
+        }
+        Some(Val::Document(spec)) => Args::new("create", spec),
         Some(other) => return Err(args.wrong_type("clusteredIndex", other, "object")),
     };
     spec.check_fields(&["key", "name", "unique", "v"], false)?;
@@ -221,15 +228,19 @@ fn clustered_index(args: &Args<'_>) -> Result<Option<DocBuf>> {
     if !by_id {
         return refuse("The clusteredIndex option is only supported for key: {_id: 1}");
     }
-    if !spec.bool("unique")? {
-        return refuse("The clusteredIndex option requires unique: true to be specified");
+    if spec.get("unique").is_none() {
+        return Err(spec.missing("unique"));
     }
-    let name = spec.optional_string("name")?.unwrap_or("_id_");
-    if name != "_id_" {
-        return Err(invalid(
-            "a clusteredIndex with a name other than '_id_' is not available in this version",
+    if !spec.bool("unique")? {
+        return Err(Error::new(
+            Code(5979700),
+            "The clusteredIndex option requires unique: true to be specified",
         ));
     }
+    if spec.optional_i64("v")?.is_some_and(|version| version != 2) {
+        return Err(Error::new(Code(5979704), "cannot create a clusteredIndex with v other than 2"));
+    }
+    let name = spec.optional_string("name")?.unwrap_or("_id_");
     Ok(Some(DocBuf::build(|out| {
         out.i32("v", 2);
         out.append("key", Val::Document(key));

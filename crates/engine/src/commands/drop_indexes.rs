@@ -95,6 +95,9 @@ fn not_found(name: &str) -> Error {
 }
 
 fn droppable(index: &Arc<Index>) -> Result<Arc<Index>> {
+    if index.is_named_clustered() {
+        return Err(Error::new(Code(5979800), "It is illegal to drop the clusteredIndex"));
+    }
     if index.is_id() {
         return Err(Error::new(Code::INVALID_OPTIONS, "cannot drop _id index"));
     }

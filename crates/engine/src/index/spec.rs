@@ -468,9 +468,19 @@ pub fn existing<'c>(
 ) -> Result<Option<&'c Arc<Index>>> {
     let doc = spec.doc.as_doc();
     if spec.is_id() {
-        return Ok(collection.index("_id_"));
+        return Ok(collection.indexes.iter().find(|index| index.is_id()));
     }
     if let Some(named) = collection.index(&spec.name) {
+        if named.is_named_clustered() {
+            return Err(Error::new(
+                Code(6100906),
+                format!(
+                    "Cannot create an index where the name matches the clusteredIndex but the key \
+                     does not - indexSpec: {}",
+                    shown(doc)
+                ),
+            ));
+        }
         if !same_signature(named, doc) {
             return Err(Error::new(
                 Code::INDEX_KEY_SPECS_CONFLICT,
