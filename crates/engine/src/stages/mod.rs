@@ -6,11 +6,15 @@
 
 mod add_fields;
 mod bucket;
+mod bucket_auto;
 mod context;
 mod count;
+mod densify;
 mod documents;
 mod facet;
+mod fill;
 mod foreign;
+mod granularity;
 mod graph_lookup;
 mod group;
 mod limit;
@@ -25,6 +29,7 @@ mod project;
 mod redact;
 mod replace_root;
 mod sample;
+mod set_window_fields;
 mod skip;
 mod sort;
 mod sort_by_count;
@@ -117,9 +122,12 @@ pub struct CountShape<'s> {
 pub static ALL: &[&StageRow] = &[
     &add_fields::ROW,
     &bucket::ROW,
+    &bucket_auto::ROW,
     &count::ROW,
+    &densify::ROW,
     &documents::ROW,
     &facet::ROW,
+    &fill::ROW,
     &graph_lookup::ROW,
     &group::ROW,
     &limit::ROW,
@@ -133,6 +141,7 @@ pub static ALL: &[&StageRow] = &[
     &replace_root::WITH,
     &sample::ROW,
     &add_fields::SET,
+    &set_window_fields::ROW,
     &skip::ROW,
     &sort::ROW,
     &sort_by_count::ROW,
@@ -168,9 +177,7 @@ pub fn parse(pipeline: RawDoc<'_>, context: &StageContext<'_>) -> Result<Vec<Box
             .binary_search_by(|row| row.name.cmp(name))
             .ok()
             .and_then(|at| ALL.get(at))
-            .ok_or_else(|| {
-                Error::new(Code(40324), format!("Unrecognized pipeline stage name: '{name}'"))
-            })?;
+            .ok_or_else(|| unknown(name, &names, context.within))?;
         stages.push((row.parse)(value.get(), context)?);
         names.push(row.name);
         if names.len() > STAGES_MAX {
@@ -182,6 +189,18 @@ pub fn parse(pipeline: RawDoc<'_>, context: &StageContext<'_>) -> Result<Vec<Box
     }
     place::check(&names, context.within)?;
     Ok(stages)
+}
+
+/// The error for a stage that is not in the registry. Stages that tell about the server are not:
+/// they stand first in a command's pipeline, which the command itself sees to.
+fn unknown(name: &str, before: &[&str], within: Within) -> Error {
+    let mut names = before.to_vec();
+    let diagnostic = crate::commands::diagnostics::ALL.iter().find(|row| row.name == name);
+    names.extend(diagnostic.map(|row| row.name));
+    let misplaced = place::check(&names, within).err();
+    misplaced.unwrap_or_else(|| {
+        Error::new(Code(40324), format!("Unrecognized pipeline stage name: '{name}'"))
+    })
 }
 
 /// Refuses a pipeline that does not compile: what a view may be made of.

@@ -25,6 +25,7 @@ mod string;
 mod trig;
 mod variable;
 
+pub use date::add_to_date;
 pub use env::Env;
 pub use hash::hashed_key;
 pub use operator::operators;

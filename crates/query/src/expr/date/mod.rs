@@ -12,6 +12,8 @@ mod read;
 mod units;
 mod zone;
 
+pub use units::add_to_date;
+
 use super::operator::{Operator, Parameter, optional, or_null, required};
 use value::{Code, Error, Result, Val};
 

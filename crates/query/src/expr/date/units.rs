@@ -105,6 +105,17 @@ fn add<'a>(name: &str, values: &[Val<'a>], sign: i64) -> Result<Val<'a>> {
     moved.map(Val::DateTime).ok_or_else(out_of_range)
 }
 
+/// A date moved by so many units of time, in UTC; months keep the day where they have it.
+///
+/// # Errors
+/// FailedToParse for an unknown unit, or that the result is out of range.
+pub fn add_to_date(ms: i64, unit: &str, count: i64) -> Result<i64> {
+    match add("$dateAdd", &[Val::DateTime(ms), Val::String(unit), Val::Int64(count)], 1)? {
+        Val::DateTime(moved) => Ok(moved),
+        _ => Err(out_of_range()),
+    }
+}
+
 fn move_local(start: i64, zone: &Zone, by: impl FnOnce(i64) -> Option<i64>) -> Option<i64> {
     by(zone.to_local(start)).map(|local| zone.to_utc_first(local))
 }

@@ -1,0 +1,421 @@
+//! `$densify`: adds documents where a sequence of values has gaps.
+
+use super::lookup::field;
+use super::unwind::with_value;
+use super::{Stage, StageContext, StageRow};
+use crate::exec::{Doc, Examined, Stream};
+use crate::operation::Operation;
+use query::expr::add_to_date;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use value::path::Path;
+use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer, compare, keys, limits, number};
+
+pub(super) static ROW: StageRow = StageRow {
+    name: "$densify",
+    help: "Adds documents where a sequence of values has gaps.",
+    parse,
+};
+
+struct Densify {
+    spec: Arc<Spec>,
+    source: OwnedVal,
+}
+
+struct Spec {
+    field: Path,
+    partition: Vec<Path>,
+    step: OwnedVal,
+    unit: Option<String>,
+    bounds: Bounds,
+}
+
+enum Bounds {
+    /// From the least value of all documents to the greatest.
+    Full,
+    /// The same in each partition.
+    Partition,
+    /// From one value to below another.
+    Between(OwnedVal, OwnedVal),
+}
+
+/// Documents that one stage may add.
+const ADDED_MAX: u64 = 500_000;
+
+fn refuse<T>(code: i32, message: impl Into<String>) -> Result<T> {
+    Err(Error::new(Code(code), message))
+}
+
+fn wrong_type<T>(name: &str, value: Val<'_>, expected: &str) -> Result<T> {
+    Err(Error::type_mismatch(format!(
+        "BSON field '$densify.{name}' is the wrong type '{}', expected type '{expected}'",
+        value.kind().name()
+    )))
+}
+
+fn parse(value: Val<'_>, _: &StageContext<'_>) -> Result<Box<dyn Stage>> {
+    let Val::Document(doc) = value else {
+        return refuse(5733800, "The $densify stage specification must be an object");
+    };
+    let (mut path, mut partition, mut range) = (None, Vec::new(), None);
+    for (name, value) in doc {
+        match (name, value.get()) {
+            ("field", Val::String(text)) => path = Some(field(text)?),
+            ("field", other) => return wrong_type(name, other, "string"),
+            ("partitionByFields", Val::Array(list)) => {
+                for (at, (_, name)) in list.iter().enumerate() {
+                    let Val::String(name) = name.get() else {
+                        return wrong_type(
+                            &format!("partitionByFields.{at}"),
+                            name.get(),
+                            "string",
+                        );
+                    };
+                    partition.push(field(name)?);
+                }
+            }
+            ("partitionByFields", other) => return wrong_type(name, other, "array"),
+            ("range", Val::Document(spec)) => range = Some(spec),
+            ("range", other) => return wrong_type(name, other, "object"),
+            _ => {
+                return refuse(40415, format!("BSON field '$densify.{name}' is an unknown field."));
+            }
+        }
+    }
+    let missing = |name: &str| {
+        Error::new(
+            Code(40414),
+            format!("BSON field '$densify.{name}' is missing but a required field"),
+        )
+    };
+    let path = path.ok_or_else(|| missing("field"))?;
+    let range = range.ok_or_else(|| missing("range"))?;
+    if partition.iter().any(|by| by.text() == path.text()) {
+        return refuse(8993000, "BSON field 'field' may not be one of 'partitionByFields'");
+    }
+    let (step, unit, bounds) = parse_range(range)?;
+    if matches!(bounds, Bounds::Partition) && partition.is_empty() {
+        return refuse(
+            5733408,
+            "one may not specify the bounds as 'partition' without specifying a non-empty array of \
+             partitionByFields",
+        );
+    }
+    let spec = Spec { field: path, partition, step, unit, bounds };
+    Ok(Box::new(Densify { spec: Arc::new(spec), source: value.into() }))
+}
+
+fn parse_range(range: RawDoc<'_>) -> Result<(OwnedVal, Option<String>, Bounds)> {
+    let (mut step, mut unit, mut bounds) = (None, None, None);
+    for (name, value) in range {
+        match (name, value.get()) {
+            ("step", number) if number.is_number() => step = Some(number),
+            ("step", other) => return wrong_type("range.step", other, "[double, int, decimal, long]"),
+            ("unit", Val::String(text)) => {
+                add_to_date(0, text, 0)?;
+                unit = Some(text.to_owned());
+            }
+            ("unit", other) => return wrong_type("range.unit", other, "string"),
+            ("bounds", value) => bounds = Some(value),
+            _ => {
+                return refuse(
+                    40415,
+                    format!("BSON field '$densify.range.{name}' is an unknown field."),
+                );
+            }
+        }
+    }
+    let missing = |name: &str| {
+        Error::new(
+            Code(40414),
+            format!("BSON field '$densify.range.{name}' is missing but a required field"),
+        )
+    };
+    let step = step.ok_or_else(|| missing("step"))?;
+    let bounds = bounds.ok_or_else(|| missing("bounds"))?;
+    if compare::compare(step, Val::Int32(0)) != Ordering::Greater {
+        return refuse(
+            5733401,
+            "the step parameter in a range statement must be a strictly positive numeric value",
+        );
+    }
+    if unit.is_some() && step.as_i64_exact().is_none() {
+        return refuse(6586400, "The step parameter in a range statement must be a whole number when densifying a date range");
+    }
+    let bounds = match bounds {
+        Val::String("full") => Bounds::Full,
+        Val::String("partition") => Bounds::Partition,
+        Val::String(_) => {
+            return refuse(
+                5946800,
+                "Bounds string must either be 'full' or 'partition'",
+            );
+        }
+        Val::Array(list) => {
+            let values: Vec<Val<'_>> = list.iter().map(|(_, value)| value.get()).collect();
+            let [low, high] = values.as_slice() else {
+                return refuse(
+                    5733403,
+                    "a bounding array in a range statement must have exactly two elements",
+                );
+            };
+            match (low, high) {
+                (Val::DateTime(_), Val::DateTime(_)) => {
+                    if unit.is_none() {
+                        return refuse(5733410, "date bounds need a 'unit'");
+                    }
+                }
+                (low, high) if low.is_number() && high.is_number() => {
+                    if unit.is_some() {
+                        return refuse(5733409, "numeric bounds may not have unit parameter");
+                    }
+                }
+                _ => {
+                    return refuse(
+                        5733406,
+                        "a bounding array must contain either both dates or both numeric types",
+                    );
+                }
+            }
+            if compare::compare(*low, *high) == Ordering::Greater {
+                return refuse(
+                    5733402,
+                    "the bounds in a range statement must be the string 'full', 'partition', or an \
+                     ascending array of two numbers or two dates",
+                );
+            }
+            Bounds::Between(OwnedVal::new(*low), OwnedVal::new(*high))
+        }
+        other => return wrong_type("range.bounds", other, "[array, string]"),
+    };
+    Ok((OwnedVal::new(step), unit, bounds))
+}
+
+impl Stage for Densify {
+    fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
+        Box::new(Densifying {
+            input,
+            spec: self.spec.clone(),
+            parts: None,
+            part: None,
+            full: None,
+            added: 0,
+            ready: VecDeque::new(),
+        })
+    }
+
+    fn explain(&self, out: &mut Writer<'_>) {
+        out.raw(ROW.name, self.source.raw());
+    }
+}
+
+/// One partition: the values that its new documents have, and its documents by value.
+struct Part {
+    values: DocBuf,
+    docs: Vec<(OwnedVal, Doc)>,
+}
+
+/// A partition that is gone through.
+struct Going {
+    values: DocBuf,
+    docs: std::vec::IntoIter<(OwnedVal, Doc)>,
+    /// The next value of the sequence; `None` when there is none.
+    next: Option<OwnedVal>,
+    /// Where the sequence ends, and whether that value belongs to it.
+    end: Option<(OwnedVal, bool)>,
+    ended: bool,
+}
+
+struct Densifying {
+    input: Box<dyn Stream>,
+    spec: Arc<Spec>,
+    parts: Option<std::vec::IntoIter<Part>>,
+    part: Option<Going>,
+    /// The least and the greatest value of all documents.
+    full: Option<(OwnedVal, OwnedVal)>,
+    added: u64,
+    ready: VecDeque<Doc>,
+}
+
+impl Densifying {
+    fn collect(&mut self, op: &Operation) -> Result<Vec<Part>> {
+        let spec = self.spec.clone();
+        let mut parts: BTreeMap<Vec<u8>, Part> = BTreeMap::new();
+        let mut bytes = 0;
+        while let Some(doc) = self.input.next(op)? {
+            bytes += doc.len() + 64;
+            if bytes > limits::BLOCKING_STAGE_BYTES_MAX {
+                return Err(Error::new(
+                    Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,
+                    format!(
+                        "Exceeded memory limit for $densify: {} bytes",
+                        limits::BLOCKING_STAGE_BYTES_MAX
+                    ),
+                ));
+            }
+            let value = OwnedVal::new(match spec.field.get(doc.raw()) {
+                Val::Missing => Val::Null,
+                value => value,
+            });
+            spec.check(value.get())?;
+            let mut values = DocBuf::new().into_bytes();
+            let mut key = Vec::new();
+            for path in &spec.partition {
+                let found = path.get(doc.raw());
+                keys::encode(&mut key, if found.is_missing() { Val::Null } else { found }, false);
+                let mut out = Vec::new();
+                with_value(RawDoc::new(&values), path.parts(), found, &mut out);
+                values = out;
+            }
+            let part = parts
+                .entry(key)
+                .or_insert_with(|| Part { values: DocBuf::from_bytes(values), docs: Vec::new() });
+            part.docs.push((value, doc));
+        }
+        if parts.is_empty() && spec.partition.is_empty() {
+            parts.insert(Vec::new(), Part { values: DocBuf::new(), docs: Vec::new() });
+        }
+        let mut parts: Vec<Part> = parts.into_values().collect();
+        for part in &mut parts {
+            part.docs.sort_by(|a, b| compare::compare(a.0.get(), b.0.get()));
+        }
+        let order = |a: &OwnedVal, b: &OwnedVal| compare::compare(a.get(), b.get());
+        let least = parts.iter().filter_map(|part| ends(&part.docs)).map(|(least, _)| least);
+        let most = parts.iter().filter_map(|part| ends(&part.docs)).map(|(_, most)| most);
+        self.full = least.min_by(&order).zip(most.max_by(&order));
+        Ok(parts)
+    }
+
+    fn begin(&self, part: Part) -> Going {
+        let (next, end) = match &self.spec.bounds {
+            Bounds::Between(low, high) => (Some(low.clone()), Some((high.clone(), false))),
+            Bounds::Full => match &self.full {
+                Some((least, most)) => (Some(least.clone()), Some((most.clone(), true))),
+                None => (None, None),
+            },
+            Bounds::Partition => match ends(&part.docs) {
+                Some((least, most)) => (Some(least), Some((most, true))),
+                None => (None, None),
+            },
+        };
+        Going { values: part.values, docs: part.docs.into_iter(), next, end, ended: false }
+    }
+
+    /// Adds the values of the sequence up to a document's, or to the end.
+    fn add_until(&mut self, stop: Option<Val<'_>>, op: &Operation) -> Result<()> {
+        let spec = self.spec.clone();
+        let Some(going) = &mut self.part else { return Ok(()) };
+        while let Some(next) = &going.next {
+            op.check()?;
+            let inside = going.end.as_ref().is_some_and(|(end, inclusive)| {
+                match compare::compare(next.get(), end.get()) {
+                    Ordering::Less => true,
+                    Ordering::Equal => *inclusive,
+                    Ordering::Greater => false,
+                }
+            });
+            if !inside {
+                going.next = None;
+                break;
+            }
+            match stop.map(|stop| compare::compare(next.get(), stop)) {
+                Some(Ordering::Greater) => break,
+                Some(Ordering::Equal) => {
+                    going.next = Some(spec.after(next.get())?);
+                    break;
+                }
+                Some(Ordering::Less) | None => {}
+            }
+            self.added += 1;
+            if self.added > ADDED_MAX {
+                return refuse(
+                    5897900,
+                    format!(
+                        "Generated {} documents in $densify, which is over the limit of {ADDED_MAX}.",
+                        self.added
+                    ),
+                );
+            }
+            let mut doc = Vec::new();
+            with_value(going.values.as_doc(), spec.field.parts(), next.get(), &mut doc);
+            self.ready.push_back(Doc::Made(doc));
+            going.next = Some(spec.after(next.get())?);
+        }
+        Ok(())
+    }
+}
+
+/// The least and the greatest value of sorted documents.
+fn ends(docs: &[(OwnedVal, Doc)]) -> Option<(OwnedVal, OwnedVal)> {
+    let least = docs.iter().find(|(value, _)| !value.get().is_nullish())?;
+    let most = docs.last()?;
+    Some((least.0.clone(), most.0.clone()))
+}
+
+impl Spec {
+    fn after(&self, value: Val<'_>) -> Result<OwnedVal> {
+        match (value, &self.unit) {
+            (Val::DateTime(ms), Some(unit)) => {
+                let by = self.step.get().as_i64_exact().unwrap_or(1);
+                Ok(OwnedVal::new(Val::DateTime(add_to_date(ms, unit, by)?)))
+            }
+            (value, _) => {
+                let sum = number::add(value, self.step.get());
+                Ok(OwnedVal::new(sum.unwrap_or(Val::Double(f64::INFINITY))))
+            }
+        }
+    }
+
+    fn check(&self, value: Val<'_>) -> Result<()> {
+        match value {
+            Val::Null | Val::Undefined => Ok(()),
+            Val::DateTime(_) => match &self.unit {
+                Some(_) => Ok(()),
+                None => refuse(6053600, "$densify with dates needs a 'unit'"),
+            },
+            value if value.is_number() => match &self.unit {
+                None => Ok(()),
+                Some(_) => refuse(6053600, "$densify with a 'unit' needs dates"),
+            },
+            _ => refuse(5733201, "PlanExecutor error during aggregation :: caused by :: Densify field type must be numeric or a date"),
+        }
+    }
+}
+
+impl Stream for Densifying {
+    fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
+        if self.parts.is_none() {
+            self.parts = Some(self.collect(op)?.into_iter());
+        }
+        loop {
+            if let Some(doc) = self.ready.pop_front() {
+                return Ok(Some(doc));
+            }
+            let Some(going) = &mut self.part else {
+                let Some(part) = self.parts.as_mut().and_then(Iterator::next) else {
+                    return Ok(None);
+                };
+                self.part = Some(self.begin(part));
+                continue;
+            };
+            match going.docs.next() {
+                Some((value, doc)) => {
+                    if !value.get().is_nullish() {
+                        self.add_until(Some(value.get()), op)?;
+                    }
+                    self.ready.push_back(doc);
+                }
+                None if !going.ended => {
+                    going.ended = true;
+                    self.add_until(None, op)?;
+                }
+                None => self.part = None,
+            }
+        }
+    }
+
+    fn examined(&self, total: &mut Examined) {
+        self.input.examined(total);
+    }
+}

@@ -1,0 +1,230 @@
+//! Windows: which documents around one belong to it, counted in documents or in values.
+
+use super::{Sorting, refuse};
+use crate::stages::StageContext;
+use query::expr::{Expr, add_to_date};
+use std::cmp::Ordering;
+use value::{Code, Error, OwnedVal, RawDoc, Result, Val, compare, number};
+
+/// A window.
+#[derive(Clone)]
+pub(super) enum Frame {
+    /// So many documents before and behind.
+    Documents(Bound<i64>, Bound<i64>),
+    /// Documents whose sort value lies so far before and behind.
+    Range(Bound<OwnedVal>, Bound<OwnedVal>, Option<String>),
+}
+
+/// One end of a window.
+#[derive(Clone, PartialEq)]
+pub(super) enum Bound<T> {
+    Unbounded,
+    Current,
+    Offset(T),
+}
+
+impl Frame {
+    /// The whole partition.
+    pub(super) const WHOLE: Frame = Frame::Documents(Bound::Unbounded, Bound::Unbounded);
+
+    /// Reads a `window`.
+    pub(super) fn parse(
+        value: Val<'_>,
+        sorting: Option<&Sorting>,
+        context: &StageContext<'_>,
+    ) -> Result<Frame> {
+        let Val::Document(doc) = value else {
+            return Err(Error::failed_to_parse("'window' field must be an object"));
+        };
+        let (mut documents, mut range, mut unit) = (None, None, None);
+        for (name, value) in doc {
+            match name {
+                "documents" => documents = Some(value.get()),
+                "range" => range = Some(value.get()),
+                "unit" => {
+                    let Val::String(text) = value.get() else {
+                        return Err(Error::failed_to_parse("'unit' must be a string"));
+                    };
+                    add_to_date(0, text, 0)?;
+                    unit = Some(text.to_owned());
+                }
+                other => {
+                    return Err(Error::failed_to_parse(format!(
+                        "'window' field can only contain 'documents' as the only argument or 'range' \
+                         with an optional 'unit' field, found {other}"
+                    )));
+                }
+            }
+        }
+        match (documents, range) {
+            (Some(_), Some(_)) | (None, None) => Err(Error::failed_to_parse(
+                "'window' field must have exactly one of 'documents' and 'range'",
+            )),
+            (Some(_), None) if unit.is_some() => Err(Error::failed_to_parse(
+                "'unit' can only be used with 'range'",
+            )),
+            (Some(bounds), None) => {
+                let (lower, upper) = pair(bounds)?;
+                let count = |value| bound(value, context, |value| match value.as_i64_exact() {
+                    Some(count) => Ok(count),
+                    None => Err(Error::failed_to_parse(
+                        "Numeric document-based bounds must be an integer",
+                    )),
+                });
+                let (lower, upper) = (count(lower)?, count(upper)?);
+                if place(&lower, i64::MIN) > place(&upper, i64::MAX) {
+                    return refuse(5339900, "Lower bound must not exceed upper bound");
+                }
+                let bounded = lower != Bound::Unbounded || upper != Bound::Unbounded;
+                if bounded && sorting.is_none() {
+                    return refuse(5339901, "Document-based bounds require a sortBy");
+                }
+                Ok(Frame::Documents(lower, upper))
+            }
+            (None, Some(bounds)) => {
+                let (lower, upper) = pair(bounds)?;
+                let dated = unit.is_some();
+                let distance = |value| bound(value, context, |value: Val<'_>| {
+                    if dated && value.as_i64_exact().is_none() {
+                        return Err(Error::failed_to_parse(
+                            "With 'unit', range-based bounds must be an integer",
+                        ));
+                    }
+                    if !value.is_number() {
+                        return Err(Error::failed_to_parse("Range-based bounds must be numbers"));
+                    }
+                    Ok(OwnedVal::new(value))
+                });
+                let (lower, upper) = (distance(lower)?, distance(upper)?);
+                if let (Bound::Offset(lower), Bound::Offset(upper)) = (&lower, &upper)
+                    && compare::compare(lower.get(), upper.get()) == Ordering::Greater
+                {
+                    return refuse(5339900, "Lower bound must not exceed upper bound");
+                }
+                if sorting.is_none_or(|sorting| sorting.fields.len() != 1) {
+                    return refuse(5339902, "Range-based bounds require sortBy a single field");
+                }
+                Ok(Frame::Range(lower, upper, unit))
+            }
+        }
+    }
+
+    /// The documents of the window of the one at `at`: first, and one behind the last.
+    pub(super) fn range(&self, at: usize, keys: &[OwnedVal]) -> Result<(usize, usize)> {
+        match self {
+            Frame::Documents(lower, upper) => {
+                let last = i64::try_from(keys.len()).unwrap_or(i64::MAX);
+                let here = i64::try_from(at).unwrap_or(i64::MAX);
+                let place = |bound: &Bound<i64>, open: i64| match bound {
+                    Bound::Unbounded => open,
+                    Bound::Current => here,
+                    Bound::Offset(count) => here.saturating_add(*count),
+                };
+                let from = place(lower, 0).clamp(0, last);
+                let to = place(upper, last).saturating_add(1).clamp(from, last.max(from));
+                Ok((usize::try_from(from).unwrap_or(0), usize::try_from(to).unwrap_or(0)))
+            }
+            Frame::Range(lower, upper, unit) => {
+                let key = keys.get(at).map_or(Val::Null, OwnedVal::get);
+                let edge = |bound: &Bound<OwnedVal>| match bound {
+                    Bound::Unbounded => Ok(None),
+                    Bound::Current => Ok(Some(moved(key, Val::Int32(0), unit.as_deref())?)),
+                    Bound::Offset(by) => Ok(Some(moved(key, by.get(), unit.as_deref())?)),
+                };
+                let (low, high) = (edge(lower)?, edge(upper)?);
+                let from = low.map_or(0, |low: OwnedVal| {
+                    keys.partition_point(|key| {
+                        compare::compare(key.get(), low.get()) == Ordering::Less
+                    })
+                });
+                let to = high.map_or(keys.len(), |high: OwnedVal| {
+                    keys.partition_point(|key| {
+                        compare::compare(key.get(), high.get()) != Ordering::Greater
+                    })
+                });
+                Ok((from, to.max(from)))
+            }
+        }
+    }
+
+    /// Whether every window begins with the partition.
+    pub(super) fn begins_open(&self) -> bool {
+        match self {
+            Frame::Documents(lower, _) => *lower == Bound::Unbounded,
+            Frame::Range(lower, ..) => matches!(lower, Bound::Unbounded),
+        }
+    }
+}
+
+fn place(bound: &Bound<i64>, open: i64) -> i64 {
+    match bound {
+        Bound::Unbounded => open,
+        Bound::Current => 0,
+        Bound::Offset(count) => *count,
+    }
+}
+
+fn pair(value: Val<'_>) -> Result<(Val<'_>, Val<'_>)> {
+    let Val::Array(list) = value else {
+        return Err(Error::failed_to_parse("Window bounds must be an array"));
+    };
+    pair_of(list).ok_or_else(|| Error::failed_to_parse("Window bounds must be a 2-element array"))
+}
+
+fn pair_of(list: RawDoc<'_>) -> Option<(Val<'_>, Val<'_>)> {
+    let mut values = list.iter().map(|(_, value)| value.get());
+    let pair = (values.next()?, values.next()?);
+    values.next().is_none().then_some(pair)
+}
+
+fn bound<T>(
+    value: Val<'_>,
+    context: &StageContext<'_>,
+    read: impl Fn(Val<'_>) -> Result<T>,
+) -> Result<Bound<T>> {
+    match value {
+        Val::String("unbounded") => Ok(Bound::Unbounded),
+        Val::String("current") => Ok(Bound::Current),
+        Val::String(other) if !other.starts_with('$') => Err(Error::failed_to_parse(format!(
+            "Window bounds must be 'unbounded', 'current', or a number, found {other}"
+        ))),
+        value => match Expr::parse(value, context)?.as_constant() {
+            Some(constant) if constant.is_number() => Ok(Bound::Offset(read(constant)?)),
+            _ => Err(Error::failed_to_parse(
+                "Window bounds expression must be a constant number",
+            )),
+        },
+    }
+}
+
+/// A sort value that lies some way from another.
+fn moved(key: Val<'_>, by: Val<'_>, unit: Option<&str>) -> Result<OwnedVal> {
+    match (key, unit) {
+        (Val::DateTime(ms), Some(unit)) => {
+            let moved = add_to_date(ms, unit, by.as_i64_exact().unwrap_or(0))?;
+            Ok(OwnedVal::new(Val::DateTime(moved)))
+        }
+        (Val::DateTime(_), None) => Err(Error::new(
+            Code(5429414),
+            "Invalid range: Expected the sortBy field to be a number, but it was a date: use 'unit'",
+        )),
+        (other, Some(_)) => Err(Error::new(
+            Code(5429513),
+            format!(
+                "Invalid range: Expected the sortBy field to be a Date, but it was {}",
+                other.kind().name()
+            ),
+        )),
+        (key, None) if key.is_number() => {
+            let sum = number::add(key, by).unwrap_or(Val::Double(f64::NAN));
+            Ok(OwnedVal::new(sum))
+        }
+        (other, None) => Err(Error::new(
+            Code(5429414),
+            format!(
+                "Invalid range: Expected the sortBy field to be a number, but it was {}",
+                other.kind().name()
+            ),
+        )),
+    }
+}
