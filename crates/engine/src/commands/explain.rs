@@ -1,7 +1,7 @@
 //! `explain`: what a command would do, did, and could have done.
 
 use super::args::Args;
-use super::count::entries_are_matches;
+use super::count::{distinct_plan, distinct_scan, entries_are_matches};
 use super::query::{Constants, Find};
 use super::{Command, Context, aggregate};
 use crate::catalog::Collection;
@@ -10,7 +10,7 @@ use crate::exec::scan::Scan;
 use crate::exec::sort::Totals;
 use crate::exec::{Examined, Stream};
 use crate::planner::{Access, Plan};
-use crate::planner::explain::{Above, Ran, rejected, write_count_scan, write_tree};
+use crate::planner::explain::{Above, Ran, rejected, write_count_scan, write_distinct_scan, write_tree};
 use crate::planner::{reasons, shape};
 use crate::stages::{self, Role, StageContext};
 use query::filter::Filter;
@@ -150,8 +150,17 @@ fn explain_query(context: &mut Context<'_>, verbosity: &str, out: &mut Writer<'_
         exact: true,
         rejected: Vec::new(),
     };
+    let distinct = match &opened {
+        Some((_, collection, snapshot)) if context.args.place == "distinct" => {
+            let key = context.args.string("key")?;
+            distinct_plan(&find, &constants, collection, snapshot, key)?
+        }
+        _ => None,
+    };
     let plan = opened.as_ref().map_or(&nothing, |(opened, _, _)| &opened.plan);
-    let mut shown = Shown { plan, above: &above, stage, would_modify: 0 };
+    let plan = distinct.as_ref().map_or(plan, |(plan, _)| plan);
+    let values = distinct.is_some();
+    let mut shown = Shown { plan, above: &above, stage, would_modify: 0, values };
     out.doc("queryPlanner", |out| {
         write_planner(out, &namespace, collection.as_deref(), &filter, &shown);
     });
@@ -160,7 +169,9 @@ fn explain_query(context: &mut Context<'_>, verbosity: &str, out: &mut Writer<'_
         let mut others = Vec::new();
         if let Some((_, collection, snapshot)) = &opened {
             let again = find.open(&constants, collection, snapshot)?;
-            ran = if shown.counts_entries() {
+            ran = if let Some((plan, column)) = &distinct {
+                execute_distinct(context, distinct_scan(plan, *column, snapshot)?)?
+            } else if shown.counts_entries() {
                 count_entries(context, Scan::new(snapshot.clone(), collection.clone(), &plan.access))?
             } else if shown.counts_all() {
                 Ran { returned: collection.counters.documents(), ..ran }
@@ -206,6 +217,8 @@ struct Shown<'a> {
     stage: Option<&'static str>,
     /// How many documents an update would change.
     would_modify: u64,
+    /// Whether only an entry of each distinct value is read.
+    values: bool,
 }
 
 impl Shown<'_> {
@@ -225,6 +238,9 @@ impl Shown<'_> {
     }
 
     fn write(&self, out: &mut Writer<'_>, name: &str, ran: Option<&Ran>) {
+        if let (true, Access::Index(candidate)) = (self.values, &self.plan.access) {
+            return write_distinct_scan(out, name, candidate, ran);
+        }
         let Some(stage) = self.stage else {
             return write_tree(out, name, self.plan, self.above, ran);
         };
@@ -356,6 +372,18 @@ fn would_modify(
     Ok(count)
 }
 
+fn execute_distinct(context: &Context<'_>, mut stream: Box<dyn Stream>) -> Result<Ran> {
+    let started = Instant::now();
+    let mut returned = 0;
+    while stream.next(context.op)?.is_some() {
+        returned += 1;
+    }
+    let mut examined = Examined::default();
+    stream.examined(&mut examined);
+    let millis = started.elapsed().as_millis() as u64;
+    Ok(Ran { returned, examined, millis, sort: Totals::default() })
+}
+
 /// Runs a plan that was not chosen for a little while.
 fn trial(context: &Context<'_>, mut scan: Scan) -> Result<Ran> {
     const ROWS: u64 = 101;
@@ -410,7 +438,7 @@ pub(super) fn explain_aggregate(
         limit: front.limit,
         ..Above::default()
     };
-    let shown = Shown { plan: &front.plan, above: &above, stage: None, would_modify: 0 };
+    let shown = Shown { plan: &front.plan, above: &above, stage: None, would_modify: 0, values: false };
     let ran = if verbosity == "queryPlanner" {
         None
     } else {

@@ -305,6 +305,28 @@ pub fn write_count_scan(
     });
 }
 
+/// Writes the scan of an index that reads an entry of each distinct value.
+pub fn write_distinct_scan(
+    out: &mut Writer<'_>,
+    name: &str,
+    candidate: &Candidate,
+    ran: Option<&Ran>,
+) {
+    out.doc(name, |out| {
+        out.str("stage", "PROJECTION_COVERED");
+        write_counts(out, ran, None);
+        out.doc("transformBy", |_| {});
+        out.doc("inputStage", |out| {
+            out.str("stage", "DISTINCT_SCAN");
+            write_counts(out, ran, None);
+            write_index(out, candidate);
+            if let Some(ran) = ran {
+                out.count("keysExamined", ran.examined.keys);
+            }
+        });
+    });
+}
+
 /// Whether the bounds come from all that the filter says, so that nothing is left to test.
 fn bounds_say_all(candidate: &Candidate, filter: &Filter) -> bool {
     let bounded = |node: &Node| match node {
