@@ -29,6 +29,14 @@ impl TextFields {
     }
 }
 
+/// The part of a term that a key holds: very long ones are cut, and told apart by the filter.
+#[must_use]
+pub fn key_term(term: &str) -> &str {
+    const BYTES_MAX: usize = 128;
+    let end = (0..=BYTES_MAX.min(term.len())).rev().find(|at| term.is_char_boundary(*at));
+    term.get(..end.unwrap_or(0)).unwrap_or(term)
+}
+
 /// Whether a key pattern is of a text index.
 #[must_use]
 pub fn is_text(key: RawDoc<'_>) -> bool {
@@ -63,7 +71,7 @@ pub fn keys(index: &Index, text: &TextFields, doc: RawDoc<'_>, out: &mut Keys) -
         let mut key = Key::default();
         for (at, other) in others.iter().enumerate() {
             if at == text.at {
-                order::encode(&mut key.values, Val::String(&term), false);
+                order::encode(&mut key.values, Val::String(key_term(&term)), false);
             } else if at == text.at + 1 {
                 order::encode(&mut key.values, Val::Double(score), false);
             } else {

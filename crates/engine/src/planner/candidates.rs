@@ -7,6 +7,7 @@ use super::cover::Cover;
 use super::implies::implies;
 use crate::catalog::{Index, IndexKind, IndexState};
 use crate::index::hashed;
+use crate::index::text::key_term;
 use crate::index::wildcard::Wildcard;
 use query::filter::{Node, Test};
 use std::sync::Arc;
@@ -268,7 +269,7 @@ fn special_columns(index: &Index, node: &Node, facts: &[Fact<'_>]) -> Vec<Column
             });
             for (at, column) in columns.iter_mut().enumerate().skip(text.at).take(2) {
                 column.intervals = terms.filter(|_| at == text.at).map(|terms| {
-                    terms.iter().map(|term| Interval::point(Val::String(term))).collect()
+                    terms.iter().map(|term| Interval::point(Val::String(key_term(term)))).collect()
                 });
             }
         }

@@ -17,7 +17,7 @@ pub(super) fn write(
     filter: Option<&Filter>,
     ran: Option<&Ran>,
 ) {
-    let search = filter.and_then(|filter| filter.text()).and_then(|query| query.bound());
+    let search = filter.and_then(|filter| filter.text()).map(|query| query.bind(&text.spec));
     let rest = filter.filter(|filter| filter.has_more_than_special());
     out.doc(name, |out| match rest {
         None => text_match(out, text, candidate, search, ran),

@@ -10,6 +10,10 @@ pub type Place = [f64; 3];
 /// Angles below this are no distance: about a centimetre on the earth.
 const NOTHING: f64 = 1e-9;
 
+/// Pairs of edges that are compared before a ring counts as right: only rings of very many edges
+/// that all lie side by side have more.
+const COMPARISONS_MAX: usize = 20_000_000;
+
 /// The place at a longitude and latitude.
 #[must_use]
 pub fn place(point: Point) -> Place {
@@ -147,11 +151,16 @@ impl Ring {
             spans.push((ax.min(bx) - bulge, ax.max(bx) + bulge, at, *a, *b));
         }
         spans.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut left = COMPARISONS_MAX;
         for (at, first) in spans.iter().enumerate() {
             for second in spans.iter().skip(at + 1) {
                 if second.0 > first.1 {
                     break;
                 }
+                if left == 0 {
+                    return Ok(());
+                }
+                left -= 1;
                 let (low, high) = (first.2.min(second.2), first.2.max(second.2));
                 if first.3 == second.3 {
                     return Err(BadRing::Duplicate(low, high));

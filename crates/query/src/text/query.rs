@@ -119,12 +119,6 @@ impl TextQuery {
         &bound.search
     }
 
-    /// The parts of the search, if it is bound to an index.
-    #[must_use]
-    pub fn bound(&self) -> Option<&Search> {
-        self.bound.get().map(|bound| &bound.search)
-    }
-
     /// The language of the search.
     #[must_use]
     pub fn language_name(&self) -> &'static str {
