@@ -110,6 +110,8 @@ struct Gain {
     collection: Arc<Collection>,
     documents: i64,
     bytes: i64,
+    /// The highest record key that was inserted.
+    inserted_max: Option<Vec<u8>>,
 }
 
 /// A private write set over one snapshot.
@@ -242,7 +244,32 @@ impl Transaction<'_> {
             gain.documents += documents;
             gain.bytes += bytes;
         } else {
-            self.gains.push(Gain { collection: collection.clone(), documents, bytes });
+            self.gains.push(Gain { collection: collection.clone(), documents, bytes, inserted_max: None });
+        }
+    }
+
+    /// Whether a record key is above every key of the collection, own inserts included. False
+    /// when that is not known.
+    #[must_use]
+    pub fn is_above_all(&self, collection: &Arc<Collection>, record: &[u8]) -> bool {
+        let gain = self.gains.iter().find(|gain| Arc::ptr_eq(&gain.collection, collection));
+        let above_own = gain
+            .and_then(|gain| gain.inserted_max.as_ref())
+            .is_none_or(|own| record > own.as_slice());
+        // Read after the snapshot was taken, so it is not below anything that the snapshot sees;
+        // what others commit later conflicts with the guard on the key.
+        let top = collection.counters.top.lock();
+        above_own && top.as_ref().is_some_and(|top| record > top.as_slice())
+    }
+
+    /// Counts an inserted document.
+    pub fn count_insert(&mut self, collection: &Arc<Collection>, record: Vec<u8>, bytes: i64) {
+        self.count(collection, 1, bytes);
+        let gain = self.gains.iter_mut().find(|gain| Arc::ptr_eq(&gain.collection, collection));
+        if let Some(gain) = gain
+            && gain.inserted_max.as_ref().is_none_or(|max| record > *max)
+        {
+            gain.inserted_max = Some(record);
         }
     }
 
@@ -347,6 +374,9 @@ impl Transaction<'_> {
             let bits = index.multikey.fetch_or(*bits, Ordering::Relaxed) | bits;
             batch.put(Space::Catalog, &persist::multikey_key(index.id), &bits.to_be_bytes());
         }
+        for gain in &gains {
+            raise_top(engine, gain).map_err(CommitError::Failed)?;
+        }
         let seqno = engine.store.write(&batch).map_err(|e| CommitError::Failed(store_failed(e)))?;
         let mut capped = false;
         for gain in &gains {
@@ -362,6 +392,28 @@ impl Transaction<'_> {
         }
         Ok(seqno)
     }
+}
+
+/// Notes the highest inserted key before it becomes visible. Runs inside the commit lock, so that
+/// the first look at the highest stored key misses no commit.
+fn raise_top(engine: &Inner, gain: &Gain) -> Result<()> {
+    let Some(inserted) = &gain.inserted_max else { return Ok(()) };
+    let mut top = gain.collection.counters.top.lock();
+    if top.is_none() {
+        let from = gain.collection.prefix();
+        let to = (gain.collection.id + 1).to_be_bytes();
+        let snapshot = engine.store.snapshot();
+        let (from, to) = (Bound::Included(from.as_slice()), Bound::Excluded(to.as_slice()));
+        let mut stored = snapshot
+            .range(Space::Documents, from, to, Direction::Reverse)
+            .map_err(store_failed)?;
+        let highest = stored.next().map_err(store_failed)?;
+        *top = Some(highest.and_then(|(key, _)| key.get(4..)).unwrap_or(&[]).to_vec());
+    }
+    if top.as_ref().is_some_and(|top| inserted > top) {
+        *top = Some(inserted.clone());
+    }
+    Ok(())
 }
 
 /// Entries of the snapshot and of the own writes, in key order; own ones win.

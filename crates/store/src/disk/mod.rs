@@ -66,7 +66,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             cache_bytes: 256 << 20,
-            memtable_bytes: 32 << 20,
+            memtable_bytes: 64 << 20,
             segment_bytes: 16 << 20,
             sync_interval: Duration::from_millis(100),
             reclaim_interval: Duration::from_secs(10),
