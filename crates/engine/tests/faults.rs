@@ -1,0 +1,130 @@
+//! What a failing disk does to commands: a full one stops writes with a clear error and nothing is
+//! half done, a broken one stops writes for good; reads go on in both cases. And a sweep: power
+//! goes at every write and flush of the log, and what was acknowledged is there afterwards.
+
+use motifdb::{Engine, Options, Result};
+use std::sync::Arc;
+use store::{Fault, FaultPlan, FaultStore};
+use value::{Code, DocBuf, Val, ejson};
+
+fn open(folder: &std::path::Path, plan: &Arc<FaultPlan>) -> Result<Engine> {
+    let options = store::Options { segment_bytes: 64 << 10, ..store::Options::default() };
+    let store = FaultStore::open(folder, options, plan.clone())
+        .map_err(|error| motifdb::Error::new(Code::INTERNAL_ERROR, error.to_string()))?;
+    Engine::with_store(Options::default(), Box::new(store))
+}
+
+fn run(engine: &Engine, command: &str) -> Result<DocBuf> {
+    let command = ejson::parse_doc(command).expect("the command is written well");
+    engine.run_command("test", command.as_doc())
+}
+
+/// Inserts a document with an indexed field; the error of the command or of its statement.
+fn insert(engine: &Engine, id: i32) -> Result<()> {
+    let text = "x".repeat(2000);
+    let reply =
+        run(engine, &format!("{{insert: 'c', documents: [{{_id: {id}, a: {id}, t: '{text}'}}]}}"))?;
+    match reply.as_doc().get("n").and_then(Val::as_i64_exact) {
+        Some(1) => Ok(()),
+        _ => Err(motifdb::Error::new(Code::INTERNAL_ERROR, format!("{reply:?}"))),
+    }
+}
+
+fn count(engine: &Engine, filter: &str) -> i64 {
+    let reply = run(engine, &format!("{{count: 'c', query: {filter}}}")).expect("reads go on");
+    reply.as_doc().get("n").and_then(Val::as_i64_exact).expect("a count has n")
+}
+
+fn assert_valid(engine: &Engine, what: &str) {
+    let findings = engine.check(&mut |_, _, _| {}).expect("the folder can be checked");
+    assert!(findings.is_empty(), "{what}: {findings:?}");
+}
+
+#[test]
+fn a_full_disk_stops_writes_until_there_is_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = FaultPlan::new(Fault::NoSpace, 4);
+    let engine = open(folder.path(), &plan).unwrap();
+    run(&engine, "{createIndexes: 'c', indexes: [{key: {a: 1}, name: 'a_1'}]}").unwrap();
+    let mut inserted = 0;
+    let refused = loop {
+        match insert(&engine, inserted) {
+            Ok(()) => inserted += 1,
+            Err(error) => break error,
+        }
+        assert!(inserted < 10_000, "the disk never became full");
+    };
+    assert_eq!(refused.code(), Code::OUT_OF_DISK_SPACE, "{refused}");
+    assert!(refused.message().contains("full"), "{refused}");
+    // Nothing of the refused document is there, and reads go on.
+    assert_eq!(count(&engine, "{}"), i64::from(inserted));
+    assert_eq!(count(&engine, &format!("{{a: {inserted}}}")), 0);
+    let update =
+        run(&engine, "{update: 'c', updates: [{q: {_id: 0}, u: {$set: {a: -1}}}]}").unwrap();
+    assert!(update.as_doc().find("writeErrors").is_some(), "{update:?}");
+    assert_eq!(count(&engine, "{a: -1}"), 0);
+    // With room again, writes go on where they stopped.
+    plan.make_room();
+    insert(&engine, inserted).unwrap();
+    assert_eq!(count(&engine, "{}"), i64::from(inserted) + 1);
+    assert_valid(&engine, "after the disk was full");
+    engine.close().unwrap();
+}
+
+#[test]
+fn a_broken_disk_acknowledges_nothing_and_reads_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = FaultPlan::new(Fault::FailSync, 12);
+    let engine = open(folder.path(), &plan).unwrap();
+    let mut inserted = 0;
+    while insert(&engine, inserted).is_ok() {
+        inserted += 1;
+        assert!(inserted < 10_000, "the flush never failed");
+    }
+    assert!(insert(&engine, 100_000).is_err(), "nothing is acknowledged after a failed flush");
+    assert!(count(&engine, "{}") >= i64::from(inserted));
+}
+
+#[test]
+fn what_was_acknowledged_survives_a_loss_of_power_at_any_write() {
+    for fault in [Fault::TearWrite, Fault::ForgetBeforeSync, Fault::StopAfterSync] {
+        let mut fired = 0;
+        for nth in 1.. {
+            let folder = tempfile::tempdir().unwrap();
+            let plan = FaultPlan::new(fault, nth);
+            let what = format!("{fault:?} at {nth}");
+            let mut acknowledged = 0;
+            let (mut indexed, mut done) = (false, false);
+            if let Ok(engine) = open(folder.path(), &plan) {
+                let index =
+                    "{createIndexes: 'c', indexes: [{key: {a: 1}, name: 'a_1', unique: true}]}";
+                indexed = run(&engine, index).is_ok();
+                while acknowledged < 12 && insert(&engine, acknowledged).is_ok() {
+                    acknowledged += 1;
+                }
+                done = !plan.fired();
+                // The power is gone: nothing that happens from here on reaches the disk.
+                plan.lose_power();
+            }
+            let engine = open(folder.path(), &FaultPlan::none()).expect(&what);
+            for id in 0..acknowledged {
+                assert_eq!(count(&engine, &format!("{{_id: {id}}}")), 1, "{what}: {id} is lost");
+                if indexed {
+                    assert_eq!(
+                        count(&engine, &format!("{{a: {id}}}")),
+                        1,
+                        "{what}: {id} in the index"
+                    );
+                }
+            }
+            let stored = count(&engine, "{}");
+            assert!(stored <= i64::from(acknowledged) + 1, "{what}: {stored} documents");
+            assert_valid(&engine, &what);
+            if done {
+                break;
+            }
+            fired += 1;
+        }
+        assert!(fired > 10, "{fault:?} was tried only {fired} times");
+    }
+}
