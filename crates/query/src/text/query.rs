@@ -142,6 +142,12 @@ impl TextQuery {
                     return Ok(false);
                 }
                 positive |= search.exact.contains(&term);
+                if positive && search.negated.is_empty() {
+                    break;
+                }
+            }
+            if positive && search.negated.is_empty() {
+                break;
             }
         }
         if !positive {
