@@ -103,6 +103,8 @@ pub struct Inner {
     pub parameters: crate::parameters::Parameters,
     /// Background work, for `currentOp`.
     pub(crate) jobs: Mutex<Vec<Arc<crate::job::Job>>>,
+    /// Threads that go on with builds which an earlier process began.
+    pub(crate) builders: Mutex<Vec<std::thread::JoinHandle<()>>>,
     /// What dropped collections and indexes left in the store.
     pub(crate) trash: crate::trash::Trash,
     /// When documents expire next.
@@ -172,6 +174,7 @@ impl Engine {
             on_shutdown: Mutex::new(None),
             log: Mutex::new(Vec::new()),
             parameters: crate::parameters::Parameters::default(),
+            builders: Mutex::default(),
             jobs: Mutex::new(Vec::new()),
             trash: crate::trash::Trash::default(),
             ttl: crate::ttl::Ttl::default(),
@@ -181,7 +184,7 @@ impl Engine {
         });
         if !inner.options.read_only {
             for collection in loaded.unfinished {
-                crate::index::build::abandon(&inner, &collection)?;
+                crate::index::resume(&inner, &collection, &loaded.progress)?;
             }
             crate::stages::remove_leftovers(&inner)?;
             crate::trash::sweep(&inner)?;
@@ -238,6 +241,11 @@ impl Engine {
             slot.killed.store(true, Ordering::Relaxed);
         }
         self.0.wake_tailing_cursors();
+        let builders = std::mem::take(&mut *self.0.builders.lock());
+        for builder in builders {
+            // A builder that panicked has ended as well.
+            let _ = builder.join();
+        }
         // A commit that is under way ends before the store closes.
         let _commit = self.0.commit.lock();
         self.0.store.close().map_err(store_failed)

@@ -115,6 +115,7 @@ pub fn remove(catalog: &mut Catalog, batch: &mut Batch, collection: &Collection)
 pub fn forget_index(batch: &mut Batch, index: &Index) {
     if !index.is_clustered() {
         batch.delete(Space::Catalog, &persist::multikey_key(index.id));
+        batch.delete(Space::Catalog, &persist::build_key(index.id));
     }
 }
 

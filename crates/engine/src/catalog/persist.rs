@@ -17,6 +17,7 @@ const COLLECTION: u8 = 1;
 const COUNTERS: u8 = 2;
 const MULTIKEY: u8 = 3;
 const NEXT_ID: u8 = 4;
+const BUILD: u8 = 5;
 
 /// The record of a collection.
 #[must_use]
@@ -40,6 +41,12 @@ pub fn multikey_key(index_id: u32) -> [u8; 5] {
 #[must_use]
 pub fn next_id_key() -> [u8; 5] {
     tagged(NEXT_ID, 0)
+}
+
+/// The record of how far the build of an index came: the key of the last document it has.
+#[must_use]
+pub fn build_key(index_id: u32) -> [u8; 5] {
+    tagged(BUILD, index_id)
 }
 
 fn tagged(tag: u8, id: u32) -> [u8; 5] {
@@ -83,8 +90,10 @@ pub struct Loaded {
     pub catalog: Catalog,
     /// The next free identifier.
     pub next_id: u32,
-    /// Collections with an index whose build did not end before the process did.
+    /// Collections with indexes whose build did not end before the process did.
     pub unfinished: Vec<Arc<Collection>>,
+    /// How far these builds came, by the indexes' identifiers.
+    pub progress: HashMap<u32, Vec<u8>>,
 }
 
 /// Reads the catalog.
@@ -95,9 +104,10 @@ pub fn load(snapshot: &Snapshot) -> Result<Loaded> {
     let mut counters: HashMap<u32, [u64; 3]> = HashMap::new();
     let mut multikey: HashMap<u32, u32> = HashMap::new();
     let mut records: Vec<(u32, DocBuf)> = Vec::new();
+    let mut progress: HashMap<u32, Vec<u8>> = HashMap::new();
     let mut next_id = 1;
     let from = [COLLECTION];
-    let to = [NEXT_ID + 1];
+    let to = [BUILD + 1];
     let mut range = snapshot
         .range(Space::Catalog, Bound::Included(&from), Bound::Excluded(&to), Direction::Forward)
         .map_err(crate::store_failed)?;
@@ -119,10 +129,14 @@ pub fn load(snapshot: &Snapshot) -> Result<Loaded> {
                 multikey.insert(id, bits);
             }
             NEXT_ID => next_id = u32::from_be_bytes(*value.first_chunk().ok_or_else(damaged)?),
+            BUILD => {
+                progress.insert(id, value.to_vec());
+            }
             _ => return Err(damaged()),
         }
     }
-    let mut loaded = Loaded { catalog: Catalog::default(), next_id, unfinished: Vec::new() };
+    let unfinished = Vec::new();
+    let mut loaded = Loaded { catalog: Catalog::default(), next_id, unfinished, progress };
     for (id, record) in records {
         let [documents, bytes, sequence] = counters.get(&id).copied().unwrap_or_default();
         let found = Counters::default();

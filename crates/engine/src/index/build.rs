@@ -4,7 +4,8 @@
 //! statements that were under way run again because the collection's version changed. Then the
 //! documents are walked in batches, each in a transaction that fails when a document of the batch
 //! changes meanwhile. At last the index becomes ready. A build that fails takes its index away
-//! again; one that the process did not survive is taken away at the next start.
+//! again; one that the process did not survive goes on at the next start, behind the last batch
+//! (`resume`).
 
 use super::spec::{self, IndexSpec};
 use super::{keys, maintain, ordered};
@@ -19,7 +20,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use store::{Direction, Space};
+use store::{Bytes, Direction, Space};
 use value::{Code, DocBuf, Error, RawDoc, Result, limits};
 
 /// Documents of one batch: enough to be fast, few enough to rarely meet a writer.
@@ -185,9 +186,9 @@ fn all_exist(collection: &Collection, specs: &[IndexSpec]) -> Result<Option<Begu
     Ok(Some(Begun::Done(outcome)))
 }
 
-/// Walks the documents and adds their entries.
-fn fill(engine: &Inner, op: &Operation, collection: &Collection, ids: &[u32]) -> Result<()> {
-    let job = Arc::new(Job {
+/// The row of a build in `currentOp`.
+pub(super) fn new_job(engine: &Inner, collection: &Collection) -> Arc<Job> {
+    Arc::new(Job {
         id: engine.next_operation.fetch_add(1, Ordering::Relaxed),
         what: "Index Build: scanning collection".to_owned(),
         namespace: collection.namespace(),
@@ -195,31 +196,62 @@ fn fill(engine: &Inner, op: &Operation, collection: &Collection, ids: &[u32]) ->
         done: AtomicU64::new(0),
         total: AtomicU64::new(collection.counters.documents()),
         killed: AtomicBool::new(false),
-    });
+    })
+}
+
+/// Walks the documents and adds their entries.
+fn fill(engine: &Inner, op: &Operation, collection: &Collection, ids: &[u32]) -> Result<()> {
+    let job = new_job(engine, collection);
     let _listed = Listed::new(engine, job.clone());
     let mut after = collection.prefix().to_vec();
     loop {
         op.check_now()?;
-        if job.killed.load(Ordering::Relaxed) {
-            return Err(Error::new(Code::INTERRUPTED, "operation was interrupted"));
-        }
-        engine.check_writable()?;
-        let (batch, _) = engine.transact(false, |txn| fill_batch(txn, collection, ids, &after))?;
-        job.advance(batch.documents);
-        match batch.last {
+        match fill_next(engine, &job, collection, ids, &after)? {
             Some(last) => after = last,
             None => break,
         }
     }
+    check_all_unique(engine, collection, ids, &mut || op.check())
+}
+
+/// Adds the entries of the next batch of documents; nothing is left when it returns `None`.
+pub(super) fn fill_next(
+    engine: &Inner,
+    job: &Job,
+    collection: &Collection,
+    ids: &[u32],
+    after: &[u8],
+) -> Result<Option<Vec<u8>>> {
+    if job.killed.load(Ordering::Relaxed) {
+        return Err(Error::new(Code::INTERRUPTED, "operation was interrupted"));
+    }
+    engine.check_writable()?;
+    let (batch, _) = engine.transact(false, |txn| fill_batch(txn, collection, ids, after))?;
+    job.advance(batch.documents);
+    Ok(batch.last)
+}
+
+/// Refuses equal values in the unique ones of these indexes.
+pub(super) fn check_all_unique(
+    engine: &Inner,
+    collection: &Collection,
+    ids: &[u32],
+    check: &mut dyn FnMut() -> Result<()>,
+) -> Result<()> {
     let unique = collection.indexes.iter().filter(|i| i.unique && ids.contains(&i.id));
     for index in unique {
-        check_unique(engine, op, collection, index)?;
+        check_unique(engine, check, collection, index)?;
     }
     Ok(())
 }
 
 /// Walks the entries of a unique index, which are complete now, and refuses two of equal values.
-fn check_unique(engine: &Inner, op: &Operation, built: &Collection, index: &Index) -> Result<()> {
+fn check_unique(
+    engine: &Inner,
+    check: &mut dyn FnMut() -> Result<()>,
+    built: &Collection,
+    index: &Index,
+) -> Result<()> {
     let snapshot = engine.store.snapshot();
     let (from, to) = range_of(index.id);
     let mut range = snapshot
@@ -227,7 +259,7 @@ fn check_unique(engine: &Inner, op: &Operation, built: &Collection, index: &Inde
         .map_err(store_failed)?;
     let mut last: Vec<u8> = Vec::new();
     while let Some((entry, _)) = range.next().map_err(store_failed)? {
-        op.check()?;
+        check()?;
         let record = maintain::record_of(index, entry)
             .ok_or_else(|| Error::internal("an entry of the new index is not understood"))?;
         let values = entry.get(..entry.len() - record.len()).unwrap_or(&[]);
@@ -287,6 +319,13 @@ fn fill_batch(
         last = Some(key);
     }
     batch.last = last.map(|key| key.to_vec());
+    if let Some(last) = &batch.last {
+        // Committed with the entries: after a crash the build goes on behind them.
+        for id in ids {
+            let key = persist::build_key(*id);
+            txn.put(Space::Catalog, Bytes::copy_from(&key), Bytes::copy_from(last));
+        }
+    }
     Ok(batch)
 }
 
@@ -321,7 +360,7 @@ fn find(catalog: &Catalog, built: &Collection) -> Option<Arc<Collection>> {
     }
 }
 
-fn finish(engine: &Inner, built: &Collection, ids: &[u32]) -> Result<()> {
+pub(super) fn finish(engine: &Inner, built: &Collection, ids: &[u32]) -> Result<()> {
     engine.change_catalog(|catalog, batch| {
         let collection =
             find(catalog, built).ok_or_else(|| aborted("the collection was dropped"))?;
@@ -335,12 +374,15 @@ fn finish(engine: &Inner, built: &Collection, ids: &[u32]) -> Result<()> {
             }
         });
         change::put(catalog, batch, ready);
+        for id in ids {
+            batch.delete(Space::Catalog, &persist::build_key(*id));
+        }
         Ok(())
     })
 }
 
 /// Removes indexes whose build failed.
-fn take_away(engine: &Inner, built: &Collection, ids: &[u32]) -> Result<()> {
+pub(super) fn take_away(engine: &Inner, built: &Collection, ids: &[u32]) -> Result<()> {
     let removed = engine.change_catalog(|catalog, batch| {
         // Dropped with its collection, or by name: then its space is freed already.
         let Some(collection) = find(catalog, built) else { return Ok(Vec::new()) };
@@ -358,29 +400,18 @@ fn take_away(engine: &Inner, built: &Collection, ids: &[u32]) -> Result<()> {
     Ok(())
 }
 
-/// Removes the unfinished indexes that an earlier process left: the command that asked for them
-/// was never acknowledged.
-///
-/// # Errors
-/// When the store fails.
-pub fn abandon(engine: &Inner, collection: &Collection) -> Result<()> {
-    let unfinished = collection.indexes.iter().filter(|i| i.state == IndexState::Building);
-    let ids: Vec<u32> = unfinished.map(|index| index.id).collect();
-    take_away(engine, collection, &ids)
-}
-
 fn aborted(why: &str) -> Error {
     Error::new(Code::INDEX_BUILD_ABORTED, format!("index build aborted: {why}"))
 }
 
 /// Keeps a job in the list while it runs.
-struct Listed<'e> {
+pub(super) struct Listed<'e> {
     engine: &'e Inner,
     job: Arc<Job>,
 }
 
 impl<'e> Listed<'e> {
-    fn new(engine: &'e Inner, job: Arc<Job>) -> Listed<'e> {
+    pub(super) fn new(engine: &'e Inner, job: Arc<Job>) -> Listed<'e> {
         engine.jobs.lock().push(job.clone());
         Listed { engine, job }
     }
@@ -433,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn a_build_that_the_process_did_not_survive_is_taken_away() {
+    fn a_build_that_the_process_did_not_survive_goes_on() {
         let folder = tempfile::tempdir().expect("a folder");
         let options =
             || Options { storage: Storage::Disk(folder.path().to_owned()), ..Options::default() };
@@ -454,15 +485,49 @@ mod tests {
         engine.close().expect("closes");
         drop(engine);
         let engine = Engine::open(options()).expect("opens again");
-        let names: Vec<String> = engine
-            .inner()
-            .collection("t", "c")
-            .map(|c| c.indexes.iter().map(|index| index.name.to_string()).collect())
-            .expect("is there");
-        assert_eq!(names, ["_id_", "b"]);
+        // Asking for it waits until it is there.
+        let reply = run(&engine, "{createIndexes: 'c', indexes: [{key: {a: 1}, name: 'a'}]}");
+        let reply = reply.expect("works");
+        assert!(reply.as_doc().get("note").is_some());
+        let collection = engine.inner().collection("t", "c").expect("is there");
+        assert!(collection.index("a").is_some_and(|index| index.state == IndexState::Ready));
         assert_eq!(engine.check(&mut |_, _, _| {}).expect("can be read"), Vec::<String>::new());
-        run(&engine, "{createIndexes: 'c', indexes: [{key: {a: 1}, name: 'a'}]}").expect("works");
+    }
+
+    #[test]
+    fn a_build_goes_on_behind_its_last_batch() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let options =
+            || Options { storage: Storage::Disk(folder.path().to_owned()), ..Options::default() };
+        let engine = Engine::open(options()).expect("opens");
+        let documents: Vec<String> = (0..2500).map(|n| format!("{{_id: {n}, a: {n}}}")).collect();
+        run(&engine, &format!("{{insert: 'c', documents: [{}]}}", documents.join(",")))
+            .expect("works");
+        let given = ejson::parse_doc("{key: {a: 1}, name: 'a', unique: true}").expect("test text");
+        let spec = spec::parse(given.as_doc(), false).expect("is right");
+        let begun = begin(engine.inner(), "t", "c", &[spec]).expect("begins");
+        let Begun::Filling(_, collection, ids) = begun else { panic!("there are documents") };
+        let job = new_job(engine.inner(), &collection);
+        let last = fill_next(engine.inner(), &job, &collection, &ids, &collection.prefix())
+            .expect("fills")
+            .expect("there is more");
+        let progress = |engine: &Engine| {
+            let snapshot = engine.inner().store.snapshot();
+            persist::load(&snapshot).expect("can be read").progress
+        };
+        assert_eq!(progress(&engine).into_values().collect::<Vec<_>>(), [last]);
+        // A document that the build has passed, and one that it has not.
+        run(&engine, "{update: 'c', updates: [{q: {_id: 5}, u: {$set: {a: -5}}}, {q: {_id: 2400}, u: {$set: {a: -2400}}}]}")
+            .expect("works");
+        engine.close().expect("closes");
+        drop(engine);
+        let engine = Engine::open(options()).expect("opens again");
+        run(&engine, "{createIndexes: 'c', indexes: [{key: {a: 1}, name: 'a', unique: true}]}")
+            .expect("works");
+        assert!(progress(&engine).is_empty());
         assert_eq!(engine.check(&mut |_, _, _| {}).expect("can be read"), Vec::<String>::new());
+        let count = run(&engine, "{count: 'c', query: {a: {$gte: -9999}}, hint: 'a'}");
+        assert_eq!(count.expect("works").as_doc().get("n"), Some(value::Val::Int32(2500)));
     }
 
     #[test]

@@ -8,6 +8,7 @@ pub mod hashed;
 pub mod keys;
 pub mod maintain;
 pub mod options;
+mod resume;
 pub mod ordered;
 pub mod spec;
 pub mod text;
@@ -15,6 +16,8 @@ pub mod wildcard;
 
 use crate::catalog::{IndexField, IndexKind};
 use value::{RawDoc, Result, Val};
+
+pub use resume::resume;
 
 /// The kind of index that a (checked) specification describes.
 ///
