@@ -19,7 +19,7 @@ pub fn check_partial(value: Val<'_>) -> Result<()> {
             return Err(Error::bad_value(format!("{name} is not allowed in this context")));
         }
     }
-    let filter = Filter::parse(doc, &ParseContext::new(0))?;
+    let filter = Filter::parse_for_documents(doc, &ParseContext::new(0))?;
     check_node(filter.root())
 }
 

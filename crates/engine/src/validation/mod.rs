@@ -65,7 +65,7 @@ impl Validator {
 fn compile_in(options: RawDoc<'_>, source: RawDoc<'_>) -> Result<Filter> {
     let collation = crate::catalog::persist::collation_of(options)?;
     let context = ParseContext::new(crate::clock::now_ms()).with_collation(collation.as_ref());
-    Filter::parse(source, &context)
+    Filter::parse_for_documents(source, &context)
 }
 
 /// Compiles a validator.
@@ -73,7 +73,7 @@ fn compile_in(options: RawDoc<'_>, source: RawDoc<'_>) -> Result<Filter> {
 /// # Errors
 /// What is not understood in it.
 pub fn compile(source: RawDoc<'_>) -> Result<Filter> {
-    Filter::parse(source, &ParseContext::new(crate::clock::now_ms()))
+    Filter::parse_for_documents(source, &ParseContext::new(crate::clock::now_ms()))
 }
 
 /// Checks a document that is about to be inserted.

@@ -46,6 +46,17 @@ impl Filter {
         Ok(Filter { root, collation: context.collation.cloned() })
     }
 
+    /// Compiles a filter that is run on given documents, not used to look for some: in
+    /// validators, partial indexes and updates.
+    ///
+    /// # Errors
+    /// As `parse`, and where only an index could find documents: `$near` and `$text`.
+    pub fn parse_for_documents(doc: RawDoc<'_>, context: &ParseContext<'_>) -> Result<Filter> {
+        let filter = Filter::parse(doc, context)?;
+        special::refuse(&filter.root)?;
+        Ok(filter)
+    }
+
     /// Whether a document matches.
     ///
     /// # Errors
@@ -75,6 +86,7 @@ impl Filter {
     /// As `parse`.
     pub fn parse_element(doc: RawDoc<'_>, context: &ParseContext<'_>) -> Result<Filter> {
         let root = Parser { context }.document(doc, Place::TOP.in_element()?)?;
+        special::refuse(&root)?;
         Ok(Filter { root, collation: context.collation.cloned() })
     }
 

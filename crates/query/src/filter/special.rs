@@ -6,7 +6,7 @@ use super::{Filter, Leaf, walk};
 use crate::geo::Near;
 use crate::text::TextQuery;
 use value::path::Path;
-use value::{Error, RawDoc, Result, Writer};
+use value::{Code, Error, RawDoc, Result, Writer};
 
 /// Refuses a `$near` or `$text` in the wrong place.
 ///
@@ -40,6 +40,23 @@ fn count_texts(node: &Node, negated: bool) -> Result<usize> {
         Node::Nor(nodes) => all(nodes, true),
         Node::Not(inner) => count_texts(inner, true),
         _ => Ok(0),
+    }
+}
+
+/// Refuses a `$near` or `$text` anywhere: where documents are not looked up by an index.
+///
+/// # Errors
+/// 5626500 for `$near`, `BadValue` for `$text`.
+pub(super) fn refuse(root: &Node) -> Result<()> {
+    if has_near(root) {
+        return Err(Error::new(
+            Code(5_626_500),
+            "$geoNear, $near, and $nearSphere are not allowed in this context",
+        ));
+    }
+    match find_text(root) {
+        Some(_) => Err(Error::bad_value("$text is not allowed in this context")),
+        None => Ok(()),
     }
 }
 

@@ -341,7 +341,7 @@ impl Pull {
             let doc = DocBuf::build(|out| {
                 out.append(VALUE, value);
             });
-            Filter::parse(doc.as_doc(), ctx)
+            Filter::parse_for_documents(doc.as_doc(), ctx)
         };
         match value {
             Val::Regex(..) => Ok(Pull::Values(wrapped(value)?)),
@@ -350,7 +350,7 @@ impl Pull {
                 if operator {
                     Ok(Pull::Values(wrapped(value)?))
                 } else {
-                    Ok(Pull::Documents(Filter::parse(doc, ctx)?))
+                    Ok(Pull::Documents(Filter::parse_for_documents(doc, ctx)?))
                 }
             }
             other => Ok(Pull::Any(vec![OwnedVal::new(other)])),

@@ -43,7 +43,7 @@ impl ArrayFilters {
                     "Found multiple array filters with the same top-level field name {name}"
                 )));
             }
-            let filter = Filter::parse(*doc, ctx)
+            let filter = Filter::parse_for_documents(*doc, ctx)
                 .map_err(|e| e.context("Error parsing array filter :: caused by :: "))?;
             parsed.push(ArrayFilter { name: name.into(), filter, used: false });
         }
