@@ -35,17 +35,17 @@ pub(super) fn check_group_by(code: i32, value: Val<'_>) -> Result<()> {
     if good {
         return Ok(());
     }
-    refuse(
-        code,
-        "The 'groupBy' field must be defined as a $-prefixed path or an expression object",
-    )
+    refuse(code, "The 'groupBy' field must be defined as a $-prefixed path or an expression object")
 }
 
 fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     let Val::Document(doc) = value else {
         return refuse(
             40201,
-            format!("Argument to $bucket stage must be an object, but found type: {}.", value.kind().name()),
+            format!(
+                "Argument to $bucket stage must be an object, but found type: {}.",
+                value.kind().name()
+            ),
         );
     };
     let mut group_by = None;
@@ -84,7 +84,10 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
             }
             "default" => {
                 let Some(value) = constant(value, context)? else {
-                    return refuse(40195, "The $bucket 'default' field must be a constant expression");
+                    return refuse(
+                        40195,
+                        "The $bucket 'default' field must be a constant expression",
+                    );
                 };
                 default = Some(value);
             }
@@ -106,7 +109,8 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     let (Some(group_by), Some(boundaries)) = (group_by, boundaries) else {
         return refuse(40198, "$bucket requires 'groupBy' and 'boundaries' to be specified.");
     };
-    if let (Some(default), Some(first), Some(last)) = (&default, boundaries.first(), boundaries.last())
+    if let (Some(default), Some(first), Some(last)) =
+        (&default, boundaries.first(), boundaries.last())
     {
         let default = default.get();
         let below = compare::compare(default, first.get()) == Ordering::Less;

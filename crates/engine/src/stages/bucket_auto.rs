@@ -73,10 +73,7 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
                     );
                 };
                 let Some(count) = usize::try_from(count).ok().filter(|count| *count > 0) else {
-                    return refuse(
-                        40243,
-                        "The $bucketAuto 'buckets' field must be greater than 0",
-                    );
+                    return refuse(40243, "The $bucketAuto 'buckets' field must be greater than 0");
                 };
                 buckets = Some(count);
             }

@@ -10,7 +10,9 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use value::path::Path;
-use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer, compare, keys, limits, number};
+use value::{
+    Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer, compare, keys, limits, number,
+};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$densify",
@@ -56,7 +58,7 @@ fn wrong_type<T>(name: &str, value: Val<'_>, expected: &str) -> Result<T> {
 
 fn parse(value: Val<'_>, _: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     let Val::Document(doc) = value else {
-        return refuse(5733800, "The $densify stage specification must be an object");
+        return Err(Error::failed_to_parse("The $densify stage specification must be an object"));
     };
     let (mut path, mut partition, mut range) = (None, Vec::new(), None);
     for (name, value) in doc {
@@ -111,7 +113,9 @@ fn parse_range(range: RawDoc<'_>) -> Result<(OwnedVal, Option<String>, Bounds)> 
     for (name, value) in range {
         match (name, value.get()) {
             ("step", number) if number.is_number() => step = Some(number),
-            ("step", other) => return wrong_type("range.step", other, "[double, int, decimal, long]"),
+            ("step", other) => {
+                return wrong_type("range.step", other, "[double, int, decimal, long]");
+            }
             ("unit", Val::String(text)) => {
                 add_to_date(0, text, 0)?;
                 unit = Some(text.to_owned());
@@ -141,16 +145,16 @@ fn parse_range(range: RawDoc<'_>) -> Result<(OwnedVal, Option<String>, Bounds)> 
         );
     }
     if unit.is_some() && step.as_i64_exact().is_none() {
-        return refuse(6586400, "The step parameter in a range statement must be a whole number when densifying a date range");
+        return refuse(
+            6586400,
+            "The step parameter in a range statement must be a whole number when densifying a date range",
+        );
     }
     let bounds = match bounds {
         Val::String("full") => Bounds::Full,
         Val::String("partition") => Bounds::Partition,
         Val::String(_) => {
-            return refuse(
-                5946800,
-                "Bounds string must either be 'full' or 'partition'",
-            );
+            return refuse(5946802, "Bounds string must either be 'full' or 'partition'");
         }
         Val::Array(list) => {
             let values: Vec<Val<'_>> = list.iter().map(|(_, value)| value.get()).collect();
@@ -308,13 +312,14 @@ impl Densifying {
         let Some(going) = &mut self.part else { return Ok(()) };
         while let Some(next) = &going.next {
             op.check()?;
-            let inside = going.end.as_ref().is_some_and(|(end, inclusive)| {
-                match compare::compare(next.get(), end.get()) {
-                    Ordering::Less => true,
-                    Ordering::Equal => *inclusive,
-                    Ordering::Greater => false,
-                }
-            });
+            let inside =
+                going.end.as_ref().is_some_and(|(end, inclusive)| {
+                    match compare::compare(next.get(), end.get()) {
+                        Ordering::Less => true,
+                        Ordering::Equal => *inclusive,
+                        Ordering::Greater => false,
+                    }
+                });
             if !inside {
                 going.next = None;
                 break;
@@ -378,7 +383,10 @@ impl Spec {
                 None => Ok(()),
                 Some(_) => refuse(6053600, "$densify with a 'unit' needs dates"),
             },
-            _ => refuse(5733201, "PlanExecutor error during aggregation :: caused by :: Densify field type must be numeric or a date"),
+            _ => refuse(
+                5733201,
+                "PlanExecutor error during aggregation :: caused by :: Densify field type must be numeric or a date",
+            ),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! `$documents`: the documents that an expression gives, without any collection.
 
 use super::{Role, Stage, StageContext, StageRow};
-use crate::exec::pipeline::Ready;
 use crate::exec::Stream;
+use crate::exec::pipeline::Ready;
 use bumpalo::Bump;
 use query::expr::{Env, Expr};
 use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer};

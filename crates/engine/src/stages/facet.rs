@@ -12,11 +12,8 @@ use std::sync::Arc;
 use store::Run;
 use value::{Code, Error, OwnedVal, RawDoc, Result, Val, Writer, limits, writer};
 
-pub(super) static ROW: StageRow = StageRow {
-    name: "$facet",
-    help: "Runs several pipelines over the same documents.",
-    parse,
-};
+pub(super) static ROW: StageRow =
+    StageRow { name: "$facet", help: "Runs several pipelines over the same documents.", parse };
 
 struct Facet {
     parts: Arc<Vec<Part>>,
@@ -51,7 +48,10 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
         let Some(pipeline) = value.as_array() else {
             return Err(Error::new(
                 Code(40170),
-                format!("arguments to $facet must be arrays, {name} is type {}", value.kind().name()),
+                format!(
+                    "arguments to $facet must be arrays, {name} is type {}",
+                    value.kind().name()
+                ),
             ));
         };
         if parts.iter().any(|part| part.name == name) {
@@ -68,10 +68,16 @@ fn check_name(name: &str) -> Result<()> {
         return refuse(15998, "FieldPath field names may not be empty strings.");
     }
     if name.starts_with('$') {
-        return refuse(16410, "FieldPath field names may not start with '$'. Consider using $getField or $setField.");
+        return refuse(
+            16410,
+            "FieldPath field names may not start with '$'. Consider using $getField or $setField.",
+        );
     }
     if name.contains('.') {
-        return refuse(16412, "FieldPath field names may not contain '.'. Consider using $getField or $setField.");
+        return refuse(
+            16412,
+            "FieldPath field names may not contain '.'. Consider using $getField or $setField.",
+        );
     }
     Ok(())
 }

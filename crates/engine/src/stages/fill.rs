@@ -55,6 +55,9 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
             "Maximum one of 'partitionBy' and 'partitionByFields can be specified in '$fill'",
         );
     }
+    if output.is_empty() {
+        return refuse(6050203, "The output field of '$fill' must contain at least one field");
+    }
     let (methods, values) = read_output(output)?;
     let mut stages = Vec::new();
     if !methods.is_empty() {
@@ -91,14 +94,13 @@ fn read_output<'v>(output: RawDoc<'v>) -> Result<(Named<'v, &'static str>, Named
             Some(("method", Val::String("linear"))) => methods.push((name, "$linearFill")),
             Some(("method", Val::String("locf"))) => methods.push((name, "$locf")),
             Some(("method", _)) => {
-                return refuse(
-                    6050202,
-                    "Method must be either locf or linear",
-                );
+                return refuse(6050202, "Method must be either locf or linear");
             }
             _ => {
+                let known = |(name, _): (&str, _)| matches!(name, "value" | "method");
+                let all_known = how.is_some_and(|how| how.iter().all(known));
                 return refuse(
-                    40415,
+                    if all_known { 6050201 } else { 40415 },
                     "The 'output' fields of $fill must be objects with exactly one of 'value' and \
                      'method'",
                 );

@@ -17,8 +17,9 @@ const R20: &[f64] = &[
 ];
 const R40: &[f64] = &[
     100.0, 106.0, 112.0, 118.0, 125.0, 132.0, 140.0, 150.0, 160.0, 170.0, 180.0, 190.0, 200.0,
-    212.0, 224.0, 236.0, 250.0, 265.0, 280.0, 300.0, 315.0, 355.0, 375.0, 400.0, 425.0, 450.0,
-    475.0, 500.0, 530.0, 560.0, 600.0, 630.0, 670.0, 710.0, 750.0, 800.0, 850.0, 900.0, 950.0,
+    212.0, 224.0, 236.0, 250.0, 265.0, 280.0, 300.0, 315.0, 335.0, 355.0, 375.0, 400.0, 425.0,
+    450.0, 475.0, 500.0, 530.0, 560.0, 600.0, 630.0, 670.0, 710.0, 750.0, 800.0, 850.0, 900.0,
+    950.0,
 ];
 const R80: &[f64] = &[
     103.0, 109.0, 115.0, 122.0, 128.0, 136.0, 145.0, 155.0, 165.0, 175.0, 185.0, 195.0, 206.0,
@@ -42,11 +43,7 @@ impl Granularity {
             "R10" => R10.to_vec(),
             "R20" => R20.to_vec(),
             "R40" => R40.to_vec(),
-            "R80" => {
-                let mut all = [R40, R80, &[335.0]].concat();
-                all.sort_by(f64::total_cmp);
-                all
-            }
+            "R80" => R80.to_vec(),
             "E6" => E6.to_vec(),
             "E12" => E12.to_vec(),
             "E24" => E24.to_vec(),
@@ -61,11 +58,6 @@ impl Granularity {
                 ));
             }
         };
-        let mut series = series;
-        if name == "R40" {
-            series.push(335.0);
-            series.sort_by(f64::total_cmp);
-        }
         Ok(Granularity::Series(series))
     }
 
@@ -170,11 +162,7 @@ fn even(count: u32) -> Vec<f64> {
 }
 
 fn power_of_two(value: Val<'_>, number: f64, up: bool) -> OwnedVal {
-    let exponent = if up {
-        number.log2().floor() + 1.0
-    } else {
-        number.log2().ceil() - 1.0
-    };
+    let exponent = if up { number.log2().floor() + 1.0 } else { number.log2().ceil() - 1.0 };
     let power = exponent.exp2();
     let whole = power.fract() == 0.0 && power < 9.2e18;
     OwnedVal::new(match value {

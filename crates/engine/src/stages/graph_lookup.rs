@@ -40,13 +40,10 @@ struct Spec {
 fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     let refuse = |code, message: String| Err(Error::new(Code(code), message));
     let Val::Document(doc) = value else {
-        return refuse(
-            40327,
-            format!(
-                "the $graphLookup stage specification must be an object, but found {}",
-                value.kind().name()
-            ),
-        );
+        return Err(Error::failed_to_parse(format!(
+            "the $graphLookup stage specification must be an object, but found {}",
+            value.kind().name()
+        )));
     };
     let (mut from, mut place, mut start) = (None, None, None);
     let (mut connect_from, mut connect_to) = (None, None);
@@ -63,7 +60,10 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
                     );
                 }
                 let Some(depth) = value.as_i64_exact() else {
-                    return refuse(40102, "maxDepth could not be represented as a long long".into());
+                    return refuse(
+                        40102,
+                        "maxDepth could not be represented as a long long".into(),
+                    );
                 };
                 let Ok(depth) = u64::try_from(depth) else {
                     return refuse(
@@ -86,7 +86,8 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
                 Filter::parse(filter, context)?;
                 restrict = Some(DocBuf::from(filter));
             }
-            "from" | "as" | "connectFromField" | "connectToField" | "depthField" => {
+            "from" => from = Some(string_field(ROW.name, name, value)?),
+            "as" | "connectFromField" | "connectToField" | "depthField" => {
                 let Val::String(text) = value else {
                     return refuse(
                         40103,
@@ -97,7 +98,6 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
                     );
                 };
                 match name {
-                    "from" => from = Some(string_field(ROW.name, name, value)?),
                     "as" => place = Some(field(text)?),
                     "connectFromField" => connect_from = Some(field(text)?),
                     "connectToField" => connect_to = Some(field(text)?),

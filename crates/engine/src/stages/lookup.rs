@@ -55,10 +55,10 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
         match name {
             "pipeline" => {
                 let Val::Array(stages) = value else {
-                    return refuse(format!(
-                        "$lookup argument 'pipeline: {}' must be an array",
+                    return Err(Error::type_mismatch(format!(
+                        "$lookup argument 'pipeline' must be an array, found {}",
                         value.kind().name()
-                    ));
+                    )));
                 };
                 pipeline = Some(stages);
             }
@@ -98,7 +98,9 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
                 "$lookup requires both or neither of 'localField' and 'foreignField' to be specified",
             );
         }
-        _ => return refuse("$lookup requires both 'localField' and 'foreignField' to be specified"),
+        _ => {
+            return refuse("$lookup requires both 'localField' and 'foreignField' to be specified");
+        }
     };
     if variables.is_some() && pipeline.is_none() {
         return refuse("$lookup with a 'let' argument must also specify 'pipeline'");

@@ -88,13 +88,10 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
             }
         }
         other => {
-            return refuse(
-                51182,
-                format!(
-                    "$merge only supports a string or object argument, not {}",
-                    other.kind().name()
-                ),
-            );
+            return Err(Error::type_mismatch(format!(
+                "$merge only supports a string or object argument, not {}",
+                other.kind().name()
+            )));
         }
     }
     let Some(into) = into else {
@@ -159,7 +156,10 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
         for (name, value) in variables {
             query::expr::check_variable_name(name)?;
             if name == "new" && value.get() != Val::String("$$ROOT") {
-                return refuse(51273, "'let' may not define a value for the reserved 'new' variable");
+                return refuse(
+                    51273,
+                    "'let' may not define a value for the reserved 'new' variable",
+                );
             }
             compiled.push((name.to_owned(), Expr::parse(value.get(), context)?));
         }
@@ -200,10 +200,7 @@ fn target<'v>(into: Val<'v>, db: &'v str) -> Result<(&'v str, &'v str)> {
                 }
             }
             let Some(coll) = coll else {
-                return refuse(
-                    5786801,
-                    "$merge 'into' field is missing the required 'coll' field",
-                );
+                return refuse(5786801, "$merge 'into' field is missing the required 'coll' field");
             };
             (database, coll)
         }
@@ -228,10 +225,7 @@ fn join_fields(on: Val<'_>) -> Result<Vec<Path>> {
         Val::Array(list) => {
             for (_, name) in list {
                 let Val::String(name) = name.get() else {
-                    return refuse(
-                        51134,
-                        "$merge 'on' array elements must be strings".to_owned(),
-                    );
+                    return refuse(51134, "$merge 'on' array elements must be strings".to_owned());
                 };
                 if fields.iter().any(|known| known.text() == name) {
                     return refuse(
@@ -242,7 +236,10 @@ fn join_fields(on: Val<'_>) -> Result<Vec<Path>> {
                 fields.push(field(name)?);
             }
             if fields.is_empty() {
-                return refuse(51187, "If explicitly specifying $merge 'on', must include at least one field");
+                return refuse(
+                    51187,
+                    "If explicitly specifying $merge 'on', must include at least one field",
+                );
             }
         }
         other => {
@@ -345,9 +342,10 @@ impl Merge {
                     && matches!(index.kind, IndexKind::Ordered)
                     && index.collation == self.kept.collation
                     && index.fields.len() == self.on.len()
-                    && self.on.iter().all(|on| {
-                        index.fields.iter().any(|field| field.path.text() == on.text())
-                    })
+                    && self
+                        .on
+                        .iter()
+                        .all(|on| index.fields.iter().any(|field| field.path.text() == on.text()))
             })
         });
         if suits {
@@ -367,10 +365,6 @@ impl Merge {
                 Some(doc) => expr.eval(&Env::new(doc, &arena))?,
             };
             values.push((name, value));
-        }
-        // A `let` of the stage takes the place of the document's own name for itself.
-        if !self.variables.is_empty() && !self.variables.iter().any(|(name, _)| name == "new") {
-            values.remove(0);
         }
         let variables = with_values(self.kept.variables.as_doc(), &values);
         let context = self.kept.with_variables(variables.as_doc());

@@ -63,12 +63,11 @@ impl Nested {
             stages.for_each(|(_, stage)| out.push_raw(stage));
         });
         // Variables have values only later; null stands for them to see whether all compiles.
-        let unknown: Vec<(&str, Val<'_>)> = variables.iter().map(|name| (*name, Val::Null)).collect();
+        let unknown: Vec<(&str, Val<'_>)> =
+            variables.iter().map(|name| (*name, Val::Null)).collect();
         let unknown = with_values(context.parse.variables, &unknown);
-        let checked = StageContext {
-            parse: context.parse.with_variables(unknown.as_doc()),
-            ..inner
-        };
+        let checked =
+            StageContext { parse: context.parse.with_variables(unknown.as_doc()), ..inner };
         let own_stages = super::parse(own, &checked)?;
         if from.is_some() {
             let first = own.first().and_then(|(_, stage)| stage.as_doc()?.first());
@@ -145,11 +144,12 @@ impl Nested {
     }
 
     fn read(&self, stages: &[Box<dyn Stage>]) -> Result<Box<dyn Stream>> {
-        let scope = self.kept.scope.as_ref().ok_or_else(|| {
-            Error::internal("a pipeline that was only checked does not run")
-        })?;
-        let (stream, _) =
-            pipeline::open(stages, self.collection.as_ref(), &scope.snapshot, None)?;
+        let scope = self
+            .kept
+            .scope
+            .as_ref()
+            .ok_or_else(|| Error::internal("a pipeline that was only checked does not run"))?;
+        let (stream, _) = pipeline::open(stages, self.collection.as_ref(), &scope.snapshot, None)?;
         Ok(stream)
     }
 }

@@ -13,11 +13,8 @@ use std::sync::Arc;
 use store::Seqno;
 use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer};
 
-pub(super) static ROW: StageRow = StageRow {
-    name: "$out",
-    help: "Makes the documents the content of a collection.",
-    parse,
-};
+pub(super) static ROW: StageRow =
+    StageRow { name: "$out", help: "Makes the documents the content of a collection.", parse };
 
 /// What the names of unfinished results begin with.
 const TEMPORARY: &str = "tmp.agg_out.";
@@ -77,11 +74,9 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
 
 /// Refuses names that a pipeline may not write to.
 pub(super) fn check_target(stage: &str, db: &str, name: &str) -> Result<()> {
-    namespace::check_database(db)
-        .and_then(|()| namespace::check_collection(db, name))
-        .map_err(|_| {
-            Error::new(Code::INVALID_NAMESPACE, format!("Invalid {stage} target: '{db}.{name}'"))
-        })?;
+    namespace::check_database(db).and_then(|()| namespace::check_collection(db, name)).map_err(
+        |_| Error::new(Code::INVALID_NAMESPACE, format!("Invalid {stage} target: '{db}.{name}'")),
+    )?;
     let (system, internal) = if stage == "$out" { (17385, 31321) } else { (31319, 31320) };
     if name.starts_with("system.") {
         return Err(Error::new(
@@ -125,8 +120,9 @@ impl Output for Out {
             self.check(target)?;
         }
         let temporary = self.create(engine, target.as_deref())?;
-        let filled = fill(engine, op, &temporary, bypass_validation, input)
-            .and_then(|seqno| self.put_in_place(engine, target.as_ref(), &temporary).map(|()| seqno));
+        let filled = fill(engine, op, &temporary, bypass_validation, input).and_then(|seqno| {
+            self.put_in_place(engine, target.as_ref(), &temporary).map(|()| seqno)
+        });
         if filled.is_err() {
             // What failed is told; that a leftover could not be removed would hide it.
             let _ = remove(engine, &temporary);
@@ -237,7 +233,10 @@ fn fill(
         let ((), seqno) = engine.transact(false, |txn| {
             let collection =
                 txn.catalog.get(&temporary.db, &temporary.name).cloned().ok_or_else(|| {
-                    Error::new(Code::COMMAND_FAILED, "the result of $out was dropped before its end")
+                    Error::new(
+                        Code::COMMAND_FAILED,
+                        "the result of $out was dropped before its end",
+                    )
                 })?;
             for doc in &chunk {
                 let doc = RawDoc::new(doc);

@@ -113,85 +113,91 @@ impl Stream for Redacting {
 }
 
 impl Test {
-/// Appends what is left of a level of `root`. False when nothing is.
-fn redact(&self, root: RawDoc<'_>, level: RawDoc<'_>, arena: &Bump, out: &mut Vec<u8>) -> Result<bool> {
-    let mut both = Vec::new();
-    let seen = if self.uses_root {
-        writer::write_doc(&mut both, |out| {
-            out.append("level", Val::Document(level)).append("root", Val::Document(root));
-        });
-        RawDoc::new(&both)
-    } else {
-        level
-    };
-    let verdict = self.expr.eval(&Env::new(seen, arena))?;
-    match verdict {
-        Val::String("keep") => {
-            out.extend_from_slice(level.bytes());
-            Ok(true)
-        }
-        Val::String("prune") => Ok(false),
-        Val::String("descend") => {
-            let mut fields = Vec::new();
-            for (name, value) in level {
-                if let Some(inner) = value.as_doc() {
-                    let mut bytes = Vec::new();
-                    if self.redact(root, inner, arena, &mut bytes)? {
-                        fields.push((name, Field::Document(bytes)));
-                    }
-                } else if let Some(array) = value.as_array() {
-                    fields.push((name, Field::Array(self.redact_array(root, array, arena)?)));
-                } else {
-                    fields.push((name, Field::Same(value)));
-                }
-            }
-            writer::write_doc(out, |out| {
-                for (name, field) in &fields {
-                    match field {
-                        Field::Same(value) => out.raw(name, *value),
-                        Field::Document(bytes) => {
-                            out.append(name, Val::Document(RawDoc::new(bytes)))
-                        }
-                        Field::Array(bytes) => out.append(name, Val::Array(RawDoc::new(bytes))),
-                    };
-                }
+    /// Appends what is left of a level of `root`. False when nothing is.
+    fn redact(
+        &self,
+        root: RawDoc<'_>,
+        level: RawDoc<'_>,
+        arena: &Bump,
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let mut both = Vec::new();
+        let seen = if self.uses_root {
+            writer::write_doc(&mut both, |out| {
+                out.append("level", Val::Document(level)).append("root", Val::Document(root));
             });
-            Ok(true)
-        }
-        _ => Err(Error::new(
-            Code(17053),
-            "$redact's expression should not return anything aside from the variables $$KEEP, \
-             $$DESCEND, and $$PRUNE, but returned another value",
-        )),
-    }
-}
-
-fn redact_array(&self, root: RawDoc<'_>, array: RawDoc<'_>, arena: &Bump) -> Result<Vec<u8>> {
-    let mut kept = Vec::new();
-    for (_, element) in array {
-        if let Some(inner) = element.as_doc() {
-            let mut bytes = Vec::new();
-            if self.redact(root, inner, arena, &mut bytes)? {
-                kept.push(Field::Document(bytes));
-            }
-        } else if let Some(inner) = element.as_array() {
-            kept.push(Field::Array(self.redact_array(root, inner, arena)?));
+            RawDoc::new(&both)
         } else {
-            kept.push(Field::Same(element));
+            level
+        };
+        let verdict = self.expr.eval(&Env::new(seen, arena))?;
+        match verdict {
+            Val::String("keep") => {
+                out.extend_from_slice(level.bytes());
+                Ok(true)
+            }
+            Val::String("prune") => Ok(false),
+            Val::String("descend") => {
+                let mut fields = Vec::new();
+                for (name, value) in level {
+                    if let Some(inner) = value.as_doc() {
+                        let mut bytes = Vec::new();
+                        if self.redact(root, inner, arena, &mut bytes)? {
+                            fields.push((name, Field::Document(bytes)));
+                        }
+                    } else if let Some(array) = value.as_array() {
+                        fields.push((name, Field::Array(self.redact_array(root, array, arena)?)));
+                    } else {
+                        fields.push((name, Field::Same(value)));
+                    }
+                }
+                writer::write_doc(out, |out| {
+                    for (name, field) in &fields {
+                        match field {
+                            Field::Same(value) => out.raw(name, *value),
+                            Field::Document(bytes) => {
+                                out.append(name, Val::Document(RawDoc::new(bytes)))
+                            }
+                            Field::Array(bytes) => out.append(name, Val::Array(RawDoc::new(bytes))),
+                        };
+                    }
+                });
+                Ok(true)
+            }
+            _ => Err(Error::new(
+                Code(17053),
+                "$redact's expression should not return anything aside from the variables $$KEEP, \
+             $$DESCEND, and $$PRUNE, but returned another value",
+            )),
         }
     }
-    let mut bytes = Vec::new();
-    writer::write_array(&mut bytes, |out| {
-        for field in &kept {
-            match field {
-                Field::Same(value) => out.push_raw(*value),
-                Field::Document(bytes) => out.push(Val::Document(RawDoc::new(bytes))),
-                Field::Array(bytes) => out.push(Val::Array(RawDoc::new(bytes))),
+
+    fn redact_array(&self, root: RawDoc<'_>, array: RawDoc<'_>, arena: &Bump) -> Result<Vec<u8>> {
+        let mut kept = Vec::new();
+        for (_, element) in array {
+            if let Some(inner) = element.as_doc() {
+                let mut bytes = Vec::new();
+                if self.redact(root, inner, arena, &mut bytes)? {
+                    kept.push(Field::Document(bytes));
+                }
+            } else if let Some(inner) = element.as_array() {
+                kept.push(Field::Array(self.redact_array(root, inner, arena)?));
+            } else {
+                kept.push(Field::Same(element));
             }
         }
-    });
-    Ok(bytes)
-}
+        let mut bytes = Vec::new();
+        writer::write_array(&mut bytes, |out| {
+            for field in &kept {
+                match field {
+                    Field::Same(value) => out.push_raw(*value),
+                    Field::Document(bytes) => out.push(Val::Document(RawDoc::new(bytes))),
+                    Field::Array(bytes) => out.push(Val::Array(RawDoc::new(bytes))),
+                }
+            }
+        });
+        Ok(bytes)
+    }
 }
 
 enum Field<'a> {
@@ -199,4 +205,3 @@ enum Field<'a> {
     Document(Vec<u8>),
     Array(Vec<u8>),
 }
-

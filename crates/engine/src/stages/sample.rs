@@ -27,12 +27,6 @@ fn parse(value: Val<'_>, _: &StageContext<'_>) -> Result<Box<dyn Stage>> {
         if number < 0 {
             return Err(Error::new(Code(28747), "size argument to $sample must not be negative"));
         }
-        if number == 0 {
-            return Err(Error::new(
-                Code(28747),
-                "size argument to $sample must be a positive integer",
-            ));
-        }
         size = Some(usize::try_from(number).unwrap_or(usize::MAX));
     }
     let size = size.ok_or_else(|| Error::new(Code(28749), "$sample stage must specify a size"))?;

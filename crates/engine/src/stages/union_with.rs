@@ -1,6 +1,6 @@
 //! `$unionWith`: the documents of another pipeline behind those of this one.
 
-use super::nested::{Nested, string_field};
+use super::nested::Nested;
 use super::{Stage, StageContext, StageRow, Within};
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
@@ -26,7 +26,14 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
         Val::Document(doc) => {
             for (name, value) in doc {
                 match (name, value.get()) {
-                    ("coll", value) => from = Some(string_field("$unionWith", "coll", value)?),
+                    ("coll", Val::String(name)) => from = Some(name),
+                    ("coll", other) => {
+                        return Err(Error::type_mismatch(format!(
+                            "BSON field '$unionWith.coll' is the wrong type '{}', expected type \
+                             'string'",
+                            other.kind().name()
+                        )));
+                    }
                     ("pipeline", Val::Array(stages)) => pipeline = stages,
                     ("pipeline", other) => {
                         return Err(Error::type_mismatch(format!(
@@ -64,7 +71,12 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
 
 impl Stage for UnionWith {
     fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
-        Box::new(Union { input: Some(input), before: Examined::default(), other: Some(self.other.clone()), second: None })
+        Box::new(Union {
+            input: Some(input),
+            before: Examined::default(),
+            other: Some(self.other.clone()),
+            second: None,
+        })
     }
 
     fn explain(&self, out: &mut Writer<'_>) {

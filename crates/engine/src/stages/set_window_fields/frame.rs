@@ -60,17 +60,19 @@ impl Frame {
             (Some(_), Some(_)) | (None, None) => Err(Error::failed_to_parse(
                 "'window' field must have exactly one of 'documents' and 'range'",
             )),
-            (Some(_), None) if unit.is_some() => Err(Error::failed_to_parse(
-                "'unit' can only be used with 'range'",
-            )),
+            (Some(_), None) if unit.is_some() => {
+                Err(Error::failed_to_parse("'unit' can only be used with 'range'"))
+            }
             (Some(bounds), None) => {
                 let (lower, upper) = pair(bounds)?;
-                let count = |value| bound(value, context, |value| match value.as_i64_exact() {
-                    Some(count) => Ok(count),
-                    None => Err(Error::failed_to_parse(
-                        "Numeric document-based bounds must be an integer",
-                    )),
-                });
+                let count = |value| {
+                    bound(value, context, |value| match value.as_i64_exact() {
+                        Some(count) => Ok(count),
+                        None => Err(Error::failed_to_parse(
+                            "Numeric document-based bounds must be an integer",
+                        )),
+                    })
+                };
                 let (lower, upper) = (count(lower)?, count(upper)?);
                 if place(&lower, i64::MIN) > place(&upper, i64::MAX) {
                     return refuse(5339900, "Lower bound must not exceed upper bound");
@@ -84,17 +86,21 @@ impl Frame {
             (None, Some(bounds)) => {
                 let (lower, upper) = pair(bounds)?;
                 let dated = unit.is_some();
-                let distance = |value| bound(value, context, |value: Val<'_>| {
-                    if dated && value.as_i64_exact().is_none() {
-                        return Err(Error::failed_to_parse(
-                            "With 'unit', range-based bounds must be an integer",
-                        ));
-                    }
-                    if !value.is_number() {
-                        return Err(Error::failed_to_parse("Range-based bounds must be numbers"));
-                    }
-                    Ok(OwnedVal::new(value))
-                });
+                let distance = |value| {
+                    bound(value, context, |value: Val<'_>| {
+                        if dated && value.as_i64_exact().is_none() {
+                            return Err(Error::failed_to_parse(
+                                "With 'unit', range-based bounds must be an integer",
+                            ));
+                        }
+                        if !value.is_number() {
+                            return Err(Error::failed_to_parse(
+                                "Range-based bounds must be numbers",
+                            ));
+                        }
+                        Ok(OwnedVal::new(value))
+                    })
+                };
                 let (lower, upper) = (distance(lower)?, distance(upper)?);
                 if let (Bound::Offset(lower), Bound::Offset(upper)) = (&lower, &upper)
                     && compare::compare(lower.get(), upper.get()) == Ordering::Greater
@@ -127,17 +133,19 @@ impl Frame {
             Frame::Range(lower, upper, unit) => {
                 let key = keys.get(at).map_or(Val::Null, OwnedVal::get);
                 let edge = |bound: &Bound<OwnedVal>| match bound {
-                    Bound::Unbounded => Ok(None),
-                    Bound::Current => Ok(Some(moved(key, Val::Int32(0), unit.as_deref())?)),
+                    Bound::Unbounded | Bound::Current => Ok(None),
                     Bound::Offset(by) => Ok(Some(moved(key, by.get(), unit.as_deref())?)),
                 };
                 let (low, high) = (edge(lower)?, edge(upper)?);
-                let from = low.map_or(0, |low: OwnedVal| {
+                // The current document is itself, not all that are equal to it.
+                let open = if matches!(lower, Bound::Current) { at } else { 0 };
+                let from = low.map_or(open, |low: OwnedVal| {
                     keys.partition_point(|key| {
                         compare::compare(key.get(), low.get()) == Ordering::Less
                     })
                 });
-                let to = high.map_or(keys.len(), |high: OwnedVal| {
+                let open = if matches!(upper, Bound::Current) { at + 1 } else { keys.len() };
+                let to = high.map_or(open, |high: OwnedVal| {
                     keys.partition_point(|key| {
                         compare::compare(key.get(), high.get()) != Ordering::Greater
                     })
@@ -190,9 +198,7 @@ fn bound<T>(
         ))),
         value => match Expr::parse(value, context)?.as_constant() {
             Some(constant) if constant.is_number() => Ok(Bound::Offset(read(constant)?)),
-            _ => Err(Error::failed_to_parse(
-                "Window bounds expression must be a constant number",
-            )),
+            _ => Err(Error::failed_to_parse("Window bounds expression must be a constant number")),
         },
     }
 }
@@ -205,7 +211,7 @@ fn moved(key: Val<'_>, by: Val<'_>, unit: Option<&str>) -> Result<OwnedVal> {
             Ok(OwnedVal::new(Val::DateTime(moved)))
         }
         (Val::DateTime(_), None) => Err(Error::new(
-            Code(5429414),
+            Code(5429413),
             "Invalid range: Expected the sortBy field to be a number, but it was a date: use 'unit'",
         )),
         (other, Some(_)) => Err(Error::new(

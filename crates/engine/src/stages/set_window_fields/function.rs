@@ -16,16 +16,41 @@ pub(super) enum Function {
     Rank,
     DenseRank,
     DocumentNumber,
-    Shift { output: Expr, by: i64, default: OwnedVal },
+    Shift {
+        output: Expr,
+        by: i64,
+        default: OwnedVal,
+    },
     /// The slope between the ends of the window; the unit in milliseconds.
-    Derivative { input: Expr, unit_ms: Option<i64>, frame: Frame },
+    Derivative {
+        input: Expr,
+        unit_ms: Option<i64>,
+        frame: Frame,
+    },
     /// The area below the values of the window.
-    Integral { input: Expr, unit_ms: Option<i64>, frame: Frame },
-    MovingAverage { input: Expr, alpha: Alpha },
-    Covariance { x: Expr, y: Expr, sample: bool, frame: Frame },
+    Integral {
+        input: Expr,
+        unit_ms: Option<i64>,
+        frame: Frame,
+    },
+    MovingAverage {
+        input: Expr,
+        alpha: Alpha,
+    },
+    Covariance {
+        x: Expr,
+        y: Expr,
+        sample: bool,
+        frame: Frame,
+    },
     LinearFill(Expr),
     CarryForward(Expr),
-    MinMaxScaler { input: Expr, low: f64, high: f64, frame: Frame },
+    MinMaxScaler {
+        input: Expr,
+        low: f64,
+        high: f64,
+        frame: Frame,
+    },
 }
 
 /// How fast a moving average forgets.
@@ -37,9 +62,29 @@ pub(super) struct Alpha {
 
 /// Accumulators that are window functions too.
 static ACCUMULATORS: &[&str] = &[
-    "$addToSet", "$avg", "$bottom", "$bottomN", "$concatArrays", "$count", "$first", "$firstN",
-    "$last", "$lastN", "$max", "$maxN", "$median", "$min", "$minN", "$percentile", "$push",
-    "$setUnion", "$stdDevPop", "$stdDevSamp", "$sum", "$top", "$topN",
+    "$addToSet",
+    "$avg",
+    "$bottom",
+    "$bottomN",
+    "$concatArrays",
+    "$count",
+    "$first",
+    "$firstN",
+    "$last",
+    "$lastN",
+    "$max",
+    "$maxN",
+    "$median",
+    "$min",
+    "$minN",
+    "$percentile",
+    "$push",
+    "$setUnion",
+    "$stdDevPop",
+    "$stdDevSamp",
+    "$sum",
+    "$top",
+    "$topN",
 ];
 
 impl Function {
@@ -71,9 +116,7 @@ impl Function {
             }
         }
         let Some((name, argument)) = operator else {
-            return Err(Error::failed_to_parse(
-                "Expected a $-prefixed window function",
-            ));
+            return Err(Error::failed_to_parse("Expected a $-prefixed window function"));
         };
         let frame = || match window {
             None => Ok(Frame::WHOLE),
@@ -91,16 +134,29 @@ impl Function {
             "$rank" | "$denseRank" | "$documentNumber" => {
                 no_window(5371601)?;
                 if argument.as_doc().is_none_or(|doc| !doc.is_empty()) {
-                    return refuse(5371603, format!("{name} must be specified with '{{}}' as the value"));
+                    return refuse(
+                        5371603,
+                        format!("{name} must be specified with '{{}}' as the value"),
+                    );
                 }
                 let Some(sorting) = sorting else {
-                    return refuse(5371602, format!("{name} must be specified with a top level sortBy expression with exactly one element"));
+                    return refuse(
+                        5371602,
+                        format!(
+                            "{name} must be specified with a top level sortBy expression with exactly one element"
+                        ),
+                    );
                 };
                 if name == "$documentNumber" {
                     return Ok(Function::DocumentNumber);
                 }
                 if sorting.fields.len() != 1 {
-                    return refuse(5371602, format!("{name} must be specified with a top level sortBy expression with exactly one element"));
+                    return refuse(
+                        5371602,
+                        format!(
+                            "{name} must be specified with a top level sortBy expression with exactly one element"
+                        ),
+                    );
                 }
                 Ok(if name == "$rank" { Function::Rank } else { Function::DenseRank })
             }
@@ -111,10 +167,15 @@ impl Function {
                     return refuse(5624900, format!("{name} requires a sortBy"));
                 }
                 if name == "$derivative" && window.is_none() {
-                    return refuse(5624902, "$derivative requires explicit window bounds");
+                    return Err(Error::failed_to_parse(
+                        "$derivative requires explicit window bounds",
+                    ));
                 }
                 if sorting.is_some_and(|sorting| sorting.fields.len() != 1) {
-                    return refuse(5624901, format!("{name} requires a sortBy with exactly one element"));
+                    return refuse(
+                        5624901,
+                        format!("{name} requires a sortBy with exactly one element"),
+                    );
                 }
                 let frame = frame()?;
                 Ok(if name == "$derivative" {
@@ -125,10 +186,14 @@ impl Function {
             }
             "$expMovingAvg" => {
                 if window.is_some() {
-                    return Err(Error::failed_to_parse("$expMovingAvg does not accept a 'window' field"));
+                    return Err(Error::failed_to_parse(
+                        "$expMovingAvg does not accept a 'window' field",
+                    ));
                 }
                 if sorting.is_none() {
-                    return Err(Error::failed_to_parse("$expMovingAvg requires an explicit 'sortBy'"));
+                    return Err(Error::failed_to_parse(
+                        "$expMovingAvg requires an explicit 'sortBy'",
+                    ));
                 }
                 parse_moving_average(argument, context)
             }
@@ -157,11 +222,19 @@ impl Function {
             }
             "$linearFill" => {
                 if window.is_some() {
-                    return Err(Error::failed_to_parse("'window' field is not allowed in $linearFill"));
+                    return Err(Error::failed_to_parse(
+                        "'window' field is not allowed in $linearFill",
+                    ));
                 }
                 match sorting {
-                    None => refuse(605001, "$linearFill must be specified with a top level sortBy expression with exactly one element"),
-                    Some(sorting) if sorting.fields.len() != 1 => refuse(605001, "$linearFill must be specified with a top level sortBy expression with exactly one element"),
+                    None => refuse(
+                        605001,
+                        "$linearFill must be specified with a top level sortBy expression with exactly one element",
+                    ),
+                    Some(sorting) if sorting.fields.len() != 1 => refuse(
+                        605001,
+                        "$linearFill must be specified with a top level sortBy expression with exactly one element",
+                    ),
                     Some(_) => Ok(Function::LinearFill(Expr::parse(argument, context)?)),
                 }
             }
@@ -200,7 +273,7 @@ impl Function {
                 }))
             }
             Function::Shift { output, by, default } => {
-                let values = evaluate(output, partition)?;
+                let values = evaluate_or(output, partition, Val::Undefined)?;
                 let shifted = (0..partition.len()).map(|at| {
                     let place = i64::try_from(at).ok().and_then(|at| at.checked_add(*by));
                     let place = place.and_then(|place| usize::try_from(place).ok());
@@ -247,7 +320,12 @@ impl Function {
                 for (at, value) in values.iter().enumerate() {
                     op.check()?;
                     let (from, to) = frame.range(at, &partition.keys)?;
-                    column.push(OwnedVal::new(scaled(value.get(), values.get(from..to), *low, *high)?));
+                    column.push(OwnedVal::new(scaled(
+                        value.get(),
+                        values.get(from..to),
+                        *low,
+                        *high,
+                    )?));
                 }
                 Ok(column)
             }
@@ -272,11 +350,16 @@ fn whole_numbers(
 
 /// The value of an expression for every document; null where it gives none.
 fn evaluate(expr: &Expr, partition: &Partition) -> Result<Vec<OwnedVal>> {
+    evaluate_or(expr, partition, Val::Null)
+}
+
+/// The value of an expression for every document, another where it gives none.
+fn evaluate_or(expr: &Expr, partition: &Partition, other: Val<'_>) -> Result<Vec<OwnedVal>> {
     let mut arena = Bump::new();
     let mut values = Vec::with_capacity(partition.len());
     for doc in &partition.docs {
         let value = match expr.eval(&Env::new(RawDoc::new(doc), &arena))? {
-            Val::Missing => OwnedVal::new(Val::Null),
+            Val::Missing => OwnedVal::new(other),
             value => OwnedVal::new(value),
         };
         values.push(value);
@@ -416,7 +499,7 @@ fn parse_slope(
                     "second" => 1000,
                     "millisecond" => 1,
                     "year" | "quarter" | "month" => {
-                        return refuse(5490704, "unit must be 'week' or smaller");
+                        return refuse(5490710, "unit must be 'week' or smaller");
                     }
                     _ => {
                         return Err(Error::failed_to_parse(format!(
@@ -427,7 +510,9 @@ fn parse_slope(
                 unit_ms = Some(length);
             }
             _ => {
-                return Err(Error::failed_to_parse(format!("{name} got unexpected argument: {field}")));
+                return Err(Error::failed_to_parse(format!(
+                    "{name} got unexpected argument: {field}"
+                )));
             }
         }
     }
@@ -437,7 +522,7 @@ fn parse_slope(
     Ok((input, unit_ms))
 }
 
-/// How far apart the sort values of two documents are.
+/// How far apart the sort values of two documents are; dates in milliseconds.
 fn distance(
     name: &str,
     partition: &Partition,
@@ -447,17 +532,13 @@ fn distance(
 ) -> Result<Val<'static>> {
     let key = |at: usize| partition.keys.get(at).map_or(Val::Null, OwnedVal::get);
     match (key(from), key(to), unit_ms) {
-        (Val::DateTime(a), Val::DateTime(b), Some(unit)) => {
-            Ok(Val::Double(b.saturating_sub(a) as f64 / unit as f64))
+        (Val::DateTime(a), Val::DateTime(b), Some(_)) => Ok(Val::Int64(b.saturating_sub(a))),
+        (Val::DateTime(_), _, None) => {
+            refuse(5624901, format!("{name} where the sortBy is a Date requires a 'unit'"))
         }
-        (Val::DateTime(_), _, None) => refuse(
-            5624901,
-            format!("{name} where the sortBy is a Date requires a 'unit'"),
-        ),
-        (a, b, Some(_)) if !matches!((a, b), (Val::DateTime(_), Val::DateTime(_))) => refuse(
-            5624900,
-            format!("{name} with 'unit' expects the sortBy field to be a Date"),
-        ),
+        (a, b, Some(_)) if !matches!((a, b), (Val::DateTime(_), Val::DateTime(_))) => {
+            refuse(5624900, format!("{name} with 'unit' expects the sortBy field to be a Date"))
+        }
         (a, b, _) if a.is_number() && b.is_number() => {
             Ok(number::subtract(b, a).unwrap_or(Val::Double(f64::NAN)))
         }
@@ -490,7 +571,12 @@ fn derivative(
         return Ok(OwnedVal::new(Val::Null));
     }
     let rise = number::subtract(last, first).unwrap_or(Val::Double(f64::NAN));
-    Ok(OwnedVal::new(number::divide(rise, run).unwrap_or(Val::Null)))
+    let slope = number::divide(rise, run).unwrap_or(Val::Null);
+    let slope = match unit_ms {
+        Some(unit) => number::multiply(slope, Val::Int64(unit)).unwrap_or(Val::Null),
+        None => slope,
+    };
+    Ok(OwnedVal::new(slope))
 }
 
 fn integral(
@@ -507,7 +593,10 @@ fn integral(
     for at in from..to {
         let value = values.get(at).map_or(Val::Null, OwnedVal::get);
         if !value.is_number() {
-            return refuse(5423900, "The input value of the $integral window function must be numeric");
+            return refuse(
+                5423900,
+                "The input value of the $integral window function must be numeric",
+            );
         }
         if at == from {
             distance("$integral", partition, unit_ms, at, at)?;
@@ -519,6 +608,9 @@ fn integral(
         let area = number::multiply(both, width).unwrap_or(Val::Double(f64::NAN));
         let area = number::divide(area, Val::Int32(2)).unwrap_or(Val::Double(f64::NAN));
         total = number::add(total, area).unwrap_or(Val::Double(f64::NAN));
+    }
+    if let Some(unit) = unit_ms {
+        total = number::divide(total, Val::Int64(unit)).unwrap_or(Val::Double(f64::NAN));
     }
     Ok(OwnedVal::new(total))
 }
@@ -534,14 +626,15 @@ fn parse_moving_average(argument: Val<'_>, context: &StageContext<'_>) -> Result
         match name {
             "input" => input = Some(Expr::parse(value, context)?),
             "N" if alpha.is_none() => {
-                let count = value.as_i64_exact().filter(|_| {
-                    matches!(value, Val::Int32(_) | Val::Int64(_) | Val::Double(_))
-                });
+                let count = value
+                    .as_i64_exact()
+                    .filter(|_| matches!(value, Val::Int32(_) | Val::Int64(_) | Val::Double(_)));
                 let Some(count) = count else { return bad("'N' field must be an integer") };
                 if count <= 0 {
                     return bad("'N' must be greater than zero");
                 }
-                let decimal = Decimal128::from_i64(2).div(Decimal128::from_i64(count.saturating_add(1)));
+                let decimal =
+                    Decimal128::from_i64(2).div(Decimal128::from_i64(count.saturating_add(1)));
                 alpha = Some(Alpha { double: 2.0 / (count as f64 + 1.0), decimal });
             }
             "alpha" if alpha.is_none() => {
@@ -577,7 +670,10 @@ fn moving_average(input: &Expr, alpha: Alpha, partition: &Partition) -> Result<V
         if now.is_number() {
             let before = last.get();
             let next = if before.is_nullish() {
-                OwnedVal::new(now)
+                match now {
+                    Val::Decimal(_) => OwnedVal::new(now),
+                    _ => OwnedVal::new(Val::Double(now.as_f64().unwrap_or(f64::NAN))),
+                }
             } else if matches!(now, Val::Decimal(_)) || matches!(before, Val::Decimal(_)) {
                 let decimal = |value| number::to_decimal(value).unwrap_or(Decimal128::NAN);
                 let rest = Decimal128::from_i32(1).sub(alpha.decimal);

@@ -109,7 +109,7 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
         };
         if let Some((known, _)) = outputs.iter().find(|(known, _)| clash(known)) {
             return refuse(
-                40176,
+                6307900,
                 format!(
                     "specification contains two conflicting paths. Cannot specify both '{name}' and \
                      '{}'",
@@ -249,7 +249,11 @@ impl Windows {
             let mut doc = doc.clone();
             for (path, column) in &columns {
                 let mut out = Vec::with_capacity(doc.len() + 32);
-                let value = column.get(at).map_or(Val::Null, OwnedVal::get);
+                let value = match column.get(at).map_or(Val::Null, OwnedVal::get) {
+                    // A neighbour that lacks the field.
+                    Val::Undefined => Val::Missing,
+                    value => value,
+                };
                 with_value(RawDoc::new(&doc), path.parts(), value, &mut out);
                 doc = out;
             }
