@@ -10,6 +10,7 @@ pub mod merge;
 pub mod modify;
 mod near;
 pub mod pipeline;
+mod rewrite;
 pub mod return_key;
 pub mod scan;
 pub mod sort;

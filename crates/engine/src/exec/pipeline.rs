@@ -42,6 +42,7 @@ pub fn resolve(
             return Ok(Resolved { collection: None, pipeline });
         };
         let Some(view) = collection.view() else {
+            let pipeline = improved(pipeline);
             return Ok(Resolved { collection: Some(collection.clone()), pipeline });
         };
         let mut joined = Vec::new();
@@ -56,6 +57,12 @@ pub fn resolve(
         Code::VIEW_DEPTH_LIMIT_EXCEEDED,
         format!("View depth too deep or view cycle detected; maximum depth is {VIEW_DEPTH_MAX}"),
     ))
+}
+
+/// The pipeline in an order that the planner can use better.
+#[must_use]
+pub fn improved(pipeline: DocBuf) -> DocBuf {
+    super::rewrite::rewritten(pipeline.as_doc()).unwrap_or(pipeline)
 }
 
 /// The documents of a pipeline, and the plan of its front when it reads a collection.

@@ -62,6 +62,7 @@ impl Nested {
             let stages = views.as_doc().iter().chain(own.iter());
             stages.for_each(|(_, stage)| out.push_raw(stage));
         });
+        let joined = pipeline::improved(DocBuf::from_bytes(joined));
         // Variables have values only later; null stands for them to see whether all compiles.
         let unknown: Vec<(&str, Val<'_>)> =
             variables.iter().map(|name| (*name, Val::Null)).collect();
@@ -76,12 +77,11 @@ impl Nested {
         let below = super::parse(views.as_doc(), &inner)?;
         let compiled = match variables.is_empty() {
             true => {
-                let joined = super::parse(RawDoc::new(&joined), &inner)?;
+                let joined = super::parse(joined.as_doc(), &inner)?;
                 Some(Compiled { own: own_stages, joined })
             }
             false => None,
         };
-        let joined = DocBuf::from_bytes(joined);
         Ok(Nested { kept: inner.keep(), collection, below, own: own.into(), joined, compiled })
     }
 
