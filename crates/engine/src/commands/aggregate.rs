@@ -1,7 +1,7 @@
 //! `aggregate`: runs a pipeline over a collection, a view or nothing.
 
 use super::find::{first_batch, new_cursor, write_cursor};
-use super::query::{Constants, Find};
+use super::query::{Constants, Find, mentions_score, no_score};
 use super::{Command, Context, count, find};
 use crate::catalog::Collection;
 use crate::cursor::Source;
@@ -75,6 +75,11 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let resolved = resolve(&scope.catalog, context.db, name, pipeline)?;
     let stage_context = StageContext::new(constants.context(), &scope, context.db);
     let parsed = stages::parse(resolved.pipeline.as_doc(), &stage_context)?;
+    // A search may also stand in an inner pipeline; it then has the score.
+    let searches = || resolved.pipeline.bytes().windows(6).any(|bytes| bytes == b"$text\0");
+    if mentions_score(resolved.pipeline.as_doc(), 0) && !searches() {
+        return Err(no_score());
+    }
     if matches!(parsed.last().map(|stage| stage.role()), Some(Role::Output(_))) {
         return run_output(context, &resolved, &parsed, &scope, &namespace, out);
     }
@@ -151,6 +156,14 @@ fn run_output(
     namespace: &str,
     out: &mut Writer<'_>,
 ) -> Result<()> {
+    let level = context.args.get("readConcern").and_then(Val::as_doc).and_then(|doc| doc.get("level"));
+    if level.and_then(Val::as_str) == Some("linearizable") {
+        return Err(Error::new(
+            Code::INVALID_OPTIONS,
+            "Aggregation stage that writes cannot run with a readConcern other than 'local', or in \
+             a multi-document transaction. Current readConcern: linearizable",
+        ));
+    }
     let bypass = context.args.bool("bypassDocumentValidation")?;
     let concern = context.write_concern()?;
     let Some((last, before)) = parsed.split_last() else { return Ok(()) };

@@ -233,7 +233,7 @@ impl Find<'_> {
 }
 
 /// Whether a document has `{$meta: "textScore"}` somewhere.
-fn mentions_score(doc: RawDoc<'_>, depth: usize) -> bool {
+pub(super) fn mentions_score(doc: RawDoc<'_>, depth: usize) -> bool {
     doc.iter().any(|(name, value)| match value.get() {
         Val::String("textScore") => name == "$meta",
         Val::Document(inner) | Val::Array(inner) => {
