@@ -1,7 +1,8 @@
 //! Fail points: failures on demand, for tests of drivers. They exist only with `--test-commands`.
 //!
 //! `failCommand` makes commands fail, wait or lose their connection; `maxTimeAlwaysTimeOut` and
-//! `maxTimeNeverTimeOut` decide how time limits end.
+//! `maxTimeNeverTimeOut` decide how time limits end; `onPrimaryTransactionalWrite` breaks retryable
+//! writes before or after they are committed.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -10,7 +11,8 @@ use std::time::Duration;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val};
 
 /// The fail points that can be switched on.
-pub static NAMES: &[&str] = &["failCommand", "maxTimeAlwaysTimeOut", "maxTimeNeverTimeOut"];
+pub static NAMES: &[&str] =
+    &["failCommand", "maxTimeAlwaysTimeOut", "maxTimeNeverTimeOut", "onPrimaryTransactionalWrite"];
 
 /// All fail points of an engine.
 #[derive(Default)]
@@ -48,6 +50,16 @@ pub struct Failure {
     pub error: Option<Error>,
     /// Fields that are added to the reply of a command that ran.
     pub add: Option<DocBuf>,
+}
+
+/// How a retryable write is broken.
+pub enum Break {
+    /// Nothing is written and the connection is closed.
+    CloseBefore,
+    /// Nothing is written and the client hears so.
+    Fail(Error),
+    /// It is written, and the connection is closed without a reply.
+    CloseAfter,
 }
 
 impl FailPoints {
@@ -114,6 +126,27 @@ impl FailPoints {
             return Some(Duration::ZERO);
         }
         self.enter("maxTimeNeverTimeOut", |_| true).is_none().then_some(limit)
+    }
+
+    /// What `onPrimaryTransactionalWrite` wants of a command: it concerns retryable writes.
+    #[must_use]
+    pub fn break_write(&self, body: RawDoc<'_>) -> Option<Break> {
+        if body.find("txnNumber").is_none() {
+            return None;
+        }
+        let data = self.enter("onPrimaryTransactionalWrite", |_| true)?;
+        let data = data.as_doc();
+        let code = data.get("failBeforeCommitExceptionCode").and_then(Val::as_i64_exact);
+        let close = data.get("closeConnection").is_none_or(Val::truthy);
+        Some(match code {
+            Some(_) if close => Break::CloseBefore,
+            Some(code) => Break::Fail(Error::new(
+                Code(i32::try_from(code).unwrap_or(1)),
+                "onPrimaryTransactionalWrite fail point enabled",
+            )),
+            None if close => Break::CloseAfter,
+            None => return None,
+        })
     }
 
     /// What `failCommand` wants of a command.

@@ -62,6 +62,19 @@ fn a_fail_point_can_add_a_write_concern_error_or_close_the_connection() {
 }
 
 #[test]
+fn a_retryable_write_that_lost_its_reply_is_not_repeated() {
+    let engine = engine(true);
+    let on = "{configureFailPoint: 'onPrimaryTransactionalWrite', mode: {times: 1}}";
+    run(&engine, "admin", on).expect("is set");
+    let update = "{update: 'c', updates: [{q: {_id: 1}, u: {$inc: {n: 1}}, upsert: true}],
+        lsid: {id: UUID('00000000-0000-4000-8000-000000000001')}, txnNumber: NumberLong(1)}";
+    assert_ne!(code(&engine, "t", update), 0, "the connection is gone");
+    assert_eq!(code(&engine, "t", update), 0);
+    let found = run(&engine, "t", "{find: 'c'}").expect("works");
+    assert_eq!(documents(&found)[0].as_doc().get("n"), Some(Val::Int32(1)));
+}
+
+#[test]
 fn a_cursor_keeps_the_time_limit_of_its_command() {
     let engine = engine(true);
     run(&engine, "t", "{insert: 'c', documents: [{_id: 1}, {_id: 2}, {_id: 3}]}").expect("works");

@@ -60,6 +60,7 @@ use crate::client::Client;
 use crate::engine::Inner;
 use crate::operation::Operation;
 use crate::request::{Flow, Request};
+use crate::fail_points::Break;
 use crate::{profiler, reply, session};
 use args::Args;
 use std::sync::atomic::Ordering;
@@ -417,7 +418,16 @@ fn run_or_fail(
     if let Some(error) = failure.error {
         return Err(error);
     }
+    let broken = points.break_write(body);
+    match broken {
+        Some(Break::CloseBefore) => return Ok(Flow::Abort),
+        Some(Break::Fail(error)) => return Err(error),
+        _ => {}
+    }
     (command.run)(context, out)?;
+    if broken.is_some() {
+        return Ok(Flow::Abort);
+    }
     if let Some(fields) = failure.add {
         out.extend(fields.as_doc());
     }
