@@ -1,7 +1,7 @@
 //! `collMod`: changes the options of a collection, a view or an index.
 
 use super::args::Args;
-use super::create::{check_pipeline, check_view, choice, rounded_size};
+use super::create::{check_pipeline, check_view, choice, read_images, rounded_size, write_images};
 use super::{Command, Context};
 use crate::catalog::{Collection, Index, change, persist};
 use crate::index::spec::{same_key, shown};
@@ -82,7 +82,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
 }
 
 fn refuse_unavailable(args: &Args<'_>) -> Result<()> {
-    for name in ["timeseries", "changeStreamPreAndPostImages", "recordPreImages"] {
+    for name in ["timeseries", "recordPreImages"] {
         if args.get(name).is_some() {
             return Err(invalid(format!("the option '{name}' is not available in this version")));
         }
@@ -145,6 +145,7 @@ fn collection_options(args: &Args<'_>, collection: &Collection) -> Result<DocBuf
         ));
     }
     let validator = args.optional_doc("validator")?;
+    let images = read_images(args)?;
     if let Some(validator) = validator {
         validation::compile(validator)?;
     }
@@ -168,6 +169,7 @@ fn collection_options(args: &Args<'_>, collection: &Collection) -> Result<DocBuf
                 // Written beside the size.
                 "max" if max.is_some() => {}
                 "validator" | "validationLevel" | "validationAction" if touched => {}
+                "changeStreamPreAndPostImages" if images.is_some() => {}
                 _ => {
                     out.raw(name, value);
                 }
@@ -181,6 +183,9 @@ fn collection_options(args: &Args<'_>, collection: &Collection) -> Result<DocBuf
             let kept = |name, other| old.get(name).and_then(Val::as_str).unwrap_or(other);
             out.str("validationLevel", level.unwrap_or(kept("validationLevel", "strict")));
             out.str("validationAction", action.unwrap_or(kept("validationAction", "error")));
+        }
+        if images == Some(true) {
+            write_images(out);
         }
     }))
 }

@@ -120,6 +120,7 @@ fn read_options(args: &Args<'_>, db: &str) -> Result<DocBuf> {
         return Err(invalid("clusteredIndex cannot be specified together with capped"));
     }
     let validator = args.optional_doc("validator")?;
+    let images = read_images(args)?;
     if let Some(validator) = validator {
         crate::validation::compile(validator)?;
     }
@@ -151,7 +152,29 @@ fn read_options(args: &Args<'_>, db: &str) -> Result<DocBuf> {
         if let Some(collation) = &collation {
             out.append("collation", Val::Document(collation.document()));
         }
+        if images == Some(true) {
+            write_images(out);
+        }
     }))
+}
+
+/// Whether images of changed documents are wanted for change streams. Kept for the time when
+/// there are change streams.
+pub(super) fn read_images(args: &Args<'_>) -> Result<Option<bool>> {
+    let Some(images) = args.optional_doc("changeStreamPreAndPostImages")? else { return Ok(None) };
+    let images = Args::new("changeStreamPreAndPostImages", images);
+    images.check_fields(&["enabled"], false)?;
+    if images.get("enabled").is_none() {
+        return Err(images.missing("enabled"));
+    }
+    images.bool("enabled").map(Some)
+}
+
+/// Writes the option that `read_images` reads.
+pub(super) fn write_images(out: &mut Writer<'_>) {
+    out.doc("changeStreamPreAndPostImages", |out| {
+        out.bool("enabled", true);
+    });
 }
 
 /// The default collation; `None` for the simple one.
@@ -176,11 +199,6 @@ fn refuse_unavailable(args: &Args<'_>) -> Result<()> {
     }
     if args.bool("temp")? {
         return Err(unavailable("temp"));
-    }
-    if let Some(images) = args.optional_doc("changeStreamPreAndPostImages")?
-        && images.get("enabled").is_none_or(Val::truthy)
-    {
-        return Err(unavailable("changeStreamPreAndPostImages"));
     }
     if args.get("expireAfterSeconds").is_some() {
         return Err(match args.get("clusteredIndex") {

@@ -24,6 +24,13 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             "validate with repair is not available in this version",
         ));
     }
+    if context.args.bool("background")? && context.args.bool("full")? {
+        return Err(Error::new(
+            Code::INVALID_OPTIONS,
+            "Running the validate command with both { background: true } and { full: true } is not \
+             supported",
+        ));
+    }
     let snapshot = context.engine.store.snapshot();
     let catalog = catalog_at(&snapshot)?;
     let Some(collection) = catalog.get(context.db, name) else {
