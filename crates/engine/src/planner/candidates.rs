@@ -115,9 +115,16 @@ struct Fact<'n> {
 }
 
 impl Fact<'_> {
-    /// Whether keys of the index can be bounded by it, as far as collations go.
+    /// Whether it only says that there is a value.
+    fn is_existence(&self) -> bool {
+        matches!(self.tests.as_slice(), [Test::Exists])
+    }
+
+    /// Whether keys of the index can be bounded by it, as far as collations go. That a value
+    /// exists says something only of an index that lacks documents without one.
     fn fits(&self, index: &Index) -> bool {
-        self.tests.iter().all(|test| bounds::fits(test, index.collation.as_deref()))
+        (index.sparse || !self.is_existence())
+            && self.tests.iter().all(|test| bounds::fits(test, index.collation.as_deref()))
     }
 }
 
@@ -125,6 +132,8 @@ impl Fact<'_> {
 fn collect<'n>(node: &'n Node, prefix: &str, facts: &mut Vec<Fact<'n>>) {
     let group = facts.len() + 1;
     collect_grouped(node, prefix, if prefix.is_empty() { 0 } else { group }, facts);
+    // Of several predicates on an array the first bounds it: those that say more come first.
+    facts.sort_by_key(Fact::is_existence);
 }
 
 fn collect_grouped<'n>(
@@ -143,9 +152,12 @@ fn collect_grouped<'n>(
             }
         }
         Node::Leaf(leaf) => {
+            let path = join(leaf.path.text());
+            let tests = vec![&leaf.test];
             if let Some(intervals) = bounds::of_test(&leaf.test) {
-                let tests = vec![&leaf.test];
-                facts.push(Fact { path: join(leaf.path.text()), intervals, tests, group });
+                facts.push(Fact { path, intervals, tests, group });
+            } else if matches!(leaf.test, Test::Exists) && prefix.is_empty() {
+                facts.push(Fact { path, intervals: vec![Interval::all()], tests, group });
             }
         }
         Node::ElemMatchObject { path, filter } => {
@@ -177,10 +189,11 @@ fn collect_grouped<'n>(
 fn sparse_allows(index: &Index, facts: &[Fact<'_>]) -> bool {
     index.fields.iter().any(|field| {
         facts.iter().any(|fact| {
+            let not_null = |interval: &Interval| {
+                interval.from.first().is_some_and(|first| *first > value::Type::Null.rank())
+            };
             fact.path == field.path.text()
-                && fact.intervals.iter().all(|interval| {
-                    interval.from.first().is_some_and(|first| *first > value::Type::Null.rank())
-                })
+                && (fact.is_existence() || fact.intervals.iter().all(not_null))
         })
     })
 }
