@@ -131,9 +131,7 @@ impl FailPoints {
     /// What `onPrimaryTransactionalWrite` wants of a command: it concerns retryable writes.
     #[must_use]
     pub fn break_write(&self, body: RawDoc<'_>) -> Option<Break> {
-        if body.find("txnNumber").is_none() {
-            return None;
-        }
+        body.find("txnNumber")?;
         let data = self.enter("onPrimaryTransactionalWrite", |_| true)?;
         let data = data.as_doc();
         let code = data.get("failBeforeCommitExceptionCode").and_then(Val::as_i64_exact);

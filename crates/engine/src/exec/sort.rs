@@ -219,7 +219,6 @@ impl Sorted {
     ///
     /// # Errors
     /// When the disk fails.
-    #[expect(clippy::should_implement_trait, reason = "an iterator could not fail")]
     pub fn next(&mut self) -> Result<Option<Vec<u8>>> {
         match &mut self.0 {
             Source::Memory(docs) => Ok(docs.next()),
@@ -247,11 +246,14 @@ fn run_key(key: &[u8], arrived: u64) -> Vec<u8> {
     [key, &arrived.to_be_bytes()].concat()
 }
 
+/// The next entry of a run: its key, the number of the run, the document.
+type RunHead = (Vec<u8>, usize, Vec<u8>);
+
 /// Several sorted runs as one.
 struct Merge {
     runs: Vec<Run>,
     /// The next entry of each run that has one, smallest first.
-    heads: BinaryHeap<Reverse<(Vec<u8>, usize, Vec<u8>)>>,
+    heads: BinaryHeap<Reverse<RunHead>>,
 }
 
 impl Merge {
