@@ -5,8 +5,8 @@ use super::query::{Constants, Find, mentions_score, no_score};
 use super::{Command, Context, count, find};
 use crate::catalog::Collection;
 use crate::cursor::Source;
-use crate::exec::{Examined, Stream, pipeline};
 pub(super) use crate::exec::pipeline::{Resolved, everything, resolve};
+use crate::exec::{Examined, Stream, pipeline};
 use crate::metrics;
 use crate::stages::{self, Role, Scope, Stage, StageContext};
 use std::sync::Arc;
@@ -156,7 +156,8 @@ fn run_output(
     namespace: &str,
     out: &mut Writer<'_>,
 ) -> Result<()> {
-    let level = context.args.get("readConcern").and_then(Val::as_doc).and_then(|doc| doc.get("level"));
+    let level =
+        context.args.get("readConcern").and_then(Val::as_doc).and_then(|doc| doc.get("level"));
     if level.and_then(Val::as_str) == Some("linearizable") {
         return Err(Error::new(
             Code::INVALID_OPTIONS,

@@ -3,8 +3,8 @@
 use super::query::{Constants, Find};
 use super::{Command, Context, aggregate};
 use crate::catalog::{Collection, IndexKind};
-use crate::exec::{self, Examined, Stream};
 use crate::exec::scan::Scan;
+use crate::exec::{self, Examined, Stream};
 use crate::metrics;
 use crate::planner::{self, Question};
 use crate::planner::{Access, Plan, bounds};

@@ -9,8 +9,10 @@ use crate::exec::pipeline::{Front, follow, front};
 use crate::exec::scan::Scan;
 use crate::exec::sort::Totals;
 use crate::exec::{Examined, Stream};
+use crate::planner::explain::{
+    Above, Ran, rejected, write_count_scan, write_distinct_scan, write_tree,
+};
 use crate::planner::{Access, Plan};
-use crate::planner::explain::{Above, Ran, rejected, write_count_scan, write_distinct_scan, write_tree};
 use crate::planner::{reasons, shape};
 use crate::stages::{self, Role, StageContext};
 use query::filter::Filter;
@@ -54,10 +56,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         "find" | "count" | "distinct" | "delete" | "update" | "findAndModify" => {
             explain_query(context, verbosity, out)
         }
-        other => Err(Error::new(
-            Code::ILLEGAL_OPERATION,
-            format!("Cannot explain cmd: {other}"),
-        )),
+        other => Err(Error::new(Code::ILLEGAL_OPERATION, format!("Cannot explain cmd: {other}"))),
     };
     context.args = outer;
     result
@@ -165,14 +164,18 @@ fn explain_query(context: &mut Context<'_>, verbosity: &str, out: &mut Writer<'_
         write_planner(out, &namespace, collection.as_deref(), &filter, &shown);
     });
     if verbosity != "queryPlanner" {
-        let mut ran = Ran { returned: 0, examined: Examined::default(), millis: 0, sort: Totals::default() };
+        let mut ran =
+            Ran { returned: 0, examined: Examined::default(), millis: 0, sort: Totals::default() };
         let mut others = Vec::new();
         if let Some((_, collection, snapshot)) = &opened {
             let again = find.open(&constants, collection, snapshot)?;
             ran = if let Some((plan, column)) = &distinct {
                 execute_distinct(context, distinct_scan(plan, *column, snapshot)?)?
             } else if shown.counts_entries() {
-                count_entries(context, Scan::new(snapshot.clone(), collection.clone(), &plan.access))?
+                count_entries(
+                    context,
+                    Scan::new(snapshot.clone(), collection.clone(), &plan.access),
+                )?
             } else if shown.counts_all() {
                 Ran { returned: collection.counters.documents(), ..ran }
             } else {
@@ -438,7 +441,8 @@ pub(super) fn explain_aggregate(
         limit: front.limit,
         ..Above::default()
     };
-    let shown = Shown { plan: &front.plan, above: &above, stage: None, would_modify: 0, values: false };
+    let shown =
+        Shown { plan: &front.plan, above: &above, stage: None, would_modify: 0, values: false };
     let ran = if verbosity == "queryPlanner" {
         None
     } else {

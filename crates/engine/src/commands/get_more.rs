@@ -110,7 +110,10 @@ fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     };
     let examined = cursor.examined();
     metrics::add(&engine.metrics.keys_examined, examined.keys.saturating_sub(before.0.keys));
-    metrics::add(&engine.metrics.documents_examined, examined.documents.saturating_sub(before.0.documents));
+    metrics::add(
+        &engine.metrics.documents_examined,
+        examined.documents.saturating_sub(before.0.documents),
+    );
     metrics::add(&engine.metrics.documents_returned, cursor.returned - before.1);
     let newly = Examined {
         keys: examined.keys - before.0.keys,

@@ -107,9 +107,9 @@ impl FindStream {
         let mut position = None;
         let row = match &self.filter {
             None => self.scan.next(op)?,
-            Some(filter) => self.scan.next_where(op, &mut |doc| {
-                filter.matches_at(RawDoc::new(doc), &mut position)
-            })?,
+            Some(filter) => self
+                .scan
+                .next_where(op, &mut |doc| filter.matches_at(RawDoc::new(doc), &mut position))?,
         };
         let Some(row) = row else { return Ok(None) };
         let row = match self.show_record {

@@ -137,9 +137,7 @@ impl Scan {
             .iter()
             .map(|range| match index.is_clustered() {
                 true => Part::Documents(range.clone(), *direction),
-                false => {
-                    Part::Entries(index.clone(), range.clone(), *direction, cover.clone())
-                }
+                false => Part::Entries(index.clone(), range.clone(), *direction, cover.clone()),
             })
             .collect();
         if *direction == Direction::Reverse {

@@ -67,14 +67,10 @@ pub fn of_node(question: &Question<'_>, node: &Node) -> Vec<Candidate> {
     let indexes = question.collection.indexes.iter();
     indexes
         .filter(|index| index.state == IndexState::Ready && !index.hidden)
-        .filter(|index| {
-            !index.sparse || index.kind.is_special() || sparse_allows(index, &facts)
-        })
+        .filter(|index| !index.sparse || index.kind.is_special() || sparse_allows(index, &facts))
         .filter(|index| has_all(question, index, node))
         .flat_map(|index| uses(question, index, node, &facts))
-        .filter(|candidate| {
-            candidate.bounded > 0 || (candidate.sorted && question.sort.is_some())
-        })
+        .filter(|candidate| candidate.bounded > 0 || (candidate.sorted && question.sort.is_some()))
         .filter(|candidate| {
             // The clustered index without bounds is the collection itself.
             candidate.bounded > 0 || !candidate.index.is_clustered()
@@ -136,12 +132,7 @@ fn collect<'n>(node: &'n Node, prefix: &str, facts: &mut Vec<Fact<'n>>) {
     facts.sort_by_key(Fact::is_existence);
 }
 
-fn collect_grouped<'n>(
-    node: &'n Node,
-    prefix: &str,
-    group: usize,
-    facts: &mut Vec<Fact<'n>>,
-) {
+fn collect_grouped<'n>(node: &'n Node, prefix: &str, group: usize, facts: &mut Vec<Fact<'n>>) {
     let join = |path: &str| {
         if prefix.is_empty() { path.to_owned() } else { format!("{prefix}.{path}") }
     };
@@ -217,9 +208,10 @@ fn uses(
         IndexKind::Geo(geo) => {
             // Documents without a location are not in the index.
             let columns = special_columns(index, node, facts);
-            let located = geo.at.iter().any(|at| {
-                columns.get(*at).is_some_and(|column| column.intervals.is_some())
-            });
+            let located = geo
+                .at
+                .iter()
+                .any(|at| columns.get(*at).is_some_and(|column| column.intervals.is_some()));
             if located { vec![assemble(question, index, columns)] } else { Vec::new() }
         }
         IndexKind::Text(text) => {
@@ -374,9 +366,8 @@ fn wildcard_uses(
 ) -> Vec<Candidate> {
     let mut paths: Vec<Option<&str>> = Vec::new();
     for fact in facts {
-        let usable = fact.fits(index)
-            && wildcard.covers(&fact.path)
-            && fact.intervals.iter().all(is_scalar);
+        let usable =
+            fact.fits(index) && wildcard.covers(&fact.path) && fact.intervals.iter().all(is_scalar);
         if usable && !paths.contains(&Some(&fact.path)) {
             paths.push(Some(&fact.path));
         }
@@ -422,9 +413,10 @@ fn wildcard_uses(
 fn is_scalar(interval: &Interval) -> bool {
     const DOCUMENT: u8 = 70;
     const ARRAY: u8 = 80;
-    interval.from.first().is_some_and(|rank| {
-        *rank > Type::Null.rank() && !matches!(*rank, DOCUMENT | ARRAY | 240..)
-    })
+    interval
+        .from
+        .first()
+        .is_some_and(|rank| *rank > Type::Null.rank() && !matches!(*rank, DOCUMENT | ARRAY | 240..))
 }
 
 /// The ranges of keys that the columns' intervals make together.

@@ -1,9 +1,9 @@
 //! How plans look in `explain`: MongoDB's stage names and fields, with true counts.
 
 use super::{Access, Candidate, Plan};
+use crate::catalog::IndexKind;
 use crate::exec::Examined;
 use crate::exec::sort::Totals;
-use crate::catalog::IndexKind;
 use query::filter::{Filter, Node};
 use store::Direction;
 use value::{Val, Writer};
@@ -343,12 +343,7 @@ fn bounds_say_all(candidate: &Candidate, filter: &Filter) -> bool {
 }
 
 /// Writes ranges that are read side by side: one scan for each.
-fn write_merge(
-    out: &mut Writer<'_>,
-    candidate: &Candidate,
-    above: &Above<'_>,
-    ran: Option<&Ran>,
-) {
+fn write_merge(out: &mut Writer<'_>, candidate: &Candidate, above: &Above<'_>, ran: Option<&Ran>) {
     out.str("stage", "SORT_MERGE");
     write_counts(out, ran, ran.map(|ran| ran.examined.documents));
     if let Some(sort) = above.sort {
@@ -364,7 +359,8 @@ fn write_merge(
             // The last bounded field changes fastest from one range to the next.
             let mut place = at;
             let mut shown = candidate.shown.clone();
-            for (column, (_, bounds)) in shown.iter_mut().enumerate().take(candidate.bounded).rev() {
+            for (column, (_, bounds)) in shown.iter_mut().enumerate().take(candidate.bounded).rev()
+            {
                 let count = bounds.len().max(1);
                 let mut own = place % count;
                 place /= count;

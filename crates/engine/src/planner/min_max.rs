@@ -39,7 +39,10 @@ impl MinMax<'_> {
     /// 51173 without a hint, 51174 when the index has other fields, 51175 for an empty range.
     pub fn plan(&self, question: &Question<'_>) -> Result<Plan> {
         let hint = question.hint.ok_or_else(|| {
-            failed(Code(51173), "When using min()/max() a hint of which index to use must be provided")
+            failed(
+                Code(51173),
+                "When using min()/max() a hint of which index to use must be provided",
+            )
         })?;
         if matches!(hint, Val::Document(doc) if doc.find("$natural").is_some()) {
             return Err(failed(

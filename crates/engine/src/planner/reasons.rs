@@ -45,7 +45,9 @@ pub fn why(plan: &Plan, filter: &Filter, sort: Option<&SortSpec>) -> String {
             if sort.is_some() && plan.sorted && chosen.merge.is_empty() {
                 text.push_str(", because it has the order of the sort");
             } else if sort.is_some() && plan.sorted {
-                text.push_str(", a range for each value side by side, to keep the order of the sort");
+                text.push_str(
+                    ", a range for each value side by side, to keep the order of the sort",
+                );
             }
             text.push('.');
             if let Some(estimate) = chosen.estimate
