@@ -197,7 +197,7 @@ mod tests {
         let up = |n: f64| r5.round_up(Val::Double(n)).get().as_f64();
         let down = |n: f64| r5.round_down(Val::Double(n)).get().as_f64();
         assert_eq!((up(11.0), up(10.0), up(63.0)), (Some(16.0), Some(16.0), Some(100.0)));
-        assert_eq!((down(11.0), down(10.0)), (Some(10.0), Some(6.3)));
+        assert_eq!((down(11.0), down(10.0)), (Some(10.0), Some(63.0 * 0.1)));
         assert_eq!(up(64.0), Some(100.0));
         assert_eq!(down(95.0), Some(63.0));
     }
