@@ -277,7 +277,6 @@ pub(crate) fn remove_leftovers(engine: &Inner) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::engine::{Engine, Options};
     use value::ejson;
 
