@@ -5,9 +5,7 @@
 
 use super::parse::{CaseFirst, Spec};
 use crate::{Error, Result};
-use icu_collator::options::{
-    AlternateHandling, CaseLevel, CollatorOptions, MaxVariable, Strength,
-};
+use icu_collator::options::{AlternateHandling, CaseLevel, CollatorOptions, MaxVariable, Strength};
 use icu_collator::preferences::{CollationCaseFirst, CollationNumericOrdering, CollationType};
 use icu_collator::provider::{
     Baked, CollationDiacriticsV1, CollationJamoV1, CollationMetadata, CollationMetadataV1,
@@ -98,7 +96,10 @@ struct Turned {
 const BACKWARDS: u32 = 1 << 7;
 
 impl DataProvider<CollationMetadataV1> for Turned {
-    fn load(&self, request: DataRequest<'_>) -> Result<DataResponse<CollationMetadataV1>, DataError> {
+    fn load(
+        &self,
+        request: DataRequest<'_>,
+    ) -> Result<DataResponse<CollationMetadataV1>, DataError> {
         let found: DataResponse<CollationMetadataV1> = Baked.load(request)?;
         let bits = found.payload.get().bits;
         let bits = if self.backwards { bits | BACKWARDS } else { bits & !BACKWARDS };

@@ -7,11 +7,11 @@
 
 #[cfg(feature = "collation")]
 mod collator;
-mod locale;
-mod parse;
 #[cfg(not(feature = "collation"))]
 #[path = "without.rs"]
 mod collator;
+mod locale;
+mod parse;
 
 pub use parse::Place;
 

@@ -92,7 +92,8 @@ pub(super) fn parse(doc: RawDoc<'_>, place: Place) -> Result<Option<(Spec, DocBu
         return Err(Error::bad_value(message));
     }
     if name.contains('\0') {
-        let message = format!("Field 'locale' cannot contain null byte. Collation spec: {}", shown());
+        let message =
+            format!("Field 'locale' cannot contain null byte. Collation spec: {}", shown());
         return Err(Error::bad_value(message));
     }
     let Some(locale) = Locale::find(name) else {
