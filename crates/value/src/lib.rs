@@ -22,8 +22,8 @@ pub mod validate;
 pub mod writer;
 
 pub use codes::Code;
-pub use decimal::Decimal128;
 pub use collation::Collation;
+pub use decimal::Decimal128;
 pub use error::{Error, Result};
 pub use raw::{ObjectId, RawDoc, RawVal, Val};
 pub use types::Type;
