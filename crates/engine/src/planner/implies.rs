@@ -88,6 +88,15 @@ fn test_follows(known: &Test, wanted: &Test) -> bool {
         (Test::Lte(known), Test::Lt(wanted)) => {
             in_order(known, wanted).is_some_and(std::cmp::Ordering::is_lt)
         }
+        // Text that is equal under a collation passes the same tests of that collation.
+        (Test::Collated(known), Test::Collated(other)) if known.collation == other.collation => {
+            match &known.test {
+                Test::Eq(value) if matches!(value.get(), Val::String(_)) => {
+                    wanted.matches(value.raw()).unwrap_or(false)
+                }
+                _ => false,
+            }
+        }
         _ => false,
     }
 }
@@ -125,6 +134,7 @@ fn in_order(a: &OwnedVal, b: &OwnedVal) -> Option<std::cmp::Ordering> {
 /// Whether what is missing cannot pass.
 fn needs_value(test: &Test) -> bool {
     match test {
+        Test::Collated(collated) => needs_value(&collated.test),
         Test::Eq(value)
         | Test::Lt(value)
         | Test::Lte(value)
