@@ -112,7 +112,10 @@ impl Settings {
             listen,
             addresses,
             data: args.data.or(file.data).unwrap_or_else(|| PathBuf::from(DATA)),
-            cache: args.cache.or(file.cache).unwrap_or_else(|| Size(crate::limits::memory_bytes() / 4)),
+            cache: args
+                .cache
+                .or(file.cache)
+                .unwrap_or_else(|| Size(crate::limits::memory_bytes() / 4)),
             log_level: args.log_level.or(file.log_level).unwrap_or(LogLevel::Info),
             log_format: args.log_format.or(file.log_format).unwrap_or(LogFormat::Text),
             test_commands: args.test_commands.or(file.test_commands).unwrap_or(false),

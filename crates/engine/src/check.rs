@@ -224,7 +224,10 @@ fn check_entries(
                 // Covered queries read only elements of non-arrays; of equal elements of an
                 // array any may have left its types.
                 if keys.multikey == 0 && *types != *key.types {
-                    found.find(format!("an entry of the document with _id {} has other types", id()));
+                    found.find(format!(
+                        "an entry of the document with _id {} has other types",
+                        id()
+                    ));
                 }
             }
             None => found.find(format!("an entry of the document with _id {} is missing", id())),

@@ -122,10 +122,8 @@ mod tests {
             {_id: 3, at: 5},
             {_id: 4},
             {_id: 5, at: [{$date: {$numberLong: '999000'}}, {$date: {$numberLong: '1000'}}]}]}");
-        run(
-            "{createIndexes: 'c', indexes: [{key: {p: 1}, name: 'p', expireAfterSeconds: 60,
-                partialFilterExpression: {old: true}, hidden: true}]}",
-        );
+        run("{createIndexes: 'c', indexes: [{key: {p: 1}, name: 'p', expireAfterSeconds: 60,
+                partialFilterExpression: {old: true}, hidden: true}]}");
         run("{insert: 'c', documents: [
             {_id: 6, p: {$date: {$numberLong: '1000'}}, old: true},
             {_id: 7, p: {$date: {$numberLong: '1000'}}}]}");

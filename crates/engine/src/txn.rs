@@ -244,7 +244,12 @@ impl Transaction<'_> {
             gain.documents += documents;
             gain.bytes += bytes;
         } else {
-            self.gains.push(Gain { collection: collection.clone(), documents, bytes, inserted_max: None });
+            self.gains.push(Gain {
+                collection: collection.clone(),
+                documents,
+                bytes,
+                inserted_max: None,
+            });
         }
     }
 
@@ -404,9 +409,8 @@ fn raise_top(engine: &Inner, gain: &Gain) -> Result<()> {
         let to = (gain.collection.id + 1).to_be_bytes();
         let snapshot = engine.store.snapshot();
         let (from, to) = (Bound::Included(from.as_slice()), Bound::Excluded(to.as_slice()));
-        let mut stored = snapshot
-            .range(Space::Documents, from, to, Direction::Reverse)
-            .map_err(store_failed)?;
+        let mut stored =
+            snapshot.range(Space::Documents, from, to, Direction::Reverse).map_err(store_failed)?;
         let highest = stored.next().map_err(store_failed)?;
         *top = Some(highest.and_then(|(key, _)| key.get(4..)).unwrap_or(&[]).to_vec());
     }

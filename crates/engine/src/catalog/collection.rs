@@ -5,12 +5,12 @@ use crate::index::hashed::Hashed;
 use crate::index::text::TextFields;
 use crate::index::wildcard::Wildcard;
 use crate::validation::Validator;
-use query::filter::Filter;
 use parking_lot::Mutex;
+use query::filter::Filter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
-use value::{Collation, DocBuf};
 use value::path::Path;
+use value::{Collation, DocBuf};
 
 /// A collection or view. Immutable but for its counters: a change makes a new one.
 #[derive(Clone)]

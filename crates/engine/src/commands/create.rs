@@ -256,7 +256,10 @@ fn clustered_index(args: &Args<'_>) -> Result<Option<DocBuf>> {
         ));
     }
     if spec.optional_i64("v")?.is_some_and(|version| version != 2) {
-        return Err(Error::new(Code(5979704), "cannot create a clusteredIndex with v other than 2"));
+        return Err(Error::new(
+            Code(5979704),
+            "cannot create a clusteredIndex with v other than 2",
+        ));
     }
     let name = spec.optional_string("name")?.unwrap_or("_id_");
     Ok(Some(DocBuf::build(|out| {

@@ -58,9 +58,9 @@ mod write_concern;
 
 use crate::client::Client;
 use crate::engine::Inner;
+use crate::fail_points::Break;
 use crate::operation::Operation;
 use crate::request::{Flow, Request};
-use crate::fail_points::Break;
 use crate::{profiler, reply, session};
 use args::Args;
 use std::sync::atomic::Ordering;
@@ -389,18 +389,17 @@ fn check_api(command: &Command, body: RawDoc<'_>) -> Result<()> {
     if number && !retryable.contains(&command.name) {
         return Err(Error::new(
             Code(50768),
-            format!("txnNumber may only be provided for multi-document transactions and retryable write commands. autocommit:false was not provided, and {} is not a retryable write command.", command.name),
+            format!(
+                "txnNumber may only be provided for multi-document transactions and retryable write commands. autocommit:false was not provided, and {} is not a retryable write command.",
+                command.name
+            ),
         ));
     }
     Ok(())
 }
 
 /// Runs a command while a fail point is on.
-fn run_or_fail(
-    command: &Command,
-    context: &mut Context<'_>,
-    out: &mut Writer<'_>,
-) -> Result<Flow> {
+fn run_or_fail(command: &Command, context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<Flow> {
     let body = context.request.body;
     let collection = body.first().and_then(|(_, value)| value.get().as_str()).unwrap_or("$cmd");
     let namespace = format!("{}.{collection}", context.db);

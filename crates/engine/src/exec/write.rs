@@ -160,8 +160,8 @@ pub fn insert(
     let key = document_key(collection, &record);
     if collection.capped().is_none() {
         txn.guard(Space::Documents, &key);
-        let exists = !txn.is_above_all(collection, &record)
-            && txn.get(Space::Documents, &key)?.is_some();
+        let exists =
+            !txn.is_above_all(collection, &record) && txn.get(Space::Documents, &key)?.is_some();
         if exists {
             let index = collection.indexes.first().ok_or_else(no_id_index)?;
             let values = DocBuf::build(|out| {

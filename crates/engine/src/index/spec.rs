@@ -4,8 +4,8 @@
 use super::{options, text, wildcard};
 use crate::catalog::{Collection, Index};
 use std::sync::Arc;
-use value::ejson::{self, Format};
 use value::collation::Place;
+use value::ejson::{self, Format};
 use value::{Code, Collation, DocBuf, Error, RawDoc, Result, Val, compare, limits};
 
 /// A checked specification.
@@ -86,15 +86,10 @@ const KEPT: &[&str] = &[
 ];
 
 /// Options of geospatial indexes that are stored, in the order in which they are shown.
-const GEO_KEPT: &[&str] =
-    &["bits", "min", "max", "finestIndexedLevel", "coarsestIndexedLevel"];
+const GEO_KEPT: &[&str] = &["bits", "min", "max", "finestIndexedLevel", "coarsestIndexedLevel"];
 
 /// Options of an index that MongoDB knows and that this version refuses rather than ignores.
-const LATER: &[&str] = &[
-    "columnstoreProjection",
-    "prepareUnique",
-    "storageEngine",
-];
+const LATER: &[&str] = &["columnstoreProjection", "prepareUnique", "storageEngine"];
 
 /// Kinds of indexes that MongoDB knows and that this version does not have.
 const KINDS_LATER: &[&str] = &["columnstore", "geoHaystack"];
@@ -229,8 +224,13 @@ fn read_fields<'a>(spec: RawDoc<'a>, ignore_unknown: bool, out: &mut Fields<'a>)
                 Val::String(_) => {}
                 _ => return Err(wrong_type(name, "a string", value)),
             },
-            "2dsphereIndexVersion" | "bits" | "coarsestIndexedLevel" | "finestIndexedLevel"
-            | "max" | "min" | "textIndexVersion" => {
+            "2dsphereIndexVersion"
+            | "bits"
+            | "coarsestIndexedLevel"
+            | "finestIndexedLevel"
+            | "max"
+            | "min"
+            | "textIndexVersion" => {
                 if !value.is_number() {
                     return Err(wrong_type(name, "a number", value));
                 }
@@ -306,7 +306,9 @@ fn check_key(key: RawDoc<'_>) -> Result<()> {
         let value = direction.get();
         let wild = wildcard::is_wildcard(path) && value.is_number();
         if wild && value.as_f64().is_some_and(|n| n < 0.0) {
-            return refuse("A numeric value in a $** index key pattern must be positive.".to_owned());
+            return refuse(
+                "A numeric value in a $** index key pattern must be positive.".to_owned(),
+            );
         }
         let wild_text = path == "$**" && value == Val::String("text");
         check_path(path, value.is_number() || wild_text)?;

@@ -26,10 +26,7 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
 }
 
 /// A stage for a sort specification that was checked.
-pub(super) fn make(
-    doc: RawDoc<'_>,
-    collation: Option<&Arc<Collation>>,
-) -> Result<Box<dyn Stage>> {
+pub(super) fn make(doc: RawDoc<'_>, collation: Option<&Arc<Collation>>) -> Result<Box<dyn Stage>> {
     Ok(Box::new(Sort { spec: SortSpec::parse(doc)?.with_collation(collation), source: doc.into() }))
 }
 
