@@ -82,17 +82,6 @@ impl Tracker {
             .min()
     }
 
-    /// The numbers of all open snapshots, in order, each once.
-    pub(crate) fn open_numbers(&self) -> Vec<Seqno> {
-        let mut numbers: Vec<Seqno> = Vec::new();
-        for shard in &self.shards {
-            numbers.extend(shard.open.lock().iter().map(|entry| entry.0));
-        }
-        numbers.sort_unstable();
-        numbers.dedup();
-        numbers
-    }
-
     /// How many snapshots are open.
     pub(crate) fn count(&self) -> u64 {
         self.shards

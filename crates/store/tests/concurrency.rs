@@ -137,47 +137,6 @@ fn snapshots_are_isolated_in_memory() {
 }
 
 #[test]
-fn a_long_snapshot_keeps_its_view_but_not_everything_since() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = DiskStore::open(folder.path(), tiny()).unwrap();
-    let write = |round: u32| {
-        let mut batch = Batch::new();
-        for key in 0..50_u32 {
-            batch.put(Space::Documents, &key.to_be_bytes(), &round.to_be_bytes().repeat(20));
-        }
-        store.write(&batch).unwrap();
-    };
-    write(0);
-    let snapshot = store.snapshot();
-    let mut range = snapshot
-        .range(Space::Documents, Bound::Unbounded, Bound::Unbounded, Direction::Forward)
-        .unwrap();
-    range.next().unwrap();
-    for round in 1..400 {
-        write(round);
-    }
-    store.checkpoint().unwrap();
-    assert_eq!(store.stats().oldest_snapshot, Some(snapshot.seqno()));
-    let seen = scan(&snapshot, Space::Documents, Direction::Forward);
-    assert_eq!(seen.len(), 50);
-    assert!(seen.iter().all(|(_, value)| value == &0_u32.to_be_bytes().repeat(20)));
-    let mut rest = 1;
-    while let Some((_, value)) = range.next().unwrap() {
-        assert_eq!(value, 0_u32.to_be_bytes().repeat(20));
-        rest += 1;
-    }
-    assert_eq!(rest, 50);
-    // Lists of tables that nobody needs for recovery do not pile up.
-    let lists = std::fs::read_dir(folder.path().join("documents"))
-        .unwrap()
-        .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with('v'))
-        .count();
-    assert!(lists <= 3, "{lists}");
-    drop((range, snapshot));
-    assert_eq!(store.stats().open_snapshots, 0);
-}
-
-#[test]
 fn the_log_is_released_and_reopening_is_quick() {
     let folder = tempfile::tempdir().unwrap();
     let options = Options { memtable_bytes: 256 << 10, segment_bytes: 64 << 10, ..tiny() };

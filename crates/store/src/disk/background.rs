@@ -17,7 +17,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::Shared;
 use super::dropped::DroppedRange;
-use super::trees::{approximate_bytes, remove_old_manifests, tree_error};
+use super::trees::{approximate_bytes, tree_error};
 use crate::{Result, Space, StoreError};
 
 /// The size of a table after merging.
@@ -343,45 +343,21 @@ impl Shared {
         Ok(())
     }
 
-    /// Lets go of memtables and tables that no open snapshot sees.
-    ///
-    /// A tree keeps a list of views (memtables and tables), each with the number from which on
-    /// readers use it, and by itself only forgets views older than the oldest snapshot. One long
-    /// cursor would so keep every memtable since its start in memory. Here only the views are
-    /// kept that some open snapshot uses.
+    /// Lets go of memtables and tables that are older than the oldest open snapshot. A cursor that
+    /// stays open so keeps every memtable since its start; cursors end when they are idle.
     fn forget_old_views(&self) {
-        let mut current = [0; 4];
         {
-            // Without commits in between, the number published here is above that of every view,
-            // so snapshots opened from now on use the latest one.
+            // A new number above that of the newest view, so that snapshots opened from now on
+            // use that view and the ones before it can go, even if nothing is committed.
             let _commit = self.commit.lock();
             self.tracker.publish(self.counter.next());
-            let open = self.tracker.open_numbers();
-            let oldest = open.first().copied().unwrap_or_else(|| self.tracker.published()) + 1;
-            // The tree would remove its list of tables along with a view that is put back below.
-            let elsewhere = self.path.join("no-such-folder");
-            for (tree, current) in self.trees.iter().zip(&mut current) {
-                let mut views = tree.get_version_history_lock();
-                if views.len() > 1 {
-                    let latest = views.latest_version();
-                    let used: Vec<_> = open
-                        .iter()
-                        .map(|seqno| views.get_version_for_snapshot(seqno + 1))
-                        .collect();
-                    for view in used {
-                        views.append_version(view);
-                    }
-                    views.append_version(latest);
-                    if let Err(error) = views.maintenance(&elsewhere, oldest) {
-                        tracing::warn!("old views of a tree are kept: {error:?}");
-                    }
-                }
-                drop(views);
-                *current = tree.current_version().id();
-            }
         }
-        for (tree, current) in self.trees.iter().zip(current) {
-            remove_old_manifests(&tree.tree_config().path, current);
+        let watermark = self.tracker.watermark() + 1;
+        for tree in &self.trees {
+            let path = &tree.tree_config().path;
+            if let Err(error) = tree.get_version_history_lock().maintenance(path, watermark) {
+                tracing::warn!("old views of a tree are kept: {error:?}");
+            }
         }
     }
 

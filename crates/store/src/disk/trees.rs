@@ -166,19 +166,6 @@ pub(super) fn check_manifest(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes lists of tables that later ones have replaced.
-pub(super) fn remove_old_manifests(folder: &Path, current: u64) {
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let number = name.to_str().and_then(|name| name.strip_prefix('v')?.parse::<u64>().ok());
-        if number.is_some_and(|number| number < current)
-            && let Err(error) = std::fs::remove_file(entry.path())
-        {
-            tracing::warn!("cannot remove {}: {error}", entry.path().display());
-        }
-    }
-}
-
 /// What an error of a tree means: damage is traced to its file.
 pub(super) fn tree_error(tree: &Tree, error: &lsm_tree::Error) -> StoreError {
     let folder = &tree.tree_config().path;
