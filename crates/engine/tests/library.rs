@@ -494,3 +494,11 @@ fn the_example_runs() {
         assert_eq!(String::from_utf8_lossy(&run.stdout), expected);
     }
 }
+
+#[test]
+fn the_readme_shows_the_example_that_is_run() {
+    let example = include_str!("../examples/orders.rs");
+    let start = example.find("use motifdb").expect("the example uses the library");
+    let readme = include_str!("../../../README.md");
+    assert!(readme.contains(&example[start..]), "copy examples/orders.rs into the README");
+}
