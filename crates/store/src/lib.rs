@@ -27,7 +27,7 @@ pub use error::{Result, StoreError};
 pub use fault::{Fault, FaultPlan, FaultStore};
 pub use memory::MemoryStore;
 pub use scratch::{Run, RunWriter, Scratch};
-pub use snapshot::{Block, Direction, Range, Snapshot};
+pub use snapshot::{Block, Direction, Lent, Range, Snapshot};
 pub use stats::{Damage, SpaceStats, Stats};
 
 /// A place in the commit order. A snapshot sees every commit whose number is not above its own.

@@ -1,4 +1,4 @@
-//! Reading: a snapshot, a range of it, and blocks of entries taken from a range at once.
+//! Reading: a snapshot, a range of it, and blocks of entries taken or lent from a range at once.
 
 use std::ops::Bound;
 
@@ -75,8 +75,47 @@ impl Snapshot {
                 }
             }
         };
-        Ok(Range { source, current: None })
+        Ok(Range { source, current: None, lent: Block::new() })
     }
+
+    /// Keys that cut `[from, to)` into up to `parts` ranges of about equal size, in order, for
+    /// readers that share the work: the first range begins at `from`, each other one at its key.
+    /// What is small is cut into fewer parts, or not at all.
+    pub fn split(&self, space: Space, from: &[u8], to: &[u8], parts: usize) -> Result<Vec<Bytes>> {
+        let end = |direction| {
+            self.range(space, Bound::Included(from), Bound::Excluded(to), direction)?.next_entry()
+        };
+        let (Some((first, _)), Some((last, _))) =
+            (end(Direction::Forward)?, end(Direction::Reverse)?)
+        else {
+            return Ok(Vec::new());
+        };
+        Ok(interpolate(&first, &last, parts))
+    }
+}
+
+/// Keys that lie evenly between two others, as if keys were spread evenly.
+fn interpolate(first: &[u8], last: &[u8], parts: usize) -> Vec<Bytes> {
+    let shared = first.iter().zip(last).take_while(|(a, b)| a == b).count();
+    let number = |key: &[u8]| {
+        let mut bytes = [0; 8];
+        for (to, from) in bytes.iter_mut().zip(key.iter().skip(shared)) {
+            *to = *from;
+        }
+        u128::from(u64::from_be_bytes(bytes))
+    };
+    let (low, high) = (number(first), number(last));
+    let mut keys: Vec<Bytes> = Vec::new();
+    for part in 1..parts as u128 {
+        let at = low + high.saturating_sub(low) * part / parts as u128;
+        let mut key = first.iter().copied().take(shared).collect::<Vec<u8>>();
+        key.extend_from_slice(&(at as u64).to_be_bytes());
+        let above = keys.last().map_or(first, |last| last.as_slice());
+        if key.as_slice() > above && key.as_slice() <= last {
+            keys.push(key.into());
+        }
+    }
+    keys
 }
 
 impl std::fmt::Debug for Snapshot {
@@ -123,7 +162,13 @@ fn is_empty(from: &Bound<&[u8]>, to: &Bound<&[u8]>) -> bool {
 pub struct Range {
     source: Source,
     current: Option<(Bytes, Bytes)>,
+    /// What `lend_block` lends.
+    lent: Block,
 }
+
+/// How many entries are lent at once, and how many bytes.
+const LENT_ITEMS: usize = 128;
+const LENT_BYTES: usize = 64 << 10;
 
 enum Source {
     Empty,
@@ -138,6 +183,20 @@ impl Range {
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         self.current = self.take_next()?;
         Ok(self.current.as_ref().map(|(key, value)| (&**key, &**value)))
+    }
+
+    /// The entry that the last call of [`Range::next`] lent, as handles that outlive the range.
+    pub fn own(&self) -> Option<(Bytes, Bytes)> {
+        self.current.clone()
+    }
+
+    /// The next run of entries, lent until the next call; nothing at the end. Meant for reading
+    /// all of a range: it is the cheapest way, since no entry costs a counter.
+    pub fn lend_block(&mut self) -> Result<Option<Lent<'_>>> {
+        let mut block = std::mem::take(&mut self.lent);
+        let filled = self.next_block(&mut block, LENT_ITEMS, LENT_BYTES);
+        self.lent = block;
+        Ok(filled?.then(|| Lent(self.lent.entries.iter())))
     }
 
     /// The next key and value as handles that outlive the range.
@@ -176,6 +235,24 @@ impl Range {
         result
     }
 }
+
+/// Keys and values of consecutive entries, lent by [`Range::lend_block`].
+#[derive(Clone)]
+pub struct Lent<'a>(std::slice::Iter<'a, (Bytes, Bytes)>);
+
+impl<'a> Iterator for Lent<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    fn next(&mut self) -> Option<(&'a [u8], &'a [u8])> {
+        self.0.next().map(|(key, value)| (key.as_slice(), value.as_slice()))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Lent<'_> {}
 
 /// Entries taken from a range at once. Reuse one block for a whole scan: it keeps its memory.
 #[derive(Clone, Debug, Default)]

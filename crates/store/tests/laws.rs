@@ -269,6 +269,42 @@ fn keys_and_bounds_of_any_length_may_be_asked_for() {
 }
 
 #[test]
+fn lent_blocks_and_split_ranges_hold_every_entry_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = DiskStore::open(folder.path(), tiny()).unwrap();
+    for store in [&disk as &dyn Store, &MemoryStore::new()] {
+        let mut batch = Batch::new();
+        for number in 0..5000_u64 {
+            batch.put(Space::Documents, &[&[0, 0, 0, 7], &number.to_be_bytes()[..]].concat(), &[1]);
+        }
+        store.write(&batch).unwrap();
+        let snapshot = store.snapshot();
+        let (from, to) = ([0, 0, 0, 7], [0, 0, 0, 8]);
+        let mut bounds = vec![from.to_vec()];
+        let cuts = snapshot.split(Space::Documents, &from, &to, 4).unwrap();
+        assert_eq!(cuts.len(), 3);
+        bounds.extend(cuts.iter().map(|key| key.to_vec()));
+        bounds.push(to.to_vec());
+        let mut next = 0_u64;
+        for pair in bounds.windows(2) {
+            let (from, to) = (Bound::Included(&pair[0][..]), Bound::Excluded(&pair[1][..]));
+            let mut range = snapshot.range(Space::Documents, from, to, Direction::Forward).unwrap();
+            let before = next;
+            while let Some(block) = range.lend_block().unwrap() {
+                assert!(block.len() > 0);
+                for (key, value) in block {
+                    assert_eq!((&key[4..], value), (&next.to_be_bytes()[..], &[1_u8][..]));
+                    next += 1;
+                }
+            }
+            assert!((500..2500).contains(&(next - before)), "{}", next - before);
+        }
+        assert_eq!(next, 5000);
+        assert!(snapshot.split(Space::Documents, &[9], &[10], 4).unwrap().is_empty());
+    }
+}
+
+#[test]
 fn a_folder_is_opened_once() {
     let folder = tempfile::tempdir().unwrap();
     let first = DiskStore::open(folder.path(), tiny()).unwrap();
