@@ -46,7 +46,12 @@ pub fn bless(door: &mut dyn Door, file: &SpecFile, skip_ours: bool) -> Result<us
                 }
                 let (kind, body) = replaced(expectation, step, outcome, names);
                 let (first, last) = (expectation.first_line, expectation.last_line);
-                edits.push(Edit { first, last, lines: layout(kind, &names.hide(&body)) });
+                let body = names.hide(&body);
+                let lines = match &step.row {
+                    Some(given) => vec![layout_row(given, kind, &body)],
+                    None => layout(kind, &body),
+                };
+                edits.push(Edit { first, last, lines });
             }
             Ok(())
         });
@@ -68,6 +73,12 @@ fn apply(file: &SpecFile, mut edits: Vec<Edit>) -> Result<(), String> {
     }
     lines.push(String::new());
     std::fs::write(&file.path, lines.join("\n")).map_err(|error| error.to_string())
+}
+
+/// The row of a table.
+fn layout_row(given: &str, kind: Kind, body: &str) -> String {
+    let word = if kind == Kind::Error { "error " } else { "" };
+    format!("  {given} => {word}{body}")
 }
 
 /// The directive as lines: on one where it is short.

@@ -59,6 +59,8 @@ pub struct Step {
     pub action: Action,
     /// Last line of the action, from 1: new expectations are written behind it.
     pub last_line: usize,
+    /// What stands before the arrow, when the step is a row of a table.
+    pub row: Option<String>,
     /// What must come out; none means that it must succeed.
     pub expectations: Vec<Expectation>,
 }
@@ -193,6 +195,8 @@ struct Directive {
     last_line: usize,
     word: String,
     body: String,
+    /// The number of each indented line.
+    numbers: Vec<usize>,
 }
 
 fn directives(path: &Path) -> Result<Vec<Directive>, FileError> {
@@ -211,11 +215,13 @@ fn directives(path: &Path) -> Result<Vec<Directive>, FileError> {
             open.body.push('\n');
             open.body.push_str(line.get(2..).unwrap_or(line.trim_start()));
             open.last_line = number;
+            open.numbers.push(number);
             continue;
         }
         let (word, body) = line.split_once(' ').unwrap_or((line, ""));
         let (word, body) = (word.to_owned(), body.trim().to_owned());
-        all.push(Directive { line: number, last_line: number, word, body });
+        let numbers = Vec::new();
+        all.push(Directive { line: number, last_line: number, word, body, numbers });
     }
     Ok(all)
 }
@@ -232,6 +238,7 @@ fn place(file: &mut SpecFile, directive: Directive) -> Result<(), FileError> {
                 Some(test) => test.steps.push(Step {
                     action: Action::Setup(setup),
                     last_line: directive.last_line,
+                    row: None,
                     expectations: Vec::new(),
                 }),
             }
@@ -278,12 +285,17 @@ fn read_setup(directive: &Directive) -> Option<Setup> {
 }
 
 fn place_in_test(test: &mut Test, directive: Directive) -> Result<(), String> {
-    let Directive { line, last_line, word, body } = directive;
+    if directive.word == "table" {
+        return place_table(test, &directive);
+    }
+    let Directive { line, last_line, word, body, .. } = directive;
     let reason = |text: &str| {
         let text = text.trim();
         if text.is_empty() { Err("say why".to_owned()) } else { Ok(text.to_owned()) }
     };
-    let mut step = |action| test.steps.push(Step { action, last_line, expectations: Vec::new() });
+    let mut step = |action| {
+        test.steps.push(Step { action, last_line, row: None, expectations: Vec::new() });
+    };
     let (kind, body) = match word.as_str() {
         "run" => {
             step(Action::Run(body));
@@ -328,4 +340,29 @@ fn place_in_test(test: &mut Test, directive: Directive) -> Result<(), String> {
     let step = test.steps.last_mut().ok_or("an expectation without an action")?;
     step.expectations.push(Expectation { kind, body, first_line: line, last_line });
     Ok(())
+}
+
+/// A table is many `eval`s: rows are documents for the expression of its head, or expressions if
+/// the head names none, each with `=> VALUE` or `=> error CODE` behind it.
+fn place_table(test: &mut Test, directive: &Directive) -> Result<(), String> {
+    let mut lines = directive.body.lines();
+    let head = lines.next().unwrap_or("").trim();
+    for (row, &line) in lines.zip(&directive.numbers) {
+        let (given, expected) = row.rsplit_once("=>").unwrap_or((row, ""));
+        let (given, expected) = (given.trim(), expected.trim());
+        let action = if head.is_empty() { given.to_owned() } else { format!("{head} on {given}") };
+        let (kind, body) = match expected.strip_prefix("error ") {
+            Some(code) => (Kind::Error, code),
+            None => (Kind::Value, expected),
+        };
+        let expectation =
+            Expectation { kind, body: body.to_owned(), first_line: line, last_line: line };
+        test.steps.push(Step {
+            action: Action::Eval(action),
+            last_line: line,
+            row: Some(given.to_owned()),
+            expectations: vec![expectation],
+        });
+    }
+    if directive.numbers.is_empty() { Err("a table without rows".to_owned()) } else { Ok(()) }
 }

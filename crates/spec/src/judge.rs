@@ -32,8 +32,17 @@ pub fn judge(expectation: &Expectation, outcome: &Outcome, names: &Names) -> Res
 /// # Errors
 /// The reply that shows the failure.
 pub fn all_is_well(outcome: &Outcome) -> Result<(), String> {
-    succeeded(outcome)?;
-    let reply = outcome.reply.as_doc();
+    reply_is_well(outcome.reply.as_doc())
+}
+
+/// Judges a reply of which nothing more is expected.
+///
+/// # Errors
+/// The reply, when the command or a write of it failed.
+pub fn reply_is_well(reply: RawDoc<'_>) -> Result<(), String> {
+    if !reply.get("ok").is_some_and(Val::truthy) {
+        return Err(format!("the command failed: {}", text::print_reply(reply)));
+    }
     if reply.find("writeErrors").is_some() || reply.find("writeConcernError").is_some() {
         return Err(format!("a write failed: {}", text::print_reply(reply)));
     }
@@ -228,8 +237,13 @@ pub fn matches(pattern: RawVal<'_>, found: RawVal<'_>) -> bool {
     }
     match (pattern.as_array(), found.as_array()) {
         (Some(pattern), Some(found)) => doc_matches(pattern, found),
-        _ => pattern == found,
+        _ => pattern == found || (is_nan(pattern) && is_nan(found)),
     }
+}
+
+/// Which of the many bit patterns of NaN a double has is up to the processor.
+fn is_nan(value: RawVal<'_>) -> bool {
+    matches!(value.get(), Val::Double(n) if n.is_nan())
 }
 
 /// Whether a document has exactly the pattern's fields in its order; a field `_: _` in the

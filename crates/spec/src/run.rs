@@ -2,6 +2,7 @@
 
 use crate::door::Door;
 use crate::file::{Action, Kind, Setup, SpecFile, Step, Test};
+use crate::judge;
 use crate::shape;
 use crate::text::{self, Names};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,7 +54,8 @@ pub fn run_test(
         &session[20..]
     );
     let names = Names { database, cursor: 0, session };
-    let mut running = Running { door, names, manner, collection: String::new() };
+    let mut running =
+        Running { door, names, manner, collection: String::new(), evaluated: String::new() };
     let mut steps = || {
         for setup in &file.setup {
             running.set_up(setup)?;
@@ -78,6 +80,8 @@ struct Running<'a> {
     manner: Manner,
     /// The first collection that was set up: what `match` and `update` act on.
     collection: String,
+    /// The document that `eval` found last.
+    evaluated: String,
 }
 
 impl Running<'_> {
@@ -253,8 +257,8 @@ impl Running<'_> {
     fn eval(&mut self, text: &str) -> Result<Outcome> {
         let text = self.names.fill(text);
         let (expr, rest) = text::value_and_rest(&text)?;
-        let doc = rest.strip_prefix("on").unwrap_or("{_id: 1}").trim().to_owned();
-        self.insert("eval", &doc)?;
+        let doc = rest.strip_prefix("on").unwrap_or("{_id: 1}").trim();
+        self.keep_alone(doc)?;
         let value = expr.as_doc().get("value").unwrap_or(Val::Null);
         let command = DocBuf::build(|out| {
             out.str("aggregate", "eval");
@@ -279,6 +283,22 @@ impl Running<'_> {
             out.doc("cursor", |_| {});
         });
         self.run_command(command.as_doc(), true, false)
+    }
+
+    /// Makes the document the only one of the collection for `eval`.
+    fn keep_alone(&mut self, doc: &str) -> Result<()> {
+        if self.evaluated == doc {
+            return Ok(());
+        }
+        if !self.evaluated.is_empty() {
+            self.command("{delete: \"eval\", deletes: [{q: {}, limit: 0}]}")?;
+        }
+        self.evaluated = doc.to_owned();
+        let reply = self.insert("eval", doc)?;
+        match judge::reply_is_well(reply.as_doc()) {
+            Ok(()) => Ok(()),
+            Err(message) => Err(value::Error::internal(message)),
+        }
     }
 
     /// `SPEC [with OPTIONS]`: updates all documents, then reads them.

@@ -105,15 +105,26 @@ fn run_one(
         return Err(format!("{}:{}: nothing is expected", file.path.display(), test.line).into());
     }
     let mut door = house.door().map_err(|error| error.to_string())?;
+    let mut rows = Vec::new();
     let result = run_test(door.as_mut(), file, test, manner, |step, outcome, names| {
         if step.expectations.is_empty() {
             return judge::all_is_well(outcome)
                 .map_err(|message| format!("line {}: {message}", step.last_line));
         }
-        step.expectations
+        let judged = step
+            .expectations
             .iter()
-            .try_for_each(|expectation| judge::judge(expectation, outcome, names))
+            .try_for_each(|expectation| judge::judge(expectation, outcome, names));
+        match (judged, &step.row) {
+            // The rows of a table do not depend on each other: all that are wrong are told.
+            (Err(message), Some(given)) => {
+                rows.push(format!("{message}: {given}"));
+                Ok(())
+            }
+            (judged, _) => judged,
+        }
     });
+    let result = result.and(if rows.is_empty() { Ok(()) } else { Err(rows.join("\n  ")) });
     match (result, &test.differs) {
         (Ok(()), Some(reason)) if !elsewhere => {
             Err(format!("passes now: remove `differs {reason}`").into())
