@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use value::{DocBuf, Error, writer};
+use value::{DocBuf, Error, Result, writer};
 
 /// One conversation. Dropping it ends it.
 pub struct Client {
@@ -49,15 +49,19 @@ impl Client {
     }
 
     /// Notes that a session is in use; the shared registry is told only now and then.
-    pub(crate) fn touch_session(&mut self, session: [u8; 16]) {
+    ///
+    /// # Errors
+    /// TooManyLogicalSessions.
+    pub(crate) fn touch_session(&mut self, session: [u8; 16]) -> Result<()> {
         let now = Instant::now();
         let known = self
             .touched
             .is_some_and(|(id, told)| id == session && now.duration_since(told) < TOUCH_INTERVAL);
         if !known {
-            self.engine.sessions.touch(session);
+            self.engine.sessions.touch(session)?;
             self.touched = Some((session, now));
         }
+        Ok(())
     }
 
     /// What others may see of this conversation.
@@ -81,6 +85,8 @@ impl Client {
             Err(_) => {
                 // The panic hook has logged where; the client learns that it was our fault.
                 reply.truncate(start);
+                // What it did in a transaction must not stay half done, nor keep others waiting.
+                let _ = engine.sessions.transactions.leave(&engine, &op, true);
                 let error = Error::internal("the command failed by a bug; see the server's log");
                 writer::write_doc(reply, |out| {
                     crate::reply::write_error(out, &error);

@@ -47,6 +47,8 @@ pub struct Cursor {
     pub pending: Option<Doc>,
     /// The session that opened it.
     pub session: Option<[u8; 16]>,
+    /// The transaction that opened it, by its number in the session.
+    pub transaction: Option<i64>,
     /// Never closed for being idle.
     pub no_timeout: bool,
     /// The collection that it reads; when that is dropped, the cursor ends.

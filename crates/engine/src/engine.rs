@@ -8,7 +8,7 @@ use crate::metrics::{Metrics, Network};
 use crate::operation::Slot;
 use crate::request::{Flow, Peer, Request};
 use crate::session::Sessions;
-use crate::txn::{CommitState, store_failed};
+use crate::txn::{CommitState, Moments, store_failed};
 use arc_swap::ArcSwap;
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
@@ -74,6 +74,10 @@ pub struct Inner {
     /// What exists.
     pub catalog: ArcSwap<Catalog>,
     pub(crate) commit: Mutex<CommitState>,
+    /// Signalled when the transaction of a session ends; goes with `commit`.
+    pub(crate) ended: Condvar,
+    /// Moments that are read again.
+    pub(crate) moments: Moments,
     pub(crate) next_id: AtomicU32,
     /// The logical clock.
     pub clock: Clock,
@@ -158,6 +162,8 @@ impl Engine {
             store,
             catalog: ArcSwap::from_pointee(loaded.catalog),
             commit: Mutex::new(CommitState::new(floor)),
+            ended: Condvar::new(),
+            moments: Moments::default(),
             next_id: AtomicU32::new(loaded.next_id),
             clock: Clock::new(),
             cursors: Cursors::new(),
@@ -282,7 +288,9 @@ fn start_housekeeping(inner: &Arc<Inner>) -> Result<()> {
                 }
                 let closed = inner.cursors.close_idle();
                 crate::metrics::add(&inner.metrics.cursors_timed_out, closed as u64);
+                inner.sessions.transactions.expire(&inner);
                 inner.sessions.forget_old(&inner);
+                inner.moments.forget_old();
                 crate::ttl::run(&inner);
                 if let Err(error) = crate::trash::empty(&inner) {
                     tracing::warn!(%error, "cannot free the space of what was dropped");

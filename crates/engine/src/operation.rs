@@ -3,6 +3,7 @@
 use crate::catalog::Index;
 use crate::exec::Examined;
 use crate::planner::Access;
+use crate::txn::{Transaction, View};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
@@ -117,6 +118,25 @@ pub struct Operation {
     cost: Cell<Cost>,
     found: RefCell<Found>,
     waited: Cell<bool>,
+    reading: RefCell<Reading>,
+    /// The cluster time of the moment that is read.
+    read_time: Cell<Option<u64>>,
+    /// The session and the number of the transaction that the command runs in.
+    transaction: Cell<Option<([u8; 16], i64)>>,
+    /// Whether a statement failed, though the command itself did not.
+    failed: Cell<bool>,
+}
+
+/// What a command reads.
+#[derive(Default)]
+enum Reading {
+    /// The newest state.
+    #[default]
+    Newest,
+    /// One moment.
+    At(Box<View>),
+    /// What the open transaction of its session sees.
+    Transaction(Box<Transaction>),
 }
 
 /// How many cheap steps pass between two looks at the clock.
@@ -137,6 +157,10 @@ impl Operation {
             cost: Cell::default(),
             found: RefCell::default(),
             waited: Cell::new(false),
+            reading: RefCell::default(),
+            read_time: Cell::new(None),
+            transaction: Cell::new(None),
+            failed: Cell::new(false),
         }
     }
 
@@ -181,6 +205,84 @@ impl Operation {
     pub fn may_use_disk(&self) -> bool {
         let default = || self.work.disk_by_default.load(Ordering::Relaxed);
         self.disk.get().unwrap_or_else(default)
+    }
+
+    /// What the command reads, unless it is simply the newest state.
+    #[must_use]
+    pub fn view(&self) -> Option<View> {
+        match &*self.reading.borrow() {
+            Reading::Newest => None,
+            Reading::At(view) => Some(View::clone(view)),
+            Reading::Transaction(txn) => {
+                Some(View { catalog: txn.catalog.clone(), snapshot: txn.snapshot.clone() })
+            }
+        }
+    }
+
+    /// Whether the command reads simply the newest state.
+    #[must_use]
+    pub fn reads_newest(&self) -> bool {
+        matches!(*self.reading.borrow(), Reading::Newest)
+    }
+
+    /// Makes the command read one moment, of this cluster time.
+    pub(crate) fn read_at(&self, view: View, time: u64) {
+        *self.reading.borrow_mut() = Reading::At(Box::new(view));
+        self.read_time.set(Some(time));
+    }
+
+    /// The cluster time of the moment that the command reads, if it asked for one.
+    #[must_use]
+    pub fn read_time(&self) -> Option<u64> {
+        self.read_time.get()
+    }
+
+    /// Notes that a statement failed, though the reply tells of it without failing itself: its
+    /// transaction ends.
+    pub fn fail_transaction(&self) {
+        self.failed.set(true);
+    }
+
+    /// Whether a statement of the transaction failed.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.failed.get()
+    }
+
+    /// Whether the command runs in the open transaction of its session.
+    #[must_use]
+    pub fn is_in_transaction(&self) -> bool {
+        matches!(*self.reading.borrow(), Reading::Transaction(_))
+    }
+
+    /// Makes the command run in the transaction of a session.
+    pub(crate) fn enter_transaction(&self, session: [u8; 16], number: i64, txn: Box<Transaction>) {
+        self.transaction.set(Some((session, number)));
+        *self.reading.borrow_mut() = Reading::Transaction(txn);
+    }
+
+    /// Takes the transaction out again, with its session and number; nothing when the command
+    /// does not run in one.
+    pub(crate) fn leave_transaction(&self) -> Option<([u8; 16], i64, Box<Transaction>)> {
+        let (session, number) = self.transaction.take()?;
+        match self.reading.take() {
+            Reading::Transaction(txn) => Some((session, number, txn)),
+            _ => None,
+        }
+    }
+
+    /// Runs something on the open transaction.
+    ///
+    /// # Errors
+    /// What it gives; InternalError when there is none.
+    pub(crate) fn with_transaction<T>(
+        &self,
+        run: impl FnOnce(&mut Transaction) -> Result<T>,
+    ) -> Result<T> {
+        match &mut *self.reading.borrow_mut() {
+            Reading::Transaction(txn) => run(txn),
+            _ => Err(Error::internal("no transaction is open")),
+        }
     }
 
     /// Notes what was looked at and returned, on top of what was noted before.

@@ -269,7 +269,7 @@ fn keep(engine: &Inner, db: &str, doc: &DocBuf) -> Result<()> {
     if collection.view().is_some() {
         return Ok(());
     }
-    engine.transact(collection.capped().is_some(), |txn| {
+    engine.transact_alone(&|| Ok(()), collection.capped().is_some(), |txn| {
         let Some(collection) = txn.catalog.get(db, COLLECTION).cloned() else { return Ok(()) };
         write::insert(txn, &collection, doc.as_doc())?;
         write::trim_capped(txn, &collection)

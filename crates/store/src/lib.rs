@@ -15,6 +15,7 @@ pub mod disk;
 mod error;
 mod fault;
 mod memory;
+mod overlay;
 mod scratch;
 mod snapshot;
 mod stats;

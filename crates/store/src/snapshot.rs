@@ -1,10 +1,12 @@
 //! Reading: a snapshot, a range of it, and blocks of entries taken or lent from a range at once.
 
 use std::ops::Bound;
+use std::sync::Arc;
 
 use crate::disk::{DiskRange, DiskSnapshot};
 use crate::memory::{MemoryRange, MemorySnapshot};
-use crate::{Bytes, MAX_KEY_BYTES, Result, Seqno, Space};
+use crate::overlay::{OverlaidRange, Overlay};
+use crate::{Batch, Bytes, MAX_KEY_BYTES, Result, Seqno, Space};
 
 /// In which order a range is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -15,9 +17,13 @@ pub enum Direction {
     Reverse,
 }
 
-/// A view of one moment. What it sees is kept until the last clone is dropped.
+/// A view of one moment, and of private writes above it if there are any. What it sees is kept
+/// until the last clone is dropped.
 #[derive(Clone)]
-pub struct Snapshot(Inner);
+pub struct Snapshot {
+    base: Inner,
+    own: Option<Arc<Overlay>>,
+}
 
 #[derive(Clone)]
 enum Inner {
@@ -27,19 +33,50 @@ enum Inner {
 
 impl Snapshot {
     pub(crate) fn disk(snapshot: DiskSnapshot) -> Snapshot {
-        Snapshot(Inner::Disk(snapshot))
+        Snapshot { base: Inner::Disk(snapshot), own: None }
     }
 
     pub(crate) fn memory(snapshot: MemorySnapshot) -> Snapshot {
-        Snapshot(Inner::Memory(snapshot))
+        Snapshot { base: Inner::Memory(snapshot), own: None }
     }
 
     /// The last commit that this snapshot sees.
     pub fn seqno(&self) -> Seqno {
-        match &self.0 {
+        match &self.base {
             Inner::Disk(snapshot) => snapshot.seqno(),
             Inner::Memory(snapshot) => snapshot.seqno(),
         }
+    }
+
+    /// Sets `key` to `value` in this view alone.
+    pub fn put(&mut self, space: Space, key: Bytes, value: Bytes) {
+        self.write(space, key, Some(value));
+    }
+
+    /// Removes `key` in this view alone.
+    pub fn delete(&mut self, space: Space, key: Bytes) {
+        self.write(space, key, None);
+    }
+
+    fn write(&mut self, space: Space, key: Bytes, value: Option<Bytes>) {
+        let own = self.own.get_or_insert_default();
+        Arc::make_mut(own).set(space, key, value);
+    }
+
+    /// Bytes of keys and values that were written in this view alone.
+    pub fn written_bytes(&self) -> usize {
+        self.own.as_ref().map_or(0, |own| own.bytes())
+    }
+
+    /// Whether anything was written in this view alone.
+    pub fn has_writes(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// Takes out what was written in this view alone.
+    pub fn take_writes(&mut self) -> Batch {
+        let own = self.own.take().map(Arc::unwrap_or_clone);
+        own.map_or_else(Batch::new, Overlay::into_batch)
     }
 
     /// The value of `key`, if it had one at this moment.
@@ -47,7 +84,10 @@ impl Snapshot {
         if key.is_empty() || key.len() > MAX_KEY_BYTES {
             return Ok(None);
         }
-        match &self.0 {
+        if let Some(own) = self.own.as_ref().and_then(|own| own.get(space, key)) {
+            return Ok(own.clone());
+        }
+        match &self.base {
             Inner::Disk(snapshot) => snapshot.get(space, key),
             Inner::Memory(snapshot) => Ok(snapshot.get(space, key)),
         }
@@ -66,7 +106,7 @@ impl Snapshot {
         let source = if is_empty(&from, &to) {
             Source::Empty
         } else {
-            match &self.0 {
+            match &self.base {
                 Inner::Disk(snapshot) => {
                     Source::Disk(Box::new(snapshot.range(space, from, to, direction)))
                 }
@@ -74,6 +114,18 @@ impl Snapshot {
                     Source::Memory(Box::new(snapshot.range(space, from, to, direction)))
                 }
             }
+        };
+        let own = self.own.as_ref();
+        let source = match own.filter(|own| !source.is_empty() && own.touches(space, from, to)) {
+            None => source,
+            Some(own) => Source::Overlaid(Box::new(OverlaidRange::new(
+                source,
+                own.clone(),
+                space,
+                from,
+                to,
+                direction,
+            ))),
         };
         Ok(Range { source, current: None, lent: Block::new() })
     }
@@ -170,10 +222,31 @@ pub struct Range {
 const LENT_ITEMS: usize = 128;
 const LENT_BYTES: usize = 64 << 10;
 
-enum Source {
+pub(crate) enum Source {
     Empty,
     Disk(Box<DiskRange>),
     Memory(Box<MemoryRange>),
+    Overlaid(Box<OverlaidRange>),
+}
+
+impl Source {
+    fn is_empty(&self) -> bool {
+        matches!(self, Source::Empty)
+    }
+
+    /// The next entry. After the end, or an error, there is none.
+    pub(crate) fn next(&mut self) -> Result<Option<(Bytes, Bytes)>> {
+        let result = match self {
+            Source::Empty => return Ok(None),
+            Source::Disk(range) => range.next(),
+            Source::Memory(range) => Ok(range.next()),
+            Source::Overlaid(range) => range.next(),
+        };
+        if !matches!(result, Ok(Some(_))) {
+            *self = Source::Empty;
+        }
+        result
+    }
 }
 
 impl Range {
@@ -224,15 +297,7 @@ impl Range {
     }
 
     fn take_next(&mut self) -> Result<Option<(Bytes, Bytes)>> {
-        let result = match &mut self.source {
-            Source::Empty => return Ok(None),
-            Source::Disk(range) => range.next(),
-            Source::Memory(range) => Ok(range.next()),
-        };
-        if !matches!(result, Ok(Some(_))) {
-            self.source = Source::Empty;
-        }
-        result
+        self.source.next()
     }
 }
 

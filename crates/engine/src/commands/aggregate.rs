@@ -61,6 +61,9 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let constants = Constants::new(context)?;
     let namespace = format!("{}.{}", context.db, name.unwrap_or("$cmd.aggregate"));
     let hint = args.hint()?;
+    if context.op.is_in_transaction() {
+        check_in_transaction(pipeline)?;
+    }
     if let Some((docs, rest)) = super::diagnostics::documents(context, name, pipeline)? {
         let scope = scope(context);
         let stage_context = StageContext::new(constants.context(), &scope, context.db);
@@ -106,6 +109,23 @@ pub(super) fn set_disk_use(context: &Context<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Refuses stages that write, or that show more than a transaction can see.
+fn check_in_transaction(pipeline: RawDoc<'_>) -> Result<()> {
+    for (_, stage) in pipeline {
+        let name = stage.as_doc().and_then(RawDoc::first).map_or("", |(name, _)| name);
+        let message = match name {
+            "$out" | "$merge" => format!("{name} cannot be used in a transaction"),
+            "$changeStream" | "$collStats" | "$currentOp" | "$indexStats"
+            | "$listLocalSessions" | "$listSessions" | "$planCacheStats" => {
+                format!("Stage not supported inside of a multi-document transaction: {name}")
+            }
+            _ => continue,
+        };
+        return Err(Error::new(Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION, message));
+    }
+    Ok(())
+}
+
 /// The collection's name, or `None` for `{aggregate: 1}`.
 pub(super) fn source_name<'a>(context: &Context<'a>) -> Result<Option<&'a str>> {
     match context.args.doc.get("aggregate") {
@@ -126,9 +146,7 @@ fn batch_size(cursor: RawDoc<'_>) -> Result<Option<u64>> {
 
 /// What the stages of a pipeline read: everything as it is now.
 pub(super) fn scope(context: &Context<'_>) -> Arc<Scope> {
-    // The catalog first: it is never newer than the data.
-    let catalog = context.engine.catalog.load_full();
-    Arc::new(Scope { catalog, snapshot: context.engine.store.snapshot() })
+    Arc::new(context.engine.view(context.op))
 }
 
 /// Opens the stream of a pipeline.

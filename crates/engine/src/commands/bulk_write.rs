@@ -6,7 +6,7 @@
 use super::find::{first_batch, new_cursor};
 use super::insert::Insert;
 use super::query::{Constants, writable};
-use super::statements::{Statements, statement_id};
+use super::statements::{Statements, fails_command, statement_id};
 use super::{Command, Context, args::Args, delete, insert, update};
 use crate::cursor::Source;
 use crate::exec::pipeline::Ready;
@@ -280,7 +280,7 @@ fn execute<'a>(
             Operation::Insert(_) => {
                 let end = run_of_inserts(entries, manner, at);
                 let failed = insert_many(context, entries, manner, at, end, totals, &mut results)?;
-                if failed && manner.ordered {
+                if failed && (manner.ordered || context.op.has_failed()) {
                     return Ok(results);
                 }
                 at = end;
@@ -319,9 +319,14 @@ fn execute<'a>(
             }
         };
         let failed = outcome.is_err();
+        if let Err(error) = &outcome
+            && fails_command(context.op, error)
+        {
+            return Err(error.clone());
+        }
         totals.errors += u64::from(failed);
         push_result(&mut results, manner, at, &outcome, update);
-        if failed && manner.ordered {
+        if failed && (manner.ordered || context.op.has_failed()) {
             break;
         }
         at += 1;
@@ -376,9 +381,12 @@ fn insert_many(
         first_statement,
     );
     // What concerns the whole collection (a view, a bad name) fails every operation on it.
-    let done = writable(&context.engine.catalog.load(), context.db, first.collection)
+    let done = writable(&context.catalog(), context.db, first.collection)
         .and_then(|_| job.commit(context, 0, &documents));
     if let Err(error) = done {
+        if fails_command(context.op, &error) {
+            return Err(error);
+        }
         let count = if manner.ordered { 1 } else { documents.len() };
         totals.errors += count as u64;
         for at in 0..count {

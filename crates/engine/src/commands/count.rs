@@ -53,8 +53,8 @@ fn count(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let constants = Constants::new(context)?;
     let hint = context.args.hint()?;
     let find = Find { filter: query, hint, ..Find::default() };
-    let catalog = context.engine.catalog.load_full();
-    let total = match catalog.get(context.db, name) {
+    let view = context.engine.view(context.op);
+    let total = match view.catalog.get(context.db, name) {
         None => {
             find.check(&constants)?;
             0
@@ -84,10 +84,12 @@ pub(super) fn matching(
     most: Option<u64>,
 ) -> Result<u64> {
     let engine = context.engine;
-    if find.filter.is_none_or(RawDoc::is_empty) && find.hint.is_none() {
+    let everything = find.filter.is_none_or(RawDoc::is_empty) && find.hint.is_none();
+    // The counters tell of the newest state only.
+    if everything && context.op.reads_newest() {
         return Ok(collection.counters.documents());
     }
-    let snapshot = engine.store.snapshot();
+    let snapshot = engine.view(context.op).snapshot;
     let mut opened = find.open(constants, collection, &snapshot)?;
     context.op.note_access(&opened.plan.access);
     if most.is_none() && entries_are_matches(&opened.plan, &opened.filter) {
@@ -218,8 +220,8 @@ fn distinct(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         ..Find::default()
     };
     metrics::add(&context.engine.metrics.queries, 1);
-    let catalog = context.engine.catalog.load_full();
-    let mut stream: Box<dyn Stream> = match catalog.get(context.db, name) {
+    let view = context.engine.view(context.op);
+    let mut stream: Box<dyn Stream> = match view.catalog.get(context.db, name) {
         None => {
             find.check(&constants)?;
             out.array("values", |_| {});
@@ -230,7 +232,7 @@ fn distinct(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             aggregate::open_view(context, view, query)?
         }
         Some(collection) => {
-            let snapshot = context.engine.store.snapshot();
+            let snapshot = view.snapshot.clone();
             match distinct_plan(&find, &constants, collection, &snapshot, key)? {
                 Some((plan, column)) => {
                     context.op.note_access(&plan.access);
@@ -265,5 +267,8 @@ fn distinct(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         }
     }
     out.array("values", |list| values.values().for_each(|value| list.push_raw(value.raw())));
+    if let Some(time) = context.op.read_time() {
+        out.append("atClusterTime", Val::Timestamp(time));
+    }
     Ok(())
 }

@@ -5,7 +5,10 @@ use super::{Command, Context};
 use crate::catalog::{Catalog, Collection, change};
 use crate::engine::Inner;
 use crate::namespace;
+use crate::operation::Operation;
+use crate::txn::{Transaction, write_conflict};
 use std::sync::Arc;
+use store::Batch;
 use value::collation::Place;
 use value::{Code, Collation, DocBuf, Error, RawDoc, Result, Val, Writer};
 
@@ -57,6 +60,17 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let db = context.db;
     namespace::check_new_collection(db, name)?;
     let options = read_options(&context.args, db)?;
+    if context.op.is_in_transaction() {
+        let view = options.as_doc().find("viewOn").is_some();
+        return context.op.with_transaction(|txn| match txn.catalog.get(db, name) {
+            Some(existing) => Err(already_exists(existing)),
+            None if view => Err(Error::new(
+                Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+                format!("Cannot create a view in a multi-document transaction: {db}.{name}"),
+            )),
+            None => create_within(context.engine, txn, db, name, options).map(|_| ()),
+        });
+    }
     context.engine.change_catalog(|catalog, batch| {
         if let Some(existing) = catalog.get(db, name) {
             if existing.options == options {
@@ -87,7 +101,18 @@ fn already_exists(existing: &Collection) -> Error {
 ///
 /// # Errors
 /// InvalidNamespace, or that it cannot be made.
-pub(crate) fn ensure_collection(engine: &Inner, db: &str, name: &str) -> Result<Arc<Collection>> {
+pub(crate) fn ensure_collection(
+    engine: &Inner,
+    op: &Operation,
+    db: &str,
+    name: &str,
+) -> Result<Arc<Collection>> {
+    if op.is_in_transaction() {
+        return op.with_transaction(|txn| match txn.catalog.get(db, name) {
+            Some(collection) => Ok(collection.clone()),
+            None => create_within(engine, txn, db, name, DocBuf::new()),
+        });
+    }
     if let Some(collection) = engine.collection(db, name) {
         return Ok(collection);
     }
@@ -96,6 +121,28 @@ pub(crate) fn ensure_collection(engine: &Inner, db: &str, name: &str) -> Result<
         Some(collection) => Ok(collection.clone()),
         None => change::create(engine, catalog, batch, db, name, DocBuf::new()),
     })
+}
+
+/// Makes a collection inside of a transaction: others see it once that commits.
+///
+/// # Errors
+/// InvalidNamespace, or WriteConflict when somebody else made it after the transaction began.
+pub(crate) fn create_within(
+    engine: &Inner,
+    txn: &mut Transaction,
+    db: &str,
+    name: &str,
+    options: DocBuf,
+) -> Result<Arc<Collection>> {
+    namespace::check_new_collection(db, name)?;
+    if engine.collection(db, name).is_some() {
+        return Err(write_conflict());
+    }
+    let mut catalog = Catalog::clone(&txn.catalog);
+    let mut batch = Batch::new();
+    let made = change::create(engine, &mut catalog, &mut batch, db, name, options)?;
+    txn.adopt(catalog, &batch, made.clone());
+    Ok(made)
 }
 
 /// Checks the options and brings them into the form that `listCollections` shows.

@@ -2,11 +2,13 @@
 
 use super::args::Args;
 use super::query::{Constants, writable};
-use super::statements::{Statements, statement_id, write_errors};
+use super::statements::{Statements, fails_command, statement_id, write_errors};
 use super::{Command, Context};
+use crate::catalog::Collection;
 use crate::exec::{modify, write};
 use crate::metrics;
 use crate::session::{Done, Retryable};
+use std::sync::Arc;
 use store::Seqno;
 use value::{Code, Error, RawDoc, Result, Writer};
 
@@ -29,7 +31,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let statements = Statements::of(context, "deletes")?;
     let first = statement_id(context.args.doc)?;
     let engine = context.engine;
-    writable(&engine.catalog.load(), context.db, name)?;
+    writable(&context.catalog(), context.db, name)?;
     metrics::add(&engine.metrics.deletes, statements.documents().len() as u64);
     for doc in statements.documents() {
         check_statement(&Args::new("delete.deletes", *doc))?;
@@ -46,10 +48,12 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
                 deleted += count;
                 newest = newest.max(seqno);
             }
-            Err(error) if error.code() == Code::TRANSACTION_TOO_OLD => return Err(error),
             Err(error) => {
+                if fails_command(context.op, &error) {
+                    return Err(error);
+                }
                 errors.push((at, error));
-                if ordered {
+                if ordered || context.op.has_failed() {
                     break;
                 }
             }
@@ -98,7 +102,7 @@ pub(super) fn one(
                 "Cannot use retryable writes with limit=0",
             ));
         }
-        let Some(collection) = engine.collection(context.db, name) else { return Ok((0, None)) };
+        let Some(collection) = find(context, name) else { return Ok((0, None)) };
         let done = modify::for_each_match(
             engine,
             context.op,
@@ -111,8 +115,8 @@ pub(super) fn one(
         )?;
         return Ok((done.changed, done.newest));
     }
-    let capped = engine.collection(context.db, name).is_some_and(|c| c.capped().is_some());
-    let (count, seqno) = engine.transact(capped, |txn| {
+    let capped = find(context, name).is_some_and(|c| c.capped().is_some());
+    let (count, seqno) = engine.transact(context.op, capped, |txn| {
         let mut history = match &retry {
             Some((retryable, statement)) => {
                 let history = retryable.history(txn)?;
@@ -138,4 +142,8 @@ pub(super) fn one(
         Ok(count)
     })?;
     Ok((count, Some(seqno)))
+}
+
+fn find(context: &Context<'_>, name: &str) -> Option<Arc<Collection>> {
+    context.catalog().get(context.db, name).cloned()
 }

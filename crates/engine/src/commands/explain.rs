@@ -138,7 +138,7 @@ fn explain_query(context: &mut Context<'_>, verbosity: &str, out: &mut Writer<'_
     let opened = match &collection {
         None => None,
         Some(collection) => {
-            let snapshot = context.engine.store.snapshot();
+            let snapshot = context.engine.view(context.op).snapshot;
             let opened = find.open(&constants, collection, &snapshot)?;
             Some((opened, collection.clone(), snapshot))
         }

@@ -9,7 +9,7 @@ use crate::metrics;
 use crate::planner::min_max::MinMax;
 use std::sync::Arc;
 use std::time::Instant;
-use store::Space;
+use store::{Snapshot, Space};
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer, limits};
 
 pub(super) static COMMAND: Command = Command {
@@ -68,8 +68,8 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     aggregate::set_disk_use(context)?;
     let constants = Constants::new(context)?;
     let namespace = format!("{}.{name}", context.db);
-    let catalog = context.engine.catalog.load_full();
-    let Some(collection) = catalog.get(context.db, name) else {
+    let view = context.engine.view(context.op);
+    let Some(collection) = view.catalog.get(context.db, name) else {
         request.find.check(&constants)?;
         write_cursor(out, &namespace, "firstBatch", 0, |_| Ok(()))?;
         return Ok(());
@@ -77,7 +77,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     if collection.view().is_some() {
         return aggregate::run_find_on_view(context, collection, &request, out);
     }
-    let cursor = open(context, &request, &constants, collection, namespace)?;
+    let cursor = open(context, &request, &constants, collection, view.snapshot, namespace)?;
     first_batch(context, cursor, request.batch_size, request.single_batch, out)
 }
 
@@ -200,9 +200,9 @@ fn open(
     request: &Request<'_>,
     constants: &Constants,
     collection: &Arc<Collection>,
+    snapshot: Snapshot,
     namespace: String,
 ) -> Result<Box<Cursor>> {
-    let snapshot = context.engine.store.snapshot();
     let opened = request.find.open(constants, collection, &snapshot)?;
     context.op.note_access(&opened.plan.access);
     let source = if request.tailable {
@@ -243,6 +243,7 @@ pub(super) fn new_cursor(
         source,
         pending: None,
         session: context.session,
+        transaction: context.transaction,
         no_timeout,
         collection,
         command: DocBuf::from(context.args.doc),
@@ -283,6 +284,9 @@ pub(super) fn first_batch(
     let id = if keep { engine.cursors.new_id() } else { 0 };
     out.i64("id", id);
     out.str("ns", &cursor.namespace);
+    if let Some(time) = context.op.read_time() {
+        out.append("atClusterTime", Val::Timestamp(time));
+    }
     out.close(token);
     if keep {
         cursor.id = id;

@@ -54,15 +54,16 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let request = parse(context)?;
     let concern = context.write_concern()?;
     let engine = context.engine;
-    writable(&engine.catalog.load(), context.db, request.name)?;
+    writable(&context.catalog(), context.db, request.name)?;
     let (reply, seqno) = loop {
         let collection = if request.upsert {
-            Some(create::ensure_collection(engine, context.db, request.name)?)
+            Some(create::ensure_collection(engine, context.op, context.db, request.name)?)
         } else {
-            engine.collection(context.db, request.name)
+            context.catalog().get(context.db, request.name).cloned()
         };
         let capped = collection.is_some_and(|collection| collection.capped().is_some());
-        let (reply, seqno) = engine.transact(capped, |txn| request.execute(context, txn))?;
+        let (reply, seqno) =
+            engine.transact(context.op, capped, |txn| request.execute(context, txn))?;
         if let Some(reply) = reply {
             break (reply, seqno);
         }
@@ -126,7 +127,7 @@ fn parse<'a>(context: &Context<'a>) -> Result<FindAndModify<'a>> {
 
 impl FindAndModify<'_> {
     /// Runs inside a transaction; `None` when the collection must be made first.
-    fn execute(&self, context: &Context<'_>, txn: &mut Transaction<'_>) -> Result<Option<DocBuf>> {
+    fn execute(&self, context: &Context<'_>, txn: &mut Transaction) -> Result<Option<DocBuf>> {
         let mut history = match &self.retry {
             Some((retryable, statement)) => {
                 let history = retryable.history(txn)?;

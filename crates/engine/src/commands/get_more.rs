@@ -79,6 +79,10 @@ fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         engine.cursors.give_back(cursor);
         return Err(error);
     }
+    if let Err(error) = check_transaction(context, &cursor) {
+        engine.cursors.give_back(cursor);
+        return Err(error);
+    }
     if limit.is_some() && !waits(&cursor) {
         engine.cursors.give_back(cursor);
         return Err(Error::bad_value(
@@ -143,6 +147,24 @@ fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     out.str("ns", &namespace);
     out.close(token);
     Ok(())
+}
+
+/// Cursors of a transaction are read in it, others outside.
+fn check_transaction(context: &Context<'_>, cursor: &Cursor) -> Result<()> {
+    let id = cursor.id;
+    let (code, how) = match (cursor.transaction, context.transaction) {
+        (None, Some(now)) => {
+            (50739, format!("which was not created in a transaction, in transaction {now}"))
+        }
+        (Some(own), None) => {
+            (50740, format!("which was created in transaction {own}, without a txnNumber"))
+        }
+        (Some(own), Some(now)) if own != now => {
+            (50741, format!("which was created in transaction {own}, in transaction {now}"))
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::new(Code(code), format!("Cannot run getMore on cursor {id}, {how}")))
 }
 
 fn waits(cursor: &Cursor) -> bool {

@@ -36,7 +36,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     metrics::add(&engine.metrics.inserts, documents.len() as u64);
     let first = statement_id(context.args.doc)?;
     let mut job = Insert::new(context.db, name, ordered, bypass, retryable, first);
-    query::writable(&engine.catalog.load(), context.db, name)?;
+    query::writable(&context.catalog(), context.db, name)?;
     let mut from = 0;
     while from < documents.len() {
         context.op.check_now()?;
@@ -102,16 +102,21 @@ impl<'a> Insert<'a> {
             chunk.iter().map(|doc| write::prepare(*doc)).collect();
         // A collection that is dropped in between is made anew.
         let ((inserted, errors), seqno) = loop {
-            let collection = create::ensure_collection(engine, self.db, self.name)?;
+            let collection = create::ensure_collection(engine, context.op, self.db, self.name)?;
             let locked = collection.capped().is_some();
             let (outcome, seqno) =
-                engine.transact(locked, |txn| self.insert(txn, from, &prepared))?;
+                engine.transact(context.op, locked, |txn| self.insert(txn, from, &prepared))?;
             if let Some(outcome) = outcome {
                 break (outcome, seqno);
             }
         };
         self.inserted += inserted;
         let failed = !errors.is_empty();
+        if failed && context.op.is_in_transaction() {
+            context.op.fail_transaction();
+            self.errors.extend(errors.into_iter().take(1));
+            return Ok(false);
+        }
         self.errors.extend(errors);
         self.newest = Some(seqno);
         Ok(!(failed && self.ordered))
@@ -120,7 +125,7 @@ impl<'a> Insert<'a> {
     /// `None` when there is no collection to insert into.
     fn insert(
         &self,
-        txn: &mut Transaction<'_>,
+        txn: &mut Transaction,
         from: usize,
         prepared: &[Result<Cow<'_, [u8]>>],
     ) -> Result<Option<Inserted>> {

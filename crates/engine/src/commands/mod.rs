@@ -33,6 +33,7 @@ mod get_more;
 mod get_nonce;
 mod hello;
 mod host_info;
+mod in_transaction;
 mod insert;
 mod list_collections;
 mod list_commands;
@@ -45,6 +46,7 @@ mod plan_cache;
 mod profile;
 pub mod query;
 mod re_index;
+mod read_concern;
 mod rename_collection;
 mod replica_set;
 mod server_status;
@@ -52,10 +54,12 @@ mod sessions;
 mod shutdown;
 mod sizes;
 mod statements;
+mod transactions;
 mod update;
 mod validate;
 mod write_concern;
 
+use crate::catalog::Catalog;
 use crate::client::Client;
 use crate::engine::Inner;
 use crate::fail_points::Break;
@@ -63,6 +67,9 @@ use crate::operation::Operation;
 use crate::request::{Flow, Request};
 use crate::{profiler, reply, session};
 use args::Args;
+use in_transaction::Place;
+use read_concern::ReadConcern;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use value::{Code, Error, RawDoc, Result, Val, Writer, writer};
@@ -104,6 +111,8 @@ pub struct Context<'a> {
     pub db: &'a str,
     /// The session, if the client named one.
     pub session: Option<[u8; 16]>,
+    /// The number of the transaction that the command is part of, or ends.
+    pub transaction: Option<i64>,
     /// How the conversation goes on.
     pub flow: Flow,
 }
@@ -127,6 +136,15 @@ impl<'a> Context<'a> {
         Ok(name)
     }
 
+    /// The catalog that the command works with.
+    #[must_use]
+    pub fn catalog(&self) -> Arc<Catalog> {
+        match self.op.view() {
+            Some(view) => view.catalog,
+            None => self.engine.catalog.load_full(),
+        }
+    }
+
     /// How writes of this command are acknowledged.
     ///
     /// # Errors
@@ -138,11 +156,13 @@ impl<'a> Context<'a> {
 
 /// Every command, sorted by name.
 pub static ALL: &[&Command] = &[
+    &transactions::ABORT,
     &aggregate::COMMAND,
     &build_info::COMMAND,
     &bulk_write::COMMAND,
     &coll_mod::COMMAND,
     &coll_stats::COMMAND,
+    &transactions::COMMIT,
     &configure_fail_point::COMMAND,
     &replica_set::POOL_STATS,
     &connection_status::CONNECTION_STATUS,
@@ -220,7 +240,8 @@ pub fn dispatch(
 ) -> Flow {
     let start = reply_bytes.len();
     let mut out = Writer::start(reply_bytes);
-    match run(engine, client, op, request, &mut out) {
+    let result = run(engine, client, op, request, &mut out);
+    match leave(engine, op, request.body, result) {
         Ok(flow) => {
             out.f64("ok", 1.0);
             reply::write_times(&mut out, engine);
@@ -240,6 +261,17 @@ pub fn dispatch(
             Flow::Done
         }
     }
+}
+
+/// Ends the part that a command had in a transaction: what fails aborts it.
+fn leave(engine: &Inner, op: &Operation, body: RawDoc<'_>, result: Result<Flow>) -> Result<Flow> {
+    if body.find("autocommit").is_none() {
+        return result;
+    }
+    let failed = result.is_err() || op.has_failed();
+    let left = engine.sessions.transactions.leave(engine, op, failed);
+    let result = result.and_then(|flow| left.map(|()| flow));
+    result.map_err(|error| in_transaction::label(error, op.name.get()))
 }
 
 /// Tells the profiler of a command that ended.
@@ -301,15 +333,26 @@ fn run(
     }
     let session = session::session_of(body)?;
     if let Some(session) = session {
-        client.touch_session(session);
+        client.touch_session(session)?;
     }
-    check_generic(engine, op, body)?;
+    let concern = check_generic(engine, op, body)?;
     check_api(command, body)?;
+    let place = Place::of(command, body, session)?;
+    if let Some(place) = place {
+        place.check(command, body, db)?;
+    }
     let slot = op.slot();
     slot.operation_id
         .store(engine.next_operation.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
     slot.current.lock().set(op.started, command.name, body.bytes());
     op.name.set(command.name);
+    if let Some(concern) = concern {
+        concern.check_times(engine)?;
+        match place {
+            Some(_) => concern.check_in_transaction()?,
+            None => concern.apply(engine, op, command)?,
+        }
+    }
     let mut context = Context {
         engine,
         client,
@@ -319,6 +362,7 @@ fn run(
         args,
         db,
         session,
+        transaction: place.map(|place| place.number),
         flow: Flow::Done,
     };
     // Those have counters of their own.
@@ -326,10 +370,28 @@ fn run(
         crate::metrics::add(&engine.metrics.commands, 1);
     }
     if engine.fail_points.any() {
-        return run_or_fail(command, &mut context, out);
+        return run_or_fail(command, place, &mut context, out);
     }
+    enter(&context, place)?;
     (command.run)(&mut context, out)?;
     Ok(context.flow)
+}
+
+/// Makes a command run in the transaction that it names, and ends what its session goes on from.
+fn enter(context: &Context<'_>, place: Option<Place>) -> Result<()> {
+    let Some(session) = context.session else { return Ok(()) };
+    let (engine, op) = (context.engine, context.op);
+    let transactions = &engine.sessions.transactions;
+    match place {
+        Some(_) if in_transaction::ends(context.name) => Ok(()),
+        Some(Place { number, start: true }) => transactions.begin(engine, op, session, number),
+        Some(Place { number, start: false }) => transactions.go_on(engine, op, session, number),
+        None if transactions.open() == 0 => Ok(()),
+        None => match session::number_of(context.args.doc, Some(session))? {
+            Some(number) => transactions.supersede(engine, op, session, number),
+            None => Ok(()),
+        },
+    }
 }
 
 /// Commands of version 1 of the stable API.
@@ -365,7 +427,7 @@ static API_VERSION_1: &[&str] = &[
     "update",
 ];
 
-/// Checks what the stable API and retryable writes ask of the command itself.
+/// Checks what the stable API asks of the command itself.
 fn check_api(command: &Command, body: RawDoc<'_>) -> Result<()> {
     let version = body.find("apiVersion").is_some();
     let strict = body.get("apiStrict");
@@ -384,22 +446,16 @@ fn check_api(command: &Command, body: RawDoc<'_>) -> Result<()> {
             ),
         ));
     }
-    let retryable = ["bulkWrite", "delete", "findAndModify", "insert", "update"];
-    let number = body.find("txnNumber").is_some() && body.find("autocommit").is_none();
-    if number && !retryable.contains(&command.name) {
-        return Err(Error::new(
-            Code(50768),
-            format!(
-                "txnNumber may only be provided for multi-document transactions and retryable write commands. autocommit:false was not provided, and {} is not a retryable write command.",
-                command.name
-            ),
-        ));
-    }
     Ok(())
 }
 
 /// Runs a command while a fail point is on.
-fn run_or_fail(command: &Command, context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<Flow> {
+fn run_or_fail(
+    command: &Command,
+    place: Option<Place>,
+    context: &mut Context<'_>,
+    out: &mut Writer<'_>,
+) -> Result<Flow> {
     let body = context.request.body;
     let collection = body.first().and_then(|(_, value)| value.get().as_str()).unwrap_or("$cmd");
     let namespace = format!("{}.{collection}", context.db);
@@ -423,6 +479,7 @@ fn run_or_fail(command: &Command, context: &mut Context<'_>, out: &mut Writer<'_
         Some(Break::Fail(error)) => return Err(error),
         _ => {}
     }
+    enter(context, place)?;
     (command.run)(context, out)?;
     if broken.is_some() {
         return Ok(Flow::Abort);
@@ -434,7 +491,12 @@ fn run_or_fail(command: &Command, context: &mut Context<'_>, out: &mut Writer<'_
 }
 
 /// Checks the fields that every command may carry.
-fn check_generic(engine: &Inner, op: &Operation, body: RawDoc<'_>) -> Result<()> {
+fn check_generic<'a>(
+    engine: &Inner,
+    op: &Operation,
+    body: RawDoc<'a>,
+) -> Result<Option<ReadConcern<'a>>> {
+    let mut concern = None;
     for (name, value) in body {
         match name {
             "maxTimeMS" => {
@@ -453,20 +515,14 @@ fn check_generic(engine: &Inner, op: &Operation, body: RawDoc<'_>) -> Result<()>
                     engine.clock.advance_to(seen);
                 }
             }
-            "startTransaction" | "autocommit" => {
-                return Err(Error::new(
-                    Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
-                    "multi-statement transactions are not available in this version",
-                ));
-            }
             "apiVersion" if value.get().as_str() != Some("1") => {
                 return Err(Error::new(Code::API_VERSION_ERROR, "API version must be \"1\""));
             }
-            "readConcern" => check_read_concern(value.get())?,
+            "readConcern" => concern = Some(ReadConcern::parse(value.get())?),
             _ => {}
         }
     }
-    Ok(())
+    Ok(concern)
 }
 
 /// Sets the time by which a command must end, as the fail points want it.
@@ -484,32 +540,6 @@ pub(crate) fn set_time_limit(engine: &Inner, op: &Operation, limit: Duration) ->
             op.check_now()
         }
         None => Ok(()),
-    }
-}
-
-fn check_read_concern(value: Val<'_>) -> Result<()> {
-    let Val::Document(doc) = value else {
-        return Err(Error::type_mismatch(format!(
-            "BSON field 'readConcern' is the wrong type '{}', expected type 'object'",
-            value.kind().name()
-        )));
-    };
-    let known = ["level", "afterClusterTime", "afterOpTime", "atClusterTime", "provenance"];
-    if let Some((name, _)) = doc.iter().find(|(name, _)| !known.contains(name)) {
-        return Err(Error::new(
-            Code(40415),
-            format!("BSON field 'readConcern.{name}' is an unknown field."),
-        ));
-    }
-    match doc.get("level") {
-        None => Ok(()),
-        Some(Val::String("local" | "available" | "majority" | "linearizable" | "snapshot")) => {
-            Ok(())
-        }
-        Some(_) => Err(Error::new(
-            Code::BAD_VALUE,
-            "Enumeration value for field 'readConcern.level' is not a valid value.",
-        )),
     }
 }
 

@@ -111,7 +111,7 @@ fn collation(
         Some(doc) if !doc.is_empty() => Some(Collation::parse(doc, Place::Command)?),
         _ => None,
     };
-    let catalog = context.engine.catalog.load();
+    let catalog = context.catalog();
     let collection = name.and_then(|name| catalog.get(context.db, name));
     let default = collection.and_then(|collection| collection.collation.as_ref());
     let Some(own) = own else { return Ok(default.cloned()) };

@@ -61,7 +61,7 @@ pub(super) static KILL_ALL: Command = Command {
 
 fn start(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let id = random_uuid();
-    context.engine.sessions.touch(id);
+    context.engine.sessions.touch(id)?;
     out.doc("id", |out| {
         out.append("id", Val::Binary(4, &id));
     });
@@ -94,13 +94,13 @@ fn named(context: &Context<'_>) -> Result<Vec<[u8; 16]>> {
 fn end(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
     let ids: HashSet<_> = named(context)?.into_iter().collect();
     ids.iter().for_each(|id| context.engine.sessions.end(*id));
+    context.engine.sessions.transactions.kill(context.engine, |id| ids.contains(id));
     close_cursors(context.engine, |id| ids.contains(id));
     Ok(())
 }
 
 fn refresh(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
-    named(context)?.into_iter().for_each(|id| context.engine.sessions.touch(id));
-    Ok(())
+    named(context)?.into_iter().try_for_each(|id| context.engine.sessions.touch(id))
 }
 
 fn kill(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
@@ -140,6 +140,7 @@ fn stop(context: &Context<'_>, which: impl Fn(&[u8; 16]) -> bool) {
         }
     }
     engine.wake_tailing_cursors();
+    engine.sessions.transactions.kill(engine, &which);
     close_cursors(engine, which);
 }
 

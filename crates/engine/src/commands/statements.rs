@@ -2,6 +2,7 @@
 //! how their errors are reported.
 
 use super::Context;
+use crate::operation::Operation;
 use crate::reply;
 use value::{Code, Error, RawDoc, Result, Val, Writer, limits};
 
@@ -68,6 +69,30 @@ pub fn statement_id(body: RawDoc<'_>) -> Result<i32> {
             .and_then(|n| i32::try_from(n).ok())
             .ok_or_else(|| Error::type_mismatch("stmtId must be a 32-bit number")),
     }
+}
+
+/// Whether the error of a statement fails the whole command. In a transaction it ends that in any
+/// case: what another transaction was in the way of fails the command, so that it runs again.
+#[must_use]
+pub fn fails_command(op: &Operation, error: &Error) -> bool {
+    if !op.is_in_transaction() {
+        return matches!(
+            error.code(),
+            Code::TRANSACTION_TOO_OLD
+                | Code::INCOMPLETE_TRANSACTION_HISTORY
+                | Code::MAX_TIME_MS_EXPIRED
+                | Code::INTERRUPTED
+        );
+    }
+    op.fail_transaction();
+    matches!(
+        error.code(),
+        Code::WRITE_CONFLICT
+            | Code::NO_SUCH_TRANSACTION
+            | Code::MAX_TIME_MS_EXPIRED
+            | Code::INTERRUPTED
+            | Code::TRANSACTION_TOO_LARGE
+    )
 }
 
 /// Writes `writeErrors` if there are any.

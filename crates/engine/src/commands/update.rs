@@ -2,7 +2,7 @@
 
 use super::args::Args;
 use super::query::{Constants, writable};
-use super::statements::{Statements, statement_id, wrapped, write_errors};
+use super::statements::{Statements, fails_command, statement_id, wrapped, write_errors};
 use super::{Command, Context, create};
 use crate::exec::modify::{self, Target};
 use crate::metrics;
@@ -55,7 +55,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let statements = Statements::of(context, "updates")?;
     let first = statement_id(context.args.doc)?;
     let engine = context.engine;
-    writable(&engine.catalog.load(), context.db, name)?;
+    writable(&context.catalog(), context.db, name)?;
     metrics::add(&engine.metrics.updates, statements.documents().len() as u64);
     // What is malformed is found before anything is changed.
     for doc in statements.documents() {
@@ -79,10 +79,12 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
                     upserted.push((at, id));
                 }
             }
-            Err(error) if error.code() == Code::TRANSACTION_TOO_OLD => return Err(error),
             Err(error) => {
+                if fails_command(context.op, &error) {
+                    return Err(error);
+                }
                 errors.push((at, error));
-                if ordered {
+                if ordered || context.op.has_failed() {
                     break;
                 }
             }
@@ -204,12 +206,12 @@ fn single(
     let engine = context.engine;
     loop {
         let collection = if upsert {
-            Some(create::ensure_collection(engine, context.db, name)?)
+            Some(create::ensure_collection(engine, context.op, context.db, name)?)
         } else {
-            engine.collection(context.db, name)
+            context.catalog().get(context.db, name).cloned()
         };
         let capped = collection.as_ref().is_some_and(|c| c.capped().is_some());
-        let (outcome, seqno) = engine.transact(capped, |txn| {
+        let (outcome, seqno) = engine.transact(context.op, capped, |txn| {
             let mut history = match &retry {
                 Some((retryable, statement)) => {
                     let history = retryable.history(txn)?;
@@ -281,7 +283,7 @@ fn many(
     bypass: bool,
 ) -> Result<Outcome> {
     let engine = context.engine;
-    if let Some(collection) = writable(&engine.catalog.load(), context.db, name)? {
+    if let Some(collection) = writable(&context.catalog(), context.db, name)? {
         let done = modify::for_each_match(
             engine,
             context.op,

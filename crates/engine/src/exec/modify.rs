@@ -47,7 +47,7 @@ pub struct Chosen {
 /// # Errors
 /// What the filter or the store gives.
 pub fn choose_one(
-    txn: &Transaction<'_>,
+    txn: &Transaction,
     op: &Operation,
     collection: &Arc<Collection>,
     target: &Target<'_>,
@@ -93,7 +93,7 @@ fn scan_many(
     collection: &Arc<Collection>,
     target: &Target<'_>,
 ) -> Result<Scan> {
-    let snapshot = engine.store.snapshot();
+    let snapshot = engine.view(op).snapshot;
     let question = Question {
         collection,
         filter: &target.filter,
@@ -119,14 +119,17 @@ pub fn for_each_match(
     op: &Operation,
     collection: &Arc<Collection>,
     target: &Target<'_>,
-    mut change: impl FnMut(&mut Transaction<'_>, &Arc<Collection>, &Chosen) -> Result<bool>,
+    mut change: impl FnMut(&mut Transaction, &Arc<Collection>, &Chosen) -> Result<bool>,
 ) -> Result<Many> {
     let mut scan = scan_many(engine, op, collection, target)?;
     let mut total = Many::default();
+    // An open transaction commits later anyway; one chunk spares it copies of what it wrote,
+    // which the scan still looks at.
+    let whole = op.is_in_transaction();
     loop {
         let mut rows = Vec::new();
         let mut bytes = 0;
-        while rows.len() < CHUNK_ROWS && bytes < CHUNK_BYTES {
+        while whole || (rows.len() < CHUNK_ROWS && bytes < CHUNK_BYTES) {
             let Some(row) = scan.next(op)? else { break };
             let mut position = None;
             if target.filter.matches_at(RawDoc::new(&row.doc), &mut position)? {
@@ -138,7 +141,7 @@ pub fn for_each_match(
             op.add_cost(scan.examined(), 0);
             return Ok(total);
         }
-        let (part, seqno) = engine.transact(collection.capped().is_some(), |txn| {
+        let (part, seqno) = engine.transact(op, collection.capped().is_some(), |txn| {
             let mut part = Many::default();
             let current = txn.catalog.get(&collection.db, &collection.name).cloned();
             let Some(current) = current.filter(|now| now.id == collection.id) else {
@@ -198,7 +201,7 @@ pub struct Many {
 /// # Errors
 /// What the update, the validator or the indexes refuse.
 pub fn update_chosen(
-    txn: &mut Transaction<'_>,
+    txn: &mut Transaction,
     collection: &Arc<Collection>,
     update: &Update,
     chosen: &Chosen,
@@ -217,7 +220,7 @@ pub fn update_chosen(
 /// # Errors
 /// What the update, the validator or the indexes refuse.
 pub fn upsert(
-    txn: &mut Transaction<'_>,
+    txn: &mut Transaction,
     collection: &Arc<Collection>,
     update: &Update,
     target: &Target<'_>,

@@ -3,7 +3,7 @@
 
 use crate::catalog::Collection;
 use crate::index::maintain;
-use crate::txn::Transaction;
+use crate::txn::{Transaction, store_failed};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use store::{Bytes, Space};
@@ -131,11 +131,8 @@ fn check_depth(doc: RawDoc<'_>, depth: usize) -> Result<()> {
 ///
 /// # Errors
 /// DuplicateKey and what the indexes refuse.
-pub fn insert(
-    txn: &mut Transaction<'_>,
-    collection: &Arc<Collection>,
-    doc: RawDoc<'_>,
-) -> Result<()> {
+pub fn insert(txn: &mut Transaction, collection: &Arc<Collection>, doc: RawDoc<'_>) -> Result<()> {
+    check_place(txn, collection)?;
     let record = match collection.capped() {
         None => {
             let record = record_of_id(collection, doc.get("_id").unwrap_or(Val::Null));
@@ -176,6 +173,21 @@ pub fn insert(
     Ok(())
 }
 
+/// Capped collections have one order of commits, which open transactions would hold up.
+fn check_place(txn: &Transaction, collection: &Collection) -> Result<()> {
+    if txn.is_of_session() && collection.capped().is_some() {
+        return Err(Error::new(
+            Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+            format!(
+                "Collection '{}' is a capped collection. Writes in transactions are not allowed on \
+                 capped collections.",
+                collection.namespace()
+            ),
+        ));
+    }
+    Ok(())
+}
+
 fn no_id_index() -> Error {
     Error::internal("a collection without an _id index")
 }
@@ -185,12 +197,13 @@ fn no_id_index() -> Error {
 /// # Errors
 /// DuplicateKey and what the indexes refuse.
 pub fn replace(
-    txn: &mut Transaction<'_>,
+    txn: &mut Transaction,
     collection: &Arc<Collection>,
     record: &[u8],
     old: RawDoc<'_>,
     new: &DocBuf,
 ) -> Result<()> {
+    check_place(txn, collection)?;
     let new = new.as_doc();
     if new.bytes().len() > limits::DOCUMENT_BYTES_MAX {
         return Err(Error::new(
@@ -215,11 +228,12 @@ pub fn replace(
 /// # Errors
 /// When the store fails.
 pub fn delete(
-    txn: &mut Transaction<'_>,
+    txn: &mut Transaction,
     collection: &Arc<Collection>,
     record: &[u8],
     old: RawDoc<'_>,
 ) -> Result<()> {
+    check_place(txn, collection)?;
     let key = document_key(collection, record);
     txn.guard(Space::Documents, &key);
     maintain::replace(txn, collection, record, Some(old), None)?;
@@ -232,7 +246,7 @@ pub fn delete(
 ///
 /// # Errors
 /// When the store fails.
-pub fn trim_capped(txn: &mut Transaction<'_>, collection: &Arc<Collection>) -> Result<()> {
+pub fn trim_capped(txn: &mut Transaction, collection: &Arc<Collection>) -> Result<()> {
     let Some(capped) = collection.capped() else { return Ok(()) };
     let (documents, bytes) = txn.counted(collection);
     let mut over_bytes = bytes - capped.bytes_max;
@@ -246,7 +260,7 @@ pub fn trim_capped(txn: &mut Transaction<'_>, collection: &Arc<Collection>) -> R
     {
         let mut range = txn.range(Space::Documents, &from, &to)?;
         while over_bytes > 0 || over_documents > 0 {
-            let Some((key, doc)) = range.next()? else { break };
+            let Some((key, doc)) = range.next_entry().map_err(store_failed)? else { break };
             over_bytes -= doc.len() as i64;
             over_documents -= 1;
             oldest.push((key, doc));

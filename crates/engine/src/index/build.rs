@@ -63,6 +63,9 @@ pub fn create(
     name: &str,
     specs: &[IndexSpec],
 ) -> Result<Outcome> {
+    if op.is_in_transaction() {
+        return op.with_transaction(|txn| create_within(engine, txn, db, name, specs));
+    }
     loop {
         match begin(engine, db, name, specs)? {
             Begun::Done(outcome) => return Ok(outcome),
@@ -91,72 +94,123 @@ pub fn create(
     }
 }
 
+/// Creates indexes inside of a transaction: of a collection that it made and left empty.
+///
+/// # Errors
+/// OperationNotSupportedInTransaction for another collection.
+fn create_within(
+    engine: &Inner,
+    txn: &mut Transaction,
+    db: &str,
+    name: &str,
+    specs: &[IndexSpec],
+) -> Result<Outcome> {
+    if let Some(found) = txn.catalog.get(db, name) {
+        if let Some(Begun::Done(outcome)) = all_exist(found, &within(found, specs)?)? {
+            return Ok(outcome);
+        }
+        if !txn.made(found) || txn.counted(found).0 > 0 {
+            let which = if txn.made(found) { "non-empty" } else { "existing" };
+            return Err(Error::new(
+                Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+                format!(
+                    "Cannot create new indexes on {which} collection {} in a multi-document \
+                     transaction.",
+                    found.namespace()
+                ),
+            ));
+        }
+    } else if engine.collection(db, name).is_some() {
+        return Err(crate::txn::write_conflict());
+    }
+    let mut catalog = Catalog::clone(&txn.catalog);
+    let mut batch = store::Batch::new();
+    let Begun::Done(outcome) = grow(engine, &mut catalog, &mut batch, db, name, specs)? else {
+        return Err(Error::internal("an empty collection needs no build"));
+    };
+    if let Some(grown) = catalog.get(db, name).cloned() {
+        txn.adopt(catalog, &batch, grown);
+    }
+    Ok(outcome)
+}
+
+/// What a collection's own collation makes of specifications.
+fn within(collection: &Collection, specs: &[IndexSpec]) -> Result<Vec<IndexSpec>> {
+    specs.iter().map(|spec| spec.within(collection.collation.as_deref())).collect()
+}
+
 /// The catalog change that makes the indexes known. An empty collection needs no more.
 fn begin(engine: &Inner, db: &str, name: &str, specs: &[IndexSpec]) -> Result<Begun> {
-    // What a collection's own collation makes of the specifications.
-    let within = |collection: &Collection| -> Result<Vec<IndexSpec>> {
-        specs.iter().map(|spec| spec.within(collection.collation.as_deref())).collect()
-    };
     if let Some(found) = engine.collection(db, name)
-        && let Some(begun) = all_exist(&found, &within(&found)?)?
+        && let Some(begun) = all_exist(&found, &within(&found, specs)?)?
     {
         return Ok(begun);
     }
-    engine.change_catalog(|catalog, batch| {
-        let found = catalog.get(db, name).cloned();
-        let created_collection = found.is_none();
-        let collection = match found {
-            Some(collection) => collection,
-            None => {
-                crate::namespace::check_new_collection(db, name)?;
-                change::create(engine, catalog, batch, db, name, DocBuf::new())?
-            }
-        };
-        let specs = &within(&collection)?;
-        if let Some(begun) = all_exist(&collection, specs)? {
-            // A collection that was just made has the `_id` index, and that may be all.
-            return Ok(match begun {
-                Begun::Done(outcome) => Begun::Done(Outcome { created_collection, ..outcome }),
-                other => other,
-            });
+    engine.change_catalog(|catalog, batch| grow(engine, catalog, batch, db, name, specs))
+}
+
+/// Adds indexes to a collection of the catalog, which is made when it is not there.
+fn grow(
+    engine: &Inner,
+    catalog: &mut Catalog,
+    batch: &mut store::Batch,
+    db: &str,
+    name: &str,
+    specs: &[IndexSpec],
+) -> Result<Begun> {
+    let found = catalog.get(db, name).cloned();
+    let created_collection = found.is_none();
+    let collection = match found {
+        Some(collection) => collection,
+        None => {
+            crate::namespace::check_new_collection(db, name)?;
+            change::create(engine, catalog, batch, db, name, DocBuf::new())?
         }
-        let before = collection.indexes.len();
-        let empty = collection.counters.documents() == 0;
-        let state = if empty { IndexState::Ready } else { IndexState::Building };
-        let mut grown = Collection::clone(&collection);
-        let mut ids = Vec::new();
-        let mut existed = 0;
-        for spec in specs {
-            if spec::existing(&grown, spec)?.is_some() {
-                if spec::existing(&collection, spec)?.is_none() {
-                    return Err(Error::new(
-                        Code::INDEX_ALREADY_EXISTS,
-                        format!("Identical index already exists: {}", spec.name),
-                    ));
-                }
-                existed += 1;
-                continue;
-            }
-            if grown.indexes.len() >= limits::INDEXES_PER_COLLECTION_MAX {
+    };
+    let specs = &within(&collection, specs)?;
+    if let Some(begun) = all_exist(&collection, specs)? {
+        // A collection that was just made has the `_id` index, and that may be all.
+        return Ok(match begun {
+            Begun::Done(outcome) => Begun::Done(Outcome { created_collection, ..outcome }),
+            other => other,
+        });
+    }
+    let before = collection.indexes.len();
+    let empty = collection.counters.documents() == 0;
+    let state = if empty { IndexState::Ready } else { IndexState::Building };
+    let mut grown = Collection::clone(&collection);
+    let mut ids = Vec::new();
+    let mut existed = 0;
+    for spec in specs {
+        if spec::existing(&grown, spec)?.is_some() {
+            if spec::existing(&collection, spec)?.is_none() {
                 return Err(Error::new(
-                    Code::CANNOT_CREATE_INDEX,
-                    format!(
-                        "add index fails, too many indexes for {db}.{name} key:{}",
-                        spec::shown(spec.key())
-                    ),
+                    Code::INDEX_ALREADY_EXISTS,
+                    format!("Identical index already exists: {}", spec.name),
                 ));
             }
-            let id = engine.new_id(batch);
-            ids.push(id);
-            let index = persist::index_from_spec(id, spec.doc.as_doc(), state, 0)?;
-            grown.indexes.push(Arc::new(index));
+            existed += 1;
+            continue;
         }
-        let after = grown.indexes.len();
-        let grown = change::altered(&grown, |_| {});
-        change::put(catalog, batch, grown.clone());
-        let outcome = Outcome { before, after, created_collection, existed };
-        Ok(if empty { Begun::Done(outcome) } else { Begun::Filling(outcome, grown, ids) })
-    })
+        if grown.indexes.len() >= limits::INDEXES_PER_COLLECTION_MAX {
+            return Err(Error::new(
+                Code::CANNOT_CREATE_INDEX,
+                format!(
+                    "add index fails, too many indexes for {db}.{name} key:{}",
+                    spec::shown(spec.key())
+                ),
+            ));
+        }
+        let id = engine.new_id(batch);
+        ids.push(id);
+        let index = persist::index_from_spec(id, spec.doc.as_doc(), state, 0)?;
+        grown.indexes.push(Arc::new(index));
+    }
+    let after = grown.indexes.len();
+    let grown = change::altered(&grown, |_| {});
+    change::put(catalog, batch, grown.clone());
+    let outcome = Outcome { before, after, created_collection, existed };
+    Ok(if empty { Begun::Done(outcome) } else { Begun::Filling(outcome, grown, ids) })
 }
 
 /// The answer when every index asked for exists already.
@@ -206,7 +260,7 @@ fn fill(engine: &Inner, op: &Operation, collection: &Collection, ids: &[u32]) ->
     let mut after = collection.prefix().to_vec();
     loop {
         op.check_now()?;
-        match fill_next(engine, &job, collection, ids, &after)? {
+        match fill_next(engine, &job, collection, ids, &after, &|| op.check_now())? {
             Some(last) => after = last,
             None => break,
         }
@@ -221,12 +275,16 @@ pub(super) fn fill_next(
     collection: &Collection,
     ids: &[u32],
     after: &[u8],
+    check: &dyn Fn() -> Result<()>,
 ) -> Result<Option<Vec<u8>>> {
-    if job.killed.load(Ordering::Relaxed) {
-        return Err(Error::new(Code::INTERRUPTED, "operation was interrupted"));
-    }
+    let check = || match job.killed.load(Ordering::Relaxed) {
+        true => Err(Error::new(Code::INTERRUPTED, "operation was interrupted")),
+        false => check(),
+    };
+    check()?;
     engine.check_writable()?;
-    let (batch, _) = engine.transact(false, |txn| fill_batch(txn, collection, ids, after))?;
+    let fill = |txn: &mut Transaction| fill_batch(txn, collection, ids, after);
+    let (batch, _) = engine.transact_alone(&check, false, fill)?;
     job.advance(batch.documents);
     Ok(batch.last)
 }
@@ -284,7 +342,7 @@ struct Batch {
 }
 
 fn fill_batch(
-    txn: &mut Transaction<'_>,
+    txn: &mut Transaction,
     built: &Collection,
     ids: &[u32],
     after: &[u8],
@@ -330,7 +388,7 @@ fn fill_batch(
 }
 
 fn add_entries(
-    txn: &mut Transaction<'_>,
+    txn: &mut Transaction,
     index: &Arc<Index>,
     record: &[u8],
     doc: RawDoc<'_>,
@@ -477,7 +535,9 @@ mod tests {
         let Begun::Filling(_, collection, ids) = begun else { panic!("there are documents") };
         engine
             .inner()
-            .transact(false, |txn| fill_batch(txn, &collection, &ids, &collection.prefix()))
+            .transact_alone(&|| Ok(()), false, |txn| {
+                fill_batch(txn, &collection, &ids, &collection.prefix())
+            })
             .map(|_| ())
             .expect("fills");
         // Writes keep the unfinished index.
@@ -508,9 +568,10 @@ mod tests {
         let begun = begin(engine.inner(), "t", "c", &[spec]).expect("begins");
         let Begun::Filling(_, collection, ids) = begun else { panic!("there are documents") };
         let job = new_job(engine.inner(), &collection);
-        let last = fill_next(engine.inner(), &job, &collection, &ids, &collection.prefix())
-            .expect("fills")
-            .expect("there is more");
+        let last =
+            fill_next(engine.inner(), &job, &collection, &ids, &collection.prefix(), &|| Ok(()))
+                .expect("fills")
+                .expect("there is more");
         let progress = |engine: &Engine| {
             let snapshot = engine.inner().store.snapshot();
             persist::load(&snapshot).expect("can be read").progress

@@ -6,7 +6,7 @@
 
 use super::{keys, ordered};
 use crate::catalog::{Collection, Index};
-use crate::txn::Transaction;
+use crate::txn::{Transaction, store_failed};
 use std::sync::Arc;
 use store::{Bytes, Space};
 use value::{Code, Collation, DocBuf, Error, RawDoc, Result, Val};
@@ -37,7 +37,7 @@ pub fn record_of<'k>(index: &Index, entry: &'k [u8]) -> Option<&'k [u8]> {
 /// # Errors
 /// DuplicateKey, CannotIndexParallelArrays, or a failing store.
 pub fn replace(
-    txn: &mut Transaction<'_>,
+    txn: &mut Transaction,
     collection: &Arc<Collection>,
     record: &[u8],
     old: Option<RawDoc<'_>>,
@@ -87,7 +87,7 @@ pub fn replace(
     Ok(())
 }
 
-fn guard_unique(txn: &mut Transaction<'_>, index: &Index, values: &[u8]) {
+fn guard_unique(txn: &mut Transaction, index: &Index, values: &[u8]) {
     txn.guard(Space::Indexes, &entry_key(index, values, &[]));
 }
 
@@ -96,7 +96,7 @@ fn guard_unique(txn: &mut Transaction<'_>, index: &Index, values: &[u8]) {
 /// # Errors
 /// DuplicateKey.
 pub fn check_unique(
-    txn: &mut Transaction<'_>,
+    txn: &mut Transaction,
     collection: &Collection,
     index: &Index,
     values: &[u8],
@@ -108,7 +108,7 @@ pub fn check_unique(
     let mut to = from.clone();
     to.push(0xFF);
     let mut entries = txn.range(Space::Indexes, &from, &to)?;
-    while let Some((key, _)) = entries.next()? {
+    while let Some((key, _)) = entries.next().map_err(store_failed)? {
         let other = key.get(from.len()..).unwrap_or(&[]);
         if other != record {
             let values = doc.map(|doc| ordered::key_values(index, doc, values)).unwrap_or_default();

@@ -58,7 +58,7 @@ fn build(
     let engine = weak.upgrade().ok_or_else(gone)?;
     let job = new_job(&engine, collection);
     let _listed = Listed::new(&engine, job.clone());
-    while let Some(last) = fill_next(&engine, &job, collection, ids, &after)? {
+    while let Some(last) = fill_next(&engine, &job, collection, ids, &after, &|| Ok(()))? {
         // Nobody else uses the engine any more: the next process goes on.
         if Arc::strong_count(&engine) == 1 {
             return Err(gone());

@@ -1,20 +1,13 @@
 //! What a stage may know when it is compiled: the constants of the request, and for stages that
 //! read other collections the catalog and the snapshot of the whole pipeline.
 
-use crate::catalog::Catalog;
 use query::ParseContext;
 use std::ops::Deref;
 use std::sync::Arc;
-use store::Snapshot;
 use value::{Collation, DocBuf, RawDoc};
 
 /// What all stages of a pipeline read from: one catalog, one snapshot.
-pub struct Scope {
-    /// Which collections there are.
-    pub catalog: Arc<Catalog>,
-    /// What is in them.
-    pub snapshot: Snapshot,
-}
+pub type Scope = crate::txn::View;
 
 /// Where a pipeline stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

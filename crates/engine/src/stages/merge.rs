@@ -297,9 +297,9 @@ impl Output for Merge {
             // A collection that is dropped in between is made anew.
             loop {
                 let collection =
-                    crate::commands::create::ensure_collection(engine, &self.db, &self.name)?;
+                    crate::commands::create::ensure_collection(engine, op, &self.db, &self.name)?;
                 let locked = collection.capped().is_some();
-                let (done, seqno) = engine.transact(locked, |txn| {
+                let (done, seqno) = engine.transact(op, locked, |txn| {
                     let Some(collection) = txn.catalog.get(&self.db, &self.name).cloned() else {
                         return Ok(false);
                     };
@@ -373,7 +373,7 @@ impl Merge {
 
     fn write_one(
         &self,
-        txn: &mut Transaction<'_>,
+        txn: &mut Transaction,
         op: &Operation,
         collection: &Arc<Collection>,
         doc: RawDoc<'_>,
@@ -421,7 +421,7 @@ impl Merge {
 
     fn insert(
         &self,
-        txn: &mut Transaction<'_>,
+        txn: &mut Transaction,
         collection: &Arc<Collection>,
         doc: RawDoc<'_>,
         bypass: bool,
@@ -445,7 +445,7 @@ impl Merge {
     /// The document of the target that has the same values in the joined fields.
     fn find(
         &self,
-        txn: &Transaction<'_>,
+        txn: &Transaction,
         op: &Operation,
         collection: &Arc<Collection>,
         doc: RawDoc<'_>,

@@ -230,7 +230,7 @@ fn fill(
             return Ok(newest);
         }
         op.check_now()?;
-        let ((), seqno) = engine.transact(false, |txn| {
+        let ((), seqno) = engine.transact(op, false, |txn| {
             let collection =
                 txn.catalog.get(&temporary.db, &temporary.name).cloned().ok_or_else(|| {
                     Error::new(

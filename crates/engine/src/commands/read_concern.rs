@@ -1,0 +1,158 @@
+//! Read concerns: which state a command reads. There is one server, so that all levels but
+//! `snapshot` mean the newest state: what it shows was committed, and a commit is never undone.
+
+use super::Command;
+use crate::engine::Inner;
+use crate::operation::Operation;
+use value::{Code, Error, RawDoc, Result, Val};
+
+/// What a command asks for.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct ReadConcern<'a> {
+    /// The level, if one is given.
+    pub(super) level: Option<&'a str>,
+    at: Option<u64>,
+    after: Option<u64>,
+}
+
+static LEVELS: &[&str] = &["local", "available", "majority", "linearizable", "snapshot"];
+
+/// Commands that read, and those of them that can read one moment.
+static READS: &[&str] = &["aggregate", "count", "distinct", "explain", "find"];
+static READS_SNAPSHOT: &[&str] = &["aggregate", "distinct", "find"];
+
+impl<'a> ReadConcern<'a> {
+    /// Reads `readConcern`.
+    ///
+    /// # Errors
+    /// TypeMismatch, BadValue, InvalidOptions.
+    pub(super) fn parse(value: Val<'a>) -> Result<ReadConcern<'a>> {
+        let Val::Document(doc) = value else {
+            return Err(Error::type_mismatch(format!(
+                "BSON field 'readConcern' is the wrong type '{}', expected type 'object'",
+                value.kind().name()
+            )));
+        };
+        let known = ["level", "afterClusterTime", "afterOpTime", "atClusterTime", "provenance"];
+        if let Some((name, _)) = doc.iter().find(|(name, _)| !known.contains(name)) {
+            return Err(Error::new(
+                Code(40415),
+                format!("BSON field 'readConcern.{name}' is an unknown field."),
+            ));
+        }
+        let level = match doc.get("level") {
+            None => None,
+            Some(Val::String(level)) if LEVELS.contains(&level) => Some(level),
+            Some(_) => {
+                return Err(Error::bad_value(
+                    "Enumeration value for field 'readConcern.level' is not a valid value.",
+                ));
+            }
+        };
+        let concern = ReadConcern {
+            level,
+            at: time(doc, "atClusterTime")?,
+            after: time(doc, "afterClusterTime")?,
+        };
+        concern.check()?;
+        Ok(concern)
+    }
+
+    fn check(&self) -> Result<()> {
+        let level = self.level.unwrap_or("local");
+        if self.after.is_some() && !matches!(level, "majority" | "local" | "snapshot") {
+            return refuse(
+                "afterClusterTime field can be set only if level is equal to majority, local, or \
+                 snapshot",
+            );
+        }
+        if self.at.is_some() && level != "snapshot" {
+            return refuse("atClusterTime field can be set only if level is equal to snapshot");
+        }
+        if self.at.is_some() && self.after.is_some() {
+            return refuse(
+                "Specifying a timestamp for readConcern snapshot in a causally consistent session \
+                 is not allowed.",
+            );
+        }
+        Ok(())
+    }
+
+    /// Refuses times that are not there yet.
+    ///
+    /// # Errors
+    /// InvalidOptions.
+    pub(super) fn check_times(&self, engine: &Inner) -> Result<()> {
+        for (name, wanted) in [("afterClusterTime", self.after), ("atClusterTime", self.at)] {
+            let now = engine.clock.now();
+            if let Some(wanted) = wanted.filter(|wanted| *wanted > now) {
+                let show = |time: u64| format!("Timestamp({}, {})", time >> 32, time & 0xFFFF_FFFF);
+                return refuse(format!(
+                    "readConcern {name} value must not be greater than the current clusterTime. \
+                     Requested clusterTime: {{ ts: {} }}; current clusterTime: {{ ts: {} }}",
+                    show(wanted),
+                    show(now)
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses what the first statement of a transaction cannot ask for.
+    ///
+    /// # Errors
+    /// InvalidOptions.
+    pub(super) fn check_in_transaction(&self) -> Result<()> {
+        match self.level {
+            None | Some("local" | "majority" | "snapshot") => Ok(()),
+            Some(_) => refuse(
+                "The readConcern level must be either 'local' (default), 'majority' or 'snapshot' \
+                 in order to run in a transaction",
+            ),
+        }
+    }
+
+    /// Makes a command outside of transactions read what it asks for.
+    ///
+    /// # Errors
+    /// InvalidOptions when the command cannot; SnapshotTooOld.
+    pub(super) fn apply(&self, engine: &Inner, op: &Operation, command: &Command) -> Result<()> {
+        let level = self.level.unwrap_or("local");
+        let reason = match level {
+            "local" | "available" => return Ok(()),
+            _ if !READS.contains(&command.name) => "read concern not supported",
+            "snapshot" if !READS_SNAPSHOT.contains(&command.name) => {
+                "read concern snapshot not supported"
+            }
+            _ => "",
+        };
+        if !reason.is_empty() {
+            return refuse(format!(
+                "Command {} does not support {{ readConcern: {{ level: \"{level}\", provenance: \
+                 \"clientSupplied\" }} }} :: caused by :: {reason}",
+                command.name
+            ));
+        }
+        if level == "snapshot" {
+            let (view, time) = engine.moment(self.at)?;
+            op.read_at(view, time);
+        }
+        Ok(())
+    }
+}
+
+fn time(doc: RawDoc<'_>, name: &str) -> Result<Option<u64>> {
+    match doc.get(name) {
+        None => Ok(None),
+        Some(Val::Timestamp(0)) => refuse(format!("{name} cannot be a null timestamp")),
+        Some(Val::Timestamp(time)) => Ok(Some(time)),
+        Some(other) => Err(Error::type_mismatch(format!(
+            "\"{name}\" had the wrong type. Expected timestamp, found {}",
+            other.kind().name()
+        ))),
+    }
+}
+
+fn refuse<T>(message: impl Into<String>) -> Result<T> {
+    Err(Error::new(Code::INVALID_OPTIONS, message))
+}

@@ -1,0 +1,185 @@
+//! Logical sessions: which are known, the writes that clients may send twice (`retry`) and the
+//! transactions of several statements (`transaction`).
+//!
+//! Each number that a client gives within a session stands for one of both. What the newest one
+//! did is stored with what it did, so that it is answered and not repeated when it arrives again,
+//! even after a restart.
+
+mod retry;
+mod transaction;
+
+pub use retry::{Done, Retryable};
+pub use transaction::Transactions;
+
+use crate::engine::Inner;
+use crate::store_failed;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::ops::Bound;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+use store::{Batch, Direction, Space};
+use value::{Code, Error, RawDoc, Result, Val};
+
+/// How long a session lives without being used.
+pub const SESSION_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+
+/// First byte of session records in the log space.
+const SESSION_RECORD: u8 = b's';
+
+/// Most sessions that may be known at once.
+const SESSIONS_MAX: usize = 1_000_000;
+
+/// The sessions that are known.
+pub struct Sessions {
+    used: Mutex<HashMap<[u8; 16], Instant>>,
+    next_sweep_ms: AtomicI64,
+    /// Their transactions.
+    pub transactions: Transactions,
+}
+
+impl Sessions {
+    /// No sessions; stored records are read when they are needed.
+    #[must_use]
+    pub fn new() -> Sessions {
+        Sessions {
+            used: Mutex::new(HashMap::new()),
+            next_sweep_ms: AtomicI64::new(0),
+            transactions: Transactions::default(),
+        }
+    }
+
+    /// Notes that a session was used.
+    ///
+    /// # Errors
+    /// TooManyLogicalSessions when it is new and there are too many.
+    pub fn touch(&self, id: [u8; 16]) -> Result<()> {
+        let mut used = self.used.lock();
+        if used.len() >= SESSIONS_MAX && !used.contains_key(&id) {
+            return Err(Error::new(
+                Code::TOO_MANY_LOGICAL_SESSIONS,
+                "cannot add session into the cache: too many sessions are known",
+            ));
+        }
+        used.insert(id, Instant::now());
+        Ok(())
+    }
+
+    /// Forgets a session.
+    pub fn end(&self, id: [u8; 16]) {
+        self.used.lock().remove(&id);
+    }
+
+    /// The sessions that are known, each with the milliseconds since it was used.
+    #[must_use]
+    pub fn list(&self) -> Vec<([u8; 16], i64)> {
+        let idle = |used: &Instant| i64::try_from(used.elapsed().as_millis()).unwrap_or(i64::MAX);
+        self.used.lock().iter().map(|(id, used)| (*id, idle(used))).collect()
+    }
+
+    /// How many sessions are known.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.used.lock().len()
+    }
+
+    /// Forgets sessions that were not used for long; now and then also their stored records.
+    pub fn forget_old(&self, engine: &Inner) {
+        let now = crate::clock::now_ms();
+        if now < self.next_sweep_ms.load(Ordering::Relaxed) {
+            return;
+        }
+        self.next_sweep_ms.store(now + 300_000, Ordering::Relaxed);
+        self.used.lock().retain(|_, used| used.elapsed() < SESSION_TIMEOUT);
+        self.transactions.forget_old(SESSION_TIMEOUT);
+        if let Err(error) = sweep_records(engine, now) {
+            tracing::warn!(%error, "cannot remove the records of old sessions");
+        }
+    }
+}
+
+impl Default for Sessions {
+    fn default() -> Sessions {
+        Sessions::new()
+    }
+}
+
+fn sweep_records(engine: &Inner, now_ms: i64) -> Result<()> {
+    let snapshot = engine.store.snapshot();
+    let (from, to) = ([SESSION_RECORD], [SESSION_RECORD + 1]);
+    let mut range = snapshot
+        .range(Space::Log, Bound::Included(&from), Bound::Excluded(&to), Direction::Forward)
+        .map_err(store_failed)?;
+    let mut batch = Batch::new();
+    let timeout_ms = SESSION_TIMEOUT.as_millis() as i64;
+    while let Some((key, record)) = range.next().map_err(store_failed)? {
+        let used = RawDoc::new(record).get("at");
+        if !matches!(used, Some(Val::DateTime(at)) if now_ms - at < timeout_ms) {
+            batch.delete(Space::Log, key);
+        }
+    }
+    if !batch.is_empty() {
+        engine.store.write(&batch).map_err(store_failed)?;
+    }
+    Ok(())
+}
+
+/// The session of a command.
+///
+/// # Errors
+/// When `lsid` has not the form `{id: UUID}`.
+pub fn session_of(body: RawDoc<'_>) -> Result<Option<[u8; 16]>> {
+    let Some(lsid) = body.find("lsid") else { return Ok(None) };
+    let wrong = |name: &str, found: Val<'_>, expected: &str| {
+        Error::type_mismatch(format!(
+            "BSON field '{name}' is the wrong type '{}', expected type '{expected}'",
+            found.kind().name()
+        ))
+    };
+    let Some(doc) = lsid.as_doc() else { return Err(wrong("lsid", lsid.get(), "object")) };
+    match doc.get("id") {
+        Some(Val::Binary(4, bytes)) if bytes.len() == 16 => Ok(bytes.first_chunk().copied()),
+        Some(Val::Binary(..)) => Err(Error::new(
+            Code::INVALID_UUID,
+            "uuid must be a 16-byte binary field with UUID (4) subtype",
+        )),
+        Some(other) => Err(wrong("lsid.id", other, "binData")),
+        None => {
+            Err(Error::new(Code(40414), "BSON field 'lsid.id' is missing but a required field"))
+        }
+    }
+}
+
+/// The key of a session's record in the log space.
+fn record_key(session: [u8; 16]) -> [u8; 17] {
+    let mut key = [SESSION_RECORD; 17];
+    for (slot, byte) in key.iter_mut().skip(1).zip(session) {
+        *slot = byte;
+    }
+    key
+}
+
+/// The number that a command gives within its session.
+///
+/// # Errors
+/// InvalidOptions for a number without a session, TypeMismatch.
+pub fn number_of(body: RawDoc<'_>, session: Option<[u8; 16]>) -> Result<Option<i64>> {
+    let Some(number) = body.get("txnNumber") else { return Ok(None) };
+    let Val::Int64(number) = number else {
+        return Err(Error::type_mismatch(format!(
+            "BSON field 'OperationSessionInfo.txnNumber' is the wrong type '{}', expected type \
+             'long'",
+            number.kind().name()
+        )));
+    };
+    if session.is_none() {
+        return Err(Error::new(
+            Code::INVALID_OPTIONS,
+            "Transaction number requires a session ID to also be specified",
+        ));
+    }
+    if number < 0 {
+        return Err(Error::new(Code::INVALID_OPTIONS, "Transaction number cannot be negative"));
+    }
+    Ok(Some(number))
+}

@@ -1,0 +1,490 @@
+//! The transactions of sessions: which number is open, and how each ended.
+//!
+//! A statement takes the open transaction out, runs in it and gives it back, so that one statement
+//! of a session runs at a time; another one waits. A transaction ends by a commit, an abort, a
+//! failed statement, a newer number in its session, the end of its session or the limit of its
+//! life. How it ended is remembered, so that a commit can be sent again: in memory, and for what
+//! was written also in the session's record, which is part of the commit.
+
+use super::{record_key, retry};
+use crate::engine::Inner;
+use crate::operation::{Operation, Slot};
+use crate::txn::Transaction;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use store::{Seqno, Space};
+use value::{Code, DocBuf, Error, RawDoc, Result, Val};
+
+type Session = [u8; 16];
+
+/// The transactions of all sessions.
+pub struct Transactions {
+    states: Mutex<HashMap<Session, State>>,
+    /// Signalled when a statement gives a transaction back.
+    given_back: Condvar,
+    /// How many are open: sessions that use none pay for a look at this only.
+    open: AtomicUsize,
+    /// After how many seconds an open transaction is aborted.
+    pub lifetime_seconds: AtomicI64,
+    /// Transactions ever begun.
+    pub started: AtomicU64,
+    /// Transactions that committed.
+    pub committed: AtomicU64,
+    /// Transactions that did not.
+    pub aborted: AtomicU64,
+}
+
+/// The newest transaction of a session.
+struct State {
+    number: i64,
+    phase: Phase,
+    begun: Instant,
+    begun_ms: i64,
+    used: Instant,
+}
+
+enum Phase {
+    /// Between two statements.
+    Idle(Box<Transaction>),
+    /// A statement runs in it, on this connection.
+    Running(Arc<Running>),
+    /// It committed; nothing that was not written needs to be waited for.
+    Committed(Option<Seqno>),
+    Aborted,
+}
+
+struct Running {
+    slot: Arc<Slot>,
+    killed: AtomicBool,
+}
+
+/// An open transaction, for `currentOp` and `serverStatus`.
+pub struct OpenTransaction {
+    /// Its session.
+    pub session: Session,
+    /// Its number.
+    pub number: i64,
+    /// Whether a statement runs in it.
+    pub active: bool,
+    /// For how long it is open.
+    pub open_for: Duration,
+    /// For how long no statement ran.
+    pub idle_for: Duration,
+    /// When it began, in milliseconds since 1970.
+    pub begun_ms: i64,
+}
+
+/// Most transactions that may be open.
+const OPEN_MAX: usize = 10_000;
+/// How long a statement waits for another one of its session before it looks whether to stop.
+const WAIT_STEP: Duration = Duration::from_millis(20);
+
+impl Default for Transactions {
+    fn default() -> Transactions {
+        Transactions {
+            states: Mutex::default(),
+            given_back: Condvar::new(),
+            open: AtomicUsize::new(0),
+            lifetime_seconds: AtomicI64::new(60),
+            started: AtomicU64::new(0),
+            committed: AtomicU64::new(0),
+            aborted: AtomicU64::new(0),
+        }
+    }
+}
+
+impl State {
+    fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Idle(_) | Phase::Running(_))
+    }
+}
+
+fn no_such(number: i64, newest: i64) -> Error {
+    Error::new(
+        Code::NO_SUCH_TRANSACTION,
+        format!(
+            "Given transaction number {number} does not match any in-progress transactions. The \
+             active transaction number is {newest}"
+        ),
+    )
+}
+
+fn was_aborted(number: i64) -> Error {
+    Error::new(
+        Code::NO_SUCH_TRANSACTION,
+        format!("Transaction with {{ txnNumber: {number} }} has been aborted."),
+    )
+}
+
+fn was_committed(number: i64) -> Error {
+    Error::new(
+        Code::TRANSACTION_COMMITTED,
+        format!("Transaction with {{ txnNumber: {number} }} has been committed."),
+    )
+}
+
+fn too_old(number: i64, newest: i64) -> Error {
+    Error::new(
+        Code::TRANSACTION_TOO_OLD,
+        format!(
+            "Cannot start transaction with {{ txnNumber: {number} }} on this session because a \
+             newer transaction with txnNumber {newest} has already started on it."
+        ),
+    )
+}
+
+/// What the session's record tells: the newest number, and whether it is a transaction's.
+fn stored(engine: &Inner, session: Session) -> Result<Option<(i64, bool)>> {
+    let snapshot = engine.store.snapshot();
+    let record = snapshot.get(Space::Log, &record_key(session)).map_err(crate::store_failed)?;
+    Ok(record.map(|record| {
+        let record = RawDoc::new(&record);
+        let number = record.get("txn").and_then(Val::as_i64_exact).unwrap_or(-1);
+        (number, record.find("committed").is_some())
+    }))
+}
+
+/// What a statement or a commit finds under its number.
+enum Found {
+    Open(Box<Transaction>, Arc<Running>),
+    Committed(Option<Seqno>),
+}
+
+impl Transactions {
+    /// How many transactions are open.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// Begins a transaction and makes the command run in it.
+    ///
+    /// # Errors
+    /// TransactionTooOld and ConflictingOperationInProgress when the number was used before.
+    pub(crate) fn begin(
+        &self,
+        engine: &Inner,
+        op: &Operation,
+        session: Session,
+        number: i64,
+    ) -> Result<()> {
+        let stored = stored(engine, session)?.map_or(-1, |(number, _)| number);
+        let mut states = self.wait_for_statement(op, session)?;
+        let newest = states.get(&session).map_or(-1, |state| state.number).max(stored);
+        if number < newest {
+            return Err(too_old(number, newest));
+        }
+        if number == newest {
+            return Err(Error::new(
+                Code::CONFLICTING_OPERATION_IN_PROGRESS,
+                "Only servers in a sharded cluster can start a new transaction at the active \
+                 transaction number",
+            ));
+        }
+        if self.open() >= OPEN_MAX {
+            return Err(Error::new(
+                Code::TEMPORARILY_UNAVAILABLE,
+                format!("more than {OPEN_MAX} transactions are open"),
+            ));
+        }
+        let before = states.remove(&session);
+        let running = Arc::new(Running { slot: op.slot().clone(), killed: AtomicBool::new(false) });
+        states.insert(
+            session,
+            State {
+                number,
+                phase: Phase::Running(running),
+                begun: Instant::now(),
+                begun_ms: crate::clock::now_ms(),
+                used: Instant::now(),
+            },
+        );
+        self.open.fetch_add(1, Ordering::Relaxed);
+        self.started.fetch_add(1, Ordering::Relaxed);
+        drop(states);
+        if let Some(before) = before {
+            self.drop_state(engine, session, before);
+        }
+        op.enter_transaction(session, number, Box::new(engine.open_transaction()));
+        Ok(())
+    }
+
+    /// Makes the command run in the open transaction of its session.
+    ///
+    /// # Errors
+    /// NoSuchTransaction, TransactionCommitted, TransactionTooOld.
+    pub(crate) fn go_on(
+        &self,
+        engine: &Inner,
+        op: &Operation,
+        session: Session,
+        number: i64,
+    ) -> Result<()> {
+        match self.take(engine, op, session, number)? {
+            Found::Open(txn, _) => {
+                op.enter_transaction(session, number, txn);
+                Ok(())
+            }
+            Found::Committed(_) => Err(was_committed(number)),
+        }
+    }
+
+    /// Ends a statement: the transaction is given back, or aborted when the statement failed.
+    ///
+    /// # Errors
+    /// NoSuchTransaction when the transaction was killed while the statement ran.
+    pub(crate) fn leave(&self, engine: &Inner, op: &Operation, failed: bool) -> Result<()> {
+        let Some((session, number, txn)) = op.leave_transaction() else { return Ok(()) };
+        let mut states = self.states.lock();
+        let state = states.get_mut(&session).filter(|state| state.number == number);
+        let killed = match state.as_ref().map(|state| &state.phase) {
+            Some(Phase::Running(running)) => running.killed.load(Ordering::Relaxed),
+            _ => true,
+        };
+        if let Some(state) = state {
+            state.used = Instant::now();
+            if !failed && !killed {
+                state.phase = Phase::Idle(txn);
+                drop(states);
+                self.given_back.notify_all();
+                return Ok(());
+            }
+            state.phase = Phase::Aborted;
+        }
+        drop(states);
+        self.given_back.notify_all();
+        self.end(engine, session, number, *txn);
+        if failed { Ok(()) } else { Err(was_aborted(number)) }
+    }
+
+    /// Commits, or finds that it was committed before. Returns the commit to wait for.
+    ///
+    /// # Errors
+    /// NoSuchTransaction, TransactionTooOld, WriteConflict, or what the store gives.
+    pub(crate) fn commit(
+        &self,
+        engine: &Inner,
+        op: &Operation,
+        session: Session,
+        number: i64,
+    ) -> Result<Option<Seqno>> {
+        let mut txn = match self.take(engine, op, session, number)? {
+            Found::Committed(seqno) => return Ok(seqno),
+            Found::Open(txn, running) if running.killed.load(Ordering::Relaxed) => {
+                self.finish(session, number, Phase::Aborted);
+                self.end(engine, session, number, *txn);
+                return Err(was_aborted(number));
+            }
+            Found::Open(txn, _) => txn,
+        };
+        let written = !txn.is_empty();
+        if written {
+            let record = DocBuf::build(|out| {
+                out.i64("txn", number);
+                out.append("at", Val::DateTime(crate::clock::now_ms()));
+                out.bool("committed", true);
+            });
+            let key = record_key(session);
+            txn.guard(Space::Log, &key);
+            txn.put(Space::Log, key.as_slice().into(), record.into_bytes().into());
+        }
+        let result = engine.commit_transaction(*txn);
+        let phase = match &result {
+            Ok(seqno) => Phase::Committed(written.then_some(*seqno)),
+            Err(_) => Phase::Aborted,
+        };
+        self.finish(session, number, phase);
+        self.close_cursors(engine, session, number);
+        self.open.fetch_sub(1, Ordering::Relaxed);
+        let counter = if result.is_ok() { &self.committed } else { &self.aborted };
+        counter.fetch_add(1, Ordering::Relaxed);
+        result.map(|seqno| written.then_some(seqno))
+    }
+
+    /// Aborts the open transaction.
+    ///
+    /// # Errors
+    /// NoSuchTransaction, TransactionCommitted, TransactionTooOld.
+    pub(crate) fn abort(
+        &self,
+        engine: &Inner,
+        op: &Operation,
+        session: Session,
+        number: i64,
+    ) -> Result<()> {
+        match self.take(engine, op, session, number)? {
+            Found::Committed(_) => Err(was_committed(number)),
+            Found::Open(txn, _) => {
+                self.finish(session, number, Phase::Aborted);
+                self.end(engine, session, number, *txn);
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends what is open under lower numbers of a session that goes on with retryable writes.
+    ///
+    /// # Errors
+    /// IncompleteTransactionHistory when the number is that of a transaction.
+    pub(crate) fn supersede(
+        &self,
+        engine: &Inner,
+        op: &Operation,
+        session: Session,
+        number: i64,
+    ) -> Result<()> {
+        if self.open() == 0 {
+            return Ok(());
+        }
+        let mut states = self.wait_for_statement(op, session)?;
+        match states.get(&session).map(|state| state.number.cmp(&number)) {
+            Some(std::cmp::Ordering::Less) => {
+                let before = states.remove(&session);
+                drop(states);
+                if let Some(before) = before {
+                    self.drop_state(engine, session, before);
+                }
+                Ok(())
+            }
+            Some(std::cmp::Ordering::Equal) => Err(retry::became_transaction()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Aborts the open transactions of some sessions; statements that run in them are stopped.
+    pub fn kill(&self, engine: &Inner, which: impl Fn(&Session) -> bool) {
+        self.abort_where(engine, |session, _| which(session));
+    }
+
+    /// Aborts transactions that are open for too long.
+    pub fn expire(&self, engine: &Inner) {
+        if self.open() == 0 {
+            return;
+        }
+        let seconds = self.lifetime_seconds.load(Ordering::Relaxed);
+        let lifetime = Duration::from_secs(u64::try_from(seconds).unwrap_or(1));
+        self.abort_where(engine, |_, state| state.begun.elapsed() >= lifetime);
+    }
+
+    /// Forgets how transactions ended that nobody asked for in this time.
+    pub(super) fn forget_old(&self, age: Duration) {
+        self.states.lock().retain(|_, state| state.is_open() || state.used.elapsed() < age);
+    }
+
+    /// The open transactions.
+    #[must_use]
+    pub fn list(&self) -> Vec<OpenTransaction> {
+        let states = self.states.lock();
+        let open = states.iter().filter(|(_, state)| state.is_open());
+        open.map(|(session, state)| OpenTransaction {
+            session: *session,
+            number: state.number,
+            active: matches!(state.phase, Phase::Running(_)),
+            open_for: state.begun.elapsed(),
+            idle_for: state.used.elapsed(),
+            begun_ms: state.begun_ms,
+        })
+        .collect()
+    }
+
+    fn abort_where(&self, engine: &Inner, which: impl Fn(&Session, &State) -> bool) {
+        let mut idle = Vec::new();
+        for (session, state) in self.states.lock().iter_mut() {
+            if !state.is_open() || !which(session, state) {
+                continue;
+            }
+            match std::mem::replace(&mut state.phase, Phase::Aborted) {
+                Phase::Idle(txn) => idle.push((*session, state.number, txn)),
+                Phase::Running(running) => {
+                    running.killed.store(true, Ordering::Relaxed);
+                    running.slot.killed.store(true, Ordering::Relaxed);
+                    state.phase = Phase::Running(running);
+                }
+                other => state.phase = other,
+            }
+        }
+        for (session, number, txn) in idle {
+            self.end(engine, session, number, *txn);
+        }
+    }
+
+    /// Waits until no statement runs in the session's transaction.
+    fn wait_for_statement(
+        &self,
+        op: &Operation,
+        session: Session,
+    ) -> Result<MutexGuard<'_, HashMap<Session, State>>> {
+        let mut states = self.states.lock();
+        while states.get(&session).is_some_and(|s| matches!(s.phase, Phase::Running(_))) {
+            self.given_back.wait_for(&mut states, WAIT_STEP);
+            op.check_now()?;
+        }
+        Ok(states)
+    }
+
+    /// Takes the open transaction of this number out, to run something in it.
+    fn take(&self, engine: &Inner, op: &Operation, session: Session, number: i64) -> Result<Found> {
+        let mut states = self.wait_for_statement(op, session)?;
+        let state = match states.get_mut(&session) {
+            Some(state) if state.number >= number => state,
+            _ => {
+                drop(states);
+                // Before the last restart, or retryable writes alone.
+                return match stored(engine, session)? {
+                    Some((newest, _)) if newest > number => Err(too_old(number, newest)),
+                    Some((newest, true)) if newest == number => Ok(Found::Committed(None)),
+                    newest => Err(no_such(number, newest.map_or(-1, |(newest, _)| newest))),
+                };
+            }
+        };
+        if state.number > number {
+            return Err(too_old(number, state.number));
+        }
+        let running = Arc::new(Running { slot: op.slot().clone(), killed: AtomicBool::new(false) });
+        match std::mem::replace(&mut state.phase, Phase::Running(running.clone())) {
+            Phase::Idle(txn) => Ok(Found::Open(txn, running)),
+            Phase::Committed(seqno) => {
+                state.phase = Phase::Committed(seqno);
+                Ok(Found::Committed(seqno))
+            }
+            other => {
+                state.phase = other;
+                Err(was_aborted(number))
+            }
+        }
+    }
+
+    /// Notes how a transaction ended that was taken out.
+    fn finish(&self, session: Session, number: i64, phase: Phase) {
+        let mut states = self.states.lock();
+        if let Some(state) = states.get_mut(&session).filter(|state| state.number == number) {
+            state.phase = phase;
+            state.used = Instant::now();
+        }
+        drop(states);
+        self.given_back.notify_all();
+    }
+
+    /// Ends a transaction that nobody will ask for again.
+    fn drop_state(&self, engine: &Inner, session: Session, state: State) {
+        if let Phase::Idle(txn) = state.phase {
+            self.end(engine, session, state.number, *txn);
+        }
+    }
+
+    fn end(&self, engine: &Inner, session: Session, number: i64, txn: Transaction) {
+        engine.abort_transaction(txn);
+        self.close_cursors(engine, session, number);
+        self.open.fetch_sub(1, Ordering::Relaxed);
+        self.aborted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn close_cursors(&self, engine: &Inner, session: Session, number: i64) {
+        engine.cursors.close_where(|cursor| {
+            cursor.session == Some(session) && cursor.transaction == Some(number)
+        });
+    }
+}

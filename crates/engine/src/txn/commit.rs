@@ -1,0 +1,271 @@
+//! Committing: a short section under one lock.
+//!
+//! It compares what the transaction wrote with what others committed after its snapshot and with
+//! what open transactions have written, adds the counters, hands one batch to the store and
+//! publishes it. The flush to disk happens outside, in groups (`Store::sync`). A statement whose
+//! commit conflicts runs again on a new snapshot; after a few tries it runs inside the lock, so
+//! that it always ends.
+
+use super::intents::{Intents, KeepHash};
+use super::{Gain, Transaction, store_failed};
+use crate::catalog::{Catalog, change, persist};
+use crate::engine::Inner;
+use parking_lot::MutexGuard;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::BuildHasherDefault;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use store::{Batch, Direction, Seqno, Space};
+use value::{Error, Result};
+
+/// Why a commit did not happen.
+pub(crate) enum CommitError {
+    /// Another commit came between; run the statement again.
+    Conflict,
+    /// An open transaction has written this key; wait for its end, then run the statement again.
+    Claimed(u64),
+    /// It can't be done.
+    Failed(Error),
+}
+
+/// The commit lock's content: what was committed of late, by key, and what open transactions
+/// have written.
+pub(crate) struct CommitState {
+    recent: HashMap<u64, Seqno, BuildHasherDefault<KeepHash>>,
+    order: VecDeque<(Seqno, u64)>,
+    /// Commits up to here are forgotten: a transaction that began before conflicts for safety.
+    floor: Seqno,
+    pub(super) intents: Intents,
+    /// The open transactions of sessions, with their snapshots.
+    pub(super) open: BTreeMap<u64, Seqno>,
+}
+
+/// How many recent keys are remembered. A transaction that is older than all of them runs again.
+const RECENT_MAX: usize = 1 << 18;
+/// How many while open transactions of sessions need them: those cannot run again by themselves.
+const RECENT_MAX_OPEN: usize = 1 << 22;
+
+/// How long a statement waits for an open transaction before it looks whether it shall stop.
+const WAIT_STEP: Duration = Duration::from_millis(20);
+
+impl CommitState {
+    pub(crate) fn new(floor: Seqno) -> CommitState {
+        CommitState {
+            recent: HashMap::default(),
+            order: VecDeque::new(),
+            floor,
+            intents: Intents::default(),
+            open: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn conflicts(&self, snapshot: Seqno, guards: &[u64]) -> bool {
+        if snapshot < self.floor {
+            return !guards.is_empty();
+        }
+        guards.iter().any(|key| self.recent.get(key).is_some_and(|seqno| *seqno > snapshot))
+    }
+
+    fn record(&mut self, seqno: Seqno, guards: &[u64]) {
+        for &key in guards {
+            self.recent.insert(key, seqno);
+            self.order.push_back((seqno, key));
+        }
+        let needed = self.open.values().min().copied().unwrap_or(Seqno::MAX);
+        while self.order.len() > RECENT_MAX {
+            let Some((seqno, key)) = self.order.front().copied() else { break };
+            if seqno > needed && self.order.len() <= RECENT_MAX_OPEN {
+                break;
+            }
+            self.order.pop_front();
+            if self.recent.get(&key) == Some(&seqno) {
+                self.recent.remove(&key);
+            }
+            self.floor = self.floor.max(seqno);
+        }
+    }
+}
+
+impl Inner {
+    /// Begins a transaction on the newest state.
+    fn begin(&self) -> Transaction {
+        // The catalog first: it is never newer than the data, and a commit checks that it did
+        // not change meanwhile.
+        let catalog = self.catalog.load_full();
+        Transaction::new(catalog, self.store.snapshot())
+    }
+
+    /// Runs a statement in a transaction of its own and commits it, again and again until nobody
+    /// was in the way. Returns what the statement returned and the commit to wait for. `check`
+    /// is asked now and then, while it waits for an open transaction, whether to go on.
+    pub(crate) fn transact_alone<T>(
+        &self,
+        check: &dyn Fn() -> Result<()>,
+        locked: bool,
+        mut statement: impl FnMut(&mut Transaction) -> Result<T>,
+    ) -> Result<(T, Seqno)> {
+        const TRIES_WITHOUT_LOCK: usize = 3;
+        let mut tries = 0;
+        loop {
+            let inside = locked || tries >= TRIES_WITHOUT_LOCK;
+            let lock = inside.then(|| self.commit.lock());
+            let mut txn = self.begin();
+            let outcome = statement(&mut txn)?;
+            match self.commit(txn, lock) {
+                Ok(seqno) => return Ok((outcome, seqno)),
+                Err(CommitError::Failed(error)) => return Err(error),
+                Err(CommitError::Conflict) => tries += 1,
+                Err(CommitError::Claimed(key)) => self.wait_for_end(key, check)?,
+            }
+            self.metrics.write_conflicts.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits until no open transaction has a key.
+    fn wait_for_end(&self, key: u64, check: &dyn Fn() -> Result<()>) -> Result<()> {
+        let mut state = self.commit.lock();
+        while state.intents.holds(key) {
+            self.ended.wait_for(&mut state, WAIT_STEP);
+            check()?;
+            self.check_open()?;
+        }
+        Ok(())
+    }
+
+    /// Changes the catalog: `change` edits a copy and adds records to the batch, inside the
+    /// commit lock. The change is on disk when this returns.
+    pub(crate) fn change_catalog<T>(
+        &self,
+        change: impl FnOnce(&mut Catalog, &mut Batch) -> Result<T>,
+    ) -> Result<T> {
+        self.check_writable()?;
+        let lock = self.commit.lock();
+        let mut catalog = Catalog::clone(&self.catalog.load());
+        let mut batch = Batch::new();
+        let outcome = change(&mut catalog, &mut batch)?;
+        if batch.is_empty() {
+            return Ok(outcome);
+        }
+        let seqno = self.store.write(&batch).map_err(store_failed)?;
+        self.clock.tick();
+        self.catalog.store(Arc::new(catalog));
+        drop(lock);
+        self.store.sync(seqno).map_err(store_failed)?;
+        Ok(outcome)
+    }
+
+    /// Commits: all or nothing, visible to everybody at once. Not yet on disk: `Store::sync`.
+    pub(super) fn commit(
+        &self,
+        txn: Transaction,
+        lock: Option<MutexGuard<'_, CommitState>>,
+    ) -> Result<Seqno, CommitError> {
+        if txn.is_empty() {
+            return Ok(txn.snapshot.seqno());
+        }
+        self.check_writable().map_err(CommitError::Failed)?;
+        let Transaction { mut snapshot, guards, gains, multikey, created, owner, .. } = txn;
+        let mut batch = snapshot.take_writes();
+        let had_lock = lock.is_some();
+        let mut state = lock.unwrap_or_else(|| self.commit.lock());
+        if let Some(key) = state.intents.foreign(owner, &guards) {
+            return Err(CommitError::Claimed(key));
+        }
+        if !had_lock && state.conflicts(snapshot.seqno(), &guards) {
+            return Err(CommitError::Conflict);
+        }
+        let catalog = self.catalog_with(&created).map_err(CommitError::Failed)?;
+        let current = catalog.clone().unwrap_or_else(|| self.catalog.load_full());
+        for gain in &gains {
+            let collection = &gain.collection;
+            let same = current.get(&collection.db, &collection.name).is_some_and(|now| {
+                now.version == collection.version || created.iter().any(|own| own.id == now.id)
+            });
+            if !same {
+                return Err(CommitError::Conflict);
+            }
+        }
+        for gain in &gains {
+            let counters = &gain.collection.counters;
+            let record = persist::encode_counters(
+                counters.documents.load(Ordering::Relaxed) + gain.documents,
+                counters.bytes.load(Ordering::Relaxed) + gain.bytes,
+                counters.next_sequence.load(Ordering::Relaxed),
+            );
+            batch.put(Space::Catalog, &persist::counters_key(gain.collection.id), &record);
+        }
+        for (index, bits) in &multikey {
+            // Set before the entries become visible; a bit that is set too early is harmless.
+            let bits = index.multikey.fetch_or(*bits, Ordering::Relaxed) | bits;
+            batch.put(Space::Catalog, &persist::multikey_key(index.id), &bits.to_be_bytes());
+        }
+        if catalog.is_some() {
+            // Others may have taken numbers since, so what the transaction saw does not count.
+            let next = self.next_id.load(Ordering::Relaxed).to_be_bytes();
+            batch.put(Space::Catalog, &persist::next_id_key(), &next);
+        }
+        for gain in &gains {
+            raise_top(self, gain).map_err(CommitError::Failed)?;
+        }
+        let seqno = self.store.write(&batch).map_err(|e| CommitError::Failed(store_failed(e)))?;
+        let mut capped = false;
+        for gain in &gains {
+            gain.collection.counters.documents.fetch_add(gain.documents, Ordering::Relaxed);
+            gain.collection.counters.bytes.fetch_add(gain.bytes, Ordering::Relaxed);
+            capped |= gain.collection.capped().is_some();
+        }
+        if let Some(catalog) = catalog {
+            self.catalog.store(catalog);
+        }
+        state.record(seqno, &guards);
+        self.clock.tick();
+        drop(state);
+        if capped {
+            self.wake_tailing_cursors();
+        }
+        Ok(seqno)
+    }
+
+    /// The newest catalog with the collections that a transaction made; nothing if it made none.
+    /// Runs inside the commit lock.
+    fn catalog_with(
+        &self,
+        created: &[Arc<crate::catalog::Collection>],
+    ) -> Result<Option<Arc<Catalog>>> {
+        if created.is_empty() {
+            return Ok(None);
+        }
+        let mut catalog = Catalog::clone(&self.catalog.load());
+        for collection in created {
+            if catalog.get(&collection.db, &collection.name).is_some() {
+                return Err(super::write_conflict());
+            }
+            change::check_database_case(&catalog, &collection.db)?;
+            catalog.set(collection.clone());
+        }
+        Ok(Some(Arc::new(catalog)))
+    }
+}
+
+/// Notes the highest inserted key before it becomes visible. Runs inside the commit lock, so that
+/// the first look at the highest stored key misses no commit.
+fn raise_top(engine: &Inner, gain: &Gain) -> Result<()> {
+    let Some(inserted) = &gain.inserted_max else { return Ok(()) };
+    let mut top = gain.collection.counters.top.lock();
+    if top.is_none() {
+        let from = gain.collection.prefix();
+        let to = (gain.collection.id + 1).to_be_bytes();
+        let snapshot = engine.store.snapshot();
+        let (from, to) = (Bound::Included(from.as_slice()), Bound::Excluded(to.as_slice()));
+        let mut stored =
+            snapshot.range(Space::Documents, from, to, Direction::Reverse).map_err(store_failed)?;
+        let highest = stored.next().map_err(store_failed)?;
+        *top = Some(highest.and_then(|(key, _)| key.get(4..)).unwrap_or(&[]).to_vec());
+    }
+    if top.as_ref().is_some_and(|top| inserted > top) {
+        *top = Some(inserted.clone());
+    }
+    Ok(())
+}

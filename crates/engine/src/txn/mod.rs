@@ -1,0 +1,190 @@
+//! Transactions: every statement reads from one snapshot and commits its writes at once.
+//!
+//! A transaction is a snapshot with private writes above it, so that whatever reads from the
+//! snapshot sees them too. `commit` publishes them in a short section under one lock. A statement
+//! outside of a session's transaction runs in a transaction of its own, again and again until
+//! nobody was in the way (`transact`); inside of one it joins that (`open`). `intents` tells which
+//! keys the open transactions have written.
+
+mod commit;
+mod intents;
+mod moments;
+mod open;
+
+pub(crate) use commit::CommitState;
+pub(crate) use moments::Moments;
+pub use open::View;
+pub(crate) use open::write_conflict;
+
+use crate::catalog::{Catalog, Collection, Index};
+use smallvec::SmallVec;
+use std::hash::{BuildHasher, Hasher};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use store::{Bytes, Direction, Range, Snapshot, Space, StoreError};
+use value::{Code, Error, Result};
+
+/// A new collection version, unique in the process.
+pub(crate) fn next_version() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// What the store reports, as clients see it.
+#[cold]
+pub fn store_failed(error: StoreError) -> Error {
+    let code = match &error {
+        StoreError::Full => Code::OUT_OF_DISK_SPACE,
+        StoreError::Corrupt { .. } => Code::DATA_CORRUPTION_DETECTED,
+        StoreError::TooLarge { .. } => Code::OBSOLETE_KEY_TOO_LONG,
+        _ => Code::INTERNAL_ERROR,
+    };
+    Error::new(code, error.to_string())
+}
+
+fn guard_hash(space: Space, key: &[u8]) -> u64 {
+    let mut hasher = foldhash::fast::FixedState::default().build_hasher();
+    hasher.write_u8(space as u8);
+    hasher.write(key);
+    hasher.finish()
+}
+
+/// What a collection gains by a transaction.
+struct Gain {
+    collection: Arc<Collection>,
+    documents: i64,
+    bytes: i64,
+    /// The highest record key that was inserted.
+    inserted_max: Option<Vec<u8>>,
+}
+
+/// A snapshot with private writes.
+pub struct Transaction {
+    /// The catalog that the transaction works with, its own collections included.
+    pub catalog: Arc<Catalog>,
+    /// What it reads, own writes included.
+    pub snapshot: Snapshot,
+    /// Hashes of the keys that nobody else may have written since the snapshot.
+    guards: SmallVec<[u64; 8]>,
+    gains: SmallVec<[Gain; 1]>,
+    multikey: SmallVec<[(Arc<Index>, u32); 1]>,
+    /// Collections that it made, in their newest form; others see them once it commits.
+    created: Vec<Arc<Collection>>,
+    /// Its number in the table of intents, if it is one of a session.
+    owner: Option<u64>,
+    /// How many of the guards stand in the table of intents.
+    claimed: usize,
+}
+
+impl Transaction {
+    fn new(catalog: Arc<Catalog>, snapshot: Snapshot) -> Transaction {
+        Transaction {
+            catalog,
+            snapshot,
+            guards: SmallVec::new(),
+            gains: SmallVec::new(),
+            multikey: SmallVec::new(),
+            created: Vec::new(),
+            owner: None,
+            claimed: 0,
+        }
+    }
+
+    /// Whether nothing was written.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        !self.snapshot.has_writes()
+    }
+
+    /// The value of a key, own writes included.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+        self.snapshot.get(space, key).map_err(store_failed)
+    }
+
+    /// Writes a key.
+    pub fn put(&mut self, space: Space, key: Bytes, value: Bytes) {
+        self.snapshot.put(space, key, value);
+    }
+
+    /// Deletes a key.
+    pub fn delete(&mut self, space: Space, key: Bytes) {
+        self.snapshot.delete(space, key);
+    }
+
+    /// Makes the commit fail when somebody else guarded the same key after the snapshot.
+    pub fn guard(&mut self, space: Space, key: &[u8]) {
+        self.guards.push(guard_hash(space, key));
+    }
+
+    /// Counts documents and bytes that a collection gains.
+    pub fn count(&mut self, collection: &Arc<Collection>, documents: i64, bytes: i64) {
+        let known = self.gains.iter_mut().find(|gain| gain.collection.id == collection.id);
+        if let Some(gain) = known {
+            gain.documents += documents;
+            gain.bytes += bytes;
+        } else {
+            self.gains.push(Gain {
+                collection: collection.clone(),
+                documents,
+                bytes,
+                inserted_max: None,
+            });
+        }
+    }
+
+    /// Whether a record key is above every key of the collection, own inserts included. False
+    /// when that is not known.
+    #[must_use]
+    pub fn is_above_all(&self, collection: &Arc<Collection>, record: &[u8]) -> bool {
+        let gain = self.gains.iter().find(|gain| gain.collection.id == collection.id);
+        let above_own = gain
+            .and_then(|gain| gain.inserted_max.as_ref())
+            .is_none_or(|own| record > own.as_slice());
+        // Read after the snapshot was taken, so it is not below anything that the snapshot sees;
+        // what others commit later conflicts with the guard on the key.
+        let top = collection.counters.top.lock();
+        above_own && top.as_ref().is_some_and(|top| record > top.as_slice())
+    }
+
+    /// Counts an inserted document.
+    pub fn count_insert(&mut self, collection: &Arc<Collection>, record: Vec<u8>, bytes: i64) {
+        self.count(collection, 1, bytes);
+        let gain = self.gains.iter_mut().find(|gain| gain.collection.id == collection.id);
+        if let Some(gain) = gain
+            && gain.inserted_max.as_ref().is_none_or(|max| record > *max)
+        {
+            gain.inserted_max = Some(record);
+        }
+    }
+
+    /// Documents and bytes of a collection once this transaction commits.
+    #[must_use]
+    pub fn counted(&self, collection: &Arc<Collection>) -> (i64, i64) {
+        let counters = &collection.counters;
+        let gain = self.gains.iter().find(|gain| gain.collection.id == collection.id);
+        (
+            counters.documents.load(Ordering::Relaxed) + gain.map_or(0, |gain| gain.documents),
+            counters.bytes.load(Ordering::Relaxed) + gain.map_or(0, |gain| gain.bytes),
+        )
+    }
+
+    /// Notes that fields of an index hold arrays.
+    pub fn mark_multikey(&mut self, index: &Arc<Index>, bits: u32) {
+        if index.multikey.load(Ordering::Relaxed) & bits != bits {
+            self.multikey.push((index.clone(), bits));
+        }
+    }
+
+    /// The entries between two keys, own writes included.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn range(&self, space: Space, from: &[u8], to: &[u8]) -> Result<Range> {
+        let (from, to) = (Bound::Included(from), Bound::Excluded(to));
+        self.snapshot.range(space, from, to, Direction::Forward).map_err(store_failed)
+    }
+}

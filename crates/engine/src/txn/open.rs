@@ -1,0 +1,210 @@
+//! The open transaction of a session: statements join it, and its keys belong to it until it ends.
+
+use super::commit::CommitError;
+use super::{Transaction, store_failed};
+use crate::catalog::{Catalog, Collection, persist};
+use crate::engine::Inner;
+use crate::operation::Operation;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use store::{Batch, Seqno, Snapshot, Space};
+use value::{Code, Error, Result};
+
+/// What a command reads: one catalog, one snapshot.
+#[derive(Clone)]
+pub struct View {
+    /// Which collections there are.
+    pub catalog: Arc<Catalog>,
+    /// What is in them.
+    pub snapshot: Snapshot,
+}
+
+/// The most bytes that one transaction may write.
+const TRANSACTION_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// The error for two transactions that write the same.
+#[cold]
+pub(crate) fn write_conflict() -> Error {
+    Error::new(
+        Code::WRITE_CONFLICT,
+        "Caused by :: Write conflict during plan execution and yielding is disabled. :: Please retry your operation or multi-document transaction.",
+    )
+}
+
+impl Inner {
+    /// What a command reads: what its transaction sees, the moment that it asked for, or else the
+    /// newest state.
+    #[must_use]
+    pub fn view(&self, op: &Operation) -> View {
+        op.view().unwrap_or_else(|| self.newest())
+    }
+
+    /// The newest state.
+    #[must_use]
+    pub fn newest(&self) -> View {
+        loop {
+            // An index that was dropped between the two looks would lack entries of documents
+            // that the snapshot has.
+            let catalog = self.catalog.load_full();
+            let snapshot = self.store.snapshot();
+            if Arc::ptr_eq(&catalog, &self.catalog.load()) {
+                return View { catalog, snapshot };
+            }
+        }
+    }
+
+    /// Runs a statement: in the open transaction of the command's session, or else in one of its
+    /// own that commits. Returns what the statement returned and the commit to wait for.
+    pub(crate) fn transact<T>(
+        &self,
+        op: &Operation,
+        locked: bool,
+        mut statement: impl FnMut(&mut Transaction) -> Result<T>,
+    ) -> Result<(T, Seqno)> {
+        if !op.is_in_transaction() {
+            return self.transact_alone(&|| op.check_now(), locked, statement);
+        }
+        op.with_transaction(|txn| {
+            let outcome = statement(txn)?;
+            self.claim(txn)?;
+            Ok((outcome, txn.snapshot.seqno()))
+        })
+    }
+
+    /// Begins the transaction of a session.
+    pub(crate) fn open_transaction(&self) -> Transaction {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let owner = NEXT.fetch_add(1, Ordering::Relaxed);
+        let mut state = self.commit.lock();
+        // Inside the lock: nothing is committed or changed between the two looks.
+        let mut txn = Transaction::new(self.catalog.load_full(), self.store.snapshot());
+        txn.owner = Some(owner);
+        state.open.insert(owner, txn.snapshot.seqno());
+        txn
+    }
+
+    /// Makes what a statement of an open transaction wrote its own until it ends.
+    ///
+    /// # Errors
+    /// WriteConflict when another has committed or written the same; TransactionTooLarge.
+    fn claim(&self, txn: &mut Transaction) -> Result<()> {
+        let Some(owner) = txn.owner else { return Ok(()) };
+        if txn.snapshot.written_bytes() > TRANSACTION_BYTES_MAX {
+            return Err(Error::new(
+                Code::TRANSACTION_TOO_LARGE,
+                format!(
+                    "Total size of all transaction operations must be less than {TRANSACTION_BYTES_MAX}"
+                ),
+            ));
+        }
+        let new = txn.guards.get(txn.claimed..).unwrap_or(&[]);
+        if new.is_empty() {
+            return Ok(());
+        }
+        let mut state = self.commit.lock();
+        let taken = state.intents.foreign(Some(owner), new).is_some();
+        if taken || state.conflicts(txn.snapshot.seqno(), new) {
+            self.metrics.write_conflicts.fetch_add(1, Ordering::Relaxed);
+            return Err(write_conflict());
+        }
+        let current = self.catalog.load();
+        for gain in &txn.gains {
+            let collection = &gain.collection;
+            let now = current.get(&collection.db, &collection.name).map(|now| now.version);
+            let own = txn.created.iter().any(|own| own.id == collection.id);
+            if !own && now != Some(collection.version) {
+                return Err(write_conflict());
+            }
+        }
+        state.intents.add(owner, new);
+        txn.claimed = txn.guards.len();
+        drop(state);
+        self.show_multikey(txn)
+    }
+
+    /// Tells the planner of arrays that a transaction indexed: its own statements read them.
+    fn show_multikey(&self, txn: &mut Transaction) -> Result<()> {
+        let mut batch = Batch::new();
+        let created = &txn.created;
+        txn.multikey.retain(|(index, bits)| {
+            let bits = index.multikey.fetch_or(*bits, Ordering::Relaxed) | *bits;
+            let own = created.iter().any(|made| made.indexes.iter().any(|i| i.id == index.id));
+            if !own {
+                // Written at once: others who see the bit in memory take it to be on disk.
+                batch.put(Space::Catalog, &persist::multikey_key(index.id), &bits.to_be_bytes());
+            }
+            own
+        });
+        if !batch.is_empty() {
+            self.store.write(&batch).map_err(store_failed)?;
+        }
+        Ok(())
+    }
+
+    /// Commits the transaction of a session and frees its keys.
+    ///
+    /// # Errors
+    /// WriteConflict when a collection that it wrote was changed; what the store gives.
+    pub(crate) fn commit_transaction(&self, mut txn: Transaction) -> Result<Seqno> {
+        // What the session's record needs was added after the last statement.
+        let guards = txn.guards.clone();
+        let owner = txn.owner;
+        let result = match self.claim(&mut txn) {
+            Ok(()) => match self.commit(txn, None) {
+                Ok(seqno) => Ok(seqno),
+                Err(CommitError::Failed(error)) => Err(error),
+                Err(CommitError::Conflict | CommitError::Claimed(_)) => Err(write_conflict()),
+            },
+            Err(error) => Err(error),
+        };
+        self.release(owner, &guards);
+        result
+    }
+
+    /// Ends the transaction of a session without a trace.
+    pub(crate) fn abort_transaction(&self, txn: Transaction) {
+        self.release(txn.owner, &txn.guards);
+    }
+
+    fn release(&self, owner: Option<u64>, guards: &[u64]) {
+        let Some(owner) = owner else { return };
+        let mut state = self.commit.lock();
+        state.open.remove(&owner);
+        state.intents.release(owner, guards);
+        drop(state);
+        self.ended.notify_all();
+    }
+}
+
+impl Transaction {
+    /// Makes the changes of a catalog change its own: `catalog` is its catalog with `collection`,
+    /// which it made, in it; `batch` are the records.
+    pub(crate) fn adopt(&mut self, catalog: Catalog, batch: &Batch, collection: Arc<Collection>) {
+        let mut name = collection.db.as_bytes().to_vec();
+        name.push(0);
+        name.extend_from_slice(collection.name.as_bytes());
+        self.guard(Space::Catalog, &name);
+        for operation in batch.operations() {
+            let (space, key) = (operation.space, operation.key.clone());
+            match &operation.value {
+                Some(value) => self.put(space, key, value.clone()),
+                None => self.delete(space, key),
+            }
+        }
+        self.catalog = Arc::new(catalog);
+        self.created.retain(|made| made.id != collection.id);
+        self.created.push(collection);
+    }
+
+    /// Whether it is the transaction of a session, open over several commands.
+    #[must_use]
+    pub(crate) fn is_of_session(&self) -> bool {
+        self.owner.is_some()
+    }
+
+    /// Whether the transaction made this collection.
+    #[must_use]
+    pub(crate) fn made(&self, collection: &Collection) -> bool {
+        self.created.iter().any(|made| made.id == collection.id)
+    }
+}

@@ -1,0 +1,222 @@
+//! Private writes above a snapshot: what a transaction sees of itself before it commits.
+//!
+//! A snapshot with writes of its own answers every read as if they were committed. Clones of it
+//! keep what they saw: writing to one copies the writes if another still looks at them.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use crate::snapshot::Source;
+use crate::{Batch, Bytes, Direction, Result, Space};
+
+/// Writes that nobody else sees, by space and key; nothing stands for a delete.
+#[derive(Clone, Default)]
+pub(crate) struct Overlay {
+    spaces: [BTreeMap<Bytes, Option<Bytes>>; 4],
+    bytes: usize,
+}
+
+impl Overlay {
+    /// What was written for a key, if anything was.
+    pub(crate) fn get(&self, space: Space, key: &[u8]) -> Option<&Option<Bytes>> {
+        self.spaces[space.index()].get(key)
+    }
+
+    /// Notes a write; the last one of a key counts.
+    pub(crate) fn set(&mut self, space: Space, key: Bytes, value: Option<Bytes>) {
+        self.bytes += key.len() + value.as_ref().map_or(0, |value| value.len());
+        self.spaces[space.index()].insert(key, value);
+    }
+
+    /// Bytes of all keys and values that were ever written.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether anything was written between two bounds that do not cross.
+    pub(crate) fn touches(&self, space: Space, from: Bound<&[u8]>, to: Bound<&[u8]>) -> bool {
+        self.spaces[space.index()].range::<[u8], _>((from, to)).next().is_some()
+    }
+
+    /// The writes as changes of a batch, in the order of spaces and keys.
+    pub(crate) fn into_batch(self) -> Batch {
+        let mut batch = Batch::new();
+        for (space, own) in Space::ALL.into_iter().zip(self.spaces) {
+            for (key, value) in own {
+                match value {
+                    Some(value) => batch.put_owned(space, key, value),
+                    None => batch.delete_owned(space, key),
+                }
+            }
+        }
+        batch
+    }
+}
+
+/// Entries of a snapshot and of the writes above it, in key order; the writes win.
+pub(crate) struct OverlaidRange {
+    base: Source,
+    own: Arc<Overlay>,
+    space: Space,
+    from: Bound<Bytes>,
+    to: Bound<Bytes>,
+    direction: Direction,
+    next_base: Option<(Bytes, Bytes)>,
+    next_own: Option<(Bytes, Option<Bytes>)>,
+    started: bool,
+}
+
+impl OverlaidRange {
+    pub(crate) fn new(
+        base: Source,
+        own: Arc<Overlay>,
+        space: Space,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        direction: Direction,
+    ) -> OverlaidRange {
+        OverlaidRange {
+            base,
+            own,
+            space,
+            from: from.map(Bytes::copy_from),
+            to: to.map(Bytes::copy_from),
+            direction,
+            next_base: None,
+            next_own: None,
+            started: false,
+        }
+    }
+
+    pub(crate) fn next(&mut self) -> Result<Option<(Bytes, Bytes)>> {
+        if !self.started {
+            self.started = true;
+            self.next_base = self.base.next()?;
+            self.next_own = self.take_own();
+        }
+        loop {
+            let own_first = match (&self.next_base, &self.next_own) {
+                (None, None) => return Ok(None),
+                (Some(_), None) => false,
+                (None, Some(_)) => true,
+                (Some((base, _)), Some((own, _))) => match (own.cmp(base), self.direction) {
+                    (std::cmp::Ordering::Equal, _) => {
+                        self.next_base = self.base.next()?;
+                        true
+                    }
+                    (order, Direction::Forward) => order.is_lt(),
+                    (order, Direction::Reverse) => order.is_gt(),
+                },
+            };
+            if !own_first {
+                let next = self.base.next()?;
+                return Ok(std::mem::replace(&mut self.next_base, next));
+            }
+            let next = self.take_own();
+            if let Some((key, Some(value))) = std::mem::replace(&mut self.next_own, next) {
+                return Ok(Some((key, value)));
+            }
+        }
+    }
+
+    fn take_own(&mut self) -> Option<(Bytes, Option<Bytes>)> {
+        let bounds = (self.from.as_ref().map(|b| &**b), self.to.as_ref().map(|b| &**b));
+        let mut entries = self.own.spaces[self.space.index()].range::<[u8], _>(bounds);
+        let (key, value) = match self.direction {
+            Direction::Forward => entries.next(),
+            Direction::Reverse => entries.next_back(),
+        }?;
+        let entry = (key.clone(), value.clone());
+        // The key lies strictly inside of an excluded bound, so the bounds never cross.
+        match self.direction {
+            Direction::Forward => self.from = Bound::Excluded(entry.0.clone()),
+            Direction::Reverse => self.to = Bound::Excluded(entry.0.clone()),
+        }
+        Some(entry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{MemoryStore, Snapshot, Store};
+    use proptest::prelude::*;
+
+    fn key(number: u8) -> Bytes {
+        Bytes::copy_from(&[number])
+    }
+
+    fn all(snapshot: &Snapshot, from: Bound<&[u8]>, to: Bound<&[u8]>, d: Direction) -> Vec<u8> {
+        let mut range = snapshot.range(Space::Documents, from, to, d).unwrap();
+        let mut found = Vec::new();
+        while let Some((key, value)) = range.next().unwrap() {
+            found.extend([key[0], value[0]]);
+        }
+        found
+    }
+
+    proptest! {
+        #[test]
+        fn own_writes_read_as_if_they_were_committed(
+            stored in prop::collection::vec((0_u8..40, any::<bool>()), 0..40),
+            own in prop::collection::vec((0_u8..40, any::<bool>()), 0..40),
+            from in 0_u8..40, to in 0_u8..40, open: bool,
+        ) {
+            let store = MemoryStore::new();
+            let mut batch = Batch::new();
+            for (number, live) in stored {
+                match live {
+                    true => batch.put_owned(Space::Documents, key(number), key(1)),
+                    false => batch.delete_owned(Space::Documents, key(number)),
+                }
+            }
+            store.write(&batch).unwrap();
+            let mut snapshot = store.snapshot();
+            for (number, live) in own {
+                match live {
+                    true => snapshot.put(Space::Documents, key(number), key(2)),
+                    false => snapshot.delete(Space::Documents, key(number)),
+                }
+            }
+            let mut committed = snapshot.clone();
+            store.write(&committed.take_writes()).unwrap();
+            let after = store.snapshot();
+            let (from, to) = ([from], [to]);
+            let bounds = match open {
+                true => (Bound::Excluded(&from[..]), Bound::Included(&to[..])),
+                false => (Bound::Included(&from[..]), Bound::Excluded(&to[..])),
+            };
+            for direction in [Direction::Forward, Direction::Reverse] {
+                for (from, to) in [bounds, (Bound::Unbounded, Bound::Unbounded)] {
+                    prop_assert_eq!(
+                        all(&snapshot, from, to, direction),
+                        all(&after, from, to, direction)
+                    );
+                }
+            }
+            for number in 0..40 {
+                prop_assert_eq!(
+                    snapshot.get(Space::Documents, &[number]).unwrap(),
+                    after.get(Space::Documents, &[number]).unwrap()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_clone_keeps_what_it_saw() {
+        let store = MemoryStore::new();
+        let mut snapshot = store.snapshot();
+        snapshot.put(Space::Documents, key(1), key(7));
+        let before = snapshot.clone();
+        let mut range = before
+            .range(Space::Documents, Bound::Unbounded, Bound::Unbounded, Direction::Forward)
+            .unwrap();
+        snapshot.delete(Space::Documents, key(1));
+        assert_eq!(before.get(Space::Documents, &[1]).unwrap(), Some(key(7)));
+        assert_eq!(snapshot.get(Space::Documents, &[1]).unwrap(), None);
+        assert!(range.next().unwrap().is_some());
+        assert!(store.snapshot().get(Space::Documents, &[1]).unwrap().is_none());
+    }
+}
