@@ -1,4 +1,4 @@
-//! The logical clock: seconds and a counter, growing with every commit. Replies carry it as
+//! The logical clock: seconds and a counter, growing with every change. Replies carry it as
 //! `operationTime` and `$clusterTime`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,13 +32,22 @@ impl Clock {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Moves on: to the current second, or by one within it.
-    pub fn tick(&self) -> u64 {
+    /// Takes so many times in a row, all later than every time before; returns the first. They
+    /// begin with the current second, or go on within it.
+    pub fn reserve(&self, count: u64) -> u64 {
         let wall = now_timestamp();
-        let next = |time: u64| if wall > time { wall } else { time + 1 };
+        let first = |time: u64| if wall > time { wall } else { time + 1 };
+        let last = |time: u64| first(time) + count.saturating_sub(1);
         self.0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |t| Some(next(t)))
-            .map_or(wall, next)
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |time| Some(last(time)))
+            .map_or(wall, first)
+    }
+
+    /// Begins anew after a restart: later than what the log holds, and than what clients may have
+    /// seen of times that never reached the log.
+    pub fn begin_after(&self, last: u64) {
+        let next_second = (last.max(now_timestamp()) >> 32) + 1;
+        self.0.fetch_max(next_second << 32, Ordering::Relaxed);
     }
 
     /// Makes sure that the clock is not behind a time that a client has seen.

@@ -81,6 +81,8 @@ pub struct Inner {
     pub(crate) next_id: AtomicU32,
     /// The logical clock.
     pub clock: Clock,
+    /// What every commit did.
+    pub(crate) changes: crate::changes::ChangeLog,
     /// Open results.
     pub cursors: Cursors,
     /// Retryable writes and session times.
@@ -155,6 +157,8 @@ impl Engine {
         let snapshot = store.snapshot();
         let loaded = persist::load(&snapshot)?;
         let sessions = Sessions::new();
+        let clock = Clock::new();
+        let changes = crate::changes::ChangeLog::open(&*store, &clock, options.read_only)?;
         let floor = snapshot.seqno();
         drop(snapshot);
         let inner = Arc::new(Inner {
@@ -165,7 +169,8 @@ impl Engine {
             ended: Condvar::new(),
             moments: Moments::default(),
             next_id: AtomicU32::new(loaded.next_id),
-            clock: Clock::new(),
+            clock,
+            changes,
             cursors: Cursors::new(),
             sessions,
             metrics: Metrics::default(),
@@ -332,6 +337,7 @@ impl Inner {
     pub(crate) fn wake_tailing_cursors(&self) {
         *self.tail.0.lock() += 1;
         self.tail.1.notify_all();
+        self.changes.wake();
     }
 
     /// The collection or view of this name.

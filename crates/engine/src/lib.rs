@@ -36,6 +36,7 @@
 //! what exists.
 
 mod catalog;
+mod changes;
 mod check;
 mod client;
 mod clock;

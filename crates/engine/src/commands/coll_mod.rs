@@ -4,6 +4,7 @@ use super::args::Args;
 use super::create::{check_pipeline, check_view, choice, read_images, rounded_size, write_images};
 use super::{Command, Context};
 use crate::catalog::{Collection, Index, change, persist};
+use crate::changes::Cause;
 use crate::index::spec::{same_key, shown};
 use crate::validation::{self, Validator};
 use std::sync::Arc;
@@ -39,7 +40,15 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let concern = context.write_concern()?;
     let (args, db) = (context.args, context.db);
     refuse_unavailable(&args)?;
-    let changed = context.engine.change_catalog(|catalog, batch| {
+    let fields = DocBuf::build(|out| {
+        for (name, value) in args.doc.iter().skip(1) {
+            if COMMAND.fields.is_some_and(|fields| fields.contains(&name)) {
+                out.raw(name, value);
+            }
+        }
+    });
+    let cause = Cause::Modify(fields.as_doc());
+    let changed = context.engine.change_catalog_for(cause, |catalog, batch| {
         let Some(collection) = catalog.get(db, name).cloned() else {
             return Err(Error::new(Code::NAMESPACE_NOT_FOUND, "ns does not exist"));
         };

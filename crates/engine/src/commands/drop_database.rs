@@ -2,6 +2,7 @@
 
 use super::{Command, Context};
 use crate::catalog::change;
+use crate::changes::Cause;
 use value::{Code, Error, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
@@ -26,7 +27,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         ));
     }
     let concern = context.write_concern()?;
-    let dropped = context.engine.change_catalog(|catalog, batch| {
+    let dropped = context.engine.change_catalog_for(Cause::DropDatabase(db), |catalog, batch| {
         let Some(database) = catalog.databases.get(db).cloned() else { return Ok(None) };
         for collection in database.collections.values() {
             change::remove(catalog, batch, collection);

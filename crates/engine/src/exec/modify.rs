@@ -211,7 +211,8 @@ pub fn update_chosen(
     let arena = Bump::new();
     let Some(new) = update.apply(old, chosen.position, false, &arena)? else { return Ok(None) };
     crate::validation::check_update(collection, old, new.as_doc(), bypass)?;
-    write::replace(txn, collection, &chosen.record, old, &new)?;
+    let told = update.tell(old, new.as_doc(), chosen.position);
+    write::replace(txn, collection, &chosen.record, old, &new, &told)?;
     Ok(Some(new))
 }
 

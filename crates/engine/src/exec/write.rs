@@ -4,6 +4,7 @@
 use crate::catalog::Collection;
 use crate::index::maintain;
 use crate::txn::{Transaction, store_failed};
+use query::update::delta::Told;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use store::{Bytes, Space};
@@ -170,6 +171,7 @@ pub fn insert(txn: &mut Transaction, collection: &Arc<Collection>, doc: RawDoc<'
     maintain::replace(txn, collection, &record, None, Some(doc))?;
     txn.put(Space::Documents, key.into(), Bytes::copy_from(doc.bytes()));
     txn.count_insert(collection, record, doc.bytes().len() as i64);
+    txn.notes.insert(collection, doc);
     Ok(())
 }
 
@@ -192,7 +194,8 @@ fn no_id_index() -> Error {
     Error::internal("a collection without an _id index")
 }
 
-/// Replaces a document by its new image; the `_id` is the same.
+/// Replaces a document by its new image; the `_id` is the same. The log of changes tells it as
+/// `told` says.
 ///
 /// # Errors
 /// DuplicateKey and what the indexes refuse.
@@ -202,6 +205,7 @@ pub fn replace(
     record: &[u8],
     old: RawDoc<'_>,
     new: &DocBuf,
+    told: &Told,
 ) -> Result<()> {
     check_place(txn, collection)?;
     let new = new.as_doc();
@@ -220,6 +224,11 @@ pub fn replace(
     maintain::replace(txn, collection, record, Some(old), Some(new))?;
     txn.put(Space::Documents, key.into(), Bytes::copy_from(new.bytes()));
     txn.count(collection, 0, new.bytes().len() as i64 - old.bytes().len() as i64);
+    let delta = match told {
+        Told::Delta(delta) => Some(delta.as_slice()),
+        Told::Replacement => None,
+    };
+    txn.notes.replace(collection, old, new, delta);
     Ok(())
 }
 
@@ -239,6 +248,7 @@ pub fn delete(
     maintain::replace(txn, collection, record, Some(old), None)?;
     txn.delete(Space::Documents, key.into());
     txn.count(collection, -1, -(old.bytes().len() as i64));
+    txn.notes.delete(collection, old);
     Ok(())
 }
 

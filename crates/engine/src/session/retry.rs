@@ -88,6 +88,7 @@ impl Retryable {
     pub fn history(&self, txn: &mut Transaction) -> Result<History> {
         let key = record_key(self.session);
         txn.guard(Space::Log, &key);
+        txn.notes.set_session(self.session, self.number);
         let Some(record) = txn.get(Space::Log, &key)? else { return Ok(History::default()) };
         let record = RawDoc::new(&record);
         let newest = record.get("txn").and_then(Val::as_i64_exact).unwrap_or(-1);

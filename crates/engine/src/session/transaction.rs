@@ -208,7 +208,9 @@ impl Transactions {
         if let Some(before) = before {
             self.drop_state(engine, session, before);
         }
-        op.enter_transaction(session, number, Box::new(engine.open_transaction()));
+        let mut txn = engine.open_transaction();
+        txn.notes.set_transaction(session, number);
+        op.enter_transaction(session, number, Box::new(txn));
         Ok(())
     }
 

@@ -15,6 +15,7 @@ use bumpalo::Bump;
 use query::expr::{Env, Expr};
 use query::filter::Filter;
 use query::update::Update;
+use query::update::delta::{Told, between};
 use std::sync::Arc;
 use store::{Seqno, Space};
 use value::path::Path;
@@ -416,7 +417,11 @@ impl Merge {
             return Ok(());
         }
         crate::validation::check_update(collection, old, new.as_doc(), bypass)?;
-        write::replace(txn, collection, &record, old, &new)
+        let told = match self.matched {
+            WhenMatched::Replace => Told::Replacement,
+            _ => between(old, new.as_doc()),
+        };
+        write::replace(txn, collection, &record, old, &new, &told)
     }
 
     fn insert(

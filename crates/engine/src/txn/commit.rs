@@ -9,6 +9,7 @@
 use super::intents::{Intents, KeepHash};
 use super::{Gain, Transaction, store_failed};
 use crate::catalog::{Catalog, change, persist};
+use crate::changes::{Cause, Notes, note_catalog};
 use crate::engine::Inner;
 use parking_lot::MutexGuard;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -140,6 +141,15 @@ impl Inner {
         &self,
         change: impl FnOnce(&mut Catalog, &mut Batch) -> Result<T>,
     ) -> Result<T> {
+        self.change_catalog_for(Cause::Plain, change)
+    }
+
+    /// The same for a cause that the log of changes names.
+    pub(crate) fn change_catalog_for<T>(
+        &self,
+        cause: Cause<'_>,
+        change: impl FnOnce(&mut Catalog, &mut Batch) -> Result<T>,
+    ) -> Result<T> {
         self.check_writable()?;
         let lock = self.commit.lock();
         let mut catalog = Catalog::clone(&self.catalog.load());
@@ -148,9 +158,12 @@ impl Inner {
         if batch.is_empty() {
             return Ok(outcome);
         }
+        let mut notes = Notes::default();
+        note_catalog(&mut notes, &self.catalog.load(), &catalog, cause);
+        let changes = self.changes.stamp(&self.clock, &mut batch, notes.finish());
         let seqno = self.store.write(&batch).map_err(store_failed)?;
-        self.clock.tick();
         self.catalog.store(Arc::new(catalog));
+        self.changes.publish(changes, seqno);
         drop(lock);
         self.store.sync(seqno).map_err(store_failed)?;
         Ok(outcome)
@@ -166,7 +179,8 @@ impl Inner {
             return Ok(txn.snapshot.seqno());
         }
         self.check_writable().map_err(CommitError::Failed)?;
-        let Transaction { mut snapshot, guards, gains, multikey, created, owner, .. } = txn;
+        let Transaction { mut snapshot, guards, gains, multikey, notes, created, owner, .. } = txn;
+        let record = notes.finish();
         let mut batch = snapshot.take_writes();
         let had_lock = lock.is_some();
         let mut state = lock.unwrap_or_else(|| self.commit.lock());
@@ -209,6 +223,12 @@ impl Inner {
         for gain in &gains {
             raise_top(self, gain).map_err(CommitError::Failed)?;
         }
+        let mut creations = Notes::default();
+        if let Some(catalog) = &catalog {
+            note_catalog(&mut creations, &self.catalog.load(), catalog, Cause::Plain);
+        }
+        let creations = self.changes.stamp(&self.clock, &mut batch, creations.finish());
+        let changes = self.changes.stamp(&self.clock, &mut batch, record);
         let seqno = self.store.write(&batch).map_err(|e| CommitError::Failed(store_failed(e)))?;
         let mut capped = false;
         for gain in &gains {
@@ -220,7 +240,8 @@ impl Inner {
             self.catalog.store(catalog);
         }
         state.record(seqno, &guards);
-        self.clock.tick();
+        self.changes.publish(creations, seqno);
+        self.changes.publish(changes, seqno);
         drop(state);
         if capped {
             self.wake_tailing_cursors();

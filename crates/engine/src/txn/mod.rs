@@ -17,6 +17,7 @@ pub use open::View;
 pub(crate) use open::write_conflict;
 
 use crate::catalog::{Catalog, Collection, Index};
+use crate::changes::Notes;
 use smallvec::SmallVec;
 use std::hash::{BuildHasher, Hasher};
 use std::ops::Bound;
@@ -69,6 +70,8 @@ pub struct Transaction {
     guards: SmallVec<[u64; 8]>,
     gains: SmallVec<[Gain; 1]>,
     multikey: SmallVec<[(Arc<Index>, u32); 1]>,
+    /// What the log of changes will say.
+    pub(crate) notes: Notes,
     /// Collections that it made, in their newest form; others see them once it commits.
     created: Vec<Arc<Collection>>,
     /// Its number in the table of intents, if it is one of a session.
@@ -85,6 +88,7 @@ impl Transaction {
             guards: SmallVec::new(),
             gains: SmallVec::new(),
             multikey: SmallVec::new(),
+            notes: Notes::default(),
             created: Vec::new(),
             owner: None,
             claimed: 0,

@@ -27,6 +27,11 @@ enum Order {
 }
 
 impl Push {
+    /// Whether it puts its values at the end and nothing else.
+    pub(super) fn appends(&self) -> bool {
+        self.slice.is_none() && self.sort.is_none() && self.position.is_none()
+    }
+
     pub(super) fn parse(value: Val<'_>) -> Result<Push> {
         let mut push = Push { values: Vec::new(), slice: None, position: None, sort: None };
         let each = value.as_doc().and_then(|doc| doc.find("$each").map(|each| (doc, each)));

@@ -4,10 +4,11 @@
 //! `tree` orders modifiers by path and finds conflicts, `walk` rewrites a document along the tree
 //! and copies everything else as bytes, `modifier` and `array` compute single values,
 //! `array_filter` chooses elements for `$[name]`, `rename` finds what moves, `upsert` makes the
-//! document that an upsert starts from.
+//! document that an upsert starts from, `delta` tells what an update changed.
 
 mod array;
 mod array_filter;
+pub mod delta;
 mod modifier;
 mod pipeline;
 mod rename;

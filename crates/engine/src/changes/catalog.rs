@@ -1,0 +1,189 @@
+//! What a change of the catalog is in the log: the differences between two pictures of it, as the
+//! commands that an oplog holds.
+
+use super::notes::{Notes, is_private};
+use crate::catalog::{Catalog, Collection, Index, IndexState};
+use std::sync::Arc;
+use value::{DocBuf, RawDoc, Val, Writer};
+
+/// What made the change, where the pictures do not tell.
+#[derive(Clone, Copy)]
+pub(crate) enum Cause<'a> {
+    /// Anything that the pictures tell.
+    Plain,
+    /// A whole database was dropped.
+    DropDatabase(&'a str),
+    /// `collMod` with these fields.
+    Modify(RawDoc<'a>),
+}
+
+/// Notes how one picture of the catalog became another.
+pub(crate) fn note_catalog(notes: &mut Notes, old: &Catalog, new: &Catalog, cause: Cause<'_>) {
+    let (before, after) = (changed(old, new), changed(new, old));
+    let mut replaced = Vec::new();
+    for now in &after {
+        let Some(was) = before.iter().find(|was| was.uuid == now.uuid) else {
+            note_create(notes, now);
+            continue;
+        };
+        if (&was.db, &was.name) == (&now.db, &now.name) {
+            note_altered(notes, was, now, cause);
+            continue;
+        }
+        let target = before
+            .iter()
+            .find(|other| (&other.db, &other.name) == (&now.db, &now.name))
+            .filter(|other| other.uuid != now.uuid);
+        replaced.extend(target.map(|target| target.uuid));
+        note_rename(notes, was, now, target.copied());
+    }
+    for was in before {
+        let gone = !after.iter().any(|now| now.uuid == was.uuid) && !replaced.contains(&was.uuid);
+        if gone {
+            let command = command("drop", &was.name, |_| {});
+            notes.command(&was.db, uuid(was), &command, Some(&records(was)));
+        }
+    }
+    if let Cause::DropDatabase(db) = cause {
+        let command = DocBuf::build(|out| {
+            out.i32("dropDatabase", 1);
+        });
+        notes.command(db, None, &command, None);
+    }
+}
+
+/// The collections of one picture that are not the same in another.
+fn changed<'c>(picture: &'c Catalog, other: &Catalog) -> Vec<&'c Arc<Collection>> {
+    let mut found = Vec::new();
+    for (db, database) in &picture.databases {
+        let there = other.databases.get(db);
+        if there.is_some_and(|there| Arc::ptr_eq(there, database)) {
+            continue;
+        }
+        found.extend(database.collections.values().filter(|collection| {
+            let same = there.and_then(|there| there.collections.get(&collection.name));
+            let same = same.is_some_and(|same| Arc::ptr_eq(same, collection));
+            !same && !is_private(collection)
+        }));
+    }
+    found
+}
+
+fn uuid(collection: &Collection) -> Option<[u8; 16]> {
+    collection.view().is_none().then_some(collection.uuid)
+}
+
+fn command(verb: &str, name: &str, rest: impl FnOnce(&mut Writer<'_>)) -> DocBuf {
+    DocBuf::build(|out| {
+        out.str(verb, name);
+        rest(out);
+    })
+}
+
+fn records(collection: &Collection) -> DocBuf {
+    DocBuf::build(|out| {
+        out.count("numRecords", collection.counters.documents());
+    })
+}
+
+fn note_create(notes: &mut Notes, now: &Collection) {
+    let create = command("create", &now.name, |out| {
+        out.extend(now.options.as_doc());
+        if let Some(index) = now.indexes.first() {
+            out.append("idIndex", Val::Document(index.spec.as_doc()));
+        }
+    });
+    notes.command(&now.db, uuid(now), &create, None);
+    let ready = now.indexes.iter().skip(1).filter(|index| index.state == IndexState::Ready);
+    ready.for_each(|index| note_index(notes, now, index));
+}
+
+fn note_index(notes: &mut Notes, now: &Collection, index: &Index) {
+    let create = command("createIndexes", &now.name, |out| {
+        out.extend(index.spec.as_doc());
+    });
+    notes.command(&now.db, uuid(now), &create, None);
+}
+
+fn note_rename(notes: &mut Notes, was: &Collection, now: &Collection, target: Option<&Arc<Collection>>) {
+    let rename = command("renameCollection", &was.namespace(), |out| {
+        out.str("to", &now.namespace()).bool("stayTemp", false);
+        if let Some(target) = target {
+            out.append("dropTarget", Val::Binary(4, &target.uuid));
+        }
+    });
+    let details = target.map(|target| records(target));
+    notes.command(&was.db, uuid(now), &rename, details.as_ref());
+}
+
+fn note_altered(notes: &mut Notes, was: &Collection, now: &Collection, cause: Cause<'_>) {
+    let find = |collection: &Collection, index: &Index| {
+        collection.indexes.iter().find(|other| other.name == index.name).cloned()
+    };
+    let ready = |index: &Arc<Index>| index.state == IndexState::Ready;
+    for index in was.indexes.iter().filter(|index| ready(index)) {
+        if find(now, index).is_none_or(|other| other.id != index.id) {
+            let drop = command("dropIndexes", &now.name, |out| {
+                out.str("index", &index.name);
+            });
+            notes.command(&now.db, uuid(now), &drop, Some(&index.spec));
+        }
+    }
+    let mut built = Vec::new();
+    let mut altered = None;
+    for index in now.indexes.iter().filter(|index| ready(index)) {
+        match find(was, index).filter(|other| other.id == index.id) {
+            None => note_index(notes, now, index),
+            Some(other) if !ready(&other) => built.push(index),
+            Some(other) if other.spec != index.spec => altered = Some((other, index)),
+            Some(_) => {}
+        }
+    }
+    if !built.is_empty() {
+        let commit = command("commitIndexBuild", &now.name, |out| {
+            let build = crate::catalog::change::random_uuid();
+            out.append("indexBuildUUID", Val::Binary(4, &build));
+            out.array("indexes", |list| {
+                built.iter().for_each(|index| list.push(Val::Document(index.spec.as_doc())));
+            });
+        });
+        notes.command(&now.db, uuid(now), &commit, None);
+    }
+    if let Cause::Modify(fields) = cause {
+        let modify = command("collMod", &now.name, |out| {
+            out.extend(fields);
+        });
+        let details = DocBuf::build(|out| write_before(out, was, altered));
+        notes.command(&now.db, uuid(now), &modify, Some(&details));
+    }
+}
+
+/// Writes what `collMod` changed, as it was before.
+fn write_before(
+    out: &mut Writer<'_>,
+    was: &Collection,
+    altered: Option<(Arc<Index>, &Arc<Index>)>,
+) {
+    out.doc("collectionOptions_old", |out| {
+        if was.view().is_none() {
+            out.append("uuid", Val::Binary(4, &was.uuid));
+        }
+        out.extend(was.options.as_doc());
+    });
+    let Some((old, new)) = altered else { return };
+    out.doc("indexOptions_old", |out| {
+        for name in ["expireAfterSeconds", "hidden"] {
+            let (old, new) = (old.spec.as_doc().get(name), new.spec.as_doc().get(name));
+            match (name, old) {
+                _ if old == new => {}
+                ("hidden", _) => {
+                    out.bool(name, old.is_some_and(Val::truthy));
+                }
+                (_, Some(old)) => {
+                    out.append(name, old);
+                }
+                (_, None) => {}
+            }
+        }
+    });
+}

@@ -1,0 +1,280 @@
+//! The log as readers see it: records in commit order, the newest from memory, and a bell that
+//! rings when there are more.
+//!
+//! Readers get records only once they are on disk. What a reader has seen, and the position that
+//! it keeps, therefore outlives a crash, and times are never given twice.
+
+use super::notes::Notes;
+use super::record;
+use crate::clock::Clock;
+use crate::store_failed;
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::ops::Bound;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use store::{Batch, Bytes, Direction, Seqno, Space, Store};
+use value::Result;
+
+/// First byte of the records' keys in the log space.
+const CHANGE_RECORD: u8 = b'c';
+/// What the first record of a log says: nothing was ever dropped before it.
+pub(super) const INITIATING: &str = "initiating set";
+/// Bytes of the newest records that are kept in memory.
+const MEMORY_BYTES: usize = 16 * 1024 * 1024;
+/// Records that are handed out at once.
+const READ_RECORDS: usize = 256;
+/// Bytes that are handed out at once.
+const READ_BYTES: usize = 1024 * 1024;
+
+/// The key of the record that begins at a time.
+pub(super) fn key(first: u64) -> [u8; 9] {
+    let mut key = [CHANGE_RECORD; 9];
+    if let Some(room) = key.last_chunk_mut() {
+        *room = first.to_be_bytes();
+    }
+    key
+}
+
+/// The time at which the record of a key begins.
+pub(super) fn time_of(key: &[u8]) -> Option<u64> {
+    match key {
+        [CHANGE_RECORD, time @ ..] => time.first_chunk().map(|time| u64::from_be_bytes(*time)),
+        _ => None,
+    }
+}
+
+/// One record.
+#[derive(Clone)]
+pub(super) struct Entry {
+    /// The time of its first change.
+    pub(super) first: u64,
+    pub(super) record: Bytes,
+    seqno: Seqno,
+}
+
+/// A record that has its time and waits for its batch to be applied.
+pub(crate) struct Stamped {
+    first: u64,
+    record: Bytes,
+}
+
+/// The log of changes.
+pub(crate) struct ChangeLog {
+    ring: Mutex<Ring>,
+    grown: Condvar,
+    /// Bytes of all records, about.
+    pub(super) bytes: AtomicU64,
+    /// How far the log reaches back: changes up to this time are gone; 0 if none is.
+    pub(super) lost: AtomicU64,
+    pub(super) limits: super::retention::Limits,
+}
+
+struct Ring {
+    entries: VecDeque<Entry>,
+    bytes: usize,
+    /// Records up to this time are not in the ring.
+    floor: u64,
+    /// The time of the newest change, and its commit.
+    newest: u64,
+    newest_commit: Seqno,
+    /// The wall time of the newest change.
+    wall_ms: i64,
+}
+
+impl ChangeLog {
+    /// Opens the log of a store and moves the clock beyond it.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub(crate) fn open(store: &dyn Store, clock: &Clock, read_only: bool) -> Result<ChangeLog> {
+        let log = ChangeLog {
+            ring: Mutex::new(Ring {
+                entries: VecDeque::new(),
+                bytes: 0,
+                floor: 0,
+                newest: 0,
+                newest_commit: 0,
+                wall_ms: 0,
+            }),
+            grown: Condvar::new(),
+            bytes: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+            limits: super::retention::Limits::default(),
+        };
+        let snapshot = store.snapshot();
+        let end = |direction| -> Result<Option<(u64, Bytes)>> {
+            let (from, to) = (key(0), key(u64::MAX));
+            let mut range = snapshot
+                .range(Space::Log, Bound::Included(&from), Bound::Included(&to), direction)
+                .map_err(store_failed)?;
+            let entry = range.next_entry().map_err(store_failed)?;
+            Ok(entry.and_then(|(key, record)| Some((time_of(&key)?, record))))
+        };
+        match (end(Direction::Forward)?, end(Direction::Reverse)?) {
+            (Some((first, oldest)), Some((time, newest))) => {
+                if !begins_the_log(&oldest) {
+                    log.lost.store(first.saturating_sub(1), Ordering::Relaxed);
+                }
+                let last = record::last_time(&newest, time);
+                clock.begin_after(last);
+                let mut ring = log.ring.lock();
+                ring.floor = last;
+                ring.newest = last;
+                ring.newest_commit = snapshot.seqno();
+                ring.wall_ms = record::wall_ms(&newest);
+                let bytes = store.approximate_range_bytes(Space::Log, &key(0), &key(u64::MAX));
+                log.bytes.store(bytes, Ordering::Relaxed);
+            }
+            _ if !read_only => {
+                let mut notes = Notes::default();
+                notes.nothing(INITIATING);
+                let mut batch = Batch::new();
+                let stamped = log.stamp(clock, &mut batch, notes.finish());
+                let seqno = store.write(&batch).map_err(store_failed)?;
+                log.publish(stamped, seqno);
+            }
+            _ => {}
+        }
+        Ok(log)
+    }
+
+    /// Gives a record its times and adds it to the batch. Runs inside the commit lock.
+    pub(crate) fn stamp(
+        &self,
+        clock: &Clock,
+        batch: &mut Batch,
+        record: Option<(Bytes, u64)>,
+    ) -> Option<Stamped> {
+        let (record, times) = record?;
+        let first = clock.reserve(times);
+        batch.put_owned(Space::Log, key(first).as_slice(), record.clone());
+        Some(Stamped { first, record })
+    }
+
+    /// Shows a record whose batch was applied. Runs inside the commit lock.
+    pub(crate) fn publish(&self, stamped: Option<Stamped>, seqno: Seqno) {
+        let Some(Stamped { first, record }) = stamped else { return };
+        self.bytes.fetch_add(record.len() as u64 + 32, Ordering::Relaxed);
+        let mut ring = self.ring.lock();
+        ring.newest = record::last_time(&record, first);
+        ring.newest_commit = seqno;
+        ring.wall_ms = record::wall_ms(&record);
+        ring.bytes += record.len();
+        ring.entries.push_back(Entry { first, record, seqno });
+        while ring.bytes > MEMORY_BYTES {
+            let Some(oldest) = ring.entries.pop_front() else { break };
+            ring.bytes -= oldest.record.len();
+            ring.floor = oldest.first;
+        }
+        drop(ring);
+        self.grown.notify_all();
+    }
+
+    /// The time of the newest change, and the wall's.
+    pub(crate) fn newest(&self) -> (u64, i64) {
+        let ring = self.ring.lock();
+        (ring.newest, ring.wall_ms)
+    }
+
+    /// The time of the newest change once that is on disk.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(super) fn newest_durable(&self, store: &dyn Store) -> Result<u64> {
+        let (newest, commit) = {
+            let ring = self.ring.lock();
+            (ring.newest, ring.newest_commit)
+        };
+        store.sync(commit).map_err(store_failed)?;
+        Ok(newest)
+    }
+
+    /// Some of the records that begin after a time, in order; none if there are no more.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub(super) fn read_after(&self, store: &dyn Store, after: u64) -> Result<Vec<Entry>> {
+        let ring = self.ring.lock();
+        if after >= ring.newest {
+            return Ok(Vec::new());
+        }
+        if after < ring.floor {
+            drop(ring);
+            return read_stored(store, after);
+        }
+        let start = ring.entries.partition_point(|entry| entry.first <= after);
+        let mut bytes = 0;
+        let take = |entry: &&Entry| {
+            let before = bytes;
+            bytes += entry.record.len();
+            before < READ_BYTES
+        };
+        let found: Vec<Entry> =
+            ring.entries.range(start..).take(READ_RECORDS).take_while(take).cloned().collect();
+        drop(ring);
+        if let Some(last) = found.last() {
+            store.sync(last.seqno).map_err(store_failed)?;
+        }
+        Ok(found)
+    }
+
+    /// Where to begin to read so that the change at a time, and all later ones, are met.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub(super) fn start_of(&self, store: &dyn Store, time: u64) -> Result<u64> {
+        let (from, to) = (key(0), key(time));
+        let mut range = store
+            .snapshot()
+            .range(Space::Log, Bound::Included(&from), Bound::Included(&to), Direction::Reverse)
+            .map_err(store_failed)?;
+        let holding = range.next().map_err(store_failed)?.and_then(|(key, _)| time_of(key));
+        Ok(holding.unwrap_or(time).saturating_sub(1))
+    }
+
+    /// Waits until there is a change after a time. False when there is none yet.
+    pub(super) fn wait(&self, after: u64, until: Instant) -> bool {
+        let mut ring = self.ring.lock();
+        if ring.newest <= after {
+            self.grown.wait_until(&mut ring, until);
+        }
+        ring.newest > after
+    }
+
+    /// Wakes everybody who waits, so that they look whether to stop.
+    pub(crate) fn wake(&self) {
+        self.grown.notify_all();
+    }
+}
+
+/// How long a reader waits before it looks whether it shall stop.
+pub(super) const WAIT_STEP: Duration = Duration::from_millis(100);
+
+fn read_stored(store: &dyn Store, after: u64) -> Result<Vec<Entry>> {
+    let snapshot = store.snapshot();
+    let (from, to) = (key(after), key(u64::MAX));
+    let mut range = snapshot
+        .range(Space::Log, Bound::Excluded(&from), Bound::Included(&to), Direction::Forward)
+        .map_err(store_failed)?;
+    let mut found = Vec::new();
+    let mut bytes = 0;
+    while found.len() < READ_RECORDS && bytes < READ_BYTES {
+        let Some((key, record)) = range.next_entry().map_err(store_failed)? else { break };
+        let Some(first) = time_of(&key) else { break };
+        bytes += record.len();
+        found.push(Entry { first, record, seqno: snapshot.seqno() });
+    }
+    store.sync(snapshot.seqno()).map_err(store_failed)?;
+    Ok(found)
+}
+
+/// Whether a record is the first that was ever written.
+fn begins_the_log(oldest: &Bytes) -> bool {
+    let mut reader = record::Reader::new(oldest.clone(), 1);
+    reader.next().is_some_and(|step| {
+        let change = reader.change(&step);
+        let message = change.doc.get("msg").and_then(value::Val::as_str);
+        change.kind == record::Kind::Nothing && message == Some(INITIATING)
+    })
+}

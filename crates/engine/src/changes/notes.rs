@@ -1,0 +1,199 @@
+//! What a transaction did so far, in the form of a log record. The bytes are made while documents
+//! are written, so that a commit only adds its time.
+
+use super::record;
+use crate::catalog::Collection;
+use store::Bytes;
+use value::{DocBuf, RawDoc, Val};
+
+/// Notes of a transaction. Nothing is allocated before the first one.
+#[derive(Default)]
+pub(crate) struct Notes {
+    bytes: Vec<u8>,
+    /// Collections that are named in the record, by their identity.
+    known: Vec<([u8; 16], String)>,
+    count: u32,
+    statement: Option<i32>,
+    transaction: bool,
+}
+
+/// Which collections leave no traces in the log: what concerns this server alone.
+pub(super) fn is_private(collection: &Collection) -> bool {
+    &*collection.db == "local" || &*collection.name == "system.profile"
+}
+
+/// Whether a collection keeps the images of changed documents.
+fn keeps_images(collection: &Collection) -> bool {
+    let images = collection.options.as_doc().get("changeStreamPreAndPostImages");
+    images.and_then(Val::as_doc).and_then(|doc| doc.get("enabled")).is_some_and(Val::truthy)
+}
+
+impl Notes {
+    /// Whether nothing was noted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Notes that what follows belongs to a retryable write of a session, and later `statement`s.
+    pub(crate) fn set_session(&mut self, session: [u8; 16], number: i64) {
+        self.begin();
+        record::write_session(&mut self.bytes, session, number);
+    }
+
+    /// Notes that all changes are those of one multi-document transaction.
+    pub(crate) fn set_transaction(&mut self, session: [u8; 16], number: i64) {
+        self.transaction = true;
+        self.set_session(session, number);
+    }
+
+    /// The number of the statement that makes the next changes.
+    pub(crate) fn set_statement(&mut self, statement: i32) {
+        self.statement = Some(statement);
+    }
+
+    /// Notes an inserted document.
+    pub(crate) fn insert(&mut self, collection: &Collection, doc: RawDoc<'_>) {
+        if !is_private(collection) {
+            self.start(record::INSERT, collection, None, None);
+            self.bytes.extend_from_slice(doc.bytes());
+        }
+    }
+
+    /// Notes a changed document: by what changed, or by the whole new document.
+    pub(crate) fn replace(
+        &mut self,
+        collection: &Collection,
+        old: RawDoc<'_>,
+        new: RawDoc<'_>,
+        delta: Option<&[u8]>,
+    ) {
+        if is_private(collection) {
+            return;
+        }
+        let images = keeps_images(collection);
+        let before = images.then_some(old);
+        match delta {
+            None => {
+                self.start(record::REPLACE, collection, before, None);
+                self.bytes.extend_from_slice(new.bytes());
+            }
+            Some(delta) => {
+                self.start(record::UPDATE, collection, before, images.then_some(new));
+                self.key(new);
+                self.bytes.extend_from_slice(delta);
+            }
+        }
+    }
+
+    /// Notes a deleted document.
+    pub(crate) fn delete(&mut self, collection: &Collection, old: RawDoc<'_>) {
+        if !is_private(collection) {
+            self.start(record::DELETE, collection, keeps_images(collection).then_some(old), None);
+            self.key(old);
+        }
+    }
+
+    /// Notes a change of the catalog, as an entry of the oplog has it.
+    pub(crate) fn command(
+        &mut self,
+        db: &str,
+        uuid: Option<[u8; 16]>,
+        command: &DocBuf,
+        details: Option<&DocBuf>,
+    ) {
+        if db == "local" {
+            return;
+        }
+        let place = self.collection(uuid.unwrap_or_default(), db, "$cmd");
+        let kind = if details.is_some() { record::COMMAND_2 } else { record::COMMAND };
+        record::write_start(&mut self.bytes, kind, place, None, None, None);
+        self.count += 1;
+        self.bytes.extend_from_slice(command.bytes());
+        if let Some(details) = details {
+            self.bytes.extend_from_slice(details.bytes());
+        }
+    }
+
+    /// Notes something that changes nothing.
+    pub(crate) fn nothing(&mut self, message: &str) {
+        let place = self.collection([0; 16], "", "");
+        record::write_start(&mut self.bytes, record::NOTHING, place, None, None, None);
+        self.count += 1;
+        let doc = DocBuf::build(|out| {
+            out.str("msg", message);
+        });
+        self.bytes.extend_from_slice(doc.bytes());
+    }
+
+    /// The record, and how many cluster times it takes.
+    pub(crate) fn finish(mut self) -> Option<(Bytes, u64)> {
+        if self.count == 0 {
+            return None;
+        }
+        let times = if self.transaction { 1 } else { u64::from(self.count) };
+        record::write_head(&mut self.bytes, crate::clock::now_ms(), self.count, self.transaction);
+        Some((self.bytes.into(), times))
+    }
+
+    fn begin(&mut self) {
+        if self.bytes.is_empty() {
+            self.bytes.reserve(512);
+            self.bytes.extend_from_slice(&[0; record::HEAD]);
+        }
+    }
+
+    fn start(
+        &mut self,
+        kind: u8,
+        collection: &Collection,
+        before: Option<RawDoc<'_>>,
+        after: Option<RawDoc<'_>>,
+    ) {
+        let place = self.collection(collection.uuid, &collection.db, &collection.name);
+        record::write_start(&mut self.bytes, kind, place, self.statement, before, after);
+        self.count += 1;
+    }
+
+    /// The number under which a collection is named in the record.
+    fn collection(&mut self, uuid: [u8; 16], db: &str, name: &str) -> u16 {
+        self.begin();
+        // Usually there is one; a collection that is renamed within a transaction counts anew.
+        let same = |(known, namespace): &([u8; 16], String)| {
+            *known == uuid
+                && namespace.len() == db.len() + 1 + name.len()
+                && namespace.starts_with(db)
+                && namespace.ends_with(name)
+        };
+        if let Some(place) = self.known.iter().position(same) {
+            return place as u16;
+        }
+        let namespace = format!("{db}.{name}");
+        record::write_collection(&mut self.bytes, uuid, db.len(), &namespace);
+        self.known.push((uuid, namespace));
+        (self.known.len() - 1) as u16
+    }
+
+    /// Writes `{_id: ..}` of a document.
+    fn key(&mut self, doc: RawDoc<'_>) {
+        value::writer::write_doc(&mut self.bytes, |out| {
+            if let Some(id) = doc.find("_id") {
+                out.raw("_id", id);
+            }
+        });
+    }
+}
+
+impl Notes {
+    /// What was noted, to read: for tests.
+    #[cfg(test)]
+    pub(crate) fn read(self) -> Vec<String> {
+        let Some((record, _)) = self.finish() else { return Vec::new() };
+        let mut reader = record::Reader::new(record, 1);
+        let mut seen = Vec::new();
+        while let Some(step) = reader.next() {
+            let record::Change { kind, namespace, doc, .. } = reader.change(&step);
+            seen.push(format!("{kind:?} {namespace} {doc:?}"));
+        }
+        seen
+    }
+}

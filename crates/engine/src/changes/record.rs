@@ -1,0 +1,301 @@
+//! The bytes of one log record: everything that one commit did.
+//!
+//! A head (version, whether it is a transaction, wall time, number of changes), then items: names
+//! of collections, to which changes refer by number, a session, and changes. Documents stand as
+//! they are. What is read is checked: damaged bytes end the record, they never panic.
+
+use smallvec::SmallVec;
+use std::ops::Range;
+use store::Bytes;
+use value::{RawDoc, Writer};
+
+/// Bytes before the first item.
+pub(super) const HEAD: usize = 14;
+const VERSION: u8 = 1;
+
+const COLLECTION: u8 = 1;
+const SESSION: u8 = 2;
+pub(super) const INSERT: u8 = 8;
+pub(super) const UPDATE: u8 = 9;
+pub(super) const REPLACE: u8 = 10;
+pub(super) const DELETE: u8 = 11;
+pub(super) const COMMAND: u8 = 12;
+/// A command with a second document.
+pub(super) const COMMAND_2: u8 = 13;
+pub(super) const NOTHING: u8 = 14;
+const KIND: u8 = 0x1F;
+const HAS_STATEMENT: u8 = 0x20;
+const HAS_BEFORE: u8 = 0x40;
+const HAS_AFTER: u8 = 0x80;
+
+/// Fills the head, whose room stands at the front.
+pub(super) fn write_head(bytes: &mut [u8], wall_ms: i64, count: u32, transaction: bool) {
+    let mut head = [0; HEAD];
+    head[0] = VERSION;
+    head[1] = u8::from(transaction);
+    head[2..10].copy_from_slice(&wall_ms.to_le_bytes());
+    head[10..14].copy_from_slice(&count.to_le_bytes());
+    if let Some(room) = bytes.get_mut(..HEAD) {
+        room.copy_from_slice(&head);
+    }
+}
+
+/// Names a collection; the first is number 0.
+pub(super) fn write_collection(bytes: &mut Vec<u8>, uuid: [u8; 16], db: usize, namespace: &str) {
+    bytes.push(COLLECTION);
+    bytes.extend_from_slice(&uuid);
+    bytes.push(db as u8);
+    bytes.extend_from_slice(&(namespace.len() as u16).to_le_bytes());
+    bytes.extend_from_slice(namespace.as_bytes());
+}
+
+/// Names the session of the changes that follow.
+pub(super) fn write_session(bytes: &mut Vec<u8>, session: [u8; 16], number: i64) {
+    bytes.push(SESSION);
+    bytes.extend_from_slice(&session);
+    bytes.extend_from_slice(&number.to_le_bytes());
+}
+
+/// Begins a change; its documents follow.
+pub(super) fn write_start(
+    bytes: &mut Vec<u8>,
+    kind: u8,
+    collection: u16,
+    statement: Option<i32>,
+    before: Option<RawDoc<'_>>,
+    after: Option<RawDoc<'_>>,
+) {
+    let flag = |flag, is: bool| if is { flag } else { 0 };
+    bytes.push(
+        kind | flag(HAS_STATEMENT, statement.is_some())
+            | flag(HAS_BEFORE, before.is_some())
+            | flag(HAS_AFTER, after.is_some()),
+    );
+    bytes.extend_from_slice(&collection.to_le_bytes());
+    if let Some(statement) = statement {
+        bytes.extend_from_slice(&statement.to_le_bytes());
+    }
+    for image in [before, after].into_iter().flatten() {
+        bytes.extend_from_slice(image.bytes());
+    }
+}
+
+/// What a change did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Insert,
+    Update,
+    Replace,
+    Delete,
+    Command,
+    Nothing,
+}
+
+/// One change, to read.
+pub(super) struct Change<'r> {
+    pub(super) kind: Kind,
+    pub(super) namespace: &'r str,
+    /// Bytes of the namespace that are the database's name.
+    pub(super) db: usize,
+    pub(super) uuid: [u8; 16],
+    pub(super) statement: Option<i32>,
+    /// The new document, the key of the changed one, or the command.
+    pub(super) doc: RawDoc<'r>,
+    /// The delta of an update, or more about a command.
+    pub(super) more: Option<RawDoc<'r>>,
+    pub(super) before: Option<RawDoc<'r>>,
+    pub(super) after: Option<RawDoc<'r>>,
+    /// The cluster time.
+    pub(super) time: u64,
+    /// The place in a transaction, whose changes share one time.
+    pub(super) place: u32,
+    pub(super) wall_ms: i64,
+    /// The session and its transaction number.
+    pub(super) session: Option<([u8; 16], i64)>,
+    pub(super) transaction: bool,
+}
+
+impl<'r> Change<'r> {
+    /// Names of the database and the collection.
+    pub(super) fn names(&self) -> (&'r str, &'r str) {
+        let (db, rest) = self.namespace.split_at_checked(self.db).unwrap_or((self.namespace, ""));
+        (db, rest.strip_prefix('.').unwrap_or(""))
+    }
+
+    /// Writes `{_id: ..}` of the document under a name.
+    pub(super) fn write_key(&self, out: &mut Writer<'_>, name: &str) {
+        out.doc(name, |out| {
+            if let Some(id) = self.doc.find("_id") {
+                out.raw("_id", id);
+            }
+        });
+    }
+}
+
+/// Where the parts of a change stand in its record.
+pub(super) struct Step {
+    kind: Kind,
+    collection: usize,
+    statement: Option<i32>,
+    doc: Range<usize>,
+    more: Option<Range<usize>>,
+    before: Option<Range<usize>>,
+    after: Option<Range<usize>>,
+    place: u32,
+}
+
+struct Named {
+    uuid: [u8; 16],
+    db: usize,
+    namespace: Range<usize>,
+}
+
+/// Reads the changes of a record in order.
+pub(super) struct Reader {
+    record: Bytes,
+    first: u64,
+    at: usize,
+    next: u32,
+    count: u32,
+    transaction: bool,
+    wall_ms: i64,
+    collections: SmallVec<[Named; 1]>,
+    session: Option<([u8; 16], i64)>,
+}
+
+impl Reader {
+    /// Reads a record whose first change has the time `first`.
+    pub(super) fn new(record: Bytes, first: u64) -> Reader {
+        let head = record.first_chunk::<HEAD>().copied().unwrap_or_default();
+        let [version, transaction, wall @ .., a, b, c, d] = head;
+        let count = if version == VERSION { u32::from_le_bytes([a, b, c, d]) } else { 0 };
+        Reader {
+            record,
+            first,
+            at: HEAD,
+            next: 0,
+            count,
+            transaction: transaction == 1,
+            wall_ms: i64::from_le_bytes(wall),
+            collections: SmallVec::new(),
+            session: None,
+        }
+    }
+
+    /// The time of the last change.
+    pub(super) fn last(&self) -> u64 {
+        last_time(&self.record, self.first)
+    }
+
+    /// The next change; read it with `change`.
+    pub(super) fn next(&mut self) -> Option<Step> {
+        while self.next < self.count {
+            let tag = self.take(1)?.start;
+            let tag = *self.record.get(tag)?;
+            match tag & KIND {
+                COLLECTION => {
+                    let uuid = self.take(16)?;
+                    let uuid = *self.record.get(uuid)?.first_chunk::<16>()?;
+                    let lengths = self.take(3)?;
+                    let [db, low, high] = *self.record.get(lengths)?.first_chunk::<3>()?;
+                    let namespace = self.take(usize::from(u16::from_le_bytes([low, high])))?;
+                    self.collections.push(Named { uuid, db: usize::from(db), namespace });
+                }
+                SESSION => {
+                    let session = self.take(16)?;
+                    let session = *self.record.get(session)?.first_chunk::<16>()?;
+                    let number = self.take(8)?;
+                    let number = i64::from_le_bytes(*self.record.get(number)?.first_chunk()?);
+                    self.session = Some((session, number));
+                }
+                kind => return self.take_change(tag, kind),
+            }
+        }
+        None
+    }
+
+    fn take_change(&mut self, tag: u8, kind: u8) -> Option<Step> {
+        let collection = self.take(2)?;
+        let collection = u16::from_le_bytes(*self.record.get(collection)?.first_chunk()?);
+        let statement = if tag & HAS_STATEMENT == 0 {
+            None
+        } else {
+            let statement = self.take(4)?;
+            Some(i32::from_le_bytes(*self.record.get(statement)?.first_chunk()?))
+        };
+        let before = if tag & HAS_BEFORE == 0 { None } else { Some(self.take_doc()?) };
+        let after = if tag & HAS_AFTER == 0 { None } else { Some(self.take_doc()?) };
+        let doc = self.take_doc()?;
+        let (kind, two) = match kind {
+            INSERT => (Kind::Insert, false),
+            UPDATE => (Kind::Update, true),
+            REPLACE => (Kind::Replace, false),
+            DELETE => (Kind::Delete, false),
+            COMMAND => (Kind::Command, false),
+            COMMAND_2 => (Kind::Command, true),
+            NOTHING => (Kind::Nothing, false),
+            _ => return None,
+        };
+        let more = if two { Some(self.take_doc()?) } else { None };
+        let place = self.next;
+        self.next += 1;
+        let collection = usize::from(collection);
+        Some(Step { kind, collection, statement, doc, more, before, after, place })
+    }
+
+    fn take(&mut self, length: usize) -> Option<Range<usize>> {
+        let end = self.at.checked_add(length).filter(|end| *end <= self.record.len())?;
+        let range = self.at..end;
+        self.at = end;
+        Some(range)
+    }
+
+    fn take_doc(&mut self) -> Option<Range<usize>> {
+        let length = self.record.get(self.at..)?.first_chunk::<4>()?;
+        let length = usize::try_from(i32::from_le_bytes(*length)).ok().filter(|n| *n >= 5)?;
+        self.take(length)
+    }
+
+    fn doc(&self, range: &Range<usize>) -> RawDoc<'_> {
+        RawDoc::new(self.record.get(range.clone()).unwrap_or(value::raw::EMPTY))
+    }
+
+    /// The change of a step.
+    pub(super) fn change(&self, step: &Step) -> Change<'_> {
+        let named = self.collections.get(step.collection);
+        let namespace = named
+            .and_then(|named| self.record.get(named.namespace.clone()))
+            .and_then(|bytes| std::str::from_utf8(bytes).ok())
+            .unwrap_or("");
+        let offset = if self.transaction { 0 } else { u64::from(step.place) };
+        Change {
+            kind: step.kind,
+            namespace,
+            db: named.map_or(0, |named| named.db),
+            uuid: named.map(|named| named.uuid).unwrap_or_default(),
+            statement: step.statement,
+            doc: self.doc(&step.doc),
+            more: step.more.as_ref().map(|range| self.doc(range)),
+            before: step.before.as_ref().map(|range| self.doc(range)),
+            after: step.after.as_ref().map(|range| self.doc(range)),
+            time: self.first.saturating_add(offset),
+            place: if self.transaction { step.place } else { 0 },
+            wall_ms: self.wall_ms,
+            session: self.session,
+            transaction: self.transaction,
+        }
+    }
+}
+
+/// The time of the last change of a record.
+pub(super) fn last_time(record: &[u8], first: u64) -> u64 {
+    let head = record.first_chunk::<HEAD>().copied().unwrap_or_default();
+    let [_, transaction, .., a, b, c, d] = head;
+    let count = if transaction == 1 { 1 } else { u32::from_le_bytes([a, b, c, d]).max(1) };
+    first.saturating_add(u64::from(count) - 1)
+}
+
+/// The time on the wall at which a record was made.
+pub(super) fn wall_ms(record: &[u8]) -> i64 {
+    record.get(2..10).and_then(|wall| wall.first_chunk()).map_or(0, |w| i64::from_le_bytes(*w))
+}

@@ -1,0 +1,120 @@
+//! The delta that modifiers made, found along their paths: a modifier tells the value at its own
+//! path, whole, as MongoDB does; only elements that were appended to an array stand alone.
+
+use super::super::modifier::{Modifier, Modifiers};
+use super::super::tree::Tree;
+use super::{ArrayDelta, DocDelta, Piece};
+use value::{RawDoc, RawVal};
+
+/// The delta from `old` to `new`, which the modifiers made.
+pub(super) fn delta(
+    modifiers: &Modifiers,
+    old: RawDoc<'_>,
+    new: RawDoc<'_>,
+    position: Option<usize>,
+) -> Vec<u8> {
+    let along = Along { modifiers, position };
+    match &modifiers.tree {
+        Tree::Fields(children) => along.fields(children, old, new),
+        _ => DocDelta::default().finish(),
+    }
+}
+
+struct Along<'u> {
+    modifiers: &'u Modifiers,
+    position: Option<usize>,
+}
+
+impl Along<'_> {
+    fn fields(&self, children: &[(Box<str>, Tree)], old: RawDoc<'_>, new: RawDoc<'_>) -> Vec<u8> {
+        let mut delta = DocDelta::default();
+        for (name, tree) in children {
+            delta.add(name, self.piece(tree, old.find(name), new.find(name)));
+        }
+        delta.finish()
+    }
+
+    fn piece<'v>(
+        &self,
+        tree: &Tree,
+        old: Option<RawVal<'v>>,
+        new: Option<RawVal<'v>>,
+    ) -> Piece<'v> {
+        let (old, new) = match (old, new) {
+            (None, None) => return Piece::Same,
+            (Some(_), None) => return Piece::Removed,
+            (None, Some(new)) => return Piece::Inserted(new),
+            (Some(old), Some(new)) if old == new => return Piece::Same,
+            (Some(old), Some(new)) => (old, new),
+        };
+        let arrays = old.as_array().zip(new.as_array());
+        match (tree, arrays, old.as_doc().zip(new.as_doc())) {
+            (Tree::Leaf(leaf), Some((old, new)), _) if self.appends(*leaf) => {
+                appended(old, new).map_or(Piece::Updated(RawVal { kind: 4, bytes: new.bytes() }), Piece::Nested)
+            }
+            (Tree::Fields(children), _, Some((old, new))) => {
+                Piece::Nested(self.fields(children, old, new))
+            }
+            (Tree::Fields(children), Some((old, new)), _) => {
+                Piece::Nested(self.places(children, old, new))
+            }
+            (Tree::Elements(children), Some((before, after)), _) => {
+                self.elements(children, before, after).map_or(Piece::Updated(new), Piece::Nested)
+            }
+            _ => Piece::Updated(new),
+        }
+    }
+
+    /// Whether a modifier puts elements at the end of an array and does nothing else.
+    fn appends(&self, leaf: usize) -> bool {
+        matches!(self.modifiers.modifiers.get(leaf), Some(Modifier::Push(push)) if push.appends())
+    }
+
+    /// Array elements that are named by their places.
+    fn places(&self, children: &[(Box<str>, Tree)], old: RawDoc<'_>, new: RawDoc<'_>) -> Vec<u8> {
+        let mut delta = ArrayDelta::default();
+        for (name, tree) in children {
+            let place = if &**name == "$" { self.position } else { name.parse().ok() };
+            let Some(place) = place else { continue };
+            let before = old.iter().nth(place).map(|(_, value)| value);
+            let after = new.iter().nth(place).map(|(_, value)| value);
+            delta.add(place, self.piece(tree, before, after));
+        }
+        delta.finish()
+    }
+
+    /// Array elements that a filter chose: one that changed is told alone, several with the whole
+    /// array.
+    fn elements(
+        &self,
+        children: &[(Box<str>, Tree)],
+        old: RawDoc<'_>,
+        new: RawDoc<'_>,
+    ) -> Option<Vec<u8>> {
+        let [(_, tree)] = children else { return None };
+        let mut changed = None;
+        let mut befores = old.iter();
+        for (place, (_, after)) in new.iter().enumerate() {
+            let (_, before) = befores.next()?;
+            if before != after && changed.replace((place, before, after)).is_some() {
+                return None;
+            }
+        }
+        let (place, before, after) = changed?;
+        let mut delta = ArrayDelta::default();
+        delta.add(place, self.piece(tree, Some(before), Some(after)));
+        Some(delta.finish())
+    }
+}
+
+/// The delta of an array to which elements were appended.
+fn appended(old: RawDoc<'_>, new: RawDoc<'_>) -> Option<Vec<u8>> {
+    if !new.elements_bytes().starts_with(old.elements_bytes()) {
+        return None;
+    }
+    let mut delta = ArrayDelta::default();
+    for (place, (_, value)) in new.iter().enumerate().skip(old.count()) {
+        delta.add(place, Piece::Updated(value));
+    }
+    Some(delta.finish())
+}
