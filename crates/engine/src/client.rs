@@ -48,6 +48,11 @@ impl Client {
         &self.engine
     }
 
+    /// The engine, for what outlives the request.
+    pub(crate) fn shared(&self) -> std::sync::Weak<Inner> {
+        Arc::downgrade(&self.engine)
+    }
+
     /// Notes that a session is in use; the shared registry is told only now and then.
     ///
     /// # Errors

@@ -5,6 +5,7 @@
 //! closed after a while, unless it was opened with `noCursorTimeout`.
 
 use crate::catalog::Collection;
+use crate::changes::Changes;
 use crate::exec::find::FindStream;
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
@@ -21,6 +22,8 @@ pub enum Source {
     Stream(Box<dyn Stream>),
     /// A capped collection that is followed while it grows.
     Tail(Box<Tail>),
+    /// The log of changes, followed while it grows.
+    Changes(Box<Changes>),
 }
 
 /// A cursor that follows a capped collection.
@@ -88,13 +91,35 @@ impl Cursor {
                 tail.last = record;
                 Ok(Some(doc))
             }
+            Source::Changes(changes) => changes.next(op),
         }
     }
 
     /// Whether the cursor stays open at the end of its documents.
     #[must_use]
     pub fn is_tailable(&self) -> bool {
-        matches!(&self.source, Source::Tail(tail) if !tail.stream.has_reached_limit())
+        match &self.source {
+            Source::Stream(_) => false,
+            Source::Tail(tail) => !tail.stream.has_reached_limit(),
+            Source::Changes(changes) => !changes.has_ended() || self.pending.is_some(),
+        }
+    }
+
+    /// Whether `getMore` waits when there is nothing.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        match &self.source {
+            Source::Stream(_) => false,
+            Source::Tail(tail) => tail.await_data,
+            Source::Changes(changes) => changes.waits(),
+        }
+    }
+
+    /// Writes where a change stream can go on behind the batch; other cursors have no such place.
+    pub fn write_token(&self, out: &mut value::Writer<'_>) {
+        if let Source::Changes(changes) = &self.source {
+            changes.write_token(out, self.pending.is_some());
+        }
     }
 
     /// Whether it is known that no document follows.
@@ -103,6 +128,7 @@ impl Cursor {
         let source = match &self.source {
             Source::Stream(stream) => stream.is_done(),
             Source::Tail(tail) => tail.stream.has_reached_limit(),
+            Source::Changes(changes) => changes.has_ended(),
         };
         source && self.pending.is_none()
     }
@@ -114,6 +140,7 @@ impl Cursor {
         match &self.source {
             Source::Stream(stream) => stream.examined(&mut total),
             Source::Tail(tail) => tail.stream.examined(&mut total),
+            Source::Changes(changes) => changes.examined(&mut total),
         }
         total
     }

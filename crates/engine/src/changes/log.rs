@@ -119,7 +119,7 @@ impl ChangeLog {
                 let last = record::last_time(&newest, time);
                 clock.begin_after(last);
                 let mut ring = log.ring.lock();
-                ring.floor = last;
+                ring.floor = time;
                 ring.newest = last;
                 ring.newest_commit = snapshot.seqno();
                 ring.wall_ms = record::wall_ms(&newest);

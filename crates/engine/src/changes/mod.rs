@@ -8,11 +8,19 @@
 //! can go on.
 
 mod catalog;
+mod event;
+mod follow;
 mod log;
 mod notes;
+pub(crate) mod oplog;
 mod record;
-mod retention;
+pub(crate) mod retention;
+mod split;
+mod stream;
+mod token;
 
 pub(crate) use catalog::{Cause, note_catalog};
+pub(crate) use event::{Image, Wanted, Watched};
 pub(crate) use log::ChangeLog;
 pub(crate) use notes::Notes;
+pub(crate) use stream::{Changes, Feed, Place, Start, wait_for_more};

@@ -2,7 +2,7 @@
 
 use super::find::{first_batch, new_cursor, write_cursor};
 use super::query::{Constants, Find, mentions_score, no_score};
-use super::{Command, Context, count, find};
+use super::{Command, Context, change_stream, count, find};
 use crate::catalog::Collection;
 use crate::cursor::Source;
 pub(super) use crate::exec::pipeline::{Resolved, everything, resolve};
@@ -58,6 +58,9 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     };
     let batch_size = batch_size(cursor)?;
     set_disk_use(context)?;
+    if let Some(specification) = change_stream::specification(pipeline) {
+        return change_stream::run(context, name, pipeline, specification, batch_size, out);
+    }
     let constants = Constants::new(context)?;
     let namespace = format!("{}.{}", context.db, name.unwrap_or("$cmd.aggregate"));
     let hint = args.hint()?;

@@ -275,6 +275,7 @@ pub(super) fn first_batch(
     if let Some(error) = failure {
         return Err(error);
     }
+    cursor.write_token(out);
     let examined = cursor.examined();
     metrics::add(&engine.metrics.keys_examined, examined.keys);
     metrics::add(&engine.metrics.documents_examined, examined.documents);

@@ -1,6 +1,7 @@
 //! `getMore`: the next batch of a cursor; `killCursors`: closes cursors.
 
 use super::{Command, Context};
+use crate::changes::wait_for_more;
 use crate::cursor::{BatchEnd, Cursor, Source, fill_batch};
 use crate::exec::Examined;
 use crate::exec::scan::Scan;
@@ -83,13 +84,13 @@ fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         engine.cursors.give_back(cursor);
         return Err(error);
     }
-    if limit.is_some() && !waits(&cursor) {
+    if limit.is_some() && !cursor.waits() {
         engine.cursors.give_back(cursor);
         return Err(Error::bad_value(
             "cannot set maxTimeMS on getMore command for a non-awaitData cursor",
         ));
     }
-    if waits(&cursor) {
+    if cursor.waits() {
         context.op.note_wait();
     }
     context.op.set_disk_use(cursor.command.as_doc().get("allowDiskUse").map(Val::truthy));
@@ -105,6 +106,7 @@ fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     out.array("nextBatch", |batch| {
         result = next_batch(context, &mut cursor, most, limit, batch);
     });
+    cursor.write_token(out);
     let end = match result {
         Ok(end) => end,
         Err(error) => {
@@ -167,10 +169,6 @@ fn check_transaction(context: &Context<'_>, cursor: &Cursor) -> Result<()> {
     Err(Error::new(Code(code), format!("Cannot run getMore on cursor {id}, {how}")))
 }
 
-fn waits(cursor: &Cursor) -> bool {
-    matches!(&cursor.source, Source::Tail(tail) if tail.await_data)
-}
-
 /// Remembers the `getMore` that follows by itself in an exhaust stream.
 pub(super) fn arrange_exhaust(context: &mut Context<'_>, cursor: &Cursor, size: Option<u64>) {
     let name = cursor.namespace.split_once('.').map_or("", |(_, name)| name);
@@ -202,11 +200,14 @@ fn next_batch(
     }
     let engine = context.engine;
     let until = Instant::now() + limit.unwrap_or(AWAIT_DEFAULT);
+    if matches!(cursor.source, Source::Changes(_)) {
+        return next_changes(context, cursor, most, until, batch);
+    }
     loop {
         let seen = *engine.tail.0.lock();
         resume_tail(context, cursor)?;
         fill_batch(cursor, context.op, most, batch)?;
-        if !batch.is_empty() || !waits(cursor) {
+        if !batch.is_empty() || !cursor.waits() {
             return Ok(BatchEnd::Exhausted);
         }
         let mut commits = engine.tail.0.lock();
@@ -219,6 +220,26 @@ fn next_batch(
             }
         }
     }
+}
+
+/// Goes on with a cursor that follows the log of changes: it has read all that there was.
+fn next_changes(
+    context: &Context<'_>,
+    cursor: &mut Cursor,
+    most: usize,
+    until: Instant,
+    batch: &mut value::writer::ArrayWriter<'_>,
+) -> Result<BatchEnd> {
+    let engine = context.engine;
+    while batch.is_empty() && cursor.waits() && cursor.is_tailable() {
+        // Read before the cursor looks again, so that nothing comes between.
+        let seen = engine.changes.newest().0;
+        fill_batch(cursor, context.op, most, batch)?;
+        if batch.is_empty() && !wait_for_more(engine, context.op, seen, until)? {
+            break;
+        }
+    }
+    Ok(if cursor.is_tailable() { BatchEnd::More } else { BatchEnd::Exhausted })
 }
 
 fn resume_tail(context: &Context<'_>, cursor: &mut Cursor) -> Result<()> {

@@ -8,6 +8,7 @@ mod aggregate;
 mod args;
 mod build_info;
 mod bulk_write;
+mod change_stream;
 mod coll_mod;
 pub mod coll_stats;
 mod collection_uuid;
