@@ -1,5 +1,6 @@
 //! What the compilation of filters, expressions and updates may know about the request.
 
+use crate::late::Late;
 use std::sync::Arc;
 use value::{Collation, RawDoc};
 
@@ -12,6 +13,8 @@ pub struct ParseContext<'p> {
     pub cluster_time: u64,
     /// The variables of the command's `let`, already evaluated to constants.
     pub variables: RawDoc<'p>,
+    /// Variables whose values come later; of two with one name the last is meant.
+    pub late: &'p [Late],
     /// What decides over text in comparisons; `None` compares bytes.
     pub collation: Option<&'p Arc<Collation>>,
 }
@@ -20,7 +23,13 @@ impl ParseContext<'static> {
     /// A context with a clock and no variables.
     #[must_use]
     pub fn new(now_ms: i64) -> ParseContext<'static> {
-        ParseContext { now_ms, cluster_time: 0, variables: RawDoc::empty(), collation: None }
+        ParseContext {
+            now_ms,
+            cluster_time: 0,
+            variables: RawDoc::empty(),
+            late: &[],
+            collation: None,
+        }
     }
 }
 

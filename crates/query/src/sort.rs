@@ -8,7 +8,7 @@ use crate::expr::show::show;
 use crate::project::field_path;
 use std::sync::Arc;
 use value::path::{Part, Path};
-use value::{Code, Collation, Error, RawDoc, RawVal, Result, Val, keys};
+use value::{Code, Collation, DocBuf, Error, RawDoc, RawVal, Result, Val, keys};
 
 /// Most fields of one sort.
 const FIELDS_MAX: usize = 32;
@@ -36,6 +36,27 @@ pub struct SortSpec {
 }
 
 impl SortSpec {
+    /// The specification as it could have been written.
+    #[must_use]
+    pub fn to_document(&self) -> DocBuf {
+        DocBuf::build(|out| {
+            for field in &self.fields {
+                let name = field.path.text();
+                if field.score {
+                    out.doc(name, |out| {
+                        out.str("$meta", "textScore");
+                    });
+                } else if field.random {
+                    out.doc(name, |out| {
+                        out.str("$meta", "randVal");
+                    });
+                } else {
+                    out.i32(name, if field.descending { -1 } else { 1 });
+                }
+            }
+        })
+    }
+
     /// Compiles `{a: 1, "b.c": -1}`. `$natural` is not a field: whoever scans handles it before.
     ///
     /// # Errors

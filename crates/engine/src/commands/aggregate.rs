@@ -1,7 +1,7 @@
 //! `aggregate`: runs a pipeline over a collection, a view or nothing.
 
 use super::find::{first_batch, new_cursor, write_cursor};
-use super::query::{Constants, Find, mentions_score, no_score};
+use super::query::{Constants, Find, mentions_meta, no_score};
 use super::{Command, Context, change_stream, count, find};
 use crate::catalog::Collection;
 use crate::cursor::Source;
@@ -48,7 +48,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let args = context.args;
     let pipeline = args.optional_array("pipeline")?.ok_or_else(|| args.missing("pipeline"))?;
     if args.bool("explain")? {
-        return super::explain::explain_aggregate(context, "queryPlanner", out);
+        return super::explain_pipeline::explain(context, "queryPlanner", out);
     }
     let Some(cursor) = args.optional_doc("cursor")? else {
         return Err(Error::new(
@@ -81,11 +81,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let resolved = resolve(&scope.catalog, context.db, name, pipeline)?;
     let stage_context = StageContext::new(constants.context(), &scope, context.db);
     let parsed = stages::parse(resolved.pipeline.as_doc(), &stage_context)?;
-    // A search may also stand in an inner pipeline; it then has the score.
-    let searches = || resolved.pipeline.bytes().windows(6).any(|bytes| bytes == b"$text\0");
-    if mentions_score(resolved.pipeline.as_doc(), 0) && !searches() {
-        return Err(no_score());
-    }
+    check_metadata(resolved.pipeline.as_doc())?;
     if matches!(parsed.last().map(|stage| stage.role()), Some(Role::Output(_))) {
         return run_output(context, &resolved, &parsed, &scope, &namespace, out);
     }
@@ -99,6 +95,25 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let stream = open(context, &resolved, &parsed, &scope, hint)?;
     let cursor = new_cursor(context, Source::Stream(stream), namespace, resolved.collection, false);
     first_batch(context, cursor, batch_size, false, out)
+}
+
+/// Refuses to show metadata where nothing makes it.
+pub(super) fn check_metadata(pipeline: RawDoc<'_>) -> Result<()> {
+    // What makes it may also stand in an inner pipeline.
+    let has = |name: &[u8]| pipeline.bytes().windows(name.len()).any(|bytes| bytes == name);
+    let asks = |keyword: &str| mentions_meta(pipeline, keyword, 0);
+    if asks("textScore") && !has(b"$text\0") {
+        return Err(no_score());
+    }
+    for (keyword, what) in [("geoNearDistance", "distance"), ("geoNearPoint", "point")] {
+        if asks(keyword) && !has(b"$geoNear\0") {
+            return Err(Error::new(
+                Code(40218),
+                format!("query requires $geoNear {what} metadata, but it is not available"),
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Notes whether the command may use the disk for what does not fit into memory.

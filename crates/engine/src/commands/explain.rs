@@ -3,9 +3,8 @@
 use super::args::Args;
 use super::count::{distinct_plan, distinct_scan, entries_are_matches};
 use super::query::{Constants, Find};
-use super::{Command, Context, aggregate};
+use super::{Command, Context};
 use crate::catalog::Collection;
-use crate::exec::pipeline::{Front, follow, front};
 use crate::exec::scan::Scan;
 use crate::exec::sort::Totals;
 use crate::exec::{Examined, Stream};
@@ -14,12 +13,10 @@ use crate::planner::explain::{
 };
 use crate::planner::{Access, Plan};
 use crate::planner::{reasons, shape};
-use crate::stages::{self, Role, StageContext};
 use query::filter::Filter;
 use query::update::Update;
-use std::sync::Arc;
 use std::time::Instant;
-use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
+use value::{Code, Error, RawDoc, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "explain",
@@ -52,7 +49,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         context.args.check_fields(fields, true)?;
     }
     let result = match row.name {
-        "aggregate" => explain_aggregate(context, verbosity, out),
+        "aggregate" => super::explain_pipeline::explain(context, verbosity, out),
         "find" | "count" | "distinct" | "delete" | "update" | "findAndModify" => {
             explain_query(context, verbosity, out)
         }
@@ -214,14 +211,14 @@ fn explain_query(context: &mut Context<'_>, verbosity: &str, out: &mut Writer<'_
 }
 
 /// A plan as it is shown, under the stage of the command that uses it.
-struct Shown<'a> {
-    plan: &'a Plan,
-    above: &'a Above<'a>,
-    stage: Option<&'static str>,
+pub(super) struct Shown<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) above: &'a Above<'a>,
+    pub(super) stage: Option<&'static str>,
     /// How many documents an update would change.
-    would_modify: u64,
+    pub(super) would_modify: u64,
     /// Whether only an entry of each distinct value is read.
-    values: bool,
+    pub(super) values: bool,
 }
 
 impl Shown<'_> {
@@ -274,7 +271,7 @@ impl Shown<'_> {
     }
 }
 
-fn write_planner(
+pub(super) fn write_planner(
     out: &mut Writer<'_>,
     namespace: &str,
     collection: Option<&Collection>,
@@ -316,7 +313,7 @@ fn write_planner(
     }
 }
 
-fn write_stats(out: &mut Writer<'_>, ran: &Ran, shown: &Shown<'_>) {
+pub(super) fn write_stats(out: &mut Writer<'_>, ran: &Ran, shown: &Shown<'_>) {
     out.bool("executionSuccess", true);
     let returned = if shown.stage.is_some() { 0 } else { ran.returned };
     out.count("nReturned", returned);
@@ -399,125 +396,7 @@ fn trial(context: &Context<'_>, mut scan: Scan) -> Result<Ran> {
     Ok(Ran { returned, examined: scan.examined(), millis, sort: Totals::default() })
 }
 
-/// Explains a pipeline: the find in front as a `$cursor`, then each stage.
-pub(super) fn explain_aggregate(
-    context: &mut Context<'_>,
-    verbosity: &str,
-    out: &mut Writer<'_>,
-) -> Result<()> {
-    let name = aggregate::source_name(context)?;
-    let args = context.args;
-    let pipeline = args.optional_array("pipeline")?.ok_or_else(|| args.missing("pipeline"))?;
-    let constants = Constants::new(context)?;
-    let scope = aggregate::scope(context);
-    let resolved = aggregate::resolve(&scope.catalog, context.db, name, pipeline)?;
-    let stage_context = StageContext::new(constants.context(), &scope, context.db);
-    let mut parsed = stages::parse(resolved.pipeline.as_doc(), &stage_context)?;
-    // A stage that writes is shown, but does not write.
-    let output = match parsed.last().map(|stage| stage.role()) {
-        Some(Role::Output(_)) => parsed.pop(),
-        _ => None,
-    };
-    let namespace = format!("{}.{}", context.db, name.unwrap_or("$cmd.aggregate"));
-    out.str("explainVersion", "1");
-    let Some(collection) = &resolved.collection else {
-        out.doc("queryPlanner", |out| {
-            out.str("namespace", &namespace);
-            out.doc("winningPlan", |out| {
-                out.str("stage", "EOF");
-            });
-            out.array("rejectedPlans", |_| {});
-        });
-        write_server(context, out);
-        return Ok(());
-    };
-    let snapshot = scope.snapshot.clone();
-    let hint = args.hint()?;
-    let front = front(&parsed, collection, &snapshot, hint, &aggregate::everything()?)?;
-    let sort_source = sort_source(resolved.pipeline.as_doc());
-    let above = Above {
-        filter: Some(&front.filter),
-        sort: front.sort.as_ref().and(sort_source.as_ref()).map(DocBuf::as_doc),
-        limit: front.limit,
-        ..Above::default()
-    };
-    let shown =
-        Shown { plan: &front.plan, above: &above, stage: None, would_modify: 0, values: false };
-    let ran = if verbosity == "queryPlanner" {
-        None
-    } else {
-        Some(run_pipeline(context, &front, &parsed, collection, &snapshot)?)
-    };
-    let rest = parsed.get(front.stages..).unwrap_or(&[]);
-    if rest.is_empty() && output.is_none() {
-        out.doc("queryPlanner", |out| {
-            write_planner(out, &namespace, Some(collection), &front.filter, &shown);
-        });
-        if let Some((ran, _)) = &ran {
-            out.doc("executionStats", |out| write_stats(out, ran, &shown));
-        }
-    } else {
-        out.array("stages", |list| {
-            list.push_doc(|out| {
-                out.doc("$cursor", |out| {
-                    out.doc("queryPlanner", |out| {
-                        write_planner(out, &namespace, Some(collection), &front.filter, &shown);
-                    });
-                    if let Some((ran, _)) = &ran {
-                        out.doc("executionStats", |out| write_stats(out, ran, &shown));
-                    }
-                });
-                if let Some((ran, _)) = &ran {
-                    out.count("nReturned", ran.returned);
-                }
-            });
-            for (at, stage) in rest.iter().enumerate() {
-                list.push_doc(|out| {
-                    stage.explain(out);
-                    if let Some((_, returned)) = &ran
-                        && at + 1 == rest.len()
-                    {
-                        out.count("nReturned", *returned);
-                    }
-                });
-            }
-            if let Some(output) = &output {
-                list.push_doc(|out| output.explain(out));
-            }
-        });
-    }
-    write_server(context, out);
-    Ok(())
-}
-
-/// Runs the front alone, for its counts, then the whole pipeline, for how much comes out.
-fn run_pipeline(
-    context: &Context<'_>,
-    front: &Front,
-    parsed: &[Box<dyn stages::Stage>],
-    collection: &Arc<Collection>,
-    snapshot: &store::Snapshot,
-) -> Result<(Ran, u64)> {
-    let ran = execute(context, front.open(collection, snapshot))?;
-    let rest = parsed.get(front.stages..).unwrap_or(&[]);
-    let mut stream = follow(rest, Box::new(front.open(collection, snapshot)));
-    let mut returned = 0;
-    while stream.next(context.op)?.is_some() {
-        returned += 1;
-    }
-    Ok((ran, returned))
-}
-
-fn stage_source<'a>(pipeline: RawDoc<'a>, name: &str) -> Option<RawDoc<'a>> {
-    let mut stages = pipeline.iter().filter_map(|(_, stage)| stage.as_doc());
-    stages.find_map(|stage| stage.get(name)).and_then(Val::as_doc)
-}
-
-fn sort_source(pipeline: RawDoc<'_>) -> Option<DocBuf> {
-    stage_source(pipeline, "$sort").map(DocBuf::from)
-}
-
-fn write_server(context: &Context<'_>, out: &mut Writer<'_>) {
+pub(super) fn write_server(context: &Context<'_>, out: &mut Writer<'_>) {
     out.append("command", Val::Document(context.args.doc));
     let listen = &context.engine.options.listen;
     let (host, port) = listen.rsplit_once(':').unwrap_or((listen, "0"));

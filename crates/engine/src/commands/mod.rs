@@ -25,6 +25,7 @@ mod drop;
 mod drop_database;
 mod drop_indexes;
 mod explain;
+mod explain_pipeline;
 mod find;
 mod find_and_modify;
 mod fsync;

@@ -95,6 +95,7 @@ impl Constants {
             now_ms: self.now_ms,
             cluster_time: self.cluster_time,
             variables: self.variables.as_doc(),
+            late: &[],
             collation: self.collation.as_ref(),
         }
     }
@@ -233,11 +234,16 @@ impl Find<'_> {
 }
 
 /// Whether a document has `{$meta: "textScore"}` somewhere.
-pub(super) fn mentions_score(doc: RawDoc<'_>, depth: usize) -> bool {
+fn mentions_score(doc: RawDoc<'_>, depth: usize) -> bool {
+    mentions_meta(doc, "textScore", depth)
+}
+
+/// Whether a document asks somewhere for this metadata.
+pub(super) fn mentions_meta(doc: RawDoc<'_>, keyword: &str, depth: usize) -> bool {
     doc.iter().any(|(name, value)| match value.get() {
-        Val::String("textScore") => name == "$meta",
+        Val::String(text) => name == "$meta" && text == keyword,
         Val::Document(inner) | Val::Array(inner) => {
-            depth < value::limits::DEPTH_MAX_WIRE && mentions_score(inner, depth + 1)
+            depth < value::limits::DEPTH_MAX_WIRE && mentions_meta(inner, keyword, depth + 1)
         }
         _ => false,
     })

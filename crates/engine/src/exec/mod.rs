@@ -19,7 +19,7 @@ pub mod write;
 use crate::operation::Operation;
 use std::ops::Deref;
 use store::Bytes;
-use value::{RawDoc, Result};
+use value::{DocBuf, RawDoc, Result, Writer};
 
 /// A document on its way: bytes shared with the store, or its own.
 #[derive(Clone)]
@@ -66,6 +66,17 @@ pub trait Stream: Send {
     fn score(&self) -> Option<f64> {
         None
     }
+
+    /// What `$meta` can ask for of the last document, by keyword.
+    fn meta(&self) -> Option<DocBuf> {
+        let score = self.score()?;
+        Some(DocBuf::build(|out| {
+            out.f64("textScore", score);
+        }))
+    }
+
+    /// Writes what the stage itself has to tell of its run, for explain.
+    fn figures(&self, _out: &mut Writer<'_>) {}
 
     /// Adds what was examined so far.
     fn examined(&self, _total: &mut Examined) {}

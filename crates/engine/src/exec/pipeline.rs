@@ -76,12 +76,18 @@ pub fn open(
     hint: Option<Val<'_>>,
 ) -> Result<(Box<dyn Stream>, Option<Plan>)> {
     check_text(stages)?;
+    if let (None, Some(Role::Near(near))) = (collection, stages.first().map(|stage| stage.role())) {
+        return Err(near.no_collection());
+    }
     let makes_its_own = matches!(stages.first().map(|stage| stage.role()), Some(Role::Source));
     let Some(collection) = collection.filter(|_| !makes_its_own) else {
         return Ok((follow(stages, Box::new(Ready(Vec::new().into_iter()))), None));
     };
     let front = front(stages, collection, snapshot, hint, &everything()?)?;
-    let stream = Box::new(front.open(collection, snapshot));
+    let mut stream: Box<dyn Stream> = Box::new(front.open(collection, snapshot));
+    if let Some(Role::Near(near)) = stages.first().map(|stage| stage.role()) {
+        stream = near.with_distances(stream, &front.plan)?;
+    }
     let stream = follow(stages.get(front.stages..).unwrap_or(&[]), stream);
     Ok((stream, Some(front.plan)))
 }
@@ -150,6 +156,12 @@ pub fn front(
     }
     let mut sort = None;
     let mut limit = None;
+    if let Some(Role::Near(near)) = stages.first().map(|stage| stage.role()) {
+        let filter = near.filter(collection)?;
+        let question = Question { collection, filter: &filter, sort: None, hint, snapshot };
+        let plan = planner::plan(&question)?;
+        return Ok(Front { filter, sort, limit, plan, stages: 1 });
+    }
     if let Some(Role::Sort(found)) = stages.get(taken).map(|stage| stage.role()) {
         sort = Some(found.clone());
         taken += 1;

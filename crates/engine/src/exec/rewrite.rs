@@ -43,7 +43,20 @@ pub(super) fn rewritten(pipeline: RawDoc<'_>) -> Option<DocBuf> {
             at += 1;
             continue;
         };
-        if let Some(first) = before.filter() {
+        let lookup = at.checked_sub(2).and_then(|at| steps.get(at));
+        if let Some((joined, rest)) = lookup.and_then(|lookup| into_lookup(lookup, before, filter))
+        {
+            if let Some(slot) = steps.get_mut(at - 2) {
+                *slot = joined;
+            }
+            match (rest, steps.get_mut(at)) {
+                (Some(rest), Some(slot)) => *slot = rest,
+                _ => {
+                    steps.remove(at);
+                }
+            }
+            changed = true;
+        } else if let Some(first) = before.filter() {
             let both = joined(first, before.joined, filter);
             steps.remove(at);
             if let Some(slot) = steps.get_mut(at - 1) {
@@ -84,6 +97,103 @@ fn joined(first: RawDoc<'_>, is_list: bool, second: RawDoc<'_>) -> Step {
         });
     });
     Step { name: "$match".to_owned(), bytes, joined: true }
+}
+
+/// What a filter behind a `$lookup` and the `$unwind` of its result asks of the joined documents,
+/// put into the pipeline of the `$lookup`; and what is left of the filter.
+fn into_lookup(lookup: &Step, unwind: &Step, filter: RawDoc<'_>) -> Option<(Step, Option<Step>)> {
+    let spec = lookup.value().as_doc().filter(|_| lookup.name == "$lookup")?;
+    let place = spec.get("as").and_then(Val::as_str)?;
+    let path = match unwind.value() {
+        Val::String(path) => path,
+        // With places or empty ones kept, what is joined counts also where it does not match.
+        Val::Document(doc) if doc.count() == 1 => doc.get("path").and_then(Val::as_str)?,
+        _ => return None,
+    };
+    if unwind.name != "$unwind" || path.strip_prefix('$') != Some(place) {
+        return None;
+    }
+    let prefix = format!("{place}.");
+    let mut moved = Vec::new();
+    let mut kept = Vec::new();
+    for (name, value) in filter {
+        match without_prefix(name, value, &prefix) {
+            Some(part) => moved.push(part),
+            None => kept.push((name, value)),
+        }
+    }
+    if moved.is_empty() {
+        return None;
+    }
+    let pipeline = match spec.get("pipeline") {
+        None => RawDoc::empty(),
+        Some(pipeline) => pipeline.as_array()?,
+    };
+    let bytes = DocBuf::build(|out| {
+        out.doc("$lookup", |out| {
+            for (name, value) in spec {
+                if name != "pipeline" {
+                    out.raw(name, value);
+                }
+            }
+            out.array("pipeline", |list| {
+                pipeline.iter().for_each(|(_, stage)| list.push_raw(stage));
+                list.push_doc(|out| {
+                    out.doc("$match", |out| {
+                        out.array("$and", |list| {
+                            moved.iter().for_each(|part| list.push_doc_bytes(part.bytes()));
+                        });
+                    });
+                });
+            });
+        });
+    });
+    let joined = Step { name: lookup.name.clone(), bytes, joined: false };
+    let rest = (!kept.is_empty()).then(|| {
+        let bytes = DocBuf::build(|out| {
+            out.doc("$match", |out| {
+                kept.iter().for_each(|(name, value)| {
+                    out.raw(name, *value);
+                });
+            });
+        });
+        Step { name: "$match".to_owned(), bytes, joined: false }
+    });
+    Some((joined, rest))
+}
+
+/// A condition on paths that all begin with a prefix, without it.
+fn without_prefix(name: &str, value: RawVal<'_>, prefix: &str) -> Option<DocBuf> {
+    if let Some(path) = name.strip_prefix(prefix).filter(|path| !path.is_empty()) {
+        return Some(DocBuf::build(|out| {
+            out.raw(path, value);
+        }));
+    }
+    if !matches!(name, "$and" | "$or" | "$nor") {
+        return None;
+    }
+    let mut parts = Vec::new();
+    for (_, part) in value.as_array()? {
+        let mut conditions = Vec::new();
+        for (name, value) in part.as_doc()? {
+            conditions.push(without_prefix(name, value, prefix)?);
+        }
+        if conditions.is_empty() {
+            return None;
+        }
+        parts.push(conditions);
+    }
+    Some(DocBuf::build(|out| {
+        out.array(name, |list| {
+            for conditions in &parts {
+                list.push_doc(|out| {
+                    out.array("$and", |list| {
+                        conditions.iter().for_each(|part| list.push_doc_bytes(part.bytes()));
+                    });
+                });
+            }
+        });
+    }))
 }
 
 /// Filters whose place matters, because only the first stage may have them.
@@ -201,6 +311,22 @@ mod tests {
         assert_eq!(order("[{$project: {a: 0, _id: 0}}, {$match: {_id: 1}}]"), "$project $match");
         assert_eq!(order("[{$limit: 1}, {$match: {a: 1}}]"), "$limit $match");
         assert_eq!(order("[{$sort: {a: 1}}, {$match: {$text: {$search: 'x'}}}]"), "$sort $match");
+    }
+
+    #[test]
+    fn a_filter_of_joined_documents_moves_into_the_join() {
+        let lookup = "{$lookup: {from: 'b', localField: 'k', foreignField: 'k', as: 'x'}}";
+        let behind = |unwind: &str, filter: &str| {
+            order(&format!("[{lookup}, {{$unwind: {unwind}}}, {{$match: {filter}}}]"))
+        };
+        assert_eq!(behind("'$x'", "{'x.a': 1}"), "$lookup $unwind");
+        assert_eq!(behind("{path: '$x'}", "{$or: [{'x.a': 1}, {'x.b': 2}]}"), "$lookup $unwind");
+        assert_eq!(behind("'$x'", "{'x.a': 1, k: 1}"), "$match $lookup $unwind");
+        assert_eq!(behind("'$x'", "{$or: [{'x.a': 1}, {k: 2}]}"), "$lookup $unwind $match");
+        assert_eq!(behind("'$x'", "{x: 1}"), "$lookup $unwind $match");
+        assert_eq!(behind("'$y'", "{'x.a': 1}"), "$lookup $unwind $match");
+        let keeping = "{path: '$x', preserveNullAndEmptyArrays: true}";
+        assert_eq!(behind(keeping, "{'x.a': 1}"), "$lookup $unwind $match");
     }
 
     #[test]

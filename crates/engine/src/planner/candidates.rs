@@ -151,6 +151,13 @@ fn collect_grouped<'n>(node: &'n Node, prefix: &str, group: usize, facts: &mut V
                 facts.push(Fact { path, intervals: vec![Interval::all()], tests, group });
             }
         }
+        Node::Expr(expr) if prefix.is_empty() => {
+            for leaf in &expr.implied {
+                let Some(intervals) = bounds::of_test(&leaf.test) else { continue };
+                let (path, tests) = (leaf.path.text().to_owned(), vec![&leaf.test]);
+                facts.push(Fact { path, intervals, tests, group });
+            }
+        }
         Node::ElemMatchObject { path, filter } => {
             let path = join(path.text());
             let group = facts.len() + 1;

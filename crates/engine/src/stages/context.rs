@@ -1,10 +1,10 @@
 //! What a stage may know when it is compiled: the constants of the request, and for stages that
 //! read other collections the catalog and the snapshot of the whole pipeline.
 
-use query::ParseContext;
+use query::{Late, ParseContext};
 use std::ops::Deref;
 use std::sync::Arc;
-use value::{Collation, DocBuf, RawDoc};
+use value::{Collation, DocBuf};
 
 /// What all stages of a pipeline read from: one catalog, one snapshot.
 pub type Scope = crate::txn::View;
@@ -59,6 +59,7 @@ impl<'a> StageContext<'a> {
             now_ms: self.parse.now_ms,
             cluster_time: self.parse.cluster_time,
             variables: self.parse.variables.into(),
+            late: self.parse.late.to_vec(),
             collation: self.parse.collation.cloned(),
             scope: self.scope.cloned(),
             db: self.db.to_owned(),
@@ -82,6 +83,8 @@ pub struct Kept {
     cluster_time: u64,
     /// The variables that are known outside of the stage.
     pub variables: DocBuf,
+    /// Those of them whose values come later.
+    pub late: Vec<Late>,
     /// What decides over text in comparisons.
     pub collation: Option<Arc<Collation>>,
     /// What is read.
@@ -92,14 +95,21 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// The context with other variables.
+    /// The context as it was.
     #[must_use]
-    pub fn with_variables<'a>(&'a self, variables: RawDoc<'a>) -> StageContext<'a> {
+    pub fn get(&self) -> StageContext<'_> {
+        self.with_late(&self.late)
+    }
+
+    /// The context with other variables whose values come later.
+    #[must_use]
+    pub fn with_late<'a>(&'a self, late: &'a [Late]) -> StageContext<'a> {
         StageContext {
             parse: ParseContext {
                 now_ms: self.now_ms,
                 cluster_time: self.cluster_time,
-                variables,
+                variables: self.variables.as_doc(),
+                late,
                 collation: self.collation.as_ref(),
             },
             scope: self.scope.as_ref(),
@@ -107,11 +117,5 @@ impl Kept {
             within: self.within,
             depth: self.depth,
         }
-    }
-
-    /// The context as it was.
-    #[must_use]
-    pub fn get(&self) -> StageContext<'_> {
-        self.with_variables(self.variables.as_doc())
     }
 }

@@ -1,125 +1,418 @@
 //! The other side of a join: finds the documents of a collection or view whose field has one of
-//! some values, by an index or by one table in memory of everything that is there.
+//! some values, by an index, by one table in memory of everything that is there, or by asking
+//! anew each time.
 
 use super::nested::{Nested, collect};
-use crate::exec::pipeline::{everything, front};
-use crate::exec::{Doc, Stream};
+use super::table::Table;
+use crate::catalog::{Collection, Index, IndexKind, IndexState};
+use crate::exec::scan::{Scan, fetch};
+use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
-use crate::planner::Access;
+use crate::planner::{Access, Candidate, KeyRange};
 use hashbrown::HashMap;
 use query::filter::Filter;
+use smallvec::SmallVec;
 use std::ops::ControlFlow;
+use std::sync::Arc;
+use store::{Bytes, Direction, Snapshot};
 use value::path::{Path, walk};
-use value::{DocBuf, RawDoc, Result, Val, keys, limits};
+use value::{DocBuf, RawDoc, Result, Val, Writer, keys};
 
 /// Finds documents by the values of a field.
 pub(super) struct Foreign {
     field: Path,
+    /// What else they must match, as it was written and compiled.
+    also: Option<(DocBuf, Arc<Filter>)>,
+    /// Whether views between the pipeline and the collection are left out.
+    base: bool,
     way: Way,
+    cache: Cache,
+    examined: Examined,
+    scans: u64,
 }
 
+/// How documents are found.
 enum Way {
     /// Nothing was asked yet.
     Unknown,
-    /// By a query for each question.
-    Query,
+    /// By their keys: the field is `_id`.
+    Id(Snapshot, Arc<Collection>),
+    /// By an index that begins with the field.
+    Index(Snapshot, Arc<Collection>, Arc<Index>),
     /// In a table of all documents.
     Table(Table),
+    /// By a query for each question.
+    Query,
 }
 
-struct Table {
-    docs: Vec<Doc>,
-    /// Which documents have a value, by its key.
-    places: HashMap<Vec<u8>, Vec<u32>>,
+/// How explain calls a way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Strategy {
+    /// By an index.
+    IndexedLoopJoin,
+    /// By a table in memory.
+    HashJoin,
+    /// By a query for each document.
+    NestedLoopJoin,
 }
 
-impl Foreign {
-    pub(super) fn new(field: Path) -> Foreign {
-        Foreign { field, way: Way::Unknown }
+impl Strategy {
+    /// MongoDB's name.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Strategy::IndexedLoopJoin => "IndexedLoopJoin",
+            Strategy::HashJoin => "HashJoin",
+            Strategy::NestedLoopJoin => "NestedLoopJoin",
+        }
+    }
+}
+
+/// Documents that were found, all of them already or one after another.
+pub(super) enum Matches {
+    Few(smallvec::IntoIter<[Doc; 2]>),
+    Stream(Box<dyn Stream>),
+}
+
+impl Matches {
+    /// Documents that are there already.
+    pub(super) fn few(docs: SmallVec<[Doc; 2]>) -> Matches {
+        Matches::Few(docs.into_iter())
+    }
+}
+
+impl Stream for Matches {
+    fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
+        match self {
+            Matches::Few(docs) => Ok(docs.next()),
+            Matches::Stream(stream) => stream.next(op),
+        }
     }
 
-    /// The documents whose field has one of the values, and match `also`.
+    fn is_done(&self) -> bool {
+        match self {
+            Matches::Few(docs) => docs.len() == 0,
+            Matches::Stream(stream) => stream.is_done(),
+        }
+    }
+
+    fn examined(&self, total: &mut Examined) {
+        if let Matches::Stream(stream) = self {
+            stream.examined(total);
+        }
+    }
+}
+
+/// What was found for a value lately: neighbours often ask for the same.
+#[derive(Default)]
+struct Cache {
+    found: HashMap<Vec<u8>, SmallVec<[Doc; 2]>>,
+    bytes: usize,
+    asked: u32,
+    hits: u32,
+}
+
+impl Cache {
+    const BYTES_MAX: usize = 4 * 1024 * 1024;
+    /// Documents of one value that are kept.
+    const DOCUMENTS_MAX: usize = 16;
+
+    /// Whether it is worth asking: where nothing repeats it costs and gives nothing.
+    fn is_useful(&self) -> bool {
+        self.asked < 512 || self.hits >= self.asked / 16
+    }
+
+    fn get(&mut self, key: &[u8]) -> Option<SmallVec<[Doc; 2]>> {
+        self.asked = self.asked.saturating_add(1);
+        let found = self.found.get(key)?.clone();
+        self.hits = self.hits.saturating_add(1);
+        Some(found)
+    }
+
+    fn keep(&mut self, key: Vec<u8>, docs: &[Doc]) {
+        let bytes = key.len() + docs.iter().map(|doc| doc.len() + 32).sum::<usize>() + 64;
+        if docs.len() > Cache::DOCUMENTS_MAX || bytes > Cache::BYTES_MAX / 16 {
+            return;
+        }
+        self.bytes += bytes;
+        if self.bytes > Cache::BYTES_MAX {
+            self.found.clear();
+            self.bytes = bytes;
+        }
+        self.found.insert(key, docs.into());
+    }
+}
+
+/// Documents of an index that are read at once before they become a stream.
+const FEW: usize = 64;
+
+/// Values that are looked up one by one; more become a query.
+const VALUES_MAX: usize = 256;
+
+impl Foreign {
+    /// Documents by `field`; `base` leaves out the views below the pipeline.
+    pub(super) fn new(field: Path, base: bool, also: Option<(DocBuf, Arc<Filter>)>) -> Foreign {
+        Foreign {
+            field,
+            also,
+            base,
+            way: Way::Unknown,
+            cache: Cache::default(),
+            examined: Examined::default(),
+            scans: 0,
+        }
+    }
+
+    /// What was looked at outside of streams.
+    pub(super) fn examined(&self) -> Examined {
+        self.examined
+    }
+
+    /// Decides how documents will be found.
+    pub(super) fn prepare(&mut self, nested: &Nested, op: &Operation) -> Result<()> {
+        if matches!(self.way, Way::Unknown) {
+            self.way = self.choose(nested, op)?;
+        }
+        Ok(())
+    }
+
+    /// The field by which documents are found.
+    pub(super) fn field(&self) -> &Path {
+        &self.field
+    }
+
+    /// Whether documents are found by an index, and not that on `_id`.
+    pub(super) fn has_index(&self) -> bool {
+        matches!(self.way, Way::Index(..))
+    }
+
+    /// The name of the index that is used.
+    pub(super) fn index(&self) -> Option<&str> {
+        match &self.way {
+            Way::Id(..) => Some("_id_"),
+            Way::Index(_, _, index) => Some(&index.name),
+            Way::Table(_) | Way::Unknown | Way::Query => None,
+        }
+    }
+
+    /// How often the whole other side was read.
+    pub(super) fn scans(&self) -> u64 {
+        self.scans
+    }
+
+    /// How documents would be found, without reading any.
+    pub(super) fn foreseen(&self, nested: &Nested) -> (Strategy, Option<String>) {
+        match self.index_way(nested) {
+            Some(Way::Id(..)) => (Strategy::IndexedLoopJoin, Some("_id_".to_owned())),
+            Some(Way::Index(_, _, index)) => {
+                (Strategy::IndexedLoopJoin, Some(index.name.to_string()))
+            }
+            _ if self.fits_memory(nested) => (Strategy::HashJoin, None),
+            _ => (Strategy::NestedLoopJoin, None),
+        }
+    }
+
+    /// The documents whose field has one of the values, and match what else is asked for.
     pub(super) fn find(
         &mut self,
         nested: &Nested,
         values: &[Val<'_>],
-        also: Option<RawDoc<'_>>,
         op: &Operation,
-    ) -> Result<Box<dyn Stream>> {
-        let filter = question(self.field.text(), values, also);
-        if matches!(self.way, Way::Unknown) {
-            self.way = self.choose(nested, filter.as_doc(), op)?;
+    ) -> Result<Matches> {
+        self.prepare(nested, op)?;
+        if let Way::Table(table) = &self.way {
+            let also = self.also.as_ref().map(|(_, filter)| &**filter);
+            return Ok(Matches::few(table.find(values, also, op)?));
         }
-        let Way::Table(table) = &self.way else { return nested.open_matching(filter.as_doc()) };
-        let context = nested.kept().get();
-        // The table may know too many; the filter decides, as it would in a query.
-        let filter = Filter::parse(filter.as_doc(), &context)?;
-        let mut places: Vec<u32> = Vec::new();
-        for value in values {
-            let value = if value.is_nullish() { Val::Null } else { *value };
-            let key = keys::key_with(value, context.collation.map(|collation| &**collation));
-            places.extend(table.places.get(&key).into_iter().flatten());
+        let direct = !matches!(self.way, Way::Query) && values.len() <= VALUES_MAX;
+        if !direct || !values.iter().all(is_plain) {
+            let also = self.also.as_ref().map(|(source, _)| source.as_doc());
+            let filter = question(self.field.text(), values, also);
+            self.scans += u64::from(matches!(self.way, Way::Query));
+            return Ok(Matches::Stream(nested.open_matching(filter.as_doc(), self.base)?));
         }
-        places.sort_unstable();
-        places.dedup();
-        let mut found = Vec::with_capacity(places.len());
-        for place in places {
-            let Some(doc) = table.docs.get(place as usize) else { continue };
-            if filter.matches(doc.raw())? {
-                found.push(doc.clone());
+        let collation = nested.kept().collation.clone();
+        let key_of = |value: &Val<'_>| keys::key_with(*value, collation.as_deref());
+        if let [value] = values {
+            let key = key_of(value);
+            if !self.cache.is_useful() {
+                return self.by_keys(vec![key], op);
             }
+            if let Some(found) = self.cache.get(&key) {
+                return Ok(Matches::few(found));
+            }
+            let found = self.by_keys(vec![key.clone()], op)?;
+            if let Matches::Few(docs) = &found {
+                self.cache.keep(key, docs.as_slice());
+            }
+            return Ok(found);
         }
-        Ok(Box::new(Found(found.into_iter())))
+        let mut keys: Vec<Vec<u8>> = values.iter().map(key_of).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        self.by_keys(keys, op)
+    }
+
+    /// The documents whose field has a value of one of these keys, in the order of the keys.
+    fn by_keys(&mut self, keys: Vec<Vec<u8>>, op: &Operation) -> Result<Matches> {
+        let also = self.also.as_ref().map(|(_, filter)| filter.clone());
+        let passes = |doc: &[u8]| match &also {
+            None => Ok(true),
+            Some(filter) => filter.matches(RawDoc::new(doc)),
+        };
+        let mut docs = SmallVec::new();
+        match &self.way {
+            Way::Id(snapshot, collection) => {
+                for key in &keys {
+                    op.check()?;
+                    self.examined.keys += 1;
+                    let Some(row) = fetch(snapshot, collection, Bytes::copy_from(key))? else {
+                        continue;
+                    };
+                    self.examined.documents += 1;
+                    if passes(&row.doc)? {
+                        docs.push(Doc::Stored(row.doc));
+                    }
+                }
+            }
+            Way::Index(snapshot, collection, index) => {
+                let access = entries_of(index, keys);
+                let mut scan = Scan::new(snapshot.clone(), collection.clone(), &access);
+                while docs.len() < FEW {
+                    let Some(row) = scan.next(op)? else {
+                        let examined = scan.examined();
+                        self.examined.keys += examined.keys;
+                        self.examined.documents += examined.documents;
+                        return Ok(Matches::few(docs));
+                    };
+                    if passes(&row.doc)? {
+                        docs.push(Doc::Stored(row.doc));
+                    }
+                }
+                let more = Many { first: Matches::few(docs), scan, also };
+                return Ok(Matches::Stream(Box::new(more)));
+            }
+            _ => {}
+        }
+        Ok(Matches::few(docs))
     }
 
     /// Looks whether an index answers; otherwise builds the table, when it fits into memory.
-    fn choose(&self, nested: &Nested, filter: RawDoc<'_>, op: &Operation) -> Result<Way> {
-        let kept = nested.kept();
-        if let (Some(scope), Some(collection), false) =
-            (&kept.scope, nested.collection(), nested.is_on_view())
-        {
-            let stage = vec![super::match_stage::make(filter, &kept.get())?];
-            let front = front(&stage, collection, &scope.snapshot, None, &everything()?)?;
-            if !matches!(front.plan.access, Access::Collection(_)) {
-                return Ok(Way::Query);
-            }
-            if collection.counters.bytes() > limits::BLOCKING_STAGE_BYTES_MAX as u64 {
-                return Ok(Way::Query);
-            }
+    fn choose(&mut self, nested: &Nested, op: &Operation) -> Result<Way> {
+        if let Some(way) = self.index_way(nested) {
+            return Ok(way);
         }
-        let mut all = nested.open_below()?;
-        let Some(docs) = collect(&mut *all, op, limits::BLOCKING_STAGE_BYTES_MAX)? else {
+        if !self.fits_memory(nested) {
             return Ok(Way::Query);
-        };
-        let context = kept.get();
-        let collation = context.collation.map(|collation| &**collation);
-        let mut places: HashMap<Vec<u8>, Vec<u32>> = HashMap::new();
-        for (place, doc) in docs.iter().enumerate() {
-            op.check()?;
-            let place = u32::try_from(place).unwrap_or(u32::MAX);
-            let mut add = |value: Val<'_>| {
-                let value = if value.is_nullish() { Val::Null } else { value };
-                let known = places.entry(keys::key_with(value, collation)).or_default();
-                if known.last() != Some(&place) {
-                    known.push(place);
-                }
-            };
-            let mut any = false;
-            let _ = walk(doc.raw(), self.field.parts(), true, &mut |found| {
-                any = true;
-                add(found.value);
-                ControlFlow::<()>::Continue(())
-            });
-            if !any {
-                add(Val::Null);
-            }
         }
-        Ok(Way::Table(Table { docs, places }))
+        self.scans += 1;
+        let mut all = nested.open_below(self.base)?;
+        // What is kept for each document beside it is about as large as a small document.
+        let bytes_max = op.sort_bytes_max();
+        let docs = collect(&mut *all, op, bytes_max)?;
+        all.examined(&mut self.examined);
+        let Some(docs) = docs else { return Ok(Way::Query) };
+        Table::new(docs, &self.field, &nested.kept().get(), bytes_max, op)
+            .map(|table| table.map_or(Way::Query, Way::Table))
+    }
+
+    fn fits_memory(&self, nested: &Nested) -> bool {
+        let views = nested.is_on_view() && !self.base;
+        let bytes = nested.collection().map_or(0, |collection| collection.counters.bytes());
+        views || bytes <= value::limits::BLOCKING_STAGE_BYTES_MAX as u64
+    }
+
+    fn index_way(&self, nested: &Nested) -> Option<Way> {
+        let kept = nested.kept();
+        let (scope, collection) = (kept.scope.as_ref()?, nested.collection()?);
+        if nested.is_on_view() && !self.base {
+            return None;
+        }
+        let (snapshot, collection) = (scope.snapshot.clone(), collection.clone());
+        let same = |collation: &Option<Arc<value::Collation>>| *collation == kept.collation;
+        let by_id = self.field.text() == "_id" && collection.capped().is_none();
+        if by_id && same(&collection.collation) {
+            return Some(Way::Id(snapshot, collection));
+        }
+        let suits = |index: &&Arc<Index>| {
+            index.state == IndexState::Ready
+                && !index.hidden
+                && !index.is_clustered()
+                && index.partial.is_none()
+                && matches!(index.kind, IndexKind::Ordered)
+                && same(&index.collation)
+                && index.fields.first().is_some_and(|field| field.path.text() == self.field.text())
+        };
+        let index = collection.indexes.iter().filter(suits).min_by_key(|i| i.fields.len())?;
+        let index = index.clone();
+        Some(Way::Index(snapshot, collection, index))
     }
 }
 
+/// The entries of an index that begin with one of these values.
+fn entries_of(index: &Arc<Index>, keys: Vec<Vec<u8>>) -> Access {
+    let prefix = index.prefix();
+    let descending = index.fields.first().is_some_and(|field| field.descending);
+    let range = |mut key: Vec<u8>| {
+        if descending {
+            keys::invert(&mut key);
+        }
+        let from = [prefix.as_slice(), &key].concat();
+        KeyRange { to: crate::planner::bounds::after(&from), from }
+    };
+    let mut ranges: Vec<KeyRange> = keys.into_iter().map(range).collect();
+    if descending {
+        ranges.reverse();
+    }
+    Access::Index(Candidate {
+        index: index.clone(),
+        ranges,
+        direction: Direction::Forward,
+        equalities: 1,
+        bounded: 1,
+        sorted: true,
+        shown: Vec::new(),
+        estimate: None,
+        merge: Vec::new(),
+        cover: None,
+    })
+}
+
+/// Many documents of an index: the first were read already.
+struct Many {
+    first: Matches,
+    scan: Scan,
+    also: Option<Arc<Filter>>,
+}
+
+impl Stream for Many {
+    fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
+        if let Some(doc) = self.first.next(op)? {
+            return Ok(Some(doc));
+        }
+        let row = match &self.also {
+            None => self.scan.next(op)?,
+            Some(filter) => {
+                self.scan.next_where(op, &mut |doc| filter.matches(RawDoc::new(doc)))?
+            }
+        };
+        Ok(row.map(Doc::from))
+    }
+
+    fn examined(&self, total: &mut Examined) {
+        let own = self.scan.examined();
+        total.keys += own.keys;
+        total.documents += own.documents;
+    }
+}
+
+/// Whether equality with a value means the value itself: not what is missing, nor a pattern, nor
+/// an array, which may be meant as a whole or by an element.
+pub(super) fn is_plain(value: &Val<'_>) -> bool {
+    !value.is_nullish() && !matches!(value, Val::Array(_) | Val::Regex(..))
+}
+
 /// The filter that asks for the values.
-fn question(field: &str, values: &[Val<'_>], also: Option<RawDoc<'_>>) -> DocBuf {
+pub(super) fn question(field: &str, values: &[Val<'_>], also: Option<RawDoc<'_>>) -> DocBuf {
     let also = also.filter(|doc| !doc.is_empty());
     DocBuf::build(|out| {
         if let Some(also) = also {
@@ -133,7 +426,7 @@ fn question(field: &str, values: &[Val<'_>], also: Option<RawDoc<'_>>) -> DocBuf
     })
 }
 
-fn write_question(out: &mut value::Writer<'_>, field: &str, values: &[Val<'_>]) {
+fn write_question(out: &mut Writer<'_>, field: &str, values: &[Val<'_>]) {
     // Inside of $in a regular expression would be a pattern; here it is a value.
     if values.iter().any(|value| matches!(value, Val::Regex(..))) {
         out.array("$or", |list| {
@@ -159,8 +452,15 @@ fn write_question(out: &mut value::Writer<'_>, field: &str, values: &[Val<'_>]) 
 
 /// The values that a field has in the document of the near side: all that the path means, each
 /// element of an array at its end by itself; null when there is none.
-pub(super) fn values_at<'a>(doc: RawDoc<'a>, field: &Path) -> Vec<Val<'a>> {
-    let mut values = Vec::new();
+pub(super) fn values_at<'a>(doc: RawDoc<'a>, field: &Path) -> SmallVec<[Val<'a>; 4]> {
+    let mut values = SmallVec::new();
+    if field.is_single()
+        && let Some(value) = doc.get(field.text())
+        && !matches!(value, Val::Array(_))
+    {
+        values.push(value);
+        return values;
+    }
     let _ = walk(doc, field.parts(), true, &mut |found| {
         let whole = matches!(found.value, Val::Array(_)) && !found.element;
         if !whole && !found.value.is_missing() {
@@ -172,18 +472,4 @@ pub(super) fn values_at<'a>(doc: RawDoc<'a>, field: &Path) -> Vec<Val<'a>> {
         values.push(Val::Null);
     }
     values
-}
-
-/// Documents that were found already.
-pub(super) struct Found(pub(super) std::vec::IntoIter<Doc>);
-
-impl Stream for Found {
-    fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
-        op.check()?;
-        Ok(self.0.next())
-    }
-
-    fn is_done(&self) -> bool {
-        self.0.len() == 0
-    }
 }

@@ -34,7 +34,8 @@ struct Spec {
     connect_to: Path,
     depth_max: Option<u64>,
     depth_field: Option<Path>,
-    restrict: Option<DocBuf>,
+    /// What documents must match to be reached, as it was written and compiled.
+    restrict: Option<(DocBuf, Arc<Filter>)>,
 }
 
 fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
@@ -83,8 +84,8 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
                         ),
                     );
                 };
-                Filter::parse(filter, context)?;
-                restrict = Some(DocBuf::from(filter));
+                let compiled = Arc::new(Filter::parse(filter, context)?);
+                restrict = Some((DocBuf::from(filter), compiled));
             }
             "from" => from = Some(string_field(ROW.name, name, value)?),
             "as" | "connectFromField" | "connectToField" | "depthField" => {
@@ -127,7 +128,7 @@ impl Stage for GraphLookup {
     fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
         Box::new(Following {
             input,
-            foreign: Foreign::new(self.spec.connect_to.clone()),
+            foreign: Foreign::new(self.spec.connect_to.clone(), false, self.spec.restrict.clone()),
             spec: self.spec.clone(),
             arena: Bump::new(),
             examined: Examined::default(),
@@ -173,8 +174,7 @@ impl Following {
                 break;
             }
             let values: Vec<Val<'_>> = frontier.iter().map(OwnedVal::get).collect();
-            let also = spec.restrict.as_ref().map(DocBuf::as_doc);
-            let mut stream = self.foreign.find(&spec.nested, &values, also, op)?;
+            let mut stream = self.foreign.find(&spec.nested, &values, op)?;
             let mut next = Vec::new();
             while let Some(doc) = stream.next(op)? {
                 let id = doc.raw().get("_id").unwrap_or(Val::Missing);
@@ -229,7 +229,8 @@ impl Stream for Following {
 
     fn examined(&self, total: &mut Examined) {
         self.input.examined(total);
-        total.keys += self.examined.keys;
-        total.documents += self.examined.documents;
+        let direct = self.foreign.examined();
+        total.keys += self.examined.keys + direct.keys;
+        total.documents += self.examined.documents + direct.documents;
     }
 }

@@ -3,7 +3,7 @@
 use super::{Role, Stage, StageContext, StageRow};
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
-use value::{Code, Error, Result, Val, Writer};
+use value::{Code, DocBuf, Error, Result, Val, Writer};
 
 pub(super) static ROW: StageRow =
     StageRow { name: "$limit", help: "Passes the first documents.", parse };
@@ -78,6 +78,10 @@ impl Stream for Limited {
 
     fn score(&self) -> Option<f64> {
         self.input.score()
+    }
+
+    fn meta(&self) -> Option<DocBuf> {
+        self.input.meta()
     }
 
     fn examined(&self, total: &mut Examined) {

@@ -1,21 +1,24 @@
 //! `$lookup`: adds to each document those of another collection that belong to it.
 //!
-//! An equality of two fields is answered by an index of the other collection, or by one table of
-//! it in memory. A pipeline is compiled for each document with the values of its `let`, so that the
-//! planner sees constants; one without `let` is compiled once, and runs once when it depends on
-//! nothing.
+//! An equality of two fields, or of a field and a variable of `let`, is answered by an index of the
+//! other collection or by one table of it in memory (`foreign`). A pipeline is compiled once, its
+//! variables are filled for each document; what its front gives that depends on none of them is
+//! read once. An `$unwind` of the result is done here too, so that no array is made.
 
-use super::foreign::{Foreign, Found, values_at};
-use super::nested::{Nested, collect, string_field, with_values};
+use super::foreign::{Foreign, Matches, Strategy, is_plain, question, values_at};
+use super::nested::{Compiled, Nested, collect, string_field};
 use super::unwind::with_value;
-use super::{Stage, StageContext, StageRow, Within};
+use super::{Role, Stage, StageContext, StageRow, UnwindSpec, Within, match_stage};
+use crate::exec::pipeline::follow;
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
 use bumpalo::Bump;
+use parking_lot::Mutex;
+use query::Late;
 use query::expr::{Env, Expr};
 use std::sync::Arc;
 use value::path::Path;
-use value::{Code, Error, OwnedVal, RawDoc, Result, Val, Writer, limits, writer};
+use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer, limits, writer};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$lookup",
@@ -25,6 +28,7 @@ pub(super) static ROW: StageRow = StageRow {
 
 struct Lookup {
     spec: Arc<Spec>,
+    pool: Pool,
     source: OwnedVal,
 }
 
@@ -34,6 +38,8 @@ struct Spec {
     /// The fields that must be equal, near and far.
     fields: Option<(Path, Path)>,
     variables: Vec<(String, Expr)>,
+    /// The `$unwind` of the result that follows at once: no array is made.
+    unwinding: Option<UnwindSpec>,
 }
 
 fn refuse<T>(message: impl Into<String>) -> Result<T> {
@@ -113,8 +119,11 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     let names: Vec<&str> = compiled.iter().map(|(name, _)| name.as_str()).collect();
     let own = pipeline.unwrap_or(RawDoc::empty());
     let nested = Nested::new(context, Within::Lookup, from, own, &names)?;
-    let spec = Spec { nested, place: field(place)?, fields, variables: compiled };
-    Ok(Box::new(Lookup { spec: Arc::new(spec), source: value.into() }))
+    let spec = Spec { nested, place: field(place)?, fields, variables: compiled, unwinding: None };
+    // What does not compile is refused before anything runs.
+    let first = spec.state()?;
+    let pool = Mutex::new(vec![first]);
+    Ok(Box::new(Lookup { spec: Arc::new(spec), pool: Arc::new(pool), source: value.into() }))
 }
 
 /// A path that names a field.
@@ -143,109 +152,427 @@ pub(super) fn field(text: &str) -> Result<Path> {
 
 impl Stage for Lookup {
     fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
-        let foreign = self.spec.fields.as_ref().map(|(_, far)| Foreign::new(far.clone()));
         Box::new(LookingUp {
             input,
             spec: self.spec.clone(),
-            foreign,
-            cached: None,
+            pool: self.pool.clone(),
+            state: None,
+            current: None,
             arena: Bump::new(),
             examined: Examined::default(),
         })
     }
 
+    fn absorb(&mut self, next: &dyn Stage, _: &StageContext<'_>) -> bool {
+        let Role::Unwind(unwind) = next.role() else { return false };
+        let Some(spec) = Arc::get_mut(&mut self.spec) else { return false };
+        let same = unwind.path.text() == spec.place.text() && spec.unwinding.is_none();
+        if same {
+            spec.unwinding = Some(unwind.clone());
+        }
+        same
+    }
+
     fn explain(&self, out: &mut Writer<'_>) {
-        out.raw(ROW.name, self.source.raw());
+        out.doc(ROW.name, |out| {
+            if let Val::Document(doc) = self.source.get() {
+                out.extend(doc);
+            }
+            if let Some(unwinding) = &self.spec.unwinding {
+                out.doc("unwinding", |out| {
+                    out.bool("preserveNullAndEmptyArrays", unwinding.keep_empty);
+                    if let Some(index) = &unwinding.index {
+                        out.str("includeArrayIndex", index.text());
+                    }
+                });
+            }
+        });
+        let (strategy, index) = match self.pool.lock().last().map(|state| &state.join) {
+            Some(Some(join)) => join.foreign.foreseen(&self.spec.nested),
+            _ => (Strategy::NestedLoopJoin, None),
+        };
+        out.str("strategy", strategy.name());
+        if let Some(index) = index {
+            out.str("indexName", &index);
+        }
     }
 }
+
+/// What one run of the stage works with, and the next can use again.
+struct State {
+    compiled: Compiled,
+    join: Option<Join>,
+    /// The documents of the pipeline's front that is the same for every document.
+    cached: Cached,
+}
+
+enum Cached {
+    Unknown,
+    Documents(Vec<Doc>),
+    /// They are too many.
+    Refused,
+}
+
+/// An equality by which documents of the other side are found.
+struct Join {
+    foreign: Foreign,
+    /// The value, when it is one of the pipeline's variables and not of a field.
+    value: Option<Expr>,
+}
+
+impl Spec {
+    fn state(&self) -> Result<State> {
+        let compiled = self.nested.compile()?;
+        let join = match &self.fields {
+            Some((_, far)) => {
+                Some(Join { foreign: Foreign::new(far.clone(), false, None), value: None })
+            }
+            None => self.correlation(&compiled)?,
+        };
+        Ok(State { compiled, join, cached: Cached::Unknown })
+    }
+
+    /// The equality of a field and a variable that the pipeline's first `$match` asks for.
+    fn correlation(&self, compiled: &Compiled) -> Result<Option<Join>> {
+        let first = self.nested.joined().first().and_then(|(_, stage)| stage.as_doc());
+        let Some(Val::Document(filter)) = first.and_then(|stage| stage.get("$match")) else {
+            return Ok(None);
+        };
+        let is_variable = |text: &str| {
+            let name = text.strip_prefix("$$").and_then(|text| text.split('.').next());
+            name.is_some_and(|name| self.variables.iter().any(|(known, _)| known == name))
+        };
+        let Some((path, variable)) = equality(filter, &is_variable) else { return Ok(None) };
+        let known = self.nested.kept().with_late(&compiled.variables);
+        let value = Some(Expr::parse(Val::String(variable), &known)?);
+        Ok(Some(Join { foreign: Foreign::new(field(path)?, true, None), value }))
+    }
+}
+
+/// An equality of a field with a variable that every match of a filter fulfils.
+fn equality<'f>(
+    filter: RawDoc<'f>,
+    is_variable: &dyn Fn(&str) -> bool,
+) -> Option<(&'f str, &'f str)> {
+    filter.iter().find_map(|(name, value)| match (name, value.get()) {
+        ("$and", Val::Array(parts)) => {
+            parts.iter().find_map(|(_, part)| equality(part.as_doc()?, is_variable))
+        }
+        ("$expr", expr) => equality_of_expression(expr, is_variable),
+        _ => None,
+    })
+}
+
+fn equality_of_expression<'f>(
+    expr: Val<'f>,
+    is_variable: &dyn Fn(&str) -> bool,
+) -> Option<(&'f str, &'f str)> {
+    let doc = expr.as_doc().filter(|doc| doc.count() == 1)?;
+    match doc.first().map(|(name, value)| (name, value.get()))? {
+        ("$and", Val::Array(parts)) => {
+            parts.iter().find_map(|(_, part)| equality_of_expression(part.get(), is_variable))
+        }
+        ("$eq", Val::Array(sides)) => {
+            let mut sides = sides.iter().map(|(_, side)| side.get().as_str());
+            let (Some(Some(a)), Some(Some(b)), None) = (sides.next(), sides.next(), sides.next())
+            else {
+                return None;
+            };
+            let path = |text: &'f str| text.strip_prefix('$').filter(|t| !t.starts_with('$'));
+            match (path(a), path(b)) {
+                (Some(path), None) if is_variable(b) => Some((path, b)),
+                (None, Some(path)) if is_variable(a) => Some((path, a)),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Copies of the state that are not in use.
+type Pool = Arc<Mutex<Vec<State>>>;
 
 struct LookingUp {
     input: Box<dyn Stream>,
     spec: Arc<Spec>,
-    foreign: Option<Foreign>,
-    /// The result of a pipeline that is the same for every document.
-    cached: Option<Vec<Doc>>,
+    pool: Pool,
+    state: Option<State>,
+    /// A document whose matches come out one by one.
+    current: Option<Current>,
     arena: Bump,
     /// What was looked at on the far side.
     examined: Examined,
 }
 
+struct Current {
+    doc: Doc,
+    matches: Matches,
+    place: i64,
+}
+
 /// Bytes of a result that is kept for all documents.
 const CACHE_BYTES_MAX: usize = limits::BLOCKING_STAGE_BYTES_MAX;
 
-impl LookingUp {
-    /// The documents that belong to one.
-    fn matches(&mut self, doc: RawDoc<'_>, op: &Operation) -> Result<Box<dyn Stream>> {
-        let spec = self.spec.clone();
-        let variables = if spec.variables.is_empty() {
-            spec.nested.kept().variables.clone()
-        } else {
-            let env = Env::new(doc, &self.arena);
-            let mut values = Vec::new();
-            for (name, expr) in &spec.variables {
-                values.push((name.as_str(), expr.eval(&env)?));
+impl Drop for LookingUp {
+    fn drop(&mut self) {
+        let Some(mut state) = self.state.take() else { return };
+        if state.compiled.reads_outer {
+            state.cached = Cached::Unknown;
+        }
+        self.current = None;
+        self.pool.lock().push(state);
+    }
+}
+
+impl State {
+    /// The documents that belong to one whose variables were set.
+    fn matches(
+        &mut self,
+        spec: &Spec,
+        doc: RawDoc<'_>,
+        arena: &Bump,
+        examined: &mut Examined,
+        op: &Operation,
+    ) -> Result<Matches> {
+        if let (Some(join), Some((near, _))) = (&mut self.join, &spec.fields) {
+            let found = join.foreign.find(&spec.nested, &values_at(doc, near), op)?;
+            if !self.compiled.has_own() {
+                return Ok(found);
             }
-            with_values(spec.nested.kept().variables.as_doc(), &values)
+            return Ok(Matches::Stream(self.compiled.follow(Box::new(found))));
+        }
+        if let Some(Join { foreign, value: Some(value) }) = &mut self.join {
+            let value = value.eval(&Env::new(doc, arena))?;
+            // The filter of the pipeline runs on what is found, and tells null from missing.
+            let asked = if value.is_missing() { Val::Null } else { value };
+            foreign.prepare(&spec.nested, op)?;
+            let sorts =
+                matches!(self.compiled.joined.get(1).map(|s| s.role()), Some(Role::Sort(_)));
+            if sorts && foreign.has_index() && is_plain(&asked) {
+                // An index may have the order as well: the planner sees to it.
+                let path = foreign.field().text().to_owned();
+                return planned(&mut self.compiled, spec, &path, asked);
+            }
+            if !matches!(asked, Val::Array(_) | Val::Regex(..) | Val::Undefined) {
+                let found = foreign.find(&spec.nested, &[asked], op)?;
+                let stream = follow(&self.compiled.joined, Box::new(found));
+                return Ok(Matches::Stream(stream));
+            }
+        }
+        if self.compiled.constant > 0 && !matches!(self.cached, Cached::Refused) {
+            return self.after_cache(spec, examined, op);
+        }
+        Ok(Matches::Stream(spec.nested.read(&self.compiled.joined)?))
+    }
+
+    /// Runs the pipeline behind the documents of its front, which are read once.
+    fn after_cache(
+        &mut self,
+        spec: &Spec,
+        examined: &mut Examined,
+        op: &Operation,
+    ) -> Result<Matches> {
+        let stages = &self.compiled.joined;
+        let (front, rest) = stages.split_at(self.compiled.constant.min(stages.len()));
+        if let Cached::Unknown = self.cached {
+            let mut stream = spec.nested.read(front)?;
+            let docs = collect(&mut *stream, op, CACHE_BYTES_MAX)?;
+            stream.examined(examined);
+            self.cached = docs.map_or(Cached::Refused, Cached::Documents);
+        }
+        let Cached::Documents(docs) = &self.cached else {
+            return Ok(Matches::Stream(spec.nested.read(stages)?));
         };
+        let found = Matches::few(docs.iter().cloned().collect());
+        if rest.is_empty() {
+            return Ok(found);
+        }
+        Ok(Matches::Stream(follow(rest, Box::new(found))))
+    }
+}
+
+/// Opens the pipeline with an equality added to its filter, for the planner.
+fn planned(compiled: &mut Compiled, spec: &Spec, path: &str, value: Val<'_>) -> Result<Matches> {
+    let first = spec.nested.joined().first().and_then(|(_, stage)| stage.as_doc());
+    let written = first.and_then(|stage| stage.get("$match")).and_then(Val::as_doc);
+    let question = question(path, &[value], written);
+    let kept = spec.nested.kept();
+    let known: Vec<Late> = kept.late.iter().chain(&compiled.variables).cloned().collect();
+    let filter = match_stage::make(question.as_doc(), &kept.with_late(&known))?;
+    let Some(front) = compiled.joined.first_mut() else {
+        return Err(Error::internal("a pipeline with a filter has a first stage"));
+    };
+    let original = std::mem::replace(front, filter);
+    let stream = spec.nested.read(&compiled.joined);
+    if let Some(front) = compiled.joined.first_mut() {
+        *front = original;
+    }
+    stream.map(Matches::Stream)
+}
+
+impl LookingUp {
+    /// What was looked at on the far side.
+    fn far(&self) -> Examined {
+        let join = self.state.as_ref().and_then(|state| state.join.as_ref());
+        let direct = join.map(|join| join.foreign.examined()).unwrap_or_default();
+        Examined {
+            keys: self.examined.keys + direct.keys,
+            documents: self.examined.documents + direct.documents,
+        }
+    }
+
+    /// The documents that belong to one.
+    fn matches(&mut self, doc: RawDoc<'_>, op: &Operation) -> Result<Matches> {
+        let state = match &mut self.state {
+            Some(state) => state,
+            none => {
+                let waiting = self.pool.lock().pop();
+                none.insert(waiting.map_or_else(|| self.spec.state(), Ok)?)
+            }
+        };
+        if !self.spec.variables.is_empty() {
+            let env = Env::new(doc, &self.arena);
+            for ((_, expr), late) in self.spec.variables.iter().zip(&state.compiled.variables) {
+                late.set(expr.eval(&env)?);
+            }
+        }
+        let found = state.matches(&self.spec, doc, &self.arena, &mut self.examined, op);
         self.arena.reset();
-        if let (Some(foreign), Some((near, _))) = (&mut self.foreign, &spec.fields) {
-            let found = foreign.find(&spec.nested, &values_at(doc, near), None, op)?;
-            return spec.nested.follow(variables.as_doc(), found);
+        found
+    }
+
+    /// The document with the array of all that belong to it.
+    fn with_array(&mut self, doc: &Doc, op: &Operation) -> Result<Vec<u8>> {
+        let mut matches = self.matches(doc.raw(), op)?;
+        let mut out = Vec::with_capacity(doc.len() + 256);
+        let place = &self.spec.place;
+        let appends = place.is_single() && doc.raw().find(place.text()).is_none();
+        let start = if appends { begin_array(doc.raw(), place.text(), &mut out) } else { 0 };
+        let list = writer::open(&mut out);
+        let mut count = 0;
+        while let Some(doc) = matches.next(op)? {
+            out.push(value::Type::Document as u8);
+            writer::write_index(&mut out, count);
+            out.push(0);
+            out.extend_from_slice(&doc);
+            count += 1;
+            if out.len() - list > limits::DOCUMENT_BYTES_MAX {
+                return Err(self.too_large());
+            }
         }
-        if !spec.variables.is_empty() {
-            return spec.nested.open(variables.as_doc());
+        writer::close(&mut out, list);
+        matches.examined(&mut self.examined);
+        if appends {
+            writer::close(&mut out, start);
+            return Ok(out);
         }
-        if self.cached.is_none() {
-            let mut stream = spec.nested.open(variables.as_doc())?;
-            self.cached = collect(&mut *stream, op, CACHE_BYTES_MAX)?;
-            stream.examined(&mut self.examined);
-        }
-        match &self.cached {
-            Some(docs) => Ok(Box::new(Found(docs.clone().into_iter()))),
-            None => spec.nested.open(variables.as_doc()),
+        let mut whole = Vec::with_capacity(doc.len() + out.len() + 16);
+        with_value(doc.raw(), place.parts(), Val::Array(RawDoc::new(&out)), &mut whole);
+        Ok(whole)
+    }
+
+    #[cold]
+    fn too_large(&self) -> Error {
+        Error::new(
+            Code(4568),
+            format!(
+                "Total size of documents in {} matching pipeline's $lookup stage exceeds {} bytes",
+                self.spec.nested.collection().map_or("", |collection| &collection.name),
+                limits::DOCUMENT_BYTES_MAX
+            ),
+        )
+    }
+
+    /// The next document with one that belongs to it.
+    fn unwound(&mut self, op: &Operation) -> Result<Option<Doc>> {
+        loop {
+            let Some(current) = &mut self.current else {
+                let Some(doc) = self.input.next(op)? else { return Ok(None) };
+                let matches = self.matches(doc.raw(), op)?;
+                self.current = Some(Current { doc, matches, place: 0 });
+                continue;
+            };
+            let found = current.matches.next(op)?;
+            let place = current.place;
+            current.place += 1;
+            if let Some(found) = found {
+                let value = Val::Document(found.raw());
+                return Ok(Some(self.spec.with_one(&current.doc, value, Val::Int64(place))));
+            }
+            let ended = self.current.take();
+            let Some(Current { doc, matches, .. }) = ended else { continue };
+            matches.examined(&mut self.examined);
+            let keep = self.spec.unwinding.as_ref().is_some_and(|unwind| unwind.keep_empty);
+            if place == 0 && keep {
+                return Ok(Some(self.spec.with_one(&doc, Val::Missing, Val::Null)));
+            }
         }
     }
 }
 
+impl Spec {
+    /// A document with one that belongs to it, and its place among those.
+    fn with_one(&self, doc: &Doc, found: Val<'_>, place: Val<'_>) -> Doc {
+        let mut out = Vec::with_capacity(doc.len() + 256);
+        with_value(doc.raw(), self.place.parts(), found, &mut out);
+        let index = self.unwinding.as_ref().and_then(|unwind| unwind.index.as_ref());
+        let Some(index) = index else { return Doc::Made(out) };
+        let mut whole = Vec::with_capacity(out.len() + 24);
+        with_value(RawDoc::new(&out), index.parts(), place, &mut whole);
+        Doc::Made(whole)
+    }
+}
+
+/// Copies a document, open at its end, up to the bytes of an array of this name. Returns what
+/// closes the document.
+fn begin_array(doc: RawDoc<'_>, name: &str, out: &mut Vec<u8>) -> usize {
+    let start = writer::open(out);
+    out.extend_from_slice(doc.elements_bytes());
+    out.push(value::Type::Array as u8);
+    out.extend_from_slice(name.as_bytes());
+    out.push(0);
+    start
+}
+
 impl Stream for LookingUp {
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
-        let Some(doc) = self.input.next(op)? else { return Ok(None) };
-        let mut stream = self.matches(doc.raw(), op)?;
-        let mut found = Vec::new();
-        let start = writer::open(&mut found);
-        let mut count = 0;
-        while let Some(doc) = stream.next(op)? {
-            found.push(value::Type::Document as u8);
-            writer::write_index(&mut found, count);
-            found.push(0);
-            found.extend_from_slice(&doc);
-            count += 1;
-            if found.len() > limits::DOCUMENT_BYTES_MAX {
-                return Err(Error::new(
-                    Code(4568),
-                    format!(
-                        "Total size of documents in {} matching pipeline's $lookup stage exceeds {} \
-                         bytes",
-                        self.spec.nested.collection().map_or("", |collection| &collection.name),
-                        limits::DOCUMENT_BYTES_MAX
-                    ),
-                ));
-            }
+        if self.spec.unwinding.is_some() {
+            return self.unwound(op);
         }
-        writer::close(&mut found, start);
-        stream.examined(&mut self.examined);
-        let mut out = Vec::with_capacity(doc.len() + found.len() + 16);
-        with_value(doc.raw(), self.spec.place.parts(), Val::Array(RawDoc::new(&found)), &mut out);
-        Ok(Some(Doc::Made(out)))
+        let Some(doc) = self.input.next(op)? else { return Ok(None) };
+        self.with_array(&doc, op).map(|doc| Some(Doc::Made(doc)))
     }
 
     fn is_done(&self) -> bool {
-        self.input.is_done()
+        self.current.is_none() && self.input.is_done()
+    }
+
+    fn score(&self) -> Option<f64> {
+        self.input.score()
+    }
+
+    fn meta(&self) -> Option<DocBuf> {
+        self.input.meta()
+    }
+
+    fn figures(&self, out: &mut Writer<'_>) {
+        let examined = self.far();
+        out.count("totalDocsExamined", examined.documents);
+        out.count("totalKeysExamined", examined.keys);
+        let join = self.state.as_ref().and_then(|state| state.join.as_ref());
+        let scans = join.map_or(0, |join| join.foreign.scans());
+        out.count("collectionScans", scans);
+        out.array("indexesUsed", |list| {
+            if let Some(name) = join.and_then(|join| join.foreign.index()) {
+                list.push(Val::String(name));
+            }
+        });
     }
 
     fn examined(&self, total: &mut Examined) {
         self.input.examined(total);
-        total.keys += self.examined.keys;
-        total.documents += self.examined.documents;
+        let far = self.far();
+        total.keys += far.keys;
+        total.documents += far.documents;
     }
 }

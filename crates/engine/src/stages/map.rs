@@ -38,12 +38,9 @@ impl Stream for Mapped {
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
         let Some(doc) = self.input.next(op)? else { return Ok(None) };
         let mut out = Vec::with_capacity(doc.len());
-        match self.input.score() {
+        match self.input.meta() {
             None => self.change.apply(doc.raw(), &self.arena, &mut out)?,
-            Some(score) => {
-                let meta = DocBuf::build(|out| {
-                    out.f64("textScore", score);
-                });
+            Some(meta) => {
                 self.change.apply_with_meta(doc.raw(), meta.as_doc(), &self.arena, &mut out)?;
             }
         }
@@ -53,6 +50,10 @@ impl Stream for Mapped {
 
     fn score(&self) -> Option<f64> {
         self.input.score()
+    }
+
+    fn meta(&self) -> Option<DocBuf> {
+        self.input.meta()
     }
 
     fn examined(&self, total: &mut Examined) {

@@ -68,6 +68,10 @@ impl Stream for Matching {
         self.input.score()
     }
 
+    fn meta(&self) -> Option<DocBuf> {
+        self.input.meta()
+    }
+
     fn examined(&self, total: &mut Examined) {
         self.input.examined(total);
     }

@@ -1,8 +1,8 @@
 //! `$merge`: writes the documents into a collection, each by itself: what happens with one that is
 //! there already, and with one that is not, the caller says.
 
+use super::chunks::next_chunk;
 use super::lookup::field;
-use super::nested::with_values;
 use super::out::check_target;
 use super::{Kept, Output, Role, Stage, StageContext, StageRow};
 use crate::catalog::{Collection, IndexKind, IndexState};
@@ -16,17 +16,15 @@ use query::expr::{Env, Expr};
 use query::filter::Filter;
 use query::update::Update;
 use query::update::delta::{Told, between};
+use query::{Late, ParseContext};
+use std::collections::HashSet;
 use std::sync::Arc;
 use store::{Seqno, Space};
 use value::path::Path;
-use value::{Code, DocBuf, Error, ObjectId, OwnedVal, RawDoc, Result, Val, Writer, compare};
+use value::{Code, DocBuf, Error, ObjectId, OwnedVal, RawDoc, Result, Val, Writer, compare, keys};
 
 pub(super) static ROW: StageRow =
     StageRow { name: "$merge", help: "Writes the documents into a collection.", parse };
-
-/// Documents of one commit.
-const COMMIT_DOCUMENTS: usize = 500;
-const COMMIT_BYTES: usize = 4 * 1024 * 1024;
 
 struct Merge {
     db: String,
@@ -34,9 +32,16 @@ struct Merge {
     on: Vec<Path>,
     matched: WhenMatched,
     unmatched: WhenNotMatched,
-    variables: Vec<(String, Expr)>,
+    changes: Option<Changes>,
     kept: Kept,
     source: OwnedVal,
+}
+
+/// A pipeline that changes a document that is there, compiled once.
+struct Changes {
+    update: Update,
+    /// Each variable with what gives its value for a new document.
+    variables: Vec<(Late, Expr)>,
 }
 
 enum WhenMatched {
@@ -44,7 +49,7 @@ enum WhenMatched {
     KeepExisting,
     Merge,
     Replace,
-    Pipeline(DocBuf),
+    Pipeline,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -105,7 +110,7 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     };
     let mode = match matched {
         None => WhenMatched::Merge,
-        Some(Val::Array(stages)) => WhenMatched::Pipeline(stages.into()),
+        Some(Val::Array(_)) => WhenMatched::Pipeline,
         Some(Val::String("fail")) => WhenMatched::Fail,
         Some(Val::String("keepExisting")) => WhenMatched::KeepExisting,
         Some(Val::String("merge")) => WhenMatched::Merge,
@@ -148,7 +153,7 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
         let Val::Document(variables) = variables else {
             return wrong_type("let", variables, "'object'");
         };
-        if !matches!(mode, WhenMatched::Pipeline(_)) {
+        if !matches!(mode, WhenMatched::Pipeline) {
             return refuse(
                 51199,
                 "Cannot use 'let' variables with a 'whenMatched' mode that is not a pipeline",
@@ -165,19 +170,46 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
             compiled.push((name.to_owned(), Expr::parse(value.get(), context)?));
         }
     }
-    let merge = Merge {
+    let changes = match matched {
+        Some(Val::Array(stages)) => Some(Changes::new(stages, compiled, context)?),
+        _ => None,
+    };
+    Ok(Box::new(Merge {
         db: db.to_owned(),
         name: name.to_owned(),
         on,
         matched: mode,
         unmatched,
-        variables: compiled,
+        changes,
         kept: context.keep(),
         source: value.into(),
-    };
-    // Null stands for the variables to see whether the pipeline compiles.
-    merge.update(None)?;
-    Ok(Box::new(merge))
+    }))
+}
+
+impl Changes {
+    fn new(
+        stages: RawDoc<'_>,
+        mut values: Vec<(String, Expr)>,
+        context: &StageContext<'_>,
+    ) -> Result<Changes> {
+        values.retain(|(name, _)| name != "new");
+        values.push(("new".to_owned(), Expr::parse(Val::String("$$ROOT"), context)?));
+        let late: Vec<Late> = values.iter().map(|(name, _)| Late::new(name)).collect();
+        let known: Vec<Late> = context.parse.late.iter().chain(&late).cloned().collect();
+        let context = ParseContext { late: &known, ..context.parse };
+        let update = Update::parse(Val::Array(stages), &context, &[])?;
+        let expressions = values.into_iter().map(|(_, expr)| expr);
+        Ok(Changes { update, variables: late.into_iter().zip(expressions).collect() })
+    }
+
+    /// What becomes of a document that is there when a new one meets it.
+    fn apply(&self, old: RawDoc<'_>, new: RawDoc<'_>) -> Result<Option<DocBuf>> {
+        let arena = Bump::new();
+        for (late, expr) in &self.variables {
+            late.set(expr.eval(&Env::new(new, &arena))?);
+        }
+        self.update.apply(old, None, false, &arena)
+    }
 }
 
 fn target<'v>(into: Val<'v>, db: &'v str) -> Result<(&'v str, &'v str)> {
@@ -266,7 +298,20 @@ impl Stage for Merge {
     }
 
     fn explain(&self, out: &mut Writer<'_>) {
-        out.raw(ROW.name, self.source.raw());
+        let given = match self.source.get() {
+            Val::Document(doc) => doc,
+            _ => RawDoc::empty(),
+        };
+        let or = |name: &str, default| given.get(name).unwrap_or(Val::String(default));
+        out.doc(ROW.name, |out| {
+            out.doc("into", |out| {
+                out.str("db", &self.db).str("coll", &self.name);
+            });
+            out.append("on", or("on", "_id"));
+            out.append("whenMatched", or("whenMatched", "merge"));
+            out.append("let", given.get("let").unwrap_or(Val::Missing));
+            out.append("whenNotMatched", or("whenNotMatched", "insert"));
+        });
     }
 }
 
@@ -280,43 +325,47 @@ impl Output for Merge {
     ) -> Result<Option<Seqno>> {
         let target = engine.collection(&self.db, &self.name);
         self.check_index(target.as_deref())?;
-        // A commit of many documents finds its own by `_id` only; with other fields each has one.
-        let documents_max = if self.is_on_id() { COMMIT_DOCUMENTS } else { 1 };
-        let mut newest = None;
+        let (mut newest, mut left) = (None, None);
         loop {
-            let mut chunk: Vec<Doc> = Vec::new();
-            let mut bytes = 0;
-            while chunk.len() < documents_max && bytes < COMMIT_BYTES {
-                let Some(doc) = input.next(op)? else { break };
-                bytes += doc.len();
-                chunk.push(doc);
-            }
+            // Inside of a commit documents are looked up as they were before it, so that it may
+            // not hold two for the same one.
+            let mut keys: HashSet<Vec<u8>> = HashSet::new();
+            let chunk = next_chunk(input, &mut left, op, |doc| {
+                self.gets_id(doc.raw()) || keys.insert(self.key(doc.raw()))
+            })?;
             if chunk.is_empty() {
                 return Ok(newest);
             }
-            op.check_now()?;
+            let mut rest = chunk.as_slice();
             // A collection that is dropped in between is made anew.
-            loop {
+            while !rest.is_empty() {
                 let collection =
                     crate::commands::create::ensure_collection(engine, op, &self.db, &self.name)?;
                 let locked = collection.capped().is_some();
-                let (done, seqno) = engine.transact(op, locked, |txn| {
+                let (written, seqno) = engine.transact(op, locked, |txn| {
                     let Some(collection) = txn.catalog.get(&self.db, &self.name).cloned() else {
-                        return Ok(false);
+                        return Ok(Written::default());
                     };
-                    for doc in &chunk {
-                        self.write_one(txn, op, &collection, doc.raw(), bypass_validation)?;
-                    }
+                    let written = self.write_some(txn, op, &collection, rest, bypass_validation);
                     write::trim_capped(txn, &collection)?;
-                    Ok(true)
+                    Ok(written)
                 })?;
-                if done {
-                    newest = Some(seqno);
-                    break;
+                newest = Some(seqno);
+                if let Some(error) = written.failed {
+                    return Err(error);
                 }
+                rest = rest.get(written.documents..).unwrap_or(&[]);
             }
         }
     }
+}
+
+/// What one commit wrote.
+#[derive(Default)]
+struct Written {
+    documents: usize,
+    /// Why it stopped. What was written before stays, as in MongoDB.
+    failed: Option<Error>,
 }
 
 impl Merge {
@@ -355,23 +404,48 @@ impl Merge {
         refuse(51183, "Cannot find index to verify that join fields will be unique")
     }
 
-    /// The update of a document that is there, with the values that a new one gives.
-    fn update(&self, new: Option<RawDoc<'_>>) -> Result<Option<Update>> {
-        let WhenMatched::Pipeline(stages) = &self.matched else { return Ok(None) };
-        let arena = Bump::new();
-        let mut values = vec![("new", new.map_or(Val::Null, Val::Document))];
-        for (name, expr) in self.variables.iter().filter(|(name, _)| name != "new") {
-            let value = match new {
-                None => Val::Null,
-                Some(doc) => expr.eval(&Env::new(doc, &arena))?,
-            };
-            values.push((name, value));
-        }
-        let variables = with_values(self.kept.variables.as_doc(), &values);
-        let context = self.kept.with_variables(variables.as_doc());
-        Update::parse(Val::Array(stages.as_doc()), &context, &[]).map(Some)
+    /// Whether a document meets none, because it gets an `_id` of its own.
+    fn gets_id(&self, doc: RawDoc<'_>) -> bool {
+        doc.find("_id").is_none() && self.on.iter().any(|on| on.text() == "_id")
     }
 
+    /// Bytes that are equal for documents that meet the same one.
+    fn key(&self, doc: RawDoc<'_>) -> Vec<u8> {
+        let mut key = Vec::new();
+        for on in &self.on {
+            keys::encode_with(&mut key, on.get(doc), false, self.kept.collation.as_deref());
+        }
+        key
+    }
+
+    /// Writes documents until one is refused, or changes what others could meet.
+    fn write_some(
+        &self,
+        txn: &mut Transaction,
+        op: &Operation,
+        collection: &Arc<Collection>,
+        docs: &[Doc],
+        bypass: bool,
+    ) -> Written {
+        let mut written = Written::default();
+        for doc in docs {
+            match self.write_one(txn, op, collection, doc.raw(), bypass) {
+                Ok(moved) => {
+                    written.documents += 1;
+                    if moved {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    written.failed = Some(error);
+                    break;
+                }
+            }
+        }
+        written
+    }
+
+    /// Writes a document. True when the one that it met is now met by others.
     fn write_one(
         &self,
         txn: &mut Transaction,
@@ -379,28 +453,31 @@ impl Merge {
         collection: &Arc<Collection>,
         doc: RawDoc<'_>,
         bypass: bool,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let with_id;
         let mut doc = doc;
-        if doc.get("_id").is_none() && self.on.iter().any(|on| on.text() == "_id") {
+        if self.gets_id(doc) {
             with_id = DocBuf::build(|out| {
                 out.append("_id", Val::ObjectId(ObjectId::generate())).extend(doc);
             });
             doc = with_id.as_doc();
         }
         let found = self.find(txn, op, collection, doc)?;
-        let Some((record, old)) = found else { return self.insert(txn, collection, doc, bypass) };
+        let Some((record, old)) = found else {
+            return self.insert(txn, collection, doc, bypass).map(|()| false);
+        };
         let old = RawDoc::new(&old);
         let new = match &self.matched {
-            WhenMatched::KeepExisting => return Ok(()),
-            WhenMatched::Fail => return self.insert(txn, collection, doc, bypass),
+            WhenMatched::KeepExisting => return Ok(false),
+            WhenMatched::Fail => {
+                return self.insert(txn, collection, doc, bypass).map(|()| false);
+            }
             WhenMatched::Replace => replaced(old, doc, false),
             WhenMatched::Merge => replaced(old, doc, true),
-            WhenMatched::Pipeline(_) => {
-                let Some(update) = self.update(Some(doc))? else { return Ok(()) };
-                let arena = Bump::new();
-                match update.apply(old, None, false, &arena)? {
-                    None => return Ok(()),
+            WhenMatched::Pipeline => {
+                let Some(changes) = &self.changes else { return Ok(false) };
+                match changes.apply(old, doc)? {
+                    None => return Ok(false),
                     Some(new) => new,
                 }
             }
@@ -414,14 +491,15 @@ impl Merge {
             ));
         }
         if new.bytes() == old.bytes() {
-            return Ok(());
+            return Ok(false);
         }
         crate::validation::check_update(collection, old, new.as_doc(), bypass)?;
         let told = match self.matched {
             WhenMatched::Replace => Told::Replacement,
             _ => between(old, new.as_doc()),
         };
-        write::replace(txn, collection, &record, old, &new, &told)
+        write::replace(txn, collection, &record, old, &new, &told)?;
+        Ok(!self.is_on_id() && self.key(old) != self.key(new.as_doc()))
     }
 
     fn insert(

@@ -7,6 +7,7 @@
 mod add_fields;
 mod bucket;
 mod bucket_auto;
+mod chunks;
 mod context;
 mod count;
 mod densify;
@@ -14,6 +15,7 @@ mod documents;
 mod facet;
 mod fill;
 mod foreign;
+mod geo_near;
 mod granularity;
 mod graph_lookup;
 mod group;
@@ -33,21 +35,24 @@ mod set_window_fields;
 mod skip;
 mod sort;
 mod sort_by_count;
+mod table;
 mod union_with;
 mod unset;
 mod unwind;
 
 pub use context::{Kept, Scope, StageContext, Within};
+pub(crate) use geo_near::GeoNear;
 pub(crate) use out::remove_leftovers;
 pub(crate) use place::check_source;
 pub(crate) use sort::open_sorted;
+pub use unwind::Spec as UnwindSpec;
 
 use crate::engine::Inner;
 use crate::exec::Stream;
 use crate::operation::Operation;
-use query::ParseContext;
 use query::filter::Filter;
 use query::sort::SortSpec;
+use query::{Late, ParseContext};
 use std::sync::Arc;
 use store::Seqno;
 use value::{Code, Error, RawDoc, Result, Val, Writer};
@@ -72,6 +77,11 @@ pub trait Stage: Send + Sync {
         Role::Other
     }
 
+    /// Takes over what the next stage does, if it can do both at once.
+    fn absorb(&mut self, _next: &dyn Stage, _context: &StageContext<'_>) -> bool {
+        false
+    }
+
     /// Writes the stage as explain shows it.
     fn explain(&self, out: &mut Writer<'_>);
 }
@@ -84,8 +94,12 @@ pub enum Role<'s> {
     Sort(&'s SortSpec),
     /// Passes the first documents only.
     Limit(u64),
+    /// Makes a document of each element of an array.
+    Unwind(&'s UnwindSpec),
     /// Counts all documents into one: `$count`, or `$group` with a constant key and `$sum: 1`.
     Count(CountShape<'s>),
+    /// Passes the documents of the collection from near to far.
+    Near(&'s GeoNear),
     /// Makes documents itself, without any before it.
     Source,
     /// Writes all documents somewhere and passes none.
@@ -128,6 +142,7 @@ pub static ALL: &[&StageRow] = &[
     &documents::ROW,
     &facet::ROW,
     &fill::ROW,
+    &geo_near::ROW,
     &graph_lookup::ROW,
     &group::ROW,
     &limit::ROW,
@@ -158,8 +173,19 @@ const STAGES_MAX: usize = 1000;
 /// # Errors
 /// What a stage gives that is not understood; 40324 for an unknown one.
 pub fn parse(pipeline: RawDoc<'_>, context: &StageContext<'_>) -> Result<Vec<Box<dyn Stage>>> {
-    let mut stages = Vec::new();
+    parse_watched(pipeline, context, &[]).map(|(stages, _)| stages)
+}
+
+/// Compiles a pipeline, and tells how many stages at its front give the same whatever values the
+/// watched variables have.
+fn parse_watched(
+    pipeline: RawDoc<'_>,
+    context: &StageContext<'_>,
+    watched: &[Late],
+) -> Result<(Vec<Box<dyn Stage>>, usize)> {
+    let mut stages: Vec<Box<dyn Stage>> = Vec::new();
     let mut names = Vec::new();
+    let (mut constant, mut varies) = (0, false);
     for (_, element) in pipeline {
         let Some(doc) = element.as_doc() else {
             return Err(Error::type_mismatch(
@@ -178,7 +204,8 @@ pub fn parse(pipeline: RawDoc<'_>, context: &StageContext<'_>) -> Result<Vec<Box
             .ok()
             .and_then(|at| ALL.get(at))
             .ok_or_else(|| unknown(name, &names, context.within))?;
-        stages.push((row.parse)(value.get(), context)?);
+        let (stage, reads) = Late::watch(watched, || (row.parse)(value.get(), context));
+        let stage = stage?;
         names.push(row.name);
         if names.len() > STAGES_MAX {
             return Err(Error::new(
@@ -186,9 +213,23 @@ pub fn parse(pipeline: RawDoc<'_>, context: &StageContext<'_>) -> Result<Vec<Box
                 format!("Pipeline length must be no longer than {STAGES_MAX} stages"),
             ));
         }
+        let varied = varies;
+        varies |= reads || draws_lots(name, doc);
+        let absorbed = varied == varies
+            && stages.last_mut().is_some_and(|before| before.absorb(&*stage, context));
+        if !absorbed {
+            stages.push(stage);
+            constant += usize::from(!varies);
+        }
     }
     place::check(&names, context.within)?;
-    Ok(stages)
+    Ok((stages, constant))
+}
+
+/// Whether a stage gives another result each time.
+fn draws_lots(name: &str, stage: RawDoc<'_>) -> bool {
+    let has = |text: &[u8]| stage.bytes().windows(text.len()).any(|bytes| bytes == text);
+    name == "$sample" || has(b"$rand\0") || has(b"$sampleRate\0")
 }
 
 /// The error for a stage that is not in the registry. Stages that tell about the server are not:

@@ -1,11 +1,16 @@
 //! Pipelines inside of stages: `$lookup`, `$unionWith` and `$graphLookup` read other collections
 //! with pipelines of their own, over the snapshot of the whole command.
+//!
+//! A pipeline is compiled once. Variables that each document of the outer pipeline gives values to
+//! are places that are filled before it is opened, so that whoever runs it needs a compiled copy
+//! of his own.
 
 use super::{Kept, Stage, StageContext, Within, match_stage};
 use crate::catalog::Collection;
 use crate::exec::Stream;
 use crate::exec::pipeline::{self, follow};
 use crate::operation::Operation;
+use query::Late;
 use std::sync::Arc;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val};
 
@@ -22,13 +27,22 @@ pub(super) struct Nested {
     own: DocBuf,
     /// The pipeline with the views below.
     joined: DocBuf,
-    /// Both compiled, when no variable of the stage can occur in them.
-    compiled: Option<Compiled>,
+    /// The variables that the outer documents give values to.
+    variables: Vec<String>,
 }
 
-struct Compiled {
+/// A compiled pipeline.
+pub(super) struct Compiled {
+    /// The variables, in the order of their names.
+    pub(super) variables: Vec<Late>,
+    /// The stages without the views below.
     own: Vec<Box<dyn Stage>>,
-    joined: Vec<Box<dyn Stage>>,
+    /// The stages with the views below.
+    pub(super) joined: Vec<Box<dyn Stage>>,
+    /// How many stages at the front of `joined` give the same whatever the variables are.
+    pub(super) constant: usize,
+    /// Whether anything depends on variables of pipelines further out.
+    pub(super) reads_outer: bool,
 }
 
 impl Nested {
@@ -62,27 +76,31 @@ impl Nested {
             let stages = views.as_doc().iter().chain(own.iter());
             stages.for_each(|(_, stage)| out.push_raw(stage));
         });
-        let joined = pipeline::improved(DocBuf::from_bytes(joined));
-        // Variables have values only later; null stands for them to see whether all compiles.
-        let unknown: Vec<(&str, Val<'_>)> =
-            variables.iter().map(|name| (*name, Val::Null)).collect();
-        let unknown = with_values(context.parse.variables, &unknown);
-        let checked =
-            StageContext { parse: context.parse.with_variables(unknown.as_doc()), ..inner };
-        let own_stages = super::parse(own, &checked)?;
+        let nested = Nested {
+            kept: inner.keep(),
+            collection,
+            below: super::parse(views.as_doc(), &inner)?,
+            own: own.into(),
+            joined: pipeline::improved(DocBuf::from_bytes(joined)),
+            variables: variables.iter().map(|name| (*name).to_owned()).collect(),
+        };
         if from.is_some() {
             let first = own.first().and_then(|(_, stage)| stage.as_doc()?.first());
             super::check_source(first.map(|(name, _)| name), true)?;
         }
-        let below = super::parse(views.as_doc(), &inner)?;
-        let compiled = match variables.is_empty() {
-            true => {
-                let joined = super::parse(joined.as_doc(), &inner)?;
-                Some(Compiled { own: own_stages, joined })
-            }
-            false => None,
-        };
-        Ok(Nested { kept: inner.keep(), collection, below, own: own.into(), joined, compiled })
+        Ok(nested)
+    }
+
+    /// Compiles the pipeline.
+    pub(super) fn compile(&self) -> Result<Compiled> {
+        let variables: Vec<Late> = self.variables.iter().map(|name| Late::new(name)).collect();
+        let known: Vec<Late> = self.kept.late.iter().chain(&variables).cloned().collect();
+        let context = self.kept.with_late(&known);
+        let (own, reads_outer) =
+            Late::watch(&self.kept.late, || super::parse(self.own.as_doc(), &context));
+        let own = own?;
+        let (joined, constant) = super::parse_watched(self.joined.as_doc(), &context, &variables)?;
+        Ok(Compiled { variables, own, joined, constant, reads_outer })
     }
 
     /// The context that the stage was compiled in.
@@ -95,55 +113,33 @@ impl Nested {
         self.collection.as_ref()
     }
 
+    /// The pipeline with the views below, as it was written.
+    pub(super) fn joined(&self) -> RawDoc<'_> {
+        self.joined.as_doc()
+    }
+
     /// Whether views stand between the pipeline and the collection.
     pub(super) fn is_on_view(&self) -> bool {
         !self.below.is_empty()
     }
 
-    /// The documents of the whole pipeline.
-    pub(super) fn open(&self, variables: RawDoc<'_>) -> Result<Box<dyn Stream>> {
-        match &self.compiled {
-            Some(compiled) => self.read(&compiled.joined),
-            None => {
-                let context = self.kept.with_variables(variables);
-                self.read(&super::parse(self.joined.as_doc(), &context)?)
-            }
-        }
-    }
-
-    /// The documents of the views below, or of the collection, that match a filter.
-    pub(super) fn open_matching(&self, filter: RawDoc<'_>) -> Result<Box<dyn Stream>> {
+    /// The documents of the views below, or of the collection, that match a filter. `base` leaves
+    /// out the views.
+    pub(super) fn open_matching(&self, filter: RawDoc<'_>, base: bool) -> Result<Box<dyn Stream>> {
         let filter = vec![match_stage::make(filter, &self.kept.get())?];
-        if self.below.is_empty() {
+        if self.below.is_empty() || base {
             return self.read(&filter);
         }
         Ok(follow(&filter, self.read(&self.below)?))
     }
 
     /// The documents of the views below, or of the collection.
-    pub(super) fn open_below(&self) -> Result<Box<dyn Stream>> {
-        self.read(&self.below)
+    pub(super) fn open_below(&self, base: bool) -> Result<Box<dyn Stream>> {
+        self.read(if base { &[] } else { &self.below })
     }
 
-    /// Puts the pipeline behind documents of the views below.
-    pub(super) fn follow(
-        &self,
-        variables: RawDoc<'_>,
-        stream: Box<dyn Stream>,
-    ) -> Result<Box<dyn Stream>> {
-        if self.own.as_doc().is_empty() {
-            return Ok(stream);
-        }
-        match &self.compiled {
-            Some(compiled) => Ok(follow(&compiled.own, stream)),
-            None => {
-                let context = self.kept.with_variables(variables);
-                Ok(follow(&super::parse(self.own.as_doc(), &context)?, stream))
-            }
-        }
-    }
-
-    fn read(&self, stages: &[Box<dyn Stage>]) -> Result<Box<dyn Stream>> {
+    /// The documents of compiled stages over the collection.
+    pub(super) fn read(&self, stages: &[Box<dyn Stage>]) -> Result<Box<dyn Stream>> {
         let scope = self
             .kept
             .scope
@@ -154,19 +150,16 @@ impl Nested {
     }
 }
 
-/// Variables with some set anew. A missing value is kept as undefined, which the language reads
-/// as missing.
-pub(super) fn with_values(outer: RawDoc<'_>, values: &[(&str, Val<'_>)]) -> DocBuf {
-    DocBuf::build(|out| {
-        for (name, value) in outer {
-            if !values.iter().any(|(new, _)| *new == name) {
-                out.raw(name, value);
-            }
-        }
-        for (name, value) in values {
-            out.append(name, if value.is_missing() { Val::Undefined } else { *value });
-        }
-    })
+impl Compiled {
+    /// Puts the pipeline behind documents of the views below.
+    pub(super) fn follow(&self, stream: Box<dyn Stream>) -> Box<dyn Stream> {
+        follow(&self.own, stream)
+    }
+
+    /// Whether the pipeline without the views below has stages.
+    pub(super) fn has_own(&self) -> bool {
+        !self.own.is_empty()
+    }
 }
 
 /// All documents of a stream, within the memory that a stage may use.

@@ -3,6 +3,7 @@
 //! They go into a collection with a temporary name and the options and indexes of the target; at
 //! the end one change of the catalog puts it in the target's place.
 
+use super::chunks::next_chunk;
 use super::{Output, Role, Stage, StageContext, StageRow};
 use crate::catalog::{Collection, IndexState, change, persist};
 use crate::engine::Inner;
@@ -11,7 +12,7 @@ use crate::namespace;
 use crate::operation::Operation;
 use std::sync::Arc;
 use store::Seqno;
-use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer};
+use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
 pub(super) static ROW: StageRow =
     StageRow { name: "$out", help: "Makes the documents the content of a collection.", parse };
@@ -19,14 +20,9 @@ pub(super) static ROW: StageRow =
 /// What the names of unfinished results begin with.
 const TEMPORARY: &str = "tmp.agg_out.";
 
-/// Documents of one commit.
-const COMMIT_DOCUMENTS: usize = 1000;
-const COMMIT_BYTES: usize = 4 * 1024 * 1024;
-
 struct Out {
     db: String,
     name: String,
-    source: OwnedVal,
 }
 
 fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
@@ -69,7 +65,7 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
         }
     };
     check_target("$out", db, name)?;
-    Ok(Box::new(Out { db: db.to_owned(), name: name.to_owned(), source: value.into() }))
+    Ok(Box::new(Out { db: db.to_owned(), name: name.to_owned() }))
 }
 
 /// Refuses names that a pipeline may not write to.
@@ -103,7 +99,9 @@ impl Stage for Out {
     }
 
     fn explain(&self, out: &mut Writer<'_>) {
-        out.raw(ROW.name, self.source.raw());
+        out.doc(ROW.name, |out| {
+            out.str("db", &self.db).str("coll", &self.name);
+        });
     }
 }
 
@@ -218,18 +216,14 @@ fn fill(
 ) -> Result<Option<Seqno>> {
     let mut newest = None;
     loop {
-        let mut chunk: Vec<Vec<u8>> = Vec::new();
-        let mut bytes = 0;
-        while chunk.len() < COMMIT_DOCUMENTS && bytes < COMMIT_BYTES {
-            let Some(doc) = input.next(op)? else { break };
-            let doc = write::prepare(doc.raw())?.into_owned();
-            bytes += doc.len();
-            chunk.push(doc);
-        }
+        let chunk = next_chunk(input, &mut None, op, |_| true)?;
         if chunk.is_empty() {
             return Ok(newest);
         }
-        op.check_now()?;
+        let mut prepared = Vec::with_capacity(chunk.len());
+        for doc in &chunk {
+            prepared.push(write::prepare(doc.raw())?);
+        }
         let ((), seqno) = engine.transact(op, false, |txn| {
             let collection =
                 txn.catalog.get(&temporary.db, &temporary.name).cloned().ok_or_else(|| {
@@ -238,7 +232,7 @@ fn fill(
                         "the result of $out was dropped before its end",
                     )
                 })?;
-            for doc in &chunk {
+            for doc in &prepared {
                 let doc = RawDoc::new(doc);
                 crate::validation::check(&collection, doc, bypass_validation)?;
                 write::insert(txn, &collection, doc)?;

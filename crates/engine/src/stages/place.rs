@@ -51,8 +51,9 @@ pub(super) fn check(names: &[&str], within: Within) -> Result<()> {
             }
         }
         if first && at > 0 {
+            let code = if *name == "$geoNear" { 40603 } else { 40602 };
             return Err(Error::new(
-                Code(40602),
+                Code(code),
                 format!("{name} is only valid as the first stage in a pipeline"),
             ));
         }

@@ -4,7 +4,7 @@ use super::limit::whole_number;
 use super::{Stage, StageContext, StageRow};
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
-use value::{Result, Val, Writer};
+use value::{DocBuf, Result, Val, Writer};
 
 pub(super) static ROW: StageRow =
     StageRow { name: "$skip", help: "Passes over the first documents.", parse };
@@ -43,6 +43,10 @@ impl Stream for Skipped {
 
     fn score(&self) -> Option<f64> {
         self.input.score()
+    }
+
+    fn meta(&self) -> Option<DocBuf> {
+        self.input.meta()
     }
 
     fn examined(&self, total: &mut Examined) {

@@ -1,7 +1,7 @@
 //! `$sort`: orders the documents.
 
 use super::{Role, Stage, StageContext, StageRow};
-use crate::exec::sort::{self, Sorter};
+use crate::exec::sort::{self, Sorter, Totals};
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
 use query::sort::SortSpec;
@@ -52,13 +52,15 @@ pub(crate) fn open_sorted(
     spec: SortSpec,
     limit: Option<usize>,
 ) -> Box<dyn Stream> {
-    Box::new(Sorted { input, sorter: Some(Sorter::new(spec, limit)), docs: None })
+    let sorter = Some(Sorter::new(spec, limit));
+    Box::new(Sorted { input, sorter, docs: None, totals: Totals::default() })
 }
 
 struct Sorted {
     input: Box<dyn Stream>,
     sorter: Option<Sorter>,
     docs: Option<sort::Sorted>,
+    totals: Totals,
 }
 
 impl Stream for Sorted {
@@ -67,6 +69,7 @@ impl Stream for Sorted {
             while let Some(doc) = self.input.next(op)? {
                 sorter.push(doc.raw(), op)?;
             }
+            self.totals = sorter.totals();
             self.docs = Some(sorter.finish(op)?);
         }
         op.check()?;
@@ -78,6 +81,13 @@ impl Stream for Sorted {
 
     fn is_done(&self) -> bool {
         self.docs.as_ref().is_some_and(sort::Sorted::is_done)
+    }
+
+    fn figures(&self, out: &mut Writer<'_>) {
+        let long = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        out.i64("totalDataSizeSortedBytesEstimate", long(self.totals.bytes as u64));
+        out.bool("usedDisk", self.totals.spills > 0);
+        out.i64("spills", long(self.totals.spills));
     }
 
     fn examined(&self, total: &mut Examined) {

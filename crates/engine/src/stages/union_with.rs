@@ -1,6 +1,6 @@
 //! `$unionWith`: the documents of another pipeline behind those of this one.
 
-use super::nested::Nested;
+use super::nested::{Compiled, Nested};
 use super::{Stage, StageContext, StageRow, Within};
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
@@ -14,8 +14,14 @@ pub(super) static ROW: StageRow = StageRow {
 };
 
 struct UnionWith {
-    other: Arc<Nested>,
+    other: Arc<Other>,
     source: OwnedVal,
+}
+
+/// The other pipeline.
+struct Other {
+    nested: Nested,
+    compiled: Compiled,
 }
 
 fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
@@ -65,8 +71,9 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
              first stage",
         ));
     }
-    let other = Nested::new(context, Within::Union, from, pipeline, &[])?;
-    Ok(Box::new(UnionWith { other: Arc::new(other), source: value.into() }))
+    let nested = Nested::new(context, Within::Union, from, pipeline, &[])?;
+    let compiled = nested.compile()?;
+    Ok(Box::new(UnionWith { other: Arc::new(Other { nested, compiled }), source: value.into() }))
 }
 
 impl Stage for UnionWith {
@@ -88,7 +95,7 @@ struct Union {
     input: Option<Box<dyn Stream>>,
     /// What the input had looked at when it ended.
     before: Examined,
-    other: Option<Arc<Nested>>,
+    other: Option<Arc<Other>>,
     second: Option<Box<dyn Stream>>,
 }
 
@@ -102,7 +109,7 @@ impl Stream for Union {
             self.input = None;
         }
         if let Some(other) = self.other.take() {
-            self.second = Some(other.open(RawDoc::empty())?);
+            self.second = Some(other.nested.read(&other.compiled.joined)?);
         }
         self.second.as_mut().map_or(Ok(None), |second| second.next(op))
     }

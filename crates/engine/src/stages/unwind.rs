@@ -1,12 +1,12 @@
 //! `$unwind`: one document for each element of an array.
 
-use super::{Stage, StageContext, StageRow};
+use super::{Role, Stage, StageContext, StageRow};
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use value::path::{Part, Path};
-use value::{Code, Error, OwnedVal, RawDoc, Result, Val, Writer, writer};
+use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer, writer};
 
 pub(super) static ROW: StageRow =
     StageRow { name: "$unwind", help: "Makes one document for each element of an array.", parse };
@@ -16,12 +16,15 @@ struct Unwind {
     source: OwnedVal,
 }
 
-struct Spec {
-    path: Path,
+/// What is unwound, and how.
+#[derive(Clone)]
+pub struct Spec {
+    /// The array.
+    pub path: Path,
     /// Where the element's place is written.
-    index: Option<Path>,
+    pub index: Option<Path>,
     /// Whether documents without elements pass too.
-    keep_empty: bool,
+    pub keep_empty: bool,
 }
 
 fn parse(value: Val<'_>, _: &StageContext<'_>) -> Result<Box<dyn Stage>> {
@@ -111,8 +114,17 @@ impl Stage for Unwind {
         Box::new(Unwinding { input, spec: self.spec.clone(), ready: VecDeque::new() })
     }
 
+    fn role(&self) -> Role<'_> {
+        Role::Unwind(&self.spec)
+    }
+
     fn explain(&self, out: &mut Writer<'_>) {
-        out.raw(ROW.name, self.source.raw());
+        match self.source.get() {
+            Val::String(path) => out.doc(ROW.name, |out| {
+                out.str("path", path);
+            }),
+            _ => out.raw(ROW.name, self.source.raw()),
+        };
     }
 }
 
@@ -203,6 +215,10 @@ impl Stream for Unwinding {
 
     fn score(&self) -> Option<f64> {
         self.input.score()
+    }
+
+    fn meta(&self) -> Option<DocBuf> {
+        self.input.meta()
     }
 
     fn examined(&self, total: &mut Examined) {

@@ -32,6 +32,7 @@ pub use operator::operators;
 pub use parse::check_variable_name;
 
 use crate::ParseContext;
+use crate::late::Place;
 use crate::regex::Regex;
 use operator::{Eval, Operator};
 use smallvec::SmallVec;
@@ -93,33 +94,13 @@ impl Expr {
         self.node.top_level_fields(out)
     }
 
-    /// The two sides of a comparison such as `{$eq: ["$a", 5]}` where one side is a field path and
-    /// the other a constant: operator name as written from the field's side, path, constant.
-    /// For planners, which can use an index for it.
+    /// The equalities of a field path with a constant, such as `{$eq: ["$a", 5]}`, that must hold
+    /// for the expression to be true. For planners, which can use an index for them.
     #[must_use]
-    pub fn as_comparison(&self) -> Option<(&'static str, String, Val<'_>)> {
-        let Node::Call(call) = &self.node else { return None };
-        let [left, right] = call.arguments.as_slice() else { return None };
-        let flipped = |name: &'static str| match name {
-            "$gt" => "$lt",
-            "$gte" => "$lte",
-            "$lt" => "$gt",
-            "$lte" => "$gte",
-            same => same,
-        };
-        let name = call.operator.name;
-        if !matches!(name, "$eq" | "$gt" | "$gte" | "$lt" | "$lte") {
-            return None;
-        }
-        match (left, right) {
-            (Node::Field(path), Node::Constant(value)) if !path.is_empty() => {
-                Some((name, path.join("."), value.get()))
-            }
-            (Node::Constant(value), Node::Field(path)) if !path.is_empty() => {
-                Some((flipped(name), path.join("."), value.get()))
-            }
-            _ => None,
-        }
+    pub fn equalities(&self) -> Vec<(String, Val<'_>)> {
+        let mut found = Vec::new();
+        self.node.equalities(&mut found);
+        found
     }
 }
 
@@ -132,6 +113,11 @@ pub(crate) enum Node {
     /// A bound variable and a path from its value.
     Variable {
         slot: usize,
+        path: Vec<Box<str>>,
+    },
+    /// A variable whose value comes after compiling, and a path from it.
+    Late {
+        place: Arc<Place>,
         path: Vec<Box<str>>,
     },
     Document(Vec<(Box<str>, Node)>),
@@ -179,6 +165,7 @@ impl Node {
                 path => Ok(path_in_doc(env.root(), path, env)),
             },
             Node::Variable { slot, path } => Ok(path_in(env.variable(*slot), path, env)),
+            Node::Late { place, path } => Ok(place.get(path, env)),
             Node::Document(fields) => eval_document(fields, env),
             Node::Array(elements) => eval_array(elements, env),
             Node::Call(call) => match call.operator.eval {
@@ -188,9 +175,22 @@ impl Node {
         }
     }
 
+    fn equalities<'n>(&'n self, found: &mut Vec<(String, Val<'n>)>) {
+        let Node::Call(call) = self else { return };
+        match (call.operator.name, call.arguments.as_slice()) {
+            ("$and", parts) => parts.iter().for_each(|part| part.equalities(found)),
+            (
+                "$eq",
+                [Node::Field(path), Node::Constant(value)]
+                | [Node::Constant(value), Node::Field(path)],
+            ) if !path.is_empty() => found.push((path.join("."), value.get())),
+            _ => {}
+        }
+    }
+
     fn top_level_fields(&self, out: &mut Vec<String>) -> bool {
         match self {
-            Node::Constant(_) | Node::Variable { .. } => true,
+            Node::Constant(_) | Node::Variable { .. } | Node::Late { .. } => true,
             Node::Field(path) => match path.first() {
                 Some(first) => {
                     if !out.iter().any(|known| **known == **first) {

@@ -127,6 +127,9 @@ impl<'p> Parser<'p> {
         if let Some(slot) = self.lookup(name) {
             return Ok(Node::Variable { slot, path });
         }
+        if let Some(late) = self.ctx.late.iter().rev().find(|late| late.name() == name) {
+            return Ok(Node::Late { place: late.place(), path });
+        }
         let constant = match name {
             "ROOT" | "CURRENT" => return Ok(Node::Field(path)),
             "REMOVE" => Val::Missing,

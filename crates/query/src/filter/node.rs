@@ -58,6 +58,9 @@ pub struct ExprNode {
     pub expr: Expr,
     /// What it was compiled from.
     pub source: OwnedVal,
+    /// Tests that every match passes, for the planner. They may pass where the expression is
+    /// false: they look into arrays, and take what is missing for null.
+    pub implied: Vec<Leaf>,
 }
 
 /// A test of the values at a path.

@@ -311,8 +311,22 @@ fn expr(
 ) -> Result<()> {
     only_at_top(name, place)?;
     let expr = Expr::parse(value, parser.context)?;
-    nodes.push(Node::Expr(Box::new(ExprNode { expr, source: OwnedVal::new(value) })));
+    let implied = implied(parser, &expr)?;
+    nodes.push(Node::Expr(Box::new(ExprNode { expr, source: OwnedVal::new(value), implied })));
     Ok(())
+}
+
+/// The tests that follow from the equalities of an expression.
+fn implied(parser: &Parser<'_>, expr: &Expr) -> Result<Vec<Leaf>> {
+    let mut leaves = Vec::new();
+    for (path, value) in expr.equalities() {
+        // An array stands in an index by its elements, and what is missing as null.
+        if !matches!(value, Val::Array(_) | Val::Missing | Val::Undefined | Val::Regex(..)) {
+            let test = parser.collate(operators::equality(value)?);
+            leaves.push(Leaf { path: Path::new(&path), test });
+        }
+    }
+    Ok(leaves)
 }
 
 fn json_schema(

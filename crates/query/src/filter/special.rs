@@ -151,10 +151,24 @@ impl Near {
     /// # Errors
     /// None at present; walking a path may fail.
     pub fn distance_of(&self, path: &Path, doc: RawDoc<'_>) -> Result<Option<f64>> {
-        let mut nearest: Option<f64> = None;
+        Ok(self.nearest_of(path, doc)?.map(|(distance, _)| distance))
+    }
+
+    /// The nearest location at a path of a document, with its distance.
+    ///
+    /// # Errors
+    /// As `distance_of`.
+    pub fn nearest_of<'d>(
+        &self,
+        path: &Path,
+        doc: RawDoc<'d>,
+    ) -> Result<Option<(f64, value::Val<'d>)>> {
+        let mut nearest: Option<(f64, value::Val<'d>)> = None;
         walk::any(doc, path.parts(), None, true, &mut |value, _| {
-            if let Some(found) = self.distance(value.get()) {
-                nearest = Some(nearest.map_or(found, |known| known.min(found)));
+            if let Some(found) = self.distance(value.get())
+                && nearest.is_none_or(|(known, _)| found < known)
+            {
+                nearest = Some((found, value.get()));
             }
             Ok(false)
         })?;

@@ -1,0 +1,147 @@
+//! A table in memory of all documents of a collection by the values of one field: what a join uses
+//! that finds no index.
+
+use super::StageContext;
+use super::foreign::{is_plain, question};
+use crate::exec::Doc;
+use crate::operation::Operation;
+use hashbrown::HashMap;
+use query::filter::Filter;
+use smallvec::SmallVec;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use value::path::{Path, walk};
+use value::{Collation, DocBuf, Result, Val, keys};
+
+/// Documents by the values of a field.
+pub(super) struct Table {
+    docs: Vec<Doc>,
+    /// The first and the last entry of each value's chain.
+    chains: HashMap<Box<[u8]>, (u32, u32)>,
+    /// Places of documents, each with the next entry of its chain.
+    entries: Vec<(u32, u32)>,
+    field: String,
+    now_ms: i64,
+    collation: Option<Arc<Collation>>,
+}
+
+/// Marks the end of a chain.
+const END: u32 = u32::MAX;
+
+/// Memory that an entry and a chain take beside the bytes of the value.
+const ENTRY_BYTES: usize = 64;
+
+impl Table {
+    /// A table of documents; `None` when it would need more memory than it may have.
+    pub(super) fn new(
+        docs: Vec<Doc>,
+        field: &Path,
+        context: &StageContext<'_>,
+        bytes_max: usize,
+        op: &Operation,
+    ) -> Result<Option<Table>> {
+        let mut table = Table {
+            docs: Vec::new(),
+            chains: HashMap::new(),
+            entries: Vec::new(),
+            field: field.text().to_owned(),
+            now_ms: context.parse.now_ms,
+            collation: context.parse.collation.cloned(),
+        };
+        let mut bytes = 0;
+        let mut key = Vec::new();
+        for (place, doc) in docs.iter().enumerate() {
+            op.check()?;
+            let Ok(place) = u32::try_from(place) else { return Ok(None) };
+            let mut any = false;
+            let _ = walk(doc.raw(), field.parts(), true, &mut |found| {
+                any = true;
+                bytes += table.add(found.value, place, &mut key);
+                ControlFlow::<()>::Continue(())
+            });
+            if !any {
+                bytes += table.add(Val::Null, place, &mut key);
+            }
+            if bytes > bytes_max {
+                return Ok(None);
+            }
+        }
+        table.docs = docs;
+        Ok(Some(table))
+    }
+
+    /// Adds a document under a value. Returns the memory that this took.
+    fn add(&mut self, value: Val<'_>, place: u32, key: &mut Vec<u8>) -> usize {
+        let value = if value.is_nullish() { Val::Null } else { value };
+        key.clear();
+        keys::encode_with(key, value, false, self.collation.as_deref());
+        let entry = u32::try_from(self.entries.len()).unwrap_or(END);
+        match self.chains.get_mut(key.as_slice()) {
+            Some((_, last)) => {
+                let before = self.entries.get_mut(*last as usize);
+                if let Some((known, next)) = before {
+                    if *known == place {
+                        return 0;
+                    }
+                    *next = entry;
+                }
+                *last = entry;
+                self.entries.push((place, END));
+                8
+            }
+            None => {
+                self.chains.insert(key.as_slice().into(), (entry, entry));
+                self.entries.push((place, END));
+                ENTRY_BYTES + key.len()
+            }
+        }
+    }
+
+    /// The documents that have one of the values and match `also`, in the order of the table.
+    pub(super) fn find(
+        &self,
+        values: &[Val<'_>],
+        also: Option<&Filter>,
+        op: &Operation,
+    ) -> Result<SmallVec<[Doc; 2]>> {
+        let mut places: SmallVec<[u32; 8]> = SmallVec::new();
+        let mut key = Vec::new();
+        for value in values {
+            let value = if value.is_nullish() { Val::Null } else { *value };
+            key.clear();
+            keys::encode_with(&mut key, value, false, self.collation.as_deref());
+            let Some((first, _)) = self.chains.get(key.as_slice()) else { continue };
+            let mut at = *first;
+            while let Some((place, next)) = self.entries.get(at as usize) {
+                places.push(*place);
+                at = *next;
+            }
+        }
+        if values.len() > 1 {
+            places.sort_unstable();
+            places.dedup();
+        }
+        // The table may know too many for values that mean several things; the filter decides,
+        // as it would in a query.
+        let exact = match values.iter().all(is_plain) {
+            true => None,
+            false => Some(self.filter(values)?),
+        };
+        let mut found = SmallVec::with_capacity(places.len());
+        for place in places {
+            op.check()?;
+            let Some(doc) = self.docs.get(place as usize) else { continue };
+            let passes = |filter: &Filter| filter.matches(doc.raw());
+            if also.map_or(Ok(true), passes)? && exact.as_ref().map_or(Ok(true), passes)? {
+                found.push(doc.clone());
+            }
+        }
+        Ok(found)
+    }
+
+    fn filter(&self, values: &[Val<'_>]) -> Result<Filter> {
+        let question: DocBuf = question(&self.field, values, None);
+        let context = query::ParseContext::new(self.now_ms);
+        Filter::parse(question.as_doc(), &context.with_collation(self.collation.as_ref()))
+    }
+}

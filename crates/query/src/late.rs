@@ -1,0 +1,112 @@
+//! Variables whose values come after compiling: those of a `$lookup`'s `let`, which each document
+//! of the outer pipeline gives anew. What is compiled holds the place of the value, so that it is
+//! compiled once.
+
+use crate::expr::{Env, copy_into, path_in};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use value::{OwnedVal, Val};
+
+/// A variable and the place of its value.
+#[derive(Clone, Debug)]
+pub struct Late {
+    name: Arc<str>,
+    place: Arc<Place>,
+}
+
+/// Where the value stands.
+#[derive(Debug)]
+pub(crate) struct Place {
+    /// `None` is a missing value.
+    value: RwLock<Option<OwnedVal>>,
+    /// Whether something that was compiled reads it.
+    read: AtomicBool,
+}
+
+impl Late {
+    /// A variable without a value.
+    #[must_use]
+    pub fn new(name: &str) -> Late {
+        let place = Place { value: RwLock::new(None), read: AtomicBool::new(false) };
+        Late { name: name.into(), place: Arc::new(place) }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Gives it a value, for everything that was compiled with it.
+    pub fn set(&self, value: Val<'_>) {
+        let value = (!value.is_missing()).then(|| OwnedVal::new(value));
+        *self.place.value.write().unwrap_or_else(PoisonError::into_inner) = value;
+    }
+
+    /// Compiles something, and tells whether it reads one of the variables.
+    pub fn watch<T>(variables: &[Late], compile: impl FnOnce() -> T) -> (T, bool) {
+        let flags = || variables.iter().map(|late| &late.place.read);
+        let before: Vec<bool> = flags().map(|read| read.swap(false, Ordering::Relaxed)).collect();
+        let compiled = compile();
+        let mut any = false;
+        for (read, before) in flags().zip(before) {
+            // Whoever watches outside of this sees it as well.
+            any |= read.fetch_or(before, Ordering::Relaxed);
+        }
+        (compiled, any)
+    }
+
+    /// The place, for an expression that reads it.
+    pub(crate) fn place(&self) -> Arc<Place> {
+        self.place.read.store(true, Ordering::Relaxed);
+        self.place.clone()
+    }
+}
+
+impl Place {
+    /// What a path means from the value, in the arena of the evaluation.
+    pub(crate) fn get<'a>(&self, path: &[Box<str>], env: &Env<'a>) -> Val<'a> {
+        let held = self.value.read().unwrap_or_else(PoisonError::into_inner);
+        let mut value = held.as_ref().map_or(Val::Missing, OwnedVal::get);
+        let mut path = path;
+        // Steps through documents need no copy of what they leave behind.
+        while let (Val::Document(doc), Some((name, rest))) = (value, path.split_first()) {
+            value = doc.get(name).unwrap_or(Val::Missing);
+            path = rest;
+        }
+        path_in(copy_into(value, env.arena()), path, env)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ParseContext;
+    use crate::expr::Expr;
+    use value::{DocBuf, RawDoc};
+
+    #[test]
+    fn an_expression_sees_each_value_that_is_set() {
+        let late = [Late::new("x")];
+        let context = ParseContext { late: &late, ..ParseContext::new(0) };
+        let (expr, reads) =
+            Late::watch(&late, || Expr::parse(Val::String("$$x.a.b"), &context).expect("compiles"));
+        assert!(reads);
+        let (_, reads) = Late::watch(&late, || Expr::parse(Val::String("$x"), &context));
+        assert!(!reads);
+        let arena = bumpalo::Bump::new();
+        let eval = || expr.eval(&Env::new(RawDoc::empty(), &arena)).expect("runs");
+        assert_eq!(eval(), Val::Missing);
+        for number in [1, 2] {
+            let doc = DocBuf::build(|out| {
+                out.doc("a", |out| {
+                    out.i32("b", number);
+                });
+            });
+            late[0].set(Val::Document(doc.as_doc()));
+            assert_eq!(eval(), Val::Int32(number));
+        }
+        late[0].set(Val::Missing);
+        assert_eq!(eval(), Val::Missing);
+    }
+}
