@@ -171,6 +171,17 @@ pub fn fill_batch(
             cursor.pending = Some(doc);
             return Ok(BatchEnd::More);
         }
+        if doc.len() > limits::DOCUMENT_BYTES_MAX_INTERNAL {
+            // Inside of a pipeline documents may be larger than what a client can take.
+            return Err(Error::new(
+                Code::BSON_OBJECT_TOO_LARGE,
+                format!(
+                    "BSONObj size: {} is invalid. Size must be between 0 and {}(16MB)",
+                    doc.len(),
+                    limits::DOCUMENT_BYTES_MAX_INTERNAL
+                ),
+            ));
+        }
         out.push_doc_bytes(&doc);
         cursor.returned += 1;
     }

@@ -84,6 +84,11 @@ impl Stream for Limited {
         self.input.meta()
     }
 
+    fn figures(&self, out: &mut Writer<'_>) {
+        // A sort in front runs together with the limit.
+        self.input.figures(out);
+    }
+
     fn examined(&self, total: &mut Examined) {
         self.input.examined(total);
     }

@@ -310,6 +310,9 @@ struct Current {
     place: i64,
 }
 
+/// Bytes of the array of one document: it may be made smaller by what follows.
+const ARRAY_BYTES_MAX: usize = limits::BLOCKING_STAGE_BYTES_MAX;
+
 /// Bytes of a result that is kept for all documents.
 const CACHE_BYTES_MAX: usize = limits::BLOCKING_STAGE_BYTES_MAX;
 
@@ -456,7 +459,7 @@ impl LookingUp {
             out.push(0);
             out.extend_from_slice(&doc);
             count += 1;
-            if out.len() - list > limits::DOCUMENT_BYTES_MAX {
+            if out.len() - list > ARRAY_BYTES_MAX {
                 return Err(self.too_large());
             }
         }
@@ -478,7 +481,7 @@ impl LookingUp {
             format!(
                 "Total size of documents in {} matching pipeline's $lookup stage exceeds {} bytes",
                 self.spec.nested.collection().map_or("", |collection| &collection.name),
-                limits::DOCUMENT_BYTES_MAX
+                ARRAY_BYTES_MAX
             ),
         )
     }
