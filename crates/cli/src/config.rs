@@ -24,7 +24,8 @@ pub(crate) struct ServeArgs {
     /// Folder that holds the data; made when it does not exist [default: ./motif-data]
     #[arg(long, env = "MOTIF_DATA", value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
-    /// Memory for caching data; taken as it is needed [default: a quarter of the machine's memory]
+    /// Memory for caching data; taken as it is needed [default: half of the
+    /// machine's memory above 1 GiB, at least 256 MiB]
     #[arg(long, env = "MOTIF_CACHE", value_name = "SIZE")]
     pub(crate) cache: Option<Size>,
     /// Least severity of what is logged [default: info]
@@ -115,7 +116,7 @@ impl Settings {
             cache: args
                 .cache
                 .or(file.cache)
-                .unwrap_or_else(|| Size(crate::limits::memory_bytes() / 4)),
+                .unwrap_or_else(|| Size(default_cache_bytes(crate::limits::memory_bytes()))),
             log_level: args.log_level.or(file.log_level).unwrap_or(LogLevel::Info),
             log_format: args.log_format.or(file.log_format).unwrap_or(LogFormat::Text),
             test_commands: args.test_commands.or(file.test_commands).unwrap_or(false),
@@ -177,6 +178,11 @@ fn addresses(listen: &str, insecure: bool) -> Result<Vec<SocketAddr>> {
         );
     }
     Ok(addresses)
+}
+
+/// What caches may take of so much memory, as MongoDB has it: half of what is above a gibibyte.
+fn default_cache_bytes(memory: u64) -> u64 {
+    (memory.saturating_sub(1 << 30) / 2).max(256 << 20)
 }
 
 #[cfg(test)]
@@ -244,5 +250,11 @@ mod tests {
         for listen in ["", "127.0.0.1", "127.0.0.1:99999", "nonsense"] {
             assert!(addresses(listen, true).is_err(), "{listen}");
         }
+    }
+
+    #[test]
+    fn caches_take_half_of_what_is_above_a_gibibyte() {
+        assert_eq!(default_cache_bytes(512 << 20), 256 << 20);
+        assert_eq!(default_cache_bytes(9 << 30), 4 << 30);
     }
 }

@@ -33,7 +33,7 @@ pub enum Storage {
 pub struct Options {
     /// Where the data lives.
     pub storage: Storage,
-    /// Most bytes of data blocks kept in memory.
+    /// Most bytes of stored data kept in memory.
     pub cache_bytes: u64,
     /// Whether commands that only tests need are answered.
     pub test_commands: bool,

@@ -19,6 +19,15 @@ impl Bytes {
         &self.0
     }
 
+    /// The bytes of `whole` from `start` to `end`, sharing its memory; empty if they do not exist.
+    pub(crate) fn part_of(whole: &byteview::ByteView, start: usize, end: usize) -> Bytes {
+        if start <= end && end <= whole.len() {
+            Bytes(whole.slice(start..end).into())
+        } else {
+            Bytes::default()
+        }
+    }
+
     pub(crate) fn from_tree(slice: lsm_tree::Slice) -> Bytes {
         Bytes(slice)
     }

@@ -3,7 +3,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::disk::{DiskRange, DiskSnapshot};
+use crate::disk::{DiskRange, DiskSnapshot, Page};
 use crate::memory::{MemoryRange, MemorySnapshot};
 use crate::overlay::{OverlaidRange, Overlay};
 use crate::{Batch, Bytes, MAX_KEY_BYTES, Result, Seqno, Space};
@@ -134,6 +134,11 @@ impl Snapshot {
     /// readers that share the work: the first range begins at `from`, each other one at its key.
     /// What is small is cut into fewer parts, or not at all.
     pub fn split(&self, space: Space, from: &[u8], to: &[u8], parts: usize) -> Result<Vec<Bytes>> {
+        if let Inner::Disk(snapshot) = &self.base
+            && let Some(keys) = snapshot.split(space, from, to, parts)
+        {
+            return Ok(keys);
+        }
         let end = |direction| {
             self.range(space, Bound::Included(from), Bound::Excluded(to), direction)?.next_entry()
         };
@@ -179,7 +184,7 @@ impl std::fmt::Debug for Snapshot {
 /// A lower bound that is no longer than a key can be and admits the same keys. No key lies between
 /// a bound that is too long and its longest part that is not, so keys above the one are above
 /// the other.
-fn fit_lower(bound: Bound<&[u8]>) -> Bound<&[u8]> {
+pub(crate) fn fit_lower(bound: Bound<&[u8]>) -> Bound<&[u8]> {
     match bound {
         Bound::Included([]) | Bound::Excluded([]) => Bound::Unbounded,
         Bound::Included(key) | Bound::Excluded(key) if key.len() > MAX_KEY_BYTES => {
@@ -190,7 +195,7 @@ fn fit_lower(bound: Bound<&[u8]>) -> Bound<&[u8]> {
 }
 
 /// An upper bound that is no longer than a key can be and admits the same keys.
-fn fit_upper(bound: Bound<&[u8]>) -> Bound<&[u8]> {
+pub(crate) fn fit_upper(bound: Bound<&[u8]>) -> Bound<&[u8]> {
     match bound {
         Bound::Included(key) | Bound::Excluded(key) if key.len() > MAX_KEY_BYTES => {
             Bound::Included(&key[..MAX_KEY_BYTES])
@@ -238,7 +243,7 @@ impl Source {
     pub(crate) fn next(&mut self) -> Result<Option<(Bytes, Bytes)>> {
         let result = match self {
             Source::Empty => return Ok(None),
-            Source::Disk(range) => range.next(),
+            Source::Disk(range) => range.advance().map(|more| more.then(|| range.own())),
             Source::Memory(range) => Ok(range.next()),
             Source::Overlaid(range) => range.next(),
         };
@@ -254,27 +259,41 @@ impl Range {
     /// end.
     #[expect(clippy::should_implement_trait, reason = "the entry is borrowed from the range")]
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        self.current = self.take_next()?;
-        Ok(self.current.as_ref().map(|(key, value)| (&**key, &**value)))
+        if !self.advance()? {
+            return Ok(None);
+        }
+        Ok(match (&self.source, &self.current) {
+            (Source::Disk(range), _) => Some(range.current()),
+            (_, Some((key, value))) => Some((key, value)),
+            (_, None) => None,
+        })
     }
 
     /// The entry that the last call of [`Range::next`] lent, as handles that outlive the range.
     pub fn own(&self) -> Option<(Bytes, Bytes)> {
-        self.current.clone()
+        match &self.source {
+            Source::Disk(range) => Some(range.own()),
+            _ => self.current.clone(),
+        }
     }
 
-    /// The next run of entries, lent until the next call; nothing at the end. Meant for reading
-    /// all of a range: it is the cheapest way, since no entry costs a counter.
-    pub fn lend_block(&mut self) -> Result<Option<Lent<'_>>> {
-        let mut block = std::mem::take(&mut self.lent);
-        let filled = self.next_block(&mut block, LENT_ITEMS, LENT_BYTES);
-        self.lent = block;
-        Ok(filled?.then(|| Lent(self.lent.entries.iter())))
+    /// The value that the last call of [`Range::next`] lent, as a handle that outlives the range.
+    pub fn own_value(&self) -> Option<Bytes> {
+        match &self.source {
+            Source::Disk(range) => Some(range.own_value()),
+            _ => self.current.as_ref().map(|(_, value)| value.clone()),
+        }
     }
 
     /// The next key and value as handles that outlive the range.
     pub fn next_entry(&mut self) -> Result<Option<(Bytes, Bytes)>> {
-        self.take_next()
+        if !self.advance()? {
+            return Ok(None);
+        }
+        Ok(match &self.source {
+            Source::Disk(range) => Some(range.own()),
+            _ => self.current.take(),
+        })
     }
 
     /// Fills `block` anew with up to `max_items` entries, ending earlier once they hold
@@ -289,31 +308,84 @@ impl Range {
         while block.entries.len() < max_items.max(1)
             && (block.bytes < max_bytes || block.entries.is_empty())
         {
-            let Some((key, value)) = self.take_next()? else { break };
+            let Some((key, value)) = self.next_entry()? else { break };
             block.bytes += key.len() + value.len();
             block.entries.push((key, value));
         }
         Ok(!block.entries.is_empty())
     }
 
-    fn take_next(&mut self) -> Result<Option<(Bytes, Bytes)>> {
-        self.source.next()
+    /// The next run of entries, lent until the next call; nothing at the end. Meant for reading
+    /// all of a range: it is the cheapest way, since no entry costs a counter.
+    pub fn lend_block(&mut self) -> Result<Option<Lent<'_>>> {
+        if !matches!(self.source, Source::Disk(_)) {
+            let mut block = std::mem::take(&mut self.lent);
+            let filled = self.next_block(&mut block, LENT_ITEMS, LENT_BYTES);
+            self.lent = block;
+            return Ok(filled?.then(|| Lent(Run::Entries(self.lent.entries.iter()))));
+        }
+        let more = match &mut self.source {
+            Source::Disk(range) => range.next_run(),
+            _ => Ok(false),
+        };
+        if !matches!(more, Ok(true)) {
+            self.source = Source::Empty;
+            more?;
+        }
+        Ok(match &self.source {
+            Source::Disk(range) => {
+                range.run().map(|(page, left, direction)| Lent(Run::Page { page, left, direction }))
+            }
+            _ => None,
+        })
+    }
+
+    /// Moves to the next entry; false at the end, where the range stays.
+    fn advance(&mut self) -> Result<bool> {
+        let Source::Disk(range) = &mut self.source else {
+            self.current = self.source.next()?;
+            return Ok(self.current.is_some());
+        };
+        let more = range.advance();
+        if !matches!(more, Ok(true)) {
+            self.source = Source::Empty;
+        }
+        more
     }
 }
 
 /// Keys and values of consecutive entries, lent by [`Range::lend_block`].
 #[derive(Clone)]
-pub struct Lent<'a>(std::slice::Iter<'a, (Bytes, Bytes)>);
+pub struct Lent<'a>(Run<'a>);
+
+#[derive(Clone)]
+enum Run<'a> {
+    Entries(std::slice::Iter<'a, (Bytes, Bytes)>),
+    Page { page: &'a Page, left: std::ops::Range<usize>, direction: Direction },
+}
 
 impl<'a> Iterator for Lent<'a> {
     type Item = (&'a [u8], &'a [u8]);
 
     fn next(&mut self) -> Option<(&'a [u8], &'a [u8])> {
-        self.0.next().map(|(key, value)| (key.as_slice(), value.as_slice()))
+        match &mut self.0 {
+            Run::Entries(entries) => {
+                entries.next().map(|(key, value)| (key.as_slice(), value.as_slice()))
+            }
+            Run::Page { page, left, direction: Direction::Forward } => {
+                left.next().map(|at| page.entry(at))
+            }
+            Run::Page { page, left, direction: Direction::Reverse } => {
+                left.next_back().map(|at| page.entry(at))
+            }
+        }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        self.0.size_hint()
+        match &self.0 {
+            Run::Entries(entries) => entries.size_hint(),
+            Run::Page { left, .. } => left.size_hint(),
+        }
     }
 }
 

@@ -52,6 +52,14 @@ pub struct Stats {
     pub cache_bytes: u64,
     /// The most bytes that the block cache may take.
     pub cache_capacity_bytes: u64,
+    /// Bytes in the cache of pages.
+    pub page_bytes: u64,
+    /// The most bytes that the cache of pages may take.
+    pub page_capacity_bytes: u64,
+    /// How often a point read or the start of a range found a page.
+    pub page_hits: u64,
+    /// How often it found none.
+    pub page_misses: u64,
 }
 
 impl Stats {

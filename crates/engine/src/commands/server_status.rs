@@ -227,6 +227,10 @@ fn store(context: &Context<'_>, out: &mut Writer<'_>) {
         ("stalls", stats.stalls),
         ("cacheBytes", stats.cache_bytes),
         ("cacheCapacityBytes", stats.cache_capacity_bytes),
+        ("pageCacheBytes", stats.page_bytes),
+        ("pageCacheCapacityBytes", stats.page_capacity_bytes),
+        ("pageCacheHits", stats.page_hits),
+        ("pageCacheMisses", stats.page_misses),
         ("droppedRanges", context.engine.trash.count() as u64),
     ] {
         long(out, name, value);

@@ -171,12 +171,13 @@ impl Scan {
                     found
                 }
                 Some(Current::Documents(range)) => {
-                    let Some((key, doc)) = range.next_entry().map_err(store_failed)? else {
+                    let Some((key, _)) = range.next().map_err(store_failed)? else {
                         self.current = None;
                         continue;
                     };
                     self.examined.documents += 1;
-                    Some(Row { record: Bytes::copy_from(key.get(4..).unwrap_or(&[])), doc })
+                    let record = Bytes::copy_from(key.get(4..).unwrap_or(&[]));
+                    range.own_value().map(|doc| Row { record, doc })
                 }
                 Some(Current::Entries(index, range, cover)) => {
                     let Some((entry, types)) = range.next_entry()? else {
@@ -223,12 +224,12 @@ impl Scan {
     ) -> Result<Option<Row>> {
         loop {
             if let (Some(Current::Documents(range)), None) = (&mut self.current, &self.seen) {
-                while let Some((key, doc)) = range.next_entry().map_err(store_failed)? {
+                while let Some((key, doc)) = range.next().map_err(store_failed)? {
                     op.check()?;
                     self.examined.documents += 1;
-                    if test(&doc)? {
+                    if test(doc)? {
                         let record = Bytes::copy_from(key.get(4..).unwrap_or(&[]));
-                        return Ok(Some(Row { record, doc }));
+                        return Ok(range.own_value().map(|doc| Row { record, doc }));
                     }
                 }
                 self.current = None;
@@ -287,6 +288,12 @@ impl Scan {
             match self.open(part)? {
                 Current::Near(_) => return Err(Error::internal("distances are not counted")),
                 Current::Documents(mut range) => {
+                    while range.next().map_err(store_failed)?.is_some() {
+                        op.check()?;
+                        count += 1;
+                    }
+                }
+                Current::Entries(_, Entries::One(mut range), _) => {
                     while range.next().map_err(store_failed)?.is_some() {
                         op.check()?;
                         count += 1;

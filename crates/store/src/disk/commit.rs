@@ -83,6 +83,8 @@ impl Shared {
             .map(|operation| insert(&commit.memtables, operation, seqno))
             .sum();
         self.active_bytes.fetch_add(bytes, Ordering::Relaxed);
+        // Before it is published: who sees the commit must not find a page without it.
+        self.pages.write(batch, seqno);
         self.tracker.publish(seqno);
         Ok(seqno)
     }

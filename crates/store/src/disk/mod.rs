@@ -12,6 +12,8 @@ mod commit;
 mod dropped;
 mod file;
 mod log;
+mod pages;
+mod range;
 mod read;
 mod record;
 mod recover;
@@ -33,7 +35,10 @@ use background::{FlushState, Work};
 use commit::Commit;
 use dropped::{DroppedRange, DroppedRanges};
 use log::Log;
-pub(crate) use read::{DiskRange, DiskSnapshot};
+pub(crate) use pages::Page;
+use pages::Pages;
+pub(crate) use range::DiskRange;
+pub(crate) use read::DiskSnapshot;
 use record::{Kind, Payload, encode_range};
 
 use crate::tracker::Tracker;
@@ -45,8 +50,11 @@ use crate::{
 /// How a disk store is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The most memory that the block cache takes. It grows as needed.
+    /// The most memory that caches take: a quarter for blocks of table files, the rest for pages
+    /// of entries above them. They grow as needed.
     pub cache_bytes: u64,
+    /// About how many bytes of entries make a page. Small ones are for tests.
+    pub page_bytes: usize,
     /// About how much memory holds commits that are not in tables yet, all spaces together.
     pub memtable_bytes: u64,
     /// The size of a log segment.
@@ -66,6 +74,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             cache_bytes: 256 << 20,
+            page_bytes: 32 << 10,
             memtable_bytes: 64 << 20,
             segment_bytes: 16 << 20,
             sync_interval: Duration::from_millis(100),
@@ -95,6 +104,7 @@ pub(crate) struct Shared {
     log: Option<Log>,
     dropped: Arc<DroppedRanges>,
     cache: Arc<Cache>,
+    pages: Pages,
     flushing: Mutex<FlushState>,
     work: Work,
     closed: AtomicBool,
@@ -175,6 +185,7 @@ impl Store for DiskStore {
                 from: Bytes::copy_from(from),
                 to: Bytes::copy_from(to),
             });
+            self.shared.pages.drop_range(space, from, to);
             self.shared.tracker.publish(seqno);
         }
         self.shared.work.want_sync();
@@ -201,6 +212,10 @@ impl Store for DiskStore {
             stalls: count(&shared.counters.stalls),
             cache_bytes: shared.cache.size(),
             cache_capacity_bytes: shared.cache.capacity(),
+            page_bytes: shared.pages.sizes().0,
+            page_capacity_bytes: shared.pages.sizes().1,
+            page_hits: shared.pages.counts().0,
+            page_misses: shared.pages.counts().1,
             ..Stats::default()
         };
         if let Some(log) = &shared.log {

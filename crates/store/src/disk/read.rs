@@ -1,18 +1,20 @@
-//! Reading from the trees as of one commit.
+//! Reading as of one commit: a key from a page or from its tree. Ranges are in `range.rs`.
 
 use std::ops::Bound;
 use std::sync::Arc;
 
-use lsm_tree::{AbstractTree, KvPair};
+use lsm_tree::AbstractTree;
 
 use super::Shared;
+use super::pages::{Looked, Shelf};
+use super::range::DiskRange;
 use super::trees::tree_error;
 use crate::{Bytes, Direction, Result, Seqno, Space};
 
 /// A registered view of a disk store.
 pub(crate) struct DiskSnapshot {
-    shared: Arc<Shared>,
-    seqno: Seqno,
+    pub(super) shared: Arc<Shared>,
+    pub(super) seqno: Seqno,
     shard: u8,
 }
 
@@ -27,12 +29,17 @@ impl DiskSnapshot {
     }
 
     pub(crate) fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+        let read_page = match self.shared.pages.get(space, key, self.seqno) {
+            Looked::Known(value) => return Ok(value),
+            Looked::Unknown { read_page } => read_page,
+        };
         let tree = &self.shared.trees[space.index()];
         // A tree shows what lies below the number it is asked for.
-        match tree.get(key, self.seqno + 1) {
-            Ok(value) => Ok(value.map(Bytes::from_tree)),
-            Err(error) => Err(tree_error(tree, &error)),
+        let value = tree.get(key, self.seqno + 1).map_err(|error| tree_error(tree, &error))?;
+        if read_page && value.is_some() {
+            DiskRange::read_page_at(self, space, key)?;
         }
+        Ok(value.map(Bytes::from_tree))
     }
 
     pub(crate) fn range(
@@ -42,9 +49,28 @@ impl DiskSnapshot {
         to: Bound<&[u8]>,
         direction: Direction,
     ) -> DiskRange {
-        let tree = &self.shared.trees[space.index()];
-        let entries = tree.create_range::<&[u8], _>(&(from, to), self.seqno + 1, None);
-        DiskRange { entries: Box::new(entries), direction, space, snapshot: self.clone() }
+        DiskRange::new(self.clone(), space, from, to, direction)
+    }
+
+    /// Keys that cut a range into parts, if the pages know.
+    pub(crate) fn split(
+        &self,
+        space: Space,
+        from: &[u8],
+        to: &[u8],
+        parts: usize,
+    ) -> Option<Vec<Bytes>> {
+        self.shared.pages.split(space, from, to, parts)
+    }
+
+    /// The shelf of a prefix, made if there is none.
+    pub(super) fn make_shelf(&self, space: Space, prefix: u32) -> Option<Arc<Shelf>> {
+        if let Some(shelf) = self.shared.pages.shelf(space, prefix) {
+            return Some(shelf);
+        }
+        // No commit is under way: each later one sees the shelf.
+        let _commit = self.shared.commit.lock();
+        self.shared.pages.make_shelf(space, prefix, self.shared.tracker.published())
     }
 }
 
@@ -58,29 +84,5 @@ impl Clone for DiskSnapshot {
 impl Drop for DiskSnapshot {
     fn drop(&mut self) {
         self.shared.tracker.close(self.seqno, self.shard);
-    }
-}
-
-/// Entries of a tree in key order.
-pub(crate) struct DiskRange {
-    entries: Box<dyn DoubleEndedIterator<Item = lsm_tree::Result<KvPair>> + Send>,
-    direction: Direction,
-    space: Space,
-    snapshot: DiskSnapshot,
-}
-
-impl DiskRange {
-    pub(crate) fn next(&mut self) -> Result<Option<(Bytes, Bytes)>> {
-        let entry = match self.direction {
-            Direction::Forward => self.entries.next(),
-            Direction::Reverse => self.entries.next_back(),
-        };
-        match entry {
-            None => Ok(None),
-            Some(Ok((key, value))) => Ok(Some((Bytes::from_tree(key), Bytes::from_tree(value)))),
-            Some(Err(error)) => {
-                Err(tree_error(&self.snapshot.shared.trees[self.space.index()], &error))
-            }
-        }
     }
 }

@@ -18,6 +18,7 @@ use super::commit::{Commit, insert};
 use super::dropped::{DroppedRange, DroppedRanges};
 use super::file::{LogFile, sync_folder};
 use super::log::{Log, Recovered};
+use super::pages::Pages;
 use super::record::{
     HeaderState, Kind, Record, SEGMENT_HEADER, SegmentHeader, decode_batch, decode_range,
     decode_record, was_synced,
@@ -28,6 +29,9 @@ use super::{Counters, Options, Shared};
 use crate::tracker::Tracker;
 use crate::{Result, Seqno, Space, StoreError};
 
+/// The share of the caches' memory that blocks of table files get; pages get the rest, which hold
+/// the same entries ready to be read.
+const BLOCK_SHARE: u64 = 4;
 const FORMAT: &str = "motifdb-store 1\n";
 
 /// Opens a folder and brings back everything that was durable.
@@ -44,7 +48,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Shared> {
         }
     }
     let dropped = Arc::new(DroppedRanges::load(&path)?);
-    let setup = TreeSetup::new(options.cache_bytes, dropped.clone());
+    let setup = TreeSetup::new(options.cache_bytes / BLOCK_SHARE, dropped.clone());
     let trees = setup.open(&path)?;
     let log_folder = path.join("log");
     if is_new {
@@ -81,6 +85,10 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Shared> {
         log,
         dropped,
         cache: setup.cache.clone(),
+        pages: Pages::new(
+            options.cache_bytes - options.cache_bytes / BLOCK_SHARE,
+            options.page_bytes,
+        ),
         flushing: Mutex::default(),
         work: Default::default(),
         closed: AtomicBool::new(false),

@@ -58,7 +58,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_delimiter = ',', default_values_t = [1, 8, 64], value_name = "N,N,..")]
     connections: Vec<usize>,
     /// Only these: bulk, point, secondary, range, insert, update, mixed50, mixed95, scan,
-    /// resources (start-up and memory), flat (only runs when named).
+    /// updatemany, index, resources (start-up and memory), flat (only runs when named).
     #[arg(long, value_delimiter = ',', value_name = "NAME,NAME,..")]
     only: Vec<String>,
     /// Seconds for each workload and number of connections. [default: 2 with --compare, else 3]

@@ -18,6 +18,8 @@ pub(crate) const ORDERS: &str = "orders";
 const INSERTS: &str = "inserts";
 /// The collection that the bulk workload fills.
 const BULK: &str = "bulk";
+/// Documents that one statement of the `updatemany` workload changes.
+const MANY: u64 = 100_000;
 /// Documents in one batch of a bulk load.
 const BATCH: u64 = 1000;
 
@@ -46,6 +48,8 @@ pub(crate) enum Kind {
     /// A share of reads in percent, the rest updates, both zipfian.
     Mixed(u64),
     Scan,
+    UpdateMany,
+    IndexBuild,
 }
 
 /// All workloads, in the order in which they run.
@@ -69,14 +73,14 @@ pub(crate) static ALL: &[Workload] = &[
         about: "find about 10 documents by an indexed field",
         kind: Kind::Secondary,
         connections_max: usize::MAX,
-        cpu_bar: None,
+        cpu_bar: Some(2.0),
     },
     Workload {
         name: "range",
         about: "range on an indexed field, sorted, limit 20",
         kind: Kind::Range,
         connections_max: usize::MAX,
-        cpu_bar: None,
+        cpu_bar: Some(2.0),
     },
     Workload {
         name: "insert",
@@ -111,6 +115,20 @@ pub(crate) static ALL: &[Workload] = &[
         about: "count by a filter on unindexed fields: reads every document",
         kind: Kind::Scan,
         connections_max: 8,
+        cpu_bar: Some(2.0),
+    },
+    Workload {
+        name: "updatemany",
+        about: "one statement that changes 100,000 documents, per document",
+        kind: Kind::UpdateMany,
+        connections_max: 1,
+        cpu_bar: Some(2.0),
+    },
+    Workload {
+        name: "index",
+        about: "build an index on all documents, per document",
+        kind: Kind::IndexBuild,
+        connections_max: 1,
         cpu_bar: None,
     },
 ];
@@ -124,6 +142,11 @@ impl Workload {
     /// Whether wall throughput must not be below mongod's.
     pub(crate) fn has_wall_bar(&self) -> bool {
         self.cpu_bar.is_some()
+    }
+
+    /// How many times as fast as mongod it must be in wall time, with any number of connections.
+    pub(crate) fn wall_bar(&self) -> Option<f64> {
+        (self.kind == Kind::IndexBuild).then_some(1.5)
     }
 
     /// Whether it reads the collection that `load_orders` fills.
@@ -164,10 +187,15 @@ fn drop_collection(client: &mut Client, collection: &str) -> Result<()> {
 /// Makes an empty collection with the two secondary indexes.
 fn recreate(client: &mut Client, collection: &str) -> Result<()> {
     drop_collection(client, collection)?;
+    create_indexes(client, collection, &["customer", "created"])
+}
+
+/// Makes an index on each of these fields.
+fn create_indexes(client: &mut Client, collection: &str, fields: &[&str]) -> Result<()> {
     let command = DocBuf::build(|out| {
         out.str("createIndexes", collection);
         out.array("indexes", |indexes| {
-            for field in ["customer", "created"] {
+            for field in fields {
                 indexes.push_doc(|index| {
                     index.doc("key", |key| {
                         key.i32(field, 1);
@@ -380,6 +408,43 @@ impl<'s> Worker<'s> {
                 if reply.get("n").and_then(Val::as_i64_exact).unwrap_or(0) == 0 && docs > 1000 {
                     bail!("a scan found nothing");
                 }
+            }
+            Kind::UpdateMany => {
+                let count = docs.min(MANY);
+                self.command(|out| {
+                    out.str("update", ORDERS);
+                    out.array("updates", |updates| {
+                        updates.push_doc(|update| {
+                            update.doc("q", |query| {
+                                query.doc("_id", |range| {
+                                    range.i64("$lt", count as i64);
+                                });
+                            });
+                            update.doc("u", |change| {
+                                change.doc("$inc", |inc| {
+                                    inc.i32("version", 1);
+                                });
+                            });
+                            update.bool("multi", true);
+                        });
+                    });
+                    durable(out);
+                });
+                let reply = self.exchange()?;
+                expect_count(reply, count)?;
+                return Ok(count);
+            }
+            Kind::IndexBuild => {
+                let drop = DocBuf::build(|out| {
+                    out.str("dropIndexes", ORDERS).str("index", "total_1");
+                });
+                match self.client.run(DATABASE, &drop) {
+                    Ok(_) => {}
+                    Err(error) if error.code() == value::Code::INDEX_NOT_FOUND => {}
+                    Err(error) => return Err(error).context("cannot drop the index"),
+                }
+                create_indexes(&mut self.client, ORDERS, &["total"])?;
+                return Ok(docs);
             }
         }
         Ok(1)

@@ -1,0 +1,311 @@
+//! A cache of pages above the trees: stretches of documents and index entries as they are now, for
+//! scans that need not merge anything and for point reads that need not search tables.
+//!
+//! `page.rs` is one page, `shelf.rs` the pages of one prefix and who may read them; here are all
+//! shelves, the memory that they may take together, and what is taken away when it is full. Which
+//! page that is, chance decides: a scan of more than fits, again and again, then still finds the
+//! share that fits, where the oldest-first rule would find nothing.
+
+mod page;
+mod shelf;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+
+pub(super) use page::Builder;
+pub(crate) use page::Page;
+pub(super) use shelf::{Found, Shelf, Watch};
+
+use crate::{Batch, Bytes, Seqno, Space};
+
+/// Bytes of a key that name its collection or index.
+const PREFIX_BYTES: usize = 4;
+/// Of pages that would need others to go, one in so many is taken.
+const TAKEN_WHEN_FULL: u64 = 8;
+/// The largest share of the budget that one page may take.
+const SHARE_MAX: u64 = 16;
+
+/// The pages of all prefixes.
+pub(super) struct Pages {
+    /// By prefix, for documents and for indexes.
+    shelves: [RwLock<BTreeMap<u32, Arc<Shelf>>>; 2],
+    places: Mutex<Places>,
+    /// Bytes that pages take, and may take.
+    used: AtomicU64,
+    budget: u64,
+    /// How many bytes of entries make a page.
+    page_bytes: usize,
+    hits: AtomicU64,
+    misses: AtomicU64,
+    /// Counts what only one in so many is done.
+    turn: AtomicU64,
+}
+
+/// Every page, in no order, so that one can be taken at random.
+#[derive(Default)]
+struct Places {
+    pages: Vec<(usize, u32, Arc<Page>)>,
+    random: u64,
+}
+
+/// What a point read found.
+pub(super) enum Looked {
+    /// A page answers: this value, or none.
+    Known(Option<Bytes>),
+    /// No page answers. If so told, one should be read once the key is found in the tree.
+    Unknown {
+        /// Whether to read a page.
+        read_page: bool,
+    },
+}
+
+/// The prefix of a key.
+pub(super) fn prefix_of(key: &[u8]) -> Option<u32> {
+    key.first_chunk::<PREFIX_BYTES>().map(|prefix| u32::from_be_bytes(*prefix))
+}
+
+/// The first key behind a prefix.
+pub(super) fn end_of(prefix: u32) -> Option<Bytes> {
+    prefix.checked_add(1).map(|next| Bytes::copy_from(&next.to_be_bytes()))
+}
+
+fn shelf_space(space: Space) -> Option<usize> {
+    match space {
+        Space::Documents => Some(0),
+        Space::Indexes => Some(1),
+        Space::Catalog | Space::Log => None,
+    }
+}
+
+impl Pages {
+    pub(super) fn new(budget: u64, page_bytes: usize) -> Pages {
+        Pages {
+            shelves: Default::default(),
+            places: Mutex::default(),
+            used: AtomicU64::new(0),
+            budget,
+            page_bytes: page_bytes.max(1),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+            turn: AtomicU64::new(0),
+        }
+    }
+
+    /// How many bytes of entries make a page.
+    pub(super) fn page_bytes(&self) -> usize {
+        self.page_bytes
+    }
+
+    /// Bytes that pages take, and may take.
+    pub(super) fn sizes(&self) -> (u64, u64) {
+        (self.used.load(Ordering::Relaxed), self.budget)
+    }
+
+    /// How often a reader found a page where it looked, and how often not.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
+    }
+
+    /// The shelf of a prefix, if it has one.
+    pub(super) fn shelf(&self, space: Space, prefix: u32) -> Option<Arc<Shelf>> {
+        let shelves = self.shelves.get(shelf_space(space)?)?.read();
+        shelves.get(&prefix).cloned()
+    }
+
+    /// The shelf of a prefix, made if need be. The caller holds the commit lock: from here on
+    /// every commit must see the shelf. `written` is the last commit.
+    pub(super) fn make_shelf(
+        &self,
+        space: Space,
+        prefix: u32,
+        written: Seqno,
+    ) -> Option<Arc<Shelf>> {
+        if self.budget == 0 {
+            return None;
+        }
+        let mut shelves = self.shelves.get(shelf_space(space)?)?.write();
+        Some(shelves.entry(prefix).or_insert_with(|| Arc::new(Shelf::new(written))).clone())
+    }
+
+    /// Looks for a key.
+    pub(super) fn get(&self, space: Space, key: &[u8], seqno: Seqno) -> Looked {
+        let (Some(space), Some(prefix)) = (shelf_space(space), prefix_of(key)) else {
+            return Looked::Unknown { read_page: false };
+        };
+        let Some(shelves) = self.shelves.get(space).map(|shelves| shelves.read()) else {
+            return Looked::Unknown { read_page: false };
+        };
+        let Some(shelf) = shelves.get(&prefix) else {
+            return Looked::Unknown { read_page: self.budget > 0 };
+        };
+        let look = |page: &Page| page.find(key).map(|at| page.shared_value(at));
+        match shelf.look(key, seqno, look) {
+            Some(value) => {
+                self.count_hit(shelf);
+                Looked::Known(value)
+            }
+            None => Looked::Unknown { read_page: self.count_miss(shelf) },
+        }
+    }
+
+    /// A reader found a page.
+    pub(super) fn count_hit(&self, shelf: &Shelf) {
+        shelf.hit();
+        self.hits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A reader found no page: whether to read one for later readers.
+    pub(super) fn count_miss(&self, shelf: &Shelf) -> bool {
+        self.misses.fetch_add(1, Ordering::Relaxed);
+        shelf.miss() && self.wants_page()
+    }
+
+    fn has_room(&self) -> bool {
+        self.used.load(Ordering::Relaxed) + self.page_bytes as u64 <= self.budget
+    }
+
+    /// Whether a page that is made now would be kept.
+    pub(super) fn wants_page(&self) -> bool {
+        let turn = || self.turn.fetch_add(1, Ordering::Relaxed);
+        self.has_room() || (self.budget > 0 && turn().is_multiple_of(TAKEN_WHEN_FULL))
+    }
+
+    /// Puts up a page that was read at `seqno`, if that is right; others go if room is needed.
+    pub(super) fn put(
+        &self,
+        (space, prefix, shelf): (Space, u32, &Arc<Shelf>),
+        page: &Arc<Page>,
+        seqno: Seqno,
+        watch: &mut Option<Watch>,
+        stay: bool,
+    ) {
+        let Some(space) = shelf_space(space) else { return };
+        if page.cost() > self.budget / SHARE_MAX {
+            return;
+        }
+        {
+            // Held while the page is put up, so that whoever takes it away finds its place.
+            let mut places = self.places.lock();
+            if !shelf.put(page, seqno, watch, stay) {
+                return;
+            }
+            places.add(space, prefix, page);
+            self.used.fetch_add(page.cost(), Ordering::Relaxed);
+        }
+        while self.used.load(Ordering::Relaxed) > self.budget {
+            let Some((space, prefix, victim)) = self.places.lock().pick() else { break };
+            let shelf =
+                self.shelves.get(space).and_then(|shelves| shelves.read().get(&prefix).cloned());
+            if shelf.is_some_and(|shelf| shelf.remove(&victim)) {
+                self.forget(&[victim]);
+            }
+        }
+    }
+
+    /// Takes pages out of the books that were taken from their shelves.
+    fn forget(&self, gone: &[Arc<Page>]) {
+        if gone.is_empty() {
+            return;
+        }
+        let mut places = self.places.lock();
+        for page in gone {
+            places.remove(page);
+            self.used.fetch_sub(page.cost(), Ordering::Relaxed);
+        }
+    }
+
+    /// Takes away the pages whose keys a commit writes. Called inside the commit lock, before the
+    /// commit is published.
+    pub(super) fn write(&self, batch: &Batch, seqno: Seqno) {
+        for (number, shelves) in self.shelves.iter().enumerate() {
+            let shelves = shelves.read();
+            if shelves.is_empty() {
+                continue;
+            }
+            let of_space = || {
+                batch
+                    .operations()
+                    .iter()
+                    .filter(|operation| shelf_space(operation.space) == Some(number))
+                    .map(|operation| &operation.key)
+            };
+            // Batches write to few prefixes, so a list is the fastest set.
+            let mut seen: Vec<u32> = Vec::new();
+            let mut gone = Vec::new();
+            for prefix in of_space().filter_map(|key| prefix_of(key)) {
+                if seen.contains(&prefix) {
+                    continue;
+                }
+                seen.push(prefix);
+                if let Some(shelf) = shelves.get(&prefix) {
+                    let keys = of_space().filter(|key| prefix_of(key) == Some(prefix));
+                    shelf.write(seqno, keys, &mut gone);
+                }
+            }
+            drop(shelves);
+            self.forget(&gone);
+        }
+    }
+
+    /// Drops the shelves of prefixes whose keys lie in `[from, to)`, whole or in part.
+    pub(super) fn drop_range(&self, space: Space, from: &[u8], to: &[u8]) {
+        let Some(shelves) = shelf_space(space).and_then(|space| self.shelves.get(space)) else {
+            return;
+        };
+        let mut dropped = Vec::new();
+        shelves.write().retain(|prefix, shelf| {
+            let start: &[u8] = &prefix.to_be_bytes();
+            let within = start < to && end_of(*prefix).is_none_or(|end| &*end > from);
+            if within {
+                dropped.push(shelf.clone());
+            }
+            !within
+        });
+        for shelf in dropped {
+            self.forget(&shelf.close());
+        }
+    }
+
+    /// Keys that cut `[from, to)` into parts of about equal size, if pages can tell.
+    pub(super) fn split(
+        &self,
+        space: Space,
+        from: &[u8],
+        to: &[u8],
+        parts: usize,
+    ) -> Option<Vec<Bytes>> {
+        let prefix = prefix_of(from)?;
+        let cuts = self.shelf(space, prefix)?.cuts(from, to)?;
+        if cuts.len() < parts.saturating_mul(4) {
+            return None;
+        }
+        Some((1..parts).filter_map(|part| cuts.get(cuts.len() * part / parts).cloned()).collect())
+    }
+}
+
+impl Places {
+    fn add(&mut self, space: usize, prefix: u32, page: &Arc<Page>) {
+        page.place.store(self.pages.len(), Ordering::Relaxed);
+        self.pages.push((space, prefix, page.clone()));
+    }
+
+    fn remove(&mut self, page: &Arc<Page>) {
+        let at = page.place.load(Ordering::Relaxed);
+        if self.pages.get(at).is_some_and(|(_, _, other)| Arc::ptr_eq(other, page)) {
+            self.pages.swap_remove(at);
+            if let Some((_, _, moved)) = self.pages.get(at) {
+                moved.place.store(at, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn pick(&mut self) -> Option<(usize, u32, Arc<Page>)> {
+        // A linear congruential generator: its high bits are good enough to throw dice with.
+        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let at = (self.random >> 33) as usize % self.pages.len().max(1);
+        self.pages.get(at).cloned()
+    }
+}

@@ -1,0 +1,206 @@
+//! A page: every entry that a stretch of keys holds, side by side in memory. Reading one costs no
+//! counter per entry and no look at the trees.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use byteview::ByteView;
+
+use crate::{Bytes, Direction};
+
+/// What a page takes beside its entries, about.
+const OVERHEAD: usize = 256;
+
+/// All entries of the keys in `[from, to)`, in order. Never changed once made.
+pub(crate) struct Page {
+    pub(super) from: Bytes,
+    pub(super) to: Bytes,
+    keys: ByteView,
+    values: ByteView,
+    /// Where the key and the value of each entry end.
+    ends: Box<[Ends]>,
+    /// Where the page stands in the list of all pages; see `Places`.
+    pub(super) place: AtomicUsize,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Ends {
+    key: u32,
+    value: u32,
+}
+
+impl Page {
+    /// How many entries there are.
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The first key behind the page.
+    pub(crate) fn to(&self) -> &Bytes {
+        &self.to
+    }
+
+    /// The first key that the page answers for.
+    pub(crate) fn from(&self) -> &Bytes {
+        &self.from
+    }
+
+    /// The memory that the page takes.
+    pub(crate) fn cost(&self) -> u64 {
+        let entries = self.keys.len() + self.values.len();
+        (entries + self.ends.len() * size_of::<Ends>() + OVERHEAD) as u64
+    }
+
+    /// Where entry `at` begins and ends.
+    fn span(&self, at: usize) -> (Ends, Ends) {
+        let start = match at.checked_sub(1) {
+            Some(before) => self.ends.get(before).copied().unwrap_or_default(),
+            None => Ends::default(),
+        };
+        (start, self.ends.get(at).copied().unwrap_or(start))
+    }
+
+    fn key(&self, at: usize) -> &[u8] {
+        let (start, end) = self.span(at);
+        self.keys.get(start.key as usize..end.key as usize).unwrap_or(&[])
+    }
+
+    /// The key and value of an entry; empty ones behind the end.
+    pub(crate) fn entry(&self, at: usize) -> (&[u8], &[u8]) {
+        let (start, end) = self.span(at);
+        let key = self.keys.get(start.key as usize..end.key as usize);
+        let value = self.values.get(start.value as usize..end.value as usize);
+        (key.unwrap_or(&[]), value.unwrap_or(&[]))
+    }
+
+    /// The value of an entry, sharing the memory of the page.
+    pub(crate) fn shared_value(&self, at: usize) -> Bytes {
+        let (start, end) = self.span(at);
+        Bytes::part_of(&self.values, start.value as usize, end.value as usize)
+    }
+
+    /// The key of an entry, sharing the memory of the page.
+    pub(crate) fn shared_key(&self, at: usize) -> Bytes {
+        let (start, end) = self.span(at);
+        Bytes::part_of(&self.keys, start.key as usize, end.key as usize)
+    }
+
+    /// How many entries lie before `key`.
+    pub(crate) fn lower_bound(&self, key: &[u8]) -> usize {
+        let (mut low, mut high) = (0, self.ends.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.key(middle) < key {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// The entry of exactly this key.
+    pub(crate) fn find(&self, key: &[u8]) -> Option<usize> {
+        let at = self.lower_bound(key);
+        (at < self.ends.len() && self.key(at) == key).then_some(at)
+    }
+}
+
+/// Collects the entries of a page. Keeps its memory from page to page.
+#[derive(Default)]
+pub(crate) struct Builder {
+    keys: Vec<u8>,
+    values: Vec<u8>,
+    ends: Vec<Ends>,
+}
+
+impl Builder {
+    /// Adds the next entry.
+    pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) {
+        self.keys.extend_from_slice(key);
+        self.values.extend_from_slice(value);
+        // One entry is at most a batch, which is far below what 32 bits can count.
+        self.ends.push(Ends { key: self.keys.len() as u32, value: self.values.len() as u32 });
+    }
+
+    /// Bytes of all entries so far.
+    pub(crate) fn bytes(&self) -> usize {
+        self.keys.len() + self.values.len()
+    }
+
+    /// Entries so far.
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The page of all entries, which were added in `direction` and are all that `[from, to)`
+    /// holds. The builder is empty afterwards.
+    pub(crate) fn finish(&mut self, from: Bytes, to: Bytes, direction: Direction) -> Arc<Page> {
+        if direction == Direction::Reverse {
+            self.reverse();
+        }
+        let page = Page {
+            from,
+            to,
+            keys: ByteView::new(&self.keys),
+            values: ByteView::new(&self.values),
+            ends: self.ends.as_slice().into(),
+            place: AtomicUsize::new(usize::MAX),
+        };
+        self.keys.clear();
+        self.values.clear();
+        self.ends.clear();
+        Arc::new(page)
+    }
+
+    fn reverse(&mut self) {
+        let mut turned = Builder::default();
+        turned.keys.reserve(self.keys.len());
+        turned.values.reserve(self.values.len());
+        turned.ends.reserve(self.ends.len());
+        for at in (0..self.ends.len()).rev() {
+            let start = match at.checked_sub(1) {
+                Some(before) => self.ends.get(before).copied().unwrap_or_default(),
+                None => Ends::default(),
+            };
+            let end = self.ends.get(at).copied().unwrap_or(start);
+            turned.push(
+                self.keys.get(start.key as usize..end.key as usize).unwrap_or(&[]),
+                self.values.get(start.value as usize..end.value as usize).unwrap_or(&[]),
+            );
+        }
+        *self = turned;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_found_and_shared_in_both_directions_of_building() {
+        let mut builder = Builder::default();
+        let entries: Vec<_> = (0..50_u8).map(|n| (vec![n * 2; 30], vec![n; 100])).collect();
+        for direction in [Direction::Forward, Direction::Reverse] {
+            let mut order = entries.clone();
+            if direction == Direction::Reverse {
+                order.reverse();
+            }
+            for (key, value) in &order {
+                builder.push(key, value);
+            }
+            assert_eq!((builder.len(), builder.bytes()), (50, 50 * 130));
+            let page = builder.finish(Bytes::default(), vec![200].into(), direction);
+            assert_eq!((page.len(), builder.bytes()), (50, 0));
+            for (at, (key, value)) in entries.iter().enumerate() {
+                assert_eq!(page.entry(at), (key.as_slice(), value.as_slice()));
+                assert_eq!(page.find(key), Some(at));
+                assert_eq!(&*page.shared_key(at), key.as_slice());
+                assert_eq!(&*page.shared_value(at), value.as_slice());
+            }
+            assert_eq!(page.find(&[3; 30]), None);
+            assert_eq!((page.lower_bound(&[]), page.lower_bound(&[255])), (0, 50));
+            assert_eq!(page.entry(50), (&[][..], &[][..]));
+        }
+    }
+}

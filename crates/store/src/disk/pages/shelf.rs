@@ -1,0 +1,292 @@
+//! The pages of one prefix, and which snapshots may read them.
+//!
+//! A commit takes away the pages whose keys it writes before it is published, under the lock under
+//! which pages are put up and looked up. So a page that stands here holds the newest state of its
+//! keys, and whoever finds it may read it if nothing was written there between the snapshot of
+//! the reader and the page: if the page is valid from the reader's number on.
+//!
+//! A page that was read at an older snapshot is put up only if nothing was written to its keys
+//! since. As long as nothing at all was written that is plain; a reader that means to go on while
+//! commits go on *watches*: from then on the keys that are written are noted.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use parking_lot::RwLock;
+
+use super::page::Page;
+use crate::{Bytes, Direction, Seqno};
+
+/// So many written keys are noted for those who watch; then they have watched in vain.
+const NOTED_MAX: usize = 1 << 16;
+/// What a hit brings, what a miss brings, and what reading a page ahead of need costs: a page pays
+/// for itself once it was hit a few times, and where that never happens few are read.
+const HIT: i64 = 8;
+const MISS: i64 = 1;
+const READ: i64 = 128;
+/// What a shelf starts with, and the most that it saves up.
+const CREDIT_START: i64 = 64 * READ;
+const CREDIT_MAX: i64 = 512 * READ;
+
+/// The pages of one prefix.
+pub(crate) struct Shelf {
+    state: RwLock<State>,
+    credit: AtomicI64,
+}
+
+struct State {
+    /// By their first key; they do not overlap.
+    pages: BTreeMap<Bytes, Standing>,
+    /// The last commit that wrote to this prefix.
+    written: Seqno,
+    /// How many watch, and what was written since the first of them began.
+    watchers: usize,
+    noted: BTreeMap<Bytes, Seqno>,
+    /// Those who watch since an earlier round have watched in vain.
+    round: u64,
+    /// Whether the prefix was dropped.
+    closed: bool,
+}
+
+struct Standing {
+    page: Arc<Page>,
+    valid_from: Seqno,
+}
+
+/// What lies at a position.
+pub(crate) enum Found {
+    /// A page that holds the keys from there on.
+    Page(Arc<Page>),
+    /// Nothing; the next page begins, or in reverse ends, here.
+    Gap(Option<Bytes>),
+}
+
+/// The sign that a reader watches; given back when it is dropped.
+pub(crate) struct Watch {
+    shelf: Arc<Shelf>,
+    round: u64,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut state = self.shelf.state.write();
+        if state.round == self.round {
+            state.watchers = state.watchers.saturating_sub(1);
+            if state.watchers == 0 {
+                state.noted.clear();
+            }
+        }
+    }
+}
+
+impl Shelf {
+    /// An empty shelf. `written` is the last commit; the caller keeps others from committing until
+    /// the shelf can be found.
+    pub(super) fn new(written: Seqno) -> Shelf {
+        Shelf {
+            state: RwLock::new(State {
+                pages: BTreeMap::new(),
+                written,
+                watchers: 0,
+                noted: BTreeMap::new(),
+                round: 0,
+                closed: false,
+            }),
+            credit: AtomicI64::new(CREDIT_START),
+        }
+    }
+
+    /// Runs `look` on the page that answers for `key` at a snapshot, without counting a handle.
+    pub(super) fn look<T>(
+        &self,
+        key: &[u8],
+        seqno: Seqno,
+        look: impl FnOnce(&Page) -> T,
+    ) -> Option<T> {
+        let state = self.state.read();
+        state.page_of(key, seqno).map(|page| look(page))
+    }
+
+    /// What lies at a position: forward, that of the keys from `position` on; in reverse, that
+    /// of the keys below it.
+    pub(crate) fn find(&self, position: &[u8], direction: Direction, seqno: Seqno) -> Found {
+        let state = self.state.read();
+        match direction {
+            Direction::Forward => {
+                if let Some(page) = state.page_of(position, seqno) {
+                    return Found::Page(page.clone());
+                }
+                let behind = (Bound::Excluded(position), Bound::Unbounded);
+                let next = state
+                    .pages
+                    .range::<[u8], _>(behind)
+                    .find(|(_, standing)| standing.valid_from <= seqno);
+                Found::Gap(next.map(|(from, _)| from.clone()))
+            }
+            Direction::Reverse => {
+                let below = (Bound::Unbounded, Bound::Excluded(position));
+                let mut before = state
+                    .pages
+                    .range::<[u8], _>(below)
+                    .rev()
+                    .map(|(_, standing)| standing)
+                    .filter(|standing| standing.valid_from <= seqno);
+                match before.next() {
+                    Some(standing) if &*standing.page.to >= position => {
+                        Found::Page(standing.page.clone())
+                    }
+                    Some(standing) => Found::Gap(Some(standing.page.to.clone())),
+                    None => Found::Gap(None),
+                }
+            }
+        }
+    }
+
+    /// Whether something was written here after `seqno`.
+    pub(crate) fn is_newer(&self, seqno: Seqno) -> bool {
+        self.state.read().written > seqno
+    }
+
+    /// Puts up a page that was read at `seqno`, unless it could be wrong for later snapshots or
+    /// others stand in its place. With `stay`, a reader that means to read on begins to watch.
+    pub(super) fn put(
+        self: &Arc<Shelf>,
+        page: &Arc<Page>,
+        seqno: Seqno,
+        watch: &mut Option<Watch>,
+        stay: bool,
+    ) -> bool {
+        // Declared before the lock and so dropped after it, which it takes itself.
+        let _old;
+        let mut state = self.state.write();
+        let watches = watch.as_ref().is_some_and(|watch| watch.round == state.round);
+        let valid_from = if state.written <= seqno {
+            state.written
+        } else if watches && !state.noted_within(page, seqno) {
+            seqno
+        } else {
+            return false;
+        };
+        if state.closed || state.overlaps(page) {
+            return false;
+        }
+        if stay && !watches && state.written <= seqno {
+            state.watchers += 1;
+            _old = watch.replace(Watch { shelf: self.clone(), round: state.round });
+        }
+        state.pages.insert(page.from.clone(), Standing { page: page.clone(), valid_from });
+        true
+    }
+
+    /// Notes what commit `seqno` writes, before it is published; returns the pages that it takes
+    /// away.
+    pub(super) fn write<'k>(
+        &self,
+        seqno: Seqno,
+        keys: impl Iterator<Item = &'k Bytes>,
+        gone: &mut Vec<Arc<Page>>,
+    ) {
+        let mut state = self.state.write();
+        state.written = seqno;
+        if state.pages.is_empty() && state.watchers == 0 {
+            return;
+        }
+        for key in keys {
+            if state.watchers > 0 {
+                if state.noted.len() >= NOTED_MAX {
+                    state.round += 1;
+                    state.watchers = 0;
+                    state.noted.clear();
+                } else {
+                    state.noted.insert(key.clone(), seqno);
+                }
+            }
+            let Some((_, last)) = state.pages.last_key_value() else { continue };
+            if *key >= last.page.to {
+                continue;
+            }
+            let up_to = (Bound::Unbounded, Bound::Included(key.as_slice()));
+            let from = match state.pages.range::<[u8], _>(up_to).next_back() {
+                Some((from, standing)) if *key < standing.page.to => from.clone(),
+                _ => continue,
+            };
+            gone.extend(state.pages.remove(from.as_slice()).map(|standing| standing.page));
+        }
+    }
+
+    /// Takes a page away if it still stands here.
+    pub(super) fn remove(&self, page: &Arc<Page>) -> bool {
+        let mut state = self.state.write();
+        let stands = state
+            .pages
+            .get(page.from.as_slice())
+            .is_some_and(|standing| Arc::ptr_eq(&standing.page, page));
+        if stands {
+            state.pages.remove(page.from.as_slice());
+        }
+        stands
+    }
+
+    /// Takes all pages away and takes no others, because the prefix was dropped.
+    pub(super) fn close(&self) -> Vec<Arc<Page>> {
+        let mut state = self.state.write();
+        state.closed = true;
+        std::mem::take(&mut state.pages).into_values().map(|standing| standing.page).collect()
+    }
+
+    /// The first keys of the pages that stand between two keys, if they hold most of what is there.
+    pub(super) fn cuts(&self, from: &[u8], to: &[u8]) -> Option<Vec<Bytes>> {
+        let state = self.state.read();
+        let range = (Bound::Included(from), Bound::Excluded(to));
+        let pages: Vec<&Arc<Page>> =
+            state.pages.range::<[u8], _>(range).map(|(_, standing)| &standing.page).collect();
+        let (first, last) = (pages.first()?, pages.last()?);
+        let gaps = pages.windows(2).filter(|pair| pair[0].to != pair[1].from).count();
+        let whole = state.page_of(from, Seqno::MAX).is_some_and(|page| page.to > first.from)
+            || &*first.from == from;
+        (whole && &*last.to >= to && gaps <= pages.len() / 8)
+            .then(|| pages.iter().map(|page| page.from.clone()).collect())
+    }
+
+    /// A reader found what it looked for in a page.
+    pub(super) fn hit(&self) {
+        if self.credit.load(Ordering::Relaxed) < CREDIT_MAX {
+            self.credit.fetch_add(HIT, Ordering::Relaxed);
+        }
+    }
+
+    /// A reader found no page: whether to read one, for later readers.
+    pub(super) fn miss(&self) -> bool {
+        self.credit.fetch_add(MISS, Ordering::Relaxed) >= READ
+    }
+
+    /// A page was read for later readers.
+    pub(crate) fn pay(&self) {
+        self.credit.fetch_sub(READ, Ordering::Relaxed);
+    }
+}
+
+impl State {
+    fn page_of(&self, key: &[u8], seqno: Seqno) -> Option<&Arc<Page>> {
+        let up_to = (Bound::Unbounded, Bound::Included(key));
+        let (_, standing) = self.pages.range::<[u8], _>(up_to).next_back()?;
+        (standing.valid_from <= seqno && key < &*standing.page.to).then_some(&standing.page)
+    }
+
+    /// Whether a key of the page was written after `seqno`, as far as was noted.
+    fn noted_within(&self, page: &Page, seqno: Seqno) -> bool {
+        if page.from >= page.to {
+            return true;
+        }
+        let range = (Bound::Included(page.from.as_slice()), Bound::Excluded(page.to.as_slice()));
+        self.noted.range::<[u8], _>(range).any(|(_, written)| *written > seqno)
+    }
+
+    fn overlaps(&self, page: &Page) -> bool {
+        let below = (Bound::Unbounded, Bound::Excluded(page.to.as_slice()));
+        let before = self.pages.range::<[u8], _>(below).next_back();
+        page.from >= page.to || before.is_some_and(|(_, standing)| standing.page.to > page.from)
+    }
+}

@@ -1,0 +1,493 @@
+//! Ranges of one commit: from pages where there are some, from the tree in between. What is read
+//! from the tree becomes pages as it goes by.
+//!
+//! A range begins by handing out the tree's entries one by one, since it may be given up soon; once
+//! a page is full it reads on page by page.
+
+use std::ops::{Bound, Range as Span};
+use std::sync::Arc;
+
+use lsm_tree::KvPair;
+
+use super::pages::{Builder, Found, Page, Shelf, Watch, end_of, prefix_of};
+use super::read::DiskSnapshot;
+use super::trees::tree_error;
+use crate::snapshot::{fit_lower, fit_upper};
+use crate::{Bytes, Direction, Result, Space};
+
+/// A page that is read for the sake of later readers holds this many entries at most.
+const AHEAD_ENTRIES: usize = 128;
+/// ... and this share of the bytes of a page.
+const AHEAD_SHARE: usize = 2;
+/// What is smaller than this share of a page is not worth one, except where it joins others.
+const WORTH_SHARE: usize = 16;
+
+/// Entries of a snapshot in key order.
+pub(crate) struct DiskRange {
+    snapshot: DiskSnapshot,
+    space: Space,
+    direction: Direction,
+    /// What is left beside what is in hand: `[low, high)`, all of one prefix. Not used when
+    /// `prefix` is nothing.
+    low: Bytes,
+    high: Bytes,
+    prefix: Option<u32>,
+    shelf: Option<Arc<Shelf>>,
+    watch: Option<Watch>,
+    /// The page in hand.
+    cursor: Option<Cursor>,
+    /// The entry in hand, if it came straight from the tree.
+    entry: Option<(Bytes, Bytes)>,
+    reader: Option<Reader>,
+    /// Collects what goes by, if it is to become a page.
+    builder: Option<Builder>,
+    /// Whether the next page is to be put up for others.
+    keep: bool,
+    /// Bytes that went by one by one without being collected.
+    passed: usize,
+    /// Which entries of the page in hand were taken as a run.
+    run: Span<usize>,
+    /// Whether the tree is read page by page.
+    by_page: bool,
+    /// Whether the first position was looked up.
+    begun: bool,
+}
+
+/// A place in a page.
+struct Cursor {
+    page: Arc<Page>,
+    /// The entries that are left, and the one in hand.
+    left: Span<usize>,
+    at: usize,
+}
+
+/// A stretch of the tree.
+struct Reader {
+    entries: Box<dyn DoubleEndedIterator<Item = lsm_tree::Result<KvPair>> + Send>,
+    /// Where the stretch ends: forward the first key behind it, in reverse its first key.
+    end: Bytes,
+    /// Whether a page stands at the end, or the prefix ends.
+    joins: bool,
+}
+
+impl Cursor {
+    fn step(&mut self, direction: Direction) -> bool {
+        let at = match direction {
+            Direction::Forward => self.left.next(),
+            Direction::Reverse => self.left.next_back(),
+        };
+        self.at = at.unwrap_or(self.at);
+        at.is_some()
+    }
+}
+
+impl DiskRange {
+    pub(super) fn new(
+        snapshot: DiskSnapshot,
+        space: Space,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        direction: Direction,
+    ) -> DiskRange {
+        let mut range = DiskRange {
+            snapshot,
+            space,
+            direction,
+            low: Bytes::default(),
+            high: Bytes::default(),
+            prefix: None,
+            shelf: None,
+            watch: None,
+            cursor: None,
+            entry: None,
+            reader: None,
+            builder: None,
+            keep: false,
+            passed: 0,
+            run: 0..0,
+            by_page: false,
+            begun: false,
+        };
+        let paged = matches!(space, Space::Documents | Space::Indexes);
+        match single_prefix(from, to).filter(|_| paged) {
+            Some((prefix, low, high)) => {
+                range.shelf = range.snapshot.shared.pages.shelf(space, prefix);
+                (range.prefix, range.low, range.high) = (Some(prefix), low, high);
+            }
+            None => range.reader = Some(range.open(from, to, Bytes::default(), false)),
+        }
+        range
+    }
+
+    /// Moves to the next entry; false at the end.
+    pub(crate) fn advance(&mut self) -> Result<bool> {
+        if let Some(cursor) = &mut self.cursor
+            && cursor.step(self.direction)
+        {
+            return Ok(true);
+        }
+        self.refill()
+    }
+
+    /// The entry in hand, after [`DiskRange::advance`] has said that there is one.
+    pub(crate) fn current(&self) -> (&[u8], &[u8]) {
+        match (&self.cursor, &self.entry) {
+            (Some(cursor), _) => cursor.page.entry(cursor.at),
+            (None, Some((key, value))) => (key, value),
+            (None, None) => (&[], &[]),
+        }
+    }
+
+    /// The entry in hand, as handles.
+    pub(crate) fn own(&self) -> (Bytes, Bytes) {
+        match (&self.cursor, &self.entry) {
+            (Some(Cursor { page, at, .. }), _) => (page.shared_key(*at), page.shared_value(*at)),
+            (None, Some(entry)) => entry.clone(),
+            (None, None) => (Bytes::default(), Bytes::default()),
+        }
+    }
+
+    /// The value in hand, as a handle.
+    pub(crate) fn own_value(&self) -> Bytes {
+        match (&self.cursor, &self.entry) {
+            (Some(Cursor { page, at, .. }), _) => page.shared_value(*at),
+            (None, Some((_, value))) => value.clone(),
+            (None, None) => Bytes::default(),
+        }
+    }
+
+    /// Moves to the next run of entries; false at the end.
+    pub(crate) fn next_run(&mut self) -> Result<bool> {
+        self.by_page = true;
+        self.run = 0..0;
+        // The rest of the page in hand, or what comes next.
+        if !self.advance()? {
+            return Ok(false);
+        }
+        if let Some(cursor) = &mut self.cursor {
+            let left = std::mem::replace(&mut cursor.left, 0..0);
+            self.run = match self.direction {
+                Direction::Forward => cursor.at..left.end.max(cursor.at + 1),
+                Direction::Reverse => left.start.min(cursor.at)..cursor.at + 1,
+            };
+        }
+        Ok(true)
+    }
+
+    /// The run in hand: a page, which of its entries, and in which order.
+    pub(crate) fn run(&self) -> Option<(&Page, Span<usize>, Direction)> {
+        let cursor = self.cursor.as_ref()?;
+        Some((&cursor.page, self.run.clone(), self.direction))
+    }
+
+    /// The page in hand has ended: takes the next one, or entries of the tree.
+    #[cold]
+    fn refill(&mut self) -> Result<bool> {
+        self.cursor = None;
+        self.entry = None;
+        loop {
+            if self.reader.is_some() {
+                let found = if self.by_page { self.read_page()? } else { self.read_entry()? };
+                if found {
+                    return Ok(true);
+                }
+            } else if self.prefix.is_none() || self.low >= self.high {
+                return Ok(false);
+            } else if self.look()? {
+                return Ok(true);
+            }
+        }
+    }
+
+    fn position(&self) -> &Bytes {
+        match self.direction {
+            Direction::Forward => &self.low,
+            Direction::Reverse => &self.high,
+        }
+    }
+
+    /// Looks for a page at the position; if there is none, begins to read the tree. Whether an
+    /// entry is in hand.
+    fn look(&mut self) -> Result<bool> {
+        let mut found = self.find();
+        if !std::mem::replace(&mut self.begun, true) {
+            if self.shelf.is_none()
+                && let Some(prefix) = self.prefix
+            {
+                self.shelf = self.snapshot.make_shelf(self.space, prefix);
+            }
+            let pages = &self.snapshot.shared.pages;
+            match (&found, &self.shelf) {
+                (Found::Page(_), Some(shelf)) => pages.count_hit(shelf),
+                (Found::Gap(_), Some(shelf)) => {
+                    let worth = pages.count_miss(shelf);
+                    // A range that reads page by page reads this one anyhow.
+                    if worth && !self.by_page {
+                        self.read_ahead()?;
+                        found = self.find();
+                    }
+                }
+                (_, None) => {}
+            }
+        }
+        match found {
+            Found::Page(page) => {
+                let left = page.lower_bound(&self.low)..page.lower_bound(&self.high);
+                match self.direction {
+                    Direction::Forward => self.low = page.to().clone(),
+                    Direction::Reverse => self.high = page.from().clone(),
+                }
+                Ok(self.take(page, left))
+            }
+            Found::Gap(page) => {
+                let (low, high, joins) = match (page, self.direction) {
+                    (Some(page), Direction::Forward) if page < self.high => {
+                        (self.low.clone(), page, true)
+                    }
+                    (Some(page), Direction::Reverse) if page > self.low => {
+                        (page, self.high.clone(), true)
+                    }
+                    _ => (self.low.clone(), self.high.clone(), self.is_whole()),
+                };
+                let end = match self.direction {
+                    Direction::Forward => high.clone(),
+                    Direction::Reverse => low.clone(),
+                };
+                let bounds = (Bound::Included(&*low), Bound::Excluded(&*high));
+                self.reader = Some(self.open(bounds.0, bounds.1, end, joins));
+                // Where commits came in between, a page would have to be thrown away.
+                let is_newest = || match &self.shelf {
+                    Some(shelf) => !shelf.is_newer(self.snapshot.seqno),
+                    None => false,
+                };
+                self.keep = (self.watch.is_some() || is_newest())
+                    && self.snapshot.shared.pages.wants_page();
+                self.builder = self.keep.then(Builder::default);
+                self.passed = 0;
+                Ok(false)
+            }
+        }
+    }
+
+    /// Whether all of the prefix is left to be read.
+    fn is_whole(&self) -> bool {
+        let prefix = self.prefix.map(u32::to_be_bytes).unwrap_or_default();
+        *self.low == prefix && self.prefix.and_then(end_of).is_some_and(|end| end == self.high)
+    }
+
+    fn find(&self) -> Found {
+        match &self.shelf {
+            Some(shelf) => shelf.find(self.position(), self.direction, self.snapshot.seqno),
+            None => Found::Gap(None),
+        }
+    }
+
+    fn open(&self, from: Bound<&[u8]>, to: Bound<&[u8]>, end: Bytes, joins: bool) -> Reader {
+        let tree = &self.snapshot.shared.trees[self.space.index()];
+        let bounds = (fit_lower(from), fit_upper(to));
+        let entries = tree.create_range::<&[u8], _>(&bounds, self.snapshot.seqno + 1, None);
+        Reader { entries: Box::new(entries), end, joins }
+    }
+
+    /// The next entry of the tree.
+    fn next_of_tree(&mut self) -> Result<Option<(Bytes, Bytes)>> {
+        let Some(reader) = &mut self.reader else { return Ok(None) };
+        let entry = match self.direction {
+            Direction::Forward => reader.entries.next(),
+            Direction::Reverse => reader.entries.next_back(),
+        };
+        match entry {
+            None => Ok(None),
+            Some(Ok((key, value))) => Ok(Some((Bytes::from_tree(key), Bytes::from_tree(value)))),
+            Some(Err(error)) => {
+                Err(tree_error(&self.snapshot.shared.trees[self.space.index()], &error))
+            }
+        }
+    }
+
+    /// Takes one entry from the tree; false when its stretch has ended.
+    fn read_entry(&mut self) -> Result<bool> {
+        let entry = self.next_of_tree()?;
+        let page_bytes = self.snapshot.shared.pages.page_bytes();
+        match &entry {
+            Some((key, value)) => {
+                let passed = match &mut self.builder {
+                    Some(builder) => {
+                        builder.push(key, value);
+                        builder.bytes()
+                    }
+                    None => {
+                        self.passed += key.len() + value.len();
+                        self.passed
+                    }
+                };
+                // A range without a prefix has no use for pages.
+                if passed >= page_bytes && self.prefix.is_some() {
+                    self.finish_page(Some(key));
+                    self.by_page = true;
+                }
+            }
+            None => drop(self.finish_page(None)),
+        }
+        self.entry = entry;
+        Ok(self.entry.is_some())
+    }
+
+    /// Takes a page of entries from the tree; false when its stretch has ended without any.
+    fn read_page(&mut self) -> Result<bool> {
+        let page_bytes = self.snapshot.shared.pages.page_bytes();
+        let mut builder = self.builder.take().unwrap_or_default();
+        // Entries that went by one by one are in the builder, and were handed out.
+        let already = builder.len();
+        let mut last = None;
+        while builder.bytes() < page_bytes {
+            last = match self.next_of_tree() {
+                Ok(last) => last,
+                Err(error) => {
+                    self.reader = None;
+                    return Err(error);
+                }
+            };
+            let Some((key, value)) = &last else { break };
+            builder.push(key, value);
+        }
+        self.builder = Some(builder);
+        let page = self.finish_page(last.as_ref().map(|(key, _)| key));
+        let Some(page) = page else { return Ok(false) };
+        let left = match self.direction {
+            Direction::Forward => already..page.len(),
+            Direction::Reverse => 0..page.len().saturating_sub(already),
+        };
+        Ok(self.take(page, left))
+    }
+
+    /// Takes entries of a page in hand; false when there are none.
+    fn take(&mut self, page: Arc<Page>, left: Span<usize>) -> bool {
+        let mut cursor = Cursor { page, left, at: 0 };
+        let has_entry = cursor.step(self.direction);
+        self.cursor = has_entry.then_some(cursor);
+        has_entry
+    }
+
+    /// Makes a page of what was collected since the position, up to and with the key `last`, or
+    /// up to the end of the stretch; moves the position behind it.
+    fn finish_page(&mut self, last: Option<&Bytes>) -> Option<Arc<Page>> {
+        let ended = last.is_none();
+        let (end, joins) = match &self.reader {
+            Some(reader) => (reader.end.clone(), reader.joins),
+            None => return None,
+        };
+        let end = match (last, self.direction) {
+            (Some(key), Direction::Forward) => successor(key),
+            (Some(key), Direction::Reverse) => key.clone(),
+            (None, _) => end,
+        };
+        let (from, to) = match self.direction {
+            Direction::Forward => (std::mem::replace(&mut self.low, end.clone()), end),
+            Direction::Reverse => (end.clone(), std::mem::replace(&mut self.high, end)),
+        };
+        if ended {
+            self.reader = None;
+        }
+        let mut builder = match ended {
+            true => self.builder.take()?,
+            false => std::mem::take(self.builder.as_mut()?),
+        };
+        let direction = self.direction;
+        let bytes = builder.bytes();
+        let page = builder.finish(from, to, direction);
+        if !ended {
+            self.builder = Some(builder);
+        }
+        let worth = bytes >= self.snapshot.shared.pages.page_bytes() / WORTH_SHARE;
+        if self.keep && (worth || (ended && joins)) {
+            self.put(&page, !ended);
+        }
+        self.keep = self.snapshot.shared.pages.wants_page();
+        Some(page)
+    }
+
+    /// Puts a page up for other readers.
+    fn put(&mut self, page: &Arc<Page>, stay: bool) {
+        let Some(prefix) = self.prefix else { return };
+        if self.shelf.is_none() {
+            self.shelf = self.snapshot.make_shelf(self.space, prefix);
+        }
+        let Some(shelf) = &self.shelf else { return };
+        let pages = &self.snapshot.shared.pages;
+        let seqno = self.snapshot.seqno;
+        pages.put((self.space, prefix, shelf), page, seqno, &mut self.watch, stay);
+    }
+
+    /// Reads a page at a key, for later readers.
+    pub(super) fn read_page_at(snapshot: &DiskSnapshot, space: Space, key: &[u8]) -> Result<()> {
+        let Some((prefix, end)) = prefix_of(key).and_then(|p| Some((p, end_of(p)?))) else {
+            return Ok(());
+        };
+        let (from, to) = (Bound::Included(key), Bound::Excluded(&*end));
+        let mut range = DiskRange::new(snapshot.clone(), space, from, to, Direction::Forward);
+        if range.shelf.is_none() {
+            range.shelf = snapshot.make_shelf(space, prefix);
+        }
+        range.read_ahead()
+    }
+
+    /// Reads a page at the position, beyond what this range needs, for later readers.
+    fn read_ahead(&mut self) -> Result<()> {
+        let (Some(shelf), Some(prefix)) = (&self.shelf, self.prefix) else { return Ok(()) };
+        shelf.pay();
+        let Found::Gap(page) = self.find() else { return Ok(()) };
+        let (low, high) = match self.direction {
+            Direction::Forward => (Some(self.low.clone()), page.or_else(|| end_of(prefix))),
+            Direction::Reverse => {
+                let start = || Bytes::copy_from(&prefix.to_be_bytes());
+                (Some(page.unwrap_or_else(start)), Some(self.high.clone()))
+            }
+        };
+        let (Some(low), Some(high)) = (low, high) else { return Ok(()) };
+        let end = match self.direction {
+            Direction::Forward => high.clone(),
+            Direction::Reverse => low.clone(),
+        };
+        let bytes = self.snapshot.shared.pages.page_bytes() / AHEAD_SHARE;
+        self.reader = Some(self.open(Bound::Included(&low), Bound::Excluded(&high), end, true));
+        let mut builder = Builder::default();
+        let mut last = None;
+        while builder.len() < AHEAD_ENTRIES && builder.bytes() <= bytes {
+            last = self.next_of_tree()?;
+            let Some((key, value)) = &last else { break };
+            builder.push(key, value);
+        }
+        (self.builder, self.keep) = (Some(builder), true);
+        // The position stays where it is: the page will be found there.
+        let (low, high) = (self.low.clone(), self.high.clone());
+        self.finish_page(last.as_ref().map(|(key, _)| key));
+        (self.low, self.high) = (low, high);
+        (self.reader, self.builder) = (None, None);
+        Ok(())
+    }
+}
+
+/// The least key above `key`.
+fn successor(key: &[u8]) -> Bytes {
+    let mut next = Vec::with_capacity(key.len() + 1);
+    next.extend_from_slice(key);
+    next.push(0);
+    next.into()
+}
+
+/// The bounds as `[low, high)`, if all keys between them have one prefix.
+fn single_prefix(from: Bound<&[u8]>, to: Bound<&[u8]>) -> Option<(u32, Bytes, Bytes)> {
+    let low = match from {
+        Bound::Included(key) => Bytes::copy_from(key),
+        Bound::Excluded(key) => successor(key),
+        Bound::Unbounded => return None,
+    };
+    let high = match to {
+        Bound::Excluded(key) => Bytes::copy_from(key),
+        Bound::Included(key) => successor(key),
+        Bound::Unbounded => return None,
+    };
+    let prefix = prefix_of(&low)?;
+    (high <= end_of(prefix)?).then_some((prefix, low, high))
+}
