@@ -324,6 +324,7 @@ pub(crate) fn check_count(value: Val<'_>) -> Result<usize> {
             format!("Value for 'n' must be of integral type, but found {}", show(value)),
         ));
     }
+    crate::expr::number::refuse_nan(value)?;
     let Some(count) = value.as_i64_exact() else {
         return Err(Error::new(
             Code(5787903),

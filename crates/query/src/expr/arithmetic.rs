@@ -9,7 +9,7 @@ use value::{Code, Decimal128, Error, Result, Val};
 
 pub(super) static OPERATORS: &[Operator] = &[
     Operator::new("$abs", 1, 1, abs),
-    Operator::new("$add", 0, MANY, add),
+    Operator::lazy("$add", 0, MANY, add).commutative(),
     Operator::new("$bitAnd", 0, MANY, bit_and),
     Operator::new("$bitNot", 1, 1, bit_not),
     Operator::new("$bitOr", 0, MANY, bit_or),
@@ -22,7 +22,7 @@ pub(super) static OPERATORS: &[Operator] = &[
     Operator::new("$log", 2, 2, log),
     Operator::new("$log10", 1, 1, log10),
     Operator::new("$mod", 2, 2, modulo),
-    Operator::lazy("$multiply", 0, MANY, multiply),
+    Operator::lazy("$multiply", 0, MANY, multiply).commutative(),
     Operator::new("$pow", 2, 2, pow),
     Operator::new("$round", 1, 2, round),
     Operator::new("$sigmoid", 1, 1, sigmoid),
@@ -66,22 +66,22 @@ fn abs<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
     })
 }
 
-fn add<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
+fn add<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
     let mut sum = Sum::default();
     let mut date = None;
-    let mut null = false;
-    for value in values {
-        match value {
+    for argument in &call.arguments {
+        match argument.eval(env)? {
             Val::DateTime(ms) => {
-                if date.replace(*ms).is_some() {
+                if date.replace(ms).is_some() {
                     return Err(Error::new(
                         Code(16612),
                         "only one date allowed in an $add expression",
                     ));
                 }
             }
-            value if value.is_number() => sum.add(*value),
-            value if value.is_nullish() => null = true,
+            value if value.is_number() => sum.add(value),
+            // What follows a null is not looked at.
+            value if value.is_nullish() => return Ok(Val::Null),
             other => {
                 return Err(Error::type_mismatch(format!(
                     "$add only supports numeric or date types, not {}",
@@ -89,9 +89,6 @@ fn add<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
                 )));
             }
         }
-    }
-    if null {
-        return Ok(Val::Null);
     }
     let total = sum.total();
     match date {
@@ -103,6 +100,9 @@ fn add<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
 /// A date moved by a number of milliseconds, rounded.
 fn move_date<'a>(ms: i64, by: Val<'_>, back: bool) -> Result<Val<'a>> {
     let whole = value::number::double_to_i64_exact;
+    if back {
+        number::refuse_nan(by)?;
+    }
     // MongoDB cuts off what it subtracts and rounds what it adds: doubles with halves down,
     // decimals with halves to even after adding.
     let moved = match by {
@@ -116,7 +116,8 @@ fn move_date<'a>(ms: i64, by: Val<'_>, back: bool) -> Result<Val<'a>> {
         Val::Decimal(n) => Decimal128::from_i64(ms).add(n).to_i64_round(),
         _ => None,
     };
-    moved.map(Val::DateTime).ok_or_else(|| Error::new(Code::OVERFLOW, "date overflow"))
+    let code = if back { Code::DURATION_OVERFLOW } else { Code::OVERFLOW };
+    moved.map(Val::DateTime).ok_or_else(|| Error::new(code, "date overflow"))
 }
 
 fn subtract<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
@@ -143,22 +144,21 @@ fn subtract<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
 
 fn multiply<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
     let mut product = Val::Int32(1);
-    let mut null = false;
     for argument in &call.arguments {
         let value = argument.eval(env)?;
         if value.is_nullish() {
-            null = true;
-        } else if !value.is_number() {
+            return Ok(Val::Null);
+        }
+        if !value.is_number() {
             return Err(Error::type_mismatch(format!(
                 "$multiply only supports numeric types, not {}",
                 value.kind().name()
             )));
-        } else if !null {
-            product = checked_mul(product, value)
-                .unwrap_or_else(|| Val::Double(to_double(product) * to_double(value)));
         }
+        product = checked_mul(product, value)
+            .unwrap_or_else(|| Val::Double(to_double(product) * to_double(value)));
     }
-    Ok(if null { Val::Null } else { product })
+    Ok(product)
 }
 
 fn divide<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
@@ -198,7 +198,8 @@ fn modulo<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
         ));
     }
     if number::is_zero(b) {
-        return Err(Error::new(Code(16610), "can't $mod by zero"));
+        let decimal = matches!(a, Val::Decimal(_)) || matches!(b, Val::Decimal(_));
+        return Err(Error::new(Code(if decimal { 5733415 } else { 16610 }), "can't $mod by zero"));
     }
     Ok(match (a, b) {
         (Val::Decimal(_), _) | (_, Val::Decimal(_)) => {
@@ -221,7 +222,7 @@ fn ceil<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
     Ok(match numeric("$ceil", values)? {
         None => Val::Null,
         Some(Val::Double(n)) => Val::Double(n.ceil()),
-        Some(Val::Decimal(n)) => Val::Decimal(n.ceil()),
+        Some(Val::Decimal(n)) => Val::Decimal(whole_or_nan(n.ceil())),
         Some(whole) => whole,
     })
 }
@@ -230,9 +231,15 @@ fn floor<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
     Ok(match numeric("$floor", values)? {
         None => Val::Null,
         Some(Val::Double(n)) => Val::Double(n.floor()),
-        Some(Val::Decimal(n)) => Val::Decimal(n.floor()),
+        Some(Val::Decimal(n)) => Val::Decimal(whole_or_nan(n.floor())),
         Some(whole) => whole,
     })
+}
+
+/// A decimal without digits after its point. MongoDB gives NaN where all digits before it do not
+/// fit, which infinities count among.
+fn whole_or_nan(n: Decimal128) -> Decimal128 {
+    if n.is_infinite() || n.parts().exponent > 0 { Decimal128::NAN } else { n }
 }
 
 /// A function of doubles and decimals.
@@ -266,12 +273,21 @@ fn sigmoid<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
     real("$sigmoid", values, |n| 1.0 / (1.0 + (-n).exp()), decimal)
 }
 
+/// MongoDB's logarithms of a decimal that is no number are doubles.
+const NOT_A_NUMBER: Val<'static> = Val::Double(f64::NAN);
+
 fn ln<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
+    if number::is_nan(pair(values).0) {
+        return Ok(NOT_A_NUMBER);
+    }
     positive(pair(values).0, 28766, "$ln's argument must be a positive number")?;
     real("$ln", values, f64::ln, Decimal128::ln)
 }
 
 fn log10<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
+    if number::is_nan(pair(values).0) {
+        return Ok(NOT_A_NUMBER);
+    }
     positive(pair(values).0, 28761, "$log10's argument must be a positive number")?;
     real("$log10", values, f64::log10, Decimal128::log10)
 }
@@ -297,6 +313,9 @@ fn log<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
     positive(base, 28759, rule)?;
     if value::number::compare(base, Val::Int32(1)) == Some(std::cmp::Ordering::Equal) {
         return Err(Error::new(Code(28759), format!("{rule}, but is {}", show(base))));
+    }
+    if number::is_nan(argument) || number::is_nan(base) {
+        return Ok(NOT_A_NUMBER);
     }
     if matches!(argument, Val::Decimal(_)) || matches!(base, Val::Decimal(_)) {
         return Ok(Val::Decimal(to_decimal(argument).log(to_decimal(base))));
@@ -376,7 +395,7 @@ fn to_places<'a>(
 ) -> Result<Val<'a>> {
     let (value, precision) = pair(values);
     let precision = if values.len() < 2 { Val::Int32(0) } else { precision };
-    if value.is_nullish() || precision.is_nullish() {
+    if value.is_nullish() {
         return Ok(Val::Null);
     }
     if !value.is_number() {
@@ -385,6 +404,10 @@ fn to_places<'a>(
             format!("{name} only supports numeric types, not {}", value.kind().name()),
         ));
     }
+    if precision.is_nullish() {
+        return Ok(Val::Null);
+    }
+    number::refuse_nan(precision)?;
     if !precision.is_number() {
         return Err(Error::new(
             Code(16004),

@@ -17,8 +17,10 @@ pub(super) static OPERATORS: &[Operator] = &[
 ];
 
 fn order(values: &[Val<'_>], env: &Env<'_>) -> Ordering {
+    // A missing value is as good as an undefined one here.
+    let seen = |value| if matches!(value, Val::Undefined) { Val::Missing } else { value };
     let (a, b) = pair(values);
-    env.compare(a, b)
+    env.compare(seen(a), seen(b))
 }
 
 fn cmp<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {

@@ -27,7 +27,7 @@ fn parse_cond(
                 ),
             ));
         }
-        return Ok(operator.call(arguments));
+        return operator.call(arguments);
     };
     let (mut condition, mut then, mut other) = (None, None, None);
     for (name, operand) in doc {
@@ -47,11 +47,11 @@ fn parse_cond(
     let missing = |code: i32, name: &str| {
         Error::new(Code(code), format!("Missing '{name}' parameter to $cond"))
     };
-    Ok(operator.call(vec![
+    operator.call(vec![
         condition.ok_or_else(|| missing(17080, "if"))?,
         then.ok_or_else(|| missing(17081, "then"))?,
         other.ok_or_else(|| missing(17082, "else"))?,
-    ]))
+    ])
 }
 
 fn cond<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
@@ -71,7 +71,18 @@ fn parse_if_null(
             format!("$ifNull needs at least two arguments, had: {}", arguments.len()),
         ));
     }
-    Ok(operator.call(arguments))
+    operator.call(arguments)
+}
+
+/// The value of a node, or null where it is missing.
+pub(super) fn or_null(node: Node) -> Result<Node> {
+    match (OPERATORS.iter().find(|operator| operator.name == "$ifNull"), &node) {
+        (Some(operator), Node::Field(_) | Node::Variable { .. } | Node::Call(_)) => {
+            operator.call(vec![node, Node::constant(Val::Null)])
+        }
+        (_, Node::Constant(value)) if value.get().is_missing() => Ok(Node::constant(Val::Null)),
+        _ => Ok(node),
+    }
 }
 
 fn if_null<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
@@ -136,7 +147,7 @@ fn parse_switch(
         ));
     }
     arguments.extend(default);
-    Ok(operator.call(arguments))
+    operator.call(arguments)
 }
 
 fn parse_branch(parser: &mut Parser<'_>, branch: Val<'_>, arguments: &mut Vec<Node>) -> Result<()> {

@@ -13,19 +13,39 @@ pub(super) static OPERATORS: &[Operator] = &[
     Operator::special_lazy("$convert", parse_convert, convert),
     Operator::new("$isNumber", 1, 1, is_number),
     Operator::new("$subtype", 1, 1, subtype),
-    Operator::new("$toBool", 1, 1, |values, env| shorthand(values, Type::Bool, env)),
-    Operator::new("$toDate", 1, 1, |values, env| shorthand(values, Type::DateTime, env)),
-    Operator::new("$toDecimal", 1, 1, |values, env| shorthand(values, Type::Decimal, env)),
-    Operator::new("$toDouble", 1, 1, |values, env| shorthand(values, Type::Double, env)),
-    Operator::new("$toInt", 1, 1, |values, env| shorthand(values, Type::Int32, env)),
-    Operator::new("$toLong", 1, 1, |values, env| shorthand(values, Type::Int64, env)),
-    Operator::new("$toObjectId", 1, 1, |values, env| shorthand(values, Type::ObjectId, env)),
-    Operator::new("$toString", 1, 1, |values, env| shorthand(values, Type::String, env)),
+    to("$toBool", |values, env| shorthand(values, Type::Bool, env)),
+    to("$toDate", |values, env| shorthand(values, Type::DateTime, env)),
+    to("$toDecimal", |values, env| shorthand(values, Type::Decimal, env)),
+    to("$toDouble", |values, env| shorthand(values, Type::Double, env)),
+    to("$toInt", |values, env| shorthand(values, Type::Int32, env)),
+    to("$toLong", |values, env| shorthand(values, Type::Int64, env)),
+    to("$toObjectId", |values, env| shorthand(values, Type::ObjectId, env)),
+    to("$toString", |values, env| shorthand(values, Type::String, env)),
     Operator::new("$toUUID", 1, 1, to_uuid),
     Operator::new("$tsIncrement", 1, 1, ts_increment),
     Operator::new("$tsSecond", 1, 1, ts_second),
     Operator::new("$type", 1, 1, type_name),
 ];
+
+/// A conversion by its short name.
+const fn to(name: &'static str, eval: super::operator::Eager) -> Operator {
+    Operator::special(name, parse_shorthand, eval)
+}
+
+fn parse_shorthand(
+    parser: &mut Parser<'_>,
+    operator: &'static Operator,
+    value: Val<'_>,
+) -> Result<Node> {
+    let arguments = parser.operands(value)?;
+    if arguments.len() != 1 {
+        return Err(Error::new(
+            Code(50723),
+            format!("{} requires a single argument, got {}", operator.name, arguments.len()),
+        ));
+    }
+    operator.call(arguments)
+}
 
 fn type_name<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
     Ok(Val::String(pair(values).0.kind().name()))
@@ -92,10 +112,13 @@ pub(super) fn coerce_to_text(value: Val<'_>) -> Result<Cow<'_, str>> {
         value if value.is_nullish() => Cow::Borrowed(""),
         Val::Int32(n) => Cow::Owned(n.to_string()),
         Val::Int64(n) => Cow::Owned(n.to_string()),
+        // Other than `$toString`, with small letters.
+        Val::Double(n) if n.is_nan() => Cow::Borrowed("nan"),
+        Val::Double(n) if n.is_infinite() => Cow::Borrowed(if n > 0.0 { "inf" } else { "-inf" }),
         Val::Double(n) => Cow::Owned(number::double_text(n)),
         Val::Decimal(n) => Cow::Owned(n.to_string()),
-        Val::DateTime(ms) => Cow::Owned(date::iso_text(ms)),
-        Val::Timestamp(t) => Cow::Owned(format!("Timestamp({}, {})", t >> 32, t & 0xFFFF_FFFF)),
+        Val::DateTime(ms) => Cow::Owned(date::iso_text(ms)?),
+        Val::Timestamp(t) => Cow::Owned(date::timestamp_text(t)),
         other => {
             return Err(Error::new(
                 Code(16007),
@@ -147,7 +170,7 @@ fn parse_convert(
     let on_null = on_null.unwrap_or_else(|| Node::constant(Val::Null));
     let mut arguments = vec![input, to, on_null];
     arguments.extend(on_error);
-    Ok(operator.call(arguments))
+    operator.call(arguments)
 }
 
 fn convert<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
@@ -155,16 +178,16 @@ fn convert<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
     let to = call.argument(1, env)?;
     // {type: .., subtype: ..}: the subtype matters for binaries only.
     let to = match to {
-        Val::Document(doc) => doc.get("type").unwrap_or(Val::Missing),
+        Val::Document(doc) => doc.get("type").ok_or_else(|| {
+            Error::failed_to_parse("$convert's 'to' argument needs a 'type' when it is an object")
+        })?,
         to => to,
     };
-    if to.is_nullish() {
-        return Ok(Val::Null);
-    }
-    let target = target_type(to)?;
+    let target = if to.is_nullish() { None } else { Some(target_type(to)?) };
     if input.is_nullish() {
         return call.argument(2, env);
     }
+    let Some(target) = target else { return Ok(Val::Null) };
     match convert_value(input, target, env) {
         Err(error) if error.code() == Code::CONVERSION_FAILURE && call.arguments.len() > 3 => {
             call.argument(3, env)
@@ -186,7 +209,12 @@ fn target_type(to: Val<'_>) -> Result<Type> {
             };
             let kind = match number {
                 -1 => Some(Type::MinKey),
-                number => u8::try_from(number).ok().and_then(Type::from_byte),
+                // The end of a document is a type too, though nothing can become one.
+                0 => Some(Type::Missing),
+                number => i8::try_from(number)
+                    .ok()
+                    .and_then(|number| u8::try_from(number).ok())
+                    .and_then(Type::from_byte),
             };
             kind.ok_or_else(|| {
                 Error::failed_to_parse(format!(
@@ -273,6 +301,13 @@ fn to_int<'a>(value: Val<'a>) -> Result<Val<'a>> {
     if matches!(value, Val::DateTime(_)) {
         return Err(unsupported(value, "int"));
     }
+    if let Val::Double(n) = value
+        && n.is_finite()
+        && !(f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&n)
+    {
+        // Judged before the fraction is cut off.
+        return Err(overflow(value));
+    }
     let n = to_long(value).map_err(|error| match value.kind() {
         kind if kind.is_number() || kind == Type::Bool => error,
         _ => unsupported(value, "int"),
@@ -313,7 +348,7 @@ fn to_double<'a>(value: Val<'a>) -> Result<Val<'a>> {
         Val::Bool(b) => f64::from(u8::from(b)),
         Val::Decimal(n) => {
             let double = n.to_f64();
-            if double.is_infinite() && n.is_finite() {
+            if n.is_finite() && (double.is_infinite() || (double == 0.0 && !n.is_zero())) {
                 return Err(overflow(value));
             }
             double
@@ -325,7 +360,9 @@ fn to_double<'a>(value: Val<'a>) -> Result<Val<'a>> {
             }
             let double: f64 =
                 text.parse().map_err(|_| parse_failure(text, "Did not consume whole string."))?;
-            if double.is_infinite() && text.bytes().any(|b| b.is_ascii_digit()) {
+            let mantissa = text.split(['e', 'E']).next().unwrap_or("");
+            let not_zero = mantissa.bytes().any(|b| matches!(b, b'1'..=b'9'));
+            if not_zero && (double.is_infinite() || double == 0.0) {
                 return Err(parse_failure(text, "Out of range"));
             }
             double
@@ -341,7 +378,7 @@ fn to_decimal<'a>(value: Val<'a>) -> Result<Val<'a>> {
         Val::Bool(b) => Decimal128::from_i32(i32::from(b)),
         Val::String(text) => {
             refuse_hexadecimal(text)?;
-            let (number, signals) = Decimal128::parse_with_signals(text)
+            let (number, signals) = Decimal128::parse_truncated(text)
                 .ok_or_else(|| parse_failure(text, "Failed to parse string to decimal"))?;
             if signals.overflow || signals.underflow {
                 return Err(parse_failure(
@@ -359,11 +396,11 @@ fn to_text<'a>(value: Val<'a>, env: &Env<'a>) -> Result<Val<'a>> {
     let text = match value {
         Val::Bool(b) => b.to_string(),
         Val::ObjectId(id) => id.to_string(),
-        Val::Int32(_) | Val::Int64(_) | Val::Double(_) | Val::Decimal(_) | Val::DateTime(_) => {
+        Val::Double(n) => number::double_text(n),
+        Val::Int32(_) | Val::Int64(_) | Val::Decimal(_) | Val::DateTime(_) => {
             coerce_to_text(value)?.into_owned()
         }
         Val::Binary(4, bytes) if bytes.len() == 16 => uuid_text(bytes),
-        Val::Symbol(text) | Val::Code(text) => text.to_owned(),
         other => return Err(unsupported(other, "string")),
     };
     Ok(env.text(&text))

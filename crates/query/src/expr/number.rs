@@ -2,7 +2,7 @@
 //! and 64 bits (then double, or an error) where 32 bits overflow.
 
 use std::cmp::Ordering;
-use value::{Decimal128, Val, number};
+use value::{Code, Decimal128, Error, Result, Val, number};
 
 /// A number as decimal.
 pub(crate) fn to_decimal(value: Val<'_>) -> Decimal128 {
@@ -86,6 +86,14 @@ pub(crate) fn is_nan(value: Val<'_>) -> bool {
         Val::Decimal(n) => n.is_nan(),
         _ => false,
     }
+}
+
+/// Refuses NaN where a whole number is needed.
+pub(crate) fn refuse_nan(value: Val<'_>) -> Result<()> {
+    if is_nan(value) {
+        return Err(Error::new(Code(31109), "Can't coerce out of range value NaN to long"));
+    }
+    Ok(())
 }
 
 /// A whole number in 32 bits, if the value is a number that is one (`1.0` is).

@@ -20,6 +20,8 @@ pub(super) static OPERATORS: &[Operator] = &[
 fn binary_size<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
     let length = match pair(values).0 {
         Val::String(text) => text.len(),
+        // The old subtype counts its bytes a second time, in front of them.
+        Val::Binary(2, bytes) => bytes.len() + 4,
         Val::Binary(_, bytes) => bytes.len(),
         value if value.is_nullish() => return Ok(Val::Null),
         other => {
@@ -49,7 +51,12 @@ fn bson_size<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
 fn merge_objects<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
     let mut fields: Vec<(&'a str, value::RawVal<'a>)> = Vec::new();
     let mut places: hashbrown::HashMap<&'a str, usize> = hashbrown::HashMap::new();
-    for value in values {
+    // One operand that is an array stands for its elements.
+    let elements: Vec<Val<'a>> = match values {
+        [Val::Array(array)] => array.iter().map(|(_, value)| value.get()).collect(),
+        values => values.to_vec(),
+    };
+    for value in &elements {
         let doc = match value {
             Val::Document(doc) => *doc,
             value if value.is_nullish() => continue,
@@ -121,6 +128,9 @@ fn constant_name(
     {
         return Err(computed);
     }
+    if matches!(value, Val::Array(_)) {
+        return Err(computed);
+    }
     let node = parser.parse(value)?;
     match &node {
         Node::Constant(value) => match value.get() {
@@ -158,7 +168,7 @@ fn parse_get_field(
         short => {
             let field = constant_name("$getField", short, parser, codes)?;
             let input = parser.parse(Val::String("$$CURRENT"))?;
-            return Ok(operator.call(vec![field, input]));
+            return operator.call(vec![field, input]);
         }
     };
     let (mut field, mut input) = (None, None);
@@ -178,7 +188,7 @@ fn parse_get_field(
         .ok_or_else(|| Error::new(Code(3041702), "$getField requires 'field' to be specified"))?;
     let input = input
         .ok_or_else(|| Error::new(Code(3041703), "$getField requires 'input' to be specified"))?;
-    Ok(operator.call(vec![constant_name("$getField", field, parser, codes)?, input]))
+    operator.call(vec![constant_name("$getField", field, parser, codes)?, input])
 }
 
 fn get_field<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
@@ -227,7 +237,7 @@ fn parse_set_field(
     if sets {
         arguments.push(new.ok_or_else(|| missing(4161103, "value"))?);
     }
-    Ok(operator.call(arguments))
+    operator.call(arguments)
 }
 
 fn set_field<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {

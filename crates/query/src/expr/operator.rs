@@ -68,6 +68,8 @@ pub(crate) struct Operator {
     pub(crate) eval: Eval,
     /// Whether equal operands always give equal results, so that constants can be computed early.
     pub(crate) pure: bool,
+    /// Whether the order of operands does not matter, so that constants can be joined.
+    pub(crate) commutative: bool,
 }
 
 impl std::fmt::Debug for Operator {
@@ -111,7 +113,7 @@ impl Operator {
         eval: Eager,
     ) -> Operator {
         let operands = Operands::Positional { least, most };
-        Operator { name, operands, eval: Eval::Eager(eval), pure: true }
+        Operator { name, operands, eval: Eval::Eager(eval), pure: true, commutative: false }
     }
 
     /// An operator that evaluates its operands itself.
@@ -122,7 +124,7 @@ impl Operator {
         eval: Lazy,
     ) -> Operator {
         let operands = Operands::Positional { least, most };
-        Operator { name, operands, eval: Eval::Lazy(eval), pure: true }
+        Operator { name, operands, eval: Eval::Lazy(eval), pure: true, commutative: false }
     }
 
     /// An operator of named operands.
@@ -134,13 +136,13 @@ impl Operator {
         eval: Eager,
     ) -> Operator {
         let operands = Operands::Named { parameters, not_document, unknown };
-        Operator { name, operands, eval: Eval::Eager(eval), pure: true }
+        Operator { name, operands, eval: Eval::Eager(eval), pure: true, commutative: false }
     }
 
     /// An operator with its own parser and evaluated operands.
     pub(crate) const fn special(name: &'static str, parse: ParseOperands, eval: Eager) -> Operator {
         let operands = Operands::Special(parse);
-        Operator { name, operands, eval: Eval::Eager(eval), pure: true }
+        Operator { name, operands, eval: Eval::Eager(eval), pure: true, commutative: false }
     }
 
     /// An operator with its own parser that evaluates its operands itself.
@@ -150,12 +152,18 @@ impl Operator {
         eval: Lazy,
     ) -> Operator {
         let operands = Operands::Special(parse);
-        Operator { name, operands, eval: Eval::Lazy(eval), pure: true }
+        Operator { name, operands, eval: Eval::Lazy(eval), pure: true, commutative: false }
     }
 
     /// The same operator, never computed early.
     pub(crate) const fn impure(mut self) -> Operator {
         self.pure = false;
+        self
+    }
+
+    /// The same operator, whose operands may change places.
+    pub(crate) const fn commutative(mut self) -> Operator {
+        self.commutative = true;
         self
     }
 
@@ -172,17 +180,30 @@ impl Operator {
                 self.parse_named(parser, value, parameters, *not_document, *unknown)?
             }
         };
-        Ok(self.call(arguments))
+        self.call(arguments)
     }
 
-    /// A call, computed at once where that is possible.
-    pub(crate) fn call(&'static self, arguments: Vec<Node>) -> Node {
+    /// A call, computed at once where that is possible; what fails then is refused at once too,
+    /// as MongoDB does, even in a branch that is never taken.
+    pub(crate) fn call(&'static self, arguments: Vec<Node>) -> Result<Node> {
+        let mut arguments = arguments;
+        let constants = arguments.iter().filter(|node| node.is_constant()).count();
+        if self.commutative && constants > 0 && constants < arguments.len() {
+            // Constants go to the end as one, as in MongoDB: it decides which operand is met first.
+            let (known, mut open): (Vec<Node>, Vec<Node>) =
+                arguments.into_iter().partition(Node::is_constant);
+            match known.len() {
+                1 => open.extend(known),
+                _ => open.push(self.call(known)?),
+            }
+            arguments = open;
+        }
         // How text compares is known only when the expression runs, under a collation or not.
         let is_text = |node: &Node| node.as_constant().is_some_and(value::collation::applies_to);
         let collated = COLLATED.binary_search(&self.name).is_ok() && arguments.iter().any(is_text);
         let fold = self.pure && !collated && arguments.iter().all(Node::is_constant);
         let call = Node::Call(Box::new(Call { operator: self, arguments, slot: 0, regex: None }));
-        if fold { fold_constant(call) } else { call }
+        if fold { fold_constant(call) } else { Ok(call) }
     }
 
     fn check_count(&self, count: usize, least: usize, most: usize) -> Result<()> {
@@ -238,6 +259,8 @@ impl Operator {
             .iter()
             .zip(found)
             .map(|(parameter, node)| match (node, parameter.default) {
+                // What is asked for and turns out missing is null, other than what is left out.
+                (Some(node), Ok(Absent::Missing)) => conditional::or_null(node),
                 (Some(node), _) => Ok(node),
                 (None, Ok(Absent::Missing)) => Ok(Node::constant(Val::Missing)),
                 (None, Ok(Absent::Null)) => Ok(Node::constant(Val::Null)),
@@ -250,14 +273,11 @@ impl Operator {
     }
 }
 
-/// Computes a call of constants; one that fails stays, and fails where it is evaluated.
-pub(crate) fn fold_constant(call: Node) -> Node {
+/// Computes an expression of constants.
+pub(crate) fn fold_constant(call: Node) -> Result<Node> {
     let arena = bumpalo::Bump::new();
-    let folded = {
-        let env = Env::new(value::RawDoc::empty(), &arena);
-        call.eval(&env).ok().map(Node::constant)
-    };
-    folded.unwrap_or(call)
+    let env = Env::new(value::RawDoc::empty(), &arena);
+    call.eval(&env).map(Node::constant)
 }
 
 static FAMILIES: &[&[Operator]] = &[

@@ -6,16 +6,6 @@ use super::{Node, operator};
 use crate::ParseContext;
 use value::{Code, Error, OwnedVal, Result, Val};
 
-/// The values that `$redact` understands: plain strings, as in MongoDB.
-pub(crate) fn redact_constant(name: &str) -> Option<&'static str> {
-    match name {
-        "DESCEND" => Some("descend"),
-        "KEEP" => Some("keep"),
-        "PRUNE" => Some("prune"),
-        _ => None,
-    }
-}
-
 /// Compiles expressions; knows which variables are bound where it stands.
 pub(crate) struct Parser<'p> {
     ctx: &'p ParseContext<'p>,
@@ -67,7 +57,7 @@ impl<'p> Parser<'p> {
                     .collect::<Result<Vec<Node>>>()?;
                 let constant = elements.iter().all(Node::is_constant);
                 let node = Node::Array(elements);
-                Ok(if constant { operator::fold_constant(node) } else { node })
+                if constant { operator::fold_constant(node) } else { Ok(node) }
             }
             other => Ok(Node::constant(other)),
         }
@@ -87,7 +77,7 @@ impl<'p> Parser<'p> {
         }
         let constant = fields.iter().all(|(_, node)| node.is_constant());
         let node = Node::Document(fields);
-        Ok(if constant { operator::fold_constant(node) } else { node })
+        if constant { operator::fold_constant(node) } else { Ok(node) }
     }
 
     /// The operands of an operator: an array of them, or one.
@@ -120,6 +110,9 @@ impl<'p> Parser<'p> {
         if text.is_empty() {
             return Err(Error::failed_to_parse("empty variable names are not allowed"));
         }
+        if text.ends_with('.') {
+            return Err(Error::new(Code(40353), "FieldPath must not end with a '.'."));
+        }
         let (name, path) = match text.split_once('.') {
             Some((name, path)) => (name, split_path(path)?),
             None => (text, Vec::new()),
@@ -144,13 +137,23 @@ impl<'p> Parser<'p> {
                 Val::Timestamp(self.ctx.cluster_time)
             }
             "USER_ROLES" => return self.parse(Val::Array(value::RawDoc::empty())),
-            "SEARCH_META" => Val::Missing,
-            _ => match (redact_constant(name), self.ctx.variables.get(name)) {
-                (Some(constant), _) => Val::String(constant),
+            "SEARCH_META" => {
+                return Err(Error::new(
+                    Code(6347903),
+                    "Can't access $$SEARCH_META without a search stage before",
+                ));
+            }
+            "JS_SCOPE" | "IS_MR" => {
+                return Err(Error::new(
+                    Code(51144),
+                    format!("Builtin variable '$${name}' is not available"),
+                ));
+            }
+            _ => match self.ctx.variables.get(name) {
                 // A variable of a nested pipeline whose expression gave nothing.
-                (None, Some(Val::Undefined)) => Val::Missing,
-                (None, Some(value)) => value,
-                (None, None) => {
+                Some(Val::Undefined) => Val::Missing,
+                Some(value) => value,
+                None => {
                     // Reading allows upper-case names too: they are the server's.
                     if !name.starts_with(|c: char| c.is_ascii_uppercase()) {
                         check_variable_name(name)?;

@@ -1,10 +1,9 @@
 //! Sets: arrays without order and repetition. Results are sorted, as MongoDB gives them.
 
-use super::Env;
-use super::Node;
 use super::arithmetic::pair;
 use super::operator::{MANY, Operator};
 use super::parse::Parser;
+use super::{Call, Env, Node};
 use std::collections::{BTreeMap, BTreeSet};
 use value::{Code, Error, RawDoc, Result, Val};
 
@@ -13,9 +12,9 @@ pub(super) static OPERATORS: &[Operator] = &[
     Operator::new("$anyElementTrue", 1, 1, any_element_true),
     Operator::new("$setDifference", 2, 2, difference),
     Operator::special("$setEquals", parse_equals, equals),
-    Operator::new("$setIntersection", 0, MANY, intersection),
-    Operator::new("$setIsSubset", 2, 2, is_subset),
-    Operator::new("$setUnion", 0, MANY, union),
+    Operator::new("$setIntersection", 0, MANY, intersection).commutative(),
+    Operator::lazy("$setIsSubset", 2, 2, is_subset),
+    Operator::new("$setUnion", 0, MANY, union).commutative(),
 ];
 
 /// The distinct values of an array, by order-preserving key.
@@ -66,9 +65,12 @@ fn difference<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
     env.array(kept)
 }
 
-fn is_subset<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
-    let (a, b) = pair(values);
-    let first = a.as_array().ok_or_else(|| both_arrays("$setIsSubset", 17046, "First", a))?;
+fn is_subset<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
+    let (a, b) = (call.argument(0, env)?, call.argument(1, env)?);
+    // MongoDB has a variant of its own for a constant set, with a code of its own.
+    let constant = call.arguments.get(1).is_some_and(Node::is_constant) && b.as_array().is_some();
+    let code = if constant { 17310 } else { 17046 };
+    let first = a.as_array().ok_or_else(|| both_arrays("$setIsSubset", code, "First", a))?;
     let second = b.as_array().ok_or_else(|| both_arrays("$setIsSubset", 17042, "Second", b))?;
     Ok(Val::Bool(members(first, env).is_subset(&members(second, env))))
 }
@@ -85,7 +87,11 @@ fn parse_equals(
             format!("$setEquals needs at least two arguments had: {}", arguments.len()),
         ));
     }
-    Ok(operator.call(arguments))
+    let constants = arguments.iter().filter_map(Node::as_constant);
+    if constants.into_iter().any(|value| value.as_array().is_none()) {
+        return Err(Error::new(Code(5887502), "All operands of $setEquals must be arrays"));
+    }
+    operator.call(arguments)
 }
 
 fn equals<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
@@ -144,19 +150,21 @@ fn intersection<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
         }
         let array =
             value.as_array().ok_or_else(|| all_arrays("$setIntersection", 17047, *value))?;
-        match &mut common {
-            None => {
-                let mut first = BTreeMap::new();
-                for (_, element) in array {
-                    first.entry(env.key(element.get())).or_insert(element.get());
-                }
-                common = Some(first);
-            }
-            Some(common) => {
-                let other = members(array, env);
-                common.retain(|key, _| other.contains(key));
-            }
+        let mut next = BTreeMap::new();
+        for (_, element) in array {
+            next.entry(env.key(element.get())).or_insert(element.get());
         }
+        common = Some(match common {
+            None => next,
+            // Of equal numbers of different types the smaller set's are shown.
+            Some(mut common) => {
+                if next.len() < common.len() {
+                    std::mem::swap(&mut next, &mut common);
+                }
+                common.retain(|key, _| next.contains_key(key));
+                common
+            }
+        });
     }
     env.array(common.unwrap_or_default().into_values())
 }

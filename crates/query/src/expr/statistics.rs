@@ -82,8 +82,9 @@ fn max<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
 /// `{input: .., n: ..}`.
 fn parse_n(parser: &mut Parser<'_>, operator: &'static Operator, value: Val<'_>) -> Result<Node> {
     let Val::Document(doc) = value else {
+        let extreme = matches!(operator.name, "$maxN" | "$minN");
         return Err(Error::new(
-            Code(5787801),
+            Code(if extreme { 5787900 } else { 5787801 }),
             format!("specification must be an object; found {}: {}", operator.name, show(value)),
         ));
     };
@@ -104,7 +105,7 @@ fn parse_n(parser: &mut Parser<'_>, operator: &'static Operator, value: Val<'_>)
         |code: i32, what: &str| Error::new(Code(code), format!("Missing value for '{what}'"));
     let count = count.ok_or_else(|| missing(5787906, "n"))?;
     let input = input.ok_or_else(|| missing(5787907, "input"))?;
-    Ok(operator.call(vec![input, count]))
+    operator.call(vec![input, count])
 }
 
 fn elements<'a>(values: &[Val<'a>]) -> Result<(Vec<Val<'a>>, usize)> {
@@ -130,11 +131,17 @@ fn last_n<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
 fn sorted_n<'a>(values: &[Val<'a>], env: &Env<'a>, descending: bool) -> Result<Val<'a>> {
     let (mut elements, count) = elements(values)?;
     elements.retain(|value| !value.is_nullish());
+    // Of equal ones those that come first are kept, and the largest are told from behind.
     elements.sort_by(|a, b| {
         let order = env.compare(*a, *b);
         if descending { order.reverse() } else { order }
     });
-    env.array(elements.into_iter().take(count))
+    elements.truncate(count);
+    if descending {
+        elements.reverse();
+        elements.sort_by(|a, b| env.compare(*b, *a));
+    }
+    env.array(elements.into_iter())
 }
 
 fn min_n<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
@@ -155,7 +162,7 @@ fn parse_percentile(
     let (input, ranks) = percentile::parse(operator.name, value, many, parser.context())?;
     let mut arguments = vec![parser.parse(input)?];
     arguments.extend(ranks.into_iter().map(|rank| Node::constant(Val::Double(rank))));
-    Ok(operator.call(arguments))
+    operator.call(arguments)
 }
 
 fn ranked<'a>(call: &'a Call, env: &Env<'a>) -> Result<Vec<Val<'static>>> {

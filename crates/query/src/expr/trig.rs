@@ -1,4 +1,4 @@
-//! Trigonometry. Decimals are computed as doubles and given back as decimals.
+//! Trigonometry of doubles and decimals.
 
 use super::Env;
 use super::arithmetic::{numeric, pair};
@@ -25,8 +25,9 @@ pub(super) static OPERATORS: &[Operator] = &[
     Operator::new("$tanh", 1, 1, tanh),
 ];
 
-/// Pi with all digits that a decimal holds.
-const PI: &str = "3.141592653589793238462643383279503";
+/// Pi / 180 and 180 / pi, with all digits that a decimal holds.
+const RADIANS: &str = "0.01745329251994329576923690768488613";
+const DEGREES: &str = "57.29577951308232087679815481410517";
 
 /// Where a function is defined.
 #[derive(Clone, Copy)]
@@ -41,10 +42,15 @@ fn apply<'a>(
     name: &str,
     values: &[Val<'a>],
     domain: Domain,
-    function: fn(f64) -> f64,
+    double: fn(f64) -> f64,
+    decimal: fn(Decimal128) -> Decimal128,
 ) -> Result<Val<'a>> {
     let Some(value) = numeric(name, values)? else { return Ok(Val::Null) };
-    let n = to_double(value);
+    // Decimals beyond all doubles are finite all the same.
+    let n = match value {
+        Val::Decimal(n) if n.is_finite() => n.to_f64().clamp(f64::MIN, f64::MAX),
+        value => to_double(value),
+    };
     let (inside, range) = match domain {
         Domain::All => (true, ""),
         Domain::Finite => (!n.is_infinite(), "(-inf,inf)"),
@@ -57,59 +63,98 @@ fn apply<'a>(
             format!("cannot apply {name} to {}, value must be in {range}", show(value)),
         ));
     }
-    let result = function(n);
     Ok(match value {
-        Val::Decimal(_) => Val::Decimal(Decimal128::from_f64_34_digits(result)),
-        _ => Val::Double(result),
+        Val::Decimal(n) => Val::Decimal(decimal(n)),
+        _ => Val::Double(double(n)),
     })
 }
 
+/// From here on one more or less does not show in a double's square.
+const LARGE: f64 = 268_435_456.0;
+
+/// The inverse hyperbolic functions of the standard library round otherwise than the C library
+/// does, whose results MongoDB shows: these take the logarithms that it takes.
+fn asinh_double(x: f64) -> f64 {
+    let n = x.abs();
+    let result = if n > LARGE {
+        n.ln() + std::f64::consts::LN_2
+    } else if n > 2.0 {
+        (2.0 * n + 1.0 / ((x * x + 1.0).sqrt() + n)).ln()
+    } else {
+        let square = x * x;
+        (n + square / (1.0 + (1.0 + square).sqrt())).ln_1p()
+    };
+    result.copysign(x)
+}
+
+fn acosh_double(x: f64) -> f64 {
+    if x > LARGE {
+        x.ln() + std::f64::consts::LN_2
+    } else if x > 2.0 {
+        (2.0 * x - 1.0 / (x + (x * x - 1.0).sqrt())).ln()
+    } else {
+        let above = x - 1.0;
+        (above + (2.0 * above + above * above).sqrt()).ln_1p()
+    }
+}
+
+fn atanh_double(x: f64) -> f64 {
+    let n = x.abs();
+    let result = if n < 0.5 {
+        let twice = n + n;
+        0.5 * (twice + twice * n / (1.0 - n)).ln_1p()
+    } else {
+        0.5 * ((n + n) / (1.0 - n)).ln_1p()
+    };
+    result.copysign(x)
+}
+
 fn sin<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    apply("$sin", values, Domain::Finite, f64::sin)
+    apply("$sin", values, Domain::Finite, f64::sin, Decimal128::sin)
 }
 
 fn cos<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    apply("$cos", values, Domain::Finite, f64::cos)
+    apply("$cos", values, Domain::Finite, f64::cos, Decimal128::cos)
 }
 
 fn tan<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    apply("$tan", values, Domain::Finite, f64::tan)
+    apply("$tan", values, Domain::Finite, f64::tan, Decimal128::tan)
 }
 
 fn asin<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    apply("$asin", values, Domain::Unit, f64::asin)
+    apply("$asin", values, Domain::Unit, f64::asin, Decimal128::asin)
 }
 
 fn acos<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    apply("$acos", values, Domain::Unit, f64::acos)
+    apply("$acos", values, Domain::Unit, f64::acos, Decimal128::acos)
 }
 
 fn atan<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    apply("$atan", values, Domain::All, f64::atan)
+    apply("$atan", values, Domain::All, f64::atan, Decimal128::atan)
 }
 
 fn sinh<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    apply("$sinh", values, Domain::All, f64::sinh)
+    apply("$sinh", values, Domain::All, f64::sinh, Decimal128::sinh)
 }
 
 fn cosh<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    apply("$cosh", values, Domain::All, f64::cosh)
+    apply("$cosh", values, Domain::All, f64::cosh, Decimal128::cosh)
 }
 
 fn tanh<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    apply("$tanh", values, Domain::All, f64::tanh)
+    apply("$tanh", values, Domain::All, f64::tanh, Decimal128::tanh)
 }
 
 fn asinh<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    apply("$asinh", values, Domain::All, f64::asinh)
+    apply("$asinh", values, Domain::All, asinh_double, Decimal128::asinh)
 }
 
 fn acosh<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    apply("$acosh", values, Domain::FromOne, f64::acosh)
+    apply("$acosh", values, Domain::FromOne, acosh_double, Decimal128::acosh)
 }
 
 fn atanh<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    apply("$atanh", values, Domain::Unit, f64::atanh)
+    apply("$atanh", values, Domain::Unit, atanh_double, Decimal128::atanh)
 }
 
 fn atan2<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
@@ -117,10 +162,10 @@ fn atan2<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
     if y.is_nullish() || x.is_nullish() {
         return Ok(Val::Null);
     }
-    for value in [y, x] {
+    for (value, code) in [(y, 51044), (x, 51045)] {
         if !value.is_number() {
             return Err(Error::new(
-                Code(51044),
+                Code(code),
                 format!(
                     "$atan2 only supports numeric types, not {} and {}",
                     y.kind().name(),
@@ -129,23 +174,21 @@ fn atan2<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
             ));
         }
     }
-    let result = to_double(y).atan2(to_double(x));
     Ok(match (y, x) {
         (Val::Decimal(_), _) | (_, Val::Decimal(_)) => {
-            Val::Decimal(Decimal128::from_f64_34_digits(result))
+            Val::Decimal(to_decimal(y).atan2(to_decimal(x)))
         }
-        _ => Val::Double(result),
+        _ => Val::Double(to_double(y).atan2(to_double(x))),
     })
 }
 
-/// Pi / 180 as a decimal, or its inverse.
+/// Between degrees and radians, by one factor as MongoDB does.
 fn convert<'a>(name: &str, values: &[Val<'a>], to_radians: bool) -> Result<Val<'a>> {
     let Some(value) = numeric(name, values)? else { return Ok(Val::Null) };
-    let half_turn = Decimal128::from_i32(180);
-    let pi = Decimal128::parse(PI).unwrap_or(Decimal128::NAN);
+    let factor = Decimal128::parse(if to_radians { RADIANS } else { DEGREES });
+    let factor = factor.unwrap_or(Decimal128::NAN);
     Ok(match value {
-        Val::Decimal(_) if to_radians => Val::Decimal(to_decimal(value).mul(pi).div(half_turn)),
-        Val::Decimal(_) => Val::Decimal(to_decimal(value).mul(half_turn).div(pi)),
+        Val::Decimal(n) => Val::Decimal(n.mul(factor)),
         _ if to_radians => Val::Double(to_double(value) * (std::f64::consts::PI / 180.0)),
         _ => Val::Double(to_double(value) * (180.0 / std::f64::consts::PI)),
     })

@@ -48,9 +48,11 @@ fn parse_let(parser: &mut Parser<'_>, operator: &'static Operator, value: Val<'_
     for (name, operand) in doc {
         match name {
             "vars" => {
-                variables = Some(operand.as_doc().ok_or_else(|| {
-                    Error::new(Code(10065), "invalid parameter: expected an object (vars)")
-                })?);
+                // An array is a document too, and takes it if it is empty.
+                variables =
+                    Some(operand.as_doc().or_else(|| operand.as_array()).ok_or_else(|| {
+                        Error::new(Code(10065), "invalid parameter: expected an object (vars)")
+                    })?);
             }
             "in" => body = Some(operand.get()),
             unknown => {
@@ -106,8 +108,8 @@ fn meta<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
 
 fn parse_rand(_: &mut Parser<'_>, operator: &'static Operator, value: Val<'_>) -> Result<Node> {
     match value {
-        Val::Document(doc) if doc.is_empty() => Ok(operator.call(Vec::new())),
-        Val::Array(array) if array.is_empty() => Ok(operator.call(Vec::new())),
+        Val::Document(doc) if doc.is_empty() => operator.call(Vec::new()),
+        Val::Array(array) if array.is_empty() => operator.call(Vec::new()),
         Val::Document(_) | Val::Array(_) => {
             Err(Error::new(Code(3040501), "$rand does not currently accept arguments"))
         }

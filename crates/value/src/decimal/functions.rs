@@ -9,14 +9,15 @@ use super::{DIGITS, Decimal128, EXPONENT_MIN, Intermediate, Parts, round};
 use std::sync::LazyLock;
 
 /// Bits after the binary point.
-const FRACTION: u32 = 320;
+pub(super) const FRACTION: u32 = 320;
 /// Digits that are brought before the point before rounding: 34 and some that decide.
 const DIGITS_WANTED: i64 = 41;
 /// Results this close to a number of that many digits are that number.
 const EXACT_BITS: u32 = 120;
 
-static ONE: LazyLock<Intermediate> = LazyLock::new(|| Intermediate::from_u128(1).shl(FRACTION));
-static LN_2: LazyLock<Intermediate> = LazyLock::new(|| inverse_artanh(3).shl(1));
+pub(super) static ONE: LazyLock<Intermediate> =
+    LazyLock::new(|| Intermediate::from_u128(1).shl(FRACTION));
+pub(super) static LN_2: LazyLock<Intermediate> = LazyLock::new(|| inverse_artanh(3).shl(1));
 /// ln 10 = 3 ln 2 + ln 1.25
 static LN_10: LazyLock<Intermediate> =
     LazyLock::new(|| LN_2.mul_small(3).add(&inverse_artanh(9).shl(1)));
@@ -235,12 +236,12 @@ fn padded_one() -> Decimal128 {
 }
 
 /// Power of ten of the first digit; `None` for zero.
-fn magnitude(parts: Parts) -> Option<i32> {
+pub(super) fn magnitude(parts: Parts) -> Option<i32> {
     Some(parts.exponent + parts.coefficient.checked_ilog10()? as i32)
 }
 
 /// The largest whole number whose square is not above.
-fn integer_root(square: Intermediate) -> Intermediate {
+pub(super) fn integer_root(square: Intermediate) -> Intermediate {
     // Newton's iteration comes down from a power of two above the root.
     let mut root = Intermediate::from_u128(1).shl(square.bits().div_ceil(2));
     loop {
@@ -253,7 +254,7 @@ fn integer_root(square: Intermediate) -> Intermediate {
 }
 
 /// `coefficient * 10^exponent` in fixed point; the callers keep it between 10^-40 and 10^6.
-fn fixed(coefficient: u128, exponent: i32) -> Intermediate {
+pub(super) fn fixed(coefficient: u128, exponent: i32) -> Intermediate {
     let wide = Intermediate::from_u128(coefficient);
     if exponent >= 0 {
         return wide.mul_pow10(exponent as u32).shl(FRACTION);
@@ -261,7 +262,7 @@ fn fixed(coefficient: u128, exponent: i32) -> Intermediate {
     wide.shl(FRACTION).div_rem(&Intermediate::pow10(exponent.unsigned_abs())).0
 }
 
-fn multiply(a: &Intermediate, b: &Intermediate) -> Intermediate {
+pub(super) fn multiply(a: &Intermediate, b: &Intermediate) -> Intermediate {
     a.mul(b).shr(FRACTION)
 }
 
@@ -280,7 +281,7 @@ fn inverse_artanh(n: u64) -> Intermediate {
 }
 
 /// e^x in fixed point for x from 0 to 2.4.
-fn exponential_series(x: &Intermediate) -> Intermediate {
+pub(super) fn exponential_series(x: &Intermediate) -> Intermediate {
     // Halve until the series converges fast, then square as often.
     const HALVINGS: u32 = 20;
     let small = x.shr(HALVINGS);
@@ -330,7 +331,7 @@ fn logarithm(parts: Parts) -> (bool, Intermediate) {
 }
 
 /// ln in fixed point for 1 to 10: Halley's iteration over the exponential from a double.
-fn logarithm_of_mantissa(mantissa: &Intermediate) -> Intermediate {
+pub(super) fn logarithm_of_mantissa(mantissa: &Intermediate) -> Intermediate {
     let approximate = mantissa.shr(FRACTION - 60).low_u128() as f64 / (1u64 << 60) as f64;
     let start = (approximate.ln().max(0.0) * (1u64 << 60) as f64) as u128;
     let mut result = Intermediate::from_u128(start).shl(FRACTION - 60);
@@ -350,7 +351,7 @@ fn logarithm_of_mantissa(mantissa: &Intermediate) -> Intermediate {
 }
 
 /// Rounds a fixed-point number times a power of ten.
-fn from_fixed(negative: bool, value: Intermediate, tens: i64) -> Decimal128 {
+pub(super) fn from_fixed(negative: bool, value: Intermediate, tens: i64) -> Decimal128 {
     let whole_bits = i64::from(value.bits()) - i64::from(FRACTION);
     let digits = whole_bits * 30_103 / 100_000;
     let scale = (DIGITS_WANTED - digits).max(0);

@@ -9,6 +9,7 @@ mod arithmetic;
 mod convert;
 mod functions;
 mod text;
+mod trig;
 mod wide;
 
 pub use text::Signals;

@@ -24,6 +24,28 @@ impl Decimal128 {
         Decimal128::parse_with_signals(text).map(|(number, _)| number)
     }
 
+    /// Reads a number, cutting off what is beyond 34 digits, and says what was lost on the way.
+    #[must_use]
+    pub fn parse_truncated(text: &str) -> Option<(Decimal128, Signals)> {
+        let (rounded, signals) = Decimal128::parse_with_signals(text)?;
+        if !signals.inexact {
+            return Some((rounded, signals));
+        }
+        // Without the digits behind the first 34 there is nothing to round up.
+        let mut kept = String::with_capacity(text.len());
+        let (mut significant, mut exponent) = (0, false);
+        for character in text.chars() {
+            exponent |= matches!(character, 'e' | 'E');
+            let digit = character.is_ascii_digit() && !exponent;
+            if digit && (significant > 0 || character != '0') {
+                significant += 1;
+            }
+            kept.push(if digit && significant > DIGITS { '0' } else { character });
+        }
+        let (cut, _) = Decimal128::parse_with_signals(&kept)?;
+        Some((cut, signals))
+    }
+
     /// Reads a number and says what was lost on the way.
     #[must_use]
     pub fn parse_with_signals(text: &str) -> Option<(Decimal128, Signals)> {

@@ -31,7 +31,10 @@ fn element_name<'v>(operator: &str, name: Option<Val<'v>>) -> Result<&'v str> {
     match name {
         None => Ok("this"),
         Some(Val::String(name)) => {
-            check_variable_name(name)?;
+            // `CURRENT` may be bound: it is where paths begin.
+            if name != "CURRENT" {
+                check_variable_name(name)?;
+            }
             Ok(name)
         }
         Some(_) => Err(Error::failed_to_parse(format!("{operator} needs a string for 'as'"))),
@@ -111,6 +114,9 @@ pub(super) fn filter<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
         )
     };
     let Some(array) = input_array(call, env, refuse)? else { return Ok(Val::Null) };
+    if array.is_empty() {
+        return Ok(Val::Array(array));
+    }
     let limit = match call.argument(2, env)? {
         value if value.is_nullish() => usize::MAX,
         value => {

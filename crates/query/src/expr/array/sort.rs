@@ -45,19 +45,20 @@ pub(super) fn parse(
                 ));
             }
             for (path, direction) in fields {
-                let direction = parse_direction(direction.get())?;
-                if path.split('.').any(|part| part.is_empty() || part.starts_with('$')) {
-                    return Err(Error::bad_value(format!(
-                        "'{path}' is not a field that $sortArray can sort by"
-                    )));
-                }
+                let direction = parse_direction(direction.get()).ok().filter(|_| !path.is_empty());
+                let direction = direction.ok_or_else(|| {
+                    Error::new(
+                        Code(2942505),
+                        format!("The $sort field '{path}' needs a name and a direction of 1 or -1"),
+                    )
+                })?;
                 arguments.push(Node::constant(Val::String(path)));
                 arguments.push(Node::constant(Val::Int32(direction)));
             }
         }
         direction => arguments.push(Node::constant(Val::Int32(parse_direction(direction)?))),
     }
-    Ok(operator.call(arguments))
+    operator.call(arguments)
 }
 
 fn parse_direction(value: Val<'_>) -> Result<i32> {

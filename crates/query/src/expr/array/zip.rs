@@ -69,7 +69,7 @@ pub(super) fn parse(
     let mut arguments = vec![Node::constant(Val::Bool(longest)), Node::constant(Val::Int32(count))];
     arguments.extend(inputs);
     arguments.extend(defaults);
-    Ok(operator.call(arguments))
+    operator.call(arguments)
 }
 
 pub(super) fn zip<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
@@ -101,7 +101,11 @@ pub(super) fn zip<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
                 for (at, column) in columns.iter_mut().enumerate() {
                     match column.next() {
                         Some((_, value)) => row.push_raw(value),
-                        None => row.push(defaults.get(at).copied().unwrap_or(Val::Null)),
+                        // A default that is missing leaves nothing, not null.
+                        None => match defaults.get(at) {
+                            Some(Val::Missing) => {}
+                            default => row.push(default.copied().unwrap_or(Val::Null)),
+                        },
                     }
                 }
             });

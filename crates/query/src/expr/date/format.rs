@@ -24,10 +24,38 @@ pub(super) static MONTHS: [&str; 12] = [
 ];
 
 /// ISO 8601 in UTC with milliseconds.
-pub(super) fn iso(ms: i64) -> String {
+pub(super) fn iso(ms: i64) -> Result<String> {
     let mut text = String::with_capacity(24);
-    write(&mut text, "%Y-%m-%dT%H:%M:%S.%LZ", ms, 0);
-    text
+    write(&mut text, "%Y-%m-%dT%H:%M:%S.%LZ", ms, 0)?;
+    Ok(text)
+}
+
+/// The seconds of a timestamp as a date without year, and its count.
+pub(super) fn timestamp(t: u64) -> String {
+    let civil = Civil::from_local((t >> 32) as i64 * super::SECOND);
+    let month = usize::try_from(civil.month - 1).ok().and_then(|at| MONTHS.get(at));
+    format!(
+        "{} {:2} {:02}:{:02}:{:02}:{:x}",
+        month.and_then(|month| month.get(..3)).unwrap_or(""),
+        civil.day,
+        civil.hour,
+        civil.minute,
+        civil.second,
+        t & 0xFFFF_FFFF
+    )
+}
+
+/// A year that four digits can show.
+fn four_digits(year: i64) -> Result<i64> {
+    if (0..=9999).contains(&year) {
+        return Ok(year);
+    }
+    Err(Error::new(
+        Code(18537),
+        format!(
+            "Could not convert date to string: date component was outside the supported range of 0-9999: {year}"
+        ),
+    ))
 }
 
 /// Refuses unknown specifiers.
@@ -54,7 +82,7 @@ pub(super) fn check_format(format: &str, known: &str) -> Result<()> {
 }
 
 /// Writes a local time by a checked format.
-fn write(out: &mut String, format: &str, local: i64, offset: i64) {
+fn write(out: &mut String, format: &str, local: i64, offset: i64) -> Result<()> {
     let civil = Civil::from_local(local);
     let mut characters = format.chars();
     while let Some(c) = characters.next() {
@@ -64,7 +92,7 @@ fn write(out: &mut String, format: &str, local: i64, offset: i64) {
         }
         let month = usize::try_from(civil.month - 1).ok().and_then(|at| MONTHS.get(at));
         let written = match characters.next() {
-            Some('Y') => write!(out, "{:04}", civil.year),
+            Some('Y') => write!(out, "{:04}", four_digits(civil.year)?),
             Some('m') => write!(out, "{:02}", civil.month),
             Some('d') => write!(out, "{:02}", civil.day),
             Some('H') => write!(out, "{:02}", civil.hour),
@@ -76,7 +104,7 @@ fn write(out: &mut String, format: &str, local: i64, offset: i64) {
             Some('u') => write!(out, "{}", civil.iso_weekday()),
             Some('U') => write!(out, "{:02}", civil.week()),
             Some('V') => write!(out, "{:02}", civil.iso_week().1),
-            Some('G') => write!(out, "{:04}", civil.iso_week().0),
+            Some('G') => write!(out, "{:04}", four_digits(civil.iso_week().0)?),
             Some('b') => write!(out, "{}", month.and_then(|m| m.get(..3)).unwrap_or("")),
             Some('B') => write!(out, "{}", month.unwrap_or(&"")),
             Some('z') => {
@@ -91,6 +119,7 @@ fn write(out: &mut String, format: &str, local: i64, offset: i64) {
         };
         debug_assert!(written.is_ok(), "writing into a string cannot fail");
     }
+    Ok(())
 }
 
 pub(super) fn to_string<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
@@ -101,7 +130,7 @@ pub(super) fn to_string<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>
             check_format(format, "YmdHMSLjwuUVGbBzZ%")?;
             Some(format)
         }
-        Val::Null | Val::Undefined => return Ok(on_null),
+        Val::Null | Val::Undefined => return Ok(Val::Null),
         other => {
             return Err(Error::new(
                 Code(18533),
@@ -113,13 +142,13 @@ pub(super) fn to_string<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>
             ));
         }
     };
-    let Some(zone) = Zone::operand(at(values, 2))? else { return Ok(on_null) };
+    let Some(zone) = Zone::operand(at(values, 2))? else { return Ok(Val::Null) };
     if date.is_nullish() {
         return Ok(on_null);
     }
     let utc = coerce(date)?;
     let mut text = String::with_capacity(32);
     let local = zone.to_local(utc);
-    write(&mut text, format.unwrap_or("%Y-%m-%dT%H:%M:%S.%LZ"), local, zone.offset(utc));
+    write(&mut text, format.unwrap_or("%Y-%m-%dT%H:%M:%S.%LZ"), local, zone.offset(utc))?;
     Ok(env.text(&text))
 }

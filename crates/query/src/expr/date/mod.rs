@@ -107,8 +107,13 @@ fn coerce(value: Val<'_>) -> Result<i64> {
 }
 
 /// A date as ISO 8601 text in UTC.
-pub(super) fn iso_text(ms: i64) -> String {
+pub(super) fn iso_text(ms: i64) -> Result<String> {
     format::iso(ms)
+}
+
+/// A timestamp as text, for the operators that take everything as text.
+pub(super) fn timestamp_text(t: u64) -> String {
+    format::timestamp(t)
 }
 
 /// The milliseconds of a date that is written as text; UTC unless it names an offset.

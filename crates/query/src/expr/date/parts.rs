@@ -1,5 +1,6 @@
 //! Parts of dates: `$year` and its kin, `$dateToParts`, `$dateFromParts`.
 
+use super::super::conditional::or_null;
 use super::super::operator::Operator;
 use super::super::parse::Parser;
 use super::super::show::{show, show_doc};
@@ -17,7 +18,7 @@ pub(super) fn parse(
 ) -> Result<Node> {
     let name = operator.name;
     match value {
-        Val::Document(doc) if doc.first().is_some_and(|(first, _)| !first.starts_with('$')) => {
+        Val::Document(doc) if doc.first().is_none_or(|(first, _)| !first.starts_with('$')) => {
             let (mut date, mut zone) = (None, None);
             for (argument, operand) in doc {
                 match argument {
@@ -43,10 +44,9 @@ pub(super) fn parse(
             let zone = match zone {
                 None => Node::constant(Val::Missing),
                 // A zone that turns out missing is null, other than one that is not asked for.
-                Some(Node::Constant(zone)) if zone.get().is_missing() => Node::constant(Val::Null),
-                Some(zone) => zone,
+                Some(zone) => or_null(zone)?,
             };
-            Ok(operator.call(vec![date, zone]))
+            operator.call(vec![date, zone])
         }
         Val::Array(array) if array.count() != 1 => Err(Error::new(
             Code(40536),
@@ -58,7 +58,7 @@ pub(super) fn parse(
         value => {
             let mut arguments = parser.operands(value)?;
             arguments.push(Node::constant(Val::Missing));
-            Ok(operator.call(arguments))
+            operator.call(arguments)
         }
     }
 }
@@ -74,7 +74,20 @@ fn civil(values: &[Val<'_>]) -> Result<Option<Civil>> {
 }
 
 fn part<'a>(values: &[Val<'a>], part: fn(Civil) -> i64) -> Result<Val<'a>> {
+    check_zone(values)?;
     Ok(civil(values)?.map_or(Val::Null, |civil| int(part(civil))))
+}
+
+/// The operators for one part have a code of their own for a zone that is no text.
+fn check_zone(values: &[Val<'_>]) -> Result<()> {
+    let zone = at(values, 1);
+    if at(values, 0).is_nullish() || zone.is_nullish() || matches!(zone, Val::String(_)) {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code(40533),
+        format!("a time zone must evaluate to a string, found {}", zone.kind().name()),
+    ))
 }
 
 fn int<'a>(n: i64) -> Val<'a> {
@@ -126,6 +139,7 @@ pub(super) fn iso_week<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
 }
 
 pub(super) fn iso_week_year<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
+    check_zone(values)?;
     // A long, in MongoDB too.
     Ok(civil(values)?.map_or(Val::Null, |civil| Val::Int64(civil.iso_week().0)))
 }
@@ -169,6 +183,12 @@ pub(super) fn from_parts<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>>
     let (natural, iso) = (at(values, 0), at(values, 8));
     let has_natural = (0..3).any(|place| !at(values, place).is_missing());
     let has_iso = (8..11).any(|place| !at(values, place).is_missing());
+    if !iso.is_missing() && (1..3).any(|place| !at(values, place).is_missing()) {
+        return Err(Error::new(
+            Code(40525),
+            "$dateFromParts does not allow mixing natural dates with ISO dates",
+        ));
+    }
     if has_natural && has_iso {
         return Err(Error::new(
             Code(40489),
@@ -239,6 +259,6 @@ pub(super) fn from_parts<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>>
     let local = (day * DAY + hour * HOUR + minute * MINUTE)
         .checked_add(second.checked_mul(SECOND).ok_or_else(out_of_range)?)
         .and_then(|local| local.checked_add(millisecond))
-        .ok_or_else(out_of_range)?;
+        .ok_or_else(|| Error::new(Code::DURATION_OVERFLOW, "the resulting date is out of range"))?;
     Ok(Val::DateTime(zone.to_utc(local)))
 }

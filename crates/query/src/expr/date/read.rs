@@ -1,5 +1,6 @@
 //! Dates from text: `$dateFromString`, with a format or without, and `$toDate`.
 
+use super::super::conditional::or_null;
 use super::super::operator::Operator;
 use super::super::parse::Parser;
 use super::super::show::show;
@@ -49,12 +50,12 @@ pub(super) fn parse_operands(
     let absent = || Node::constant(Val::Missing);
     let mut arguments = vec![
         text,
-        format.unwrap_or_else(absent),
-        zone.unwrap_or_else(absent),
+        format.map_or_else(|| Ok(absent()), or_null)?,
+        zone.map_or_else(|| Ok(absent()), or_null)?,
         on_null.unwrap_or_else(|| Node::constant(Val::Null)),
     ];
     arguments.extend(on_error);
-    Ok(operator.call(arguments))
+    operator.call(arguments)
 }
 
 pub(super) fn from_string<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
@@ -155,6 +156,15 @@ fn checked_days(text: &str, year: i64, month: i64, day: i64) -> Result<i64> {
     Ok(days(year, month, day))
 }
 
+/// A day by its ISO week, if the year has such a week.
+fn checked_iso_days(text: &str, year: i64, week: i64, weekday: i64) -> Result<i64> {
+    let weeks = (iso_days(year + 1, 1, 1) - iso_days(year, 1, 1)) / 7;
+    if !(1..=weeks).contains(&week) || !(1..=7).contains(&weekday) {
+        return Err(bad(text, "The parsed date was invalid"));
+    }
+    Ok(iso_days(year, week, weekday))
+}
+
 fn checked_time(text: &str, hour: i64, minute: i64, second: i64, ms: i64) -> Result<i64> {
     if hour > 23 || minute > 59 || second > 59 {
         return Err(bad(text, "The parsed time was invalid"));
@@ -201,13 +211,20 @@ impl<'t> Reader<'t> {
         self.take_while(usize::MAX, |c| c.is_ascii_alphabetic())
     }
 
+    /// The ending of a number that counts: `4th`.
+    fn ordinal(&mut self) {
+        let ending =
+            ["st", "nd", "rd", "th"].into_iter().find_map(|end| self.rest.strip_prefix(end));
+        self.rest = ending.unwrap_or(self.rest);
+    }
+
     fn blanks(&mut self) {
         self.rest = self.rest.trim_start_matches([' ', ',', '\t']);
     }
 
     /// Fraction digits as milliseconds.
-    fn milliseconds(&mut self) -> Option<i64> {
-        let digits = self.digits(9);
+    fn milliseconds(&mut self, most: usize) -> Option<i64> {
+        let digits = self.digits(most);
         if digits.is_empty() {
             return None;
         }
@@ -269,14 +286,24 @@ fn is_weekday(word: &str) -> bool {
         .any(|day| lower == *day || Some(lower.as_str()) == day.get(..3))
 }
 
-/// Reads a text in one of the usual notations: ISO 8601, `1/2/2024`, `Jan 2, 2024`, `2 Jan 2024`.
+/// Reads a text in one of the usual notations: ISO 8601, `1/2/2024`, `2.1.2024`, `2-1-2024`,
+/// `Jan 2, 2024`, `2 Jan 2024`, with a weekday in front or without, and `@seconds`.
 pub(super) fn parse_text(text: &str, zone: Option<Zone>) -> Result<i64> {
     let mut reader = Reader { rest: text.trim() };
+    if let Some(seconds) = reader.rest.strip_prefix('@') {
+        let seconds: i64 = seconds.parse().map_err(|_| bad(text, "The seconds are no number"))?;
+        return seconds.checked_mul(SECOND).ok_or_else(|| bad(text, "the date is out of range"));
+    }
     let mut fields = Fields { day: read_day(text, &mut reader)?, ..Fields::default() };
     if !reader.eat('T') && !reader.eat('t') {
         reader.blanks();
     }
-    if fields.day.is_some() && reader.rest.starts_with(|c: char| c.is_ascii_digit()) {
+    let compact = reader.rest.bytes().take_while(u8::is_ascii_digit).count() == 6;
+    if fields.day.is_some() && compact {
+        let (hour, minute) = (reader.number(2).unwrap_or(0), reader.number(2).unwrap_or(0));
+        fields.time = checked_time(text, hour, minute, reader.number(2).unwrap_or(0), 0)?;
+        reader.blanks();
+    } else if fields.day.is_some() && reader.rest.starts_with(|c: char| c.is_ascii_digit()) {
         fields.time = read_time(text, &mut reader)?;
         reader.blanks();
     }
@@ -292,16 +319,22 @@ pub(super) fn parse_text(text: &str, zone: Option<Zone>) -> Result<i64> {
 
 fn read_day(text: &str, reader: &mut Reader<'_>) -> Result<Option<i64>> {
     let invalid = || bad(text, "The parsed date was invalid");
-    if reader.rest.starts_with(|c: char| c.is_ascii_alphabetic()) {
-        let mut word = reader.word();
-        if is_weekday(word) {
-            reader.blanks();
-            word = reader.word();
-        }
+    let mut word = reader.word();
+    if is_weekday(word) {
+        reader.blanks();
+        word = reader.word();
+    }
+    if !word.is_empty() {
         let Some(month) = month_by_name(word) else { return Ok(None) };
         reader.eat('.');
         reader.blanks();
-        let Some(day) = reader.number(2) else { return Ok(None) };
+        let first = reader.digits(4);
+        if first.len() == 4 {
+            // A month alone begins with its first day.
+            return checked_days(text, first.parse().map_err(|_| invalid())?, month, 1).map(Some);
+        }
+        let Ok(day) = first.parse() else { return Ok(None) };
+        reader.ordinal();
         reader.blanks();
         let Some(year) = reader.number(4) else { return Ok(None) };
         return checked_days(text, year, month, day).map(Some);
@@ -315,21 +348,34 @@ fn read_day(text: &str, reader: &mut Reader<'_>) -> Result<Option<i64>> {
         }
         4 => {
             let year = number(first)?;
-            if !reader.eat('-') {
-                return Ok(None);
+            let dash = reader.eat('-');
+            if reader.eat('W') {
+                let week = reader.number(2).ok_or_else(invalid)?;
+                let weekday = if reader.eat('-') || !dash { reader.number(1) } else { None };
+                return checked_iso_days(text, year, week, weekday.unwrap_or(1)).map(Some);
             }
-            let second = reader.digits(3);
-            if second.len() == 3 {
-                // The day of the year.
-                let day = number(second)?;
+            let slash = !dash && reader.eat('/');
+            if !dash && !slash {
+                reader.blanks();
+                let Some(month) = month_by_name(reader.word()) else { return Ok(None) };
+                return checked_days(text, year, month, 1).map(Some);
+            }
+            if let Some(month) = month_by_name(reader.word()) {
+                let day = if reader.eat('-') { reader.number(2).ok_or_else(invalid)? } else { 1 };
+                return checked_days(text, year, month, day).map(Some);
+            }
+            let month = reader.number(2).ok_or_else(invalid)?;
+            if dash && let Some(digit) = reader.number(1) {
+                // The day of the year, unless it begins like a month.
+                let day = month * 10 + digit;
                 let length = days(year + 1, 1, 1) - days(year, 1, 1);
-                if !(1..=length).contains(&day) {
+                if (1..=12).contains(&month) || !(1..=length).contains(&day) {
                     return Err(invalid());
                 }
                 return Ok(Some(days(year, 1, day)));
             }
-            let month = number(second)?;
-            let day = if reader.eat('-') { reader.number(2).ok_or_else(invalid)? } else { 1 };
+            let more = if slash { reader.eat('/') } else { reader.eat('-') };
+            let day = if more { reader.number(2).ok_or_else(invalid)? } else { 1 };
             checked_days(text, year, month, day).map(Some)
         }
         1 | 2 => {
@@ -342,6 +388,10 @@ fn read_day(text: &str, reader: &mut Reader<'_>) -> Result<Option<i64>> {
                 let year = reader.number(4).ok_or_else(invalid)?;
                 return checked_days(text, year, n, day).map(Some);
             }
+            if let Some(day) = read_day_first(text, n, reader) {
+                return day.map(Some);
+            }
+            reader.ordinal();
             reader.blanks();
             if !reader.eat('-') && !reader.rest.starts_with(|c: char| c.is_ascii_alphabetic()) {
                 return Ok(None);
@@ -356,6 +406,28 @@ fn read_day(text: &str, reader: &mut Reader<'_>) -> Result<Option<i64>> {
     }
 }
 
+/// `2.1.2024`, `2-1-2024`, and with two digits in front of dashes `24-01-02`, behind the first
+/// number.
+fn read_day_first(text: &str, first: i64, reader: &mut Reader<'_>) -> Option<Result<i64>> {
+    let mut ahead = Reader { rest: reader.rest };
+    let separator = ['.', '-'].into_iter().find(|separator| ahead.eat(*separator))?;
+    let month = ahead.number(2)?;
+    if !ahead.eat(separator) {
+        return None;
+    }
+    let last = ahead.digits(4);
+    let number = last.parse().ok()?;
+    reader.rest = ahead.rest;
+    Some(match last.len() {
+        4 => checked_days(text, number, month, first),
+        // Years of two digits lie around 2000.
+        2 if separator == '-' => {
+            checked_days(text, first + if first < 70 { 2000 } else { 1900 }, month, number)
+        }
+        _ => Err(bad(text, "The parsed date was invalid")),
+    })
+}
+
 fn read_time(text: &str, reader: &mut Reader<'_>) -> Result<i64> {
     let invalid = || bad(text, "The parsed time was invalid");
     let mut hour = reader.number(2).ok_or_else(invalid)?;
@@ -364,8 +436,8 @@ fn read_time(text: &str, reader: &mut Reader<'_>) -> Result<i64> {
         minute = reader.number(2).ok_or_else(invalid)?;
         if reader.eat(':') {
             second = reader.number(2).ok_or_else(invalid)?;
-            if reader.eat('.') || reader.eat(',') {
-                ms = reader.milliseconds().ok_or_else(invalid)?;
+            if reader.eat('.') {
+                ms = reader.milliseconds(9).ok_or_else(invalid)?;
             }
         }
     }
@@ -408,15 +480,15 @@ fn parse_by_format(text: &str, format: &str, zone: Option<Zone>) -> Result<i64> 
             Some('H') => hour = reader.number(2).ok_or_else(wrong)?,
             Some('M') => minute = reader.number(2).ok_or_else(wrong)?,
             Some('S') => second = reader.number(2).ok_or_else(wrong)?,
-            Some('L') => ms = reader.milliseconds().ok_or_else(wrong)?,
+            Some('L') => ms = reader.milliseconds(3).ok_or_else(wrong)?,
             Some('G') => iso_year = Some(reader.number(4).ok_or_else(wrong)?),
             Some('V') => iso_week = Some(reader.number(2).ok_or_else(wrong)?),
             Some('u') => iso_weekday = Some(reader.number(1).ok_or_else(wrong)?),
             Some('z') => offset = Some(reader.offset().ok_or_else(wrong)?),
             Some('Z') => {
                 let negative = reader.eat('-');
-                if !negative {
-                    reader.eat('+');
+                if !negative && !reader.eat('+') {
+                    return Err(wrong());
                 }
                 let minutes = reader.number(4).ok_or_else(wrong)?;
                 offset = Some(if negative { -minutes } else { minutes } * MINUTE);
@@ -429,6 +501,10 @@ fn parse_by_format(text: &str, format: &str, zone: Option<Zone>) -> Result<i64> 
         let at = text.len() - reader.rest.len();
         return Err(bad(text, &format!("{at}: Trailing data '{}'", reader.rest)));
     }
+    let calendar = year.is_some() || month.is_some() || day.is_some();
+    if calendar && (iso_year.is_some() || iso_week.is_some() || iso_weekday.is_some()) {
+        return Err(bad(text, "Mixing of ISO dates with natural dates is not allowed"));
+    }
     let day = match (year, month, day, ordinal, iso_year) {
         (Some(year), Some(month), Some(day), ..) => Some(checked_days(text, year, month, day)?),
         (Some(year), None, None, Some(ordinal), _) => {
@@ -439,7 +515,8 @@ fn parse_by_format(text: &str, format: &str, zone: Option<Zone>) -> Result<i64> 
             Some(day)
         }
         (None, None, None, None, Some(year)) => {
-            Some(iso_days(year, iso_week.unwrap_or(1), iso_weekday.unwrap_or(1)))
+            let (week, weekday) = (iso_week.unwrap_or(1), iso_weekday.unwrap_or(1));
+            Some(checked_iso_days(text, year, week, weekday)?)
         }
         _ => None,
     };

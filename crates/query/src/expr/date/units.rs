@@ -84,7 +84,13 @@ fn add<'a>(name: &str, values: &[Val<'a>], sign: i64) -> Result<Val<'a>> {
         Unit::Day => i64::MAX / DAY,
         Unit::Fixed(length) => i64::MAX / length,
     };
-    if count.unsigned_abs() > limit.unsigned_abs() {
+    if sign < 0 && count == i64::MIN {
+        return Err(Error::new(
+            Code(6045000),
+            format!("invalid {name} 'amount' parameter value: {count} {unit_name}"),
+        ));
+    }
+    if limit < i64::MAX && count.unsigned_abs() > limit.unsigned_abs() {
         return Err(Error::new(
             Code(5976500),
             format!(
@@ -94,15 +100,24 @@ fn add<'a>(name: &str, values: &[Val<'a>], sign: i64) -> Result<Val<'a>> {
         ));
     }
     let count = count * sign;
+    let back = count < 0;
+    let local = |by: &dyn Fn(i64) -> Option<i64>| move_local(start, &zone, back, by);
     let moved = match unit {
-        Unit::Fixed(length) => start.checked_add(count * length),
-        Unit::Day => move_local(start, &zone, |local| local.checked_add(count * DAY)),
-        Unit::Week => move_local(start, &zone, |local| local.checked_add(count * 7 * DAY)),
-        Unit::Month => move_local(start, &zone, |local| add_months(local, count)),
-        Unit::Quarter => move_local(start, &zone, |local| add_months(local, count * 3)),
-        Unit::Year => move_local(start, &zone, |local| add_months(local, count * 12)),
+        Unit::Fixed(length) => {
+            let moved = count.checked_mul(length).and_then(|ms| start.checked_add(ms));
+            return moved.map(Val::DateTime).ok_or_else(|| {
+                Error::new(Code::DURATION_OVERFLOW, "the resulting date is out of range")
+            });
+        }
+        Unit::Day => local(&|local| local.checked_add(count * DAY)),
+        Unit::Week => local(&|local| local.checked_add(count * 7 * DAY)),
+        Unit::Month => local(&|local| add_months(local, count)),
+        Unit::Quarter => local(&|local| add_months(local, count * 3)),
+        Unit::Year => local(&|local| add_months(local, count * 12)),
     };
-    moved.map(Val::DateTime).ok_or_else(out_of_range)
+    moved.map(Val::DateTime).ok_or_else(|| {
+        Error::new(Code(5166406), format!("{name} overflowed: the date is out of range"))
+    })
 }
 
 /// A date moved by so many units of time, in UTC; months keep the day where they have it.
@@ -116,8 +131,10 @@ pub fn add_to_date(ms: i64, unit: &str, count: i64) -> Result<i64> {
     }
 }
 
-fn move_local(start: i64, zone: &Zone, by: impl FnOnce(i64) -> Option<i64>) -> Option<i64> {
-    by(zone.to_local(start)).map(|local| zone.to_utc_first(local))
+/// Moves the local time. One that a clock shows twice is the one nearer to where it came from.
+fn move_local(start: i64, zone: &Zone, back: bool, by: &dyn Fn(i64) -> Option<i64>) -> Option<i64> {
+    let to_utc = if back { Zone::to_utc } else { Zone::to_utc_first };
+    by(zone.to_local(start)).map(|local| to_utc(zone, local))
 }
 
 /// Calendar months later; days that the month does not have become its last one.
@@ -189,6 +206,7 @@ pub(super) fn date_diff<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> 
             )
         })
     };
+    let (start, end) = (date(start, "startDate")?, date(end, "endDate")?);
     let unit = parse_unit(name, unit)?;
     let Some(zone) = Zone::operand(at(values, 3))? else { return Ok(Val::Null) };
     let mut first_day = 0;
@@ -198,7 +216,6 @@ pub(super) fn date_diff<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> 
             None => return Ok(Val::Null),
         }
     }
-    let (start, end) = (date(start, "startDate")?, date(end, "endDate")?);
     let (from, to) = (zone.to_local(start), zone.to_local(end));
     let months = |local: i64| {
         let civil = Civil::from_local(local);
@@ -220,7 +237,8 @@ pub(super) fn date_diff<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> 
             to.div_euclid(length) - from.div_euclid(length) - moved.div_euclid(length)
         }
         Unit::Fixed(length) => {
-            end.div_euclid(length).checked_sub(start.div_euclid(length)).ok_or_else(out_of_range)?
+            let difference = end.div_euclid(length).checked_sub(start.div_euclid(length));
+            difference.ok_or_else(|| Error::new(Code(5166308), "dateDiff overflowed"))?
         }
     }))
 }
@@ -293,6 +311,8 @@ pub(super) fn date_trunc<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>>
                 utc.checked_sub(origin)?.div_euclid(size).checked_mul(size)?.checked_add(origin)
             })
         }
+        // No date is so far from another.
+        _ if bin > i64::MAX / DAY => None,
         Unit::Day => from_days(origin, 1),
         Unit::Week => {
             let shift = (first_day - weekday(origin)).rem_euclid(7);
@@ -302,5 +322,12 @@ pub(super) fn date_trunc<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>>
         Unit::Quarter => from_months(3),
         Unit::Year => from_months(12),
     };
-    truncated.map(Val::DateTime).ok_or_else(out_of_range)
+    let code = match unit {
+        Unit::Fixed(length) if bin.checked_mul(length).is_none() => 5439002,
+        _ if bin > i64::MAX / 366 => 5439006,
+        _ => 5166406,
+    };
+    truncated
+        .map(Val::DateTime)
+        .ok_or_else(|| Error::new(Code(code), "the date that $dateTrunc gives is out of range"))
 }

@@ -31,14 +31,15 @@ impl Zone {
     }
 
     pub(super) fn parse(name: &str) -> Result<Zone> {
-        if matches!(name, "UTC" | "GMT" | "Z") {
+        if matches!(name, "UTC" | "GMT") {
             return Ok(Zone::UTC);
         }
         if let Some(offset) = parse_offset(name) {
             return Ok(Zone::Fixed(offset));
         }
         match TimeZone::get(name) {
-            Ok(zone) if !name.starts_with(['+', '-']) => Ok(Zone::Named(zone)),
+            // Names are taken as they are written, with their capitals.
+            Ok(zone) if zone.iana_name() == Some(name) => Ok(Zone::Named(zone)),
             _ => Err(Error::new(
                 Code(40485),
                 format!("unrecognized time zone identifier: \"{name}\""),

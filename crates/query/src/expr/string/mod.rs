@@ -144,6 +144,10 @@ fn index_of_cp<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
             |(at, _)| Some(at),
         )
     };
+    // Behind the last character nothing is found, not even the empty text, but in empty texts.
+    if start > 0 && start == text.chars().count() {
+        return Ok(Val::Int32(-1));
+    }
     let Some(from) = byte_of(start) else { return Ok(Val::Int32(-1)) };
     let to = byte_of(end).unwrap_or(text.len());
     let part = text.get(from..to).unwrap_or("");
@@ -166,10 +170,17 @@ fn substr_bytes<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
                 ),
             ));
         }
-        // Fractions are cut off; what is out of range is as good as the ends of 64 bits.
-        Ok(match value {
-            Val::Int64(n) => n,
-            value => to_double(value) as i64,
+        // Fractions of doubles are cut off, those of decimals rounded.
+        match value {
+            Val::Int64(n) => Some(n),
+            Val::Decimal(n) => n.to_i64_round(),
+            value => value::number::double_to_i64_exact(to_double(value).trunc()),
+        }
+        .ok_or_else(|| {
+            Error::new(
+                Code(31109),
+                format!("Can't coerce out of range value {} to long", show(value)),
+            )
         })
     };
     let start = whole(start, 16034, "starting index")?;

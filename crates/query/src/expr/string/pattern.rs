@@ -68,6 +68,7 @@ fn compile(name: &str, regex: Val<'_>, options: Val<'_>) -> Result<Option<Regex>
             ));
         }
     };
+    refuse_flags(name, written.unwrap_or(""))?;
     let (pattern, options) = match regex {
         Val::String(pattern) => (pattern, written.unwrap_or("")),
         Val::Regex(pattern, own) => {
@@ -89,15 +90,25 @@ fn compile(name: &str, regex: Val<'_>, options: Val<'_>) -> Result<Option<Regex>
             ));
         }
     };
-    if let Some(bad) = options.chars().find(|c| !"imsxu".contains(*c)) {
+    refuse_flags(name, options)?;
+    if pattern.contains('\0') {
         return Err(Error::new(
-            Code(51108),
-            format!("{name} invalid flag in regex options: {bad}"),
+            Code(51109),
+            format!("{name}: regular expression cannot contain an embedded null byte"),
         ));
     }
     Regex::new(pattern, options).map(Some).map_err(|error| {
         Error::new(Code(51111), format!("Invalid Regex in {name}: {}", error.message()))
     })
+}
+
+fn refuse_flags(name: &str, options: &str) -> Result<()> {
+    match options.chars().find(|c| !"imsxu".contains(*c)) {
+        None => Ok(()),
+        Some(bad) => {
+            Err(Error::new(Code(51108), format!("{name} invalid flag in regex options: {bad}")))
+        }
+    }
 }
 
 /// Input and pattern; `None` where one of them is null.
@@ -160,9 +171,6 @@ pub(super) fn find_all<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
         while start < text.len() || (text.is_empty() && results.is_empty()) {
             let Some(groups) = regex.captures_at(text, start)? else { break };
             let Some(Some((from, to))) = groups.first().copied() else { break };
-            if from >= text.len() && !text.is_empty() {
-                break;
-            }
             results.push(found(text, &groups, env)?);
             start = if to > from {
                 to

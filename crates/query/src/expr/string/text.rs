@@ -58,7 +58,6 @@ fn trim_ends<'a>(
     right: bool,
 ) -> Result<Val<'a>> {
     let (input, characters) = pair(values);
-    // A missing operand cannot be told from one left out, except by its absence: both trim blanks.
     if input.is_nullish() || matches!(characters, Val::Null | Val::Undefined) {
         return Ok(Val::Null);
     }
