@@ -419,3 +419,14 @@ def test_stable_api():
         client[name].c.insert_one({"_id": 1})
         assert client[name].c.find_one() == {"_id": 1}
         client.drop_database(name)
+
+
+def test_a_write_concern_that_cannot_be_met_is_told_beside_the_error(db):
+    db.here.insert_one({})
+    db.there.insert_one({})
+    concern = WriteConcern(w=2, wtimeout=1)
+    with pytest.raises(pymongo.errors.WriteConcernError) as failure:
+        db.get_collection("here", write_concern=concern).rename("there")
+    assert failure.value.code == 100
+    assert failure.value.details["errInfo"]["writeConcern"]["w"] == 2
+    assert db.there.count_documents({}) == 1

@@ -55,6 +55,7 @@ mod server_status;
 mod sessions;
 mod shutdown;
 mod sizes;
+mod stable_api;
 mod statements;
 mod transactions;
 mod update;
@@ -256,6 +257,7 @@ pub fn dispatch(
             tracing::debug!(code = error.code().0, message = error.message(), "command failed");
             reply_bytes.truncate(start);
             writer::write_doc(reply_bytes, |out| {
+                write_concern::write_beside(out, &error, request.body);
                 reply::write_error(out, &error);
                 reply::write_times(out, engine);
             });
@@ -338,7 +340,7 @@ fn run(
         client.touch_session(session)?;
     }
     let concern = check_generic(engine, op, body)?;
-    check_api(command, body)?;
+    stable_api::check(command, body)?;
     let place = Place::of(command, body, session)?;
     if let Some(place) = place {
         place.check(command, body, db)?;
@@ -394,61 +396,6 @@ fn enter(context: &Context<'_>, place: Option<Place>) -> Result<()> {
             None => Ok(()),
         },
     }
-}
-
-/// Commands of version 1 of the stable API.
-static API_VERSION_1: &[&str] = &[
-    "abortTransaction",
-    "aggregate",
-    "authenticate",
-    "bulkWrite",
-    "collMod",
-    "commitTransaction",
-    "count",
-    "create",
-    "createIndexes",
-    "delete",
-    "drop",
-    "dropDatabase",
-    "dropIndexes",
-    "endSessions",
-    "explain",
-    "find",
-    "findAndModify",
-    "getMore",
-    "hello",
-    "insert",
-    "killCursors",
-    "listCollections",
-    "listDatabases",
-    "listIndexes",
-    "ping",
-    "refreshSessions",
-    "saslContinue",
-    "saslStart",
-    "update",
-];
-
-/// Checks what the stable API asks of the command itself.
-fn check_api(command: &Command, body: RawDoc<'_>) -> Result<()> {
-    let version = body.find("apiVersion").is_some();
-    let strict = body.get("apiStrict");
-    if !version && (strict.is_some() || body.find("apiDeprecationErrors").is_some()) {
-        return Err(Error::new(
-            Code(4_886_600),
-            "Provided apiStrict and/or apiDeprecationErrors without passing apiVersion",
-        ));
-    }
-    if strict.is_some_and(Val::truthy) && !API_VERSION_1.contains(&command.name) {
-        return Err(Error::new(
-            Code::API_STRICT_ERROR,
-            format!(
-                "Provided apiStrict:true, but the command {} is not in API Version 1",
-                command.name
-            ),
-        ));
-    }
-    Ok(())
 }
 
 /// Runs a command while a fail point is on.

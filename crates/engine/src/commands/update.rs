@@ -114,7 +114,8 @@ fn check_statement(args: &Args<'_>) -> Result<()> {
     args.check_fields(STATEMENT_FIELDS, false)?;
     args.doc("q")?;
     match args.doc.get("u") {
-        Some(Val::Document(_) | Val::Array(_)) => {}
+        Some(Val::Document(_)) => {}
+        Some(Val::Array(pipeline)) => crate::stages::check_names(pipeline)?,
         Some(other) => {
             return Err(Error::failed_to_parse(format!(
                 "Update argument must be either an object or an array, found {}",

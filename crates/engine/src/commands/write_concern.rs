@@ -3,15 +3,15 @@
 use crate::engine::Inner;
 use crate::store_failed;
 use store::Seqno;
-use value::{Code, Error, RawDoc, Result, Val, Writer};
+use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
 /// When a write is acknowledged.
 #[derive(Clone, Debug)]
 pub struct WriteConcern {
     /// Wait until the write is on disk.
     durable: bool,
-    /// Why the wish cannot be fulfilled by one server, if so.
-    unsatisfiable: Option<String>,
+    /// Why the wish cannot be fulfilled by one server, if so, and the wish.
+    unsatisfiable: Option<(String, DocBuf)>,
 }
 
 impl WriteConcern {
@@ -29,11 +29,12 @@ impl WriteConcern {
             )));
         };
         let mut journal = None;
+        let mut impossible = None;
         for (name, value) in doc {
             match (name, value.get()) {
                 ("w", Val::String("majority")) => {}
                 ("w", Val::String(tag)) => {
-                    concern.unsatisfiable = Some(format!(
+                    impossible = Some(format!(
                         "No write concern mode named '{tag}' found in replica set configuration"
                     ));
                 }
@@ -41,7 +42,7 @@ impl WriteConcern {
                     Some(0) => concern.durable = false,
                     Some(1) => {}
                     Some(n) if (2..=50).contains(&n) => {
-                        concern.unsatisfiable = Some("Not enough data-bearing nodes".to_owned());
+                        impossible = Some("Not enough data-bearing nodes".to_owned());
                     }
                     _ => {
                         return Err(Error::new(
@@ -51,7 +52,7 @@ impl WriteConcern {
                     }
                 },
                 ("w", Val::Document(_)) => {
-                    concern.unsatisfiable = Some("write concern tags are unknown here".to_owned());
+                    impossible = Some("write concern tags are unknown here".to_owned());
                 }
                 ("w", _) => {
                     return Err(Error::new(
@@ -83,6 +84,7 @@ impl WriteConcern {
         if let Some(journal) = journal {
             concern.durable = journal;
         }
+        concern.unsatisfiable = impossible.map(|reason| (reason, DocBuf::from(doc)));
         Ok(concern)
     }
 
@@ -99,11 +101,31 @@ impl WriteConcern {
 
     /// Writes `writeConcernError` when one server cannot give what was asked for.
     pub fn write_error(&self, out: &mut Writer<'_>) {
-        let Some(reason) = &self.unsatisfiable else { return };
+        let Some((reason, wish)) = &self.unsatisfiable else { return };
         out.doc("writeConcernError", |out| {
             out.i32("code", Code::UNSATISFIABLE_WRITE_CONCERN.0);
             out.str("codeName", "UnsatisfiableWriteConcern");
             out.str("errmsg", reason);
+            out.doc("errInfo", |out| {
+                out.doc("writeConcern", |out| {
+                    let field = |name| wish.as_doc().get(name);
+                    out.append("w", field("w").unwrap_or(Val::Int32(1)));
+                    out.append("wtimeout", field("wtimeout").unwrap_or(Val::Int32(0)));
+                    out.str("provenance", "clientSupplied");
+                });
+            });
         });
+    }
+}
+
+/// Writes `writeConcernError` beside the error of a command that ran and found nothing to do: as
+/// MongoDB, which waits for the concern even then.
+pub fn write_beside(out: &mut Writer<'_>, error: &Error, body: RawDoc<'_>) {
+    let ran = [Code::NAMESPACE_EXISTS, Code::NAMESPACE_NOT_FOUND, Code::INDEX_NOT_FOUND];
+    if !ran.contains(&error.code()) || body.find("writeConcern").is_none() {
+        return;
+    }
+    if let Ok(concern) = WriteConcern::parse(body) {
+        concern.write_error(out);
     }
 }

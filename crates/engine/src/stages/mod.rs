@@ -244,6 +244,20 @@ fn unknown(name: &str, before: &[&str], within: Within) -> Error {
     })
 }
 
+/// Refuses a pipeline that names a stage which does not exist, whatever is in the others.
+///
+/// # Errors
+/// 40324.
+pub fn check_names(pipeline: RawDoc<'_>) -> Result<()> {
+    for (_, stage) in pipeline {
+        let Some((name, _)) = stage.as_doc().and_then(RawDoc::first) else { continue };
+        if ALL.binary_search_by(|row| row.name.cmp(name)).is_err() {
+            return Err(unknown(name, &[], Within::Command));
+        }
+    }
+    Ok(())
+}
+
 /// Refuses a pipeline that does not compile: what a view may be made of.
 ///
 /// # Errors
