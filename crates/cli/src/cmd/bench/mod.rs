@@ -2,9 +2,10 @@
 //!
 //! `data` makes documents and dice, `workload` the requests, `drive` runs one workload, `process`
 //! starts servers and reads their cost, `resources` measures start-up, memory and flatness,
-//! `report` prints. With `--compare` two servers take turns, workload by workload, in every round,
+//! `aggregate` has the pipelines, `report` prints. With `--compare` two servers take turns, workload by workload, in every round,
 //! so that a noisy machine disturbs both alike; the best round of each counts.
 
+mod aggregate;
 mod data;
 mod drive;
 mod process;
@@ -30,6 +31,7 @@ Examples:
   motif bench --uri mongodb://db.example.com       load a server that runs already
   motif bench --only point,update --connections 8  two workloads, eight connections
   motif bench --only flat                          point reads at 10 thousand and 2 million documents
+  motif bench --only aggregate --compare mongod    pipelines over a million documents
 
 The server is loaded from the same machine, so wall throughput includes the cost of the load
 program; server CPU per operation does not, and is the figure to compare.";
@@ -51,14 +53,15 @@ pub(crate) struct BenchArgs {
     /// How often to repeat; the best round counts. [default: 3 with --compare, else 1]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: Option<u32>,
-    /// Documents in the collection.
-    #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1000..=100_000_000))]
-    docs: u64,
+    /// Documents in the collection. [default: 1000000 for `aggregate`, else 200000]
+    #[arg(long, alias = "documents", value_parser = clap::value_parser!(u64).range(1000..=100_000_000))]
+    docs: Option<u64>,
     /// Numbers of connections, a thread each.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 8, 64], value_name = "N,N,..")]
     connections: Vec<usize>,
     /// Only these: bulk, point, secondary, range, insert, update, mixed50, mixed95, scan,
-    /// updatemany, index, resources (start-up and memory), flat (only runs when named).
+    /// updatemany, index, resources (start-up and memory), and those that only run when they are
+    /// named: flat, aggregate (pipelines), aggregate.NAME (one of them).
     #[arg(long, value_delimiter = ',', value_name = "NAME,NAME,..")]
     only: Vec<String>,
     /// Seconds for each workload and number of connections. [default: 2 with --compare, else 3]
@@ -76,6 +79,9 @@ pub(crate) struct BenchArgs {
     /// Documents of the large collection of `flat`.
     #[arg(long, default_value_t = 2_000_000, value_parser = clap::value_parser!(u64).range(10_000..=100_000_000))]
     flat_docs: u64,
+    /// Compare `aggregate` with PostgreSQL too, whose programs are in this folder.
+    #[arg(long, value_name = "BIN_DIR")]
+    postgres: Option<PathBuf>,
     /// End with exit code 1 when a bar is missed.
     #[arg(long)]
     strict: bool,
@@ -112,6 +118,7 @@ pub(crate) struct Results {
     pub(crate) measurements: Vec<Measurement>,
     pub(crate) resources: Vec<resources::Resources>,
     pub(crate) flat: Option<resources::Flat>,
+    pub(crate) aggregate: Vec<aggregate::Line>,
 }
 
 /// Which parts `--only` names.
@@ -119,6 +126,8 @@ struct Selection {
     workloads: Vec<&'static Workload>,
     resources: bool,
     flat: bool,
+    /// Names of pipelines; an empty list means all, `None` none.
+    aggregate: Option<Vec<String>>,
 }
 
 impl Selection {
@@ -128,13 +137,21 @@ impl Selection {
                 workloads: workload::ALL.iter().collect(),
                 resources: true,
                 flat: false,
+                aggregate: None,
             });
         }
-        let mut selection = Selection { workloads: Vec::new(), resources: false, flat: false };
+        let mut selection =
+            Selection { workloads: Vec::new(), resources: false, flat: false, aggregate: None };
         for name in only {
+            let pipeline = name.strip_prefix("aggregate.");
             match name.as_str() {
                 "resources" => selection.resources = true,
                 "flat" => selection.flat = true,
+                "aggregate" => selection.aggregate = Some(Vec::new()),
+                _ if pipeline.is_some_and(aggregate::is_name) => {
+                    let names = selection.aggregate.get_or_insert_default();
+                    names.extend(pipeline.map(str::to_owned));
+                }
                 name => match workload::by_name(name) {
                     Some(found) => selection.workloads.push(found),
                     None => bail!("there is no workload `{name}`; see `motif bench --help`"),
@@ -170,7 +187,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode> {
             results.resources.push(resources::measure(program, args.folder.as_deref())?);
         }
     }
-    if !selection.workloads.is_empty() {
+    if !selection.workloads.is_empty() || selection.aggregate.is_some() {
         let mut servers = Vec::new();
         let mut targets = Vec::new();
         if let Some(uri) = &args.uri {
@@ -192,11 +209,22 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode> {
             workloads: &selection.workloads,
             connections: &args.connections,
             rounds,
-            docs: args.docs,
+            docs: args.docs.unwrap_or(200_000),
             duration: Duration::from_secs_f64(seconds),
             seed: args.seed,
         };
         results.measurements = plan.run(&note)?;
+        if let Some(names) = &selection.aggregate {
+            let plan = aggregate::Plan {
+                targets: &targets,
+                postgres: args.postgres.as_deref(),
+                folder: args.folder.as_deref(),
+                documents: args.docs.unwrap_or(1_000_000),
+                rounds,
+                names,
+            };
+            results.aggregate = aggregate::run(&plan, &note)?;
+        }
     }
     if selection.flat {
         if args.uri.is_some() {
@@ -330,5 +358,8 @@ mod tests {
         assert_eq!(some.workloads.len(), 1);
         assert!(!some.resources && some.flat);
         assert!(Selection::parse(&names(&["pont"])).is_err());
+        let pipelines = Selection::parse(&names(&["aggregate.tags"])).unwrap();
+        assert_eq!(pipelines.aggregate, Some(names(&["tags"])));
+        assert!(Selection::parse(&names(&["aggregate.tag"])).is_err());
     }
 }

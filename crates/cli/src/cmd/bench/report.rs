@@ -65,6 +65,7 @@ pub(crate) fn bars(results: &Results) -> Vec<Bar> {
             reached: ratio <= 1.5,
         });
     }
+    bars.extend(super::aggregate::bars(&results.aggregate));
     bars
 }
 
@@ -169,6 +170,7 @@ fn tables(out: &mut String, results: &Results, bars: &[Bar]) -> Result<()> {
             flat.small_cpu_us, flat.small_docs, flat.large_cpu_us, flat.large_docs
         )?;
     }
+    super::aggregate::table(out, &results.aggregate)?;
     for bar in bars {
         writeln!(out, "{} {}", if bar.reached { "PASS " } else { "SHORT" }, bar.text)?;
     }
@@ -221,6 +223,14 @@ pub(crate) fn json(results: &Results, bars: &[Bar]) -> String {
                 out.count("largeDocs", flat.large_docs).f64("largeCpuUs", flat.large_cpu_us);
             });
         }
+        out.array("aggregate", |list| {
+            for line in &results.aggregate {
+                list.push_doc(|out| {
+                    out.str("pipeline", line.query).str("server", &line.server);
+                    out.f64("cpuMs", line.cpu_ms).f64("wallMs", line.wall_ms);
+                });
+            }
+        });
         out.array("bars", |list| {
             for bar in bars {
                 list.push_doc(|out| {
