@@ -1,6 +1,7 @@
 //! Accumulators that gather: arrays, sets, merged documents.
 
 use crate::expr::show::show;
+use crate::key_table::{KeyTable, Place};
 use hashbrown::HashMap;
 use std::sync::Arc;
 use value::writer::{close, open, write_index, write_value};
@@ -44,10 +45,11 @@ impl Push {
 #[derive(Debug, Default)]
 pub(super) struct Set {
     /// Order-preserving keys unite numbers of all types, as equality does.
-    known: HashMap<Vec<u8>, (), foldhash::fast::RandomState>,
+    known: KeyTable,
     values: Vec<OwnedVal>,
     bytes: usize,
     collation: Option<Arc<Collation>>,
+    key: Vec<u8>,
 }
 
 impl Set {
@@ -61,13 +63,13 @@ impl Set {
         if value.is_missing() {
             return;
         }
-        let key = keys::key_with(value, self.collation.as_deref());
-        if self.known.contains_key(&key) {
+        self.key.clear();
+        keys::encode_with(&mut self.key, value, false, self.collation.as_deref());
+        if matches!(self.known.place(&self.key), Place::Known(_)) {
             return;
         }
         let value = OwnedVal::new(value);
-        self.bytes += key.len() + value.raw().bytes.len() + 96;
-        self.known.insert(key, ());
+        self.bytes += value.raw().bytes.len() + 48;
         self.values.push(value);
     }
 
@@ -88,7 +90,54 @@ impl Set {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.bytes
+        self.bytes + self.known.memory_bytes()
+    }
+}
+
+/// How many distinct values there are: a set of which only the size is asked for.
+#[derive(Debug, Default)]
+pub(super) struct Distinct {
+    known: KeyTable,
+    key: Vec<u8>,
+    collation: Option<Arc<Collation>>,
+}
+
+impl Distinct {
+    /// No values yet, whose text is equal as a collation says.
+    pub(super) fn new(collation: Option<Arc<Collation>>) -> Distinct {
+        Distinct { collation, ..Distinct::default() }
+    }
+
+    /// Adds a value; a missing one is skipped.
+    pub(super) fn add(&mut self, value: Val<'_>) {
+        if value.is_missing() {
+            return;
+        }
+        self.key.clear();
+        keys::encode_with(&mut self.key, value, false, self.collation.as_deref());
+        self.known.place(&self.key);
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Writes everything that `absorb` needs.
+    pub(super) fn save(&self, out: &mut value::writer::ArrayWriter<'_>) {
+        (0..self.known.len()).for_each(|at| out.push(Val::Binary(0, self.known.key(at))));
+    }
+
+    /// Adds what another one saved.
+    pub(super) fn absorb(&mut self, saved: value::RawDoc<'_>) {
+        for (_, key) in saved {
+            if let Val::Binary(_, key) = key.get() {
+                self.known.place(key);
+            }
+        }
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.known.memory_bytes()
     }
 }
 

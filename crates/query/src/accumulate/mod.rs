@@ -2,11 +2,13 @@
 //!
 //! A specification (`{$sum: "$price"}`) is compiled once; each group has a state that values are fed
 //! to. `numeric` sums exactly, `order` keeps firsts, lasts, extremes and tops, `collect` gathers
-//! arrays and sets, `percentile` ranks; this file has the registry and the states' common face.
+//! arrays and sets, `percentile` ranks; this file has the registry and the states' common face,
+//! `partial` saves states and unites them.
 
 mod collect;
 pub(crate) mod numeric;
 mod order;
+mod partial;
 pub(crate) mod percentile;
 
 use crate::ParseContext;
@@ -14,7 +16,7 @@ use crate::expr::show::show;
 use crate::expr::{Env, Expr};
 use crate::sort::SortSpec;
 use bumpalo::Bump;
-use collect::{Concat, Merge, Push, Set};
+use collect::{Concat, Distinct, Merge, Push, Set};
 use numeric::{Deviation, Sum};
 use order::{Edge, Extreme, Ranked};
 use percentile::Percentiles;
@@ -25,7 +27,7 @@ use value::{Code, Collation, Error, RawDoc, Result, Val};
 const STATE_BYTES_MAX: usize = value::limits::BLOCKING_STAGE_BYTES_MAX;
 
 /// A compiled accumulator.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct AccumulatorSpec {
     kind: Kind,
     name: &'static str,
@@ -41,6 +43,8 @@ pub struct AccumulatorSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     AddToSet,
+    /// How many members `$addToSet` would have. Has no name: queries are rewritten to it.
+    CountDistinct,
     Average,
     Bottom,
     BottomN,
@@ -277,6 +281,9 @@ impl AccumulatorSpec {
                 check_count(count.eval(&Env::new(root, &arena))?)?
             }
         };
+        let ranked = |ranked: Ranked, shape| {
+            State::Ranked(Box::new(ranked.with_collation(self.collation.clone())), shape)
+        };
         let state = match self.kind {
             Kind::Sum | Kind::Count => State::Sum(Sum::default()),
             Kind::Average => State::Average(Sum::default()),
@@ -288,23 +295,63 @@ impl AccumulatorSpec {
             Kind::Last => State::Edge(Edge::last(1), true),
             Kind::FirstN => State::Edge(Edge::first(limit), false),
             Kind::LastN => State::Edge(Edge::last(limit), false),
-            Kind::MinN => State::Ranked(Ranked::smallest(limit), Shape::Values),
-            Kind::MaxN => State::Ranked(Ranked::largest(limit), Shape::Values),
-            Kind::Top => State::Ranked(Ranked::smallest(1), Shape::OneSorted),
-            Kind::Bottom => State::Ranked(Ranked::last(1), Shape::OneSorted),
-            Kind::TopN => State::Ranked(Ranked::smallest(limit), Shape::Sorted),
-            Kind::BottomN => State::Ranked(Ranked::last(limit), Shape::Sorted),
+            Kind::MinN => ranked(Ranked::smallest(limit), Shape::Values),
+            Kind::MaxN => ranked(Ranked::largest(limit), Shape::Values),
+            Kind::Top => ranked(Ranked::smallest(1), Shape::OneSorted),
+            Kind::Bottom => ranked(Ranked::last(1), Shape::OneSorted),
+            Kind::TopN => ranked(Ranked::smallest(limit), Shape::Sorted),
+            Kind::BottomN => ranked(Ranked::last(limit), Shape::Sorted),
             Kind::Push => State::Push(Push::default()),
-            Kind::AddToSet => State::Set(Set::new(self.collation.clone())),
-            Kind::MergeObjects => State::Merge(Merge::default()),
+            Kind::CountDistinct => State::Distinct(Box::new(Distinct::new(self.collation.clone()))),
+            Kind::AddToSet => State::Set(Box::new(Set::new(self.collation.clone()))),
+            Kind::MergeObjects => State::Merge(Box::default()),
             Kind::ConcatArrays => State::Concat(Concat::default()),
-            Kind::SetUnion => State::Union(Set::new(self.collation.clone())),
+            Kind::SetUnion => State::Union(Box::new(Set::new(self.collation.clone()))),
             Kind::Median | Kind::Percentile => State::Percentiles(
                 Percentiles::new(self.percentiles.clone()),
                 self.kind == Kind::Percentile,
             ),
         };
-        Ok(Accumulator { state, name: self.name, collation: self.collation.clone() })
+        Ok(Accumulator { state, name: self.name })
+    }
+
+    /// The same accumulator with another argument.
+    #[must_use]
+    pub fn with_argument(&self, argument: Expr) -> AccumulatorSpec {
+        AccumulatorSpec { argument, ..self.clone() }
+    }
+
+    /// An accumulator that gives the size of the set that this one makes; `None` if it makes none.
+    #[must_use]
+    pub fn counting(&self) -> Option<AccumulatorSpec> {
+        let makes_set = self.kind == Kind::AddToSet;
+        makes_set.then(|| AccumulatorSpec { kind: Kind::CountDistinct, ..self.clone() })
+    }
+
+    /// Whether it may read the whole document, not only the fields of its argument.
+    #[must_use]
+    pub fn reads_root(&self) -> bool {
+        self.sort.is_some() || self.argument.reads_root()
+    }
+
+    /// Whether states that saw parts of the documents give exactly what one state gives that saw
+    /// all: not where doubles are rounded on the way.
+    #[must_use]
+    pub fn unites_exactly(&self) -> bool {
+        !matches!(self.kind, Kind::DeviationPopulation | Kind::DeviationSample)
+    }
+
+    /// Whether its state can grow beyond its first size.
+    #[must_use]
+    pub fn grows(&self) -> bool {
+        !matches!(
+            self.kind,
+            Kind::Sum
+                | Kind::Count
+                | Kind::Average
+                | Kind::DeviationPopulation
+                | Kind::DeviationSample
+        )
     }
 }
 
@@ -345,7 +392,6 @@ pub(crate) fn check_count(value: Val<'_>) -> Result<usize> {
 pub struct Accumulator {
     state: State,
     name: &'static str,
-    collation: Option<Arc<Collation>>,
 }
 
 #[derive(Debug)]
@@ -356,11 +402,12 @@ enum State {
     Extreme(Extreme),
     /// True: one value, not an array.
     Edge(Edge, bool),
-    Ranked(Ranked, Shape),
+    Ranked(Box<Ranked>, Shape),
     Push(Push),
-    Set(Set),
-    Union(Set),
-    Merge(Merge),
+    Set(Box<Set>),
+    Union(Box<Set>),
+    Distinct(Box<Distinct>),
+    Merge(Box<Merge>),
     Concat(Concat),
     /// True: an array of percentiles, not the median alone.
     Percentiles(Percentiles, bool),
@@ -381,14 +428,20 @@ impl Accumulator {
     /// Takes the next value, as `AccumulatorSpec::argument` gave it.
     pub fn process(&mut self, value: Val<'_>) -> Result<()> {
         match &mut self.state {
-            State::Sum(sum) | State::Average(sum) => sum.add(value),
-            State::Deviation(deviation, _) => deviation.add(value),
+            State::Sum(sum) | State::Average(sum) => {
+                sum.add(value);
+                return Ok(());
+            }
+            State::Deviation(deviation, _) => {
+                deviation.add(value);
+                return Ok(());
+            }
             State::Extreme(extreme) => extreme.add(value),
             State::Edge(edge, _) => edge.add(value),
             State::Ranked(ranked, shape) => match (shape, value) {
                 (Shape::Values, value) => {
                     if !value.is_nullish() {
-                        let key = value::keys::key_with(value, self.collation.as_deref());
+                        let key = value::keys::key_with(value, ranked.collation());
                         ranked.add(&key, value);
                     }
                 }
@@ -404,11 +457,16 @@ impl Accumulator {
             },
             State::Push(push) => push.add(value),
             State::Set(set) => set.add(value),
+            State::Distinct(distinct) => distinct.add(value),
             State::Union(set) => set.add_elements(self.name, value)?,
             State::Merge(merge) => merge.add(value)?,
             State::Concat(concat) => concat.add(value)?,
             State::Percentiles(percentiles, _) => percentiles.add(value),
         }
+        self.check_memory()
+    }
+
+    fn check_memory(&self) -> Result<()> {
         let bytes = self.memory_bytes();
         if bytes > STATE_BYTES_MAX {
             return Err(Error::new(
@@ -439,6 +497,7 @@ impl Accumulator {
             State::Ranked(ranked, _) => array(ranked.values(), &env),
             State::Push(push) => Ok(Val::Array(env.keep(&push.bytes())?)),
             State::Set(set) | State::Union(set) => array(set.values(), &env),
+            State::Distinct(distinct) => Ok(count(distinct.count())),
             State::Merge(merge) => Ok(Val::Document(env.keep(&merge.bytes())?)),
             State::Concat(concat) => Ok(Val::Array(env.keep(&concat.bytes())?)),
             State::Percentiles(percentiles, many) => {
@@ -463,11 +522,17 @@ impl Accumulator {
                 State::Ranked(ranked, _) => ranked.memory_bytes(),
                 State::Push(push) => push.memory_bytes(),
                 State::Set(set) | State::Union(set) => set.memory_bytes(),
+                State::Distinct(distinct) => distinct.memory_bytes(),
                 State::Merge(merge) => merge.memory_bytes(),
                 State::Concat(concat) => concat.memory_bytes(),
                 State::Percentiles(percentiles, _) => percentiles.memory_bytes(),
             }
     }
+}
+
+/// A number as `$size` gives it.
+fn count(n: usize) -> Val<'static> {
+    i32::try_from(n).map_or(Val::Int64(n as i64), Val::Int32)
 }
 
 /// Copies a value into the arena.

@@ -1,7 +1,8 @@
 //! Sums, averages and deviations. Whole numbers are summed exactly in 128 bits, doubles with a
 //! compensation of the rounding errors, decimals as decimals; the result has the widest type seen.
 
-use value::{Decimal128, Val};
+use value::writer::ArrayWriter;
+use value::{Decimal128, RawDoc, Val};
 
 /// A sum of numbers of all types; everything else is ignored.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +35,36 @@ impl Sum {
             _ => return,
         }
         self.count += 1;
+    }
+
+    /// Writes everything that `absorb` needs.
+    pub(super) fn save(&self, out: &mut ArrayWriter<'_>) {
+        out.push(Val::Int64((self.whole >> 64) as i64));
+        out.push(Val::Int64(self.whole as i64));
+        for part in [self.doubles.sum, self.doubles.rest, self.doubles.plain] {
+            out.push(Val::Double(part));
+        }
+        out.push(self.decimals.map_or(Val::Null, Val::Decimal));
+        out.push(Val::Bool(self.seen_long));
+        out.push(Val::Bool(self.seen_double));
+        out.push(Val::Int64(self.count as i64));
+    }
+
+    /// Adds what another sum saved.
+    pub(super) fn absorb(&mut self, saved: RawDoc<'_>) {
+        let mut parts = saved.iter().map(|(_, part)| part.get());
+        let mut whole = || parts.next().and_then(Val::as_i64_exact).unwrap_or(0);
+        let (high, low) = (whole(), whole());
+        self.whole += (i128::from(high) << 64) | i128::from(low as u64);
+        let mut double = || parts.next().and_then(Val::as_f64).unwrap_or(0.0);
+        self.doubles.absorb(&DoubleDouble { sum: double(), rest: double(), plain: double() });
+        if let Some(Val::Decimal(n)) = parts.next() {
+            let sum = self.decimals.unwrap_or(Decimal128::ZERO);
+            self.decimals = Some(sum.add(n));
+        }
+        self.seen_long |= parts.next() == Some(Val::Bool(true));
+        self.seen_double |= parts.next() == Some(Val::Bool(true));
+        self.count += parts.next().and_then(Val::as_i64_exact).unwrap_or(0) as u64;
     }
 
     /// Doubles and whole numbers together.
@@ -102,6 +133,17 @@ struct DoubleDouble {
 impl DoubleDouble {
     fn add(&mut self, x: f64) {
         self.plain += x;
+        self.compensate(x);
+    }
+
+    /// Adds another sum.
+    fn absorb(&mut self, other: &DoubleDouble) {
+        self.plain += other.plain;
+        self.compensate(other.sum);
+        self.compensate(other.rest);
+    }
+
+    fn compensate(&mut self, x: f64) {
         let (sum, error) = two_sum(self.sum, x);
         let error = error + self.rest;
         let total = sum + error;
@@ -161,6 +203,37 @@ impl Deviation {
             self.mean += delta / self.count as f64;
             self.squares += delta * (n - self.mean);
         }
+    }
+
+    /// Writes everything that `absorb` needs.
+    pub(super) fn save(&self, out: &mut ArrayWriter<'_>) {
+        out.push(Val::Int64(self.count as i64));
+        out.push(Val::Double(self.mean));
+        out.push(Val::Double(self.squares));
+    }
+
+    /// Adds what another deviation saved, as if its numbers came behind these.
+    pub(super) fn absorb(&mut self, saved: RawDoc<'_>) {
+        let mut parts = saved.iter().map(|(_, part)| part.get());
+        let count = parts.next().and_then(Val::as_i64_exact).unwrap_or(0) as u64;
+        let mean = parts.next().and_then(Val::as_f64).unwrap_or(0.0);
+        let squares = parts.next().and_then(Val::as_f64).unwrap_or(0.0);
+        if count == 0 {
+            return;
+        }
+        if self.count == 0 {
+            *self = Deviation { count, mean, squares };
+            return;
+        }
+        let (own, other) = (self.count as f64, count as f64);
+        let delta = mean - self.mean;
+        self.count += count;
+        let all = self.count as f64;
+        if delta != 0.0 {
+            self.mean += delta * other / all;
+            self.squares += delta * delta * own * other / all;
+        }
+        self.squares += squares;
     }
 
     /// The deviation of the population or of a sample; null for too few numbers.

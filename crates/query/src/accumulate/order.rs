@@ -1,9 +1,11 @@
 //! Accumulators that choose by place or by order: extremes, firsts and lasts, tops and bottoms.
 
+use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use value::compare::compare_with;
-use value::{Collation, OwnedVal, Val};
+use value::writer::{ArrayWriter, write_value};
+use value::{Collation, OwnedVal, RawDoc, RawVal, Val};
 
 /// Heap bytes of a kept value, with its bookkeeping.
 fn weight(value: &OwnedVal) -> usize {
@@ -14,37 +16,52 @@ fn weight(value: &OwnedVal) -> usize {
 #[derive(Debug)]
 pub(super) struct Extreme {
     largest: bool,
+    /// The type of the best value; null while there is none.
+    kind: u8,
+    /// Its bytes: numbers and dates need no memory of their own.
+    bytes: SmallVec<[u8; 16]>,
     collation: Option<Arc<Collation>>,
-    best: Option<OwnedVal>,
 }
+
+const NULL: u8 = 0x0A;
 
 impl Extreme {
     pub(super) fn new(largest: bool, collation: Option<Arc<Collation>>) -> Extreme {
-        Extreme { largest, collation, best: None }
+        Extreme { largest, kind: NULL, bytes: SmallVec::new(), collation }
     }
 
     pub(super) fn add(&mut self, value: Val<'_>) {
         if value.is_nullish() {
             return;
         }
-        let better = match &self.best {
-            None => true,
-            Some(best) => {
-                let order = compare_with(value, best.get(), self.collation.as_deref());
-                if self.largest { order.is_gt() } else { order.is_lt() }
-            }
+        let better = self.kind == NULL || {
+            let order = compare_with(value, self.result(), self.collation.as_deref());
+            if self.largest { order.is_gt() } else { order.is_lt() }
         };
         if better {
-            self.best = Some(OwnedVal::new(value));
+            let mut bytes = Vec::new();
+            self.kind = value.kind() as u8;
+            self.bytes.clear();
+            match value {
+                Val::Double(n) => self.bytes.extend_from_slice(&n.to_le_bytes()),
+                Val::Int32(n) => self.bytes.extend_from_slice(&n.to_le_bytes()),
+                Val::Int64(n) | Val::DateTime(n) => {
+                    self.bytes.extend_from_slice(&n.to_le_bytes());
+                }
+                value => {
+                    write_value(&mut bytes, value);
+                    self.bytes.extend_from_slice(&bytes);
+                }
+            }
         }
     }
 
     pub(super) fn result(&self) -> Val<'_> {
-        self.best.as_ref().map_or(Val::Null, OwnedVal::get)
+        RawVal { kind: self.kind, bytes: &self.bytes }.get()
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.best.as_ref().map_or(0, weight)
+        if self.bytes.spilled() { self.bytes.capacity() } else { 0 }
     }
 }
 
@@ -100,11 +117,31 @@ pub(super) struct Ranked {
     values: BTreeMap<(Vec<u8>, u64), OwnedVal>,
     arrived: u64,
     bytes: usize,
+    collation: Option<Arc<Collation>>,
 }
 
 impl Ranked {
     fn new(limit: usize, keep_large: bool, descending: bool) -> Ranked {
-        Ranked { limit, keep_large, descending, values: BTreeMap::new(), arrived: 0, bytes: 0 }
+        Ranked {
+            limit,
+            keep_large,
+            descending,
+            values: BTreeMap::new(),
+            arrived: 0,
+            bytes: 0,
+            collation: None,
+        }
+    }
+
+    /// The same with what decides over text.
+    pub(super) fn with_collation(mut self, collation: Option<Arc<Collation>>) -> Ranked {
+        self.collation = collation;
+        self
+    }
+
+    /// What decides over text.
+    pub(super) fn collation(&self) -> Option<&Collation> {
+        self.collation.as_deref()
     }
 
     /// The smallest, ascending.
@@ -145,6 +182,22 @@ impl Ranked {
         let value = OwnedVal::new(if value.is_missing() { Val::Null } else { value });
         self.bytes += key.len() + weight(&value) + 40;
         self.values.insert((key.to_vec(), self.arrived), value);
+    }
+
+    /// Writes everything that `absorb` needs: keys and values, in their order.
+    pub(super) fn save(&self, out: &mut ArrayWriter<'_>) {
+        for ((key, _), value) in &self.values {
+            out.push(Val::Binary(0, key));
+            out.push_raw(value.raw());
+        }
+    }
+
+    /// Adds what another ranking saved, as if it came behind this one.
+    pub(super) fn absorb(&mut self, saved: RawDoc<'_>) {
+        let mut parts = saved.iter().map(|(_, part)| part.get());
+        while let (Some(Val::Binary(_, key)), Some(value)) = (parts.next(), parts.next()) {
+            self.add(key, value);
+        }
     }
 
     pub(super) fn values(&self) -> Box<dyn Iterator<Item = Val<'_>> + '_> {

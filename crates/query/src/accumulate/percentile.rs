@@ -35,6 +35,16 @@ impl Percentiles {
         self.wanted.iter().map(|p| rank(*p)).collect()
     }
 
+    /// Writes everything that `absorb` needs.
+    pub(super) fn save(&self, out: &mut value::writer::ArrayWriter<'_>) {
+        self.numbers.iter().for_each(|n| out.push(Val::Double(*n)));
+    }
+
+    /// Adds what another one saved.
+    pub(super) fn absorb(&mut self, saved: value::RawDoc<'_>) {
+        saved.iter().for_each(|(_, number)| self.add(number.get()));
+    }
+
     pub(crate) fn memory_bytes(&self) -> usize {
         self.numbers.capacity() * size_of::<f64>()
     }

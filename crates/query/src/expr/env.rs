@@ -5,14 +5,16 @@ use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
 use value::compare::compare_with;
 use value::writer::{write_array, write_doc};
-use value::{Code, Collation, Error, RawDoc, Result, Val, Writer, keys, limits};
+use value::{Code, Collation, Error, RawDoc, RawVal, Result, Val, Writer, keys, limits};
 
 /// The surroundings of one evaluation. Results live in the arena or borrow from document and
 /// expression.
 pub struct Env<'a> {
     root: RawDoc<'a>,
     arena: &'a Bump,
-    slots: RefCell<Vec<Val<'a>>>,
+    variables: RefCell<Vec<Val<'a>>>,
+    /// Values that were looked up before, for the expressions of `Expr::in_slots`.
+    slots: &'a [RawVal<'a>],
     meta: RawDoc<'a>,
     collation: Cell<Option<&'a Collation>>,
 }
@@ -25,7 +27,8 @@ impl<'a> Env<'a> {
         Env {
             root,
             arena,
-            slots: RefCell::new(Vec::new()),
+            variables: RefCell::new(Vec::new()),
+            slots: &[],
             meta: RawDoc::empty(),
             collation: Cell::new(None),
         }
@@ -38,14 +41,29 @@ impl<'a> Env<'a> {
         self
     }
 
+    /// The same with the values of the slots, for expressions that read them.
+    #[inline]
+    #[must_use]
+    pub fn with_slots(mut self, slots: &'a [RawVal<'a>]) -> Env<'a> {
+        self.slots = slots;
+        self
+    }
+
+    /// The value of a slot.
+    #[inline]
+    pub(crate) fn slot(&self, at: usize) -> Val<'a> {
+        self.slots.get(at).map_or(Val::Missing, |value| value.get())
+    }
+
     /// A copy of this environment whose results live in another arena, which may go sooner.
     pub(crate) fn child<'b>(&self, arena: &'b Bump) -> Env<'b>
     where
         'a: 'b,
     {
-        let slots: Vec<Val<'b>> = self.slots.borrow().iter().copied().collect();
+        let variables: Vec<Val<'b>> = self.variables.borrow().iter().copied().collect();
         let collation = Cell::new(self.collation.get().map(|collation| collation as &'b Collation));
-        Env { root: self.root, arena, slots: RefCell::new(slots), meta: self.meta, collation }
+        let variables = RefCell::new(variables);
+        Env { root: self.root, arena, variables, slots: self.slots, meta: self.meta, collation }
     }
 
     /// Refuses to go on when results fill the memory: loops and long lists of operands can do that
@@ -101,11 +119,11 @@ impl<'a> Env<'a> {
 
     /// Sets a variable. Slots are numbered by nesting, so an inner binding never hides a live one.
     pub(crate) fn bind(&self, slot: usize, value: Val<'a>) {
-        let mut slots = self.slots.borrow_mut();
-        if slots.len() <= slot {
-            slots.resize(slot + 1, Val::Missing);
+        let mut variables = self.variables.borrow_mut();
+        if variables.len() <= slot {
+            variables.resize(slot + 1, Val::Missing);
         }
-        if let Some(place) = slots.get_mut(slot) {
+        if let Some(place) = variables.get_mut(slot) {
             *place = value;
         }
     }
@@ -113,7 +131,7 @@ impl<'a> Env<'a> {
     /// The value of a variable.
     #[inline]
     pub(crate) fn variable(&self, slot: usize) -> Val<'a> {
-        self.slots.borrow().get(slot).copied().unwrap_or(Val::Missing)
+        self.variables.borrow().get(slot).copied().unwrap_or(Val::Missing)
     }
 
     /// Text that lives in the arena.
@@ -133,14 +151,6 @@ impl<'a> Env<'a> {
         let mut bytes = Vec::with_capacity(128);
         write_array(&mut bytes, |writer| values.for_each(|value| writer.push(value)));
         Ok(Val::Array(self.keep(&bytes)?))
-    }
-
-    /// An array of parts of the document: it cannot be much larger than that, so its size is not
-    /// checked.
-    pub(crate) fn array_unchecked(&self, values: impl Iterator<Item = Val<'a>>) -> Val<'a> {
-        let mut bytes = Vec::with_capacity(64);
-        write_array(&mut bytes, |writer| values.for_each(|value| writer.push(value)));
-        Val::Array(RawDoc::new(self.arena.alloc_slice_copy(&bytes)))
     }
 
     /// Copies the bytes of a finished document or array into the arena.

@@ -19,6 +19,7 @@ mod operator;
 mod parse;
 mod set;
 pub(crate) mod show;
+mod slotted;
 pub use show::show_doc;
 mod statistics;
 mod string;
@@ -34,13 +35,14 @@ pub use parse::check_variable_name;
 use crate::ParseContext;
 use crate::late::Place;
 use crate::regex::Regex;
+use bumpalo::Bump;
 use operator::{Eval, Operator};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use value::{Collation, OwnedVal, RawDoc, Result, Val};
 
 /// A compiled expression.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Expr {
     node: Node,
     collation: Option<Arc<Collation>>,
@@ -105,11 +107,13 @@ impl Expr {
 }
 
 /// A node of a compiled expression.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Node {
     Constant(OwnedVal),
     /// A path from the document; an empty one is the document itself.
     Field(Vec<Box<str>>),
+    /// A path from the document whose value was looked up before.
+    Slot(usize),
     /// A bound variable and a path from its value.
     Variable {
         slot: usize,
@@ -126,7 +130,7 @@ pub(crate) enum Node {
 }
 
 /// An operator with its operands.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) operator: &'static Operator,
     pub(crate) arguments: Vec<Node>,
@@ -162,8 +166,9 @@ impl Node {
             Node::Field(path) => match path.as_slice() {
                 [] => Ok(Val::Document(env.root())),
                 [name] => Ok(env.root().get(name).unwrap_or(Val::Missing)),
-                path => Ok(path_in_doc(env.root(), path, env)),
+                path => Ok(path_in_doc(env.root(), path, env.arena())),
             },
+            Node::Slot(at) => Ok(env.slot(*at)),
             Node::Variable { slot, path } => Ok(path_in(env.variable(*slot), path, env)),
             Node::Late { place, path } => Ok(place.get(path, env)),
             Node::Document(fields) => eval_document(fields, env),
@@ -190,7 +195,7 @@ impl Node {
 
     fn top_level_fields(&self, out: &mut Vec<String>) -> bool {
         match self {
-            Node::Constant(_) | Node::Variable { .. } | Node::Late { .. } => true,
+            Node::Constant(_) | Node::Variable { .. } | Node::Late { .. } | Node::Slot(_) => true,
             Node::Field(path) => match path.first() {
                 Some(first) => {
                     if !out.iter().any(|known| **known == **first) {
@@ -243,13 +248,13 @@ fn eval_array<'a>(elements: &'a [Node], env: &Env<'a>) -> Result<Val<'a>> {
 pub(crate) fn path_in<'a>(value: Val<'a>, path: &[Box<str>], env: &Env<'a>) -> Val<'a> {
     match (path, value) {
         ([], value) => value,
-        (path, Val::Document(doc)) => path_in_doc(doc, path, env),
-        (path, Val::Array(array)) => path_in_array(array, path, env),
+        (path, Val::Document(doc)) => path_in_doc(doc, path, env.arena()),
+        (path, Val::Array(array)) => path_through_array(array, path, env.arena()),
         _ => Val::Missing,
     }
 }
 
-fn path_in_doc<'a>(doc: RawDoc<'a>, path: &[Box<str>], env: &Env<'a>) -> Val<'a> {
+fn path_in_doc<'a>(doc: RawDoc<'a>, path: &[Box<str>], arena: &'a Bump) -> Val<'a> {
     let mut doc = doc;
     let mut path = path;
     while let Some((name, rest)) = path.split_first() {
@@ -261,7 +266,7 @@ fn path_in_doc<'a>(doc: RawDoc<'a>, path: &[Box<str>], env: &Env<'a>) -> Val<'a>
             doc = next;
             path = rest;
         } else if let Some(array) = found.as_array() {
-            return path_in_array(array, rest, env);
+            return path_through_array(array, rest, arena);
         } else {
             return Val::Missing;
         }
@@ -270,17 +275,24 @@ fn path_in_doc<'a>(doc: RawDoc<'a>, path: &[Box<str>], env: &Env<'a>) -> Val<'a>
 }
 
 /// A path through an array gives the array of what it means in each document element.
-fn path_in_array<'a>(array: RawDoc<'a>, path: &[Box<str>], env: &Env<'a>) -> Val<'a> {
+pub(crate) fn path_through_array<'a>(
+    array: RawDoc<'a>,
+    path: &[Box<str>],
+    arena: &'a Bump,
+) -> Val<'a> {
     let found = array
         .iter()
         .filter_map(|(_, element)| element.as_doc())
-        .map(|doc| path_in_doc(doc, path, env))
+        .map(|doc| path_in_doc(doc, path, arena))
         .filter(|value| !value.is_missing());
-    env.array_unchecked(found)
+    // Parts of the document: they cannot be much larger than that, so the size is not checked.
+    let mut bytes = Vec::with_capacity(64);
+    value::writer::write_array(&mut bytes, |writer| found.for_each(|value| writer.push(value)));
+    Val::Array(RawDoc::new(arena.alloc_slice_copy(&bytes)))
 }
 
 /// Copies a value into an arena.
-pub(crate) fn copy_into<'a>(value: Val<'_>, arena: &'a bumpalo::Bump) -> Val<'a> {
+pub(crate) fn copy_into<'a>(value: Val<'_>, arena: &'a Bump) -> Val<'a> {
     let doc = |doc: RawDoc<'_>| RawDoc::new(arena.alloc_slice_copy(doc.bytes()) as &'a [u8]);
     match value {
         Val::Missing => Val::Missing,

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use value::{RawDoc, Val, ejson};
+use value::{RawDoc, ejson};
 
 /// A running cluster; dropping it ends the processes and removes its folder.
 pub(super) struct Postgres {
@@ -187,7 +187,7 @@ mod tests {
     fn documents_become_json_that_copy_takes() {
         let mut bytes = Vec::new();
         value::writer::write_doc(&mut bytes, |out| {
-            out.append("text", Val::String("a\\b\tc"));
+            out.append("text", value::Val::String("a\\b\tc"));
         });
         let text = ejson::print(RawDoc::new(&bytes), ejson::Format::Relaxed);
         assert!(!text.contains('\t') && !text.contains('\n'), "{text}");

@@ -1,0 +1,158 @@
+//! States on their way: saved when memory is short, or when two threads share the work, and united
+//! with states that saw other documents.
+
+use super::{Accumulator, State};
+use value::writer::{ArrayWriter, write_array};
+use value::{Error, RawDoc, Result, Val};
+
+impl Accumulator {
+    /// Appends everything that `absorb` needs, as a BSON array.
+    pub fn save(&self, out: &mut Vec<u8>) {
+        write_array(out, |out| self.write(out));
+    }
+
+    fn write(&self, out: &mut ArrayWriter<'_>) {
+        match &self.state {
+            State::Sum(sum) | State::Average(sum) => sum.save(out),
+            State::Deviation(deviation, _) => deviation.save(out),
+            State::Extreme(extreme) => out.push(extreme.result()),
+            State::Edge(edge, _) => edge.values().for_each(|value| out.push(value)),
+            State::Ranked(ranked, _) => ranked.save(out),
+            State::Push(push) => out.push(Val::Array(RawDoc::new(&push.bytes()))),
+            State::Set(set) | State::Union(set) => set.values().for_each(|value| out.push(value)),
+            State::Distinct(distinct) => distinct.save(out),
+            State::Merge(merge) => out.push(Val::Document(RawDoc::new(&merge.bytes()))),
+            State::Concat(concat) => out.push(Val::Array(RawDoc::new(&concat.bytes()))),
+            State::Percentiles(percentiles, _) => percentiles.save(out),
+        }
+    }
+
+    /// Takes what another state of the same accumulator saved, as if the values that it saw came
+    /// behind those that this one saw.
+    ///
+    /// # Errors
+    /// When the state needs more memory than it may have.
+    pub fn absorb(&mut self, saved: RawDoc<'_>) -> Result<()> {
+        let values = || saved.iter().map(|(_, value)| value.get());
+        let first = || values().next().unwrap_or(Val::Missing);
+        let elements = || first().as_array().unwrap_or(RawDoc::empty());
+        match &mut self.state {
+            State::Sum(sum) | State::Average(sum) => sum.absorb(saved),
+            State::Deviation(deviation, _) => deviation.absorb(saved),
+            State::Extreme(extreme) => extreme.add(first()),
+            State::Edge(edge, _) => values().for_each(|value| edge.add(value)),
+            State::Ranked(ranked, _) => ranked.absorb(saved),
+            State::Push(push) => elements().iter().for_each(|(_, value)| push.add(value.get())),
+            State::Set(set) | State::Union(set) => values().for_each(|value| set.add(value)),
+            State::Distinct(distinct) => distinct.absorb(saved),
+            State::Merge(merge) => merge.add(first())?,
+            State::Concat(concat) => {
+                let array = first();
+                if !matches!(array, Val::Array(_)) {
+                    return Err(Error::internal("a saved state is not understood"));
+                }
+                concat.add(array)?;
+            }
+            State::Percentiles(percentiles, _) => percentiles.absorb(saved),
+        }
+        self.check_memory()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ParseContext;
+    use crate::accumulate::AccumulatorSpec;
+    use bumpalo::Bump;
+    use proptest::prelude::*;
+    use value::{OwnedVal, Val, ejson};
+
+    const SPECS: &[&str] = &[
+        "{$sum: '$v'}",
+        "{$avg: '$v'}",
+        "{$min: '$v'}",
+        "{$max: '$v'}",
+        "{$first: '$v'}",
+        "{$last: '$v'}",
+        "{$firstN: {input: '$v', n: 3}}",
+        "{$lastN: {input: '$v', n: 3}}",
+        "{$minN: {input: '$v', n: 3}}",
+        "{$maxN: {input: '$v', n: 3}}",
+        "{$top: {output: '$v', sortBy: {v: 1}}}",
+        "{$bottom: {output: '$v', sortBy: {v: 1}}}",
+        "{$topN: {output: '$v', sortBy: {v: -1}, n: 2}}",
+        "{$bottomN: {output: '$v', sortBy: {v: -1}, n: 2}}",
+        "{$push: '$v'}",
+        "{$addToSet: '$v'}",
+        "{$count: {}}",
+        "{$mergeObjects: '$o'}",
+        "{$median: {input: '$v', method: 'approximate'}}",
+    ];
+
+    fn any_value() -> impl Strategy<Value = String> {
+        prop_oneof![
+            Just("null".to_owned()),
+            (-5_i32..5).prop_map(|n| n.to_string()),
+            (-20_i32..20).prop_map(|n| format!("{}", f64::from(n) / 4.0)),
+            (-5_i64..5).prop_map(|n| format!("NumberLong({n})")),
+            (0..3_u8).prop_map(|n| format!("NumberDecimal('{n}.50')")),
+            "[a-c]{0,2}".prop_map(|text| format!("'{text}'")),
+            Just("[1, 'x']".to_owned()),
+        ]
+    }
+
+    proptest! {
+        /// Saving a state and absorbing it elsewhere gives what one state gives that saw all.
+        #[test]
+        fn states_that_unite_give_what_one_state_gives(
+            values in proptest::collection::vec(proptest::option::of(any_value()), 0..30),
+            cuts in proptest::collection::vec(0_usize..30, 0..3),
+        ) {
+            let context = ParseContext::new(0);
+            let docs: Vec<_> = values
+                .iter()
+                .enumerate()
+                .map(|(at, value)| {
+                    let field = value.as_ref().map_or(String::new(), |v| format!("v: {v}, "));
+                    ejson::parse_doc(&format!("{{{field}o: {{k{}: {at}}}}}", at % 4)).unwrap()
+                })
+                .collect();
+            for text in SPECS {
+                let source = ejson::parse_doc(text).unwrap();
+                let spec =
+                    AccumulatorSpec::parse("x", Val::Document(source.as_doc()), &context).unwrap();
+                let arena = Bump::new();
+                let finish = |parts: &[&[value::DocBuf]]| -> OwnedVal {
+                    let mut all = spec.start(Val::Null).unwrap();
+                    for part in parts {
+                        let mut own = spec.start(Val::Null).unwrap();
+                        for doc in *part {
+                            let env = crate::expr::Env::new(doc.as_doc(), &arena);
+                            own.process(spec.argument(&env).unwrap()).unwrap();
+                        }
+                        let mut saved = Vec::new();
+                        own.save(&mut saved);
+                        all.absorb(value::RawDoc::new(&saved)).unwrap();
+                    }
+                    OwnedVal::new(all.finish(&arena).unwrap())
+                };
+                let mut cuts: Vec<usize> = cuts.iter().map(|cut| (*cut).min(docs.len())).collect();
+                cuts.sort_unstable();
+                let mut parts = Vec::new();
+                let mut from = 0;
+                for cut in cuts {
+                    parts.push(&docs[from..cut]);
+                    from = cut;
+                }
+                parts.push(&docs[from..]);
+                let mut plain = spec.start(Val::Null).unwrap();
+                for doc in &docs {
+                    let env = crate::expr::Env::new(doc.as_doc(), &arena);
+                    plain.process(spec.argument(&env).unwrap()).unwrap();
+                }
+                let plain = OwnedVal::new(plain.finish(&arena).unwrap());
+                prop_assert_eq!(finish(&parts), plain, "{}", text);
+            }
+        }
+    }
+}

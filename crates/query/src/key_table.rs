@@ -1,0 +1,171 @@
+//! A table of keys: bytes that are numbered in the order in which they first came.
+//!
+//! Groups are found in it, and the members of sets. All keys lie in one buffer, so that a key costs
+//! its bytes and a few more; the last key is remembered, because equal ones often follow each other.
+
+use hashbrown::HashTable;
+use std::hash::BuildHasher;
+
+/// Numbered keys.
+pub struct KeyTable {
+    /// Places in `keys`.
+    places: HashTable<u32>,
+    keys: Vec<Key>,
+    bytes: Vec<u8>,
+    hasher: foldhash::fast::FixedState,
+    last: Option<usize>,
+}
+
+struct Key {
+    hash: u64,
+    /// Where its bytes end; they begin where those of the one before end.
+    end: usize,
+}
+
+/// The hash of a key; equal in every table, so that partitions agree on it.
+#[must_use]
+#[inline]
+pub fn hash(key: &[u8]) -> u64 {
+    foldhash::fast::FixedState::with_seed(SEED).hash_one(key)
+}
+
+const SEED: u64 = 0x6D6F_7469_6664_6221;
+
+impl Default for KeyTable {
+    fn default() -> KeyTable {
+        KeyTable {
+            places: HashTable::new(),
+            keys: Vec::new(),
+            bytes: Vec::new(),
+            hasher: foldhash::fast::FixedState::with_seed(SEED),
+            last: None,
+        }
+    }
+}
+
+impl std::fmt::Debug for KeyTable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KeyTable").field("keys", &self.keys.len()).finish_non_exhaustive()
+    }
+}
+
+/// Where a key stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// It was there already.
+    Known(usize),
+    /// It was added.
+    New(usize),
+    /// It would be one more than can be numbered.
+    Full,
+}
+
+impl KeyTable {
+    /// How many keys there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// The number of a key, which is added if it is new.
+    #[inline]
+    pub fn place(&mut self, key: &[u8]) -> Place {
+        if let Some(last) = self.last
+            && self.key(last) == key
+        {
+            return Place::Known(last);
+        }
+        let hash = self.hasher.hash_one(key);
+        self.place_hashed(key, hash)
+    }
+
+    fn place_hashed(&mut self, key: &[u8], hash: u64) -> Place {
+        let KeyTable { places, keys, bytes, .. } = self;
+        let same = |place: &u32| {
+            let at = *place as usize;
+            keys.get(at).is_some_and(|known| known.hash == hash)
+                && bytes_of(keys, bytes, at) == key
+        };
+        if let Some(place) = places.find(hash, same) {
+            let at = *place as usize;
+            self.last = Some(at);
+            return Place::Known(at);
+        }
+        let at = keys.len();
+        let Ok(place) = u32::try_from(at) else { return Place::Full };
+        bytes.extend_from_slice(key);
+        keys.push(Key { hash, end: bytes.len() });
+        let hash_of = |place: &u32| keys.get(*place as usize).map_or(0, |key| key.hash);
+        places.insert_unique(hash, place, hash_of);
+        self.last = Some(at);
+        Place::New(at)
+    }
+
+    /// The bytes of the key with a number.
+    #[inline]
+    #[must_use]
+    pub fn key(&self, at: usize) -> &[u8] {
+        bytes_of(&self.keys, &self.bytes, at)
+    }
+
+    /// The hash of the key with a number.
+    #[must_use]
+    pub fn hash(&self, at: usize) -> u64 {
+        self.keys.get(at).map_or(0, |key| key.hash)
+    }
+
+    /// Memory that the table takes, in bytes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+            + self.keys.capacity() * size_of::<Key>()
+            + self.places.capacity() * (size_of::<u32>() + 1)
+    }
+}
+
+#[inline]
+fn bytes_of<'b>(keys: &[Key], bytes: &'b [u8], at: usize) -> &'b [u8] {
+    let from = match at.checked_sub(1) {
+        Some(before) => keys.get(before).map_or(0, |key| key.end),
+        None => 0,
+    };
+    let to = keys.get(at).map_or(from, |key| key.end);
+    bytes.get(from..to).unwrap_or(&[])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    proptest! {
+        #[test]
+        fn keys_are_numbered_in_the_order_in_which_they_came(
+            keys in proptest::collection::vec(proptest::collection::vec(0_u8..4, 0..5), 0..200)
+        ) {
+            let mut table = KeyTable::default();
+            let mut model: HashMap<Vec<u8>, usize> = HashMap::new();
+            for key in &keys {
+                let next = model.len();
+                let expected = match model.get(key) {
+                    Some(at) => Place::Known(*at),
+                    None => Place::New(next),
+                };
+                model.entry(key.clone()).or_insert(next);
+                prop_assert_eq!(table.place(key), expected);
+            }
+            prop_assert_eq!(table.len(), model.len());
+            for (key, at) in &model {
+                prop_assert_eq!(table.key(*at), key.as_slice());
+                prop_assert_eq!(table.hash(*at), hash(key));
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Slots: the fields that expressions read, found in one pass over a document.
+//!
+//! Looking up each path on its own reads the document again and again. Here all paths stand in one
+//! tree of names, and a single walk that ends with the last of them fills a slot for each. The
+//! values stay undecoded until an expression asks.
+
+use crate::expr::path_through_array;
+use bumpalo::Bump;
+use value::{RawDoc, RawVal, Val};
+
+/// What a slot holds whose path leads nowhere.
+pub const MISSING: RawVal<'static> = RawVal { kind: 0, bytes: &[] };
+
+/// Paths that are read, each numbered once.
+#[derive(Clone, Debug, Default)]
+pub struct Paths(Vec<Vec<Box<str>>>);
+
+impl Paths {
+    /// The slot of a path.
+    pub fn slot(&mut self, path: &[Box<str>]) -> usize {
+        if let Some(at) = self.0.iter().position(|known| known == path) {
+            return at;
+        }
+        self.0.push(path.to_vec());
+        self.0.len() - 1
+    }
+
+    /// How many slots there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The paths in the order of their slots.
+    pub fn iter(&self) -> impl Iterator<Item = &[Box<str>]> {
+        self.0.iter().map(Vec::as_slice)
+    }
+}
+
+/// A tree of paths, ready to be filled from documents.
+#[derive(Debug)]
+pub struct Slots {
+    top: Level,
+    count: usize,
+}
+
+/// The names of one level.
+#[derive(Debug, Default)]
+struct Level {
+    fields: Vec<Field>,
+}
+
+#[derive(Debug)]
+struct Field {
+    name: Box<str>,
+    /// The slot of the value itself, if a path ends here.
+    slot: Option<usize>,
+    inner: Level,
+    /// The slots of all paths that go on, with what is left of them: for arrays on the way.
+    below: Vec<(usize, Vec<Box<str>>)>,
+}
+
+/// Names that one level may have: a bit for each says what was found.
+const NAMES_MAX: usize = 64;
+
+impl Slots {
+    /// The tree of some paths; `None` if there are too many, or an empty one.
+    #[must_use]
+    pub fn new<'p>(paths: impl Iterator<Item = (usize, &'p [Box<str>])>, count: usize) -> Option<Slots> {
+        let mut top = Level::default();
+        for (slot, path) in paths {
+            top.insert(slot, path)?;
+        }
+        Some(Slots { top, count })
+    }
+
+    /// How many slots there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Fills the slots from a document. Those of paths that lead nowhere are left as they are.
+    #[inline]
+    pub fn fill<'a>(&self, doc: RawDoc<'a>, arena: &'a Bump, values: &mut [RawVal<'a>]) {
+        if !self.top.fields.is_empty() {
+            self.top.fill(doc, arena, values);
+        }
+    }
+}
+
+impl Level {
+    fn insert(&mut self, slot: usize, path: &[Box<str>]) -> Option<()> {
+        let (name, rest) = path.split_first()?;
+        let at = match self.fields.iter().position(|field| field.name == *name) {
+            Some(at) => at,
+            None if self.fields.len() == NAMES_MAX => return None,
+            None => {
+                let (inner, below) = (Level::default(), Vec::new());
+                self.fields.push(Field { name: name.clone(), slot: None, inner, below });
+                self.fields.len() - 1
+            }
+        };
+        let field = self.fields.get_mut(at)?;
+        if rest.is_empty() {
+            field.slot = Some(slot);
+            return Some(());
+        }
+        field.below.push((slot, rest.to_vec()));
+        field.inner.insert(slot, rest)
+    }
+
+    fn fill<'a>(&self, doc: RawDoc<'a>, arena: &'a Bump, values: &mut [RawVal<'a>]) {
+        let mut left = u64::MAX >> (NAMES_MAX - self.fields.len());
+        let mut elements = doc.iter();
+        while let Some((name, value)) = elements.next_bytes() {
+            let mut open = left;
+            while open != 0 {
+                let at = open.trailing_zeros() as usize;
+                open &= open - 1;
+                let Some(field) = self.fields.get(at) else { break };
+                if field.name.as_bytes() != name {
+                    continue;
+                }
+                field.found(value, arena, values);
+                // A name that comes again does not count.
+                left &= !(1 << at);
+                if left == 0 {
+                    return;
+                }
+                break;
+            }
+        }
+    }
+}
+
+impl Field {
+    #[inline]
+    fn found<'a>(&self, value: RawVal<'a>, arena: &'a Bump, values: &mut [RawVal<'a>]) {
+        if let Some(slot) = self.slot.and_then(|slot| values.get_mut(slot)) {
+            *slot = value;
+        }
+        if self.below.is_empty() {
+            return;
+        }
+        if let Some(doc) = value.as_doc() {
+            self.inner.fill(doc, arena, values);
+        } else if let Some(array) = value.as_array() {
+            for (slot, rest) in &self.below {
+                if let Some(place) = values.get_mut(*slot)
+                    && let Val::Array(found) = path_through_array(array, rest, arena)
+                {
+                    *place = RawVal { kind: ARRAY, bytes: found.bytes() };
+                }
+            }
+        }
+    }
+}
+
+const ARRAY: u8 = 0x04;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ParseContext;
+    use crate::expr::{Env, Expr};
+    use value::ejson;
+
+    /// Every path gives in its slot what the expression of the path gives.
+    #[test]
+    fn slots_hold_what_paths_mean() {
+        let docs = [
+            "{}",
+            "{a: 1, b: 'x', c: {d: 1.5, e: {f: null}}}",
+            "{c: [{d: 1}, {d: [2]}, 5, {e: {f: 3}}], a: [1, 2]}",
+            "{c: {d: {x: 1}, e: [{f: 1}, {f: 2}]}, b: {b: 1}}",
+            "{b: null, a: {a: 1}, c: 5}",
+            "{c: {e: 1}, a: []}",
+        ];
+        let paths = ["a", "b", "c", "c.d", "c.e.f", "b.b", "c.e", "zz", "a.a"];
+        let mut numbered = Paths::default();
+        let context = ParseContext::new(0);
+        let plain: Vec<Expr> = paths
+            .iter()
+            .map(|path| Expr::parse(Val::String(&format!("${path}")), &context).unwrap())
+            .collect();
+        let slotted: Vec<Expr> = plain.iter().map(|expr| expr.in_slots(&mut numbered)).collect();
+        assert_eq!(numbered.len(), paths.len());
+        let slots = Slots::new(numbered.iter().enumerate(), numbered.len()).unwrap();
+        for text in docs {
+            let doc = ejson::parse_doc(text).unwrap();
+            let arena = Bump::new();
+            let mut values = vec![MISSING; slots.len()];
+            slots.fill(doc.as_doc(), &arena, &mut values);
+            let with = Env::new(doc.as_doc(), &arena).with_slots(&values);
+            let without = Env::new(doc.as_doc(), &arena);
+            for ((plain, slotted), path) in plain.iter().zip(&slotted).zip(paths) {
+                let expected = plain.eval(&without).unwrap();
+                assert_eq!(slotted.eval(&with).unwrap(), expected, "{path} of {text}");
+            }
+        }
+    }
+}
