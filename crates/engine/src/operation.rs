@@ -70,6 +70,8 @@ pub struct Work {
     scratch: Scratch,
     /// Bytes that one blocking sort may hold in memory.
     pub sort_bytes_max: AtomicUsize,
+    /// Bytes that the groups of one `$group` may hold in memory.
+    pub group_bytes_max: AtomicUsize,
     /// Whether operations use the disk that do not say.
     pub disk_by_default: AtomicBool,
 }
@@ -81,6 +83,7 @@ impl Work {
         Work {
             scratch,
             sort_bytes_max: AtomicUsize::new(limits::BLOCKING_STAGE_BYTES_MAX),
+            group_bytes_max: AtomicUsize::new(limits::BLOCKING_STAGE_BYTES_MAX),
             disk_by_default: AtomicBool::new(true),
         }
     }
@@ -164,7 +167,7 @@ impl Operation {
         }
     }
 
-    /// An operation outside of any engine, whose sorts hold so many bytes.
+    /// An operation outside of any engine, whose sorts and groups hold so many bytes.
     #[cfg(test)]
     pub(crate) fn for_tests(sort_bytes_max: usize) -> Operation {
         let slot = Slot {
@@ -179,6 +182,7 @@ impl Operation {
         };
         let work = Work::new(Scratch::of_system());
         work.sort_bytes_max.store(sort_bytes_max, Ordering::Relaxed);
+        work.group_bytes_max.store(sort_bytes_max, Ordering::Relaxed);
         Operation::new(Arc::new(slot), Arc::new(work))
     }
 
@@ -186,6 +190,12 @@ impl Operation {
     #[must_use]
     pub fn sort_bytes_max(&self) -> usize {
         self.work.sort_bytes_max.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that the groups of one `$group` may hold in memory.
+    #[must_use]
+    pub fn group_bytes_max(&self) -> usize {
+        self.work.group_bytes_max.load(Ordering::Relaxed)
     }
 
     /// Where temporary files go.

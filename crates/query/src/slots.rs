@@ -72,12 +72,21 @@ const NAMES_MAX: usize = 64;
 impl Slots {
     /// The tree of some paths; `None` if there are too many, or an empty one.
     #[must_use]
-    pub fn new<'p>(paths: impl Iterator<Item = (usize, &'p [Box<str>])>, count: usize) -> Option<Slots> {
+    pub fn new<'p>(
+        paths: impl Iterator<Item = (usize, &'p [Box<str>])>,
+        count: usize,
+    ) -> Option<Slots> {
         let mut top = Level::default();
         for (slot, path) in paths {
             top.insert(slot, path)?;
         }
         Some(Slots { top, count })
+    }
+
+    /// No slots.
+    #[must_use]
+    pub fn none() -> Slots {
+        Slots { top: Level::default(), count: 0 }
     }
 
     /// How many slots there are.
@@ -90,6 +99,27 @@ impl Slots {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
+    }
+
+    /// Fills the slots from an array in place of a document: with what its elements have.
+    pub fn fill_through<'a>(&self, array: RawDoc<'a>, arena: &'a Bump, values: &mut [RawVal<'a>]) {
+        let mut set = |slot: usize, path: &[Box<str>]| {
+            if let Some(place) = values.get_mut(slot)
+                && let Val::Array(found) = path_through_array(array, path, arena)
+            {
+                *place = RawVal { kind: ARRAY, bytes: found.bytes() };
+            }
+        };
+        for field in &self.top.fields {
+            if let Some(slot) = field.slot {
+                set(slot, std::slice::from_ref(&field.name));
+            }
+            for (slot, rest) in &field.below {
+                let path: Vec<Box<str>> =
+                    std::iter::once(&field.name).chain(rest).cloned().collect();
+                set(*slot, &path);
+            }
+        }
     }
 
     /// Fills the slots from a document. Those of paths that lead nowhere are left as they are.

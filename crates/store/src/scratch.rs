@@ -42,6 +42,12 @@ impl Scratch {
         Scratch { folder: std::env::temp_dir().join(name), next: AtomicU64::new(0) }
     }
 
+    /// Where the files are.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// A new file to write a run into.
     ///
     /// # Errors

@@ -7,7 +7,7 @@
 //!
 //! A descending field has all its bytes inverted.
 
-use crate::raw::{RawDoc, Val};
+use crate::raw::{RawDoc, RawVal, Val};
 use crate::{Collation, Decimal128, Type};
 
 const NAN: u8 = 30;
@@ -43,6 +43,37 @@ pub fn encode_with(
     if descending {
         invert(out.get_mut(start..).unwrap_or(&mut []));
     }
+}
+
+/// The same for a value that is not decoded: text needs no decoding.
+#[inline]
+pub fn encode_raw(out: &mut Vec<u8>, value: RawVal<'_>) {
+    match value.string_bytes() {
+        Some(text) => {
+            out.push(Type::String.rank());
+            append_text(out, text);
+        }
+        None => append(out, value.get(), None),
+    }
+}
+
+/// Begins the key of a document whose fields follow one by one (`field`, `close_document`).
+pub fn open_document(out: &mut Vec<u8>) {
+    out.push(Type::Document.rank());
+}
+
+/// The next field of a document's key; a missing value is no field.
+pub fn field(out: &mut Vec<u8>, name: &str, value: Val<'_>, collation: Option<&Collation>) {
+    if !value.is_missing() {
+        out.push(value.kind().rank());
+        append_text(out, name.as_bytes());
+        append(out, value, collation);
+    }
+}
+
+/// Ends the key of a document.
+pub fn close_document(out: &mut Vec<u8>) {
+    out.push(0);
 }
 
 /// The ascending key of one value.
@@ -138,6 +169,13 @@ fn append(out: &mut Vec<u8>, value: Val<'_>, collation: Option<&Collation>) {
 /// everything that could continue the text, and no key is the beginning of another one, which
 /// keeps the order when all bytes are inverted.
 fn append_text(out: &mut Vec<u8>, mut text: &[u8]) {
+    // Nearly all text is without: a look at all bytes at once is cheaper than one by one.
+    if text.iter().fold(true, |plain, byte| plain & (*byte > 1)) {
+        out.reserve(text.len() + 1);
+        out.extend_from_slice(text);
+        out.push(0);
+        return;
+    }
     while let Some(at) = text.iter().position(|&b| b <= 1) {
         let (plain, rest) = text.split_at(at);
         out.extend_from_slice(plain);

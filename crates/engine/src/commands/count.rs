@@ -100,7 +100,13 @@ pub(super) fn matching(
         return Ok(count);
     }
     let mut count = 0;
-    while most.is_none_or(|most| count < most) && opened.stream.next(context.op)?.is_some() {
+    if most.is_none() {
+        opened.stream.for_each(context.op, &mut |_| {
+            count += 1;
+            Ok(())
+        })?;
+    }
+    while most.is_some_and(|most| count < most) && opened.stream.next(context.op)?.is_some() {
         count += 1;
     }
     let mut examined = Examined::default();

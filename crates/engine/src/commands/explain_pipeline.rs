@@ -225,6 +225,10 @@ impl Stream for Watched {
         Stream::score(&self.stream)
     }
 
+    fn has_meta(&self) -> bool {
+        self.stream.has_meta()
+    }
+
     fn examined(&self, total: &mut Examined) {
         self.stream.examined(total);
     }
@@ -254,6 +258,10 @@ impl Stream for Step {
 
     fn meta(&self) -> Option<DocBuf> {
         self.stream.meta()
+    }
+
+    fn has_meta(&self) -> bool {
+        self.stream.has_meta()
     }
 
     fn examined(&self, total: &mut Examined) {

@@ -83,6 +83,17 @@ static PARAMETERS: &[Parameter] = &[
         set: None,
     },
     Parameter {
+        name: "internalDocumentSourceGroupMaxMemoryBytes",
+        write: |engine, out, name| {
+            out.count(name, engine.work.group_bytes_max.load(Ordering::Relaxed) as u64);
+        },
+        set: Some(|engine, value| {
+            let bytes = usize::try_from(whole(value)?).ok().filter(|bytes| *bytes > 0)?;
+            engine.work.group_bytes_max.store(bytes, Ordering::Relaxed);
+            Some(())
+        }),
+    },
+    Parameter {
         name: "internalQueryMaxBlockingSortMemoryUsageBytes",
         write: |engine, out, name| {
             out.count(name, engine.work.sort_bytes_max.load(Ordering::Relaxed) as u64);

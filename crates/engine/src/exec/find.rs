@@ -3,7 +3,7 @@
 use super::return_key::key_of;
 use super::scan::{Row, Scan};
 use super::sort::{Sorted, Sorter, Totals};
-use super::{Doc, Examined, Stream};
+use super::{Doc, Examined, Stream, Visit};
 use crate::operation::Operation;
 use crate::planner::{Access, Plan};
 use bumpalo::Bump;
@@ -125,13 +125,28 @@ impl FindStream {
         text.map_or(0.0, |text| text.score(doc))
     }
 
+    /// Lends the documents that match to `visit`, before sort, skip and limit.
+    fn lend_matching(&mut self, op: &Operation, visit: &mut Visit<'_>) -> Result<()> {
+        match &self.filter {
+            None => self.scan.for_each(op, &mut |doc| visit(RawDoc::new(doc))),
+            Some(filter) => self.scan.for_each(op, &mut |doc| {
+                let doc = RawDoc::new(doc);
+                if filter.matches(doc)? { visit(doc) } else { Ok(()) }
+            }),
+        }
+    }
+
     fn ordered(&mut self, op: &Operation) -> Result<Option<(Doc, Option<usize>)>> {
         if let Some(mut sorter) = self.sorter.take() {
-            let scored = sorter.needs_score();
-            while let Some((row, _)) = self.matching(op)? {
-                let doc = RawDoc::new(&row.doc);
-                let score = if scored { self.score(doc) } else { 0.0 };
-                sorter.push_scored(doc, score, op)?;
+            if self.show_record.is_none() && !sorter.needs_score() {
+                self.lend_matching(op, &mut |doc| sorter.push(doc, op))?;
+            } else {
+                let scored = sorter.needs_score();
+                while let Some((row, _)) = self.matching(op)? {
+                    let doc = RawDoc::new(&row.doc);
+                    let score = if scored { self.score(doc) } else { 0.0 };
+                    sorter.push_scored(doc, score, op)?;
+                }
             }
             self.sort_totals = sorter.totals();
             self.sorted = Some(sorter.finish(op)?);
@@ -247,6 +262,27 @@ impl Stream for FindStream {
             }
             return self.project(doc, position).map(Some);
         }
+    }
+
+    fn for_each(&mut self, op: &Operation, visit: &mut Visit<'_>) -> Result<()> {
+        let plain = self.sorter.is_none()
+            && self.sorted.is_none()
+            && self.skip == 0
+            && self.left.is_none()
+            && self.projection.is_none()
+            && self.show_record.is_none()
+            && self.return_key.is_none();
+        if plain {
+            return self.lend_matching(op, visit);
+        }
+        while let Some(doc) = self.next(op)? {
+            visit(doc.raw())?;
+        }
+        Ok(())
+    }
+
+    fn has_meta(&self) -> bool {
+        self.filter.as_ref().is_some_and(|filter| filter.text().is_some())
     }
 
     fn is_done(&self) -> bool {

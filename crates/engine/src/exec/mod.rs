@@ -48,6 +48,9 @@ impl Doc {
     }
 }
 
+/// Takes documents that are lent to it, one after another.
+pub type Visit<'v> = dyn FnMut(RawDoc<'_>) -> Result<()> + 'v;
+
 /// Documents, one at a time.
 pub trait Stream: Send {
     /// The next document.
@@ -55,6 +58,18 @@ pub trait Stream: Send {
     /// # Errors
     /// What the stage or the store gives, or that the operation was stopped.
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>>;
+
+    /// Lends all documents that are left to `visit`. Stages that read everything before they
+    /// answer take their input this way: a document is neither copied nor counted then.
+    ///
+    /// # Errors
+    /// As `next`, and what `visit` gives.
+    fn for_each(&mut self, op: &Operation, visit: &mut Visit<'_>) -> Result<()> {
+        while let Some(doc) = self.next(op)? {
+            visit(doc.raw())?;
+        }
+        Ok(())
+    }
 
     /// Whether it is known already that no document follows. A stream that would have to look
     /// says no, as MongoDB does: the client asks once more and gets an empty batch.
@@ -77,6 +92,11 @@ pub trait Stream: Send {
 
     /// Writes what the stage itself has to tell of its run, for explain.
     fn figures(&self, _out: &mut Writer<'_>) {}
+
+    /// Whether documents have something that `$meta` can ask for, document by document.
+    fn has_meta(&self) -> bool {
+        false
+    }
 
     /// Adds what was examined so far.
     fn examined(&self, _total: &mut Examined) {}

@@ -6,7 +6,7 @@ use super::{Doc, Stream};
 use crate::catalog::{Catalog, Collection};
 use crate::operation::Operation;
 use crate::planner::{self, Plan, Question};
-use crate::stages::{Role, Stage};
+use crate::stages::{Fused, Role, Stage};
 use query::filter::Filter;
 use query::sort::SortSpec;
 use std::sync::Arc;
@@ -83,7 +83,8 @@ pub fn open(
     let Some(collection) = collection.filter(|_| !makes_its_own) else {
         return Ok((follow(stages, Box::new(Ready(Vec::new().into_iter()))), None));
     };
-    let front = front(stages, collection, snapshot, hint, &everything()?)?;
+    let mut front = front(stages, collection, snapshot, hint, &everything()?)?;
+    front.cover(stages.get(front.stages..).unwrap_or(&[]));
     let mut stream: Box<dyn Stream> = Box::new(front.open(collection, snapshot));
     if let Some(Role::Near(near)) = stages.first().map(|stage| stage.role()) {
         stream = near.with_distances(stream, &front.plan)?;
@@ -176,6 +177,20 @@ pub fn front(
 }
 
 impl Front {
+    /// Lets the plan answer from its index alone, if that has all that a group behind it reads.
+    fn cover(&mut self, rest: &[Box<dyn Stage>]) {
+        let Some((fused, _)) = fuse(rest) else { return };
+        let Some(needed) = fused.needed() else { return };
+        let mut needed = needed.to_vec();
+        if let Some(sort) = &self.sort {
+            if sort.needs_score() {
+                return;
+            }
+            needed.extend(sort.fields.iter().map(|field| field.path.text().to_owned()));
+        }
+        planner::cover::apply_needed(&mut self.plan, &self.filter, needed);
+    }
+
     /// The documents of the front.
     #[must_use]
     pub fn open(&self, collection: &Arc<Collection>, snapshot: &Snapshot) -> FindStream {
@@ -190,12 +205,19 @@ impl Front {
     }
 }
 
-/// Puts stages behind a stream; a sort that a limit follows keeps only what is needed.
+/// Puts stages behind a stream; a sort that a limit follows keeps only what is needed, and a group
+/// stands for its neighbours where it can.
 #[must_use]
 pub fn follow(stages: &[Box<dyn Stage>], mut stream: Box<dyn Stream>) -> Box<dyn Stream> {
-    for (at, stage) in stages.iter().enumerate() {
-        let next = stages.get(at + 1).map(|next| next.role());
-        stream = match (stage.role(), next) {
+    let mut at = 0;
+    while let Some(stage) = stages.get(at) {
+        if let Some((fused, taken)) = fuse(stages.get(at..).unwrap_or(&[])) {
+            stream = fused.open(stream);
+            at += taken;
+            continue;
+        }
+        at += 1;
+        stream = match (stage.role(), stages.get(at).map(|next| next.role())) {
             (Role::Sort(sort), Some(Role::Limit(limit))) => {
                 crate::stages::open_sorted(stream, sort.clone(), usize::try_from(limit).ok())
             }
@@ -203,6 +225,32 @@ pub fn follow(stages: &[Box<dyn Stage>], mut stream: Box<dyn Stream>) -> Box<dyn
         };
     }
     stream
+}
+
+/// The group at the start of these stages, with the stages in front of it and behind it that it
+/// can stand for; and how many they are.
+fn fuse(stages: &[Box<dyn Stage>]) -> Option<(Fused, usize)> {
+    let role = |at: usize| stages.get(at).map(|stage| stage.role());
+    let mut at = 0;
+    let unwind = match role(at) {
+        Some(Role::Unwind(unwind)) => Some(unwind),
+        _ => None,
+    };
+    at += usize::from(unwind.is_some());
+    let project = match role(at) {
+        Some(Role::Project(project)) => Some(project),
+        _ => None,
+    };
+    at += usize::from(project.is_some());
+    let Some(Role::Group(group)) = role(at) else { return None };
+    at += 1;
+    let behind = match role(at) {
+        Some(Role::Project(project)) => Some(project),
+        _ => None,
+    };
+    let fused = group.fused(unwind, project, behind)?;
+    at += usize::from(fused.after.is_some());
+    Some((fused, at))
 }
 
 /// A stream of documents that are there already.

@@ -6,7 +6,7 @@ use super::{Doc, Examined};
 use crate::catalog::{Collection, Index};
 use crate::index::maintain::record_of;
 use crate::operation::Operation;
-use crate::planner::cover::{Cover, Made};
+use crate::planner::cover::{Buffers, Cover, Lent, Made};
 use crate::planner::{Access, Candidate, KeyRange};
 use crate::store_failed;
 use std::collections::{HashSet, VecDeque};
@@ -237,6 +237,66 @@ impl Scan {
             let Some(row) = self.next(op)? else { return Ok(None) };
             if test(&row.doc)? {
                 return Ok(Some(row));
+            }
+        }
+    }
+
+    /// Lends the documents that are left to `visit`, without counting references to them.
+    ///
+    /// # Errors
+    /// As `next`, and what `visit` gives.
+    pub fn for_each(
+        &mut self,
+        op: &Operation,
+        visit: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        loop {
+            match (&mut self.current, &mut self.seen) {
+                (Some(Current::Documents(range)), None) => {
+                    while let Some(block) = range.lend_block().map_err(store_failed)? {
+                        for (_, doc) in block {
+                            op.check()?;
+                            self.examined.documents += 1;
+                            visit(doc)?;
+                        }
+                    }
+                    self.current = None;
+                }
+                (Some(Current::Entries(index, Entries::One(range), Some(cover))), seen) => {
+                    let mut buffers = Buffers::default();
+                    while let Some(block) = range.lend_block().map_err(store_failed)? {
+                        for (entry, types) in block {
+                            op.check()?;
+                            self.examined.keys += 1;
+                            if let Some(seen) = seen {
+                                let record =
+                                    record_of(index, entry).ok_or_else(|| damaged(index))?;
+                                if !seen.insert(Bytes::copy_from(record)) {
+                                    continue;
+                                }
+                            }
+                            let key = entry.get(4..).unwrap_or(&[]);
+                            match cover.lend(key, types, &mut buffers) {
+                                Lent::Document(doc) => visit(doc)?,
+                                Lent::Unknown => {
+                                    let record = record_of(index, entry);
+                                    let record = record.ok_or_else(|| damaged(index))?;
+                                    let record = Bytes::copy_from(record);
+                                    let row = fetch(&self.snapshot, &self.collection, record)?;
+                                    self.examined.documents += 1;
+                                    let row = row.ok_or_else(|| dangling(&self.collection))?;
+                                    visit(&row.doc)?;
+                                }
+                                Lent::Damaged => return Err(damaged(index)),
+                            }
+                        }
+                    }
+                    self.current = None;
+                }
+                _ => match self.next(op)? {
+                    None => return Ok(()),
+                    Some(row) => visit(&row.doc)?,
+                },
             }
         }
     }

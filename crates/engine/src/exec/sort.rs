@@ -21,6 +21,8 @@ pub struct Sorter {
     entries: Vec<Entry>,
     arrived: u64,
     bytes: usize,
+    /// The key of the document at hand.
+    key: Vec<u8>,
     /// Sorted runs on disk with their level: a run of level n was merged n times.
     runs: Vec<(u32, Run)>,
     /// A key above which nothing is wanted: the last of a run that holds `limit` documents.
@@ -69,6 +71,7 @@ impl Sorter {
             entries: Vec::new(),
             arrived: 0,
             bytes: 0,
+            key: Vec::new(),
             runs: Vec::new(),
             bound: None,
             totals: Totals::default(),
@@ -95,17 +98,18 @@ impl Sorter {
     /// # Errors
     /// As `push`.
     pub fn push_scored(&mut self, doc: RawDoc<'_>, score: f64, op: &Operation) -> Result<()> {
-        let mut key = Vec::with_capacity(32);
-        self.sort.key_with_score(doc, score, &mut key)?;
+        self.key.clear();
+        self.sort.key_with_score(doc, score, &mut self.key)?;
+        let key = &self.key;
         let arrived = self.arrived;
         self.arrived += 1;
         // Of equal keys the one that came first wins, so an equal one is not wanted either.
-        if self.bound.as_ref().is_some_and(|bound| key >= *bound) {
+        if self.bound.as_ref().is_some_and(|bound| *key >= *bound) {
             return Ok(());
         }
         match self.limit {
             Some(limit) if self.heap.len() >= limit => {
-                if self.heap.peek().is_none_or(|last| key >= last.key) {
+                if self.heap.peek().is_none_or(|last| *key >= last.key) {
                     return Ok(());
                 }
                 if let Some(last) = self.heap.pop() {
@@ -114,7 +118,7 @@ impl Sorter {
             }
             _ => {}
         }
-        let entry = Entry { key, arrived, doc: doc.bytes().to_vec() };
+        let entry = Entry { key: self.key.clone(), arrived, doc: doc.bytes().to_vec() };
         self.bytes += entry.bytes();
         self.totals.bytes += entry.bytes() - ENTRY_BYTES;
         if self.limit.is_some() {

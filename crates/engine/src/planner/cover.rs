@@ -39,6 +39,31 @@ pub enum Made {
     Damaged,
 }
 
+/// A document of an entry, lent.
+pub enum Lent<'b> {
+    /// A document.
+    Document(&'b [u8]),
+    /// As in `Made`.
+    Unknown,
+    /// The entry is damaged.
+    Damaged,
+}
+
+/// Memory that is used again for every entry.
+#[derive(Default)]
+pub struct Buffers {
+    bytes: Vec<u8>,
+    document: Vec<u8>,
+}
+
+/// Lets a plan answer from its index alone, if that has the filter's fields and those `needed`.
+pub fn apply_needed(plan: &mut Plan, filter: &Filter, mut needed: Vec<String>) {
+    let Access::Index(candidate) = &mut plan.access else { return };
+    if paths(filter.root(), &mut needed) {
+        candidate.cover = Cover::of(&candidate.index, &needed).map(Arc::new);
+    }
+}
+
 /// Lets a plan answer from its index alone, if that has everything.
 pub fn apply(
     plan: &mut Plan,
@@ -118,24 +143,34 @@ impl Cover {
     /// The document of an entry, whose key is given without the index's prefix.
     #[must_use]
     pub fn document(&self, key: &[u8], types: &[u8]) -> Made {
+        let mut buffers = Buffers::default();
+        match self.lend(key, types, &mut buffers) {
+            Lent::Document(_) => Made::Document(buffers.document),
+            Lent::Unknown => Made::Unknown,
+            Lent::Damaged => Made::Damaged,
+        }
+    }
+
+    /// The same, in memory that is used again.
+    pub fn lend<'b>(&self, key: &[u8], types: &[u8], buffers: &'b mut Buffers) -> Lent<'b> {
         let mut decoder = Decoder::new(key, types);
-        let mut bytes = Vec::with_capacity(key.len());
+        let Buffers { bytes, document } = buffers;
+        bytes.clear();
+        document.clear();
         let mut values: smallvec::SmallVec<[(Option<Type>, usize, usize); 8]> =
             smallvec::SmallVec::new();
         for descending in &self.columns {
             let from = bytes.len();
-            let kind = match decoder.next(*descending, &mut bytes) {
+            let kind = match decoder.next(*descending, bytes) {
                 Some(Decoded::Value(kind)) => Some(kind),
                 Some(Decoded::Missing) => None,
-                None => return Made::Damaged,
+                None => return Lent::Damaged,
             };
             values.push((kind, from, bytes.len()));
         }
-        let mut out = Vec::with_capacity(bytes.len() + 32);
-        if write(&self.fields, &bytes, &values, 0, &mut out) {
-            Made::Document(out)
-        } else {
-            Made::Unknown
+        match write(&self.fields, bytes, &values, 0, document) {
+            true => Lent::Document(document),
+            false => Lent::Unknown,
         }
     }
 }

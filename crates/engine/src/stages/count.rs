@@ -57,9 +57,10 @@ impl Stream for Counting {
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
         let Some(field) = self.field.take() else { return Ok(None) };
         let mut count = 0;
-        while self.input.next(op)?.is_some() {
+        self.input.for_each(op, &mut |_| {
             count += 1;
-        }
+            Ok(())
+        })?;
         // Nothing counts as nothing: there is no document that says zero.
         if count == 0 {
             return Ok(None);

@@ -296,6 +296,10 @@ impl Stream for Measured {
         self.meta.clone()
     }
 
+    fn has_meta(&self) -> bool {
+        true
+    }
+
     fn examined(&self, total: &mut Examined) {
         self.input.examined(total);
     }

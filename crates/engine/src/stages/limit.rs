@@ -89,6 +89,10 @@ impl Stream for Limited {
         self.input.figures(out);
     }
 
+    fn has_meta(&self) -> bool {
+        self.input.has_meta()
+    }
+
     fn examined(&self, total: &mut Examined) {
         self.input.examined(total);
     }

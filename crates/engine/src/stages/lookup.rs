@@ -558,6 +558,10 @@ impl Stream for LookingUp {
         self.input.meta()
     }
 
+    fn has_meta(&self) -> bool {
+        self.input.has_meta()
+    }
+
     fn figures(&self, out: &mut Writer<'_>) {
         let examined = self.far();
         out.count("totalDocsExamined", examined.documents);

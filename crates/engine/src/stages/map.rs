@@ -1,6 +1,6 @@
 //! Stages that turn each document into another one, or into none.
 
-use crate::exec::{Doc, Examined, Stream};
+use crate::exec::{Doc, Examined, Stream, Visit};
 use crate::operation::Operation;
 use bumpalo::Bump;
 use std::sync::Arc;
@@ -48,12 +48,34 @@ impl Stream for Mapped {
         Ok(Some(Doc::Made(out)))
     }
 
+    fn for_each(&mut self, op: &Operation, visit: &mut Visit<'_>) -> Result<()> {
+        // What belongs to the document that was given last is asked for one by one.
+        if self.input.has_meta() {
+            while let Some(doc) = self.next(op)? {
+                visit(doc.raw())?;
+            }
+            return Ok(());
+        }
+        let Mapped { input, change, arena } = self;
+        let mut out = Vec::new();
+        input.for_each(op, &mut |doc| {
+            out.clear();
+            change.apply(doc, arena, &mut out)?;
+            arena.reset();
+            visit(RawDoc::new(&out))
+        })
+    }
+
     fn score(&self) -> Option<f64> {
         self.input.score()
     }
 
     fn meta(&self) -> Option<DocBuf> {
         self.input.meta()
+    }
+
+    fn has_meta(&self) -> bool {
+        self.input.has_meta()
     }
 
     fn examined(&self, total: &mut Examined) {

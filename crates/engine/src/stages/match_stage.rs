@@ -1,7 +1,7 @@
 //! `$match`: passes the documents that match a filter.
 
 use super::{Role, Stage, StageContext, StageRow};
-use crate::exec::{Doc, Examined, Stream};
+use crate::exec::{Doc, Examined, Stream, Visit};
 use crate::operation::Operation;
 use query::ParseContext;
 use query::filter::Filter;
@@ -64,12 +64,21 @@ impl Stream for Matching {
         Ok(None)
     }
 
+    fn for_each(&mut self, op: &Operation, visit: &mut Visit<'_>) -> Result<()> {
+        let Matching { input, filter } = self;
+        input.for_each(op, &mut |doc| if filter.matches(doc)? { visit(doc) } else { Ok(()) })
+    }
+
     fn score(&self) -> Option<f64> {
         self.input.score()
     }
 
     fn meta(&self) -> Option<DocBuf> {
         self.input.meta()
+    }
+
+    fn has_meta(&self) -> bool {
+        self.input.has_meta()
     }
 
     fn examined(&self, total: &mut Examined) {

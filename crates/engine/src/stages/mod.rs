@@ -42,8 +42,10 @@ mod unwind;
 
 pub use context::{Kept, Scope, StageContext, Within};
 pub(crate) use geo_near::GeoNear;
+pub(crate) use group::Fused;
 pub(crate) use out::remove_leftovers;
 pub(crate) use place::check_source;
+pub(crate) use project::open_projected;
 pub(crate) use sort::open_sorted;
 pub use unwind::Spec as UnwindSpec;
 
@@ -51,6 +53,7 @@ use crate::engine::Inner;
 use crate::exec::Stream;
 use crate::operation::Operation;
 use query::filter::Filter;
+use query::project::Projection;
 use query::sort::SortSpec;
 use query::{Late, ParseContext};
 use std::sync::Arc;
@@ -100,6 +103,10 @@ pub enum Role<'s> {
     Count(CountShape<'s>),
     /// Passes the documents of the collection from near to far.
     Near(&'s GeoNear),
+    /// Shapes every document: `$project`, `$addFields` and the like.
+    Project(&'s Projection),
+    /// Folds documents into groups.
+    Group(&'s group::Group),
     /// Makes documents itself, without any before it.
     Source,
     /// Writes all documents somewhere and passes none.

@@ -1,7 +1,7 @@
 //! `$project`: chooses and computes fields.
 
 use super::map::{Change, mapped};
-use super::{Stage, StageContext, StageRow};
+use super::{Role, Stage, StageContext, StageRow};
 use crate::exec::Stream;
 use bumpalo::Bump;
 use query::project::{Mode, Projection};
@@ -26,6 +26,11 @@ pub(super) fn projecting(
     source: Val<'_>,
 ) -> Box<dyn Stage> {
     Box::new(Project { name, projection: Arc::new(Apply(projection)), source: source.into() })
+}
+
+/// Applies a projection to every document of a stream.
+pub(crate) fn open_projected(input: Box<dyn Stream>, projection: Projection) -> Box<dyn Stream> {
+    mapped(input, Arc::new(Apply(projection)))
 }
 
 struct Project {
@@ -55,6 +60,10 @@ impl Change for Apply {
 impl Stage for Project {
     fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
         mapped(input, self.projection.clone())
+    }
+
+    fn role(&self) -> Role<'_> {
+        Role::Project(&self.projection.0)
     }
 
     fn explain(&self, out: &mut Writer<'_>) {

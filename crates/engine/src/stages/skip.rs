@@ -49,6 +49,10 @@ impl Stream for Skipped {
         self.input.meta()
     }
 
+    fn has_meta(&self) -> bool {
+        self.input.has_meta()
+    }
+
     fn examined(&self, total: &mut Examined) {
         self.input.examined(total);
     }

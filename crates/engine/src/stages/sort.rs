@@ -66,9 +66,7 @@ struct Sorted {
 impl Stream for Sorted {
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
         if let Some(mut sorter) = self.sorter.take() {
-            while let Some(doc) = self.input.next(op)? {
-                sorter.push(doc.raw(), op)?;
-            }
+            self.input.for_each(op, &mut |doc| sorter.push(doc, op))?;
             self.totals = sorter.totals();
             self.docs = Some(sorter.finish(op)?);
         }

@@ -1,7 +1,7 @@
 //! `$unwind`: one document for each element of an array.
 
 use super::{Role, Stage, StageContext, StageRow};
-use crate::exec::{Doc, Examined, Stream};
+use crate::exec::{Doc, Examined, Stream, Visit};
 use crate::operation::Operation;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -135,37 +135,62 @@ struct Unwinding {
 }
 
 impl Spec {
-    fn unwind(&self, doc: RawDoc<'_>, ready: &mut VecDeque<Vec<u8>>) {
-        let found = self.path.get(doc);
-        match found {
+    /// Lends the documents that one becomes to `visit`.
+    fn unwind(&self, doc: RawDoc<'_>, visit: &mut Visit<'_>) -> Result<()> {
+        let mut out = Vec::new();
+        match self.path.get(doc) {
             Val::Array(array) if !array.is_empty() => {
+                let around = self.around(doc);
+                let name = self.path.parts().first().map_or("", |part| &*part.name);
                 for (at, (_, element)) in array.iter().enumerate() {
-                    let mut out = Vec::with_capacity(doc.bytes().len());
-                    with_value(doc, self.path.parts(), element.get(), &mut out);
-                    ready.push_back(self.with_index(out, Val::Int64(at as i64)));
+                    out.clear();
+                    match around {
+                        Some((before, after)) => {
+                            let start = writer::open(&mut out);
+                            out.extend_from_slice(before);
+                            out.push(element.kind);
+                            out.extend_from_slice(name.as_bytes());
+                            out.push(0);
+                            out.extend_from_slice(element.bytes);
+                            out.extend_from_slice(after);
+                            writer::close(&mut out, start);
+                        }
+                        None => with_value(doc, self.path.parts(), element.get(), &mut out),
+                    }
+                    self.with_index(RawDoc::new(&out), Val::Int64(at as i64), visit)?;
                 }
+                Ok(())
             }
-            Val::Array(_) => {
-                if self.keep_empty {
-                    let mut out = Vec::with_capacity(doc.bytes().len());
-                    with_value(doc, self.path.parts(), Val::Missing, &mut out);
-                    ready.push_back(self.with_index(out, Val::Null));
-                }
+            Val::Array(_) if self.keep_empty => {
+                with_value(doc, self.path.parts(), Val::Missing, &mut out);
+                self.with_index(RawDoc::new(&out), Val::Null, visit)
             }
-            Val::Missing | Val::Null | Val::Undefined => {
-                if self.keep_empty {
-                    ready.push_back(self.with_index(doc.bytes().to_vec(), Val::Null));
-                }
-            }
-            _ => ready.push_back(self.with_index(doc.bytes().to_vec(), Val::Null)),
+            Val::Array(_) => Ok(()),
+            value if value.is_nullish() && !self.keep_empty => Ok(()),
+            _ => self.with_index(doc, Val::Null, visit),
         }
     }
 
-    fn with_index(&self, doc: Vec<u8>, place: Val<'_>) -> Vec<u8> {
-        let Some(index) = &self.index else { return doc };
-        let mut out = Vec::with_capacity(doc.len() + 24);
-        with_value(RawDoc::new(&doc), index.parts(), place, &mut out);
-        out
+    /// The bytes of a document before and behind the element of the path: where that is one name,
+    /// they are copied as they are.
+    fn around<'d>(&self, doc: RawDoc<'d>) -> Option<(&'d [u8], &'d [u8])> {
+        let [part] = self.path.parts() else { return None };
+        let bytes = doc.elements_bytes();
+        let mut elements = doc.iter();
+        loop {
+            let before = bytes.len() - elements.rest().len();
+            let (name, _) = elements.next_bytes()?;
+            if name == part.name.as_bytes() {
+                return Some((bytes.get(..before)?, elements.rest()));
+            }
+        }
+    }
+
+    fn with_index(&self, doc: RawDoc<'_>, place: Val<'_>, visit: &mut Visit<'_>) -> Result<()> {
+        let Some(index) = &self.index else { return visit(doc) };
+        let mut out = Vec::with_capacity(doc.bytes().len() + 24);
+        with_value(doc, index.parts(), place, &mut out);
+        visit(RawDoc::new(&out))
     }
 }
 
@@ -208,9 +233,20 @@ impl Stream for Unwinding {
                 return Ok(Some(Doc::Made(doc)));
             }
             let Some(doc) = self.input.next(op)? else { return Ok(None) };
-            let spec = self.spec.clone();
-            spec.unwind(doc.raw(), &mut self.ready);
+            let ready = &mut self.ready;
+            self.spec.unwind(doc.raw(), &mut |doc| {
+                ready.push_back(doc.bytes().to_vec());
+                Ok(())
+            })?;
         }
+    }
+
+    fn for_each(&mut self, op: &Operation, visit: &mut Visit<'_>) -> Result<()> {
+        for doc in self.ready.drain(..) {
+            visit(RawDoc::new(&doc))?;
+        }
+        let spec = &self.spec;
+        self.input.for_each(op, &mut |doc| spec.unwind(doc, visit))
     }
 
     fn score(&self) -> Option<f64> {
@@ -219,6 +255,10 @@ impl Stream for Unwinding {
 
     fn meta(&self) -> Option<DocBuf> {
         self.input.meta()
+    }
+
+    fn has_meta(&self) -> bool {
+        self.input.has_meta()
     }
 
     fn examined(&self, total: &mut Examined) {

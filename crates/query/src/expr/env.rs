@@ -49,6 +49,13 @@ impl<'a> Env<'a> {
         self
     }
 
+    /// The value of a slot, not decoded.
+    #[inline]
+    #[must_use]
+    pub fn raw_slot(&self, at: usize) -> RawVal<'a> {
+        self.slots.get(at).copied().unwrap_or(crate::slots::MISSING)
+    }
+
     /// The value of a slot.
     #[inline]
     pub(crate) fn slot(&self, at: usize) -> Val<'a> {

@@ -61,6 +61,12 @@ impl Expr {
         Expr { node: Node::Constant(OwnedVal::new(value)), collation: None }
     }
 
+    /// The expression of a top-level field.
+    #[must_use]
+    pub fn field(name: &str) -> Expr {
+        Expr { node: Node::Field(vec![name.into()]), collation: None }
+    }
+
     /// Computes the value for the document of `env`; `Missing` where there is none.
     #[inline]
     pub fn eval<'a>(&'a self, env: &Env<'a>) -> Result<Val<'a>> {

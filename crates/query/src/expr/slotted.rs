@@ -89,7 +89,8 @@ impl Expr {
                 && is_named(path)
             {
                 // Marked as a slot, so that the second pass does not see it as a field.
-                *node = Node::Slot(names.iter().position(|name| *path[0] == **name).unwrap_or(0));
+                let at = names.iter().position(|name| path.iter().any(|part| **part == **name));
+                *node = Node::Slot(at.unwrap_or(0));
             }
         });
         same.node.each_field(&mut |node| match node {
@@ -110,7 +111,11 @@ impl Node {
     /// Visits every node, operands before operators.
     fn each(&mut self, visit: &mut dyn FnMut(&mut Node)) {
         match self {
-            Node::Constant(_) | Node::Field(_) | Node::Slot(_) | Node::Variable { .. } => {}
+            Node::Constant(_)
+            | Node::Field(_)
+            | Node::Slot(_)
+            | Node::Late { .. }
+            | Node::Variable { .. } => {}
             Node::Document(fields) => fields.iter_mut().for_each(|(_, node)| node.each(visit)),
             Node::Array(elements) => elements.iter_mut().for_each(|node| node.each(visit)),
             Node::Call(call) => call.arguments.iter_mut().for_each(|node| node.each(visit)),

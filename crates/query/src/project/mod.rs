@@ -9,10 +9,10 @@ pub(crate) mod field_path;
 mod parse;
 mod tree;
 
-use crate::expr::Env;
+use crate::expr::{Env, Expr};
 use apply::Run;
 use bumpalo::Bump;
-use tree::{Kind, Tree};
+use tree::{Action, Kind, Tree};
 use value::{RawDoc, Result};
 
 /// Whose rules a projection follows.
@@ -56,6 +56,49 @@ impl Projection {
         }
         let mut paths = Vec::new();
         self.tree.included("", &mut paths).then_some(paths)
+    }
+
+    /// The fields of the result as expressions over the document, if the projection drops all
+    /// others and names no field inside of another.
+    #[must_use]
+    pub fn computed_fields(&self) -> Option<Vec<(String, Expr)>> {
+        if self.kind != Kind::Inclusion || self.positional {
+            return None;
+        }
+        let mut fields = Vec::with_capacity(self.tree.fields.len());
+        for field in &self.tree.fields {
+            let expr = match &field.action {
+                Action::Include => Expr::field(&field.name),
+                Action::Compute(expr) => expr.clone(),
+                // Only the `_id` can be excluded from an inclusion.
+                Action::Exclude => continue,
+                _ => return None,
+            };
+            fields.push((field.name.to_string(), expr));
+        }
+        Some(fields)
+    }
+
+    /// The same projection of documents in which these top-level fields hold their length instead
+    /// of an array. `None` if the arrays themselves are asked for.
+    #[must_use]
+    pub fn over_lengths(&self, names: &[&str]) -> Option<Projection> {
+        let computed = |name: &&str| {
+            let found = self.tree.fields.iter().find(|field| &*field.name == *name);
+            match (&self.kind, found) {
+                (Kind::Inclusion, None) => true,
+                (_, Some(field)) => matches!(field.action, Action::Compute(_)),
+                _ => false,
+            }
+        };
+        if self.positional || self.kind == Kind::Exclusion || !names.iter().all(computed) {
+            return None;
+        }
+        Some(Projection {
+            kind: self.kind,
+            tree: self.tree.over_lengths(names)?,
+            positional: false,
+        })
     }
 
     /// Appends the projected document to `out`.

@@ -118,6 +118,23 @@ impl Tree {
         }
     }
 
+    /// The same tree over documents whose fields of these names hold a length; `None` if they are
+    /// read in another way, or something is not known here.
+    pub(super) fn over_lengths(&self, names: &[&str]) -> Option<Tree> {
+        let mut fields = Vec::with_capacity(self.fields.len());
+        for field in &self.fields {
+            let action = match &field.action {
+                Action::Include => Action::Include,
+                Action::Exclude => Action::Exclude,
+                Action::Inside(tree) => Action::Inside(tree.over_lengths(names)?),
+                Action::Compute(expr) => Action::Compute(expr.over_lengths(names)?),
+                Action::Slice(_) | Action::ElemMatch(_) => return None,
+            };
+            fields.push(Field { name: field.name.clone(), action, positional: field.positional });
+        }
+        Some(Tree { fields, computes: self.computes })
+    }
+
     /// Appends the paths of all fields that are included as they are; false if there are others.
     pub(super) fn included(&self, prefix: &str, out: &mut Vec<String>) -> bool {
         self.fields.iter().all(|field| {

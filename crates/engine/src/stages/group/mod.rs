@@ -1,0 +1,257 @@
+//! `$group`: one document for each value of a key, with accumulators over its documents.
+//!
+//! Groups are found by the encoded bytes of the key, so that equal numbers of different types
+//! unite; the first value that was seen is the one shown. `program` is what happens to a document,
+//! `table` holds the groups, `spill` those that do not fit into memory. This file has the stage and
+//! its stream.
+
+mod program;
+mod spill;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use super::{CountShape, Role, Stage, StageContext, StageRow, UnwindSpec};
+use crate::exec::{Doc, Examined, Stream};
+use crate::operation::Operation;
+use bumpalo::Bump;
+use program::Program;
+use query::accumulate::AccumulatorSpec;
+use query::expr::Expr;
+use query::project::Projection;
+use spill::{Partition, Spill};
+use table::Table;
+use value::{Code, DocBuf, Error, OwnedVal, Result, Val, Writer};
+
+pub(super) static ROW: StageRow = StageRow {
+    name: "$group",
+    help: "Makes one document for each value of a key, with accumulators over its documents.",
+    parse,
+};
+
+/// A compiled `$group`.
+pub(crate) struct Group {
+    spec: Spec,
+    source: DocBuf,
+    /// Set when the stage only counts: a constant key and one `{$sum: 1}`.
+    counts: Option<(OwnedVal, String)>,
+}
+
+struct Spec {
+    key: Expr,
+    fields: Vec<(String, AccumulatorSpec)>,
+}
+
+impl Spec {
+    /// Whether every one of these fields that could fail to compute is surely computed for every
+    /// document: a projection fails for fields that nobody reads, too.
+    fn reads_all(&self, made: &[(String, Expr)]) -> bool {
+        let mut read: Vec<String> = Vec::new();
+        match self.key.as_document() {
+            Some(parts) => read.extend(parts.iter().filter_map(|(_, e)| e.as_field_path())),
+            None => read.extend(self.key.as_field_path()),
+        }
+        read.extend(self.fields.iter().filter_map(|(_, f)| f.expression().as_field_path()));
+        made.iter().all(|(name, expr)| {
+            expr.as_field_path().is_some() || expr.as_constant().is_some() || read.contains(name)
+        })
+    }
+}
+
+fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
+    let Val::Document(doc) = value else {
+        return Err(Error::new(Code(15947), "a group's fields must be specified in an object"));
+    };
+    let mut key = None;
+    let mut fields = Vec::new();
+    for (name, value) in doc {
+        if name == "_id" {
+            key = Some(Expr::parse(value.get(), context)?);
+            continue;
+        }
+        if name.contains('.') {
+            return Err(Error::new(
+                Code(40235),
+                format!("The field name '{name}' cannot contain '.'"),
+            ));
+        }
+        if name.starts_with('$') {
+            return Err(Error::new(
+                Code(40236),
+                format!("The field name '{name}' cannot be an operator name"),
+            ));
+        }
+        fields.push((name.to_owned(), AccumulatorSpec::parse(name, value.get(), context)?));
+    }
+    let Some(key) = key else {
+        return Err(Error::new(Code(15955), "a group specification must include an _id"));
+    };
+    let counts = counting(&key, &fields);
+    Ok(Box::new(Group { spec: Spec { key, fields }, source: doc.into(), counts }))
+}
+
+/// The shape of drivers' countDocuments: a constant key and the sum of ones.
+fn counting(key: &Expr, fields: &[(String, AccumulatorSpec)]) -> Option<(OwnedVal, String)> {
+    let [(name, sum)] = fields else { return None };
+    let one = sum.expression().as_constant();
+    let ones = sum.name() == "$sum" && matches!(one, Some(Val::Int32(1)));
+    let id = key.as_constant().filter(|_| ones)?;
+    Some((OwnedVal::new(id), name.clone()))
+}
+
+impl Stage for Group {
+    fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
+        Box::new(Grouping::new(input, Program::new(&self.spec)))
+    }
+
+    fn role(&self) -> Role<'_> {
+        match &self.counts {
+            Some((id, field)) => Role::Count(CountShape { id: id.get(), field }),
+            None => Role::Group(self),
+        }
+    }
+
+    fn explain(&self, out: &mut Writer<'_>) {
+        out.append(ROW.name, Val::Document(self.source.as_doc()));
+    }
+}
+
+/// A group that stands for its neighbours too.
+pub(crate) struct Fused {
+    program: Program,
+    /// What follows in place of the `$project` or `$addFields` behind the group, if that changed.
+    pub(crate) after: Option<Projection>,
+}
+
+impl Group {
+    /// The group together with the `$unwind` and the `$project` in front of it; where the stage
+    /// behind it only asks for the sizes of sets, it counts instead. `None` if that would not give
+    /// the same.
+    #[must_use]
+    pub(crate) fn fused(
+        &self,
+        unwind: Option<&UnwindSpec>,
+        project: Option<&Projection>,
+        behind: Option<&Projection>,
+    ) -> Option<Fused> {
+        let sets: Vec<&str> = self
+            .spec
+            .fields
+            .iter()
+            .filter(|(_, spec)| spec.counting().is_some())
+            .map(|(name, _)| name.as_str())
+            .collect();
+        let sets: Vec<&str> = match behind {
+            Some(p) => sets.into_iter().filter(|set| p.over_lengths(&[*set]).is_some()).collect(),
+            None => Vec::new(),
+        };
+        let after = behind.filter(|_| !sets.is_empty()).and_then(|p| p.over_lengths(&sets));
+        let counted: &[&str] = if after.is_some() { &sets } else { &[] };
+        let program = Program::compile(&self.spec, unwind, project, counted)?;
+        Some(Fused { program, after })
+    }
+}
+
+impl Fused {
+    /// The fields of the input that are read; `None` if it may be all of it.
+    #[must_use]
+    pub(crate) fn needed(&self) -> Option<&[String]> {
+        self.program.needed.as_deref()
+    }
+
+    /// Puts the group, and what changed behind it, behind a stream.
+    #[must_use]
+    pub(crate) fn open(self, input: Box<dyn Stream>) -> Box<dyn Stream> {
+        let groups = Box::new(Grouping::new(input, self.program));
+        match self.after {
+            None => groups,
+            Some(projection) => super::open_projected(groups, projection),
+        }
+    }
+}
+
+/// The stream of groups.
+struct Grouping {
+    input: Box<dyn Stream>,
+    program: Program,
+    /// False until the input was read.
+    ready: bool,
+    /// The groups in memory, and how many of them were given.
+    table: Table,
+    given: usize,
+    /// Groups on disk, the next ones last.
+    partitions: Vec<Partition>,
+    arena: Bump,
+}
+
+/// How many documents pass between two looks at the memory in use.
+const DOCUMENTS_BETWEEN_LOOKS: u32 = 256;
+
+impl Grouping {
+    fn new(input: Box<dyn Stream>, program: Program) -> Grouping {
+        Grouping {
+            input,
+            program,
+            ready: false,
+            table: Table::new(),
+            given: 0,
+            partitions: Vec::new(),
+            arena: Bump::new(),
+        }
+    }
+
+    fn read(&mut self, op: &Operation) -> Result<()> {
+        let Grouping { input, program, table, arena, .. } = self;
+        let mut spill = Spill::new(0);
+        let mut seen = 0_u32;
+        input.for_each(op, &mut |doc| {
+            program.take(doc, arena, table)?;
+            arena.reset();
+            seen = seen.wrapping_add(1);
+            if seen.is_multiple_of(DOCUMENTS_BETWEEN_LOOKS) {
+                table.check_memory(program, &mut spill, op)?;
+            }
+            Ok(())
+        })?;
+        if !spill.is_empty() {
+            spill.write(table, program, op)?;
+            self.partitions = spill.finish()?;
+        }
+        Ok(())
+    }
+}
+
+impl Stream for Grouping {
+    fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
+        if !self.ready {
+            self.ready = true;
+            self.read(op)?;
+        }
+        op.check()?;
+        while self.given == self.table.len() {
+            let Some(partition) = self.partitions.pop() else {
+                self.table = Table::new();
+                self.given = 0;
+                return Ok(None);
+            };
+            // What was given need not be kept while the next is read.
+            self.table = Table::new();
+            self.given = 0;
+            let (table, smaller) = partition.read(&self.program, op)?;
+            self.table = table;
+            self.partitions.extend(smaller);
+        }
+        let doc = self.table.document(&self.program, self.given, &self.arena)?;
+        self.arena.reset();
+        self.given += 1;
+        Ok(Some(Doc::Made(doc)))
+    }
+
+    fn is_done(&self) -> bool {
+        self.ready && self.partitions.is_empty() && self.given == self.table.len()
+    }
+
+    fn examined(&self, total: &mut Examined) {
+        self.input.examined(total);
+    }
+}

@@ -1,0 +1,287 @@
+//! What a `$group` does with one document: which fields it reads, what they become, which group the
+//! document belongs to.
+//!
+//! A program stands for the stage itself and, where that gives the same, for the `$unwind` or
+//! `$project` in front of it: then no documents are made between them.
+
+use super::Spec;
+use crate::stages::UnwindSpec;
+use super::table::Table;
+use bumpalo::Bump;
+use query::accumulate::AccumulatorSpec;
+use query::expr::{Env, Expr};
+use query::project::Projection;
+use query::slots::{MISSING, Paths, Slots};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use value::{Collation, DocBuf, OwnedVal, RawDoc, RawVal, Result, Val, keys};
+
+/// A compiled group.
+pub(super) struct Program {
+    slots: Slots,
+    unwind: Option<Unwound>,
+    key: Key,
+    pub(super) fields: Vec<(String, AccumulatorSpec)>,
+    /// The fields of the input that are read; `None` if it may be all of it.
+    pub(super) needed: Option<Vec<String>>,
+    pub(super) collation: Option<Arc<Collation>>,
+}
+
+/// How the key of a group is found.
+enum Key {
+    /// The same for all documents.
+    Constant(OwnedVal),
+    /// One field.
+    Slot(usize),
+    /// A document of fields.
+    Fields(Vec<(Box<str>, Expr)>),
+    /// Anything else.
+    Computed(Expr),
+}
+
+/// An array whose elements are taken one by one.
+struct Unwound {
+    /// Where the array is.
+    slot: usize,
+    /// The slots of the element itself.
+    whole: Vec<usize>,
+    /// The slots of fields of the element.
+    inner: Slots,
+    /// Those slots with the paths inside of the element, for elements that are arrays.
+    below: Vec<usize>,
+    keep_empty: bool,
+}
+
+impl Program {
+    /// The program of a group alone.
+    pub(super) fn new(spec: &Spec) -> Program {
+        Program::compile(spec, None, None, &[]).unwrap_or_else(|| Program::plain(spec))
+    }
+
+    /// The program of a group with a `$unwind` and then a `$project` in front of it; `counted` are
+    /// the sets of which only the size is wanted. `None` if it would not give the same.
+    pub(super) fn compile(
+        spec: &Spec,
+        unwind: Option<&UnwindSpec>,
+        project: Option<&Projection>,
+        counted: &[&str],
+    ) -> Option<Program> {
+        let made = match project {
+            None => None,
+            Some(projection) => Some(projection.computed_fields()?),
+        };
+        let over = |expr: &Expr| match &made {
+            None => Some(expr.clone()),
+            Some(made) => {
+                expr.over(&|name| made.iter().find(|(known, _)| known == name).map(|(_, e)| e))
+            }
+        };
+        if made.as_ref().is_some_and(|made| !spec.reads_all(made)) {
+            return None;
+        }
+        let key = over(&spec.key)?;
+        let mut fields = Vec::with_capacity(spec.fields.len());
+        for (name, spec) in &spec.fields {
+            if made.is_some() && spec.reads_root() {
+                return None;
+            }
+            let spec = spec.with_argument(over(spec.expression())?);
+            let counting = counted.contains(&name.as_str());
+            fields.push((name.clone(), if counting { spec.counting()? } else { spec }));
+        }
+        let reads_root = key.reads_root() || fields.iter().any(|(_, field)| field.reads_root());
+        if unwind.is_some() && reads_root {
+            return None;
+        }
+        let mut paths = Paths::default();
+        let key = key.in_slots(&mut paths);
+        for (_, field) in &mut fields {
+            let argument = field.expression().in_slots(&mut paths);
+            *field = field.with_argument(argument);
+        }
+        let unwound = match unwind {
+            None => None,
+            Some(unwind) => Some(Unwound::new(unwind, &mut paths)?),
+        };
+        let outer = paths.iter().enumerate().filter(|(slot, _)| match &unwound {
+            None => true,
+            Some(unwound) => !unwound.is_inner(*slot),
+        });
+        let slots = Slots::new(outer, paths.len())?;
+        let needed = (!reads_root).then(|| paths.iter().map(|path| path.join(".")).collect());
+        Some(Program {
+            slots,
+            unwind: unwound,
+            collation: key.collation().cloned(),
+            key: Key::new(key),
+            fields,
+            needed,
+        })
+    }
+
+    /// A program that looks up every path on its own.
+    pub(super) fn plain(spec: &Spec) -> Program {
+        Program {
+            slots: Slots::none(),
+            unwind: None,
+            key: Key::Computed(spec.key.clone()),
+            fields: spec.fields.clone(),
+            needed: None,
+            collation: spec.key.collation().cloned(),
+        }
+    }
+
+    /// Puts a document into its group, or each element of its array.
+    #[inline]
+    pub(super) fn take(&self, doc: RawDoc<'_>, arena: &Bump, table: &mut Table) -> Result<()> {
+        let mut values: SmallVec<[RawVal<'_>; 8]> = SmallVec::from_elem(MISSING, self.slots.len());
+        self.slots.fill(doc, arena, &mut values);
+        let Some(unwound) = &self.unwind else {
+            return table.add(self, &Env::new(doc, arena).with_slots(&values));
+        };
+        let array = values.get(unwound.slot).copied().unwrap_or(MISSING);
+        match array.get() {
+            Val::Array(elements) if !elements.is_empty() => {
+                let mut elements = elements.iter();
+                while let Some((_, element)) = elements.next_bytes() {
+                    self.take_element(unwound, element, doc, &values, arena, table)?;
+                }
+                Ok(())
+            }
+            Val::Array(_) if unwound.keep_empty => {
+                self.take_element(unwound, MISSING, doc, &values, arena, table)
+            }
+            Val::Array(_) => Ok(()),
+            value if value.is_nullish() && !unwound.keep_empty => Ok(()),
+            _ => self.take_element(unwound, array, doc, &values, arena, table),
+        }
+    }
+
+    /// Puts one element of a document's array into its group; `outer` are the document's slots.
+    fn take_element<'a>(
+        &'a self,
+        unwound: &Unwound,
+        element: RawVal<'a>,
+        doc: RawDoc<'a>,
+        outer: &[RawVal<'a>],
+        arena: &'a Bump,
+        table: &mut Table,
+    ) -> Result<()> {
+        let mut values: SmallVec<[RawVal<'_>; 8]> = SmallVec::from_slice(outer);
+        unwound.fill(element, arena, &mut values);
+        table.add(self, &Env::new(doc, arena).with_slots(&values))
+    }
+
+    /// Appends the key of the document's group.
+    #[inline]
+    pub(super) fn write_key<'a>(&'a self, env: &Env<'a>, out: &mut Vec<u8>) -> Result<()> {
+        let collation = self.collation.as_deref();
+        match &self.key {
+            Key::Constant(_) => {}
+            Key::Slot(slot) if collation.is_none() => keys::encode_raw(out, env.raw_slot(*slot)),
+            Key::Slot(slot) => {
+                keys::encode_with(out, env.raw_slot(*slot).get(), false, collation);
+            }
+            Key::Fields(fields) => {
+                keys::open_document(out);
+                for (name, expr) in fields {
+                    keys::field(out, name, expr.eval(env)?, collation);
+                }
+                keys::close_document(out);
+            }
+            Key::Computed(expr) => keys::encode_with(out, expr.eval(env)?, false, collation),
+        }
+        Ok(())
+    }
+
+    /// Appends the bytes of the group's `_id`; returns its type.
+    pub(super) fn write_id<'a>(&'a self, env: &Env<'a>, out: &mut Vec<u8>) -> Result<u8> {
+        let value = match &self.key {
+            Key::Constant(value) => {
+                out.extend_from_slice(value.raw().bytes);
+                return Ok(value.raw().kind);
+            }
+            Key::Slot(slot) => env.raw_slot(*slot).get(),
+            Key::Fields(fields) => {
+                let mut values = Vec::with_capacity(fields.len());
+                for (name, expr) in fields {
+                    values.push((name, expr.eval(env)?));
+                }
+                let doc = DocBuf::build(|out| {
+                    values.iter().for_each(|(name, value)| {
+                        out.append(name, *value);
+                    });
+                });
+                out.extend_from_slice(doc.bytes());
+                return Ok(value::Type::Document as u8);
+            }
+            Key::Computed(expr) => expr.eval(env)?,
+        };
+        let value = if value.is_missing() { Val::Null } else { value };
+        value::writer::write_value(out, value);
+        Ok(value.kind() as u8)
+    }
+}
+
+impl Key {
+    fn new(expr: Expr) -> Key {
+        if let Some(value) = expr.as_constant() {
+            let value = if value.is_missing() { Val::Null } else { value };
+            return Key::Constant(OwnedVal::new(value));
+        }
+        if let Some(slot) = expr.as_slot() {
+            return Key::Slot(slot);
+        }
+        match expr.as_document() {
+            Some(fields) => {
+                Key::Fields(fields.into_iter().map(|(name, expr)| (name.into(), expr)).collect())
+            }
+            None => Key::Computed(expr),
+        }
+    }
+}
+
+impl Unwound {
+    /// Finds out which of the paths lead into the elements.
+    fn new(unwind: &UnwindSpec, paths: &mut Paths) -> Option<Unwound> {
+        // A path of several names may lead through other fields that are read, and a number may
+        // be a place in an array.
+        let [part] = unwind.path.parts() else { return None };
+        if part.index.is_some() || unwind.index.is_some() {
+            return None;
+        }
+        let path = [part.name.clone()];
+        let slot = paths.slot(&path);
+        let mut whole = Vec::new();
+        let mut below: Vec<(usize, Vec<Box<str>>)> = Vec::new();
+        for (at, known) in paths.iter().enumerate() {
+            match known.strip_prefix(path.as_slice()) {
+                Some([]) => whole.push(at),
+                Some(rest) => below.push((at, rest.to_vec())),
+                None => {}
+            }
+        }
+        let inner = below.iter().map(|(slot, rest)| (*slot, rest.as_slice()));
+        let inner = Slots::new(inner, paths.len())?;
+        let below = below.into_iter().map(|(slot, _)| slot).collect();
+        Some(Unwound { slot, whole, inner, below, keep_empty: unwind.keep_empty })
+    }
+
+    /// Whether a slot is filled from elements.
+    fn is_inner(&self, slot: usize) -> bool {
+        self.below.contains(&slot)
+    }
+
+    fn fill<'a>(&self, element: RawVal<'a>, arena: &'a Bump, values: &mut [RawVal<'a>]) {
+        for slot in &self.whole {
+            if let Some(place) = values.get_mut(*slot) {
+                *place = element;
+            }
+        }
+        if let Some(doc) = element.as_doc() {
+            self.inner.fill(doc, arena, values);
+        } else if let Some(array) = element.as_array() {
+            self.inner.fill_through(array, arena, values);
+        }
+    }
+}
