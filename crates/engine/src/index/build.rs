@@ -23,10 +23,18 @@ use std::time::{Duration, Instant};
 use store::{Bytes, Direction, Space};
 use value::{Code, DocBuf, Error, RawDoc, Result, limits};
 
-/// Documents of one batch: enough to be fast, few enough to rarely meet a writer.
-const BATCH_DOCUMENTS: usize = 1000;
-/// Bytes of documents in one batch.
-const BATCH_BYTES: usize = 4 * 1024 * 1024;
+/// Documents and bytes of documents in one batch. Entries are written in the order of their keys,
+/// so a large batch is much cheaper for the store.
+const LARGE: Size = Size { documents: 16_000, bytes: 16 * 1024 * 1024 };
+/// The same for a batch that met a writer: few enough to rarely meet the next.
+const SMALL: Size = Size { documents: 1000, bytes: 4 * 1024 * 1024 };
+
+/// How large a batch becomes.
+#[derive(Clone, Copy)]
+struct Size {
+    documents: u64,
+    bytes: usize,
+}
 
 /// What a request for indexes did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -283,7 +291,10 @@ pub(super) fn fill_next(
     };
     check()?;
     engine.check_writable()?;
-    let fill = |txn: &mut Transaction| fill_batch(txn, collection, ids, after);
+    let mut size = LARGE;
+    let fill = |txn: &mut Transaction| {
+        fill_batch(txn, collection, ids, after, std::mem::replace(&mut size, SMALL))
+    };
     let (batch, _) = engine.transact_alone(&check, false, fill)?;
     job.advance(batch.documents);
     Ok(batch.last)
@@ -346,6 +357,7 @@ fn fill_batch(
     built: &Collection,
     ids: &[u32],
     after: &[u8],
+    size: Size,
 ) -> Result<Batch> {
     let collection =
         find(&txn.catalog, built).ok_or_else(|| aborted("the collection was dropped"))?;
@@ -363,20 +375,21 @@ fn fill_batch(
     txn.count(&collection, 0, 0);
     let mut batch = Batch { documents: 0, last: None };
     let mut bytes = 0;
-    let mut last = None;
-    while (batch.documents as usize) < BATCH_DOCUMENTS && bytes < BATCH_BYTES {
-        let Some((key, doc)) = range.next_entry().map_err(store_failed)? else { return Ok(batch) };
+    let mut last: Vec<u8> = Vec::new();
+    while batch.documents < size.documents && bytes < size.bytes {
+        let Some((key, doc)) = range.next().map_err(store_failed)? else { return Ok(batch) };
         // A change of the document meanwhile makes the batch run again.
-        txn.guard(Space::Documents, &key);
+        txn.guard(Space::Documents, key);
         let record = key.get(4..).unwrap_or(&[]);
         for index in &indexes {
-            add_entries(txn, index, record, RawDoc::new(&doc))?;
+            add_entries(txn, index, record, RawDoc::new(doc))?;
         }
         batch.documents += 1;
         bytes += doc.len();
-        last = Some(key);
+        last.clear();
+        last.extend_from_slice(key);
     }
-    batch.last = last.map(|key| key.to_vec());
+    batch.last = Some(last);
     if let Some(last) = &batch.last {
         // Committed with the entries: after a crash the build goes on behind them.
         for id in ids {
@@ -536,7 +549,7 @@ mod tests {
         engine
             .inner()
             .transact_alone(&|| Ok(()), false, |txn| {
-                fill_batch(txn, &collection, &ids, &collection.prefix())
+                fill_batch(txn, &collection, &ids, &collection.prefix(), LARGE)
             })
             .map(|_| ())
             .expect("fills");
@@ -560,7 +573,7 @@ mod tests {
         let options =
             || Options { storage: Storage::Disk(folder.path().to_owned()), ..Options::default() };
         let engine = Engine::open(options()).expect("opens");
-        let documents: Vec<String> = (0..2500).map(|n| format!("{{_id: {n}, a: {n}}}")).collect();
+        let documents: Vec<String> = (0..20_000).map(|n| format!("{{_id: {n}, a: {n}}}")).collect();
         run(&engine, &format!("{{insert: 'c', documents: [{}]}}", documents.join(",")))
             .expect("works");
         let given = ejson::parse_doc("{key: {a: 1}, name: 'a', unique: true}").expect("test text");
@@ -578,7 +591,7 @@ mod tests {
         };
         assert_eq!(progress(&engine).into_values().collect::<Vec<_>>(), [last]);
         // A document that the build has passed, and one that it has not.
-        run(&engine, "{update: 'c', updates: [{q: {_id: 5}, u: {$set: {a: -5}}}, {q: {_id: 2400}, u: {$set: {a: -2400}}}]}")
+        run(&engine, "{update: 'c', updates: [{q: {_id: 5}, u: {$set: {a: -5}}}, {q: {_id: 19000}, u: {$set: {a: -9400}}}]}")
             .expect("works");
         engine.close().expect("closes");
         drop(engine);
@@ -588,7 +601,7 @@ mod tests {
         assert!(progress(&engine).is_empty());
         assert_eq!(engine.check(&mut |_, _, _| {}).expect("can be read"), Vec::<String>::new());
         let count = run(&engine, "{count: 'c', query: {a: {$gte: -9999}}, hint: 'a'}");
-        assert_eq!(count.expect("works").as_doc().get("n"), Some(value::Val::Int32(2500)));
+        assert_eq!(count.expect("works").as_doc().get("n"), Some(value::Val::Int32(20_000)));
     }
 
     #[test]

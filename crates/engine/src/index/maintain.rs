@@ -5,8 +5,9 @@
 //! collection's prefix in the key of the document.
 
 use super::{keys, ordered};
-use crate::catalog::{Collection, Index};
+use crate::catalog::{Collection, Index, IndexKind};
 use crate::txn::{Transaction, store_failed};
+use smallvec::SmallVec;
 use std::sync::Arc;
 use store::{Bytes, Space};
 use value::{Code, Collation, DocBuf, Error, RawDoc, Result, Val};
@@ -45,8 +46,9 @@ pub fn replace(
 ) -> Result<()> {
     // All checks come before the first write, so that a refused document leaves nothing behind.
     let mut changes: Vec<(Vec<u8>, Option<Vec<u8>>)> = Vec::new();
+    let changed = old.zip(new).and_then(|(old, new)| changed_fields(old, new));
     for index in &collection.indexes {
-        if index.is_clustered() {
+        if index.is_clustered() || changed.as_ref().is_some_and(|names| !depends_on(index, names)) {
             continue;
         }
         let before = old.map(|doc| keys::keys(index, doc)).transpose()?.unwrap_or_default();
@@ -85,6 +87,33 @@ pub fn replace(
         }
     }
     Ok(())
+}
+
+/// The top-level fields in which two images of a document differ; `None` when they are many, or
+/// the fields stand in another order.
+fn changed_fields<'d>(old: RawDoc<'d>, new: RawDoc<'d>) -> Option<SmallVec<[&'d [u8]; 4]>> {
+    const MANY: usize = 8;
+    let mut names = SmallVec::new();
+    let (mut old, mut new) = (old.iter(), new.iter());
+    loop {
+        match (old.next_bytes(), new.next_bytes()) {
+            (None, None) => return Some(names),
+            (Some((before, _)), Some((after, _))) if before != after => return None,
+            (Some((_, before)), Some((_, after))) if before == after => {}
+            (Some((name, _)), _) | (None, Some((name, _))) => names.push(name),
+        }
+        if names.len() > MANY {
+            return None;
+        }
+    }
+}
+
+/// Whether the entries of an index can be others when only these top-level fields changed.
+fn depends_on(index: &Index, changed: &[&[u8]]) -> bool {
+    let by_fields = matches!(index.kind, IndexKind::Ordered | IndexKind::Hashed(_));
+    !by_fields
+        || index.partial.is_some()
+        || index.fields.iter().any(|field| changed.contains(&field.path.first().as_bytes()))
 }
 
 fn guard_unique(txn: &mut Transaction, index: &Index, values: &[u8]) {
@@ -175,4 +204,25 @@ fn duplicate_collated_key(
         out.append("collation", Val::Document(collation.document()));
     });
     Error::new(Code::DUPLICATE_KEY, message).with_info(info)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use value::ejson;
+
+    #[test]
+    fn fields_that_differ_are_named() {
+        let changed = |old: &str, new: &str| {
+            let (old, new) = (ejson::parse_doc(old).unwrap(), ejson::parse_doc(new).unwrap());
+            let names = changed_fields(old.as_doc(), new.as_doc())?;
+            Some(names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect())
+        };
+        let names = |list: &[&str]| Some(list.iter().map(|name| (*name).to_owned()).collect());
+        assert_eq!(changed("{a: 1, b: 2}", "{a: 1, b: 2}"), names(&[]));
+        assert_eq!(changed("{a: 1, b: {c: 2}}", "{a: 1, b: {c: 3}}"), names(&["b"]));
+        assert_eq!(changed("{a: 1}", "{a: {$numberLong: '1'}, z: 1}"), names(&["a", "z"]));
+        assert_eq!(changed("{a: 1, z: 1}", "{a: 1}"), names(&["z"]));
+        assert_eq!(changed("{a: 1, b: 1, c: 1}", "{a: 1, c: 1}"), None::<Vec<String>>);
+    }
 }

@@ -17,6 +17,7 @@ use parking_lot::{Mutex, RwLock};
 
 pub(super) use page::Builder;
 pub(crate) use page::Page;
+use shelf::Changed;
 pub(super) use shelf::{Found, Shelf, Watch};
 
 use crate::{Batch, Bytes, Seqno, Space};
@@ -195,6 +196,11 @@ impl Pages {
             places.add(space, prefix, page);
             self.used.fetch_add(page.cost(), Ordering::Relaxed);
         }
+        self.make_room();
+    }
+
+    /// Takes pages away until the others fit.
+    fn make_room(&self) {
         while self.used.load(Ordering::Relaxed) > self.budget {
             let Some((space, prefix, victim)) = self.places.lock().pick() else { break };
             let shelf =
@@ -217,8 +223,8 @@ impl Pages {
         }
     }
 
-    /// Takes away the pages whose keys a commit writes. Called inside the commit lock, before the
-    /// commit is published.
+    /// Takes away or renews the pages whose keys a commit writes. Called inside the commit lock,
+    /// before the commit is published.
     pub(super) fn write(&self, batch: &Batch, seqno: Seqno) {
         for (number, shelves) in self.shelves.iter().enumerate() {
             let shelves = shelves.read();
@@ -230,23 +236,29 @@ impl Pages {
                     .operations()
                     .iter()
                     .filter(|operation| shelf_space(operation.space) == Some(number))
-                    .map(|operation| &operation.key)
             };
             // Batches write to few prefixes, so a list is the fastest set.
             let mut seen: Vec<u32> = Vec::new();
-            let mut gone = Vec::new();
-            for prefix in of_space().filter_map(|key| prefix_of(key)) {
+            for prefix in of_space().filter_map(|operation| prefix_of(&operation.key)) {
                 if seen.contains(&prefix) {
                     continue;
                 }
                 seen.push(prefix);
-                if let Some(shelf) = shelves.get(&prefix) {
-                    let keys = of_space().filter(|key| prefix_of(key) == Some(prefix));
-                    shelf.write(seqno, keys, &mut gone);
+                let Some(shelf) = shelves.get(&prefix) else { continue };
+                let own = of_space().filter(|operation| prefix_of(&operation.key) == Some(prefix));
+                let mut changed = Changed::default();
+                shelf.write(seqno, own, self.page_bytes, &mut changed);
+                if !changed.made.is_empty() {
+                    let mut places = self.places.lock();
+                    for page in &changed.made {
+                        places.add(number, prefix, page);
+                        self.used.fetch_add(page.cost(), Ordering::Relaxed);
+                    }
                 }
+                self.forget(&changed.gone);
             }
             drop(shelves);
-            self.forget(&gone);
+            self.make_room();
         }
     }
 

@@ -1,6 +1,7 @@
 //! A page: every entry that a stretch of keys holds, side by side in memory. Reading one costs no
 //! counter per entry and no look at the trees.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
@@ -83,6 +84,45 @@ impl Page {
     pub(crate) fn shared_key(&self, at: usize) -> Bytes {
         let (start, end) = self.span(at);
         Bytes::part_of(&self.keys, start.key as usize, end.key as usize)
+    }
+
+    /// Whether the page answers for a key.
+    pub(super) fn covers(&self, key: &[u8]) -> bool {
+        *self.from <= *key && *key < *self.to
+    }
+
+    /// The page with some entries set, or removed where there is no value; nothing if it would
+    /// hold more than `bytes_max`.
+    pub(super) fn patched(
+        &self,
+        changes: &BTreeMap<&[u8], Option<&[u8]>>,
+        bytes_max: usize,
+    ) -> Option<Arc<Page>> {
+        let mut builder = Builder::default();
+        builder.keys.reserve(self.keys.len());
+        builder.values.reserve(self.values.len());
+        builder.ends.reserve(self.ends.len());
+        let mut changes = changes.iter().map(|(key, value)| (*key, *value)).peekable();
+        for at in 0..self.len() {
+            let (key, value) = self.entry(at);
+            while let Some((new, set)) = changes.next_if(|(new, _)| *new < key) {
+                set.into_iter().for_each(|value| builder.push(new, value));
+            }
+            match changes.next_if(|(new, _)| *new == key) {
+                Some((_, set)) => set.into_iter().for_each(|value| builder.push(key, value)),
+                None => builder.push(key, value),
+            }
+            if builder.bytes() > bytes_max {
+                return None;
+            }
+        }
+        for (key, set) in changes {
+            set.into_iter().for_each(|value| builder.push(key, value));
+            if builder.bytes() > bytes_max {
+                return None;
+            }
+        }
+        Some(builder.finish(self.from.clone(), self.to.clone(), Direction::Forward))
     }
 
     /// How many entries lie before `key`.
@@ -201,6 +241,20 @@ mod tests {
             assert_eq!(page.find(&[3; 30]), None);
             assert_eq!((page.lower_bound(&[]), page.lower_bound(&[255])), (0, 50));
             assert_eq!(page.entry(50), (&[][..], &[][..]));
+            let changes = BTreeMap::from([
+                (&[0; 30][..], None),
+                (&[3; 30][..], Some(&[7_u8; 9][..])),
+                (&[4; 30][..], Some(&[8; 8][..])),
+                (&[99; 30][..], Some(&[1][..])),
+                (&[98; 30][..], None),
+            ]);
+            let patched = page.patched(&changes, 10_000).unwrap();
+            assert_eq!(patched.len(), 50);
+            assert_eq!(patched.entry(0), (&[2; 30][..], &[1; 100][..]));
+            assert_eq!(patched.entry(1), (&[3; 30][..], &[7; 9][..]));
+            assert_eq!(patched.entry(2), (&[4; 30][..], &[8; 8][..]));
+            assert_eq!(patched.entry(49), (&[99; 30][..], &[1][..]));
+            assert!(page.patched(&changes, 1000).is_none());
         }
     }
 }

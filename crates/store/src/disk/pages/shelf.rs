@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use parking_lot::RwLock;
 
 use super::page::Page;
-use crate::{Bytes, Direction, Seqno};
+use crate::{Bytes, Direction, Operation, Seqno};
 
 /// So many written keys are noted for those who watch; then they have watched in vain.
 const NOTED_MAX: usize = 1 << 16;
@@ -26,9 +26,14 @@ const NOTED_MAX: usize = 1 << 16;
 const HIT: i64 = 8;
 const MISS: i64 = 1;
 const READ: i64 = 128;
-/// What a shelf starts with, and the most that it saves up.
+/// What a page costs that a commit took away: where much is written, reading ahead is in vain.
+const LOST: i64 = 4 * READ;
+/// What a shelf starts with, the most that it saves up, and the most that it can owe.
 const CREDIT_START: i64 = 64 * READ;
 const CREDIT_MAX: i64 = 512 * READ;
+const CREDIT_MIN: i64 = -64 * READ;
+/// A page of which a commit writes this share, or more, is made anew with what is written.
+const PATCHED_SHARE: usize = 16;
 
 /// The pages of one prefix.
 pub(crate) struct Shelf {
@@ -61,6 +66,13 @@ pub(crate) enum Found {
     Page(Arc<Page>),
     /// Nothing; the next page begins, or in reverse ends, here.
     Gap(Option<Bytes>),
+}
+
+/// What a commit did to pages.
+#[derive(Default)]
+pub(super) struct Changed {
+    pub(super) gone: Vec<Arc<Page>>,
+    pub(super) made: Vec<Arc<Page>>,
 }
 
 /// The sign that a reader watches; given back when it is dropped.
@@ -180,39 +192,43 @@ impl Shelf {
         true
     }
 
-    /// Notes what commit `seqno` writes, before it is published; returns the pages that it takes
-    /// away.
-    pub(super) fn write<'k>(
+    /// Notes what commit `seqno` writes, before it is published. Pages of which it writes much are
+    /// made anew, so that a statement that changes many documents leaves its pages behind; others
+    /// are taken away.
+    pub(super) fn write<'o>(
         &self,
         seqno: Seqno,
-        keys: impl Iterator<Item = &'k Bytes>,
-        gone: &mut Vec<Arc<Page>>,
+        operations: impl Iterator<Item = &'o Operation>,
+        page_bytes: usize,
+        changed: &mut Changed,
     ) {
         let mut state = self.state.write();
         state.written = seqno;
         if state.pages.is_empty() && state.watchers == 0 {
             return;
         }
-        for key in keys {
-            if state.watchers > 0 {
-                if state.noted.len() >= NOTED_MAX {
-                    state.round += 1;
-                    state.watchers = 0;
-                    state.noted.clear();
-                } else {
-                    state.noted.insert(key.clone(), seqno);
-                }
+        let mut operations = operations.peekable();
+        while let Some(operation) = operations.next() {
+            state.note(&operation.key, seqno);
+            let Some(page) = state.page_of(&operation.key, Seqno::MAX).cloned() else { continue };
+            // Batches hold their operations in the order of keys, so those of a page stand
+            // together. If not, the page is taken away twice, which is right too.
+            let mut own = BTreeMap::from([(operation.key.as_slice(), operation.value.as_deref())]);
+            while let Some(next) = operations.next_if(|next| page.covers(&next.key)) {
+                state.note(&next.key, seqno);
+                own.insert(&next.key, next.value.as_deref());
             }
-            let Some((_, last)) = state.pages.last_key_value() else { continue };
-            if *key >= last.page.to {
-                continue;
+            state.pages.remove(page.from.as_slice());
+            if own.len() * PATCHED_SHARE >= page.len().max(PATCHED_SHARE)
+                && let Some(patched) = page.patched(&own, 2 * page_bytes)
+            {
+                let standing = Standing { page: patched.clone(), valid_from: seqno };
+                state.pages.insert(patched.from.clone(), standing);
+                changed.made.push(patched);
+            } else if self.credit.load(Ordering::Relaxed) > CREDIT_MIN {
+                self.credit.fetch_sub(LOST, Ordering::Relaxed);
             }
-            let up_to = (Bound::Unbounded, Bound::Included(key.as_slice()));
-            let from = match state.pages.range::<[u8], _>(up_to).next_back() {
-                Some((from, standing)) if *key < standing.page.to => from.clone(),
-                _ => continue,
-            };
-            gone.extend(state.pages.remove(from.as_slice()).map(|standing| standing.page));
+            changed.gone.push(page);
         }
     }
 
@@ -269,6 +285,20 @@ impl Shelf {
 }
 
 impl State {
+    /// Notes a written key for those who watch.
+    fn note(&mut self, key: &Bytes, seqno: Seqno) {
+        if self.watchers == 0 {
+            return;
+        }
+        if self.noted.len() < NOTED_MAX {
+            self.noted.insert(key.clone(), seqno);
+        } else {
+            self.round += 1;
+            self.watchers = 0;
+            self.noted.clear();
+        }
+    }
+
     fn page_of(&self, key: &[u8], seqno: Seqno) -> Option<&Arc<Page>> {
         let up_to = (Bound::Unbounded, Bound::Included(key));
         let (_, standing) = self.pages.range::<[u8], _>(up_to).next_back()?;
