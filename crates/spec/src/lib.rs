@@ -1,11 +1,12 @@
 //! The data-driven tests of `tests/spec`: files say what to run and what must come out.
 //!
-//! `file` reads the format, `door` are the ways into a server (in-process, wire, another server),
+//! `differential` compares with another server at random. `file` reads the format, `door` are the ways into a server (in-process, wire, another server),
 //! `run` carries a test out, `judge` compares results with expectations, `bless` rewrites
 //! expectations, `shape` draws plans, `text` reads and prints values. The runner itself is
 //! `tests/spec.rs`; the format is told in `tests/spec/README.md`.
 
 pub mod bless;
+pub mod differential;
 pub mod door;
 pub mod file;
 pub mod judge;

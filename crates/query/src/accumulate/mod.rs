@@ -131,6 +131,22 @@ impl AccumulatorSpec {
         operand: Val<'_>,
         ctx: &ParseContext<'_>,
     ) -> Result<AccumulatorSpec> {
+        if operator == "$accumulator" {
+            // Refused as on a server without JavaScript.
+            return Err(match operand {
+                Val::Document(_) => Error::new(
+                    Code(31264),
+                    "Cannot run server-side javascript without the javascript engine enabled",
+                ),
+                other => Error::new(
+                    Code(4544703),
+                    format!(
+                        "$accumulator expects an object as an argument; found: {}",
+                        other.kind().name()
+                    ),
+                ),
+            });
+        }
         let Ok(at) = OPERATORS.binary_search_by(|(name, _)| (*name).cmp(operator)) else {
             return Err(Error::new(Code(15952), format!("unknown group operator '{operator}'")));
         };
@@ -148,6 +164,12 @@ impl AccumulatorSpec {
         };
         match kind {
             Kind::Count => {
+                if operand.as_array().is_some() {
+                    return Err(Error::new(
+                        Code(40237),
+                        "The $count accumulator is a unary operator",
+                    ));
+                }
                 if operand.as_doc().is_none_or(|doc| !doc.is_empty()) {
                     return Err(Error::type_mismatch("$count takes no arguments, i.e. $count:{}"));
                 }
@@ -172,8 +194,9 @@ impl AccumulatorSpec {
     fn parse_n(&mut self, operand: Val<'_>, ctx: &ParseContext<'_>) -> Result<()> {
         let name = self.name;
         let Some(doc) = operand.as_doc() else {
+            let extreme = matches!(self.kind, Kind::MaxN | Kind::MinN);
             return Err(Error::new(
-                Code(5787801),
+                Code(if extreme { 5787900 } else { 5787801 }),
                 format!("specification must be an object; found {name}: {}", show(operand)),
             ));
         };
@@ -191,6 +214,9 @@ impl AccumulatorSpec {
             }
         }
         let missing = |code, what| Error::new(Code(code), format!("Missing value for '{what}'"));
+        if count.is_none() {
+            return Err(missing(5787906, "n"));
+        }
         self.argument = input.ok_or_else(|| missing(5787907, "input"))?;
         let count = count.ok_or_else(|| missing(5787906, "n"))?;
         if let Some(constant) = count.as_constant() {

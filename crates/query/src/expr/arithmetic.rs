@@ -206,10 +206,14 @@ fn modulo<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
             Val::Decimal(to_decimal(a).rem(to_decimal(b)))
         }
         (Val::Int32(a), Val::Int32(b)) => Val::Int32(a.wrapping_rem(b)),
-        (Val::Double(_), b) if b.as_i64_exact().is_none() => {
-            Val::Double(to_double(a) % to_double(b))
-        }
         (Val::Double(a), b) => Val::Double(a % to_double(b)),
+        // A double that is a whole number of 32 bits counts as one.
+        (Val::Int32(a), Val::Double(b)) if number::to_i32_exact(Val::Double(b)).is_some() => {
+            Val::Int32(a.wrapping_rem(b as i32))
+        }
+        (Val::Int64(a), Val::Double(b)) if number::to_i32_exact(Val::Double(b)).is_some() => {
+            Val::Int64(a.wrapping_rem(i64::from(b as i32)))
+        }
         (a, Val::Double(b)) => Val::Double(to_double(a) % b),
         (a, b) => {
             let (a, b) = (a.as_i64_exact().unwrap_or(0), b.as_i64_exact().unwrap_or(1));

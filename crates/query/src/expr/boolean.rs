@@ -10,15 +10,7 @@ pub(super) static OPERATORS: &[Operator] = &[
     Operator::lazy("$or", 0, MANY, or).commutative(),
 ];
 
-/// The constant operand at the end, if there is one: it may decide alone.
-fn constant_end(call: &Call) -> Option<bool> {
-    Some(call.arguments.last()?.as_constant()?.truthy())
-}
-
 fn and<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
-    if constant_end(call) == Some(false) {
-        return Ok(Val::Bool(false));
-    }
     for argument in &call.arguments {
         if !argument.eval(env)?.truthy() {
             return Ok(Val::Bool(false));
@@ -28,9 +20,6 @@ fn and<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
 }
 
 fn or<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
-    if constant_end(call) == Some(true) {
-        return Ok(Val::Bool(true));
-    }
     for argument in &call.arguments {
         if argument.eval(env)?.truthy() {
             return Ok(Val::Bool(true));

@@ -2,10 +2,11 @@
 //! binaries.
 
 use super::arithmetic::pair;
+use super::binary::{self, FORMATS, Manner};
 use super::operator::Operator;
 use super::parse::Parser;
 use super::show::show;
-use super::{Call, Env, Node, date, number};
+use super::{Call, Env, Node, date, json, number};
 use std::borrow::Cow;
 use value::{Code, Decimal128, Error, ObjectId, Result, Type, Val};
 
@@ -13,12 +14,14 @@ pub(super) static OPERATORS: &[Operator] = &[
     Operator::special_lazy("$convert", parse_convert, convert),
     Operator::new("$isNumber", 1, 1, is_number),
     Operator::new("$subtype", 1, 1, subtype),
+    to("$toArray", |values, env| shorthand(values, Type::Array, env)),
     to("$toBool", |values, env| shorthand(values, Type::Bool, env)),
     to("$toDate", |values, env| shorthand(values, Type::DateTime, env)),
     to("$toDecimal", |values, env| shorthand(values, Type::Decimal, env)),
     to("$toDouble", |values, env| shorthand(values, Type::Double, env)),
     to("$toInt", |values, env| shorthand(values, Type::Int32, env)),
     to("$toLong", |values, env| shorthand(values, Type::Int64, env)),
+    to("$toObject", |values, env| shorthand(values, Type::Document, env)),
     to("$toObjectId", |values, env| shorthand(values, Type::ObjectId, env)),
     to("$toString", |values, env| shorthand(values, Type::String, env)),
     Operator::new("$toUUID", 1, 1, to_uuid),
@@ -91,16 +94,10 @@ fn to_uuid<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
     match pair(values).0 {
         value if value.is_nullish() => Ok(Val::Null),
         Val::Binary(4, bytes) => Ok(Val::Binary(4, bytes)),
-        Val::String(text) => {
-            let digits: String = text.chars().filter(|c| *c != '-').collect();
-            let dashes = text.match_indices('-').map(|(at, _)| at).eq([8, 13, 18, 23]);
-            let plain = digits.len() == 32 && digits.bytes().all(|b| b.is_ascii_hexdigit());
-            let bits = u128::from_str_radix(&digits, 16).ok().filter(|_| plain && dashes);
-            match bits {
-                Some(bits) => Ok(Val::Binary(4, env.arena().alloc_slice_copy(&bits.to_be_bytes()))),
-                None => Err(failure("Input string is not a valid UUID", text)),
-            }
-        }
+        Val::String(text) => match binary::uuid(text) {
+            Some(bytes) => Ok(Val::Binary(4, env.arena().alloc_slice_copy(&bytes))),
+            None => Err(failure("Input string is not a valid UUID", text)),
+        },
         other => Err(unsupported(other, "binData")),
     }
 }
@@ -133,10 +130,10 @@ fn shorthand<'a>(values: &[Val<'a>], to: Type, env: &Env<'a>) -> Result<Val<'a>>
     if value.is_nullish() {
         return Ok(Val::Null);
     }
-    convert_value(value, to, env)
+    convert_value(value, to, Manner::PLAIN, env)
 }
 
-/// Arguments are input, to, onError, onNull; those left out are missing constants.
+/// Arguments are input, to, onNull, format, byteOrder, base, and onError if there is one.
 fn parse_convert(
     parser: &mut Parser<'_>,
     operator: &'static Operator,
@@ -149,12 +146,16 @@ fn parse_convert(
         )));
     };
     let (mut input, mut to, mut on_error, mut on_null) = (None, None, None, None);
+    let (mut format, mut order, mut base) = (None, None, None);
     for (name, operand) in doc {
         let slot = match name {
             "input" => &mut input,
             "to" => &mut to,
             "onError" => &mut on_error,
             "onNull" => &mut on_null,
+            "format" => &mut format,
+            "byteOrder" => &mut order,
+            "base" => &mut base,
             unknown => {
                 return Err(Error::failed_to_parse(format!(
                     "$convert found an unknown argument: {unknown}"
@@ -168,7 +169,9 @@ fn parse_convert(
     let input = input.ok_or_else(|| missing("input"))?;
     let to = to.ok_or_else(|| missing("to"))?;
     let on_null = on_null.unwrap_or_else(|| Node::constant(Val::Null));
-    let mut arguments = vec![input, to, on_null];
+    let absent = || Node::constant(Val::Missing);
+    let (format, order) = (format.unwrap_or_else(absent), order.unwrap_or_else(absent));
+    let mut arguments = vec![input, to, on_null, format, order, base.unwrap_or_else(absent)];
     arguments.extend(on_error);
     operator.call(arguments)
 }
@@ -177,23 +180,65 @@ fn convert<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
     let input = call.argument(0, env)?;
     let to = call.argument(1, env)?;
     // {type: .., subtype: ..}: the subtype matters for binaries only.
-    let to = match to {
-        Val::Document(doc) => doc.get("type").ok_or_else(|| {
-            Error::failed_to_parse("$convert's 'to' argument needs a 'type' when it is an object")
-        })?,
-        to => to,
+    let (to, subtype) = match to {
+        Val::Document(doc) => {
+            let kind = doc.get("type").ok_or_else(|| {
+                Error::failed_to_parse(
+                    "$convert's 'to' argument needs a 'type' when it is an object",
+                )
+            })?;
+            (kind, doc.get("subtype").unwrap_or(Val::Missing))
+        }
+        to => (to, Val::Missing),
     };
     let target = if to.is_nullish() { None } else { Some(target_type(to)?) };
     if input.is_nullish() {
         return call.argument(2, env);
     }
     let Some(target) = target else { return Ok(Val::Null) };
-    match convert_value(input, target, env) {
-        Err(error) if error.code() == Code::CONVERSION_FAILURE && call.arguments.len() > 3 => {
-            call.argument(3, env)
+    let Some(manner) = manner(call, subtype, env)? else { return Ok(Val::Null) };
+    match convert_value(input, target, manner, env) {
+        Err(error) if error.code() == Code::CONVERSION_FAILURE && call.arguments.len() > 6 => {
+            call.argument(6, env)
         }
         result => result,
     }
+}
+
+/// How text and bytes are to be written; `None` where it is null.
+fn manner<'a>(call: &'a Call, subtype: Val<'a>, env: &Env<'a>) -> Result<Option<Manner<'a>>> {
+    let refuse = |what: &str, value: Val<'_>| {
+        Err(Error::bad_value(format!("$convert has no {what} {}", show(value))))
+    };
+    let format = match call.argument(3, env)? {
+        Val::Missing => None,
+        Val::Null | Val::Undefined => return Ok(None),
+        Val::String(format) if FORMATS.contains(&format) => Some(format),
+        other => return refuse("format", other),
+    };
+    let big_endian = match call.argument(4, env)? {
+        Val::Missing | Val::String("little") => false,
+        Val::String("big") => true,
+        Val::Null | Val::Undefined => return Ok(None),
+        other => return refuse("byteOrder", other),
+    };
+    let base = match call.argument(5, env)? {
+        Val::Missing => None,
+        Val::Null | Val::Undefined => return Ok(None),
+        value => match value.as_i64_exact() {
+            Some(base @ (2 | 8 | 10 | 16)) => u32::try_from(base).ok(),
+            _ => return refuse("base", value),
+        },
+    };
+    let subtype = match subtype {
+        Val::Missing => 0,
+        Val::Null | Val::Undefined => return Ok(None),
+        value => match value.as_i64_exact().and_then(|n| u8::try_from(n).ok()) {
+            Some(subtype) => subtype,
+            None => return refuse("subtype", value),
+        },
+    };
+    Ok(Some(Manner { format, big_endian, subtype, base }))
 }
 
 fn target_type(to: Val<'_>) -> Result<Type> {
@@ -256,17 +301,45 @@ fn overflow(value: Val<'_>) -> Error {
 }
 
 /// Converts a value that is not null.
-fn convert_value<'a>(value: Val<'a>, to: Type, env: &Env<'a>) -> Result<Val<'a>> {
-    if value.kind() == to {
+fn convert_value<'a>(
+    value: Val<'a>,
+    to: Type,
+    manner: Manner<'_>,
+    env: &Env<'a>,
+) -> Result<Val<'a>> {
+    if value.kind() == to && !matches!(value, Val::Binary(subtype, _) if subtype != manner.subtype)
+    {
         return Ok(value);
     }
     match to {
         Type::Bool => Ok(Val::Bool(value.truthy())),
-        Type::Int32 => to_int(value),
-        Type::Int64 => Ok(Val::Int64(to_long(value)?)),
-        Type::Double => to_double(value),
+        Type::Int32 => to_int(value, manner),
+        Type::Int64 => match value {
+            Val::String(text) => parse_whole(text, manner.base).map(Val::Int64),
+            Val::Binary(_, bytes) => binary::to_whole(bytes, manner).map(Val::Int64),
+            value => to_long(value).map(Val::Int64),
+        },
+        Type::Double => match value {
+            Val::Binary(_, bytes) => binary::to_double(bytes, manner).map(Val::Double),
+            value => to_double(value),
+        },
         Type::Decimal => to_decimal(value),
-        Type::String => to_text(value, env),
+        Type::String => to_text(value, manner, env),
+        Type::Binary => match value {
+            Val::String(text) => binary::from_text(text, manner, env),
+            value => {
+                binary::from_number(value, manner, env).ok_or_else(|| unsupported(value, "binData"))
+            }
+        },
+        Type::Array => match value {
+            Val::String(text) => json::to_array(text, env),
+            Val::Binary(subtype, bytes) => binary::to_array(subtype, bytes, env),
+            value => Err(unsupported(value, "array")),
+        },
+        Type::Document => match value {
+            Val::String(text) => json::to_object(text, env),
+            value => Err(unsupported(value, "object")),
+        },
         Type::ObjectId => to_object_id(value),
         Type::DateTime => to_date(value),
         other => Err(unsupported(value, other.name())),
@@ -281,7 +354,11 @@ fn refuse_hexadecimal(text: &str) -> Result<()> {
     Ok(())
 }
 
-fn parse_whole(text: &str) -> Result<i64> {
+fn parse_whole(text: &str, base: Option<u32>) -> Result<i64> {
+    if let Some(base) = base {
+        return i64::from_str_radix(text, base)
+            .map_err(|_| parse_failure(text, "it is no number in this base"));
+    }
     refuse_hexadecimal(text)?;
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() {
@@ -293,9 +370,13 @@ fn parse_whole(text: &str) -> Result<i64> {
     text.parse().map_err(|_| parse_failure(text, "Overflow"))
 }
 
-fn to_int<'a>(value: Val<'a>) -> Result<Val<'a>> {
+fn to_int<'a>(value: Val<'a>, manner: Manner<'_>) -> Result<Val<'a>> {
+    if let Val::Binary(_, bytes) = value {
+        let n = binary::to_whole(bytes, manner)?;
+        return i32::try_from(n).map(Val::Int32).map_err(|_| overflow(value));
+    }
     if let Val::String(text) = value {
-        let n = parse_whole(text)?;
+        let n = parse_whole(text, manner.base)?;
         return i32::try_from(n).map(Val::Int32).map_err(|_| parse_failure(text, "Overflow"));
     }
     if matches!(value, Val::DateTime(_)) {
@@ -336,7 +417,7 @@ fn to_long(value: Val<'_>) -> Result<i64> {
         Val::Decimal(n) if n.is_nan() => Err(special("NaN")),
         Val::Decimal(n) if n.is_infinite() => Err(special("infinity")),
         Val::Decimal(n) => n.to_i64_truncate().ok_or_else(|| overflow(value)),
-        Val::String(text) => parse_whole(text),
+        Val::String(text) => parse_whole(text, None),
         other => Err(unsupported(other, "long")),
     }
 }
@@ -392,29 +473,28 @@ fn to_decimal<'a>(value: Val<'a>) -> Result<Val<'a>> {
     }))
 }
 
-fn to_text<'a>(value: Val<'a>, env: &Env<'a>) -> Result<Val<'a>> {
-    let text = match value {
+fn to_text<'a>(value: Val<'a>, manner: Manner<'_>, env: &Env<'a>) -> Result<Val<'a>> {
+    let text = match (value, manner.base) {
+        (Val::Int32(n), Some(base)) => binary::in_base(i64::from(n), base),
+        (Val::Int64(n), Some(base)) => binary::in_base(n, base),
+        _ => plain_text(value, manner, env)?,
+    };
+    Ok(env.text(&text))
+}
+
+fn plain_text(value: Val<'_>, manner: Manner<'_>, env: &Env<'_>) -> Result<String> {
+    Ok(match value {
         Val::Bool(b) => b.to_string(),
         Val::ObjectId(id) => id.to_string(),
         Val::Double(n) => number::double_text(n),
         Val::Int32(_) | Val::Int64(_) | Val::Decimal(_) | Val::DateTime(_) => {
             coerce_to_text(value)?.into_owned()
         }
-        Val::Binary(4, bytes) if bytes.len() == 16 => uuid_text(bytes),
-        other => return Err(unsupported(other, "string")),
-    };
-    Ok(env.text(&text))
-}
-
-fn uuid_text(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(36);
-    for (at, byte) in bytes.iter().enumerate() {
-        if matches!(at, 4 | 6 | 8 | 10) {
-            text.push('-');
+        Val::Binary(subtype, bytes) => {
+            binary::to_text(subtype, bytes, manner, env)?.as_str().unwrap_or("").to_owned()
         }
-        text.push_str(&format!("{byte:02x}"));
-    }
-    text
+        other => return Err(unsupported(other, "string")),
+    })
 }
 
 fn to_object_id<'a>(value: Val<'a>) -> Result<Val<'a>> {

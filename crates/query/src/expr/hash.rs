@@ -1,13 +1,61 @@
-//! The hash of hashed indexes: 64 bits of MD5 over a value, numbers of all types alike.
+//! Hashes: `$hash` and `$hexHash` of text and binaries, and the hash of hashed indexes: 64 bits of
+//! MD5 over a value, numbers of all types alike. The algorithms are in `digest`.
 
 use super::Env;
 use super::arithmetic::pair;
-use super::operator::Operator;
+use super::digest::{self, md5};
+use super::operator::{Operator, Parameter, required};
+use super::show::show;
 use value::writer::write_value;
-use value::{RawDoc, Result, Val};
+use value::{Error, RawDoc, Result, Val};
 
-pub(super) static OPERATORS: &[Operator] =
-    &[Operator::new("$toHashedIndexKey", 1, 1, to_hashed_index_key)];
+pub(super) static OPERATORS: &[Operator] = &[
+    Operator::named("$hash", HASH, 9, 9, hash),
+    Operator::named("$hexHash", HASH, 9, 9, hex_hash),
+    Operator::new("$toHashedIndexKey", 1, 1, to_hashed_index_key),
+];
+
+static HASH: &[Parameter] = &[required("input", 9), required("algorithm", 9)];
+
+/// The digest of the operands; `None` where it is null.
+fn digest_of(name: &str, values: &[Val<'_>]) -> Result<Option<Vec<u8>>> {
+    let (input, algorithm) = pair(values);
+    let bytes = match input {
+        Val::String(text) => text.as_bytes(),
+        Val::Binary(_, bytes) => bytes,
+        value if value.is_nullish() => return Ok(None),
+        other => {
+            return Err(Error::type_mismatch(format!(
+                "{name} requires 'input' to be a string or binData, found: {}",
+                other.kind().name()
+            )));
+        }
+    };
+    Ok(Some(match algorithm {
+        Val::String("md5") => digest::md5(bytes).to_vec(),
+        Val::String("sha256") => digest::sha256(bytes).to_vec(),
+        Val::String("xxh64") => digest::xxh64(bytes).to_be_bytes().to_vec(),
+        other => {
+            return Err(Error::bad_value(format!("{name} has no algorithm {}", show(other))));
+        }
+    }))
+}
+
+fn hash<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
+    Ok(match digest_of("$hash", values)? {
+        None => Val::Null,
+        Some(digest) => Val::Binary(0, env.arena().alloc_slice_copy(&digest)),
+    })
+}
+
+fn hex_hash<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
+    Ok(match digest_of("$hexHash", values)? {
+        None => Val::Null,
+        Some(digest) => {
+            env.text(&digest.iter().map(|byte| format!("{byte:02X}")).collect::<String>())
+        }
+    })
+}
 
 fn to_hashed_index_key<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
     Ok(Val::Int64(hashed_key(pair(values).0)))
@@ -71,61 +119,4 @@ fn add_elements(bytes: &mut Vec<u8>, doc: RawDoc<'_>) {
 /// A double cut to a whole number; what 64 bits do not hold goes to their ends, NaN to zero.
 fn long(n: f64) -> i64 {
     n as i64
-}
-
-/// MD5 (RFC 1321): not a defence against anyone, only what the format prescribes.
-fn md5(input: &[u8]) -> [u8; 16] {
-    const SHIFTS: [[u32; 4]; 4] =
-        [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23], [6, 10, 15, 21]];
-    let mut message = input.to_vec();
-    message.push(0x80);
-    while message.len() % 64 != 56 {
-        message.push(0);
-    }
-    message.extend_from_slice(&((input.len() as u64).wrapping_mul(8)).to_le_bytes());
-    let mut state: [u32; 4] = [0x6745_2301, 0xEFCD_AB89, 0x98BA_DCFE, 0x1032_5476];
-    for block in message.as_chunks::<64>().0 {
-        let mut words = [0u32; 16];
-        for (word, bytes) in words.iter_mut().zip(block.as_chunks::<4>().0) {
-            *word = u32::from_le_bytes(*bytes);
-        }
-        let [mut a, mut b, mut c, mut d] = state;
-        for step in 0..64usize {
-            let (mixed, at) = match step / 16 {
-                0 => ((b & c) | (!b & d), step),
-                1 => ((d & b) | (!d & c), (5 * step + 1) % 16),
-                2 => (b ^ c ^ d, (3 * step + 5) % 16),
-                _ => (c ^ (b | !d), (7 * step) % 16),
-            };
-            // The constants are the sines of the step numbers.
-            let constant = (((step + 1) as f64).sin().abs() * 4_294_967_296.0) as u32;
-            let word = words.get(at).copied().unwrap_or(0);
-            let shift =
-                SHIFTS.get(step / 16).and_then(|row| row.get(step % 4)).copied().unwrap_or(0);
-            let sum = a.wrapping_add(mixed).wrapping_add(constant).wrapping_add(word);
-            (a, d, c) = (d, c, b);
-            b = b.wrapping_add(sum.rotate_left(shift));
-        }
-        for (state, add) in state.iter_mut().zip([a, b, c, d]) {
-            *state = state.wrapping_add(add);
-        }
-    }
-    let mut digest = [0u8; 16];
-    for (bytes, word) in digest.as_chunks_mut::<4>().0.iter_mut().zip(state) {
-        *bytes = word.to_le_bytes();
-    }
-    digest
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn md5_of_known_texts() {
-        let hex = |bytes: [u8; 16]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
-        assert_eq!(hex(md5(b"")), "d41d8cd98f00b204e9800998ecf8427e");
-        assert_eq!(hex(md5(b"abc")), "900150983cd24fb0d6963f7d28e17f72");
-        assert_eq!(hex(md5(&[b'a'; 200])), "887f30b43b2867f4a9accceee7d16e6c");
-    }
 }

@@ -6,13 +6,16 @@
 
 mod arithmetic;
 mod array;
+mod binary;
 mod boolean;
 mod comparison;
 mod conditional;
 mod convert;
 mod date;
+mod digest;
 mod env;
 mod hash;
+mod json;
 pub(crate) mod number;
 mod object;
 mod operator;
@@ -222,7 +225,14 @@ impl Node {
 fn eval_eager<'a>(call: &'a Call, function: operator::Eager, env: &Env<'a>) -> Result<Val<'a>> {
     let mut values: SmallVec<[Val<'a>; 4]> = SmallVec::new();
     for argument in &call.arguments {
-        values.push(argument.eval(env)?);
+        match argument.eval(env) {
+            Ok(value) => values.push(value),
+            // What would have failed behind a null is not looked at.
+            Err(_) if call.operator.stops_at_null() && values.iter().any(|v| v.is_nullish()) => {
+                return Ok(Val::Null);
+            }
+            Err(error) => return Err(error),
+        }
     }
     env.check_memory()?;
     function(&values, env)

@@ -3,7 +3,7 @@
 
 use super::{Call, Env, Node, parse::Parser};
 use super::{
-    arithmetic, array, boolean, comparison, conditional, convert, date, hash, object, set,
+    arithmetic, array, boolean, comparison, conditional, convert, date, hash, json, object, set,
     statistics, string, trig, variable,
 };
 use value::{Code, Error, Result, Val};
@@ -101,6 +101,17 @@ static COLLATED: &[&str] = &[
     "$sortArray",
 ];
 
+/// Sorted: the operators that look at their operands one after another and stop at a null.
+static STOPPING: &[&str] = &[
+    "$concat",
+    "$concatArrays",
+    "$indexOfArray",
+    "$indexOfBytes",
+    "$indexOfCP",
+    "$setIntersection",
+    "$setUnion",
+];
+
 /// Any number of operands.
 pub(crate) const MANY: usize = usize::MAX;
 
@@ -155,6 +166,11 @@ impl Operator {
         Operator { name, operands, eval: Eval::Lazy(eval), pure: true, commutative: false }
     }
 
+    /// Whether a null operand hides what follows it.
+    pub(crate) fn stops_at_null(&self) -> bool {
+        STOPPING.binary_search(&self.name).is_ok()
+    }
+
     /// The same operator, never computed early.
     pub(crate) const fn impure(mut self) -> Operator {
         self.pure = false;
@@ -195,6 +211,11 @@ impl Operator {
             match known.len() {
                 1 => open.extend(known),
                 _ => open.push(self.call(known)?),
+            }
+            let last = open.last().and_then(Node::as_constant).map(Val::truthy);
+            if let ("$and", Some(false)) | ("$or", Some(true)) = (self.name, last) {
+                // It decides alone.
+                return Ok(Node::constant(Val::Bool(self.name == "$or")));
             }
             arguments = open;
         }
@@ -289,6 +310,7 @@ static FAMILIES: &[&[Operator]] = &[
     convert::OPERATORS,
     date::OPERATORS,
     hash::OPERATORS,
+    json::OPERATORS,
     object::OPERATORS,
     set::OPERATORS,
     statistics::OPERATORS,

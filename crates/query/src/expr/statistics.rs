@@ -13,15 +13,15 @@ pub(super) static OPERATORS: &[Operator] = &[
     Operator::new("$avg", 0, MANY, avg),
     Operator::special("$firstN", parse_n, first_n),
     Operator::special("$lastN", parse_n, last_n),
-    Operator::new("$max", 0, MANY, max),
+    Operator::new("$max", 0, MANY, max).commutative(),
     Operator::special("$maxN", parse_n, max_n),
     Operator::special_lazy("$median", parse_percentile, median),
-    Operator::new("$min", 0, MANY, min),
+    Operator::new("$min", 0, MANY, min).commutative(),
     Operator::special("$minN", parse_n, min_n),
     Operator::special_lazy("$percentile", parse_percentile, percentiles),
     Operator::new("$stdDevPop", 0, MANY, deviation_population),
     Operator::new("$stdDevSamp", 0, MANY, deviation_sample),
-    Operator::new("$sum", 0, MANY, sum),
+    Operator::new("$sum", 0, MANY, sum).commutative(),
 ];
 
 /// Feeds the operands; a single one that is an array is fed element by element.

@@ -7,8 +7,10 @@ use value::{Code, Error, ObjectId, Result, Val};
 
 pub(super) static OPERATORS: &[Operator] = &[
     Operator::special("$const", parse_literal, nothing),
-    Operator::new("$createObjectId", 0, 0, create_object_id).impure(),
-    Operator::new("$createUUID", 0, 0, create_uuid).impure(),
+    Operator::special("$createObjectId", parse_nothing, create_object_id).impure(),
+    Operator::special("$createUUID", parse_nothing, create_uuid).impure(),
+    Operator::special("$expr", parse_expr, nothing),
+    Operator::special("$function", parse_function, nothing),
     Operator::special_lazy("$let", parse_let, eval_let),
     Operator::special("$literal", parse_literal, nothing),
     Operator::special_lazy("$meta", parse_meta, meta),
@@ -34,6 +36,25 @@ static META_KEYWORDS: &[&str] = &[
 
 fn parse_literal(_: &mut Parser<'_>, _: &'static Operator, value: Val<'_>) -> Result<Node> {
     Ok(Node::constant(value))
+}
+
+/// An expression that says that it is one.
+fn parse_expr(parser: &mut Parser<'_>, _: &'static Operator, value: Val<'_>) -> Result<Node> {
+    parser.parse(value)
+}
+
+/// Refused as on a server without JavaScript.
+fn parse_function(_: &mut Parser<'_>, _: &'static Operator, value: Val<'_>) -> Result<Node> {
+    if value.as_doc().is_none() {
+        return Err(Error::new(
+            Code(31260),
+            format!("$function requires an object as an argument, found: {}", value.kind().name()),
+        ));
+    }
+    Err(Error::new(
+        Code(31264),
+        "Cannot run server-side javascript without the javascript engine enabled",
+    ))
 }
 
 fn nothing<'a>(_: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
@@ -104,6 +125,22 @@ fn parse_meta(_: &mut Parser<'_>, operator: &'static Operator, value: Val<'_>) -
 fn meta<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
     let keyword = call.argument(0, env)?.as_str().unwrap_or("");
     Ok(env.meta().get(keyword).unwrap_or(Val::Missing))
+}
+
+/// `{}` or `[]`: nothing is asked for.
+pub(super) fn parse_nothing(
+    _: &mut Parser<'_>,
+    operator: &'static Operator,
+    value: Val<'_>,
+) -> Result<Node> {
+    match value {
+        Val::Document(inside) | Val::Array(inside) if inside.is_empty() => {
+            operator.call(Vec::new())
+        }
+        _ => {
+            Err(Error::new(Code(16020), format!("Expression {} takes no arguments", operator.name)))
+        }
+    }
 }
 
 fn parse_rand(_: &mut Parser<'_>, operator: &'static Operator, value: Val<'_>) -> Result<Node> {

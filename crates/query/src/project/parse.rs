@@ -89,13 +89,14 @@ struct Shaper<'p> {
     /// What was said about `_id` alone.
     id: Option<bool>,
     elem_match: bool,
+    slice: bool,
     positional: bool,
 }
 
 impl<'p> Shaper<'p> {
     fn new(context: &'p ParseContext<'p>, mode: Mode) -> Shaper<'p> {
         let tree = Tree::default();
-        Shaper { context, mode, tree, kind: None, id: None, elem_match: false, positional: false }
+        Shaper { context, mode, tree, kind: None, id: None, elem_match: false, slice: false, positional: false }
     }
 
     fn document(&mut self, prefix: &str, doc: RawDoc<'_>, depth: usize) -> Result<()> {
@@ -238,6 +239,7 @@ impl<'p> Shaper<'p> {
         match (first, self.mode) {
             ("$slice", Mode::Find) => {
                 if let Some(slice) = find_slice(argument.get()) {
+                    self.slice = true;
                     return self.tree.insert(path, Action::Slice(slice), false);
                 }
                 self.compute(path, Val::Document(doc))
@@ -305,7 +307,8 @@ impl<'p> Shaper<'p> {
 
     fn finish(mut self) -> Projection {
         let kind = self.kind.unwrap_or(match self.id {
-            _ if self.elem_match => Kind::Inclusion,
+            // A slice beside it keeps what nobody names.
+            _ if self.elem_match && !self.slice => Kind::Inclusion,
             Some(true) => Kind::Inclusion,
             _ => Kind::Exclusion,
         });

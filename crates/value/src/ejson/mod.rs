@@ -4,7 +4,7 @@
 //! the `{"$oid": "..."}` objects, `print` the three writers; `date` and `base64` are what they
 //! need. A `{$regex: ..}` document is a query operator and stays one in every mode.
 
-mod base64;
+pub mod base64;
 mod construct;
 pub mod date;
 mod parse;

@@ -13,6 +13,12 @@ use value::{Code, Decimal128, Error, OwnedVal, RawDoc, Result, Val, compare, num
 /// A compiled window function.
 pub(super) enum Function {
     Accumulate(AccumulatorSpec, Frame),
+    /// The value for the first or last document of the window alone.
+    Edge {
+        input: Expr,
+        last: bool,
+        frame: Frame,
+    },
     Rank,
     DenseRank,
     DocumentNumber,
@@ -68,9 +74,7 @@ static ACCUMULATORS: &[&str] = &[
     "$bottomN",
     "$concatArrays",
     "$count",
-    "$first",
     "$firstN",
-    "$last",
     "$lastN",
     "$max",
     "$maxN",
@@ -118,6 +122,7 @@ impl Function {
         let Some((name, argument)) = operator else {
             return Err(Error::failed_to_parse("Expected a $-prefixed window function"));
         };
+        let window = window.filter(|window| window.as_doc().is_none_or(|doc| !doc.is_empty()));
         let frame = || match window {
             None => Ok(Frame::WHOLE),
             Some(window) => Frame::parse(window, sorting, context),
@@ -126,6 +131,10 @@ impl Function {
             None => Ok(()),
             Some(_) => refuse(code, format!("{name} does not accept a 'window' field")),
         };
+        if matches!(name, "$first" | "$last") {
+            let input = Expr::parse(argument, context)?;
+            return Ok(Function::Edge { input, last: name == "$last", frame: frame()? });
+        }
         if ACCUMULATORS.contains(&name) {
             let spec = AccumulatorSpec::parse_operator(name, argument, context)?;
             return Ok(Function::Accumulate(spec, frame()?));
@@ -164,7 +173,7 @@ impl Function {
             "$derivative" | "$integral" => {
                 let (input, unit_ms) = parse_slope(name, argument, context)?;
                 if sorting.is_none() {
-                    return refuse(5624900, format!("{name} requires a sortBy"));
+                    return Err(Error::failed_to_parse(format!("{name} requires a sortBy")));
                 }
                 if name == "$derivative" && window.is_none() {
                     return Err(Error::failed_to_parse(
@@ -253,6 +262,7 @@ impl Function {
     pub(super) fn compute(&self, partition: &Partition, op: &Operation) -> Result<Vec<OwnedVal>> {
         match self {
             Function::Accumulate(spec, frame) => accumulate(spec, frame, partition, op),
+            Function::Edge { input, last, frame } => edge(input, *last, frame, partition, op),
             Function::DocumentNumber => Ok(whole_numbers(0..partition.len(), |at| at + 1)),
             Function::Rank => {
                 let mut rank = 1;
@@ -413,7 +423,7 @@ fn accumulate(
             }
             added = added.max(to);
             let arena = Bump::new();
-            Ok(OwnedVal::new(present(state.finish(&arena)?)))
+            Ok(OwnedVal::new(state.finish(&arena)?))
         });
     }
     each_window(partition, frame, op, |from, to| {
@@ -423,16 +433,41 @@ fn accumulate(
             state.process(value_of(argument))?;
         }
         let arena = Bump::new();
-        Ok(OwnedVal::new(present(state.finish(&arena)?)))
+        let numbers = arguments.iter().take(to).skip(from);
+        let numbers = numbers.filter(|argument| value_of(argument).is_number()).count();
+        Ok(narrowed(spec.name(), numbers, state.finish(&arena)?))
+    })
+}
+
+/// Other than in groups, a value that is missing stays so, and only one document is looked at.
+fn edge(
+    input: &Expr,
+    last: bool,
+    frame: &Frame,
+    partition: &Partition,
+    op: &Operation,
+) -> Result<Vec<OwnedVal>> {
+    each_window(partition, frame, op, |from, to| {
+        let at = if last { to.checked_sub(1) } else { Some(from) };
+        let doc = at.filter(|at| (from..to).contains(at)).and_then(|at| partition.docs.get(at));
+        let Some(doc) = doc else { return Ok(OwnedVal::new(Val::Null)) };
+        let arena = Bump::new();
+        Ok(OwnedVal::new(input.eval(&Env::new(RawDoc::new(doc), &arena))?))
+    })
+}
+
+/// Sums of windows that lose documents are as narrow as they can be, other than sums of groups,
+/// and the deviation of one number is a whole zero.
+fn narrowed(name: &str, numbers: usize, value: Val<'_>) -> OwnedVal {
+    OwnedVal::new(match value {
+        Val::Int64(n) if name == "$sum" => i32::try_from(n).map_or(value, Val::Int32),
+        Val::Double(_) if name == "$stdDevPop" && numbers == 1 => Val::Int32(0),
+        value => value,
     })
 }
 
 fn value_of(argument: &Option<OwnedVal>) -> Val<'_> {
     argument.as_ref().map_or(Val::Missing, OwnedVal::get)
-}
-
-fn present(value: Val<'_>) -> Val<'_> {
-    if value.is_missing() { Val::Null } else { value }
 }
 
 fn parse_shift(
@@ -534,10 +569,12 @@ fn distance(
     match (key(from), key(to), unit_ms) {
         (Val::DateTime(a), Val::DateTime(b), Some(_)) => Ok(Val::Int64(b.saturating_sub(a))),
         (Val::DateTime(_), _, None) => {
-            refuse(5624901, format!("{name} where the sortBy is a Date requires a 'unit'"))
+            let code = if name == "$integral" { 5423902 } else { 5624901 };
+            refuse(code, format!("{name} where the sortBy is a Date requires a 'unit'"))
         }
         (a, b, Some(_)) if !matches!((a, b), (Val::DateTime(_), Val::DateTime(_))) => {
-            refuse(5624900, format!("{name} with 'unit' expects the sortBy field to be a Date"))
+            let code = if name == "$integral" { 5423901 } else { 5624900 };
+            refuse(code, format!("{name} with 'unit' expects the sortBy field to be a Date"))
         }
         (a, b, _) if a.is_number() && b.is_number() => {
             Ok(number::subtract(b, a).unwrap_or(Val::Double(f64::NAN)))
@@ -664,12 +701,14 @@ fn parse_moving_average(argument: Val<'_>, context: &StageContext<'_>) -> Result
 
 fn moving_average(input: &Expr, alpha: Alpha, partition: &Partition) -> Result<Vec<OwnedVal>> {
     let mut last = OwnedVal::new(Val::Null);
+    let mut exact = Decimal128::ZERO;
     let mut column = Vec::with_capacity(partition.len());
     for value in evaluate(input, partition)? {
         let now = value.get();
         if now.is_number() {
             let before = last.get();
             let next = if before.is_nullish() {
+                exact = number::to_decimal(now).unwrap_or(Decimal128::NAN);
                 match now {
                     Val::Decimal(_) => OwnedVal::new(now),
                     _ => OwnedVal::new(Val::Double(now.as_f64().unwrap_or(f64::NAN))),
@@ -680,10 +719,12 @@ fn moving_average(input: &Expr, alpha: Alpha, partition: &Partition) -> Result<V
                 let mixed = decimal(now).mul(alpha.decimal).add(decimal(before).mul(rest));
                 OwnedVal::new(Val::Decimal(mixed))
             } else {
-                let double = |value: Val<'_>| value.as_f64().unwrap_or(f64::NAN);
-                OwnedVal::new(Val::Double(
-                    double(now) * alpha.double + double(before) * (1.0 - alpha.double),
-                ))
+                // Mixed as decimals too, so that no digits are lost on the way.
+                let decimal = |value: Val<'_>| number::to_decimal(value).unwrap_or(Decimal128::NAN);
+                let rest = Decimal128::from_i32(1).sub(alpha.decimal);
+                let mixed = decimal(now).mul(alpha.decimal).add(exact.mul(rest));
+                exact = mixed;
+                OwnedVal::new(Val::Double(mixed.to_f64()))
             };
             last = next;
         }

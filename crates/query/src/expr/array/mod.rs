@@ -16,6 +16,8 @@ use value::{Code, Error, RawDoc, RawVal, Result, Val};
 pub(super) static OPERATORS: &[Operator] = &[
     Operator::new("$arrayElemAt", 2, 2, array_elem_at),
     Operator::new("$arrayToObject", 1, 1, object::array_to_object),
+    Operator::special_lazy("$bottom", sort::parse, sort::bottom),
+    Operator::special_lazy("$bottomN", sort::parse, sort::bottom_n),
     Operator::new("$concatArrays", 0, MANY, concat_arrays),
     Operator::special_lazy("$filter", iterate::parse_filter, iterate::filter),
     Operator::new("$first", 1, 1, first),
@@ -33,6 +35,8 @@ pub(super) static OPERATORS: &[Operator] = &[
     Operator::new("$size", 1, 1, size),
     Operator::new("$slice", 2, 3, slice),
     Operator::special_lazy("$sortArray", sort::parse, sort::sort_array),
+    Operator::special_lazy("$top", sort::parse, sort::top),
+    Operator::special_lazy("$topN", sort::parse, sort::top_n),
     Operator::special("$zip", zip::parse, zip::zip),
 ];
 

@@ -1,4 +1,5 @@
-//! `$sortArray`: by the elements themselves, or by fields of document elements.
+//! `$sortArray`, `$top`, `$topN`, `$bottom`, `$bottomN`: arrays ordered by the elements themselves,
+//! or by fields of document elements.
 
 use super::super::operator::Operator;
 use super::super::parse::Parser;
@@ -7,7 +8,8 @@ use super::{input_array, raw_array};
 use std::cmp::Ordering;
 use value::{Code, Error, RawVal, Result, Val};
 
-/// Arguments are the input, then path and direction for each field, or the direction alone.
+/// Arguments are the input, how many are asked for, then path and direction for each field, or the
+/// direction alone.
 pub(super) fn parse(
     parser: &mut Parser<'_>,
     operator: &'static Operator,
@@ -19,23 +21,30 @@ pub(super) fn parse(
             format!("$sortArray requires an object as an argument, found: {}", value.kind().name()),
         ));
     };
-    let (mut input, mut order) = (None, None);
+    let operator_name = operator.name;
+    let counts = matches!(operator_name, "$topN" | "$bottomN");
+    let (mut input, mut order, mut count) = (None, None, None);
     for (name, operand) in doc {
         match name {
             "input" => input = Some(parser.parse(operand.get())?),
             "sortBy" => order = Some(operand.get()),
+            "n" if counts => count = Some(parser.parse(operand.get())?),
             unknown => {
                 return Err(Error::new(
                     Code(2942501),
-                    format!("$sortArray found an unknown argument: {unknown}"),
+                    format!("{operator_name} found an unknown argument: {unknown}"),
                 ));
             }
         }
     }
     let missing = |code: i32, name: &str| {
-        Error::new(Code(code), format!("$sortArray requires '{name}' to be specified"))
+        Error::new(Code(code), format!("{operator_name} requires '{name}' to be specified"))
     };
     let mut arguments = vec![input.ok_or_else(|| missing(2942502, "input"))?];
+    arguments.push(match count {
+        None if counts => return Err(missing(5787906, "n")),
+        count => count.unwrap_or_else(|| Node::constant(Val::Int32(1))),
+    });
     match order.ok_or_else(|| missing(2942503, "sortBy"))? {
         Val::Document(fields) => {
             if fields.is_empty() {
@@ -77,6 +86,42 @@ fn parse_direction(value: Val<'_>) -> Result<i32> {
 }
 
 pub(super) fn sort_array<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
+    match sorted(call, env)? {
+        Some(elements) => raw_array(elements.into_iter(), env),
+        None => Ok(Val::Null),
+    }
+}
+
+/// The ends of an ordered array must have one.
+fn elements<'a>(call: &'a Call, env: &Env<'a>) -> Result<(Vec<RawVal<'a>>, usize)> {
+    let count = crate::accumulate::check_count(call.argument(1, env)?)?;
+    match sorted(call, env)? {
+        Some(elements) => Ok((elements, count)),
+        None => Err(Error::new(Code(5788200), "Input must be an array")),
+    }
+}
+
+pub(super) fn top<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
+    Ok(elements(call, env)?.0.first().map_or(Val::Null, |value| value.get()))
+}
+
+pub(super) fn bottom<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
+    Ok(elements(call, env)?.0.last().map_or(Val::Null, |value| value.get()))
+}
+
+pub(super) fn top_n<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
+    let (elements, count) = elements(call, env)?;
+    raw_array(elements.into_iter().take(count), env)
+}
+
+pub(super) fn bottom_n<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
+    let (elements, count) = elements(call, env)?;
+    let skip = elements.len().saturating_sub(count);
+    raw_array(elements.into_iter().skip(skip), env)
+}
+
+/// The elements in order; `None` where the input is null.
+fn sorted<'a>(call: &'a Call, env: &Env<'a>) -> Result<Option<Vec<RawVal<'a>>>> {
     let refuse = |value: Val<'_>| {
         Error::new(
             Code(2942504),
@@ -86,11 +131,11 @@ pub(super) fn sort_array<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
             ),
         )
     };
-    let Some(array) = input_array(call, env, refuse)? else { return Ok(Val::Null) };
+    let Some(array) = input_array(call, env, refuse)? else { return Ok(None) };
     let directed = |order: Ordering, direction: Option<Val<'_>>| {
         if direction == Some(Val::Int32(-1)) { order.reverse() } else { order }
     };
-    let rules = call.arguments.get(1..).unwrap_or(&[]);
+    let rules = call.arguments.get(2..).unwrap_or(&[]);
     let mut elements: Vec<(Vec<Val<'a>>, RawVal<'a>)> = Vec::new();
     let (pairs, whole) = rules.as_chunks::<2>();
     let mut paths: Vec<(Vec<Box<str>>, Option<Val<'_>>)> = Vec::new();
@@ -100,8 +145,11 @@ pub(super) fn sort_array<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
     }
     for (_, element) in array {
         let key = |(path, _): &(Vec<Box<str>>, Option<Val<'_>>)| {
-            let value = path_in(element.get(), path, env);
-            if value.is_missing() { Val::Null } else { value }
+            // Only documents have fields: arrays inside of the array do not.
+            match element.as_doc().map(|doc| path_in(Val::Document(doc), path, env)) {
+                None | Some(Val::Missing) => Val::Null,
+                Some(value) => value,
+            }
         };
         elements.push((paths.iter().map(key).collect(), element));
     }
@@ -119,5 +167,5 @@ pub(super) fn sort_array<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
             Ordering::Equal
         });
     }
-    raw_array(elements.into_iter().map(|(_, element)| element), env)
+    Ok(Some(elements.into_iter().map(|(_, element)| element).collect()))
 }

@@ -18,7 +18,7 @@ use super::operator::{Operator, Parameter, optional, or_null, required};
 use value::{Code, Error, Result, Val};
 
 pub(super) static OPERATORS: &[Operator] = &[
-    Operator::new("$currentDate", 0, 0, units::current_date).impure(),
+    Operator::special("$currentDate", super::variable::parse_nothing, units::current_date).impure(),
     Operator::named("$dateAdd", DATE_ADD, 5166400, 5166401, units::date_add),
     Operator::named("$dateDiff", DATE_DIFF, 5166301, 5166302, units::date_diff),
     Operator::named("$dateFromParts", DATE_FROM_PARTS, 40519, 40518, parts::from_parts),

@@ -76,6 +76,17 @@ fn split<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
         })
     };
     let text = check(text, 40085, "first")?;
+    if let Val::Regex(..) = separator {
+        let cuts = pattern::ranges("$split", separator, text, usize::MAX)?;
+        let mut parts = Vec::with_capacity(cuts.len() + 1);
+        let mut from = 0;
+        for (start, end) in cuts {
+            parts.push(Val::String(text.get(from..start).unwrap_or("")));
+            from = end;
+        }
+        parts.push(Val::String(text.get(from..).unwrap_or("")));
+        return env.array(parts.into_iter());
+    }
     let separator = check(separator, 40086, "second")?;
     if separator.is_empty() {
         return Err(Error::new(Code(40087), "$split requires a non-empty separator"));

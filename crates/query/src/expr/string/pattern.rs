@@ -163,6 +163,31 @@ pub(super) fn find<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
     }
 }
 
+/// Where a regular expression that is a value matches a text, at most so often; empty matches do
+/// not count.
+pub(super) fn ranges(
+    name: &str,
+    regex: Val<'_>,
+    text: &str,
+    most: usize,
+) -> Result<Vec<(usize, usize)>> {
+    let mut found = Vec::new();
+    let Some(regex) = compile(name, regex, Val::Missing)? else { return Ok(found) };
+    let mut start = 0;
+    while start < text.len() && found.len() < most {
+        let Some(groups) = regex.captures_at(text, start)? else { break };
+        let Some(Some((from, to))) = groups.first().copied() else { break };
+        if to > from {
+            found.push((from, to));
+            start = to;
+        } else {
+            let next = text.get(to..).and_then(|rest| rest.chars().next());
+            start = to + next.map_or(1, char::len_utf8);
+        }
+    }
+    Ok(found)
+}
+
 pub(super) fn find_all<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
     let mut results = Vec::new();
     if let Some((text, regex)) = operands(call, env)? {

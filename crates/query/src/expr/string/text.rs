@@ -100,6 +100,28 @@ pub(super) fn rtrim<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
     trim_ends("$rtrim", values, env, false, true)
 }
 
+/// The text with what a regular expression matches replaced; `None` if none is asked for.
+fn replace_matches<'a>(
+    name: &str,
+    values: &[Val<'a>],
+    most: usize,
+    env: &Env<'a>,
+) -> Result<Option<Val<'a>>> {
+    let [Val::String(input), find @ Val::Regex(..), Val::String(replacement)] = values else {
+        return Ok(None);
+    };
+    let mut text = String::with_capacity(input.len());
+    let mut from = 0;
+    for (start, end) in super::pattern::ranges(name, *find, input, most)? {
+        text.push_str(input.get(from..start).unwrap_or(""));
+        text.push_str(replacement);
+        super::super::env::check_size(text.len())?;
+        from = end;
+    }
+    text.push_str(input.get(from..).unwrap_or(""));
+    Ok(Some(env.text(&text)))
+}
+
 fn replace_operands<'a>(
     name: &str,
     values: &[Val<'a>],
@@ -124,6 +146,9 @@ fn replace_operands<'a>(
 }
 
 pub(super) fn replace_one<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
+    if let Some(replaced) = replace_matches("$replaceOne", values, 1, env)? {
+        return Ok(replaced);
+    }
     Ok(match replace_operands("$replaceOne", values)? {
         None => Val::Null,
         Some((input, find, replacement)) => env.text(&input.replacen(find, replacement, 1)),
@@ -131,6 +156,9 @@ pub(super) fn replace_one<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'
 }
 
 pub(super) fn replace_all<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
+    if let Some(replaced) = replace_matches("$replaceAll", values, usize::MAX, env)? {
+        return Ok(replaced);
+    }
     let Some((input, find, replacement)) = replace_operands("$replaceAll", values)? else {
         return Ok(Val::Null);
     };

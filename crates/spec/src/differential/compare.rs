@@ -1,0 +1,220 @@
+//! Running a case on both sides, and what counts as a difference.
+
+use crate::door::Door;
+use crate::text;
+use value::{DocBuf, RawDoc, RawVal, Result, Val};
+
+/// Data and one command.
+#[derive(Debug, Clone)]
+pub struct Case {
+    /// The documents of the collection `c`, in the order of their `_id`.
+    pub documents: Vec<DocBuf>,
+    /// A command that reads, or an update of which the documents are read afterwards.
+    pub command: DocBuf,
+}
+
+/// What a side answered.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The code of an error.
+    pub code: Option<i64>,
+    /// Counts of an update, and documents.
+    pub documents: Vec<DocBuf>,
+    /// For people.
+    pub message: String,
+}
+
+/// A side with its connection.
+pub struct Side {
+    /// The connection.
+    pub door: Box<dyn Door>,
+    /// The database that the fuzzer has for itself there.
+    pub database: String,
+}
+
+impl Side {
+    fn send(&mut self, command: RawDoc<'_>) -> Result<DocBuf> {
+        let command = DocBuf::build(|out| {
+            out.extend(command).str("$db", &self.database);
+        });
+        self.door.run(command.as_doc())
+    }
+
+    fn text(&mut self, command: &str) -> Result<DocBuf> {
+        let command = text::doc(command)?;
+        self.send(command.as_doc())
+    }
+
+    /// Puts documents in place of all that are there.
+    ///
+    /// # Errors
+    /// A broken connection, or a server that does not take them.
+    pub fn fill(&mut self, documents: &[DocBuf]) -> Result<()> {
+        self.text("{delete: \"c\", deletes: [{q: {}, limit: 0}]}")?;
+        if documents.is_empty() {
+            return Ok(());
+        }
+        let insert = DocBuf::build(|out| {
+            out.str("insert", "c");
+            out.array("documents", |list| {
+                documents.iter().for_each(|doc| list.push_doc_bytes(doc.bytes()));
+            });
+        });
+        let reply = self.send(insert.as_doc())?;
+        crate::judge::reply_is_well(reply.as_doc()).map_err(value::Error::internal)
+    }
+
+    /// Removes what the fuzzer made.
+    ///
+    /// # Errors
+    /// A broken connection.
+    pub fn clear(&mut self) -> Result<()> {
+        self.text("{dropDatabase: 1}").map(drop)
+    }
+
+    /// Runs a command on what is there.
+    ///
+    /// # Errors
+    /// A broken connection.
+    pub fn answer(&mut self, command: RawDoc<'_>) -> Result<Answer> {
+        let reply = self.send(command)?;
+        let doc = reply.as_doc();
+        let mut documents = Vec::new();
+        let errors = doc.get("writeErrors").and_then(Val::as_array).and_then(RawDoc::first);
+        let failed = match errors.and_then(|(_, error)| error.as_doc()) {
+            Some(error) => Some(error),
+            None if doc.get("ok").is_some_and(Val::truthy) => None,
+            None => Some(doc),
+        };
+        if let Some(cursor) = doc.get("cursor").and_then(Val::as_doc) {
+            let batch = cursor.get("firstBatch").and_then(Val::as_array).unwrap_or(RawDoc::empty());
+            documents.extend(batch.iter().filter_map(|(_, doc)| doc.as_doc().map(DocBuf::from)));
+        }
+        if command.first().is_some_and(|(name, _)| name == "update") {
+            documents.push(DocBuf::build(|out| {
+                for name in ["n", "nModified"] {
+                    out.append(name, doc.get(name).unwrap_or(Val::Missing));
+                }
+            }));
+            let found = self.text("{find: \"c\", sort: {_id: 1}}")?;
+            let cursor = found.as_doc().get("cursor").and_then(Val::as_doc);
+            let batch = cursor.and_then(|cursor| cursor.get("firstBatch")?.as_array());
+            let batch = batch.unwrap_or(RawDoc::empty());
+            documents.extend(batch.iter().filter_map(|(_, doc)| doc.as_doc().map(DocBuf::from)));
+        }
+        Ok(Answer {
+            code: failed.map(|error| error.get("code").and_then(Val::as_i64_exact).unwrap_or(-1)),
+            message: failed
+                .and_then(|error| error.get("errmsg").and_then(Val::as_str))
+                .unwrap_or("")
+                .to_owned(),
+            documents,
+        })
+    }
+}
+
+/// How two answers differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Difference {
+    /// One fails, the other does not.
+    Failure,
+    /// Both fail, with different codes.
+    Code,
+    /// The documents differ.
+    Documents,
+}
+
+/// Codes that a newer MongoDB gives in place of those of 6.0.
+const NEWER: &[(i64, i64)] = &[(14, 16554)];
+
+/// What differs between ours and theirs, if anything does.
+#[must_use]
+pub fn difference(case: RawDoc<'_>, ours: &Answer, theirs: &Answer) -> Option<Difference> {
+    match (ours.code, theirs.code) {
+        (Some(a), Some(b)) if a == b || NEWER.contains(&(a, b)) => None,
+        (Some(_), Some(_)) => Some(Difference::Code),
+        (None, None) => {
+            let same = if has_stage(case, "$group") {
+                same_in_any_order(&ours.documents, &theirs.documents)
+            } else {
+                ours.documents.len() == theirs.documents.len()
+                    && ours
+                        .documents
+                        .iter()
+                        .zip(&theirs.documents)
+                        .all(|(a, b)| same_document(a.as_doc(), b.as_doc()))
+            };
+            if same { None } else { Some(Difference::Documents) }
+        }
+        // An update of nothing does not compute its constants there.
+        _ if theirs
+            .documents
+            .first()
+            .is_some_and(|doc| doc.as_doc().get("n").and_then(Val::as_i64_exact) == Some(0)) =>
+        {
+            None
+        }
+        // A filter may be moved before or behind what fails.
+        _ if has_stage(case, "$match") && stages(case).count() > 1 => None,
+        _ => Some(Difference::Failure),
+    }
+}
+
+/// The stages of a pipeline.
+fn stages<'a>(command: RawDoc<'a>) -> impl Iterator<Item = RawDoc<'a>> {
+    let pipeline = command.get("pipeline").and_then(Val::as_array).unwrap_or(RawDoc::empty());
+    pipeline.iter().filter_map(|(_, stage)| stage.as_doc())
+}
+
+fn has_stage(command: RawDoc<'_>, name: &str) -> bool {
+    stages(command).any(|stage| stage.find(name).is_some())
+}
+
+fn same_in_any_order(ours: &[DocBuf], theirs: &[DocBuf]) -> bool {
+    let mut left: Vec<&DocBuf> = theirs.iter().collect();
+    ours.len() == theirs.len()
+        && ours.iter().all(|doc| {
+            let place = left.iter().position(|other| same_document(doc.as_doc(), other.as_doc()));
+            place.map(|place| left.swap_remove(place)).is_some()
+        })
+}
+
+/// Equal in every byte, but for the bits of NaN.
+fn same_document(a: RawDoc<'_>, b: RawDoc<'_>) -> bool {
+    let (mut left, mut right) = (a.iter(), b.iter());
+    loop {
+        match (left.next(), right.next()) {
+            (None, None) => return true,
+            (Some((name, value)), Some((other, other_value))) => {
+                if name != other || !same_value(value, other_value) {
+                    return false;
+                }
+            }
+            _ => return false,
+        }
+    }
+}
+
+fn same_value(a: RawVal<'_>, b: RawVal<'_>) -> bool {
+    match (a.get(), b.get()) {
+        (Val::Double(x), Val::Double(y)) => {
+            x.to_bits() == y.to_bits() || (x.is_nan() && y.is_nan())
+        }
+        (Val::Document(x), Val::Document(y)) | (Val::Array(x), Val::Array(y)) => {
+            same_document(x, y)
+        }
+        _ => a == b,
+    }
+}
+
+/// An answer as text.
+#[must_use]
+pub fn show(answer: &Answer) -> String {
+    match answer.code {
+        Some(code) => format!("error {code}: {}", answer.message),
+        None => {
+            let docs = answer.documents.iter().map(|doc| text::print_doc(doc.as_doc()));
+            docs.collect::<Vec<_>>().join("\n           ")
+        }
+    }
+}

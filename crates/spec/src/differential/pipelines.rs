@@ -1,0 +1,187 @@
+//! Random commands: `find` and `aggregate`.
+//!
+//! Where the language leaves the order of results open (`$group`), it is not compared.
+
+use super::expressions;
+use super::filters;
+use super::random::Random;
+use super::updates;
+use super::values::PATHS;
+
+/// A command that reads.
+pub fn command(random: &mut Random) -> String {
+    if random.chance(30) { find(random) } else { aggregate(random) }
+}
+
+fn find(random: &mut Random) -> String {
+    let mut text = format!("{{find: \"c\", filter: {}", filters::filter_or_expression(random));
+    if random.chance(40) {
+        text += &format!(", projection: {}", updates::projection(random));
+    }
+    if random.chance(40) {
+        text += &format!(", sort: {}", sort(random));
+        if random.chance(40) {
+            text += &format!(", skip: {}, limit: {}", random.below(3), 1 + random.below(5));
+        }
+    }
+    text + "}"
+}
+
+/// A sort that leaves nothing open.
+fn sort(random: &mut Random) -> String {
+    let direction = |random: &mut Random| random.pick(&["1", "-1"]).to_owned();
+    let mut parts = vec![format!("\"{}\": {}", random.pick(PATHS), direction(random))];
+    if random.chance(30) {
+        let path = random.pick(&["n", "s", "x"]);
+        if !parts[0].starts_with(&format!("\"{path}\"")) {
+            parts.push(format!("\"{path}\": {}", direction(random)));
+        }
+    }
+    parts.push(format!("_id: {}, i: {}", direction(random), direction(random)));
+    format!("{{{}}}", parts.join(", "))
+}
+
+fn aggregate(random: &mut Random) -> String {
+    let count = 1 + random.below(3);
+    let mut stages = random.list(count, stage);
+    // Two of them would leave documents that no sort tells apart.
+    while stages.matches("$unwind").count() > 1 {
+        stages = random.list(count, stage);
+    }
+    // Last, because the order of groups is left open.
+    if random.chance(20) {
+        stages = format!("{stages}, {}", group(random));
+    }
+    format!("{{aggregate: \"c\", pipeline: [{stages}], cursor: {{}}}}")
+}
+
+/// A document of computed fields.
+pub fn computed(random: &mut Random) -> String {
+    let count = 1 + random.below(2);
+    let names = ["p", "q", "n", "o.n"];
+    let first = random.below(names.len());
+    let parts: Vec<String> = (0..count)
+        .map(|at| {
+            let name = names[(first + at) % names.len()];
+            format!("\"{name}\": {}", expressions::any(random, 3))
+        })
+        .collect();
+    format!("{{{}}}", parts.join(", "))
+}
+
+fn stage(random: &mut Random) -> String {
+    match random.below(20) {
+        0..=2 => format!("{{$match: {}}}", filters::filter_or_expression(random)),
+        3..=6 => format!("{{$project: {}}}", computed(random)),
+        7..=9 => format!("{{$addFields: {}}}", computed(random)),
+        10 => format!("{{$unset: \"{}\"}}", random.pick(PATHS)),
+        11 => format!("{{$sort: {}}}", sort(random)),
+        12 => format!(
+            "{{$sort: {}}}, {{$skip: {}}}, {{$limit: {}}}",
+            sort(random),
+            random.below(3),
+            1 + random.below(6)
+        ),
+        13 => {
+            let path = random.pick(&["$l", "$x", "$o.l"]);
+            match random.below(2) {
+                0 => format!(
+                    "{{$unwind: {{path: \"{path}\", includeArrayIndex: \"i\", \
+                     preserveNullAndEmptyArrays: true}}}}"
+                ),
+                _ => format!("{{$unwind: {{path: \"{path}\", includeArrayIndex: \"i\"}}}}"),
+            }
+        }
+        14 => format!(
+            "{{$replaceRoot: {{newRoot: {{$mergeObjects: [\"$$ROOT\", {}]}}}}}}",
+            expressions::object(random, 2)
+        ),
+        15..=17 => window(random),
+        18 => format!(
+            "{{$lookup: {{from: \"c\", localField: \"{}\", foreignField: \"{}\", as: \"j\"}}}}, {{$project: {{j: {{$map: {{input: \"$j\", in: \"$$this._id\"}}}}}}}}",
+            random.pick(PATHS),
+            random.pick(PATHS)
+        ),
+        _ => "{$count: \"k\"}".to_owned(),
+    }
+}
+
+/// `name: {$accumulator: ..}` for groups and windows.
+fn accumulator(random: &mut Random) -> String {
+    let operator = random.pick(&[
+        "$sum", "$avg", "$min", "$max", "$first", "$last", "$push", "$count", "$firstN", "$lastN",
+        "$minN", "$maxN",
+    ]);
+    match operator {
+        "$count" => "{$count: {}}".to_owned(),
+        "$firstN" | "$lastN" | "$minN" | "$maxN" => {
+            format!("{{{operator}: {{input: {}, n: {}}}}}", leaf(random), 1 + random.below(3))
+        }
+        "$sum" | "$avg" => format!("{{{operator}: {}}}", expressions::number(random, 1)),
+        _ => format!("{{{operator}: {}}}", leaf(random)),
+    }
+}
+
+fn leaf(random: &mut Random) -> String {
+    if random.chance(70) {
+        format!("\"${}\"", random.pick(PATHS))
+    } else {
+        expressions::any(random, 1)
+    }
+}
+
+fn group(random: &mut Random) -> String {
+    let id = match random.below(4) {
+        0 => "null".to_owned(),
+        1 => format!("\"${}\"", random.pick(PATHS)),
+        2 => format!("{{a: \"${}\", b: {}}}", random.pick(PATHS), expressions::boolean(random, 1)),
+        _ => expressions::any(random, 2),
+    };
+    let count = 1 + random.below(3);
+    let mut number = 0;
+    let fields = random.list(count, |random| {
+        number += 1;
+        format!("f{number}: {}", accumulator(random))
+    });
+    // Groups are filled in the order of _id, so that firsts and lasts are defined.
+    format!("{{$sort: {{_id: 1}}}}, {{$group: {{_id: {id}, {fields}}}}}")
+}
+
+fn window(random: &mut Random) -> String {
+    let output = match random.below(8) {
+        0 => "{$rank: {}}".to_owned(),
+        1 => "{$denseRank: {}}".to_owned(),
+        2 => "{$documentNumber: {}}".to_owned(),
+        3 => format!(
+            "{{$shift: {{output: \"${}\", by: {}, default: \"none\"}}}}",
+            random.pick(PATHS),
+            random.between(-2, 2)
+        ),
+        _ => {
+            let bounds = random.pick(&[
+                "[-1, 1]",
+                "[\"unbounded\", \"current\"]",
+                "[\"current\", \"unbounded\"]",
+                "[-2, 0]",
+                "[\"unbounded\", \"unbounded\"]",
+            ]);
+            let mut inside = accumulator(random);
+            // How many zeros a decimal sum has behind its point depends on what left the window.
+            while inside.starts_with("{$sum") || inside.starts_with("{$avg") {
+                inside = accumulator(random);
+            }
+            let inside = inside.strip_suffix('}').unwrap_or(&inside);
+            format!("{inside}, window: {{documents: {bounds}}}}}")
+        }
+    };
+    let partition = if random.chance(40) {
+        format!("partitionBy: {}, ", expressions::boolean(random, 1))
+    } else {
+        String::new()
+    };
+    let ranked = output.contains("ank:") || output.contains("$documentNumber");
+    let order = if ranked { "{_id: 1}".to_owned() } else { sort(random) };
+    format!(
+        "{{$setWindowFields: {{{partition}sortBy: {order}, output: {{w: {output}}}}}}}, {{$sort: {{_id: 1}}}}"
+    )
+}
