@@ -297,6 +297,9 @@ fn start_housekeeping(inner: &Arc<Inner>) -> Result<()> {
                 inner.sessions.forget_old(&inner);
                 inner.moments.forget_old();
                 crate::ttl::run(&inner);
+                if let Err(error) = crate::changes::retention::trim(&inner) {
+                    tracing::warn!(%error, "cannot drop old entries of the oplog");
+                }
                 if let Err(error) = crate::trash::empty(&inner) {
                     tracing::warn!(%error, "cannot free the space of what was dropped");
                 }

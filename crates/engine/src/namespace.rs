@@ -75,6 +75,9 @@ pub fn check_collection(db: &str, name: &str) -> Result<()> {
 /// InvalidNamespace.
 pub fn check_new_collection(db: &str, name: &str) -> Result<()> {
     check_collection(db, name)?;
+    if crate::changes::oplog::is_oplog(db, name) {
+        return Err(Error::new(Code::INVALID_NAMESPACE, "cannot write to local.oplog.rs"));
+    }
     let reserved = name.starts_with("system.") && !is_allowed_system_name(db, name);
     if reserved {
         return Err(Error::new(

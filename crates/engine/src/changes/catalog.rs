@@ -39,7 +39,9 @@ pub(crate) fn note_catalog(notes: &mut Notes, old: &Catalog, new: &Catalog, caus
     }
     for was in before {
         let gone = !after.iter().any(|now| now.uuid == was.uuid) && !replaced.contains(&was.uuid);
-        if gone {
+        // Views of a dropped database go without a word, as in MongoDB.
+        let silent = was.view().is_some() && matches!(cause, Cause::DropDatabase(_));
+        if gone && !silent {
             let command = command("drop", &was.name, |_| {});
             notes.command(&was.db, uuid(was), &command, Some(&records(was)));
         }

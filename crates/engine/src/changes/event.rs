@@ -192,7 +192,9 @@ impl Wanted {
     fn command_event(&self, change: &Change<'_>, token: &str) -> Option<Event> {
         let (db, _) = change.names();
         let command = change.doc;
-        let verb = verb(command)?;
+        let mut verb = verb(command)?;
+        // Views have no identity; their end is told like their beginning.
+        verb.expanded |= verb.name == "drop" && change.uuid == [0; 16];
         let renamed = (verb.name == "rename").then(|| target(command));
         let whole_database = verb.name == "dropDatabase";
         let concerned = if whole_database {

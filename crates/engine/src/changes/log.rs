@@ -102,6 +102,7 @@ impl ChangeLog {
             lost: AtomicU64::new(0),
             limits: super::retention::Limits::default(),
         };
+        log.limits.load(store)?;
         let snapshot = store.snapshot();
         let end = |direction| -> Result<Option<(u64, Bytes)>> {
             let (from, to) = (key(0), key(u64::MAX));
@@ -169,6 +170,17 @@ impl ChangeLog {
         }
         drop(ring);
         self.grown.notify_all();
+    }
+
+    /// Bytes of a change, on average over the newest ones.
+    pub(super) fn average_bytes(&self) -> u64 {
+        let ring = self.ring.lock();
+        let newest = ring.entries.iter().rev().take(1000);
+        let (bytes, changes) = newest.fold((0, 0), |(bytes, changes), entry| {
+            let count = record::last_time(&entry.record, entry.first) - entry.first + 1;
+            (bytes + entry.record.len() as u64 + 32, changes + count)
+        });
+        bytes.checked_div(changes).unwrap_or(200)
     }
 
     /// The time of the newest change, and the wall's.

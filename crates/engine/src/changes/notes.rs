@@ -29,11 +29,6 @@ fn keeps_images(collection: &Collection) -> bool {
 }
 
 impl Notes {
-    /// Whether nothing was noted.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
     /// Notes that what follows belongs to a retryable write of a session, and later `statement`s.
     pub(crate) fn set_session(&mut self, session: [u8; 16], number: i64) {
         self.begin();

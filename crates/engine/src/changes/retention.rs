@@ -1,20 +1,172 @@
-//! How long records are kept: until they are more than so many bytes, but at least for so long.
+//! How long records are kept: until they are more than so many bytes, but at least for so long. The
+//! oldest are dropped in the background.
 
-use std::sync::atomic::{AtomicI64, AtomicU64};
+use super::log::{ChangeLog, key, time_of};
+use super::record;
+use crate::engine::Inner;
+use crate::job::Job;
+use crate::store_failed;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::Instant;
+use store::{Batch, Direction, Space, Store};
+use value::{DocBuf, RawDoc, Result, Val, Writer};
 
 /// Bytes of records that are kept when nobody says otherwise.
-const BYTES_MAX: u64 = 990 * 1024 * 1024;
+const BYTES_MAX: u64 = 990 * MEGABYTE;
+const MEGABYTE: u64 = 1024 * 1024;
+/// The least size that can be asked for, in megabytes.
+pub(crate) const MEGABYTES_LEAST: f64 = 990.0;
+/// The key of the settings in the log space.
+const SETTINGS: &[u8] = b"r";
 
-/// What is kept.
+/// What is kept, and what was dropped.
 pub(crate) struct Limits {
-    /// Most bytes.
-    pub(crate) bytes_max: AtomicU64,
+    bytes_max: AtomicU64,
     /// Younger records stay even beyond that, in milliseconds.
-    pub(crate) keep_ms: AtomicI64,
+    keep_ms: AtomicI64,
+    truncations: AtomicU64,
+    truncation_us: AtomicU64,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { bytes_max: AtomicU64::new(BYTES_MAX), keep_ms: AtomicI64::new(0) }
+        Limits {
+            bytes_max: AtomicU64::new(BYTES_MAX),
+            keep_ms: AtomicI64::new(0),
+            truncations: AtomicU64::new(0),
+            truncation_us: AtomicU64::new(0),
+        }
     }
+}
+
+impl Limits {
+    /// Reads the settings of an earlier process.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub(super) fn load(&self, store: &dyn Store) -> Result<()> {
+        let stored = store.snapshot().get(Space::Log, SETTINGS).map_err(store_failed)?;
+        let Some(stored) = stored else { return Ok(()) };
+        let number = |name| RawDoc::new(&stored).get(name).and_then(Val::as_i64_exact);
+        if let Some(bytes) = number("bytes").and_then(|bytes| u64::try_from(bytes).ok()) {
+            self.bytes_max.store(bytes, Ordering::Relaxed);
+        }
+        if let Some(keep) = number("keepMs") {
+            self.keep_ms.store(keep, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+impl ChangeLog {
+    /// Most bytes of records that are kept.
+    pub(crate) fn bytes_max(&self) -> u64 {
+        self.limits.bytes_max.load(Ordering::Relaxed)
+    }
+
+    /// For how many hours records stay at least.
+    pub(crate) fn keep_hours(&self) -> f64 {
+        self.limits.keep_ms.load(Ordering::Relaxed) as f64 / 3_600_000.0
+    }
+
+    /// Bytes of the records, and about how many changes they hold.
+    pub(crate) fn sizes(&self) -> (u64, u64) {
+        let bytes = self.bytes.load(Ordering::Relaxed);
+        (bytes, (bytes / self.average_bytes().max(1)).max(u64::from(bytes > 0)))
+    }
+
+    /// Writes what `serverStatus` tells about dropping old records.
+    pub(crate) fn write_truncation(&self, out: &mut Writer<'_>) {
+        out.f64("oplogMinRetentionHours", self.keep_hours());
+        out.count("totalTimeTruncatingMicros", self.limits.truncation_us.load(Ordering::Relaxed));
+        out.count("truncateCount", self.limits.truncations.load(Ordering::Relaxed));
+    }
+}
+
+/// Changes what is kept; what is not named stays.
+///
+/// # Errors
+/// When the store fails.
+pub(crate) fn resize(engine: &Inner, megabytes: Option<f64>, hours: Option<f64>) -> Result<()> {
+    let limits = &engine.changes.limits;
+    if let Some(megabytes) = megabytes {
+        limits.bytes_max.store((megabytes * MEGABYTE as f64) as u64, Ordering::Relaxed);
+    }
+    if let Some(hours) = hours {
+        limits.keep_ms.store((hours * 3_600_000.0) as i64, Ordering::Relaxed);
+    }
+    let settings = DocBuf::build(|out| {
+        out.i64("bytes", i64::try_from(engine.changes.bytes_max()).unwrap_or(i64::MAX));
+        out.i64("keepMs", limits.keep_ms.load(Ordering::Relaxed));
+    });
+    let mut batch = Batch::new();
+    batch.put(Space::Log, SETTINGS, settings.bytes());
+    let seqno = engine.store.write(&batch).map_err(store_failed)?;
+    engine.store.sync(seqno).map_err(store_failed)
+}
+
+/// Drops the oldest records if there are more than shall be kept.
+///
+/// # Errors
+/// When the store fails.
+pub(crate) fn trim(engine: &Inner) -> Result<()> {
+    let (log, most) = (&engine.changes, engine.changes.bytes_max());
+    let bytes = log.bytes.load(Ordering::Relaxed);
+    if bytes <= most {
+        return Ok(());
+    }
+    let begun = Instant::now();
+    // A little more than needed, so that there is something to do only now and then.
+    let goal = bytes - most + most / 16;
+    let job = Arc::new(Job {
+        id: engine.next_operation.fetch_add(1, Ordering::Relaxed),
+        what: "Oplog: dropping the oldest entries".to_owned(),
+        namespace: "local.oplog.rs".to_owned(),
+        started: begun,
+        done: AtomicU64::new(0),
+        total: AtomicU64::new(goal),
+        killed: AtomicBool::new(false),
+    });
+    engine.jobs.lock().push(job.clone());
+    let result = drop_oldest(engine, &job, goal);
+    engine.jobs.lock().retain(|other| other.id != job.id);
+    if result? {
+        log.limits.truncations.fetch_add(1, Ordering::Relaxed);
+        let spent = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+        log.limits.truncation_us.fetch_add(spent, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+fn drop_oldest(engine: &Inner, job: &Job, goal: u64) -> Result<bool> {
+    let log = &engine.changes;
+    let snapshot = engine.store.snapshot();
+    let (from, to) = (key(0), key(u64::MAX));
+    let mut range = snapshot
+        .range(Space::Log, Bound::Included(&from), Bound::Included(&to), Direction::Forward)
+        .map_err(store_failed)?;
+    let young = crate::clock::now_ms() - log.limits.keep_ms.load(Ordering::Relaxed);
+    let newest = log.newest().0;
+    let mut freed = 0;
+    let mut last = None;
+    while freed < goal && !job.killed.load(Ordering::Relaxed) {
+        let Some((found, record)) = range.next_entry().map_err(store_failed)? else { break };
+        let Some(first) = time_of(&found) else { break };
+        let end = record::last_time(&record, first);
+        // The newest record stays: it says where times go on after a restart.
+        if end >= newest || record::wall_ms(&record) > young {
+            break;
+        }
+        freed += record.len() as u64 + 32;
+        job.advance(record.len() as u64);
+        last = Some(end);
+    }
+    let Some(last) = last else { return Ok(false) };
+    // Readers learn of it before anything is gone.
+    log.lost.fetch_max(last, Ordering::Relaxed);
+    log.bytes.fetch_sub(freed, Ordering::Relaxed);
+    engine.store.delete_range(Space::Log, &key(0), &key(last.saturating_add(1))).map_err(store_failed)?;
+    Ok(true)
 }

@@ -144,7 +144,7 @@ impl Stream for Feed {
 }
 
 /// A cursor's view of the log.
-pub(crate) struct Changes {
+pub struct Changes {
     stream: Box<dyn Stream>,
     /// Of a change stream; without, it is the oplog that is tailed.
     events: Option<Events>,
@@ -248,6 +248,9 @@ impl Changes {
         out.doc("postBatchResumeToken", |out| {
             out.str("_data", &token.text());
         });
+        if self.has_ended() && !pending {
+            out.bool("invalidated", true);
+        }
     }
 
     /// What was looked at.

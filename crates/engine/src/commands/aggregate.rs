@@ -2,8 +2,9 @@
 
 use super::find::{first_batch, new_cursor, write_cursor};
 use super::query::{Constants, Find, mentions_meta, no_score};
-use super::{Command, Context, change_stream, count, find};
+use super::{Command, Context, change_stream, count, find, oplog};
 use crate::catalog::Collection;
+use crate::changes::oplog::is_oplog;
 use crate::cursor::Source;
 pub(super) use crate::exec::pipeline::{Resolved, everything, resolve};
 use crate::exec::{Examined, Stream, pipeline};
@@ -72,6 +73,11 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         let stage_context = StageContext::new(constants.context(), &scope, context.db);
         let parsed = stages::parse(rest.as_doc(), &stage_context)?;
         let stream = pipeline::follow(&parsed, Box::new(pipeline::Ready(docs.into_iter())));
+        let cursor = new_cursor(context, Source::Stream(stream), namespace, None, false);
+        return first_batch(context, cursor, batch_size, false, out);
+    }
+    if name.is_some_and(|name| is_oplog(context.db, name)) {
+        let stream = oplog::open(context, pipeline, false)?;
         let cursor = new_cursor(context, Source::Stream(stream), namespace, None, false);
         return first_batch(context, cursor, batch_size, false, out);
     }
@@ -286,14 +292,8 @@ pub(super) fn count_view(
     Ok(count)
 }
 
-/// A find on a view is a pipeline.
-pub(super) fn run_find_on_view(
-    context: &mut Context<'_>,
-    view: &Arc<Collection>,
-    request: &find::Request<'_>,
-    out: &mut Writer<'_>,
-) -> Result<()> {
-    let find = &request.find;
+/// The stages that do what a find asks for, with or without its sort.
+pub(super) fn find_stages(find: &Find<'_>, sorted: bool) -> DocBuf {
     let mut pipeline = Vec::new();
     value::writer::write_array(&mut pipeline, |out| {
         let mut stage = |name: &str, value: Val<'_>| {
@@ -304,7 +304,7 @@ pub(super) fn run_find_on_view(
         if let Some(filter) = find.filter.filter(|doc| !doc.is_empty()) {
             stage("$match", Val::Document(filter));
         }
-        if let Some(sort) = find.sort.filter(|doc| !doc.is_empty()) {
+        if let Some(sort) = find.sort.filter(|doc| sorted && !doc.is_empty()) {
             stage("$sort", Val::Document(sort));
         }
         if find.skip > 0 {
@@ -317,6 +317,18 @@ pub(super) fn run_find_on_view(
             stage("$project", Val::Document(projection));
         }
     });
+    DocBuf::from_bytes(pipeline)
+}
+
+/// A find on a view is a pipeline.
+pub(super) fn run_find_on_view(
+    context: &mut Context<'_>,
+    view: &Arc<Collection>,
+    request: &find::Request<'_>,
+    out: &mut Writer<'_>,
+) -> Result<()> {
+    let find = &request.find;
+    let pipeline = find_stages(find, true).into_bytes();
     let constants = Constants::new(context)?;
     let scope = scope(context);
     let resolved = resolve(&scope.catalog, context.db, Some(&view.name), RawDoc::new(&pipeline))?;

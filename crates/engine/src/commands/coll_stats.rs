@@ -1,7 +1,8 @@
 //! `collStats`: sizes of a collection and its indexes. The `$collStats` stage tells the same.
 
-use super::{Command, Context, query, sizes};
+use super::{Command, Context, oplog, query, sizes};
 use crate::catalog::{Collection, IndexState};
+use crate::changes::oplog::is_oplog;
 use crate::engine::Inner;
 use value::{Result, Val, Writer};
 
@@ -20,6 +21,10 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let scale = sizes::scale(&context.args)?;
     let collection = query::writable(&context.engine.catalog.load(), context.db, name)?;
     out.str("ns", &format!("{}.{name}", context.db));
+    if is_oplog(context.db, name) {
+        oplog::write_stats(context.engine, scale, out);
+        return Ok(());
+    }
     write_sizes(context.engine, collection.as_deref(), scale, out);
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! `count` and `distinct`.
 
 use super::query::{Constants, Find};
-use super::{Command, Context, aggregate};
+use super::{Command, Context, aggregate, oplog};
 use crate::catalog::{Collection, IndexKind};
+use crate::changes::oplog::is_oplog;
 use crate::exec::scan::Scan;
 use crate::exec::{self, Examined, Stream};
 use crate::metrics;
@@ -55,6 +56,9 @@ fn count(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let find = Find { filter: query, hint, ..Find::default() };
     let view = context.engine.view(context.op);
     let total = match view.catalog.get(context.db, name) {
+        None if is_oplog(context.db, name) => {
+            oplog::count(context, query.unwrap_or(RawDoc::empty()))?
+        }
         None => {
             find.check(&constants)?;
             0

@@ -120,6 +120,7 @@ pub(super) fn one(
         let mut history = match &retry {
             Some((retryable, statement)) => {
                 let history = retryable.history(txn)?;
+                txn.notes.set_statement(*statement);
                 if let Some(done) = history.find(*statement) {
                     metrics::add(&engine.metrics.retried_writes, 1);
                     return Ok(done.n as u64);

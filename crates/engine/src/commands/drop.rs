@@ -2,7 +2,7 @@
 
 use super::{Command, Context};
 use crate::catalog::change;
-use value::{Result, Writer};
+use value::{Code, Error, Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "drop",
@@ -19,6 +19,9 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let concern = context.write_concern()?;
     super::collection_uuid::check(context, name)?;
     let db = context.db;
+    if crate::changes::oplog::is_oplog(db, name) {
+        return Err(Error::new(Code(5_255_000), "can't drop live oplog while replicating"));
+    }
     let dropped = context.engine.change_catalog(|catalog, batch| {
         let collection = catalog.get(db, name).cloned();
         if let Some(collection) = &collection {

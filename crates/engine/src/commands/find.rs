@@ -1,8 +1,9 @@
 //! `find`: documents that match, in batches.
 
 use super::query::{Constants, Find};
-use super::{Command, Context, aggregate};
+use super::{Command, Context, aggregate, oplog};
 use crate::catalog::Collection;
+use crate::changes::oplog::is_oplog;
 use crate::cursor::{BatchEnd, Cursor, Source, Tail, fill_batch};
 use crate::exec::{Examined, write};
 use crate::metrics;
@@ -53,9 +54,9 @@ pub(super) struct Request<'a> {
     pub(super) find: Find<'a>,
     pub(super) batch_size: Option<u64>,
     pub(super) single_batch: bool,
-    tailable: bool,
-    await_data: bool,
-    no_timeout: bool,
+    pub(super) tailable: bool,
+    pub(super) await_data: bool,
+    pub(super) no_timeout: bool,
 }
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
@@ -66,6 +67,9 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     }
     let request = parse(context)?;
     aggregate::set_disk_use(context)?;
+    if is_oplog(context.db, name) {
+        return oplog::find(context, &request, out);
+    }
     let constants = Constants::new(context)?;
     let namespace = format!("{}.{name}", context.db);
     let view = context.engine.view(context.op);

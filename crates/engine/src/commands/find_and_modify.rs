@@ -131,6 +131,7 @@ impl FindAndModify<'_> {
         let mut history = match &self.retry {
             Some((retryable, statement)) => {
                 let history = retryable.history(txn)?;
+                txn.notes.set_statement(*statement);
                 if let Some(done) = history.find(*statement) {
                     metrics::add(&context.engine.metrics.retried_writes, 1);
                     return Ok(done.detail.clone());

@@ -111,7 +111,10 @@ fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         Ok(end) => end,
         Err(error) => {
             engine.cursors.remove(id);
-            return Err(error);
+            return Err(match cursor.source {
+                Source::Changes(_) => error.context("Executor error during getMore :: caused by :: "),
+                _ => error,
+            });
         }
     };
     let examined = cursor.examined();

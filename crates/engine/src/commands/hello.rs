@@ -50,7 +50,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>, primary: &str) -> Result
     out.bool(primary, true).bool("secondary", false);
     out.str("primary", address).str("me", address);
     out.append("electionId", Val::ObjectId(election_id()));
-    let now = context.engine.clock.now();
+    let now = context.engine.changes.newest().0;
     let date = Val::DateTime((now >> 32) as i64 * 1000);
     out.doc("lastWrite", |out| {
         out.doc("opTime", |out| write_op_time(out, now));

@@ -145,6 +145,9 @@ impl<'a> Insert<'a> {
                 inserted += 1;
                 continue;
             }
+            if history.is_some() {
+                txn.notes.set_statement(statement);
+            }
             let result = match doc {
                 Err(error) => Err(error.clone()),
                 Ok(doc) => {

@@ -1,6 +1,6 @@
 //! `listCollections`: the collections and views of a database.
 
-use super::{Command, Context, listing};
+use super::{Command, Context, listing, oplog};
 use crate::catalog::{Collection, Kind};
 use query::ParseContext;
 use query::filter::Filter;
@@ -33,6 +33,13 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             if filter.matches(shown.as_doc())? {
                 documents.push(shown);
             }
+        }
+    }
+    if context.db == "local" {
+        let whole = oplog::describe(context.engine);
+        let shown = if name_only { names(whole.as_doc()) } else { whole };
+        if filter.matches(shown.as_doc())? {
+            documents.push(shown);
         }
     }
     let namespace = format!("{}.$cmd.listCollections", context.db);

@@ -3,6 +3,7 @@
 use super::{Command, Context, sizes};
 use query::ParseContext;
 use query::filter::Filter;
+use std::collections::BTreeSet;
 use value::{DocBuf, RawDoc, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
@@ -24,9 +25,17 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let catalog = context.engine.catalog.load_full();
     let mut total = 0;
     let mut found = Vec::new();
-    for (name, database) in &catalog.databases {
-        let sizes = database.collections.values().map(|c| sizes::of(context.engine, c));
-        let bytes: u64 = sizes.map(|size| size.documents_stored + size.indexes_stored()).sum();
+    let mut names: BTreeSet<&str> = catalog.databases.keys().map(|name| &**name).collect();
+    // The oplog is always there.
+    names.insert("local");
+    for name in names {
+        let collections = catalog.databases.get(name).into_iter();
+        let collections = collections.flat_map(|database| database.collections.values());
+        let sizes = collections.map(|collection| sizes::of(context.engine, collection));
+        let mut bytes: u64 = sizes.map(|size| size.documents_stored + size.indexes_stored()).sum();
+        if name == "local" {
+            bytes += context.engine.changes.sizes().0;
+        }
         let whole = DocBuf::build(|out| {
             out.str("name", name);
             if !name_only {

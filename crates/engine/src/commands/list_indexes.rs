@@ -2,6 +2,7 @@
 
 use super::{Command, Context, listing};
 use crate::catalog::IndexState;
+use crate::changes::oplog::is_oplog;
 use value::{Code, DocBuf, Error, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
@@ -26,6 +27,9 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let batch_size = listing::batch_size(args, "listIndexes.cursor")?;
     let build_info = args.bool("includeIndexBuildInfo")?;
     let namespace = format!("{}.{name}", context.db);
+    if is_oplog(context.db, name) {
+        return listing::reply(context, out, namespace, Vec::new(), batch_size);
+    }
     let Some(collection) = context.engine.collection(context.db, name) else {
         return Err(Error::new(
             Code::NAMESPACE_NOT_FOUND,

@@ -42,6 +42,7 @@ mod list_commands;
 mod list_databases;
 mod list_indexes;
 mod listing;
+mod oplog;
 mod parameters;
 mod ping;
 mod plan_cache;
@@ -212,6 +213,7 @@ pub static ALL: &[&Command] = &[
     &rename_collection::COMMAND,
     &replica_set::GET_CONFIG,
     &replica_set::GET_STATUS,
+    &oplog::RESIZE,
     &server_status::COMMAND,
     &parameters::SET,
     &shutdown::COMMAND,

@@ -127,6 +127,20 @@ static PARAMETERS: &[Parameter] = &[
         }),
     },
     Parameter {
+        name: "oplogMinRetentionHours",
+        write: |engine, out, name| {
+            out.f64(name, engine.changes.keep_hours());
+        },
+        set: None,
+    },
+    Parameter {
+        name: "oplogSizeMB",
+        write: |engine, out, name| {
+            out.count(name, engine.changes.bytes_max() / (1024 * 1024));
+        },
+        set: None,
+    },
+    Parameter {
         name: "requireApiVersion",
         write: |_, out, name| {
             out.bool(name, false);

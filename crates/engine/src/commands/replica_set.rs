@@ -47,8 +47,9 @@ pub(super) static POOL_STATS: Command = Command {
 
 fn get_status(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let engine = context.engine;
-    let now = engine.clock.now();
+    let (now, wall_ms) = engine.changes.newest();
     let date = Val::DateTime((now >> 32) as i64 * 1000);
+    let wall = Val::DateTime(wall_ms);
     out.str("set", SET_NAME);
     out.append("date", Val::DateTime(crate::clock::now_ms()));
     out.i32("myState", 1).i64("term", 1);
@@ -57,11 +58,13 @@ fn get_status(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     out.i32("majorityVoteCount", 1).i32("writeMajorityCount", 1);
     out.i32("votingMembersCount", 1).i32("writableVotingMembersCount", 1);
     out.doc("optimes", |out| {
-        for name in ["lastCommittedOpTime", "appliedOpTime", "durableOpTime"] {
+        out.doc("lastCommittedOpTime", |out| write_op_time(out, now));
+        out.append("lastCommittedWallTime", wall);
+        for name in ["readConcernMajorityOpTime", "appliedOpTime", "durableOpTime"] {
             out.doc(name, |out| write_op_time(out, now));
         }
-        for name in ["lastCommittedWallTime", "lastAppliedWallTime", "lastDurableWallTime"] {
-            out.append(name, date);
+        for name in ["lastAppliedWallTime", "lastDurableWallTime"] {
+            out.append(name, wall);
         }
     });
     out.array("members", |members| {
@@ -74,6 +77,7 @@ fn get_status(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             );
             out.doc("optime", |out| write_op_time(out, now));
             out.append("optimeDate", date);
+            out.append("lastAppliedWallTime", wall).append("lastDurableWallTime", wall);
             let started = (engine.started_ms / 1000) as u64;
             out.append("electionTime", Val::Timestamp(started << 32 | 1));
             out.append("electionDate", Val::DateTime(engine.started_ms));

@@ -35,6 +35,7 @@ static SECTIONS: &[(&str, Section)] = &[
     ("network", network),
     ("opcounters", operation_counters),
     ("opcountersRepl", replicated_counters),
+    ("oplogTruncation", |context, out| context.engine.changes.write_truncation(out)),
     ("repl", replica_set),
     ("storageEngine", storage_engine),
     ("store", store),

@@ -245,6 +245,7 @@ fn unknown(name: &str, before: &[&str], within: Within) -> Error {
     let mut names = before.to_vec();
     let diagnostic = crate::commands::diagnostics::ALL.iter().find(|row| row.name == name);
     names.extend(diagnostic.map(|row| row.name));
+    names.extend((name == "$changeStream").then_some("$changeStream"));
     let misplaced = place::check(&names, within).err();
     misplaced.unwrap_or_else(|| {
         Error::new(Code(40324), format!("Unrecognized pipeline stage name: '{name}'"))

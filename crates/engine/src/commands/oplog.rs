@@ -1,0 +1,154 @@
+//! `local.oplog.rs` as commands see it: a capped collection that only the server writes, and
+//! `replSetResizeOplog`, which says how much of it is kept.
+
+use super::find::{Request, first_batch, new_cursor};
+use super::query::Constants;
+use super::{Command, Context, aggregate};
+use crate::changes::{Changes, oplog, retention};
+use crate::cursor::Source;
+use crate::engine::Inner;
+use crate::exec::{Stream, pipeline};
+use crate::stages::{self, StageContext};
+use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
+
+pub(super) static RESIZE: Command = Command {
+    name: "replSetResizeOplog",
+    aliases: &[],
+    help: "Changes how many bytes of the oplog are kept, and for how long at least.",
+    fields: Some(&["replSetResizeOplog", "size", "minRetentionHours"]),
+    admin: true,
+    test: false,
+    run: resize,
+};
+
+fn resize(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
+    let args = &context.args;
+    let number = |name: &str| match args.get(name) {
+        None => Ok(None),
+        Some(value) => match value.as_f64().filter(|number| number.is_finite()) {
+            Some(number) => Ok(Some(number)),
+            None => Err(args.wrong_type(name, value, "[int, decimal, double, long]")),
+        },
+    };
+    let megabytes = number("size")?;
+    let hours = number("minRetentionHours")?;
+    if let Some(size) = megabytes.filter(|size| *size < retention::MEGABYTES_LEAST) {
+        return Err(Error::new(
+            Code(51024),
+            format!(
+                "BSON field 'size' value must be >= {}, actual value '{size}'",
+                retention::MEGABYTES_LEAST
+            ),
+        ));
+    }
+    if let Some(hours) = hours.filter(|hours| *hours < 0.0) {
+        return Err(Error::new(
+            Code(51024),
+            format!("BSON field 'minRetentionHours' value must be >= 0, actual value '{hours}'"),
+        ));
+    }
+    retention::resize(context.engine, megabytes, hours)
+}
+
+/// The entries of the oplog that stages shall read, and whether a sort asks for the newest first.
+fn entries(
+    context: &Context<'_>,
+    filter: RawDoc<'_>,
+    backwards: bool,
+) -> Result<Box<dyn Stream>> {
+    let engine = context.engine;
+    if backwards {
+        return Ok(Box::new(oplog::Backward::open(engine)?));
+    }
+    let from = oplog::earliest(filter);
+    Ok(Box::new(oplog::Forward::open(engine, context.client.shared(), from)?))
+}
+
+/// Runs a pipeline over the entries.
+pub(super) fn open(
+    context: &Context<'_>,
+    stages: RawDoc<'_>,
+    backwards: bool,
+) -> Result<Box<dyn Stream>> {
+    let constants = Constants::new(context)?;
+    let scope = aggregate::scope(context);
+    let stage_context = StageContext::new(constants.context(), &scope, context.db);
+    let parsed = stages::parse(stages, &stage_context)?;
+    let first = stages.first().and_then(|(_, stage)| stage.as_doc());
+    let filter = first.and_then(|stage| stage.get("$match")).and_then(Val::as_doc);
+    let entries = entries(context, filter.unwrap_or(RawDoc::empty()), backwards)?;
+    Ok(pipeline::follow(&parsed, entries))
+}
+
+/// A find on the oplog.
+pub(super) fn find(
+    context: &mut Context<'_>,
+    request: &Request<'_>,
+    out: &mut Writer<'_>,
+) -> Result<()> {
+    let natural = |doc: Option<RawDoc<'_>>| doc?.get("$natural")?.as_f64();
+    let hint = request.find.hint.and_then(Val::as_doc);
+    let order = natural(request.find.sort).or(natural(hint));
+    let backwards = order.is_some_and(|order| order < 0.0);
+    if request.tailable && (backwards || request.find.sort.is_some() && order.is_none()) {
+        return Err(Error::bad_value(
+            "cannot use tailable option with a sort other than {$natural: 1}",
+        ));
+    }
+    let stages = aggregate::find_stages(&request.find, order.is_none());
+    let stream = open(context, stages.as_doc(), backwards)?;
+    let source = if request.tailable {
+        Source::Changes(Box::new(Changes::of_oplog(stream, request.await_data)))
+    } else {
+        Source::Stream(stream)
+    };
+    let namespace = "local.oplog.rs".to_owned();
+    let cursor = new_cursor(context, source, namespace, None, request.no_timeout);
+    first_batch(context, cursor, request.batch_size, request.single_batch, out)
+}
+
+/// How many entries match.
+pub(super) fn count(context: &Context<'_>, filter: RawDoc<'_>) -> Result<u64> {
+    let mut stages = Vec::new();
+    value::writer::write_array(&mut stages, |out| {
+        out.push_doc(|out| {
+            out.append("$match", Val::Document(filter));
+        });
+    });
+    let mut stream = open(context, RawDoc::new(&stages), false)?;
+    let mut count = 0;
+    while stream.next(context.op)?.is_some() {
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// The oplog as `listCollections` shows it.
+pub(super) fn describe(engine: &Inner) -> DocBuf {
+    DocBuf::build(|out| {
+        out.str("name", "oplog.rs").str("type", "collection");
+        out.doc("options", |out| {
+            out.bool("capped", true).count("size", engine.changes.bytes_max());
+            out.bool("autoIndexId", false);
+        });
+        out.doc("info", |out| {
+            out.bool("readOnly", false).append("uuid", Val::Binary(4, &oplog::UUID));
+        });
+    })
+}
+
+/// Writes the sizes of the oplog, as `collStats` does; the number of entries is an estimate.
+pub(super) fn write_stats(engine: &Inner, scale: u64, out: &mut Writer<'_>) {
+    let scale = scale.max(1);
+    let (bytes, entries) = engine.changes.sizes();
+    out.count("size", bytes / scale).count("count", entries);
+    if let Some(average) = bytes.checked_div(entries) {
+        out.count("avgObjSize", average);
+    }
+    out.i32("numOrphanDocs", 0).count("storageSize", bytes / scale);
+    out.bool("capped", true).i32("max", -1);
+    out.count("maxSize", engine.changes.bytes_max() / scale);
+    out.i32("nindexes", 0).doc("indexDetails", |_| {}).array("indexBuilds", |_| {});
+    out.i32("totalIndexSize", 0).count("totalSize", bytes / scale).doc("indexSizes", |_| {});
+    out.count("scaleFactor", scale);
+}
