@@ -1,6 +1,7 @@
 //! Fail points: failures on demand, for tests of drivers. They exist only with `--test-commands`.
 //!
-//! `failCommand` makes commands fail, wait or lose their connection; `maxTimeAlwaysTimeOut` and
+//! `failCommand` makes commands fail, wait or lose their connection; `failGetMoreAfterCursorCheckout`
+//! makes a `getMore` fail once it has its cursor; `maxTimeAlwaysTimeOut` and
 //! `maxTimeNeverTimeOut` decide how time limits end; `onPrimaryTransactionalWrite` breaks retryable
 //! writes before or after they are committed.
 
@@ -11,8 +12,13 @@ use std::time::Duration;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val};
 
 /// The fail points that can be switched on.
-pub static NAMES: &[&str] =
-    &["failCommand", "maxTimeAlwaysTimeOut", "maxTimeNeverTimeOut", "onPrimaryTransactionalWrite"];
+pub static NAMES: &[&str] = &[
+    "failCommand",
+    "failGetMoreAfterCursorCheckout",
+    "maxTimeAlwaysTimeOut",
+    "maxTimeNeverTimeOut",
+    "onPrimaryTransactionalWrite",
+];
 
 /// All fail points of an engine.
 #[derive(Default)]
@@ -126,6 +132,15 @@ impl FailPoints {
             return Some(Duration::ZERO);
         }
         self.enter("maxTimeNeverTimeOut", |_| true).is_none().then_some(limit)
+    }
+
+    /// The error that `failGetMoreAfterCursorCheckout` wants of a `getMore`.
+    #[must_use]
+    pub fn fail_get_more(&self) -> Option<Error> {
+        let data = self.enter("failGetMoreAfterCursorCheckout", |_| true)?;
+        let code = data.as_doc().get("errorCode").and_then(Val::as_i64_exact)?;
+        let message = "Failing getMore due to 'failGetMoreAfterCursorCheckout' failpoint";
+        Some(Error::new(Code(i32::try_from(code).ok()?), message))
     }
 
     /// What `onPrimaryTransactionalWrite` wants of a command: it concerns retryable writes.

@@ -13,8 +13,9 @@ pub(crate) enum Cause<'a> {
     Plain,
     /// A whole database was dropped.
     DropDatabase(&'a str),
-    /// `collMod` with these fields.
-    Modify(RawDoc<'a>),
+    /// `collMod` of a collection with these fields. It is noted even if it changes nothing, as in
+    /// MongoDB.
+    Modify { db: &'a str, name: &'a str, fields: RawDoc<'a> },
 }
 
 /// Notes how one picture of the catalog became another.
@@ -45,6 +46,12 @@ pub(crate) fn note_catalog(notes: &mut Notes, old: &Catalog, new: &Catalog, caus
             let command = command("drop", &was.name, |_| {});
             notes.command(&was.db, uuid(was), &command, Some(&records(was)));
         }
+    }
+    if let Cause::Modify { db, name, fields } = cause
+        && after.is_empty()
+        && let Some(unchanged) = new.get(db, name)
+    {
+        note_modify(notes, unchanged, fields, None);
     }
     if let Cause::DropDatabase(db) = cause {
         let command = DocBuf::build(|out| {
@@ -151,13 +158,22 @@ fn note_altered(notes: &mut Notes, was: &Collection, now: &Collection, cause: Ca
         });
         notes.command(&now.db, uuid(now), &commit, None);
     }
-    if let Cause::Modify(fields) = cause {
-        let modify = command("collMod", &now.name, |out| {
-            out.extend(fields);
-        });
-        let details = DocBuf::build(|out| write_before(out, was, altered));
-        notes.command(&now.db, uuid(now), &modify, Some(&details));
+    if let Cause::Modify { fields, .. } = cause {
+        note_modify(notes, was, fields, altered);
     }
+}
+
+fn note_modify(
+    notes: &mut Notes,
+    was: &Collection,
+    fields: RawDoc<'_>,
+    altered: Option<(Arc<Index>, &Arc<Index>)>,
+) {
+    let modify = command("collMod", &was.name, |out| {
+        out.extend(fields);
+    });
+    let details = DocBuf::build(|out| write_before(out, was, altered));
+    notes.command(&was.db, uuid(was), &modify, Some(&details));
 }
 
 /// Writes what `collMod` changed, as it was before.

@@ -239,7 +239,12 @@ impl Wanted {
     pub(super) fn invalidate(&self, change: &Change<'_>, token: &Token) -> Vec<u8> {
         let mut bytes = Vec::new();
         writer::write_doc(&mut bytes, |out| {
-            self.write_head(out, change, &token.text(), "invalidate");
+            out.doc("_id", |out| {
+                out.str("_data", &token.text());
+            });
+            out.str("operationType", "invalidate");
+            out.append("clusterTime", Val::Timestamp(change.time));
+            out.append("wallTime", Val::DateTime(change.wall_ms));
         });
         bytes
     }

@@ -177,18 +177,3 @@ impl Notes {
         });
     }
 }
-
-impl Notes {
-    /// What was noted, to read: for tests.
-    #[cfg(test)]
-    pub(crate) fn read(self) -> Vec<String> {
-        let Some((record, _)) = self.finish() else { return Vec::new() };
-        let mut reader = record::Reader::new(record, 1);
-        let mut seen = Vec::new();
-        while let Some(step) = reader.next() {
-            let record::Change { kind, namespace, doc, .. } = reader.change(&step);
-            seen.push(format!("{kind:?} {namespace} {doc:?}"));
-        }
-        seen
-    }
-}

@@ -299,3 +299,68 @@ pub(super) fn last_time(record: &[u8], first: u64) -> u64 {
 pub(super) fn wall_ms(record: &[u8]) -> i64 {
     record.get(2..10).and_then(|wall| wall.first_chunk()).map_or(0, |w| i64::from_le_bytes(*w))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::changes::Notes;
+    use value::{DocBuf, Val};
+
+    fn sample() -> Bytes {
+        let doc = |n| {
+            DocBuf::build(|out| {
+                out.i32("n", n);
+            })
+        };
+        let mut notes = Notes::default();
+        notes.set_session([7; 16], 9);
+        notes.command("db", Some([1; 16]), &doc(1), None);
+        notes.command("db", Some([1; 16]), &doc(2), Some(&doc(3)));
+        notes.command("other", None, &doc(4), None);
+        notes.nothing("text");
+        notes.finish().expect("something was noted").0
+    }
+
+    #[test]
+    fn changes_are_read_back_as_noted() {
+        let record = sample();
+        assert_eq!(last_time(&record, 10), 13);
+        let mut reader = Reader::new(record, 10);
+        let mut seen = Vec::new();
+        while let Some(step) = reader.next() {
+            let change = reader.change(&step);
+            assert_eq!(change.session, Some(([7; 16], 9)));
+            assert!(!change.transaction);
+            let number = change.doc.get("n").and_then(Val::as_i64_exact).unwrap_or(0);
+            seen.push((change.time, change.names().0.to_owned(), number, change.more.is_some()));
+        }
+        let expected = [(10, "db", 1, false), (11, "db", 2, true), (12, "other", 4, false)];
+        let expected = expected.map(|(time, db, n, more)| (time, db.to_owned(), n, more));
+        assert_eq!(seen.get(..3), Some(expected.as_slice()));
+        assert_eq!(seen.len(), 4);
+    }
+
+    #[test]
+    fn damaged_records_end_and_never_panic() {
+        let record = sample();
+        for end in 0..record.len() {
+            let mut reader = Reader::new(Bytes::copy_from(&record[..end]), u64::MAX);
+            while let Some(step) = reader.next() {
+                let _ = reader.change(&step).names();
+            }
+        }
+        for at in 0..record.len() {
+            for flip in [0x01, 0x80, 0xFF] {
+                let mut damaged = record.to_vec();
+                damaged[at] ^= flip;
+                let mut reader = Reader::new(damaged.into(), 1);
+                let mut steps = 0;
+                while let Some(step) = reader.next() {
+                    let _ = reader.change(&step).names();
+                    steps += 1;
+                    assert!(steps < 1000);
+                }
+            }
+        }
+    }
+}

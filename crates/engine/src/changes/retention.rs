@@ -170,3 +170,50 @@ fn drop_oldest(engine: &Inner, job: &Job, goal: u64) -> Result<bool> {
     engine.store.delete_range(Space::Log, &key(0), &key(last.saturating_add(1))).map_err(store_failed)?;
     Ok(true)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Engine, Options};
+    use value::ejson;
+
+    #[test]
+    fn what_is_too_much_goes_and_readers_hear_of_it() {
+        let engine = Engine::open(Options::default()).expect("memory opens");
+        let run = |text: &str| {
+            let command = ejson::parse_doc(text).expect("test text");
+            engine.run_command("t", command.as_doc())
+        };
+        let early = "{aggregate: 'c', pipeline: [{$changeStream: {startAtOperationTime: \
+                     Timestamp(1, 1)}}], cursor: {}}";
+        let opened = run(early).expect("nothing is gone yet");
+        let cursor = opened.as_doc().get("cursor").and_then(Val::as_doc);
+        let id = cursor.and_then(|cursor| cursor.get("id")).and_then(Val::as_i64_exact);
+        let id = id.expect("a cursor");
+        for n in 0..100 {
+            let text = "x".repeat(1000);
+            run(&format!("{{insert: 'c', documents: [{{_id: {n}, text: '{text}'}}]}}")).expect("works");
+        }
+        let inner = engine.inner();
+        let (before, _) = inner.changes.sizes();
+        assert!(before > 100_000);
+        inner.changes.limits.bytes_max.store(50_000, Ordering::Relaxed);
+        // Young records stay, whatever the size.
+        inner.changes.limits.keep_ms.store(3_600_000, Ordering::Relaxed);
+        trim(inner).expect("works");
+        assert_eq!(inner.changes.sizes().0, before);
+        inner.changes.limits.keep_ms.store(0, Ordering::Relaxed);
+        trim(inner).expect("works");
+        assert!(inner.changes.sizes().0 <= 50_000);
+        assert_eq!(run(early).expect_err("the place is gone").code().0, 286);
+        let more = format!("{{getMore: NumberLong({id}), collection: 'c'}}");
+        assert_eq!(run(&more).expect_err("its next change is gone").code().0, 286);
+        let now = run("{aggregate: 'c', pipeline: [{$changeStream: {}}], cursor: {}}");
+        assert!(now.is_ok());
+        let local = ejson::parse_doc("{find: 'oplog.rs', batchSize: 1000}").expect("test text");
+        let reply = engine.run_command("local", local.as_doc()).expect("what is left can be read");
+        let cursor = reply.as_doc().get("cursor").and_then(Val::as_doc).expect("a cursor");
+        let left = cursor.get("firstBatch").and_then(Val::as_array).expect("a batch").count();
+        assert!((10..60).contains(&left), "{left}");
+    }
+}

@@ -47,7 +47,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             }
         }
     });
-    let cause = Cause::Modify(fields.as_doc());
+    let cause = Cause::Modify { db, name, fields: fields.as_doc() };
     let changed = context.engine.change_catalog_for(cause, |catalog, batch| {
         let Some(collection) = catalog.get(db, name).cloned() else {
             return Err(Error::new(Code::NAMESPACE_NOT_FOUND, "ns does not exist"));

@@ -104,7 +104,11 @@ fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let token = out.open("cursor", false);
     let mut result = Ok(BatchEnd::More);
     out.array("nextBatch", |batch| {
-        result = next_batch(context, &mut cursor, most, limit, batch);
+        let failure = if engine.fail_points.any() { engine.fail_points.fail_get_more() } else { None };
+        result = match failure {
+            Some(error) => Err(error),
+            None => next_batch(context, &mut cursor, most, limit, batch),
+        };
     });
     cursor.write_token(out);
     let end = match result {
@@ -112,7 +116,7 @@ fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         Err(error) => {
             engine.cursors.remove(id);
             return Err(match cursor.source {
-                Source::Changes(_) => error.context("Executor error during getMore :: caused by :: "),
+                Source::Changes(_) => stream_error(error),
                 _ => error,
             });
         }
@@ -170,6 +174,21 @@ fn check_transaction(context: &Context<'_>, cursor: &Cursor) -> Result<()> {
         _ => return Ok(()),
     };
     Err(Error::new(Code(code), format!("Cannot run getMore on cursor {id}, {how}")))
+}
+
+/// Errors after which a driver opens a change stream again, by their codes: the server is gone, or
+/// is about to be.
+static RESUMABLE: &[i32] = &[
+    6, 7, 63, 89, 91, 133, 150, 189, 234, 262, 9001, 10107, 11600, 11602, 13388, 13435, 13436,
+];
+
+/// The error of a change stream, with what drivers need to know.
+fn stream_error(error: Error) -> Error {
+    let error = error.context("Executor error during getMore :: caused by :: ");
+    if RESUMABLE.contains(&error.code().0) {
+        return error.with_label("ResumableChangeStreamError");
+    }
+    error
 }
 
 /// Remembers the `getMore` that follows by itself in an exhaust stream.

@@ -155,7 +155,7 @@ impl Inner {
         let mut catalog = Catalog::clone(&self.catalog.load());
         let mut batch = Batch::new();
         let outcome = change(&mut catalog, &mut batch)?;
-        if batch.is_empty() {
+        if batch.is_empty() && !matches!(cause, Cause::Modify { .. }) {
             return Ok(outcome);
         }
         let mut notes = Notes::default();
