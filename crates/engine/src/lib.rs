@@ -108,6 +108,9 @@ pub fn registry() -> Vec<Entry> {
     for stage in stages::ALL {
         entries.push(Entry { kind: "stage", name: stage.name, help: stage.help });
     }
+    for (name, help) in commands::CHANGE_STAGES {
+        entries.push(Entry { kind: "stage", name, help });
+    }
     for stage in commands::diagnostics::ALL {
         entries.push(Entry { kind: "stage", name: stage.name, help: stage.help });
     }

@@ -114,7 +114,12 @@ fn note_index(notes: &mut Notes, now: &Collection, index: &Index) {
     notes.command(&now.db, uuid(now), &create, None);
 }
 
-fn note_rename(notes: &mut Notes, was: &Collection, now: &Collection, target: Option<&Arc<Collection>>) {
+fn note_rename(
+    notes: &mut Notes,
+    was: &Collection,
+    now: &Collection,
+    target: Option<&Arc<Collection>>,
+) {
     let rename = command("renameCollection", &was.namespace(), |out| {
         out.str("to", &now.namespace()).bool("stayTemp", false);
         if let Some(target) = target {

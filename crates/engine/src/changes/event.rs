@@ -134,7 +134,12 @@ impl Wanted {
         let looked_up = match (change.kind, self.full_document) {
             (Kind::Update, Image::Lookup) => look_up(engine, op, change)?,
             (Kind::Update, Image::Required) if change.after.is_none() => {
-                return Err(missing_image(change, kind, "post-image for all update events", "post"));
+                return Err(missing_image(
+                    change,
+                    kind,
+                    "post-image for all update events",
+                    "post",
+                ));
             }
             _ => None,
         };
@@ -204,8 +209,7 @@ impl Wanted {
                 Watched::Server => true,
             }
         } else {
-            self.sees(db, verb.collection)
-                || renamed.is_some_and(|(db, name)| self.sees(db, name))
+            self.sees(db, verb.collection) || renamed.is_some_and(|(db, name)| self.sees(db, name))
         };
         if !concerned || verb.expanded && !self.expanded {
             return None;

@@ -183,6 +183,17 @@ impl ChangeLog {
         bytes.checked_div(changes).unwrap_or(200)
     }
 
+    /// Forgets the records up to a time, which are dropped.
+    pub(super) fn forget(&self, last: u64) {
+        self.lost.fetch_max(last, Ordering::Relaxed);
+        let mut ring = self.ring.lock();
+        while ring.entries.front().is_some_and(|entry| entry.first <= last) {
+            let Some(oldest) = ring.entries.pop_front() else { break };
+            ring.bytes -= oldest.record.len();
+            ring.floor = oldest.first;
+        }
+    }
+
     /// The time of the newest change, and the wall's.
     pub(crate) fn newest(&self) -> (u64, i64) {
         let ring = self.ring.lock();

@@ -165,9 +165,12 @@ fn drop_oldest(engine: &Inner, job: &Job, goal: u64) -> Result<bool> {
     }
     let Some(last) = last else { return Ok(false) };
     // Readers learn of it before anything is gone.
-    log.lost.fetch_max(last, Ordering::Relaxed);
+    log.forget(last);
     log.bytes.fetch_sub(freed, Ordering::Relaxed);
-    engine.store.delete_range(Space::Log, &key(0), &key(last.saturating_add(1))).map_err(store_failed)?;
+    engine
+        .store
+        .delete_range(Space::Log, &key(0), &key(last.saturating_add(1)))
+        .map_err(store_failed)?;
     Ok(true)
 }
 
@@ -192,7 +195,8 @@ mod tests {
         let id = id.expect("a cursor");
         for n in 0..100 {
             let text = "x".repeat(1000);
-            run(&format!("{{insert: 'c', documents: [{{_id: {n}, text: '{text}'}}]}}")).expect("works");
+            run(&format!("{{insert: 'c', documents: [{{_id: {n}, text: '{text}'}}]}}"))
+                .expect("works");
         }
         let inner = engine.inner();
         let (before, _) = inner.changes.sizes();

@@ -24,6 +24,12 @@ static ALLOWED: &[&str] = &[
 
 const SPLIT: &str = "$changeStreamSplitLargeEvent";
 
+/// The stages that only a pipeline over the log of changes has, and what they do.
+pub static STAGES: &[(&str, &str)] = &[
+    ("$changeStream", "Follows what happens to a collection, a database or the server."),
+    (SPLIT, "Splits change events that are too large for one document."),
+];
+
 /// The specification, if a pipeline begins with `$changeStream`.
 pub(super) fn specification(pipeline: RawDoc<'_>) -> Option<RawVal<'_>> {
     let (name, value) = pipeline.first()?.1.as_doc()?.first()?;

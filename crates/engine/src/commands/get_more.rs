@@ -104,7 +104,8 @@ fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let token = out.open("cursor", false);
     let mut result = Ok(BatchEnd::More);
     out.array("nextBatch", |batch| {
-        let failure = if engine.fail_points.any() { engine.fail_points.fail_get_more() } else { None };
+        let failure =
+            if engine.fail_points.any() { engine.fail_points.fail_get_more() } else { None };
         result = match failure {
             Some(error) => Err(error),
             None => next_batch(context, &mut cursor, most, limit, batch),
@@ -178,9 +179,8 @@ fn check_transaction(context: &Context<'_>, cursor: &Cursor) -> Result<()> {
 
 /// Errors after which a driver opens a change stream again, by their codes: the server is gone, or
 /// is about to be.
-static RESUMABLE: &[i32] = &[
-    6, 7, 63, 89, 91, 133, 150, 189, 234, 262, 9001, 10107, 11600, 11602, 13388, 13435, 13436,
-];
+static RESUMABLE: &[i32] =
+    &[6, 7, 63, 89, 91, 133, 150, 189, 234, 262, 9001, 10107, 11600, 11602, 13388, 13435, 13436];
 
 /// The error of a change stream, with what drivers need to know.
 fn stream_error(error: Error) -> Error {

@@ -158,6 +158,8 @@ impl<'a> Context<'a> {
     }
 }
 
+pub use change_stream::STAGES as CHANGE_STAGES;
+
 /// Every command, sorted by name.
 pub static ALL: &[&Command] = &[
     &transactions::ABORT,

@@ -51,11 +51,7 @@ fn resize(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
 }
 
 /// The entries of the oplog that stages shall read, and whether a sort asks for the newest first.
-fn entries(
-    context: &Context<'_>,
-    filter: RawDoc<'_>,
-    backwards: bool,
-) -> Result<Box<dyn Stream>> {
+fn entries(context: &Context<'_>, filter: RawDoc<'_>, backwards: bool) -> Result<Box<dyn Stream>> {
     let engine = context.engine;
     if backwards {
         return Ok(Box::new(oplog::Backward::open(engine)?));

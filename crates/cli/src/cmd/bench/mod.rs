@@ -2,10 +2,12 @@
 //!
 //! `data` makes documents and dice, `workload` the requests, `drive` runs one workload, `process`
 //! starts servers and reads their cost, `resources` measures start-up, memory and flatness,
-//! `aggregate` has the pipelines, `report` prints. With `--compare` two servers take turns, workload by workload, in every round,
-//! so that a noisy machine disturbs both alike; the best round of each counts.
+//! `aggregate` has the pipelines, `changes` measures change events, `report` prints. With
+//! `--compare` two servers take turns, workload by workload, in every round, so that a noisy machine
+//! disturbs both alike; the best round of each counts.
 
 mod aggregate;
+mod changes;
 mod data;
 mod drive;
 mod process;
@@ -30,6 +32,7 @@ Examples:
   motif bench --compare /path/to/mongod            take turns with a real mongod, print ratios
   motif bench --uri mongodb://db.example.com       load a server that runs already
   motif bench --only point,update --connections 8  two workloads, eight connections
+  motif bench --only changes --compare MONGOD      what change events cost, on both
   motif bench --only flat                          point reads at 10 thousand and 2 million documents
   motif bench --only aggregate --compare mongod    pipelines over a million documents
 
@@ -61,7 +64,7 @@ pub(crate) struct BenchArgs {
     connections: Vec<usize>,
     /// Only these: bulk, point, secondary, range, insert, update, mixed50, mixed95, scan,
     /// updatemany, index, resources (start-up and memory), and those that only run when they are
-    /// named: flat, aggregate (pipelines), aggregate.NAME (one of them).
+    /// named: flat, changes, aggregate (pipelines), aggregate.NAME (one of them).
     #[arg(long, value_delimiter = ',', value_name = "NAME,NAME,..")]
     only: Vec<String>,
     /// Seconds for each workload and number of connections. [default: 2 with --compare, else 3]
@@ -119,6 +122,7 @@ pub(crate) struct Results {
     pub(crate) resources: Vec<resources::Resources>,
     pub(crate) flat: Option<resources::Flat>,
     pub(crate) aggregate: Vec<aggregate::Line>,
+    pub(crate) changes: Vec<changes::Changes>,
 }
 
 /// Which parts `--only` names.
@@ -128,6 +132,7 @@ struct Selection {
     flat: bool,
     /// Names of pipelines; an empty list means all, `None` none.
     aggregate: Option<Vec<String>>,
+    changes: bool,
 }
 
 impl Selection {
@@ -138,10 +143,16 @@ impl Selection {
                 resources: true,
                 flat: false,
                 aggregate: None,
+                changes: false,
             });
         }
-        let mut selection =
-            Selection { workloads: Vec::new(), resources: false, flat: false, aggregate: None };
+        let mut selection = Selection {
+            workloads: Vec::new(),
+            resources: false,
+            flat: false,
+            aggregate: None,
+            changes: false,
+        };
         for name in only {
             let pipeline = name.strip_prefix("aggregate.");
             match name.as_str() {
@@ -152,6 +163,7 @@ impl Selection {
                     let names = selection.aggregate.get_or_insert_default();
                     names.extend(pipeline.map(str::to_owned));
                 }
+                "changes" => selection.changes = true,
                 name => match workload::by_name(name) {
                     Some(found) => selection.workloads.push(found),
                     None => bail!("there is no workload `{name}`; see `motif bench --help`"),
@@ -233,6 +245,14 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode> {
         let duration = Duration::from_secs_f64(seconds);
         let folder = args.folder.as_deref();
         results.flat = Some(resources::flat(args.flat_docs, duration, folder, &note)?);
+    }
+    if selection.changes {
+        if args.uri.is_some() {
+            bail!("`changes` starts its own servers: leave out --uri");
+        }
+        for program in &programs {
+            results.changes.push(changes::measure(program, args.folder.as_deref(), &note)?);
+        }
     }
     note.clear();
 

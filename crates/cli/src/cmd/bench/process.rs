@@ -77,6 +77,10 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a server on an empty folder inside `parent` and waits until it answers.
     pub(crate) fn start(program: &Program, parent: Option<&Path>) -> Result<Server> {
+        Server::start_with(program, parent, &[])
+    }
+
+    fn start_with(program: &Program, parent: Option<&Path>, extra: &[&str]) -> Result<Server> {
         let folder = match parent {
             Some(parent) => TempDir::with_prefix_in("motif-bench-", parent),
             None => TempDir::with_prefix("motif-bench-"),
@@ -85,7 +89,7 @@ impl Server {
         let port = free_port()?;
         let log = File::create(folder.path().join("log")).context("cannot create the log file")?;
         let mut command = program.command(port, folder.path())?;
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        command.args(extra).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let begin = Instant::now();
         let child = command
             .spawn()
@@ -95,6 +99,35 @@ impl Server {
         server.wait_until_it_answers(begin)?;
         server.startup = begin.elapsed();
         Ok(server)
+    }
+
+    /// Starts a server as a replica set of one, which MotifDB always is.
+    pub(crate) fn start_in_set(program: &Program, parent: Option<&Path>) -> Result<Server> {
+        let Program::Mongod(_) = program else { return Server::start(program, parent) };
+        let server = Server::start_with(program, parent, &["--replSet", "rs0"])?;
+        let mut client = Client::connect(&server.uri())?;
+        let initiate = value::DocBuf::build(|out| {
+            out.doc("replSetInitiate", |out| {
+                out.str("_id", "rs0").array("members", |members| {
+                    members.push_doc(|out| {
+                        out.i32("_id", 0).str("host", &format!("127.0.0.1:{}", server.port));
+                    });
+                });
+            });
+        });
+        client.run("admin", &initiate).context("cannot make mongod a replica set")?;
+        let hello = value::DocBuf::build(|out| {
+            out.i32("hello", 1);
+        });
+        let begin = Instant::now();
+        while begin.elapsed() < START_TIMEOUT {
+            let reply = client.run("admin", &hello)?;
+            if reply.as_doc().get("isWritablePrimary").is_some_and(value::Val::truthy) {
+                return Ok(server);
+            }
+            sleep(Duration::from_millis(20));
+        }
+        bail!("mongod does not become primary:\n{}", server.log_end());
     }
 
     fn wait_until_it_answers(&mut self, begin: Instant) -> Result<()> {

@@ -66,6 +66,16 @@ pub(crate) fn bars(results: &Results) -> Vec<Bar> {
         });
     }
     bars.extend(super::aggregate::bars(&results.aggregate));
+    for found in results.changes.iter().filter(|found| found.server == "motif") {
+        bars.push(Bar {
+            text: format!("change event: {:.2} us of server CPU (bar 2)", found.cpu_us),
+            reached: found.cpu_us <= 2.0,
+        });
+        bars.push(Bar {
+            text: format!("write to change event, p50: {:.0} us (bar 1000)", found.p50_us),
+            reached: found.p50_us < 1000.0,
+        });
+    }
     bars
 }
 
@@ -171,6 +181,13 @@ fn tables(out: &mut String, results: &Results, bars: &[Bar]) -> Result<()> {
         )?;
     }
     super::aggregate::table(out, &results.aggregate)?;
+    for found in &results.changes {
+        writeln!(
+            out,
+            "{:8} change events: {:.2} us CPU each; from write to event p50 {:.0} us, p95 {:.0} us",
+            found.server, found.cpu_us, found.p50_us, found.p95_us
+        )?;
+    }
     for bar in bars {
         writeln!(out, "{} {}", if bar.reached { "PASS " } else { "SHORT" }, bar.text)?;
     }
@@ -228,6 +245,14 @@ pub(crate) fn json(results: &Results, bars: &[Bar]) -> String {
                 list.push_doc(|out| {
                     out.str("pipeline", line.query).str("server", &line.server);
                     out.f64("cpuMs", line.cpu_ms).f64("wallMs", line.wall_ms);
+                });
+            }
+        });
+        out.array("changes", |list| {
+            for found in &results.changes {
+                list.push_doc(|out| {
+                    out.str("server", found.server).f64("cpuUsPerEvent", found.cpu_us);
+                    out.f64("p50Us", found.p50_us).f64("p95Us", found.p95_us);
                 });
             }
         });

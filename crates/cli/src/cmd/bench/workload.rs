@@ -252,7 +252,8 @@ pub(crate) fn load_orders(uri: &str, docs: u64, progress: &(dyn Fn(u64) + Sync))
     })
 }
 
-fn insert_batch(
+/// Inserts documents with consecutive `_id`s in one command.
+pub(crate) fn insert_batch(
     client: &mut Client,
     collection: &str,
     ids: std::ops::Range<u64>,

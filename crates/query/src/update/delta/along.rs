@@ -49,9 +49,8 @@ impl Along<'_> {
         };
         let arrays = old.as_array().zip(new.as_array());
         match (tree, arrays, old.as_doc().zip(new.as_doc())) {
-            (Tree::Leaf(leaf), Some((old, new)), _) if self.appends(*leaf) => {
-                appended(old, new).map_or(Piece::Updated(RawVal { kind: 4, bytes: new.bytes() }), Piece::Nested)
-            }
+            (Tree::Leaf(leaf), Some((old, new)), _) if self.appends(*leaf) => appended(old, new)
+                .map_or(Piece::Updated(RawVal { kind: 4, bytes: new.bytes() }), Piece::Nested),
             (Tree::Fields(children), _, Some((old, new))) => {
                 Piece::Nested(self.fields(children, old, new))
             }

@@ -65,7 +65,10 @@ fn is_number(name: &str) -> bool {
 impl Description {
     fn note_path(&mut self, trail: &Trail) {
         if trail.ambiguous && trail.steps.len() > 1
-            || trail.steps.iter().any(|step| matches!(step, Step::Field(name) if name.contains('.')))
+            || trail
+                .steps
+                .iter()
+                .any(|step| matches!(step, Step::Field(name) if name.contains('.')))
         {
             self.ambiguous.push((trail.path.clone(), trail.steps.clone()));
         }

@@ -65,7 +65,8 @@ impl DocDelta {
 
     fn finish(self) -> Vec<u8> {
         let sizes = [&self.removed, &self.updated, &self.inserted, &self.nested];
-        let mut bytes = Vec::with_capacity(16 + sizes.iter().map(|part| part.len() + 8).sum::<usize>());
+        let mut bytes =
+            Vec::with_capacity(16 + sizes.iter().map(|part| part.len() + 8).sum::<usize>());
         let start = writer::open(&mut bytes);
         for (name, part) in [(b'd', self.removed), (b'u', self.updated), (b'i', self.inserted)] {
             if !part.is_empty() {
@@ -158,7 +159,11 @@ mod tests {
         let update = update.as_doc().get("u").unwrap_or(Val::Null);
         let update = Update::parse(update, &context, &[]).unwrap();
         let new = update.apply(old.as_doc(), None, false, &bumpalo::Bump::new()).unwrap().unwrap();
-        let show = |doc: RawDoc<'_>| ejson::print_value(Val::Document(doc), ejson::Format::Shell).replace(' ', "").replace('"', "'");
+        let show = |doc: RawDoc<'_>| {
+            ejson::print_value(Val::Document(doc), ejson::Format::Shell)
+                .replace(' ', "")
+                .replace('"', "'")
+        };
         match update.tell(old.as_doc(), new.as_doc(), None) {
             Told::Replacement => ("replacement".to_owned(), String::new()),
             Told::Delta(delta) => {
