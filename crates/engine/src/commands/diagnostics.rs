@@ -5,8 +5,9 @@
 //! behind them run over those.
 
 use super::args::Args;
-use super::{Context, coll_stats, current_op};
+use super::{Context, coll_stats, current_op, oplog};
 use crate::catalog::{Collection, IndexState};
+use crate::changes::oplog::is_oplog;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
@@ -134,7 +135,8 @@ fn collection_statistics(
         ));
     }
     let collection = context.engine.collection(context.db, name);
-    if collection.is_none() && (count || scans) {
+    let is_oplog = is_oplog(context.db, name);
+    if collection.is_none() && (count || scans) && !is_oplog {
         let what = if count { "count" } else { "queryExecStats" };
         return Err(Error::new(
             Code::NAMESPACE_NOT_FOUND,
@@ -145,7 +147,11 @@ fn collection_statistics(
             ),
         ));
     }
-    let documents = collection.as_ref().map_or(0, |collection| collection.counters.documents());
+    let documents = match &collection {
+        Some(collection) => collection.counters.documents(),
+        None if is_oplog => context.engine.changes.sizes().1,
+        None => 0,
+    };
     Ok(vec![DocBuf::build(|out| {
         out.str("ns", &format!("{}.{name}", context.db));
         out.str("host", &host(context));
@@ -153,7 +159,11 @@ fn collection_statistics(
         if storage.is_some() {
             out.doc("storageStats", |out| {
                 let scale = scale.unwrap_or(1).max(1);
-                coll_stats::write_sizes(context.engine, collection.as_deref(), scale, out);
+                if is_oplog {
+                    oplog::write_stats(context.engine, scale, out);
+                } else {
+                    coll_stats::write_sizes(context.engine, collection.as_deref(), scale, out);
+                }
             });
         }
         if count {
