@@ -421,10 +421,8 @@ fn note(access: &Access, indexes: &mut SmallVec<[Arc<Index>; 1]>) -> &'static st
             indexes.push(plan.index.clone());
             plan.stage()
         }
-        Access::Either(accesses) => {
-            accesses.iter().for_each(|access| {
-                note(access, indexes);
-            });
+        Access::Either(either) => {
+            indexes.extend(either.branches.iter().map(|branch| branch.index.clone()));
             "OR"
         }
     }

@@ -1,11 +1,11 @@
-//! Documents that expire: those of an index with `expireAfterSeconds` whose date is long enough
-//! ago are deleted now and then, by the `delete` command as any client would.
+//! Documents that expire: those of an index or a clustered collection with `expireAfterSeconds`
+//! whose date is long enough ago are deleted now and then, by the `delete` command as any client would.
 
 use crate::catalog::{Collection, Index, IndexState};
 use crate::engine::{Engine, Inner};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use value::{Code, DocBuf, Val};
+use value::{Code, DocBuf, RawDoc, Val};
 
 /// Time between two rounds.
 const PERIOD_MS: i64 = 60_000;
@@ -45,16 +45,20 @@ pub fn run(engine: &Arc<Inner>) {
 
 fn has_work(engine: &Inner) -> bool {
     let catalog = engine.catalog.load();
-    let mut indexes = catalog.collections().flat_map(|collection| &collection.indexes);
-    indexes.any(|index| index.spec.as_doc().find("expireAfterSeconds").is_some())
+    let expires = |spec: RawDoc<'_>| spec.find("expireAfterSeconds").is_some();
+    catalog.collections().any(|collection| {
+        expires(collection.options.as_doc())
+            || collection.indexes.iter().any(|index| expires(index.spec.as_doc()))
+    })
 }
 
 /// Deletes what has expired by `now_ms`.
 pub fn round(engine: &Engine, now_ms: i64) {
     let catalog = engine.0.catalog.load_full();
     for collection in catalog.collections() {
-        for index in &collection.indexes {
-            if let Some(delete) = expired(collection, index, now_ms)
+        let by_index = collection.indexes.iter().map(|index| expired(collection, index, now_ms));
+        for delete in by_index.chain([expired_by_id(collection, now_ms)]) {
+            if let Some(delete) = delete
                 && let Err(error) = engine.run_command(&collection.db, delete.as_doc())
                 && error.code() != Code::SHUTDOWN_IN_PROGRESS
             {
@@ -66,6 +70,26 @@ pub fn round(engine: &Engine, now_ms: i64) {
             }
         }
     }
+}
+
+/// The command that deletes what expired of a clustered collection, whose `_id`s are dates.
+fn expired_by_id(collection: &Collection, now_ms: i64) -> Option<DocBuf> {
+    let options = collection.options.as_doc();
+    let seconds = options.get("expireAfterSeconds").and_then(Val::as_f64)?;
+    let before = now_ms.checked_sub((seconds * 1000.0) as i64)?;
+    Some(DocBuf::build(|out| {
+        out.str("delete", &collection.name);
+        out.array("deletes", |deletes| {
+            deletes.push_doc(|out| {
+                out.doc("q", |out| {
+                    out.doc("_id", |out| {
+                        out.append("$lt", Val::DateTime(before));
+                    });
+                });
+                out.i32("limit", 0);
+            });
+        });
+    }))
 }
 
 /// The command that deletes what expired by one index.
@@ -127,7 +151,12 @@ mod tests {
         run("{insert: 'c', documents: [
             {_id: 6, p: {$date: {$numberLong: '1000'}}, old: true},
             {_id: 7, p: {$date: {$numberLong: '1000'}}}]}");
+        run("{create: 'k', clusteredIndex: {key: {_id: 1}, unique: true}, expireAfterSeconds: 60}");
+        run("{insert: 'k', documents: [{_id: 1}, {_id: {$date: {$numberLong: '1000'}}},
+            {_id: {$date: {$numberLong: '999000'}}}]}");
         round(&engine, 1_000_000);
+        let kept = run("{count: 'k'}");
+        assert_eq!(kept.as_doc().get("n"), Some(Val::Int32(2)));
         let left = run("{find: 'c', filter: {}, projection: {_id: 1}}");
         let cursor = left.as_doc().get("cursor").and_then(Val::as_doc).expect("a cursor");
         let batch = cursor.get("firstBatch").and_then(Val::as_array).expect("a batch");

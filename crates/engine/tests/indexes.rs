@@ -29,6 +29,11 @@ fn value() -> impl Strategy<Value = String> {
     })
 }
 
+/// Values that an expression may be compared with.
+fn scalar() -> impl Strategy<Value = &'static str> {
+    prop_oneof![Just("1"), Just("-2"), Just("0.5"), Just("'x'"), Just("''"), Just("true"), Just("MinKey")]
+}
+
 fn document() -> impl Strategy<Value = String> {
     prop::collection::btree_map("[abc]", value(), 0..4).prop_map(|fields| {
         fields.iter().map(|(name, value)| format!(", {name}: {value}")).collect()
@@ -51,6 +56,23 @@ fn condition() -> impl Strategy<Value = String> {
         1 => (path(), value()).prop_map(|(p, v)| format!("'{p}': {{$elemMatch: {{$gte: {v}}}}}")),
         1 => (prop_oneof![Just("a"), Just("b")], value(), value()).prop_map(|(p, v, w)| format!("'{p}': {{$elemMatch: {{x: {v}, y: {{$lte: {w}}}}}}}")),
         1 => path().prop_map(|p| format!("'{p}': /^x/")),
+        1 => (path(), prop_oneof![Just("/x/"), Just("/^x/i"), Just("/^xy?$/"), Just("/^x.*/")]).prop_map(|(p, r)| format!("'{p}': {r}")),
+        1 => (path(), prop::collection::vec(value(), 0..3)).prop_map(|(p, v)| format!("'{p}': {{$nin: [{}]}}", v.join(", "))),
+        1 => (path(), prop_oneof![Just("$gt"), Just("$gte"), Just("$lt"), Just("$lte"), Just("$in"), Just("$type"), Just("$mod")], value())
+            .prop_map(|(p, op, v)| match op {
+                "$in" => format!("'{p}': {{$not: {{$in: [{v}, 'x', /^b/]}}}}"),
+                "$type" => format!("'{p}': {{$not: {{$type: 'number'}}}}"),
+                "$mod" => format!("'{p}': {{$not: {{$mod: [2, 1]}}}}"),
+                op => format!("'{p}': {{$not: {{{op}: {v}}}}}"),
+            }),
+        1 => (path(), prop_oneof![Just("'int'"), Just("'object'"), Just("'null'"), Just("['bool', 'date']"), Just("['string', 'number']"), Just("'minKey'")])
+            .prop_map(|(p, t)| format!("'{p}': {{$type: {t}}}")),
+        1 => path().prop_map(|p| format!("'{p}': {{$mod: [2, 1]}}")),
+        1 => (path(), value(), value()).prop_map(|(p, v, w)| format!("'{p}': {{$in: [{v}, /^x/, {w}]}}")),
+        1 => (path(), value(), value()).prop_map(|(p, v, w)| format!("'{p}': {{$all: [{v}, {w}]}}")),
+        1 => path().prop_map(|p| format!("'{p}': {{$size: 2}}")),
+        1 => (prop_oneof![Just("a"), Just("b"), Just("a.x")], prop_oneof![Just("$eq"), Just("$gt"), Just("$gte"), Just("$lt"), Just("$lte")], scalar())
+            .prop_map(|(p, op, v)| format!("$expr: {{{op}: ['${p}', {{$literal: {v}}}]}}")),
     ]
 }
 
@@ -94,6 +116,8 @@ fn index() -> impl Strategy<Value = String> {
         1 => Just("key: {'$**': 1}, wildcardProjection: {'a.x': 1, b: 1}".to_owned()),
         1 => Just("key: {b: 1, 'a.$**': 1}".to_owned()),
         1 => Just("key: {'a.$**': 1, c: -1}".to_owned()),
+        1 => (direction(), direction(), direction()).prop_map(|(d, e, f)| format!("key: {{a: {d}, b: {e}, c: {f}}}")),
+        1 => ordered().prop_map(|key| format!("key: {{{key}}}, collation: {{locale: 'en', strength: 2}}")),
     ]
 }
 
@@ -139,8 +163,39 @@ fn distinct(engine: &Engine, key: &str, filter: &str) -> BTreeSet<Vec<u8>> {
     values.iter().map(|(_, v)| motifdb::value::keys::key(v.get())).collect()
 }
 
+/// The `_id`s of a find, in the order in which they come.
+fn ids(engine: &Engine, filter: &str, rest: &str) -> motifdb::Result<Vec<i64>> {
+    let reply = run(engine, &format!("{{find: 'c', filter: {filter}, batchSize: 1000{rest}}}"))?;
+    Ok(batch(&reply).iter().filter_map(|doc| doc.get("_id").and_then(Val::as_i64_exact)).collect())
+}
+
+/// Whatever plan is taken, each document sorts before the next or equal to it.
+fn check_order(engine: &Engine, filter: &str, sort: &str) -> std::result::Result<(), TestCaseError> {
+    let Ok(by_plan) = ids(engine, filter, &format!(", sort: {sort}")) else { return Ok(()) };
+    let Ok(sorted) = ids(engine, filter, &format!(", sort: {sort}, hint: {{$natural: 1}}")) else {
+        return Ok(());
+    };
+    prop_assert_eq!(by_plan.len(), sorted.len(), "{} {}", filter, sort);
+    // Documents that sort alike come in the order in which they are read.
+    for (plan, natural) in by_plan.iter().zip(&sorted) {
+        if plan == natural {
+            continue;
+        }
+        let both = format!("{{_id: {{$in: [{plan}, {natural}]}}}}");
+        let forwards = ids(engine, &both, &format!(", sort: {sort}, hint: {{$natural: 1}}")).unwrap();
+        let backwards = ids(engine, &both, &format!(", sort: {sort}, hint: {{$natural: -1}}")).unwrap();
+        prop_assert_ne!(forwards, backwards, "{} {}: {:?} instead of {:?}", filter, sort, by_plan, sorted);
+    }
+    Ok(())
+}
+
+/// How many cases are tried: `PROPTEST_CASES`, for a long run.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(300)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn indexes_do_not_change_results(
@@ -183,6 +238,14 @@ proptest! {
             }
             let all = found(&engine, filter, ", hint: {$natural: 1}").unwrap().len() as i64;
             prop_assert_eq!(number(&engine, &format!("{{count: 'c', query: {filter}}}")), all, "{}", filter);
+            for sort in ["{a: 1}", "{a: -1}", "{b: 1, a: -1}", "{'a.x': 1, 'a.y': 1}", "{c: 1, a: 1}"] {
+                check_order(&engine, filter, sort)?;
+            }
+            for skipped in [1, 3] {
+                let some = found(&engine, filter, &format!(", skip: {skipped}")).unwrap();
+                prop_assert_eq!(some.len() as i64, (all - skipped).max(0), "{} skip {}: {:?}", filter, skipped, indexes);
+            }
+            prop_assert_eq!(number(&engine, &format!("{{count: 'c', query: {filter}, skip: 1, limit: 4}}")), (all - 1).clamp(0, 4), "{}", filter);
             // A hint on an index that lacks documents may give fewer, and on a wildcard index
             // without a path an error; never more or other ones.
             let scan: BTreeSet<String> = found(&engine, filter, ", hint: {$natural: 1}").unwrap().into_iter().collect();
@@ -213,5 +276,68 @@ proptest! {
             let natural: BTreeSet<Vec<u8>> = values.iter().map(|(_, v)| motifdb::value::keys::key(v.get())).collect();
             prop_assert_eq!(by_plan, natural, "distinct {}: {:?}", key, indexes);
         }
+    }
+}
+
+/// The stage that reads, with the name of its index.
+fn reads_by(engine: &Engine, filter: &str, rest: &str) -> String {
+    let explained = run(engine, &format!("{{explain: {{find: 'c', filter: {filter}{rest}}}, verbosity: 'queryPlanner'}}"));
+    let explained = explained.unwrap();
+    let planner = explained.as_doc().get("queryPlanner").and_then(Val::as_doc).unwrap();
+    let mut stage = planner.get("winningPlan").and_then(Val::as_doc).unwrap();
+    while let Some(input) = stage.get("inputStage").and_then(Val::as_doc) {
+        stage = input;
+    }
+    let name = stage.get("stage").and_then(Val::as_str).unwrap();
+    let index = stage.get("indexName").and_then(Val::as_str).unwrap_or("");
+    format!("{name} {index}").trim().to_owned()
+}
+
+/// Plans that only pay in collections of some size: reading everything instead of most of it by an
+/// index, and jumping over the few values of a leading field. Results stay the same.
+#[test]
+fn large_collections_choose_by_what_is_read() {
+    let engine = Engine::open(Options::default()).unwrap();
+    for chunk in 0..8 {
+        let docs: Vec<String> = (chunk * 500..chunk * 500 + 500)
+            .map(|n: i32| {
+                let kind = ["x", "y", "z"][(n % 3) as usize];
+                format!("{{_id: {n}, kind: '{kind}', n: {}, w: {}, t: [{}, {}]}}", n % 1000, n % 4, n % 7, n % 11)
+            })
+            .collect();
+        run(&engine, &format!("{{insert: 'c', documents: [{}]}}", docs.join(", "))).unwrap();
+    }
+    for key in ["kind: 1, n: 1", "w: 1", "t: 1", "w: 1, n: -1, t: 1"] {
+        let name = key.replace(": ", "_").replace(", ", "_");
+        run(&engine, &format!("{{createIndexes: 'c', indexes: [{{key: {{{key}}}, name: '{name}'}}]}}")).unwrap();
+    }
+    let n = "IXSCAN kind_1_n_1";
+    for (filter, rest, expected) in [
+        ("{n: 17}", "", n),
+        ("{n: {$gte: 17, $lt: 20}}", "", n),
+        ("{n: {$in: [1, 500, 999]}}", ", sort: {kind: 1}", n),
+        ("{n: {$gt: 100}}", "", "COLLSCAN"),
+        ("{w: {$ne: 1}}", "", "COLLSCAN"),
+        ("{w: {$gt: 0}}", ", sort: {w: 1}", "IXSCAN w_1"),
+        ("{w: {$gt: 0}}", ", projection: {w: 1, _id: 0}", "IXSCAN w_1"),
+        ("{w: 1}", "", "IXSCAN w_1"),
+    ] {
+        if expected.starts_with("IXSCAN w_1") {
+            assert!(reads_by(&engine, filter, rest).starts_with("IXSCAN w_1"), "{filter} {rest}");
+        } else {
+            assert_eq!(reads_by(&engine, filter, rest), expected, "{filter} {rest}");
+        }
+    }
+    for filter in [
+        "{n: 17}", "{n: {$gte: 17, $lt: 20}}", "{n: {$in: [1, 500, 999]}, kind: {$ne: 'y'}}", "{n: {$gt: 990}, t: 3}",
+        "{w: {$ne: 1}, n: {$lt: 9}}", "{kind: {$in: ['x', 'z']}, n: {$mod: [250, 3]}}", "{kind: /^[xy]/, n: 8}",
+        "{w: {$gte: 2}, n: {$in: [2, 3]}, t: {$gt: 5}}", "{$or: [{n: 4, kind: 'x'}, {w: 3, n: 7}]}",
+    ] {
+        for rest in ["", ", sort: {n: -1}", ", sort: {kind: -1, n: -1}", ", projection: {kind: 1, n: 1, _id: 0}"] {
+            let scan = found(&engine, filter, &format!("{rest}, hint: {{$natural: 1}}")).unwrap();
+            assert_eq!(found(&engine, filter, rest).unwrap(), scan, "{filter} {rest}");
+        }
+        let all = found(&engine, filter, ", hint: {$natural: 1}").unwrap().len() as i64;
+        assert_eq!(number(&engine, &format!("{{count: 'c', query: {filter}}}")), all, "{filter}");
     }
 }

@@ -84,7 +84,7 @@ fn layout_row(given: &str, kind: Kind, body: &str) -> String {
 /// The directive as lines: on one where it is short.
 fn layout(kind: Kind, body: &str) -> Vec<String> {
     let word = kind.word();
-    if matches!(kind, Kind::Docs | Kind::DocsUnordered | Kind::Plan) {
+    if matches!(kind, Kind::Docs | Kind::DocsUnordered | Kind::Plan | Kind::Details) {
         let mut lines = vec![word.to_owned()];
         lines.extend(body.lines().map(|line| format!("  {line}")));
         return lines;
@@ -126,7 +126,7 @@ fn replaced(old: &Expectation, step: &Step, outcome: &Outcome, names: &Names) ->
         }
         Kind::Ids if outcome.docs.is_some() => (old.kind, ids_text(outcome)),
         Kind::Value => (old.kind, value_text(outcome)),
-        Kind::Plan => (old.kind, outcome.plan.clone().unwrap_or_default().join("\n")),
+        Kind::Plan | Kind::Details => (old.kind, outcome.plan.clone().unwrap_or_default().join("\n")),
         Kind::Reply => {
             let pattern = text::doc(&text::mark_wildcards(&names.fill(&old.body)));
             let pattern = pattern.unwrap_or_default();

@@ -112,6 +112,8 @@ pub enum Kind {
     WriteError,
     /// The shape of the plan.
     Plan,
+    /// The same with filters and bounds.
+    Details,
 }
 
 impl Kind {
@@ -127,6 +129,7 @@ impl Kind {
             Kind::Error => "error",
             Kind::WriteError => "write error",
             Kind::Plan => "plan",
+            Kind::Details => "details",
         }
     }
 }
@@ -335,6 +338,7 @@ fn place_in_test(test: &mut Test, directive: Directive) -> Result<(), String> {
             (Kind::WriteError, rest.trim().to_owned())
         }
         "plan" => (Kind::Plan, body),
+        "details" => (Kind::Details, body),
         _ => return Err(format!("no such directive: `{word}`")),
     };
     let step = test.steps.last_mut().ok_or("an expectation without an action")?;

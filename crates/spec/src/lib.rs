@@ -2,7 +2,7 @@
 //!
 //! `differential` compares with another server at random. `file` reads the format, `door` are the ways into a server (in-process, wire, another server),
 //! `run` carries a test out, `judge` compares results with expectations, `bless` rewrites
-//! expectations, `shape` draws plans, `text` reads and prints values. The runner itself is
+//! expectations, `same` asks queries again in other ways, `shape` draws plans, `text` reads and prints values. The runner itself is
 //! `tests/spec.rs`; the format is told in `tests/spec/README.md`.
 
 pub mod bless;
@@ -11,5 +11,6 @@ pub mod door;
 pub mod file;
 pub mod judge;
 pub mod run;
+pub mod same;
 pub mod shape;
 pub mod text;

@@ -3,6 +3,7 @@
 use crate::door::Door;
 use crate::file::{Action, Kind, Setup, SpecFile, Step, Test};
 use crate::judge;
+use crate::same::{self, Again};
 use crate::shape;
 use crate::text::{self, Names};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,6 +29,8 @@ pub struct Manner {
     pub batch_of_one: bool,
     /// Fetch the documents of a last step without expectation too, as `bless` wants them.
     pub fetch_always: bool,
+    /// Ask every query again in other ways that must give the same.
+    pub again: Option<Again>,
 }
 
 /// Runs a test and hands each step with its outcome to `visit`; the first error ends it.
@@ -54,6 +57,8 @@ pub fn run_test(
         &session[20..]
     );
     let names = Names { database, cursor: 0, session };
+    let again = manner.again.filter(|_| same::may_ask_again(&test.steps));
+    let manner = Manner { again, ..manner };
     let mut running =
         Running { door, names, manner, collection: String::new(), evaluated: String::new() };
     let mut steps = || {
@@ -179,7 +184,7 @@ impl Running<'_> {
             }
             Action::Run(text) => {
                 let command = text::doc(&self.names.fill(text))?;
-                self.run_command(command.as_doc(), fetch, wants(&[Kind::Plan]))
+                self.run_command(command.as_doc(), fetch, plan_of(step))
             }
             Action::Match(text) => {
                 let filter = text::doc(&self.names.fill(text))?;
@@ -187,16 +192,25 @@ impl Running<'_> {
                     out.str("find", &self.collection);
                     out.append("filter", Val::Document(filter.as_doc()));
                 });
-                self.run_command(command.as_doc(), true, wants(&[Kind::Plan]))
+                self.run_command(command.as_doc(), true, plan_of(step))
             }
             Action::Eval(text) => self.eval(text),
             Action::Update(text) => self.update(text),
         }
     }
 
-    fn run_command(&mut self, command: RawDoc<'_>, fetch: bool, plan: bool) -> Result<Outcome> {
+    fn run_command(
+        &mut self,
+        command: RawDoc<'_>,
+        fetch: bool,
+        plan: Option<Kind>,
+    ) -> Result<Outcome> {
         let small = (fetch && self.manner.batch_of_one).then(|| with_batch_of_one(command));
         let reply = self.send(small.as_ref().map_or(command, DocBuf::as_doc))?;
+        if let Some(again) = self.manner.again {
+            let database = self.names.database.clone();
+            same::check(self.door, &database, command, again)?;
+        }
         let mut outcome = Outcome::default();
         if let Some(cursor) = reply.as_doc().get("cursor").and_then(Val::as_doc) {
             if let Some(id @ 1..) = cursor.get("id").and_then(Val::as_i64_exact).map(i64::abs) {
@@ -206,7 +220,7 @@ impl Running<'_> {
                 outcome.docs = Some(self.drain(command, cursor)?);
             }
         }
-        if plan {
+        if let Some(kind) = plan {
             let explained = if command.first().is_some_and(|(name, _)| name == "explain") {
                 reply.clone()
             } else {
@@ -215,7 +229,7 @@ impl Running<'_> {
                 });
                 self.send(explain.as_doc())?
             };
-            outcome.plan = Some(shape::lines(explained.as_doc()));
+            outcome.plan = Some(shape::lines(explained.as_doc(), kind == Kind::Details));
         }
         outcome.reply = reply;
         Ok(outcome)
@@ -282,7 +296,7 @@ impl Running<'_> {
             });
             out.doc("cursor", |_| {});
         });
-        self.run_command(command.as_doc(), true, false)
+        self.run_command(command.as_doc(), true, None)
     }
 
     /// Makes the document the only one of the collection for `eval`.
@@ -335,9 +349,15 @@ impl Running<'_> {
         let find = DocBuf::build(|out| {
             out.str("find", &self.collection);
         });
-        let docs = self.run_command(find.as_doc(), true, false)?.docs;
+        let docs = self.run_command(find.as_doc(), true, None)?.docs;
         Ok(Outcome { reply, docs, plan: None, writes_alone: true })
     }
+}
+
+/// Whether a step expects a plan, and in which form.
+fn plan_of(step: &Step) -> Option<Kind> {
+    let mut kinds = step.expectations.iter().map(|expectation| expectation.kind);
+    kinds.find(|kind| matches!(kind, Kind::Plan | Kind::Details))
 }
 
 /// The command with a batch size of one, where it gives a cursor and names no size.

@@ -3,12 +3,13 @@
 use crate::text;
 use value::{RawDoc, Val};
 
-/// The lines of the winning plan of an `explain` reply; empty when it has none.
+/// The lines of the winning plan of an `explain` reply; empty when it has none. With `details`
+/// they show filters and bounds as well.
 #[must_use]
-pub fn lines(reply: RawDoc<'_>) -> Vec<String> {
+pub fn lines(reply: RawDoc<'_>, details: bool) -> Vec<String> {
     let mut out = Vec::new();
     if let Some(plan) = winning_plan(reply) {
-        draw(plan, 0, &mut out);
+        draw(plan, 0, details, &mut out);
     }
     out
 }
@@ -25,7 +26,7 @@ fn winning_plan(reply: RawDoc<'_>) -> Option<RawDoc<'_>> {
     Some(plan.get("queryPlan").and_then(Val::as_doc).unwrap_or(plan))
 }
 
-fn draw(stage: RawDoc<'_>, depth: usize, out: &mut Vec<String>) {
+fn draw(stage: RawDoc<'_>, depth: usize, details: bool, out: &mut Vec<String>) {
     if depth > 40 {
         return;
     }
@@ -40,13 +41,18 @@ fn draw(stage: RawDoc<'_>, depth: usize, out: &mut Vec<String>) {
     if stage.get("direction").and_then(Val::as_str) == Some("backward") {
         line.push_str(" backward");
     }
+    for (name, field) in [("filter", "filter"), ("bounds", "indexBounds")] {
+        if let Some(shown) = stage.get(field).and_then(Val::as_doc).filter(|_| details) {
+            line.push_str(&format!(" {name} {}", text::print_doc(shown)));
+        }
+    }
     out.push(line);
     if let Some(input) = stage.get("inputStage").and_then(Val::as_doc) {
-        draw(input, depth + 1, out);
+        draw(input, depth + 1, details, out);
     }
     for (_, input) in stage.get("inputStages").and_then(Val::as_array).unwrap_or(RawDoc::empty()) {
         if let Some(input) = input.as_doc() {
-            draw(input, depth + 1, out);
+            draw(input, depth + 1, details, out);
         }
     }
 }

@@ -8,6 +8,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use spec::door::House;
 use spec::file::{self, SpecFile, Test};
 use spec::run::{Manner, run_test};
+use spec::same::Again;
 use spec::{bless, judge};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,6 +26,8 @@ static CONFIGURATIONS: &[Configuration] = &[
     Configuration { name: "disk", house: disk, manner: PLAIN },
     Configuration { name: "wire", house: House::wire, manner: PLAIN },
     Configuration { name: "batch", house: House::memory, manner: ONE_BY_ONE },
+    Configuration { name: "hidden", house: House::memory, manner: HIDDEN },
+    Configuration { name: "plans", house: House::memory, manner: EVERY_PLAN },
 ];
 
 static ELSEWHERE: &[Configuration] = &[
@@ -32,8 +35,10 @@ static ELSEWHERE: &[Configuration] = &[
     Configuration { name: "uri-batch", house: elsewhere, manner: ONE_BY_ONE },
 ];
 
-const PLAIN: Manner = Manner { batch_of_one: false, fetch_always: false };
-const ONE_BY_ONE: Manner = Manner { batch_of_one: true, fetch_always: false };
+const PLAIN: Manner = Manner { batch_of_one: false, fetch_always: false, again: None };
+const ONE_BY_ONE: Manner = Manner { batch_of_one: true, ..PLAIN };
+const HIDDEN: Manner = Manner { again: Some(Again::Hidden), ..PLAIN };
+const EVERY_PLAN: Manner = Manner { again: Some(Again::EveryPlan), ..PLAIN };
 
 static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
     let folder = tempfile::Builder::new().prefix("motif-spec").tempdir();

@@ -83,6 +83,8 @@ pub struct Counters {
     pub scans: AtomicU64,
     /// The plans that are kept for its queries.
     pub plans: crate::planner::cache::PlanCache,
+    /// Some of its documents, for the planner.
+    pub sample: Mutex<Option<Arc<crate::planner::sample::Sample>>>,
     /// No record key above this one was ever committed; `None` until that is known. An insert
     /// above it need not look whether its key is there: most `_id`s grow.
     pub top: Mutex<Option<Vec<u8>>>,
@@ -166,6 +168,8 @@ pub struct Index {
     pub collation: Option<Arc<Collation>>,
     /// No two documents with equal keys.
     pub unique: bool,
+    /// No new ones with equal keys: `prepareUnique` of `collMod`, on the way to `unique`.
+    pub prepare_unique: bool,
     /// Documents without any of the fields have no entry.
     pub sparse: bool,
     /// The planner does not use it, though writes keep it.
@@ -211,6 +215,12 @@ impl Index {
     pub fn repeats(&self) -> bool {
         let several = IndexKind::may_repeat;
         several(&self.kind) || self.is_multikey()
+    }
+
+    /// Whether writes that would make equal keys are refused.
+    #[must_use]
+    pub fn refuses_equal_keys(&self) -> bool {
+        self.unique || self.prepare_unique
     }
 
     /// Whether field `at` ever held an array.

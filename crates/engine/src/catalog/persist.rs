@@ -249,6 +249,7 @@ pub fn index_from_spec(
     Ok(Index {
         id,
         unique: flag("unique") || id == 0 || &*name == "_id_",
+        prepare_unique: flag("prepareUnique"),
         name,
         key: key.into(),
         spec: spec.into(),

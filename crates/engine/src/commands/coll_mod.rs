@@ -5,10 +5,15 @@ use super::create::{check_pipeline, check_view, choice, read_images, rounded_siz
 use super::{Command, Context};
 use crate::catalog::{Collection, Index, change, persist};
 use crate::changes::Cause;
+use crate::exec::scan::fetch;
+use crate::index::maintain::record_of;
 use crate::index::spec::{same_key, shown};
+use crate::operation::Operation;
 use crate::validation::{self, Validator};
+use std::ops::Bound;
 use std::sync::Arc;
-use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
+use store::{Direction, Snapshot, Space};
+use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "collMod",
@@ -40,6 +45,14 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let concern = context.write_concern()?;
     let (args, db) = (context.args, context.db);
     refuse_unavailable(&args)?;
+    let dry_run = args.bool("dryRun")?;
+    let made_unique = becomes_unique(context, name)?;
+    if dry_run {
+        if made_unique.is_none() {
+            return Err(invalid("dry run mode requires an valid index modification."));
+        }
+        return Ok(());
+    }
     let fields = DocBuf::build(|out| {
         for (name, value) in args.doc.iter().skip(1) {
             if COMMAND.fields.is_some_and(|fields| fields.contains(&name)) {
@@ -63,7 +76,18 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             None => collection_options(&args, &collection)?,
         };
         let index = match args.optional_doc("index")? {
-            Some(index) => Some(alter_index(Args::new("collMod.index", index), &collection)?),
+            Some(index) => {
+                let (old, new) = alter_index(Args::new("collMod.index", index), &collection)?;
+                // No equal keys were found in that index: it may be another one by now.
+                let unique = new.as_ref().is_some_and(|new| new.unique && !old.unique);
+                if unique && made_unique != Some(old.id) {
+                    return Err(Error::new(
+                        Code::WRITE_CONFLICT,
+                        "the index was changed while equal keys were looked for",
+                    ));
+                }
+                Some((old, new))
+            }
             None => None,
         };
         let unchanged = index.as_ref().is_none_or(|(_, new)| new.is_none());
@@ -95,15 +119,6 @@ fn refuse_unavailable(args: &Args<'_>) -> Result<()> {
         if args.get(name).is_some() {
             return Err(invalid(format!("the option '{name}' is not available in this version")));
         }
-    }
-    if args.bool("dryRun")? {
-        return Err(invalid("the option 'dryRun' is not available in this version"));
-    }
-    if args.get("expireAfterSeconds").is_some() {
-        return Err(invalid(
-            "'expireAfterSeconds' option is only supported on collections clustered by _id, \
-             which is not available in this version",
-        ));
     }
     Ok(())
 }
@@ -153,6 +168,7 @@ fn collection_options(args: &Args<'_>, collection: &Collection) -> Result<DocBuf
             format!("BSON field 'cappedSize' value must be >= 1, actual value '{size}'"),
         ));
     }
+    let expire = expire_of(args, collection)?;
     let validator = args.optional_doc("validator")?;
     let images = read_images(args)?;
     if let Some(validator) = validator {
@@ -179,6 +195,7 @@ fn collection_options(args: &Args<'_>, collection: &Collection) -> Result<DocBuf
                 "max" if max.is_some() => {}
                 "validator" | "validationLevel" | "validationAction" if touched => {}
                 "changeStreamPreAndPostImages" if images.is_some() => {}
+                "expireAfterSeconds" if expire.is_some() => {}
                 _ => {
                     out.raw(name, value);
                 }
@@ -196,7 +213,29 @@ fn collection_options(args: &Args<'_>, collection: &Collection) -> Result<DocBuf
         if images == Some(true) {
             write_images(out);
         }
+        if let Some(Some(seconds)) = expire {
+            out.i64("expireAfterSeconds", i64::try_from(seconds).unwrap_or(i64::MAX));
+        }
     }))
+}
+
+/// After how many seconds documents of a clustered collection shall expire; `Some(None)` for
+/// never.
+fn expire_of(args: &Args<'_>, collection: &Collection) -> Result<Option<Option<u64>>> {
+    let Some(value) = args.get("expireAfterSeconds") else { return Ok(None) };
+    if collection.options.as_doc().find("clusteredIndex").is_none() {
+        return Err(invalid(
+            "'expireAfterSeconds' option is only supported on collections clustered by _id",
+        ));
+    }
+    match value {
+        Val::String("off") => Ok(Some(None)),
+        Val::String(text) => Err(invalid(format!(
+            "Invalid string value for the 'clusteredIndex::expireAfterSeconds' option. Got: \
+             '{text}'. Accepted value is 'off'"
+        ))),
+        _ => super::create::expire_seconds(args).map(Some),
+    }
 }
 
 /// The index that is meant, and what it becomes if anything changes.
@@ -208,20 +247,33 @@ fn alter_index(
         &["name", "keyPattern", "hidden", "expireAfterSeconds", "unique", "prepareUnique"],
         false,
     )?;
-    for name in ["unique", "prepareUnique"] {
-        if args.get(name).is_some() {
-            return Err(invalid(format!(
-                "the index option '{name}' of collMod is not available in this version"
-            )));
-        }
-    }
     let index = find_index(&args, collection)?;
+    let flag = |name| -> Result<Option<bool>> {
+        if args.get(name).is_some() { args.bool(name).map(Some) } else { Ok(None) }
+    };
+    let (unique, prepare) = (flag("unique")?, flag("prepareUnique")?);
     let hidden = match args.get("hidden") {
         Some(_) => Some(args.bool("hidden")?),
         None => None,
     };
     let expire = args.optional_i64("expireAfterSeconds")?;
-    if hidden.is_none() && expire.is_none() {
+    let other = hidden.is_some() || expire.is_some();
+    if prepare.is_some() && (other || unique.is_some()) {
+        return Err(invalid("prepareUnique cannot be combined with any other modification."));
+    }
+    if unique == Some(false) {
+        return Err(Error::bad_value("Cannot make index non-unique"));
+    }
+    let asked = unique.is_some() || prepare.is_some();
+    // What is unique already stays so.
+    let unique = unique.filter(|_| !index.unique);
+    let prepare = prepare.filter(|_| !index.unique);
+    if unique.is_some() && !index.prepare_unique {
+        return Err(invalid(
+            "Cannot make index unique with 'prepareUnique=false'. Run collMod to set it first.",
+        ));
+    }
+    if !other && !asked {
         return Err(invalid("no expireAfterSeconds, hidden, unique, or prepareUnique field"));
     }
     if hidden.is_some() && index.is_named_clustered() {
@@ -250,7 +302,8 @@ fn alter_index(
     let spec = DocBuf::build(|out| {
         for (name, value) in old {
             let replaced = (name == "hidden" && hidden.is_some())
-                || (name == "expireAfterSeconds" && expire.is_some());
+                || (name == "expireAfterSeconds" && expire.is_some())
+                || (name == "prepareUnique" && (prepare.is_some() || unique.is_some()));
             if !replaced {
                 out.raw(name, value);
             }
@@ -261,8 +314,16 @@ fn alter_index(
         if hidden == Some(true) {
             out.bool("hidden", true);
         }
+        if unique == Some(true) {
+            out.bool("unique", true);
+        }
+        if prepare == Some(true) {
+            out.bool("prepareUnique", true);
+        }
     });
-    let same = hidden.is_none_or(|hidden| hidden == index.hidden)
+    let same = unique.is_none()
+        && prepare.is_none_or(|prepare| prepare == index.prepare_unique)
+        && hidden.is_none_or(|hidden| hidden == index.hidden)
         && expire.is_none_or(|seconds| {
             old.get("expireAfterSeconds").and_then(Val::as_f64) == Some(seconds as f64)
         });
@@ -314,6 +375,87 @@ fn write_index_change(old: &Index, new: &Index, out: &mut Writer<'_>) {
     if old.hidden != new.hidden {
         out.bool("hidden_old", old.hidden).bool("hidden_new", new.hidden);
     }
+    if old.unique != new.unique {
+        out.bool("unique_new", new.unique);
+    } else if old.prepare_unique != new.prepare_unique {
+        out.bool("prepareUnique_old", old.prepare_unique);
+        out.bool("prepareUnique_new", new.prepare_unique);
+    }
+}
+
+/// The index that the command makes unique, if any, once it is certain that no two documents have
+/// equal keys: new ones are refused since `prepareUnique`.
+fn becomes_unique(context: &Context<'_>, name: &str) -> Result<Option<u32>> {
+    let Some(spec) = context.args.optional_doc("index")? else { return Ok(None) };
+    let Some(collection) = context.engine.collection(context.db, name) else { return Ok(None) };
+    if collection.view().is_some() {
+        return Ok(None);
+    }
+    let (old, new) = alter_index(Args::new("collMod.index", spec), &collection)?;
+    let Some(new) = new.filter(|new| new.unique && !old.unique) else { return Ok(None) };
+    let snapshot = context.engine.store.snapshot();
+    let violations = equal_keys(context.op, &snapshot, &collection, &new)?;
+    if violations.is_empty() {
+        return Ok(Some(old.id));
+    }
+    let info = DocBuf::build(|out| {
+        out.array("violations", |list| {
+            for ids in &violations {
+                list.push_doc(|out| {
+                    out.array("ids", |list| ids.iter().for_each(|id| list.push_raw(id.raw())));
+                });
+            }
+        });
+    });
+    let message = "Cannot convert the index to unique. Please resolve conflicting documents before \
+                   running collMod again.";
+    Err(Error::new(Code(359), message).with_info(info))
+}
+
+/// The `_id`s of documents with equal keys, up to about as many as fit into a reply.
+fn equal_keys(
+    op: &Operation,
+    snapshot: &Snapshot,
+    collection: &Collection,
+    index: &Index,
+) -> Result<Vec<Vec<OwnedVal>>> {
+    const BYTES_MAX: usize = 8 * 1024 * 1024;
+    let (from, to) = (index.prefix(), (index.id + 1).to_be_bytes());
+    let (from, to) = (Bound::Included(from.as_slice()), Bound::Excluded(to.as_slice()));
+    let opened = snapshot.range(Space::Indexes, from, to, Direction::Forward);
+    let mut entries = opened.map_err(crate::store_failed)?;
+    let mut found: Vec<Vec<OwnedVal>> = Vec::new();
+    let mut last: Option<(Vec<u8>, Vec<u8>)> = None;
+    let mut open = false;
+    let mut bytes = 0;
+    while let Some((key, _)) = entries.next_entry().map_err(crate::store_failed)? {
+        op.check()?;
+        let record = record_of(index, &key).unwrap_or(&[]).to_vec();
+        let values = key.get(..key.len() - record.len()).unwrap_or(&[]).to_vec();
+        let same = last.as_ref().is_some_and(|(known, _)| *known == values);
+        if same && bytes < BYTES_MAX {
+            let mut add = |record: &[u8], ids: &mut Vec<OwnedVal>| -> Result<()> {
+                let row = fetch(snapshot, collection, store::Bytes::copy_from(record))?;
+                let id = row.and_then(|row| RawDoc::new(&row.doc).get("_id").map(OwnedVal::new));
+                bytes += id.as_ref().map_or(0, |id| id.raw().bytes.len() + 16);
+                ids.extend(id);
+                Ok(())
+            };
+            if !open {
+                let mut ids = Vec::new();
+                if let Some((_, first)) = &last {
+                    add(first, &mut ids)?;
+                }
+                found.push(ids);
+            }
+            if let Some(ids) = found.last_mut() {
+                add(&record, ids)?;
+            }
+        }
+        open = same;
+        last = Some((values, record));
+    }
+    Ok(found)
 }
 
 fn invalid(message: impl Into<String>) -> Error {

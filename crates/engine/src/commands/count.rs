@@ -2,14 +2,14 @@
 
 use super::query::{Constants, Find};
 use super::{Command, Context, aggregate, oplog};
-use crate::catalog::{Collection, IndexKind};
+use crate::catalog::Collection;
 use crate::changes::oplog::is_oplog;
 use crate::exec::scan::Scan;
 use crate::exec::{self, Examined, Stream};
 use crate::metrics;
 use crate::planner::{self, Question};
-use crate::planner::{Access, Plan, bounds};
-use query::filter::{Filter, Node, Test};
+use crate::planner::{Access, Plan};
+use query::filter::Filter;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ fn count(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let limit = context.args.optional_i64("limit")?.map_or(0, i64::unsigned_abs);
     let constants = Constants::new(context)?;
     let hint = context.args.hint()?;
-    let find = Find { filter: query, hint, ..Find::default() };
+    let find = Find { filter: query, hint, counts: true, ..Find::default() };
     let view = context.engine.view(context.op);
     let total = match view.catalog.get(context.db, name) {
         None if is_oplog(context.db, name) => {
@@ -96,9 +96,9 @@ pub(super) fn matching(
     let snapshot = engine.view(context.op).snapshot;
     let mut opened = find.open(constants, collection, &snapshot)?;
     context.op.note_access(&opened.plan.access);
-    if most.is_none() && entries_are_matches(&opened.plan, &opened.filter) {
+    if entries_are_matches(&opened.plan, &opened.filter) {
         let scan = Scan::new(snapshot, collection.clone(), &opened.plan.access);
-        let (count, examined) = scan.count_entries(context.op)?;
+        let (count, examined) = scan.count_entries(most, context.op)?;
         metrics::add(&engine.metrics.keys_examined, examined.keys);
         context.op.add_cost(examined, 0);
         return Ok(count);
@@ -119,52 +119,12 @@ pub(super) fn matching(
     Ok(count)
 }
 
-/// Whether each entry of the plan's ranges is one match: an index without arrays whose bounds say
-/// all that the filter says.
+/// Whether the entries that a plan reads tell all that the filter asks for, so that no document is
+/// needed.
 pub(super) fn entries_are_matches(plan: &Plan, filter: &Filter) -> bool {
     let Access::Index(candidate) = &plan.access else { return false };
-    // Other kinds have several entries for a document, or one for several values.
-    if !matches!(candidate.index.kind, IndexKind::Ordered) {
-        return false;
-    }
-    let leaves = match filter.root() {
-        Node::Leaf(leaf) => vec![leaf],
-        Node::And(nodes) => {
-            let mut leaves = Vec::new();
-            for node in nodes {
-                let Node::Leaf(leaf) = node else { return false };
-                leaves.push(leaf);
-            }
-            leaves
-        }
-        _ => return false,
-    };
-    let plain = |value: &OwnedVal| {
-        !matches!(value.get(), Val::Null | Val::Undefined | Val::Array(_) | Val::Regex(..))
-            && !matches!(value.get(), Val::MinKey | Val::MaxKey)
-            && !matches!(value.get(), Val::Double(n) if n.is_nan())
-            && !matches!(value.get(), Val::Decimal(n) if n.is_nan())
-    };
-    let comparison = |test: &Test| match test {
-        Test::Eq(value) | Test::Gt(value) | Test::Gte(value) => plain(value),
-        // Below a number stand also the values that are not numbers (NaN).
-        Test::Lt(value) | Test::Lte(value) => plain(value) && !value.get().is_number(),
-        Test::In { values, regexes } => regexes.is_empty() && values.iter().all(plain),
-        _ => false,
-    };
-    let collation = candidate.index.collation.as_deref();
-    let exact = |test: &Test| match test {
-        // Text bounds only indexes of the query's own collation.
-        test if !bounds::fits(test, collation) => false,
-        Test::Collated(collated) => comparison(&collated.test),
-        test => comparison(test),
-    };
-    let bounded = |path: &str| {
-        let fields = candidate.index.fields.iter().take(candidate.bounded);
-        fields.filter(|field| field.path.text() == path).count() == 1
-    };
-    !candidate.index.is_multikey()
-        && leaves.iter().all(|leaf| exact(&leaf.test) && bounded(leaf.path.text()))
+    // An entry whose values are not known for sure needs its document.
+    candidate.key_filter.is_none() && candidate.told.has_all(filter.root().conditions().len())
 }
 
 /// The plan of a `distinct` that an index can answer alone, and the column of its field.
@@ -191,7 +151,7 @@ pub(super) fn distinct_plan(
         let Some(candidate) = planner::use_of(&question, index) else { continue };
         let Some(column) = exec::distinct::column(&candidate, key) else { continue };
         let access = Access::Index(candidate);
-        let plan = Plan { access, sorted: true, exact: true, rejected: Vec::new() };
+        let plan = Plan { told: access.told(), access, sorted: true, rejected: Vec::new() };
         // A sparse index lacks only documents without a value.
         if filter.is_empty() || entries_are_matches(&plan, &filter) {
             return Ok(Some((plan, column)));

@@ -163,6 +163,7 @@ fn read_options(args: &Args<'_>, db: &str) -> Result<DocBuf> {
         ));
     }
     let clustered = clustered_index(args)?;
+    let expire = expire_seconds(args)?;
     if capped && clustered.is_some() {
         return Err(invalid("clusteredIndex cannot be specified together with capped"));
     }
@@ -186,6 +187,9 @@ fn read_options(args: &Args<'_>, db: &str) -> Result<DocBuf> {
         }
         if let Some(clustered) = &clustered {
             out.append("clusteredIndex", Val::Document(clustered.as_doc()));
+        }
+        if let Some(seconds) = expire {
+            out.i64("expireAfterSeconds", i64::try_from(seconds).unwrap_or(i64::MAX));
         }
         if let Some(validator) = validator.filter(|doc| !doc.is_empty()) {
             out.append("validator", Val::Document(validator));
@@ -232,6 +236,21 @@ fn read_collation(args: &Args<'_>) -> Result<Option<Arc<Collation>>> {
     }
 }
 
+/// After how many seconds documents of a clustered collection expire.
+///
+/// # Errors
+/// InvalidOptions when that is less than none or too far away.
+pub(super) fn expire_seconds(args: &Args<'_>) -> Result<Option<u64>> {
+    let Some(seconds) = args.optional_i64("expireAfterSeconds")? else { return Ok(None) };
+    let Ok(seconds) = u64::try_from(seconds) else {
+        return Err(invalid("TTL index 'expireAfterSeconds' option cannot be less than 0"));
+    };
+    if seconds > i32::MAX as u64 {
+        return Err(invalid("TTL index 'expireAfterSeconds' option is out of range"));
+    }
+    Ok(Some(seconds))
+}
+
 /// The size of a capped collection goes up to a multiple of 256 bytes, as MongoDB's does.
 pub(super) fn rounded_size(size: i64) -> i64 {
     size.checked_add(255).map_or(i64::MAX, |size| size & !255)
@@ -247,14 +266,11 @@ fn refuse_unavailable(args: &Args<'_>) -> Result<()> {
     if args.bool("temp")? {
         return Err(unavailable("temp"));
     }
-    if args.get("expireAfterSeconds").is_some() {
-        return Err(match args.get("clusteredIndex") {
-            Some(_) => unavailable("expireAfterSeconds"),
-            None => invalid(
-                "'expireAfterSeconds' is only supported on time-series collections or when the \
-                 'clusteredIndex' option is specified",
-            ),
-        });
+    if expire_seconds(args)?.is_some() && args.get("clusteredIndex").is_none() {
+        return Err(invalid(
+            "'expireAfterSeconds' is only supported on time-series collections or when the \
+             'clusteredIndex' option is specified",
+        ));
     }
     if args.get("autoIndexId").is_some() && !args.bool("autoIndexId")? {
         return Err(Error::new(Code(50001), "autoIndexId:false is not allowed"));

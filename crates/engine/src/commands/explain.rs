@@ -9,11 +9,11 @@ use crate::exec::scan::Scan;
 use crate::exec::sort::Totals;
 use crate::exec::{Examined, Stream};
 use crate::planner::explain::{
-    Above, Ran, rejected, write_count_scan, write_distinct_scan, write_tree,
+    Above, Ran, note_arrays, rejected, write_count_scan, write_distinct_scan, write_tree,
 };
 use crate::planner::{Access, Plan};
-use crate::planner::{reasons, shape};
-use query::filter::Filter;
+use crate::planner::{self, reasons, shape};
+use query::filter::{Conditions, Filter};
 use query::update::Update;
 use std::time::Instant;
 use value::{Code, Error, RawDoc, Result, Val, Writer};
@@ -68,7 +68,9 @@ fn query_of<'a>(context: &Context<'a>) -> Result<(Find<'a>, Option<&'static str>
             let filter = args.optional_doc("query")?;
             let skip = args.optional_u64("skip")?.unwrap_or(0);
             let limit = args.optional_i64("limit")?.map(i64::unsigned_abs).filter(|n| *n > 0);
-            (Find { filter, skip, limit, hint: args.hint()?, ..Find::default() }, Some("COUNT"))
+            let hint = args.hint()?;
+            let find = Find { filter, skip, limit, hint, counts: true, ..Find::default() };
+            (find, Some("COUNT"))
         }
         "distinct" => {
             let filter = args.optional_doc("query")?;
@@ -123,6 +125,7 @@ fn explain_query(context: &mut Context<'_>, verbosity: &str, out: &mut Writer<'_
         // A write for one document stops by itself; it has no stage that limits it.
         limit: find.limit.filter(|_| !matches!(stage, Some("UPDATE" | "DELETE"))),
         projection: find.projection.filter(|doc| !doc.is_empty()),
+        return_key: find.return_key,
     };
     let collection = context.engine.collection(context.db, name);
     if let Some(view) = collection.as_ref().filter(|collection| collection.view().is_some()) {
@@ -136,14 +139,17 @@ fn explain_query(context: &mut Context<'_>, verbosity: &str, out: &mut Writer<'_
         None => None,
         Some(collection) => {
             let snapshot = context.engine.view(context.op).snapshot;
-            let opened = find.open(&constants, collection, &snapshot)?;
+            let mut opened = find.open(&constants, collection, &snapshot)?;
+            if collection.view().is_none() {
+                note_arrays(&mut opened.plan, &planner::sample::of(&snapshot, collection));
+            }
             Some((opened, collection.clone(), snapshot))
         }
     };
     let nothing = Plan {
-        access: crate::planner::Access::Nothing,
+        access: Access::Nothing,
         sorted: true,
-        exact: true,
+        told: Conditions::default(),
         rejected: Vec::new(),
     };
     let distinct = match &opened {
@@ -169,10 +175,9 @@ fn explain_query(context: &mut Context<'_>, verbosity: &str, out: &mut Writer<'_
             ran = if let Some((plan, column)) = &distinct {
                 execute_distinct(context, distinct_scan(plan, *column, snapshot)?)?
             } else if shown.counts_entries() {
-                count_entries(
-                    context,
-                    Scan::new(snapshot.clone(), collection.clone(), &plan.access),
-                )?
+                let scan = Scan::new(snapshot.clone(), collection.clone(), &plan.access);
+                let ran = count_entries(context, scan, &above)?;
+                Ran { returned: ran.returned.saturating_sub(above.skip), ..ran }
             } else if shown.counts_all() {
                 Ran { returned: collection.counters.documents(), ..ran }
             } else {
@@ -225,8 +230,6 @@ impl Shown<'_> {
     /// Whether a count needs the entries of an index only.
     fn counts_entries(&self) -> bool {
         self.stage == Some("COUNT")
-            && self.above.limit.is_none()
-            && self.above.skip == 0
             && self.above.filter.is_some_and(|f| entries_are_matches(self.plan, f))
     }
 
@@ -279,12 +282,17 @@ pub(super) fn write_planner(
     shown: &Shown<'_>,
 ) {
     out.str("namespace", namespace);
-    out.bool("indexFilterSet", false);
+    let sort = shown.above.sort.and_then(|sort| query::sort::SortSpec::parse(sort).ok());
+    let sort = sort.map(|sort| sort.with_collation(filter.collation()));
+    let restricted = collection.is_some_and(|collection| {
+        let plans = &collection.counters.plans;
+        plans.has_filters() && plans.filter_of(filter, sort.as_ref())
+    });
+    out.bool("indexFilterSet", restricted);
     out.doc("parsedQuery", |out| filter.explain(out));
     if let Some(collation) = filter.collation() {
         out.append("collation", Val::Document(collation.document()));
     }
-    let sort = shown.above.sort.and_then(|sort| query::sort::SortSpec::parse(sort).ok());
     let hash = shape::shown(filter, sort.as_ref());
     out.str("queryHash", &hash);
     out.str("planCacheKey", &hash);
@@ -336,9 +344,10 @@ fn execute(context: &Context<'_>, mut stream: crate::exec::find::FindStream) -> 
 }
 
 /// Counts the entries that a count would read.
-fn count_entries(context: &Context<'_>, scan: Scan) -> Result<Ran> {
+fn count_entries(context: &Context<'_>, scan: Scan, above: &Above<'_>) -> Result<Ran> {
+    let most = above.limit.map(|limit| above.skip.saturating_add(limit));
     let started = Instant::now();
-    let (returned, examined) = scan.count_entries(context.op)?;
+    let (returned, examined) = scan.count_entries(most, context.op)?;
     let millis = started.elapsed().as_millis() as u64;
     Ok(Ran { returned, examined, millis, sort: Totals::default() })
 }

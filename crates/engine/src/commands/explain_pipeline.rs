@@ -170,7 +170,7 @@ const ESTIMATE: &str = "executionTimeMillisEstimate";
 
 /// The front of a pipeline over a collection that does not exist.
 fn nothing(stages: &[Box<dyn Stage>]) -> Result<Front> {
-    let plan = Plan { access: Access::Nothing, sorted: true, exact: true, rejected: Vec::new() };
+    let plan = Plan { access: Access::Nothing, sorted: true, told: query::filter::Conditions::default(), rejected: Vec::new() };
     let taken = |stage: &&Box<dyn Stage>| {
         matches!(stage.role(), Role::Match(_) | Role::Sort(_) | Role::Limit(_))
     };

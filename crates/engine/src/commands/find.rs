@@ -125,6 +125,7 @@ pub(super) fn parse<'a>(context: &Context<'a>) -> Result<Request<'a>> {
             bounds,
             show_record: args.bool("showRecordId")?,
             return_key: args.bool("returnKey")?,
+            counts: false,
         },
         batch_size: args.optional_u64("batchSize")?,
         single_batch: args.bool("singleBatch")?,

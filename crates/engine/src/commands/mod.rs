@@ -8,6 +8,7 @@ mod aggregate;
 mod args;
 mod build_info;
 mod bulk_write;
+mod capped;
 mod change_stream;
 mod coll_mod;
 pub mod coll_stats;
@@ -52,6 +53,7 @@ mod re_index;
 mod read_concern;
 mod rename_collection;
 mod replica_set;
+mod server_facts;
 mod server_status;
 mod sessions;
 mod shutdown;
@@ -166,12 +168,15 @@ pub static ALL: &[&Command] = &[
     &aggregate::COMMAND,
     &build_info::COMMAND,
     &bulk_write::COMMAND,
+    &capped::CLONE,
     &coll_mod::COMMAND,
     &coll_stats::COMMAND,
     &transactions::COMMIT,
+    &server_facts::COMPACT,
     &configure_fail_point::COMMAND,
     &replica_set::POOL_STATS,
     &connection_status::CONNECTION_STATUS,
+    &capped::CONVERT,
     &count::COUNT,
     &create::COMMAND,
     &create_indexes::COMMAND,
@@ -185,11 +190,13 @@ pub static ALL: &[&Command] = &[
     &drop_indexes::COMMAND,
     &sessions::END,
     &explain::COMMAND,
+    &server_facts::FEATURES,
     &find::COMMAND,
     &find_and_modify::COMMAND,
     &fsync::COMMAND,
     &get_cmd_line_opts::COMMAND,
     &replica_set::GET_DEFAULT_CONCERNS,
+    &server_facts::DIAGNOSTIC_DATA,
     &get_log::COMMAND,
     &get_more::GET_MORE,
     &parameters::GET,
@@ -206,9 +213,12 @@ pub static ALL: &[&Command] = &[
     &list_commands::COMMAND,
     &list_databases::COMMAND,
     &list_indexes::COMMAND,
+    &server_facts::LOCK_INFO,
     &ping::COMMAND,
     &plan_cache::CLEAR,
+    &plan_cache::CLEAR_FILTERS,
     &plan_cache::LIST_FILTERS,
+    &plan_cache::SET_FILTER,
     &profile::COMMAND,
     &re_index::COMMAND,
     &sessions::REFRESH,
@@ -222,6 +232,7 @@ pub static ALL: &[&Command] = &[
     &sessions::START,
     &update::COMMAND,
     &validate::COMMAND,
+    &server_facts::WHATS_MY_SNI,
     &connection_status::WHATS_MY_URI,
 ];
 

@@ -1,12 +1,17 @@
-//! `planCacheClear` and `planCacheListFilters`: the plans that are kept for queries of a
-//! collection. There are no index filters: a `hint` says which index to use.
+//! `planCacheClear`: forgets the plans that are kept for queries of a collection. And index filters,
+//! which say what indexes queries of a shape may use: `planCacheSetFilter`, `planCacheClearFilters`,
+//! `planCacheListFilters`. Filters live in memory only, as MongoDB's do; a `hint` beside one is not
+//! heeded.
 
+use super::args::Args;
 use super::query::parse_sort;
 use super::{Command, Context};
+use crate::planner::cache::IndexFilter;
 use crate::planner::shape;
 use query::ParseContext;
 use query::filter::Filter;
-use value::{Code, Error, Result, Writer};
+use value::collation::Place;
+use value::{Code, Collation, DocBuf, Error, OwnedVal, Result, Val, Writer};
 
 pub(super) static CLEAR: Command = Command {
     name: "planCacheClear",
@@ -18,46 +23,142 @@ pub(super) static CLEAR: Command = Command {
     run: clear,
 };
 
+pub(super) static CLEAR_FILTERS: Command = Command {
+    name: "planCacheClearFilters",
+    aliases: &[],
+    help: "Removes one index filter of a collection, or all.",
+    fields: Some(&["planCacheClearFilters", "query", "sort", "projection", "collation"]),
+    admin: false,
+    test: false,
+    run: clear_filters,
+};
+
 pub(super) static LIST_FILTERS: Command = Command {
     name: "planCacheListFilters",
     aliases: &[],
-    help: "Lists index filters, of which there are none.",
+    help: "Lists the index filters of a collection.",
     fields: Some(&["planCacheListFilters"]),
     admin: false,
     test: false,
     run: list_filters,
 };
 
-fn clear(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
-    let name = context.collection_name()?;
-    let args = &context.args;
+pub(super) static SET_FILTER: Command = Command {
+    name: "planCacheSetFilter",
+    aliases: &[],
+    help: "Says which indexes queries of a shape may use.",
+    fields: Some(&["planCacheSetFilter", "query", "sort", "projection", "collation", "indexes"]),
+    admin: false,
+    test: false,
+    run: set_filter,
+};
+
+/// The shape of the query that a command names; nothing if it names none.
+fn shape_of(args: &Args<'_>) -> Result<Option<u64>> {
     let query = args.optional_doc("query")?;
     let sort = args.optional_doc("sort")?;
-    let others = args.optional_doc("projection")?.or(args.optional_doc("collation")?);
-    if query.is_none() && (sort.is_some() || others.is_some()) {
-        return Err(Error::new(
-            Code::BAD_VALUE,
-            "sort, projection, or collation provided without query",
-        ));
-    }
-    let filter = match query {
-        Some(query) => Some(Filter::parse(query, &ParseContext::new(crate::clock::now_ms()))?),
-        None => None,
+    let projection = args.optional_doc("projection")?;
+    let collation = args.optional_doc("collation")?;
+    let Some(query) = query else {
+        if sort.is_some() || projection.is_some() || collation.is_some() {
+            return Err(Error::bad_value("sort, projection, or collation provided without query"));
+        }
+        return Ok(None);
     };
-    let (sort, _) = parse_sort(sort, None)?;
+    let collation = match collation {
+        Some(doc) if !doc.is_empty() => Collation::parse(doc, Place::Command)?,
+        _ => None,
+    };
+    let mut context = ParseContext::new(crate::clock::now_ms());
+    context.collation = collation.as_ref();
+    let filter = Filter::parse(query, &context)?;
+    let (sort, _) = parse_sort(sort, collation.as_ref())?;
+    Ok(Some(shape::of(filter.root(), sort.as_ref())))
+}
+
+fn clear(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
+    let name = context.collection_name()?;
+    let shape = shape_of(&context.args)?;
     if let Some(collection) = context.engine.collection(context.db, name) {
-        match filter {
+        match shape {
             None => collection.counters.plans.clear(),
-            Some(filter) => {
-                collection.counters.plans.forget(shape::of(filter.root(), sort.as_ref()));
-            }
+            Some(shape) => collection.counters.plans.forget(shape),
         }
     }
     Ok(())
 }
 
+fn clear_filters(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
+    let name = context.collection_name()?;
+    let shape = shape_of(&context.args)?;
+    if let Some(collection) = context.engine.collection(context.db, name) {
+        collection.counters.plans.clear_filters(shape);
+    }
+    Ok(())
+}
+
+fn set_filter(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
+    let name = context.collection_name()?;
+    let args = &context.args;
+    let Some(indexes) = args.get("indexes") else {
+        return Err(Error::bad_value("required field indexes missing"));
+    };
+    let Val::Array(list) = indexes else {
+        return Err(Error::bad_value("required field indexes must be an array"));
+    };
+    if list.is_empty() {
+        return Err(Error::bad_value("required field indexes must contain at least one index"));
+    }
+    let mut indexes = Vec::new();
+    for (_, index) in list {
+        match index.get() {
+            Val::Document(key) if key.is_empty() => {
+                return Err(Error::bad_value("index specification cannot be empty"));
+            }
+            value @ (Val::Document(_) | Val::String(_)) => indexes.push(OwnedVal::new(value)),
+            _ => {
+                return Err(Error::bad_value("each item in indexes must be an object or string"));
+            }
+        }
+    }
+    let Some(shape) = shape_of(args)? else {
+        return Err(Error::bad_value("required field query missing"));
+    };
+    let Some(collection) = context.engine.collection(context.db, name) else {
+        return Err(Error::new(Code::BAD_VALUE, "no such collection"));
+    };
+    let kept = |name| -> Result<DocBuf> {
+        Ok(args.optional_doc(name)?.map_or_else(DocBuf::new, DocBuf::from))
+    };
+    collection.counters.plans.set_filter(IndexFilter {
+        shape,
+        query: kept("query")?,
+        sort: kept("sort")?,
+        projection: kept("projection")?,
+        collation: kept("collation")?,
+        indexes,
+    });
+    Ok(())
+}
+
 fn list_filters(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
-    context.collection_name()?;
-    out.array("filters", |_| {});
+    let name = context.collection_name()?;
+    let collection = context.engine.collection(context.db, name);
+    out.array("filters", |list| {
+        let Some(collection) = collection else { return };
+        collection.counters.plans.each_filter(|filter| {
+            list.push_doc(|out| {
+                out.append("query", Val::Document(filter.query.as_doc()));
+                out.append("sort", Val::Document(filter.sort.as_doc()));
+                out.append("projection", Val::Document(filter.projection.as_doc()));
+                if !filter.collation.as_doc().is_empty() {
+                    out.append("collation", Val::Document(filter.collation.as_doc()));
+                }
+                out.array("indexes", |indexes| {
+                    filter.indexes.iter().for_each(|index| indexes.push_raw(index.raw()));
+                });
+            });
+        });
+    });
     Ok(())
 }

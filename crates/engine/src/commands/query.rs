@@ -3,10 +3,10 @@
 use super::Context;
 use super::args::Args;
 use crate::catalog::{Catalog, Collection};
-use crate::exec::find::{FindOptions, FindStream, RecordForm};
+use crate::exec::find::{Escape, FindOptions, FindStream, RecordForm};
 use crate::exec::scan::Scan;
 use crate::planner::min_max::MinMax;
-use crate::planner::{self, Plan, Question};
+use crate::planner::{self, Access, Plan, Question};
 use bumpalo::Bump;
 use query::ParseContext;
 use query::expr::{Env, Expr};
@@ -146,6 +146,8 @@ pub struct Find<'a> {
     pub show_record: bool,
     /// Whether index keys are returned instead of documents.
     pub return_key: bool,
+    /// Whether documents are only counted.
+    pub counts: bool,
 }
 
 /// A find with its parts compiled and its plan chosen.
@@ -180,22 +182,40 @@ impl Find<'_> {
         let question =
             Question { collection, filter: &filter, sort: sort.as_ref(), hint, snapshot };
         let mut plan = match self.bounds.is_empty() {
-            true => planner::plan(&question)?,
+            true => planner::plan_for_entries(&question)?,
             false => self.bounds.plan(&question)?,
         };
         if !self.return_key && !self.show_record {
             planner::cover::apply(&mut plan, &filter, sort.as_ref(), projection.as_deref());
         }
+        let counted = self.counts && super::count::entries_are_matches(&plan, &filter);
+        if !plan.is_covered() && !counted && self.bounds.is_empty() {
+            plan = planner::settle(&question, plan);
+        }
         let scan = Scan::new(snapshot.clone(), collection.clone(), &plan.access);
-        let options = FindOptions {
+        let options = |access: &Access| FindOptions {
             filter: (!filter.is_empty()).then(|| filter.clone()),
             sort: sort.clone(),
             skip: self.skip,
             limit: self.limit,
-            projection,
+            projection: projection.clone(),
             show_record: self.record_form(collection),
-            return_key: self.return_key.then(|| plan.access.clone()),
+            return_key: self.return_key.then(|| access.clone()),
+            escape: None,
         };
+        let way_out = planner::way_out(&question, &plan).filter(|_| self.bounds.is_empty());
+        let escape = way_out.map(|(most, other)| {
+            let options = options(&other.access);
+            let (snapshot, collection) = (snapshot.clone(), collection.clone());
+            let shape = planner::shape::of(filter.root(), sort.as_ref());
+            let begin = move || {
+                collection.counters.plans.forget(shape);
+                let scan = Scan::new(snapshot, collection, &other.access);
+                FindStream::new(scan, &other, options)
+            };
+            Escape { most, begin: Box::new(begin) }
+        });
+        let options = FindOptions { escape, ..options(&plan.access) };
         let stream = FindStream::new(scan, &plan, options);
         Ok(Opened { filter, plan, stream, sort })
     }

@@ -19,9 +19,13 @@ pub(super) static COMMAND: Command = Command {
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let name = context.collection_name()?;
     if context.args.bool("repair")? {
+        let with = match context.args.bool("background")? {
+            true => "both { background: true } and { repair: true } is not supported.",
+            false => "{ repair: true } can only be performed in standalone mode.",
+        };
         return Err(Error::new(
-            Code::NOT_IMPLEMENTED,
-            "validate with repair is not available in this version",
+            Code::INVALID_OPTIONS,
+            format!("Running the validate command with {with}"),
         ));
     }
     if context.args.bool("background")? && context.args.bool("full")? {

@@ -36,7 +36,9 @@ pub fn column(candidate: &Candidate, path: &str) -> Option<usize> {
         && !index.is_clustered()
         && !index.is_multikey()
         && index.collation.is_none()
-        && index.partial.is_none();
+        && index.partial.is_none()
+        && candidate.check.is_none()
+        && candidate.key_filter.is_none();
     let at = index.fields.iter().position(|field| field.path.text() == path)?;
     let parts = index.fields.get(at)?.path.parts();
     // A number may be a place in an array.

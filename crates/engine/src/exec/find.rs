@@ -39,6 +39,24 @@ pub struct FindOptions {
     pub show_record: Option<RecordForm>,
     /// Set when index keys are returned instead of documents: how they are found.
     pub return_key: Option<Access>,
+    /// What to do instead when the plan reads much more than was expected.
+    pub escape: Option<Escape>,
+}
+
+/// A way out of a plan whose estimate was wrong. It is taken only while nothing was returned.
+pub struct Escape {
+    /// Entries or documents that may be looked at before.
+    pub most: u64,
+    /// Begins anew with another plan.
+    pub begin: Box<dyn FnOnce() -> FindStream + Send>,
+}
+
+/// What one step of a find gives.
+enum Step {
+    Row(Row, Option<usize>),
+    End,
+    /// The plan reads more than it should.
+    Lost,
 }
 
 /// The documents of a find.
@@ -54,6 +72,7 @@ pub struct FindStream {
     show_record: Option<RecordForm>,
     return_key: Option<Access>,
     sort_totals: Totals,
+    escape: Option<Escape>,
     /// The last document of a text search, whose score may be asked for.
     last: Option<Doc>,
     /// What earlier scans of a tailable cursor looked at.
@@ -64,25 +83,40 @@ pub struct FindStream {
 impl FindStream {
     /// A stream over the documents that a plan finds.
     #[must_use]
-    pub fn new(scan: Scan, plan: &Plan, options: FindOptions) -> FindStream {
+    pub fn new(mut scan: Scan, plan: &Plan, options: FindOptions) -> FindStream {
         let wanted = options.limit.map(|limit| options.skip.saturating_add(limit));
         let wanted = wanted.and_then(|count| usize::try_from(count).ok());
         let sorter = match options.sort {
             Some(sort) if !plan.sorted => Some(Sorter::new(sort, wanted)),
             _ => None,
         };
+        // What the access tells is tested only to know the place in an array that matched.
+        let position = options.projection.as_ref().is_some_and(|p| p.needs_position());
+        let filter = match options.filter {
+            Some(filter) if !position && !plan.told.is_empty() => {
+                Some(Arc::new(filter.without(plan.told)))
+            }
+            filter => filter,
+        };
+        let filter = filter.filter(|filter| !filter.is_empty());
+        let mut skip = options.skip;
+        if filter.is_none() && sorter.is_none() {
+            // Every row counts, so that rows can be passed over where they are found.
+            scan.skip(std::mem::take(&mut skip));
+        }
         FindStream {
             scan,
-            filter: if plan.exact { None } else { options.filter },
+            filter,
             sorter,
             sorted: None,
-            skip: options.skip,
+            skip,
             left: options.limit,
             projection: options.projection,
             arena: Bump::new(),
             show_record: options.show_record,
             return_key: options.return_key,
             sort_totals: Totals::default(),
+            escape: options.escape,
             last: None,
             before: Examined::default(),
         }
@@ -119,6 +153,42 @@ impl FindStream {
         Ok(Some((row, position)))
     }
 
+    /// The next row that matches, or that the plan should be given up.
+    fn step(&mut self, op: &Operation) -> Result<Step> {
+        let Some(most) = self.escape.as_ref().map(|escape| escape.most) else {
+            let found = self.matching(op)?;
+            return Ok(found.map_or(Step::End, |(row, position)| Step::Row(row, position)));
+        };
+        let mut position = None;
+        while let Some(row) = self.scan.next(op)? {
+            let examined = self.scan.examined();
+            if examined.keys.max(examined.documents) > most {
+                return Ok(Step::Lost);
+            }
+            let matches = match &self.filter {
+                Some(filter) => filter.matches_at(RawDoc::new(&row.doc), &mut position)?,
+                None => true,
+            };
+            if matches {
+                let row = match self.show_record {
+                    Some(form) => with_record(row, form),
+                    None => row,
+                };
+                return Ok(Step::Row(row, position));
+            }
+        }
+        Ok(Step::End)
+    }
+
+    /// Begins anew with the other plan; what was read stays counted.
+    fn get_away(&mut self) {
+        let Some(escape) = self.escape.take() else { return };
+        let done = self.scan.examined();
+        *self = (escape.begin)();
+        self.before.keys += done.keys;
+        self.before.documents += done.documents;
+    }
+
     /// The score of a document for the `$text` of the filter.
     fn score(&self, doc: RawDoc<'_>) -> f64 {
         let text = self.filter.as_ref().and_then(|filter| filter.text());
@@ -138,11 +208,19 @@ impl FindStream {
 
     fn ordered(&mut self, op: &Operation) -> Result<Option<(Doc, Option<usize>)>> {
         if let Some(mut sorter) = self.sorter.take() {
-            if self.show_record.is_none() && !sorter.needs_score() {
+            let scored = sorter.needs_score();
+            if self.show_record.is_none() && !scored && self.escape.is_none() {
                 self.lend_matching(op, &mut |doc| sorter.push(doc, op))?;
             } else {
-                let scored = sorter.needs_score();
-                while let Some((row, _)) = self.matching(op)? {
+                loop {
+                    let row = match self.step(op)? {
+                        Step::Row(row, _) => row,
+                        Step::End => break,
+                        Step::Lost => {
+                            self.get_away();
+                            return self.ordered(op);
+                        }
+                    };
                     let doc = RawDoc::new(&row.doc);
                     let score = if scored { self.score(doc) } else { 0.0 };
                     sorter.push_scored(doc, score, op)?;
@@ -152,10 +230,18 @@ impl FindStream {
             self.sorted = Some(sorter.finish(op)?);
         }
         match &mut self.sorted {
-            None => {
-                let found = self.matching(op)?;
-                Ok(found.map(|(row, position)| (Doc::Stored(row.doc), position)))
-            }
+            None => match self.step(op)? {
+                Step::Row(row, position) => {
+                    // Another plan would give this row again.
+                    self.escape = None;
+                    Ok(Some((Doc::Stored(row.doc), position)))
+                }
+                Step::End => Ok(None),
+                Step::Lost => {
+                    self.get_away();
+                    self.ordered(op)
+                }
+            },
             Some(docs) => {
                 op.check()?;
                 let Some(doc) = docs.next()? else { return Ok(None) };
@@ -301,5 +387,67 @@ impl Stream for FindStream {
         let own = self.scan.examined();
         total.keys += own.keys + self.before.keys;
         total.documents += own.documents + self.before.documents;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Engine, Options};
+    use query::ParseContext;
+    use store::Direction;
+    use value::ejson;
+
+    #[test]
+    fn a_plan_that_reads_too_much_is_given_up_before_it_gives_anything() {
+        let engine = Engine::open(Options::default()).expect("memory opens");
+        let docs: Vec<String> = (0..100).map(|n| format!("{{_id: {n}, a: {}}}", n % 10)).collect();
+        let insert = format!("{{insert: 'c', documents: [{}]}}", docs.join(", "));
+        let insert = ejson::parse_doc(&insert).expect("test text");
+        engine.run_command("t", insert.as_doc()).expect("works");
+        let collection = engine.inner().collection("t", "c").expect("is there");
+        let filter = ejson::parse_doc("{a: 9}").expect("test text");
+        let filter = Filter::parse(filter.as_doc(), &ParseContext::new(0)).expect("is right");
+        let filter = Arc::new(filter);
+        let op = Operation::for_tests(1 << 20);
+        let scan = |direction| {
+            let access = Access::Collection(direction);
+            let snapshot = engine.inner().store.snapshot();
+            (Scan::new(snapshot, collection.clone(), &access), access)
+        };
+        let sort = ejson::parse_doc("{a: 1}").expect("test text");
+        let sort = SortSpec::parse(sort.as_doc()).expect("is right");
+        for (most, sorts, examined) in
+            [(5, false, 6 + 100), (20, false, 100), (50, true, 51 + 100), (200, true, 100)]
+        {
+            let (first, access) = scan(Direction::Forward);
+            let plan = |access| Plan {
+                access,
+                sorted: !sorts,
+                told: query::filter::Conditions::default(),
+                rejected: Vec::new(),
+            };
+            let options = || FindOptions {
+                filter: Some(filter.clone()),
+                sort: Some(sort.clone()),
+                ..FindOptions::default()
+            };
+            let (other, other_access) = scan(Direction::Reverse);
+            let (other_plan, other_options) = (plan(other_access), options());
+            let begin = move || FindStream::new(other, &other_plan, other_options);
+            let escape = Some(Escape { most, begin: Box::new(begin) });
+            let options = FindOptions { escape, ..options() };
+            let mut stream = FindStream::new(first, &plan(access), options);
+            let mut ids = Vec::new();
+            while let Some(doc) = stream.next(&op).expect("reads") {
+                ids.push(doc.raw().get("_id").and_then(Val::as_i64_exact).expect("a number"));
+            }
+            assert_eq!(ids.len(), 10, "each document once");
+            let escaped = examined > 100;
+            assert_eq!(ids.first(), Some(&if escaped { 99 } else { 9 }));
+            let mut total = Examined::default();
+            stream.examined(&mut total);
+            assert_eq!(total.documents, examined);
+        }
     }
 }

@@ -1,10 +1,12 @@
 //! Execution: streams that pull documents from each other.
 //!
-//! `scan` finds documents by a plan's access (`distinct` one for each value), `find` filters,
+//! `scan` finds documents by a plan's access (`entries` reads those of an index, `distinct` one
+//! for each value), `find` filters,
 //! sorts, skips, limits and projects them, `pipeline` runs aggregation stages, `write` changes
 //! documents. Nothing here parses.
 
 pub mod distinct;
+pub mod entries;
 pub mod find;
 pub mod merge;
 pub mod modify;

@@ -4,23 +4,22 @@ use crate::catalog::{Index, IndexKind};
 use crate::index::{keys, ordered};
 use crate::planner::{Access, Candidate};
 use store::Direction;
-use value::{Code, DocBuf, Error, RawDoc, Result};
+use value::key_types::{Decoded, Decoder};
+use value::{DocBuf, RawDoc, RawVal, Result, Val};
 
 /// The key through which an access finds a document; empty when it uses no index.
 ///
 /// # Errors
-/// When the index holds something else than values.
+/// None for documents that are in the index.
 pub fn key_of(access: &Access, doc: RawDoc<'_>) -> Result<DocBuf> {
     match access {
         Access::Nothing | Access::Collection(_) | Access::Near(_) => Ok(DocBuf::new()),
         Access::Id(_) => Ok(id_of(doc)),
         Access::Index(candidate) if candidate.index.is_clustered() => Ok(id_of(doc)),
         Access::Index(candidate) => Ok(through(candidate, doc)?.unwrap_or_default()),
-        Access::Either(accesses) => {
-            for access in accesses {
-                if let Access::Index(candidate) = access
-                    && let Some(key) = through(candidate, doc)?
-                {
+        Access::Either(either) => {
+            for candidate in &either.branches {
+                if let Some(key) = through(candidate, doc)? {
                     return Ok(key);
                 }
             }
@@ -37,24 +36,44 @@ fn id_of(doc: RawDoc<'_>) -> DocBuf {
     })
 }
 
-/// The key that a scan of the ranges meets first.
+/// The key that a scan of the ranges meets first. Words that were found are no key.
 fn through(candidate: &Candidate, doc: RawDoc<'_>) -> Result<Option<DocBuf>> {
     let index: &Index = &candidate.index;
-    if !matches!(index.kind, IndexKind::Ordered) {
-        return Err(Error::new(
-            Code::NOT_IMPLEMENTED,
-            format!("returnKey is not available with index '{}'", index.name),
-        ));
+    if matches!(index.kind, IndexKind::Text(_)) {
+        return Ok(Some(DocBuf::new()));
     }
     let all = keys::keys(index, doc)?;
     let inside = |values: &[u8]| {
         let entry = [index.prefix().as_slice(), values].concat();
         candidate.ranges.iter().any(|range| range.from <= entry && entry < range.to)
+            && candidate.check.as_ref().is_none_or(|check| check.holds(&entry))
     };
     let mut found = all.keys.iter().filter(|key| inside(&key.values));
     let key = match candidate.direction {
         Direction::Forward => found.next(),
         Direction::Reverse => found.next_back(),
     };
-    Ok(key.map(|key| ordered::key_values(index, doc, &key.values)))
+    let Some(key) = key else { return Ok(None) };
+    if matches!(index.kind, IndexKind::Ordered) {
+        return Ok(Some(ordered::key_values(index, doc, &key.values)));
+    }
+    Ok(Some(decoded(candidate, key)))
+}
+
+/// A key whose values are made by the index, as they stand in it.
+fn decoded(candidate: &Candidate, key: &keys::Key) -> DocBuf {
+    let mut decoder = Decoder::new(&key.values, &key.types);
+    DocBuf::build(|out| {
+        for ((name, _), descending) in candidate.shown.iter().zip(&candidate.index.columns) {
+            let mut bytes = Vec::new();
+            match decoder.next(*descending, &mut bytes) {
+                Some(Decoded::Value(kind)) => {
+                    out.raw(name, RawVal { kind: kind as u8, bytes: &bytes });
+                }
+                _ => {
+                    out.append(name, Val::Null);
+                }
+            }
+        }
+    })
 }

@@ -1,12 +1,12 @@
 //! Finding documents: a point, a range of the collection, or ranges of an index.
 
-use super::merge::Merged;
+use super::entries::{EntryScan, Reading, damaged};
 use super::near::NearScan;
 use super::{Doc, Examined};
-use crate::catalog::{Collection, Index};
+use crate::catalog::Collection;
 use crate::index::maintain::record_of;
 use crate::operation::Operation;
-use crate::planner::cover::{Buffers, Cover, Lent, Made};
+use crate::planner::cover::{Buffers, Lent, Made};
 use crate::planner::{Access, Candidate, KeyRange};
 use crate::store_failed;
 use std::collections::{HashSet, VecDeque};
@@ -33,6 +33,8 @@ pub struct Scan {
     current: Option<Current>,
     /// Records that were returned already, where an access may find one twice.
     seen: Option<HashSet<Bytes>>,
+    /// How many documents are passed over before the first is given.
+    skip: u64,
     examined: Examined,
 }
 
@@ -40,28 +42,14 @@ enum Part {
     Near(Box<NearScan>),
     Id(Vec<u8>),
     Documents(KeyRange, Direction),
-    Entries(Arc<Index>, KeyRange, Direction, Option<Arc<Cover>>),
+    Entries(Arc<Reading>, KeyRange),
     Merged(Box<Candidate>),
 }
 
 enum Current {
     Near(Box<NearScan>),
     Documents(Range),
-    Entries(Arc<Index>, Entries, Option<Arc<Cover>>),
-}
-
-enum Entries {
-    One(Range),
-    Merged(Box<Merged>),
-}
-
-impl Entries {
-    fn next_entry(&mut self) -> Result<Option<(Bytes, Bytes)>> {
-        match self {
-            Entries::One(range) => range.next_entry().map_err(store_failed),
-            Entries::Merged(merged) => merged.next_entry(),
-        }
-    }
+    Entries(Box<EntryScan>),
 }
 
 impl Scan {
@@ -74,6 +62,7 @@ impl Scan {
             parts: VecDeque::new(),
             current: None,
             seen: None,
+            skip: 0,
             examined: Examined::default(),
         };
         scan.add(access);
@@ -116,15 +105,20 @@ impl Scan {
                 let scan = NearScan::new(plan, &self.collection);
                 self.parts.push_back(Part::Near(Box::new(scan)));
             }
-            Access::Either(accesses) => {
+            Access::Either(either) => {
                 self.seen = Some(HashSet::new());
-                accesses.iter().for_each(|access| self.add(access));
+                either.branches.iter().for_each(|branch| self.add_index(branch));
             }
         }
     }
 
+    /// Passes over the first documents; those that an index finds are not even fetched.
+    pub fn skip(&mut self, count: u64) {
+        self.skip = count;
+    }
+
     fn add_index(&mut self, candidate: &Candidate) {
-        let Candidate { index, ranges, direction, cover, .. } = candidate;
+        let Candidate { index, ranges, direction, .. } = candidate;
         index.uses.fetch_add(1, Ordering::Relaxed);
         if index.repeats() && self.seen.is_none() {
             self.seen = Some(HashSet::new());
@@ -133,11 +127,12 @@ impl Scan {
             self.parts.push_back(Part::Merged(Box::new(candidate.clone())));
             return;
         }
+        let reading = Reading::of(candidate);
         let mut parts: Vec<Part> = ranges
             .iter()
             .map(|range| match index.is_clustered() {
                 true => Part::Documents(range.clone(), *direction),
-                false => Part::Entries(index.clone(), range.clone(), *direction, cover.clone()),
+                false => Part::Entries(reading.clone(), range.clone()),
             })
             .collect();
         if *direction == Direction::Reverse {
@@ -179,34 +174,49 @@ impl Scan {
                     let record = Bytes::copy_from(key.get(4..).unwrap_or(&[]));
                     range.own_value().map(|doc| Row { record, doc })
                 }
-                Some(Current::Entries(index, range, cover)) => {
-                    let Some((entry, types)) = range.next_entry()? else {
+                Some(Current::Entries(entries)) => {
+                    let Some(found) = entries.next(&self.snapshot, &mut self.examined, op)? else {
                         self.current = None;
                         continue;
                     };
-                    self.examined.keys += 1;
-                    let record = record_of(index, &entry).ok_or_else(|| damaged(index))?;
+                    let record = record_of(&entries.reading.index, &found.key);
+                    let record = record.ok_or_else(|| damaged(&entries.reading.index))?;
                     let record = Bytes::copy_from(record);
                     if self.seen.as_mut().is_some_and(|seen| !seen.insert(record.clone())) {
                         continue;
                     }
-                    if let Some(cover) = cover {
-                        match cover.document(entry.get(4..).unwrap_or(&[]), &types) {
+                    if self.skip > 0 && !found.unsure {
+                        self.skip -= 1;
+                        continue;
+                    }
+                    if let Some(cover) = &entries.reading.cover {
+                        match cover.document(found.key.get(4..).unwrap_or(&[]), &found.types) {
                             Made::Document(doc) => {
                                 return Ok(Some(Row { record, doc: doc.into() }));
                             }
                             Made::Unknown => {}
-                            Made::Damaged => return Err(damaged(index)),
+                            Made::Damaged => return Err(damaged(&entries.reading.index)),
                         }
                     }
                     let row = fetch(&self.snapshot, &self.collection, record)?;
                     self.examined.documents += 1;
-                    return row
-                        .map_or_else(|| Err(dangling(&self.collection)), |row| Ok(Some(row)));
+                    let row = row.ok_or_else(|| dangling(&self.collection))?;
+                    if found.unsure && !entries.passes(&row.doc)? {
+                        continue;
+                    }
+                    if self.skip > 0 {
+                        self.skip -= 1;
+                        continue;
+                    }
+                    return Ok(Some(row));
                 }
             };
             let Some(row) = row else { continue };
             if self.seen.as_mut().is_some_and(|seen| !seen.insert(row.record.clone())) {
+                continue;
+            }
+            if self.skip > 0 {
+                self.skip -= 1;
                 continue;
             }
             return Ok(Some(row));
@@ -252,7 +262,7 @@ impl Scan {
     ) -> Result<()> {
         loop {
             match (&mut self.current, &mut self.seen) {
-                (Some(Current::Documents(range)), None) => {
+                (Some(Current::Documents(range)), None) if self.skip == 0 => {
                     while let Some(block) = range.lend_block().map_err(store_failed)? {
                         for (_, doc) in block {
                             op.check()?;
@@ -262,7 +272,10 @@ impl Scan {
                     }
                     self.current = None;
                 }
-                (Some(Current::Entries(index, Entries::One(range), Some(cover))), seen) => {
+                (Some(Current::Entries(entries)), seen)
+                    if self.skip == 0 && entries.tells_all() =>
+                {
+                    let Some((index, range, cover)) = entries.plain() else { continue };
                     let mut buffers = Buffers::default();
                     while let Some(block) = range.lend_block().map_err(store_failed)? {
                         for (entry, types) in block {
@@ -315,19 +328,11 @@ impl Scan {
             self.snapshot.range(space, from, to, direction).map_err(store_failed)
         };
         Ok(match part {
-            Part::Entries(index, range, direction, cover) => {
-                let opened = open(Space::Indexes, &range, direction)?;
-                Current::Entries(index, Entries::One(opened), cover)
+            Part::Entries(reading, range) => {
+                Current::Entries(Box::new(EntryScan::one(&self.snapshot, reading, range)?))
             }
             Part::Merged(candidate) => {
-                let pairs = candidate.ranges.iter().zip(&candidate.merge);
-                let opened = pairs.map(|(range, skip)| {
-                    Ok((open(Space::Indexes, range, candidate.direction)?, *skip))
-                });
-                let opened = opened.collect::<Result<Vec<_>>>()?;
-                let merged = Merged::new(opened, candidate.direction)?;
-                let Candidate { index, cover, .. } = *candidate;
-                Current::Entries(index, Entries::Merged(Box::new(merged)), cover)
+                Current::Entries(Box::new(EntryScan::merged(&self.snapshot, &candidate)?))
             }
             Part::Documents(range, direction) => {
                 Current::Documents(open(Space::Documents, &range, direction)?)
@@ -337,37 +342,40 @@ impl Scan {
         })
     }
 
-    /// Counts index entries in the ranges without fetching documents: only right when no
-    /// document stands in the index twice and the ranges are exactly what is asked for.
+    /// Counts the documents that entries point to, up to `most`, without fetching any: only right
+    /// when the bounds are exactly what is asked for.
     ///
     /// # Errors
     /// When the store fails or the operation is stopped.
-    pub fn count_entries(mut self, op: &Operation) -> Result<(u64, Examined)> {
+    pub fn count_entries(mut self, most: Option<u64>, op: &Operation) -> Result<(u64, Examined)> {
         let mut count = 0;
         while let Some(part) = self.parts.pop_front() {
             match self.open(part)? {
                 Current::Near(_) => return Err(Error::internal("distances are not counted")),
                 Current::Documents(mut range) => {
-                    while range.next().map_err(store_failed)?.is_some() {
+                    while most != Some(count) && range.next().map_err(store_failed)?.is_some() {
                         op.check()?;
+                        self.examined.keys += 1;
                         count += 1;
                     }
                 }
-                Current::Entries(_, Entries::One(mut range), _) => {
-                    while range.next().map_err(store_failed)?.is_some() {
+                Current::Entries(mut entries) => {
+                    while most != Some(count)
+                        && let Some(found) = entries.next(&self.snapshot, &mut self.examined, op)?
+                    {
                         op.check()?;
-                        count += 1;
-                    }
-                }
-                Current::Entries(_, mut entries, _) => {
-                    while entries.next_entry()?.is_some() {
-                        op.check()?;
+                        if let Some(seen) = &mut self.seen {
+                            let record = record_of(&entries.reading.index, &found.key);
+                            let record = record.ok_or_else(|| damaged(&entries.reading.index))?;
+                            if !seen.insert(Bytes::copy_from(record)) {
+                                continue;
+                            }
+                        }
                         count += 1;
                     }
                 }
             }
         }
-        self.examined.keys = count;
         Ok((count, self.examined))
     }
 }
@@ -386,38 +394,6 @@ pub fn fetch(snapshot: &Snapshot, collection: &Collection, record: Bytes) -> Res
     key.extend_from_slice(&record);
     let doc = snapshot.get(Space::Documents, &key).map_err(store_failed)?;
     Ok(doc.map(|doc| Row { record, doc }))
-}
-
-/// How many entries a candidate would read, counted up to a limit.
-#[must_use]
-pub fn estimate(snapshot: &Snapshot, collection: &Collection, candidate: &Candidate) -> u64 {
-    const LIMIT: u64 = 128;
-    let space = if candidate.index.is_clustered() { Space::Documents } else { Space::Indexes };
-    let mut count = 0;
-    for (at, range) in candidate.ranges.iter().enumerate() {
-        let from = Bound::Included(range.from.as_slice());
-        let to = Bound::Excluded(range.to.as_slice());
-        let Ok(mut entries) = snapshot.range(space, from, to, Direction::Forward) else { break };
-        while let Ok(Some(_)) = entries.next() {
-            count += 1;
-            if count >= LIMIT {
-                // Not counted further: what is unbounded is worse than what is bounded.
-                let whole = collection.counters.documents();
-                let share = 1_u64 << (2 * (candidate.bounded as u32).min(8));
-                let left = (candidate.ranges.len() - at) as u64;
-                return LIMIT.max(whole / share).saturating_add(left);
-            }
-        }
-    }
-    count
-}
-
-#[cold]
-fn damaged(index: &Index) -> Error {
-    Error::new(
-        value::Code::DATA_CORRUPTION_DETECTED,
-        format!("an entry of index '{}' is not understood; run `motif check`", index.name),
-    )
 }
 
 #[cold]

@@ -18,6 +18,34 @@ pub struct GeoFields {
     pub at: Vec<usize>,
     /// The cells: of the plane, or else of the sphere.
     pub plane: Option<Plane>,
+    /// The coarsest and the finest level of cells of the sphere that stand in keys.
+    levels: (usize, usize),
+}
+
+/// The levels of a `2dsphere` index that names none: as fine as cells get, as coarse as they come.
+const LEVELS: (i64, i64) = (0, 23);
+
+/// The finest level that an index may ask for.
+const LEVEL_MAX: i64 = 30;
+
+/// Checks the levels that a specification of a `2dsphere` index asks for.
+///
+/// # Errors
+/// 16747, 16748, 16749.
+fn check_levels(spec: RawDoc<'_>) -> Result<()> {
+    let level = |name: &str| spec.get(name).and_then(Val::as_i64_exact);
+    let coarsest = level("coarsestIndexedLevel").unwrap_or(LEVELS.0);
+    let finest = level("finestIndexedLevel").unwrap_or(LEVELS.1);
+    let (code, message) = if coarsest < 0 {
+        (16747, "coarsestIndexedLevel must be >= 0")
+    } else if finest > LEVEL_MAX {
+        (16748, "finestIndexedLevel must be <= 30")
+    } else if finest < coarsest {
+        (16749, "finestIndexedLevel must be >= coarsestIndexedLevel")
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(Code(code), message))
 }
 
 impl GeoFields {
@@ -34,7 +62,13 @@ impl GeoFields {
         };
         let sphere = places("2dsphere");
         if !sphere.is_empty() {
-            return Some(GeoFields { at: sphere, plane: None });
+            let level = |name: &str| {
+                let level = spec.get(name).and_then(Val::as_i64_exact);
+                level.and_then(|level| usize::try_from(level).ok())
+            };
+            let coarsest = level("coarsestIndexedLevel").unwrap_or(0);
+            let finest = level("finestIndexedLevel").unwrap_or(usize::MAX);
+            return Some(GeoFields { at: sphere, plane: None, levels: (coarsest, finest) });
         }
         let at = places("2d");
         if at.is_empty() {
@@ -46,7 +80,7 @@ impl GeoFields {
             max: number("max").unwrap_or(180.0),
             bits: number("bits").map_or(26, |bits| bits.clamp(1.0, 32.0) as usize),
         };
-        Some(GeoFields { at, plane: Some(plane) })
+        Some(GeoFields { at, plane: Some(plane), levels: (0, usize::MAX) })
     }
 
     /// The cells that hold a region; `None` if the index cannot tell.
@@ -178,14 +212,18 @@ fn cells(
     }
     match &geo.plane {
         Some(plane) => plane_cells(plane, value, doc, names),
-        None => sphere_cells(value, names).map_err(|reason| {
+        None => sphere_cells(geo.levels, value, names).map_err(|reason| {
             let doc = super::spec::shown(doc);
             Error::new(Code(16755), format!("Can't extract geo keys: {doc}  {reason}"))
         }),
     }
 }
 
-fn sphere_cells(value: Val<'_>, names: &mut Vec<String>) -> Result<(), String> {
+fn sphere_cells(
+    levels: (usize, usize),
+    value: Val<'_>,
+    names: &mut Vec<String>,
+) -> Result<(), String> {
     let shown = || super::spec::shown_value(value);
     if !matches!(value, Val::Array(_) | Val::Document(_)) {
         return Err(format!("geo element must be an array or object: {}", shown()));
@@ -194,10 +232,31 @@ fn sphere_cells(value: Val<'_>, names: &mut Vec<String>) -> Result<(), String> {
     if stored.on_sphere().is_none() {
         return Err(format!("can't project geometry into spherical CRS: {}", shown()));
     }
-    names.extend(Sphere.of_shape(&stored));
+    names.extend(at_levels(Sphere.of_shape(&stored), levels));
     names.sort_unstable();
     names.dedup();
     Ok(())
+}
+
+/// Cells in place of those that are too fine or too coarse: the cell around them, or all inside. A
+/// name has a letter for the face, then one for each level.
+fn at_levels(names: Vec<String>, (coarsest, finest): (usize, usize)) -> Vec<String> {
+    /// More cells than these are not made of coarse ones.
+    const CELLS_MAX: usize = 1000;
+    let mut out = names;
+    for name in &mut out {
+        if name.len() > finest.saturating_add(1) {
+            name.truncate(finest + 1);
+        }
+    }
+    while out.len() * 4 <= CELLS_MAX && out.iter().any(|name| name.len() <= coarsest) {
+        let split = |name: String| match name.len() <= coarsest {
+            true => ('0'..='3').map(|letter| format!("{name}{letter}")).collect(),
+            false => vec![name],
+        };
+        out = out.into_iter().flat_map(split).collect();
+    }
+    out
 }
 
 /// A pair, or an array of pairs.
@@ -299,6 +358,9 @@ pub fn check(spec: RawDoc<'_>, key: RawDoc<'_>) -> Result<()> {
                 ),
             ));
         }
+    }
+    if places("2dsphere") > 0 {
+        check_levels(spec)?;
     }
     if let Some(version) = spec.get("2dsphereIndexVersion").filter(|_| places("2dsphere") > 0)
         && !matches!(version.as_i64_exact(), Some(1..=3))

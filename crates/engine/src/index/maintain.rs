@@ -59,7 +59,7 @@ pub fn replace(
         for key in &before.keys {
             if after.get(&key.values).is_none() {
                 changes.push((entry_key(index, &key.values, record), None));
-                if index.unique {
+                if index.refuses_equal_keys() {
                     // The key becomes free: who takes it must see that we gave it up.
                     guard_unique(txn, index, &key.values);
                 }
@@ -69,7 +69,7 @@ pub fn replace(
             match before.get(&key.values) {
                 Some(known) if known.types == key.types => continue,
                 Some(_) => {}
-                None if index.unique => {
+                None if index.refuses_equal_keys() => {
                     check_unique(txn, collection, index, &key.values, record, new)?;
                 }
                 None => {}

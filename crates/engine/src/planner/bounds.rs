@@ -2,11 +2,14 @@
 //!
 //! An interval is a half-open range of encoded values, seen as prefixes: every key that continues
 //! `from` is inside, none that continues `to` is. An interval may be wider than the predicate,
-//! never narrower: the filter runs on what is found.
+//! never narrower; `Tightness` says whether it is exactly as wide, so that what is inside need not
+//! be tested again.
 
+use super::edge::Edge;
 use query::filter::Test;
+use query::regex::Regex;
 use value::collation::applies_to;
-use value::{Collation, OwnedVal, Type, Val, ejson, keys};
+use value::{Collation, OwnedVal, Type, Val, keys};
 
 /// A range of encoded values of one field, ascending.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,8 +20,30 @@ pub struct Interval {
     pub to: Vec<u8>,
     /// Whether it holds one value only.
     pub point: bool,
-    /// How explain shows it.
-    pub shown: String,
+    /// Its lower end, for explain.
+    pub low: Edge,
+    /// Its upper end, for explain.
+    pub high: Edge,
+}
+
+/// What is still to be tested of a value whose key is inside the intervals of a predicate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tightness {
+    /// Nothing: the predicate holds.
+    Exact,
+    /// The predicate, for which the value in the key is enough.
+    Key,
+    /// The predicate, on the document.
+    Document,
+}
+
+/// The intervals of a predicate.
+#[derive(Clone, Debug)]
+pub struct Bounds {
+    /// Sorted, apart from each other.
+    pub intervals: Vec<Interval>,
+    /// How well they tell the predicate, of values that are not arrays.
+    pub tightness: Tightness,
 }
 
 /// The smallest byte string above everything that begins with `bytes`.
@@ -42,8 +67,15 @@ impl Interval {
             from: Vec::new(),
             to: vec![0xFF],
             point: false,
-            shown: "[MinKey, MaxKey]".to_owned(),
+            low: Edge::low(Type::MinKey, true),
+            high: Edge::high(Type::MaxKey, true),
         }
+    }
+
+    /// Whether it is everything.
+    #[must_use]
+    pub fn is_all(&self) -> bool {
+        self.from.is_empty() && self.to == [0xFF]
     }
 
     /// One value.
@@ -55,8 +87,22 @@ impl Interval {
     /// One value, in keys of a collation.
     fn point_with(value: Val<'_>, collation: Option<&Collation>) -> Interval {
         let from = keys::key_with(value, collation);
-        let shown = show(value, collation);
-        Interval { to: after(&from), from, point: true, shown: format!("[{shown}, {shown}]") }
+        let edge = Edge::value(value, collation, true);
+        Interval { to: after(&from), from, point: true, low: edge.clone(), high: edge }
+    }
+
+    /// All values of one type, and those that order with them.
+    fn of_type(kind: Type) -> Interval {
+        let (low, high) = bracket(kind);
+        let point = low + 1 == high && Edge::is_single(kind);
+        let (from, to) = (vec![low], vec![high]);
+        Interval { from, to, point, low: Edge::low(kind, true), high: Edge::high(kind, true) }
+    }
+
+    /// All numbers, NaN among them.
+    fn numbers() -> Interval {
+        let nan = Edge::value(Val::Double(f64::NAN), None, true);
+        Interval { low: nan, ..Interval::of_type(Type::Double) }
     }
 
     /// The same values in a field that is stored descending.
@@ -69,46 +115,96 @@ impl Interval {
         };
         let from = if self.to == [0xFF] { Vec::new() } else { after(&flip(&self.to)) };
         let to = if self.from.is_empty() { vec![0xFF] } else { after(&flip(&self.from)) };
-        Interval { from, to, point: self.point, shown: self.shown.clone() }
+        Interval { from, to, ..self.clone() }
     }
 
     /// What two intervals share.
     #[must_use]
     pub fn intersect(&self, other: &Interval) -> Option<Interval> {
-        let from = self.from.clone().max(other.from.clone());
-        let to = self.to.clone().min(other.to.clone());
+        let (from, low) = (&self.from, &self.low).max_by_key(other);
+        let (to, high) = (&self.to, &self.high).min_by_key(other);
         if from >= to {
             return None;
         }
-        if self.point || other.point {
-            let point = if self.point { self } else { other };
-            return Some(point.clone());
-        }
-        let half = |shown: &str, at: usize| shown.split(", ").nth(at).unwrap_or("").to_owned();
-        let lower = if from == self.from { &self.shown } else { &other.shown };
-        let upper = if to == self.to { &self.shown } else { &other.shown };
-        let shown = format!("{}, {}", half(lower, 0), half(upper, 1));
-        Some(Interval { from, to, point: false, shown })
+        Some(Interval {
+            from: from.clone(),
+            to: to.clone(),
+            point: self.point || other.point,
+            low: low.clone(),
+            high: high.clone(),
+        })
     }
 }
 
-fn show(value: Val<'_>, collation: Option<&Collation>) -> String {
-    if let (Val::String(text), Some(collation)) = (value, collation) {
-        let digits: String = collation.key(text).iter().map(|b| format!("{b:02x}")).collect();
-        return format!("CollationKey(0x{digits})");
+/// Picks the tighter of two ends.
+trait Tighter<'i> {
+    fn max_by_key(self, other: &'i Interval) -> Self;
+    fn min_by_key(self, other: &'i Interval) -> Self;
+}
+
+impl<'i> Tighter<'i> for (&'i Vec<u8>, &'i Edge) {
+    fn max_by_key(self, other: &'i Interval) -> Self {
+        if other.from > *self.0 { (&other.from, &other.low) } else { self }
     }
-    let doc = value::DocBuf::build(|out| {
-        out.append("v", value);
-    });
-    let text = ejson::print(doc.as_doc(), ejson::Format::Shell);
-    let inner = text.trim().trim_start_matches('{').trim_end_matches('}').trim();
-    inner.strip_prefix("v:").unwrap_or(inner).trim().to_owned()
+
+    fn min_by_key(self, other: &'i Interval) -> Self {
+        if other.to < *self.0 { (&other.to, &other.high) } else { self }
+    }
+}
+
+impl Bounds {
+    fn exact(intervals: Vec<Interval>) -> Bounds {
+        Bounds { intervals, tightness: Tightness::Exact }
+    }
+
+    /// Null and undefined, between which nothing stands.
+    #[must_use]
+    pub fn null() -> Bounds {
+        let (low, high) = (Interval::point(Val::Undefined), Interval::point(Val::Null));
+        let both = Interval { to: high.to, high: high.high, point: false, ..low };
+        Bounds::exact(vec![both])
+    }
+
+    fn loose(intervals: Vec<Interval>) -> Bounds {
+        Bounds { intervals, tightness: Tightness::Document }
+    }
+
+    /// What the predicate does not hold for; nothing when the intervals do not tell that.
+    #[must_use]
+    pub fn complement(self) -> Option<Bounds> {
+        if self.tightness != Tightness::Exact {
+            return None;
+        }
+        let mut rest = Interval::all();
+        let mut out = Vec::new();
+        for interval in self.intervals {
+            if interval.from > rest.from {
+                let high = interval.low.flipped();
+                out.push(Interval { to: interval.from, high, ..rest.clone() });
+            }
+            rest.from = interval.to;
+            rest.low = interval.high.flipped();
+        }
+        if rest.from < rest.to {
+            out.push(rest);
+        }
+        Some(Bounds::exact(out))
+    }
+
+    /// What both predicates hold for.
+    #[must_use]
+    pub fn and(self, other: &Bounds) -> Bounds {
+        Bounds {
+            intervals: intersect(&self.intervals, &other.intervals),
+            tightness: self.tightness.max(other.tightness),
+        }
+    }
 }
 
 /// The intervals of keys that can pass a test; `None` when the test bounds nothing. They are for
 /// indexes that `fits` the test.
 #[must_use]
-pub fn of_test(test: &Test) -> Option<Vec<Interval>> {
+pub fn of_test(test: &Test) -> Option<Bounds> {
     of_collated(test, None)
 }
 
@@ -124,7 +220,9 @@ pub fn fits(test: &Test, collation: Option<&Collation>) -> bool {
         | Test::Lte(value)
         | Test::Gt(value)
         | Test::Gte(value) => plain(value),
-        Test::In { values, .. } => values.iter().all(plain),
+        Test::In { values, regexes } => {
+            values.iter().all(plain) && (regexes.is_empty() || collation.is_none())
+        }
         Test::Regex(_) => collation.is_none(),
         Test::And(tests) | Test::ElemMatchValue(tests) => {
             tests.iter().all(|test| fits(test, collation))
@@ -134,40 +232,72 @@ pub fn fits(test: &Test, collation: Option<&Collation>) -> bool {
     }
 }
 
-fn of_collated(test: &Test, collation: Option<&Collation>) -> Option<Vec<Interval>> {
+fn of_collated(test: &Test, collation: Option<&Collation>) -> Option<Bounds> {
     let mut out = match test {
         Test::Collated(collated) => of_collated(&collated.test, Some(&collated.collation))?,
         Test::Eq(value) => of_equality(value.get(), collation),
-        Test::Lt(value) => vec![range(value.get(), false, false, collation)?],
-        Test::Lte(value) => vec![range(value.get(), false, true, collation)?],
-        Test::Gt(value) => vec![range(value.get(), true, false, collation)?],
-        Test::Gte(value) => vec![range(value.get(), true, true, collation)?],
-        Test::In { values, regexes } if regexes.is_empty() => {
-            values.iter().flat_map(|value| of_equality(value.get(), collation)).collect()
+        Test::Lt(value) => range(value.get(), false, false, collation)?,
+        Test::Lte(value) => range(value.get(), false, true, collation)?,
+        Test::Gt(value) => range(value.get(), true, false, collation)?,
+        Test::Gte(value) => range(value.get(), true, true, collation)?,
+        Test::In { values, regexes } => {
+            let mut all = Bounds::exact(Vec::new());
+            let values = values.iter().map(|value| of_equality(value.get(), collation));
+            for found in values.chain(regexes.iter().map(of_regex)) {
+                all.intervals.extend(found.intervals);
+                all.tightness = all.tightness.max(found.tightness);
+            }
+            all
         }
-        Test::Regex(regex) => {
-            let prefix = regex.prefix()?;
-            let mut from = vec![Type::String.rank()];
-            from.extend_from_slice(prefix.as_bytes());
-            let stored = Val::Regex(regex.pattern(), regex.options());
-            let shown = format!("[\"{prefix}\", \"{}\")", next_text(prefix));
-            vec![Interval { to: after(&from), from, point: false, shown }, Interval::point(stored)]
+        Test::Regex(regex) => of_regex(regex),
+        Test::Mod { .. } => {
+            Bounds { intervals: vec![Interval::numbers()], tightness: Tightness::Key }
         }
+        Test::Type(types) => of_types(types)?,
         Test::And(tests) => {
-            let mut known: Option<Vec<Interval>> = None;
+            let mut known: Option<Bounds> = None;
             for test in tests {
-                let Some(found) = of_test(test) else { continue };
+                let Some(found) = of_collated(test, collation) else {
+                    // What bounds nothing is still to be tested.
+                    known = known.map(|known| Bounds { tightness: Tightness::Document, ..known });
+                    continue;
+                };
                 known = Some(match known {
                     None => found,
-                    Some(known) => intersect(&known, &found),
+                    Some(known) => known.and(&found),
                 });
             }
-            known?
+            Bounds { tightness: Tightness::Document, ..known? }
         }
         _ => return None,
     };
-    normalise(&mut out);
+    normalise(&mut out.intervals);
     Some(out)
+}
+
+/// The intervals of a pattern: texts, and the pattern itself as a value.
+fn of_regex(regex: &Regex) -> Bounds {
+    let same = Interval::point(Val::Regex(regex.pattern(), regex.options()));
+    let Some(prefix) = regex.prefix() else {
+        let intervals = vec![Interval::of_type(Type::String), same];
+        return Bounds { intervals, tightness: Tightness::Key };
+    };
+    let mut from = vec![Type::String.rank()];
+    // Texts with zeros are stored otherwise: such a prefix bounds no bytes.
+    let plain = !prefix.as_bytes().iter().any(|byte| *byte < 2);
+    if plain {
+        from.extend_from_slice(prefix.as_bytes());
+    }
+    let texts = Interval {
+        to: after(&from),
+        from,
+        point: false,
+        low: Edge::value(Val::String(prefix), None, true),
+        high: Edge::value(Val::String(&next_text(prefix)), None, false),
+    };
+    let exact = regex.is_prefix_only() && plain;
+    let tightness = if exact { Tightness::Exact } else { Tightness::Key };
+    Bounds { intervals: vec![texts, same], tightness }
 }
 
 /// The text of an upper bound for a prefix, as explain shows it.
@@ -179,23 +309,75 @@ fn next_text(prefix: &str) -> String {
     chars.into_iter().collect()
 }
 
-/// Sorts intervals and drops duplicates.
+/// The intervals of `$type`. What stands in the index otherwise than as itself has none.
+fn of_types(types: &query::filter::TypeSet) -> Option<Bounds> {
+    let mut intervals = Vec::new();
+    let mut tightness = Tightness::Exact;
+    if types.has_number() {
+        intervals.push(Interval::numbers());
+    }
+    for kind in types.types() {
+        match kind {
+            Type::Array | Type::Undefined | Type::Missing => return None,
+            Type::Null => {
+                intervals.push(Interval::point(Val::Null));
+                tightness = Tightness::Document;
+            }
+            kind if kind.is_number() => {
+                intervals.push(Interval::numbers());
+                if !types.has_number() {
+                    tightness = tightness.max(Tightness::Key);
+                }
+            }
+            kind => {
+                intervals.push(Interval::of_type(*kind));
+                // Symbols stand among the texts.
+                if matches!(kind, Type::String | Type::Symbol) {
+                    tightness = tightness.max(Tightness::Key);
+                }
+            }
+        }
+    }
+    Some(Bounds { intervals, tightness })
+}
+
+/// Sorts intervals and unites those that overlap.
 pub fn normalise(intervals: &mut Vec<Interval>) {
-    intervals.sort_by(|a, b| a.from.cmp(&b.from));
-    intervals.dedup();
+    intervals.sort_by(|a, b| a.from.cmp(&b.from).then(b.to.cmp(&a.to)));
+    intervals.dedup_by(|next, known| {
+        if next.from >= known.to {
+            return false;
+        }
+        if next.to > known.to {
+            known.to = std::mem::take(&mut next.to);
+            known.high = next.high.clone();
+            known.point = false;
+        }
+        true
+    });
 }
 
 /// What two lists of intervals share.
 #[must_use]
 pub fn intersect(a: &[Interval], b: &[Interval]) -> Vec<Interval> {
-    a.iter().flat_map(|a| b.iter().filter_map(move |b| a.intersect(b))).collect()
+    let mut out = Vec::new();
+    let (mut left, mut right) = (a.iter().peekable(), b.iter().peekable());
+    while let (Some(one), Some(other)) = (left.peek(), right.peek()) {
+        out.extend(one.intersect(other));
+        if one.to <= other.to {
+            left.next();
+        } else {
+            right.next();
+        }
+    }
+    out
 }
 
-fn of_equality(value: Val<'_>, collation: Option<&Collation>) -> Vec<Interval> {
+fn of_equality(value: Val<'_>, collation: Option<&Collation>) -> Bounds {
     match value {
         // Null is also what is missing, and undefined.
         Val::Null | Val::Undefined => {
-            vec![Interval::point(Val::Undefined), Interval::point(Val::Null)]
+            Bounds::loose(vec![Interval::point(Val::Undefined), Interval::point(Val::Null)])
         }
         // An array stands in the index by its elements; inside another array, as a whole.
         Val::Array(array) => {
@@ -207,9 +389,10 @@ fn of_equality(value: Val<'_>, collation: Option<&Collation>) -> Vec<Interval> {
             } else {
                 points.push(Interval::point_with(first, collation));
             }
-            points
+            Bounds::loose(points)
         }
-        _ => vec![Interval::point_with(value, collation)],
+        Val::Regex(..) => Bounds::loose(vec![Interval::point(value)]),
+        _ => Bounds::exact(vec![Interval::point_with(value, collation)]),
     }
 }
 
@@ -219,24 +402,39 @@ fn range(
     above: bool,
     inclusive: bool,
     collation: Option<&Collation>,
-) -> Option<Interval> {
+) -> Option<Bounds> {
+    let is_nan = match value {
+        Val::Double(n) => n.is_nan(),
+        Val::Decimal(n) => n.is_nan(),
+        _ => false,
+    };
     let (low, high) = match value {
-        Val::MinKey | Val::MaxKey => return Some(Interval::all()),
-        // Comparisons with null mean null itself; with arrays and undefined, no simple range.
-        Val::Null | Val::Array(_) | Val::Undefined | Val::Missing => return None,
-        _ => bracket(value.kind()),
+        // Everything lies between the smallest key and the largest.
+        Val::MinKey | Val::MaxKey => (Interval::all(), Interval::all()),
+        // Comparisons with null mean null itself, and with NaN that.
+        Val::Null | Val::Undefined if inclusive => return Some(of_equality(Val::Null, collation)),
+        _ if is_nan && inclusive => return Some(of_equality(value, collation)),
+        Val::Null | Val::Undefined => return Some(Bounds::exact(Vec::new())),
+        _ if is_nan => return Some(Bounds::exact(Vec::new())),
+        Val::Array(_) | Val::Missing => return None,
+        value if value.is_number() => {
+            let least = Interval::point(Val::Double(f64::NEG_INFINITY));
+            (least, Interval::of_type(Type::Double))
+        }
+        _ => (Interval::of_type(value.kind()), Interval::of_type(value.kind())),
     };
     let key = keys::key_with(value, collation);
-    let shown = show(value, collation);
-    let (open, close) = if inclusive { ("[", "]") } else { ("(", ")") };
-    let (lowest, highest) = edges(value);
-    Some(if above {
+    let edge = Edge::value(value, collation, inclusive);
+    let (from, to, low, high) = if above {
         let from = if inclusive { key } else { after(&key) };
-        Interval { from, to: vec![high], point: false, shown: format!("{open}{shown}, {highest}") }
+        (from, high.to, edge, high.high)
     } else {
         let to = if inclusive { after(&key) } else { key };
-        Interval { from: vec![low], to, point: false, shown: format!("{lowest}, {shown}{close}") }
-    })
+        (low.from, to, low.low, edge)
+    };
+    let empty = from >= to;
+    let interval = Interval { from, to, point: false, low, high };
+    Some(Bounds::exact(if empty { Vec::new() } else { vec![interval] }))
 }
 
 /// First key byte of a type and first one behind it.
@@ -249,17 +447,58 @@ fn bracket(kind: Type) -> (u8, u8) {
     }
 }
 
-/// How explain shows the ends of a type.
-fn edges(value: Val<'_>) -> (&'static str, &'static str) {
-    match value {
-        Val::String(_) | Val::Symbol(_) => ("[\"\"", "{})"),
-        Val::Document(_) => ("[{}", "[])"),
-        Val::Bool(_) => ("[false", "true]"),
-        Val::DateTime(_) => ("[new Date(-9223372036854775808)", "new Date(9223372036854775807)]"),
-        Val::ObjectId(_) => {
-            ("[ObjectId('000000000000000000000000')", "ObjectId('ffffffffffffffffffffffff')]")
-        }
-        Val::Timestamp(_) => ("[Timestamp(0, 0)", "Timestamp(4294967295, 4294967295)]"),
-        _ => ("[-inf.0", "inf.0]"),
+/// The bounds of `$expr` with a comparison: those of the order of all values, without brackets of
+/// types. What is missing is below everything.
+#[must_use]
+pub fn of_expression(operator: &str, value: Val<'_>, collation: Option<&Collation>) -> Option<Bounds> {
+    let point = Interval::point_with(value, collation);
+    let all = Interval::all();
+    let low = || point.low.flipped();
+    let interval = match operator {
+        "$gt" => Interval { from: point.to, low: low(), ..all },
+        "$gte" => Interval { from: point.from, low: point.low, ..all },
+        "$lt" => Interval { high: low(), to: point.from, ..all },
+        "$lte" => Interval { high: point.high, to: point.to, ..all },
+        _ => return None,
+    };
+    Some(Bounds::loose(vec![interval]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(bounds: &Bounds) -> Vec<String> {
+        bounds.intervals.iter().map(|interval| super::super::edge::shown(interval, false)).collect()
+    }
+
+    #[test]
+    fn complements() {
+        let test = |value| Test::Eq(OwnedVal::new(value));
+        let other = of_test(&test(Val::Int32(3))).and_then(Bounds::complement).expect("is exact");
+        assert_eq!(shown(&other), ["[MinKey, 3)", "(3, MaxKey]"]);
+        let all = Bounds::exact(vec![Interval::all()]).complement().expect("is exact");
+        assert!(all.intervals.is_empty());
+        assert!(of_test(&test(Val::Null)).and_then(Bounds::complement).is_none());
+    }
+
+    #[test]
+    fn overlapping_intervals_become_one() {
+        let regex = Regex::new("^s", "").expect("a pattern");
+        let text = |text| OwnedVal::new(Val::String(text));
+        let values = vec![text("sa"), text("t")];
+        let test = Test::In { values, regexes: vec![regex] };
+        let bounds = of_test(&test).expect("bounds");
+        assert_eq!(shown(&bounds), ["[\"s\", \"t\")", "[\"t\", \"t\"]", "[/^s/, /^s/]"]);
+    }
+
+    #[test]
+    fn shared_parts() {
+        let range = |test: Test| of_test(&test).expect("bounds");
+        let number = |n| OwnedVal::new(Val::Int32(n));
+        let both = range(Test::Gte(number(1))).and(&range(Test::Lt(number(5))));
+        assert_eq!(shown(&both), ["[1, 5)"]);
+        assert_eq!(super::super::edge::shown(&both.intervals[0], true), "(5, 1]");
+        assert!(range(Test::Gt(number(5))).and(&range(Test::Lt(number(3)))).intervals.is_empty());
     }
 }

@@ -4,16 +4,41 @@
 //! for one of them is tried first for the next, without looking at the others. The values may be
 //! rarer or more common there: how many entries the kept plan reads is looked at again, and
 //! when that is far from what it was, all plans are compared anew.
+//!
+//! Index filters (`planCacheSetFilter`) are kept beside them, and like them only in memory.
 
 use super::{Candidate, shape};
+use crate::catalog::Index;
 use parking_lot::Mutex;
+use query::filter::Filter;
+use query::sort::SortSpec;
 use std::collections::HashMap;
-use value::{DocBuf, Val};
+use std::sync::atomic::{AtomicBool, Ordering};
+use value::{DocBuf, OwnedVal, Val};
 
 /// The plans of one collection.
 #[derive(Default)]
 pub struct PlanCache {
     kept: Mutex<HashMap<u64, Kept>>,
+    filters: Mutex<Vec<IndexFilter>>,
+    /// Whether there are any filters, so that no query has to lock to know.
+    filtered: AtomicBool,
+}
+
+/// Which indexes queries of one shape may use: `planCacheSetFilter`.
+pub struct IndexFilter {
+    /// The shape.
+    pub shape: u64,
+    /// An example of a query of the shape, as the client gave it.
+    pub query: DocBuf,
+    /// Its sort.
+    pub sort: DocBuf,
+    /// Its projection.
+    pub projection: DocBuf,
+    /// Its collation, if any.
+    pub collation: DocBuf,
+    /// The indexes, by name or key pattern.
+    pub indexes: Vec<OwnedVal>,
 }
 
 struct Kept {
@@ -79,6 +104,54 @@ impl PlanCache {
     /// Forgets the plan of one shape.
     pub fn forget(&self, shape: u64) {
         self.kept.lock().remove(&shape);
+    }
+
+    /// Whether any query of the collection is restricted to some indexes.
+    #[must_use]
+    pub fn has_filters(&self) -> bool {
+        self.filtered.load(Ordering::Relaxed)
+    }
+
+    /// Whether queries of this shape are restricted to some indexes.
+    #[must_use]
+    pub fn filter_of(&self, filter: &Filter, sort: Option<&SortSpec>) -> bool {
+        let shape = shape::of(filter.root(), sort);
+        self.filters.lock().iter().any(|known| known.shape == shape)
+    }
+
+    /// Whether a query may use an index.
+    #[must_use]
+    pub fn filter_allows(&self, filter: &Filter, sort: Option<&SortSpec>, index: &Index) -> bool {
+        let shape = shape::of(filter.root(), sort);
+        let filters = self.filters.lock();
+        let Some(known) = filters.iter().find(|known| known.shape == shape) else { return true };
+        known.indexes.iter().any(|wanted| match wanted.get() {
+            Val::String(name) => name == &*index.name,
+            Val::Document(key) => value::compare::documents(key, index.key.as_doc()).is_eq(),
+            _ => false,
+        })
+    }
+
+    /// Restricts queries of a shape, in place of what was said of it before.
+    pub fn set_filter(&self, filter: IndexFilter) {
+        let mut filters = self.filters.lock();
+        filters.retain(|known| known.shape != filter.shape);
+        self.forget(filter.shape);
+        filters.push(filter);
+        self.filtered.store(true, Ordering::Relaxed);
+    }
+
+    /// Lifts the restriction of one shape, or all.
+    pub fn clear_filters(&self, shape: Option<u64>) {
+        let mut filters = self.filters.lock();
+        filters.retain(|known| shape.is_some_and(|shape| known.shape != shape));
+        self.filtered.store(!filters.is_empty(), Ordering::Relaxed);
+        self.clear();
+    }
+
+    /// Shows each restriction.
+    pub fn each_filter(&self, mut show: impl FnMut(&IndexFilter)) {
+        self.filters.lock().iter().for_each(&mut show);
     }
 
     /// One document for each kept plan, for `$planCacheStats`.

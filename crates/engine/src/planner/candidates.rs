@@ -2,14 +2,18 @@
 //! whether its order is the order asked for.
 
 use super::Question;
-use super::bounds::{self, Interval, after};
+use super::bounds::{self, Interval, Tightness, after};
 use super::cover::Cover;
+use super::edge::Columns;
+use super::facts::{Fact, collect};
 use super::implies::implies;
 use crate::catalog::{Index, IndexKind, IndexState};
+use crate::exec::entries::{KeyCheck, KeyFilter};
 use crate::index::hashed;
 use crate::index::text::key_term;
 use crate::index::wildcard::Wildcard;
-use query::filter::{Node, Test};
+use query::filter::{Conditions, Node, Test};
+use query::sort::SortSpec;
 use std::sync::Arc;
 use store::Direction;
 use value::{Type, Val};
@@ -39,7 +43,16 @@ pub struct Candidate {
     /// Whether documents come in the order asked for.
     pub sorted: bool,
     /// The name of each encoded value of a key and its intervals, for explain.
-    pub shown: Vec<(String, Vec<String>)>,
+    pub shown: Columns,
+    /// Bounds of values behind those that the ranges tell: entries outside are passed over.
+    pub check: Option<Arc<KeyCheck>>,
+    /// The conditions that the ranges and the check tell exactly.
+    pub told: Conditions,
+    /// Conditions that are tested on the values in the entries.
+    pub key_filter: Option<Arc<KeyFilter>>,
+    /// For each field, the paths on its way that are arrays, as far as a sample of the documents
+    /// tells; for explain.
+    pub arrays: Vec<Vec<String>>,
     /// Entries in the ranges, counted up to a limit.
     pub estimate: Option<u64>,
     /// Set when the ranges are read side by side, to keep the order of what follows the values
@@ -47,6 +60,36 @@ pub struct Candidate {
     pub merge: Vec<usize>,
     /// How documents are made from entries, if none need be fetched.
     pub cover: Option<Arc<Cover>>,
+}
+
+impl Candidate {
+    /// Reads ranges of an index that begin with values of its first field, in no order that
+    /// matters.
+    #[must_use]
+    pub fn of_first_field(index: Arc<Index>, ranges: Vec<KeyRange>) -> Candidate {
+        Candidate {
+            index,
+            ranges,
+            direction: Direction::Forward,
+            equalities: 1,
+            bounded: 1,
+            sorted: true,
+            shown: Vec::new().into(),
+            check: None,
+            told: Conditions::default(),
+            key_filter: None,
+            arrays: Vec::new(),
+            estimate: None,
+            cover: None,
+            merge: Vec::new(),
+        }
+    }
+
+    /// The conditions that hold for all entries that are read.
+    #[must_use]
+    pub fn all_told(&self) -> Conditions {
+        self.key_filter.as_ref().map_or(self.told, |test| self.told.and(test.conditions))
+    }
 }
 
 /// Ranges beyond which an index is read by its leading fields only.
@@ -62,20 +105,45 @@ pub fn of(question: &Question<'_>) -> Vec<Candidate> {
 
 /// The same for one branch of the filter.
 pub fn of_node(question: &Question<'_>, node: &Node) -> Vec<Candidate> {
-    let mut facts = Vec::new();
-    collect(node, "", &mut facts);
-    let indexes = question.collection.indexes.iter();
-    indexes
-        .filter(|index| index.state == IndexState::Ready && !index.hidden)
-        .filter(|index| !index.sparse || index.kind.is_special() || sparse_allows(index, &facts))
-        .filter(|index| has_all(question, index, node))
-        .flat_map(|index| uses(question, index, node, &facts))
+    let facts = collect(node, question.filter.collation().map(|collation| &**collation));
+    usable(question, node, &facts)
         .filter(|candidate| candidate.bounded > 0 || (candidate.sorted && question.sort.is_some()))
         .filter(|candidate| {
             // The clustered index without bounds is the collection itself.
             candidate.bounded > 0 || !candidate.index.is_clustered()
         })
         .collect()
+}
+
+/// The indexes whose leading field is not bounded, but a later one is.
+pub fn unbounded(question: &Question<'_>) -> Vec<Candidate> {
+    let node = question.filter.root();
+    let facts = collect(node, question.filter.collation().map(|collation| &**collation));
+    let found = usable(question, node, &facts);
+    found.filter(|candidate| candidate.bounded == 0 && candidate.check.is_some()).collect()
+}
+
+/// What the indexes that have all documents of a node can do for it.
+fn usable<'u>(
+    question: &'u Question<'_>,
+    node: &'u Node,
+    facts: &'u [Fact<'u>],
+) -> impl Iterator<Item = Candidate> + 'u {
+    let plans = &question.collection.counters.plans;
+    let filters = plans.has_filters();
+    question
+        .collection
+        .indexes
+        .iter()
+        .filter(|index| index.state == IndexState::Ready && !index.hidden)
+        .filter(move |index| {
+            !filters || plans.filter_allows(question.filter, question.sort, index)
+        })
+        .filter(move |index| {
+            !index.sparse || index.kind.is_special() || sparse_allows(index, facts)
+        })
+        .filter(move |index| has_all(question, index, node))
+        .flat_map(move |index| uses(question, index, node, facts))
 }
 
 /// Whether every document that can match has entries, as far as a partial filter goes.
@@ -87,99 +155,17 @@ fn has_all(question: &Question<'_>, index: &Index, node: &Node) -> bool {
 /// The use of an index that a hint asks for, bounded or not; nothing for a wildcard index without
 /// a path to look up. An index that lacks documents is read whole, as MongoDB does.
 pub fn forced(question: &Question<'_>, index: &Arc<Index>) -> Option<Candidate> {
-    let mut facts = Vec::new();
-    collect(question.filter.root(), "", &mut facts);
+    let collation = question.filter.collation().map(|collation| &**collation);
+    let mut facts = collect(question.filter.root(), collation);
     let sparse = index.sparse && !index.kind.is_special() && !sparse_allows(index, &facts);
     if sparse || !has_all(question, index, question.filter.root()) {
         facts.clear();
     }
     if index.kind.is_special() {
         let columns = special_columns(index, question.filter.root(), &facts);
-        return Some(assemble(question, index, columns));
+        return Some(assemble(question, true, index, columns));
     }
     uses(question, index, question.filter.root(), &facts).into_iter().next()
-}
-
-/// A predicate on a path that holds for every match.
-struct Fact<'n> {
-    path: String,
-    intervals: Vec<Interval>,
-    /// What the intervals were made of.
-    tests: Vec<&'n Test>,
-    /// Facts of one `$elemMatch` speak of the same array element.
-    group: usize,
-}
-
-impl Fact<'_> {
-    /// Whether it only says that there is a value.
-    fn is_existence(&self) -> bool {
-        matches!(self.tests.as_slice(), [Test::Exists])
-    }
-
-    /// Whether keys of the index can be bounded by it, as far as collations go. That a value
-    /// exists says something only of an index that lacks documents without one.
-    fn fits(&self, index: &Index) -> bool {
-        (index.sparse || !self.is_existence())
-            && self.tests.iter().all(|test| bounds::fits(test, index.collation.as_deref()))
-    }
-}
-
-/// Collects the predicates that every match fulfils.
-fn collect<'n>(node: &'n Node, prefix: &str, facts: &mut Vec<Fact<'n>>) {
-    let group = facts.len() + 1;
-    collect_grouped(node, prefix, if prefix.is_empty() { 0 } else { group }, facts);
-    // Of several predicates on an array the first bounds it: those that say more come first.
-    facts.sort_by_key(Fact::is_existence);
-}
-
-fn collect_grouped<'n>(node: &'n Node, prefix: &str, group: usize, facts: &mut Vec<Fact<'n>>) {
-    let join = |path: &str| {
-        if prefix.is_empty() { path.to_owned() } else { format!("{prefix}.{path}") }
-    };
-    match node {
-        Node::And(nodes) => {
-            for node in nodes {
-                collect_grouped(node, prefix, group, facts);
-            }
-        }
-        Node::Leaf(leaf) => {
-            let path = join(leaf.path.text());
-            let tests = vec![&leaf.test];
-            if let Some(intervals) = bounds::of_test(&leaf.test) {
-                facts.push(Fact { path, intervals, tests, group });
-            } else if matches!(leaf.test, Test::Exists) && prefix.is_empty() {
-                facts.push(Fact { path, intervals: vec![Interval::all()], tests, group });
-            }
-        }
-        Node::Expr(expr) if prefix.is_empty() => {
-            for leaf in &expr.implied {
-                let Some(intervals) = bounds::of_test(&leaf.test) else { continue };
-                let (path, tests) = (leaf.path.text().to_owned(), vec![&leaf.test]);
-                facts.push(Fact { path, intervals, tests, group });
-            }
-        }
-        Node::ElemMatchObject { path, filter } => {
-            let path = join(path.text());
-            let group = facts.len() + 1;
-            collect_grouped(filter, &path, group, facts);
-        }
-        Node::ElemMatchValue { path, ops } => {
-            let mut known: Option<Vec<Interval>> = None;
-            let mut tests = Vec::new();
-            for test in ops {
-                let Some(found) = bounds::of_test(test) else { continue };
-                tests.push(test);
-                known = Some(match known {
-                    None => found,
-                    Some(known) => bounds::intersect(&known, &found),
-                });
-            }
-            if let Some(intervals) = known {
-                facts.push(Fact { path: join(path.text()), intervals, tests, group });
-            }
-        }
-        _ => {}
-    }
 }
 
 /// A sparse index lacks documents without its fields: it may answer only when one of its fields
@@ -191,7 +177,7 @@ fn sparse_allows(index: &Index, facts: &[Fact<'_>]) -> bool {
                 interval.from.first().is_some_and(|first| *first > value::Type::Null.rank())
             };
             fact.path == field.path.text()
-                && (fact.is_existence() || fact.intervals.iter().all(not_null))
+                && (fact.is_existence() || fact.bounds.intervals.iter().all(not_null))
         })
     })
 }
@@ -202,6 +188,15 @@ struct Column {
     name: String,
     descending: bool,
     intervals: Option<Vec<Interval>>,
+    /// The conditions that the intervals come from, and what is left to test of each.
+    used: Vec<(usize, Tightness)>,
+}
+
+/// What bounds one column.
+#[derive(Default)]
+struct Bound {
+    intervals: Option<Vec<Interval>>,
+    used: Vec<(usize, Tightness)>,
 }
 
 /// The ways in which an index can be used, bounded or not.
@@ -211,6 +206,7 @@ fn uses(
     node: &Node,
     facts: &[Fact<'_>],
 ) -> Vec<Candidate> {
+    let whole = std::ptr::eq(node, question.filter.root());
     match &index.kind {
         IndexKind::Geo(geo) => {
             // Documents without a location are not in the index.
@@ -219,7 +215,7 @@ fn uses(
                 .at
                 .iter()
                 .any(|at| columns.get(*at).is_some_and(|column| column.intervals.is_some()));
-            if located { vec![assemble(question, index, columns)] } else { Vec::new() }
+            if located { vec![assemble(question, whole, index, columns)] } else { Vec::new() }
         }
         IndexKind::Text(text) => {
             let columns = special_columns(index, node, facts);
@@ -228,17 +224,18 @@ fn uses(
             let whole = columns.iter().take(text.at + 1).all(is_bound);
             let front = columns.iter().take(text.at).filter_map(|column| column.intervals.as_ref());
             let equal = front.flatten().all(|interval| interval.point);
-            if whole && equal { vec![assemble(question, index, columns)] } else { Vec::new() }
+            if whole && equal { vec![assemble(question, whole, index, columns)] } else { Vec::new() }
         }
-        IndexKind::Ordered => vec![assemble(question, index, columns(index, facts))],
+        IndexKind::Ordered => vec![assemble(question, whole, index, columns(index, facts))],
         IndexKind::Hashed(hashed) => {
             let mut columns = columns(index, facts);
             if let Some(column) = columns.get_mut(hashed.at) {
                 column.intervals = column.intervals.take().and_then(|known| hash_points(&known));
+                column.used.clear();
             }
-            vec![assemble(question, index, columns)]
+            vec![assemble(question, whole, index, columns)]
         }
-        IndexKind::Wildcard(wildcard) => wildcard_uses(question, index, wildcard, facts),
+        IndexKind::Wildcard(wildcard) => wildcard_uses(question, whole, index, wildcard, facts),
     }
 }
 
@@ -246,21 +243,31 @@ fn uses(
 fn columns(index: &Index, facts: &[Fact<'_>]) -> Vec<Column> {
     let paths: Vec<&str> = index.fields.iter().map(|field| field.path.text()).collect();
     let bound = bind(index, &paths, facts).into_iter().zip(&index.fields);
-    let columns = bound.map(|(intervals, field)| Column {
+    let columns = bound.map(|(bound, field)| Column {
         name: field.path.text().to_owned(),
         descending: field.descending,
-        intervals,
+        intervals: bound.intervals,
+        used: bound.used,
     });
     columns.collect()
 }
 
-/// The columns of an index on locations or text, whose cells or terms the filter tells.
+/// The columns of an index on locations or text, whose cells or terms the filter tells. Fields behind
+/// them may stand in the keys otherwise than in other indexes, and bound nothing.
 fn special_columns(index: &Index, node: &Node, facts: &[Fact<'_>]) -> Vec<Column> {
     let mut columns = columns(index, facts);
-    let conjuncts = match node {
-        Node::And(nodes) => nodes.as_slice(),
-        node => std::slice::from_ref(node),
+    let special = match &index.kind {
+        IndexKind::Geo(geo) => geo.at.iter().copied().min(),
+        IndexKind::Text(text) => Some(text.at),
+        _ => None,
     };
+    for column in columns.iter_mut().skip(special.unwrap_or(usize::MAX)) {
+        column.intervals = None;
+    }
+    for column in &mut columns {
+        column.used.clear();
+    }
+    let conjuncts = node.conditions();
     match &index.kind {
         IndexKind::Geo(geo) => {
             for at in &geo.at {
@@ -279,10 +286,11 @@ fn special_columns(index: &Index, node: &Node, facts: &[Fact<'_>]) -> Vec<Column
                 Node::Text(query) => Some(&query.bind(&text.spec).terms),
                 _ => None,
             });
-            for (at, column) in columns.iter_mut().enumerate().skip(text.at).take(2) {
-                column.intervals = terms.filter(|_| at == text.at).map(|terms| {
-                    terms.iter().map(|term| Interval::point(Val::String(key_term(term)))).collect()
-                });
+            if let (Some(column), Some(terms)) = (columns.get_mut(text.at), terms) {
+                let point = |term: &String| Interval::point(Val::String(key_term(term)));
+                let mut points: Vec<Interval> = terms.iter().map(point).collect();
+                bounds::normalise(&mut points);
+                column.intervals = Some(points);
             }
         }
         _ => {}
@@ -301,8 +309,8 @@ pub(super) fn prefixes(
     index: &Index,
     place: usize,
 ) -> Option<Vec<Vec<u8>>> {
-    let mut facts = Vec::new();
-    collect(question.filter.root(), "", &mut facts);
+    let collation = question.filter.collation().map(|collation| &**collation);
+    let facts = collect(question.filter.root(), collation);
     let mut prefixes = vec![index.prefix().to_vec()];
     for column in columns(index, &facts).into_iter().take(place) {
         let intervals = column.intervals?;
@@ -322,33 +330,39 @@ pub(super) fn prefixes(
 }
 
 /// The intervals of each field, taken from the predicates on `paths`.
-fn bind(index: &Index, paths: &[&str], facts: &[Fact<'_>]) -> Vec<Option<Vec<Interval>>> {
+fn bind(index: &Index, paths: &[&str], facts: &[Fact<'_>]) -> Vec<Bound> {
     // Bounds on two paths into one array speak of different elements unless one `$elemMatch`
     // holds both; so at most one such path is bounded outside of a common group.
     let mut array_group: Option<usize> = None;
     let mut bound = Vec::with_capacity(paths.len());
     for (at, path) in paths.iter().enumerate() {
-        let mut intervals: Option<Vec<Interval>> = None;
+        let mut own = Bound::default();
         let mut used_group = None;
-        for fact in facts.iter().filter(|fact| fact.path == *path && fact.fits(index)) {
-            let multikey = index.is_multikey_at(at);
+        let multikey = index.is_multikey_at(at);
+        for fact in facts.iter().filter(|fact| fact.path == *path && fact.fits(index, at)) {
             if multikey && array_group.is_some_and(|group| group == 0 || group != fact.group) {
                 continue;
             }
-            intervals = Some(match intervals {
+            own.intervals = Some(match own.intervals {
                 None => {
                     used_group = Some(fact.group);
-                    fact.intervals.clone()
+                    fact.bounds.intervals.clone()
                 }
                 // Two predicates on an array may hold for different elements.
-                Some(known) if multikey => known,
-                Some(known) => bounds::intersect(&known, &fact.intervals),
+                Some(known) if multikey => {
+                    own.intervals = Some(known);
+                    continue;
+                }
+                Some(known) => bounds::intersect(&known, &fact.bounds.intervals),
             });
+            if let Some(condition) = fact.condition {
+                own.used.push((condition, fact.tightness(index, at)));
+            }
         }
-        if index.is_multikey_at(at) && array_group.is_none() {
+        if multikey && array_group.is_none() {
             array_group = used_group;
         }
-        bound.push(intervals);
+        bound.push(own);
     }
     bound
 }
@@ -367,6 +381,7 @@ fn hash_points(intervals: &[Interval]) -> Option<Vec<Interval>> {
 /// fields of a compound index.
 fn wildcard_uses(
     question: &Question<'_>,
+    whole: bool,
     index: &Arc<Index>,
     wildcard: &Wildcard,
     facts: &[Fact<'_>],
@@ -374,7 +389,9 @@ fn wildcard_uses(
     let mut paths: Vec<Option<&str>> = Vec::new();
     for fact in facts {
         let usable =
-            fact.fits(index) && wildcard.covers(&fact.path) && fact.intervals.iter().all(is_scalar);
+            fact.fits(index, wildcard.at)
+                && wildcard.covers(&fact.path)
+                && fact.bounds.intervals.iter().all(is_scalar);
         if usable && !paths.contains(&Some(&fact.path)) {
             paths.push(Some(&fact.path));
         }
@@ -391,28 +408,49 @@ fn wildcard_uses(
             .map(|(at, field)| if at == wildcard.at { name } else { field.path.text() })
             .collect();
         let mut columns = Vec::new();
-        for (at, intervals) in bind(index, &fields, facts).into_iter().enumerate() {
+        for (at, bound) in bind(index, &fields, facts).into_iter().enumerate() {
             let descending = index.fields.get(at).is_some_and(|field| field.descending);
-            let field = fields.get(at).copied().unwrap_or("").to_owned();
-            let mut intervals = intervals;
+            let name = fields.get(at).copied().unwrap_or("").to_owned();
+            let Bound { mut intervals, mut used } = bound;
             if at == wildcard.at {
                 let point = path.map(|path| vec![Interval::point(Val::String(path))]);
                 columns.push(Column {
                     name: "$_path".to_owned(),
                     descending: false,
                     intervals: point,
+                    used: Vec::new(),
                 });
                 intervals = intervals.filter(|known| path.is_some() && known.iter().all(is_scalar));
+                if intervals.is_none() {
+                    used.clear();
+                }
             }
-            columns.push(Column { name: field, descending, intervals });
+            columns.push(Column { name, descending, intervals, used });
         }
-        let mut candidate = assemble(question, index, columns);
-        // Documents come once for each of their paths, in no useful order.
-        candidate.sorted = question.sort.is_none();
-        candidate.direction = Direction::Forward;
+        let mut candidate = assemble(question, whole, index, columns);
+        (candidate.direction, candidate.sorted) = match (question.sort, path) {
+            (None, _) => (Direction::Forward, true),
+            (Some(sort), Some(path)) if !index.is_multikey() && index.fields.len() == 1 => {
+                path_order(sort, index, path)
+            }
+            // Documents come once for each of their paths, in no useful order.
+            _ => (Direction::Forward, false),
+        };
         candidate
     };
     paths.iter().map(make).collect()
+}
+
+/// Whether the entries of one path, which are of documents that have it, are in the order of a
+/// sort.
+fn path_order(sort: &SortSpec, index: &Index, path: &str) -> (Direction, bool) {
+    let [only] = sort.fields.as_slice() else { return (Direction::Forward, false) };
+    let descending = index.fields.first().is_some_and(|field| field.descending);
+    let sorted = only.path.text() == path && sort.collation == index.collation;
+    match sorted && only.descending != descending {
+        true => (Direction::Reverse, true),
+        false => (Direction::Forward, sorted),
+    }
 }
 
 /// Whether an interval holds only values that stand in a wildcard index as they are: not what is
@@ -426,24 +464,34 @@ fn is_scalar(interval: &Interval) -> bool {
         .is_some_and(|rank| *rank > Type::Null.rank() && !matches!(*rank, DOCUMENT | ARRAY | 240..))
 }
 
-/// The ranges of keys that the columns' intervals make together.
-fn assemble(question: &Question<'_>, index: &Arc<Index>, columns: Vec<Column>) -> Candidate {
+/// The ranges of keys that the columns' intervals make together, and the check of what the ranges
+/// do not tell. `whole` says that they come from the whole filter, not from a branch of it.
+fn assemble(
+    question: &Question<'_>,
+    whole: bool,
+    index: &Arc<Index>,
+    columns: Vec<Column>,
+) -> Candidate {
     let prefix = if index.is_clustered() { question.collection.prefix() } else { index.prefix() };
     let mut prefixes = vec![prefix.to_vec()];
     let mut ranges: Option<Vec<KeyRange>> = None;
-    let mut shown = Vec::new();
     let (mut equalities, mut bounded, mut points_bound) = (0, 0, 0);
-    for column in &columns {
-        let Some(intervals) = &column.intervals else { break };
-        bounded += 1;
-        shown.push(intervals.iter().map(|interval| interval.shown.clone()).collect());
-        let stored: Vec<Interval> = if column.descending {
+    let stored = |column: &Column| -> Option<Vec<Interval>> {
+        let intervals = column.intervals.as_ref()?;
+        Some(if column.descending {
             intervals.iter().rev().map(Interval::descending).collect()
         } else {
             intervals.clone()
-        };
-        let points = stored.iter().all(|interval| interval.point);
-        if points && prefixes.len() * stored.len() <= RANGES_MAX {
+        })
+    };
+    for column in &columns {
+        let Some(stored) = stored(column) else { break };
+        let count = prefixes.len().saturating_mul(stored.len());
+        if prefixes.len() > 1 && count > RANGES_MAX {
+            break;
+        }
+        bounded += 1;
+        if stored.iter().all(|interval| interval.point) && count <= RANGES_MAX {
             if stored.len() == 1 && prefixes.len() == 1 {
                 equalities += 1;
             }
@@ -463,40 +511,81 @@ fn assemble(question: &Question<'_>, index: &Arc<Index>, columns: Vec<Column>) -
         let whole = |from: &Vec<u8>| KeyRange { from: from.clone(), to: after(from) };
         prefixes.iter().map(whole).collect()
     });
-    while shown.len() < columns.len() {
-        shown.push(vec!["[MinKey, MaxKey]".to_owned()]);
-    }
-    let shown = columns.into_iter().map(|column| column.name).zip(shown).collect();
+    let rest = columns.iter().skip(bounded).map(|column| {
+        let bound = stored(column).filter(|list| !list.iter().any(Interval::is_all));
+        bound.map(|list| list.into_iter().map(|interval| (interval.from, interval.to)).collect())
+    });
+    let check = KeyCheck::new(&index.columns, bounded, rest.collect()).map(Arc::new);
+    let (told, key_filter) = told(question, whole, index, &columns);
     // Ranges one after another are in the order of the whole index.
     let ordered = matches!(index.kind, IndexKind::Ordered);
     let (mut direction, mut sorted) = (Direction::Forward, false);
     if prefixes.len() == 1 || ordered || question.sort.is_none() {
-        (direction, sorted) = order(question, index, equalities, equalities);
+        (direction, sorted) = order(question, index, &columns, equalities, equalities);
     }
     let mut merge = Vec::new();
     let many = (2..=MERGED_MAX).contains(&ranges.len()) && prefixes.len() > 1;
     if !sorted && ordered && many && !index.is_clustered() {
-        (direction, sorted) = order(question, index, equalities, points_bound);
+        (direction, sorted) = order(question, index, &columns, equalities, points_bound);
         if sorted {
             let each = ranges.len() / prefixes.len();
             let length = |prefix: &Vec<u8>| std::iter::repeat_n(prefix.len(), each);
             merge = prefixes.iter().flat_map(length).collect();
         }
     }
-    let index = index.clone();
-    let (estimate, cover) = (None, None);
+    let all = || vec![Interval::all()];
+    let shown = columns.into_iter().map(|c| (c.name, c.intervals.unwrap_or_else(all))).collect();
     Candidate {
-        index,
+        index: index.clone(),
         ranges,
         direction,
         equalities,
         bounded,
         sorted,
         shown,
-        estimate,
-        cover,
+        check,
+        told,
+        key_filter,
+        arrays: Vec::new(),
+        estimate: None,
+        cover: None,
         merge,
     }
+}
+
+/// The conditions that bounds tell exactly, and the filter of those that entries can be tested for.
+fn told(
+    question: &Question<'_>,
+    whole: bool,
+    index: &Index,
+    columns: &[Column],
+) -> (Conditions, Option<Arc<KeyFilter>>) {
+    let mut told = Conditions::default();
+    let mut on_keys = Conditions::default();
+    let mut paths = Vec::new();
+    for column in columns {
+        for (condition, tightness) in &column.used {
+            match tightness {
+                Tightness::Exact => {
+                    told.add(*condition);
+                }
+                Tightness::Key => {
+                    if on_keys.add(*condition) {
+                        paths.push(column.name.clone());
+                    }
+                }
+                Tightness::Document => {}
+            }
+        }
+    }
+    let few = question.filter.root().conditions().len() <= 64;
+    let cover = (!paths.is_empty() && few && whole)
+        .then(|| Cover::of(index, &paths))
+        .flatten();
+    let filter = cover.map(|cover| {
+        Arc::new(KeyFilter { cover, filter: question.filter.only(on_keys), conditions: on_keys })
+    });
+    (told, filter)
 }
 
 fn join<T>(
@@ -514,6 +603,7 @@ fn join<T>(
 fn order(
     question: &Question<'_>,
     index: &Index,
+    columns: &[Column],
     equalities: usize,
     start: usize,
 ) -> (Direction, bool) {
@@ -534,7 +624,10 @@ fn order(
         at = at.max(start);
         let Some(field) = index.fields.get(at) else { return (Direction::Forward, false) };
         let hashed = matches!(index.kind, IndexKind::Hashed(hashed) if hashed.at == at);
-        if field.path.text() != wanted.path.text() || index.is_multikey_at(at) || hashed {
+        // A document with an array comes by its first value in the order; that is the one which
+        // sorts it only when nothing of the array is left out.
+        let array = index.is_multikey_at(at) && (start > equalities || bounds_array(index, columns));
+        if field.path.text() != wanted.path.text() || array || hashed {
             return (Direction::Forward, false);
         }
         let opposite = field.descending != wanted.descending;
@@ -546,4 +639,13 @@ fn order(
     }
     let direction = if reverse == Some(true) { Direction::Reverse } else { Direction::Forward };
     (direction, true)
+}
+
+/// Whether any field that ever was an array is bounded.
+fn bounds_array(index: &Index, columns: &[Column]) -> bool {
+    let bounded = |(at, column): (usize, &Column)| {
+        index.is_multikey_at(at)
+            && column.intervals.as_ref().is_some_and(|list| !list.iter().all(Interval::is_all))
+    };
+    columns.iter().enumerate().any(bounded)
 }

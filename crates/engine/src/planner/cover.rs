@@ -4,7 +4,7 @@
 //! The made document has only the index's fields, in the order of the key pattern; filter, sort
 //! and projection run on it as on a stored one.
 
-use super::{Access, Plan};
+use super::{Access, Candidate, Plan};
 use crate::catalog::{Index, IndexField, IndexKind};
 use query::filter::{Filter, Node, Test};
 use query::project::Projection;
@@ -58,9 +58,25 @@ pub struct Buffers {
 
 /// Lets a plan answer from its index alone, if that has the filter's fields and those `needed`.
 pub fn apply_needed(plan: &mut Plan, filter: &Filter, mut needed: Vec<String>) {
-    let Access::Index(candidate) = &mut plan.access else { return };
-    if paths(filter.root(), &mut needed) {
-        candidate.cover = Cover::of(&candidate.index, &needed).map(Arc::new);
+    if !paths(filter.root(), &mut needed) {
+        return;
+    }
+    match &mut plan.access {
+        Access::Index(candidate) => {
+            candidate.cover = Cover::of(&candidate.index, &needed).map(Arc::new);
+        }
+        // An index that was left because it would fetch most documents need not fetch any.
+        Access::Collection(_) => {
+            let Some(Access::Index(left)) = plan.rejected.first() else { return };
+            let Some(cover) = Cover::of(&left.index, &needed) else { return };
+            if plan.sorted && !left.sorted {
+                return;
+            }
+            plan.sorted = left.sorted;
+            plan.told = left.all_told();
+            plan.access = Access::Index(Candidate { cover: Some(Arc::new(cover)), ..left.clone() });
+        }
+        _ => {}
     }
 }
 

@@ -1,10 +1,12 @@
 //! How plans look in `explain`: MongoDB's stage names and fields, with true counts.
 
-use super::{Access, Candidate, Plan};
+use super::bounds::Interval;
+use super::sample::Sample;
+use super::{Access, Candidate, Either, Plan, edge};
 use crate::catalog::IndexKind;
 use crate::exec::Examined;
 use crate::exec::sort::Totals;
-use query::filter::{Filter, Node};
+use query::filter::Filter;
 use store::Direction;
 use value::{Val, Writer};
 
@@ -34,6 +36,8 @@ pub struct Above<'a> {
     pub limit: Option<u64>,
     /// The projection.
     pub projection: Option<value::RawDoc<'a>>,
+    /// Whether index keys are returned instead of documents.
+    pub return_key: bool,
 }
 
 /// Writes the tree of a plan under `name`, the outermost stage first.
@@ -45,7 +49,9 @@ pub fn write_tree(
     ran: Option<&Ran>,
 ) {
     let mut stages: Vec<&str> = Vec::new();
-    if above.projection.is_some() {
+    if above.return_key {
+        stages.push("RETURN_KEY");
+    } else if above.projection.is_some() {
         stages.push(projection_stage(plan, above));
     }
     if let Some(limit) = above.limit
@@ -54,13 +60,27 @@ pub fn write_tree(
     {
         stages.push("LIMIT");
     }
-    if above.skip > 0 {
+    if above.skip > 0 && !skips_entries(plan, above) {
         stages.push("SKIP");
     }
     if above.sort.is_some() && !plan.sorted {
         stages.push("SORT");
     }
     write_stages(out, name, &stages, plan, above, ran);
+}
+
+/// Whether what is passed over is not even fetched: the index alone decides what comes first.
+fn skips_entries(plan: &Plan, above: &Above<'_>) -> bool {
+    let fetches = match &plan.access {
+        Access::Index(candidate) => {
+            candidate.cover.is_none()
+                && !candidate.index.is_clustered()
+                && !matches!(candidate.index.kind, IndexKind::Text(_))
+        }
+        _ => false,
+    };
+    let told = above.filter.is_none_or(|filter| filter.without(plan.told).is_empty());
+    fetches && told && (above.sort.is_none() || plan.sorted)
 }
 
 /// Whether the projection only picks fields of the top level, and whether it needs documents.
@@ -87,7 +107,9 @@ fn write_stages(
     ran: Option<&Ran>,
 ) {
     let Some((stage, rest)) = stages.split_first() else {
-        return write_access(out, name, &plan.access, above, ran);
+        let filter = above.filter.map(|filter| filter.without(plan.told));
+        let skip = if skips_entries(plan, above) { above.skip } else { 0 };
+        return write_access(out, name, &plan.access, filter.as_ref(), above, skip, ran);
     };
     out.doc(name, |out| {
         out.str("stage", stage);
@@ -98,6 +120,7 @@ fn write_stages(
                     out.append("transformBy", Val::Document(projection));
                 }
             }
+            "RETURN_KEY" => {}
             "LIMIT" => {
                 out.count("limitAmount", above.limit.unwrap_or(0));
             }
@@ -139,10 +162,12 @@ fn write_access(
     out: &mut Writer<'_>,
     name: &str,
     access: &Access,
+    filter: Option<&Filter>,
     above: &Above<'_>,
+    skip: u64,
     ran: Option<&Ran>,
 ) {
-    let filter = above.filter.filter(|filter| !filter.is_empty());
+    let filter = filter.filter(|filter| !filter.is_empty());
     match access {
         Access::Nothing => {
             out.doc(name, |out| {
@@ -185,17 +210,10 @@ fn write_access(
         }
         Access::Index(candidate) if candidate.cover.is_some() => {
             out.doc(name, |out| {
-                out.str("stage", "IXSCAN");
-                if !filter.is_some_and(|filter| bounds_say_all(candidate, filter)) {
-                    write_filter(out, filter);
-                }
-                write_counts(out, ran, None);
-                write_index(out, candidate);
-                if let Some(ran) = ran {
-                    out.count("keysExamined", ran.examined.keys);
-                    out.count("seeks", candidate.ranges.len() as u64);
-                    out.i32("dupsTested", 0);
-                    out.i32("dupsDropped", 0);
+                if candidate.merge.is_empty() {
+                    write_index_scan(out, candidate, filter, ran, None);
+                } else {
+                    write_merge(out, candidate, above, ran);
                 }
             });
         }
@@ -213,24 +231,21 @@ fn write_access(
                     out.count("docsExamined", ran.examined.documents);
                     out.i32("alreadyHasObj", 0);
                 }
-                if !candidate.merge.is_empty() {
-                    out.doc("inputStage", |out| write_merge(out, candidate, above, ran));
-                    return;
-                }
-                out.doc("inputStage", |out| {
-                    out.str("stage", "IXSCAN");
-                    write_counts(out, ran, ran.map(|ran| ran.examined.documents));
-                    write_index(out, candidate);
-                    if let Some(ran) = ran {
-                        out.count("keysExamined", ran.examined.keys);
-                        out.count("seeks", candidate.ranges.len() as u64);
-                        let twice = ran.examined.keys.saturating_sub(ran.examined.documents);
-                        out.count(
-                            "dupsTested",
-                            if candidate.index.is_multikey() { ran.examined.keys } else { 0 },
-                        );
-                        out.count("dupsDropped", twice);
+                let scan = |out: &mut Writer<'_>| match candidate.merge.is_empty() {
+                    true => {
+                        let advanced = ran.map(|ran| ran.examined.documents + skip);
+                        write_index_scan(out, candidate, None, ran, advanced);
                     }
+                    false => write_merge(out, candidate, above, ran),
+                };
+                out.doc("inputStage", |out| {
+                    if skip == 0 {
+                        return scan(out);
+                    }
+                    out.str("stage", "SKIP");
+                    write_counts(out, ran, ran.map(|ran| ran.examined.documents));
+                    out.count("skipAmount", skip);
+                    out.doc("inputStage", scan);
                 });
             });
         }
@@ -257,34 +272,64 @@ fn write_access(
                 }
             });
         }
-        Access::Either(accesses) => {
+        Access::Either(either) => {
+            // A filter that is nothing but `$or` is planned branch by branch.
+            let alone = above.filter.is_some_and(|filter| filter.root().conditions().len() == 1);
             out.doc(name, |out| {
+                if !alone {
+                    return write_either(out, either, filter, ran);
+                }
                 out.str("stage", "SUBPLAN");
                 write_counts(out, ran, None);
-                out.doc("inputStage", |out| {
-                    out.str("stage", "FETCH");
-                    write_filter(out, filter);
-                    write_counts(out, ran, None);
-                    if let Some(ran) = ran {
-                        out.count("docsExamined", ran.examined.documents);
-                    }
-                    out.doc("inputStage", |out| {
-                        out.str("stage", "OR");
-                        write_counts(out, ran, ran.map(|ran| ran.examined.documents));
-                        out.array("inputStages", |list| {
-                            for access in accesses {
-                                list.push_doc(|out| {
-                                    if let Access::Index(candidate) = access {
-                                        out.str("stage", "IXSCAN");
-                                        write_index(out, candidate);
-                                    }
-                                });
-                            }
-                        });
-                    });
-                });
+                out.doc("inputStage", |out| write_either(out, either, filter, ran));
             });
         }
+    }
+}
+
+/// Writes the scans of an `$or`, whose documents are fetched once.
+fn write_either(
+    out: &mut Writer<'_>,
+    either: &Either,
+    filter: Option<&Filter>,
+    ran: Option<&Ran>,
+) {
+    out.str("stage", "FETCH");
+    write_filter(out, filter);
+    write_counts(out, ran, None);
+    if let Some(ran) = ran {
+        out.count("docsExamined", ran.examined.documents);
+    }
+    out.doc("inputStage", |out| {
+        out.str("stage", "OR");
+        write_counts(out, ran, ran.map(|ran| ran.examined.documents));
+        out.array("inputStages", |list| {
+            for branch in &either.branches {
+                list.push_doc(|out| write_index_scan(out, branch, None, None, None));
+            }
+        });
+    });
+}
+
+/// Writes the scan of an index; `filter` is tested on its entries beside the plan's own.
+fn write_index_scan(
+    out: &mut Writer<'_>,
+    candidate: &Candidate,
+    filter: Option<&Filter>,
+    ran: Option<&Ran>,
+    advanced: Option<u64>,
+) {
+    out.str("stage", "IXSCAN");
+    write_filter(out, filter.or(candidate.key_filter.as_ref().map(|test| &test.filter)));
+    write_counts(out, ran, advanced);
+    write_index(out, candidate);
+    if let Some(ran) = ran {
+        let repeats = candidate.index.repeats();
+        out.count("keysExamined", ran.examined.keys);
+        out.count("seeks", candidate.ranges.len() as u64);
+        out.count("dupsTested", if repeats { ran.examined.keys } else { 0 });
+        let twice = advanced.map_or(0, |advanced| ran.examined.keys.saturating_sub(advanced));
+        out.count("dupsDropped", if repeats { twice } else { 0 });
     }
 }
 
@@ -295,14 +340,52 @@ pub fn write_count_scan(
     candidate: &Candidate,
     ran: Option<&Ran>,
 ) {
+    let Some(ends) = count_ends(candidate) else {
+        out.doc(name, |out| write_index_scan(out, candidate, None, ran, None));
+        return;
+    };
     out.doc(name, |out| {
         out.str("stage", "COUNT_SCAN");
         write_counts(out, ran, None);
         if let Some(ran) = ran {
             out.count("keysExamined", ran.examined.keys);
         }
-        write_index(out, candidate);
+        write_index_head(out, candidate);
+        out.doc("indexBounds", |out| {
+            let inclusive = |last: bool| {
+                ends.iter().all(|(interval, backwards)| {
+                    if *backwards == last { interval.low.inclusive } else { interval.high.inclusive }
+                })
+            };
+            let mut key = |name: &str, last: bool| {
+                out.doc(name, |out| {
+                    for ((interval, backwards), (field, _)) in ends.iter().zip(&*candidate.shown) {
+                        let edge = if *backwards == last { &interval.low } else { &interval.high };
+                        edge.append(out, field);
+                    }
+                });
+                out.bool(if last { "endKeyInclusive" } else { "startKeyInclusive" }, inclusive(last));
+            };
+            key("startKey", false);
+            key("endKey", true);
+        });
     });
+}
+
+/// The one interval of each field, and whether it is read from its upper end, when the entries
+/// counted are one range of the index.
+fn count_ends(candidate: &Candidate) -> Option<Vec<(&Interval, bool)>> {
+    let one = candidate.ranges.len() == 1 && candidate.check.is_none();
+    if !one || candidate.key_filter.is_some() {
+        return None;
+    }
+    let columns = candidate.shown.iter().zip(&candidate.index.columns);
+    columns
+        .map(|((_, intervals), descending)| match intervals.as_slice() {
+            [only] => Some((only, *descending)),
+            _ => None,
+        })
+        .collect()
 }
 
 /// Writes the scan of an index that reads an entry of each distinct value.
@@ -327,21 +410,6 @@ pub fn write_distinct_scan(
     });
 }
 
-/// Whether the bounds come from all that the filter says, so that nothing is left to test.
-fn bounds_say_all(candidate: &Candidate, filter: &Filter) -> bool {
-    let bounded = |node: &Node| match node {
-        Node::Leaf(leaf) => {
-            let names = candidate.shown.iter().take(candidate.bounded);
-            names.into_iter().any(|(name, _)| name == leaf.path.text())
-        }
-        _ => false,
-    };
-    match filter.root() {
-        Node::And(nodes) => nodes.iter().all(bounded),
-        node => bounded(node),
-    }
-}
-
 /// Writes ranges that are read side by side: one scan for each.
 fn write_merge(out: &mut Writer<'_>, candidate: &Candidate, above: &Above<'_>, ran: Option<&Ran>) {
     out.str("stage", "SORT_MERGE");
@@ -358,7 +426,7 @@ fn write_merge(out: &mut Writer<'_>, candidate: &Candidate, above: &Above<'_>, r
         for at in 0..candidate.ranges.len() {
             // The last bounded field changes fastest from one range to the next.
             let mut place = at;
-            let mut shown = candidate.shown.clone();
+            let mut shown = candidate.shown.to_vec();
             for (column, (_, bounds)) in shown.iter_mut().enumerate().take(candidate.bounded).rev()
             {
                 let count = bounds.len().max(1);
@@ -369,11 +437,8 @@ fn write_merge(out: &mut Writer<'_>, candidate: &Candidate, above: &Above<'_>, r
                 }
                 *bounds = bounds.get(own).cloned().into_iter().collect();
             }
-            let one = Candidate { shown, ..candidate.clone() };
-            list.push_doc(|out| {
-                out.str("stage", "IXSCAN");
-                write_index(out, &one);
-            });
+            let one = Candidate { shown: shown.into(), ..candidate.clone() };
+            list.push_doc(|out| write_index_scan(out, &one, None, None, None));
         }
     });
 }
@@ -392,6 +457,27 @@ fn direction_name(direction: Direction) -> &'static str {
 }
 
 pub(super) fn write_index(out: &mut Writer<'_>, candidate: &Candidate) {
+    write_index_head(out, candidate);
+    out.str("direction", direction_name(candidate.direction));
+    out.doc("indexBounds", |out| {
+        for (at, (name, intervals)) in candidate.shown.iter().enumerate() {
+            // Bounds are shown in the order in which they are read.
+            let descending = candidate.index.columns.get(at) == Some(&true);
+            let backwards = descending != (candidate.direction == Direction::Reverse);
+            out.array(name, |bounds| {
+                let mut push = |interval| {
+                    bounds.push(Val::String(&edge::shown(interval, backwards)));
+                };
+                match backwards {
+                    false => intervals.iter().for_each(&mut push),
+                    true => intervals.iter().rev().for_each(&mut push),
+                }
+            });
+        }
+    });
+}
+
+fn write_index_head(out: &mut Writer<'_>, candidate: &Candidate) {
     let index = &candidate.index;
     write_key_pattern(out, candidate);
     out.str("indexName", &index.name);
@@ -404,14 +490,6 @@ pub(super) fn write_index(out: &mut Writer<'_>, candidate: &Candidate) {
     out.bool("isSparse", index.sparse);
     out.bool("isPartial", index.partial.is_some());
     out.i32("indexVersion", 2);
-    out.str("direction", direction_name(candidate.direction));
-    out.doc("indexBounds", |out| {
-        for (name, shown) in &candidate.shown {
-            out.array(name, |bounds| {
-                shown.iter().for_each(|bound| bounds.push(Val::String(bound)));
-            });
-        }
-    });
 }
 
 /// Which fields are arrays. MongoDB does not say so of hashed indexes, which have none.
@@ -427,9 +505,14 @@ fn write_multikey_paths(out: &mut Writer<'_>, candidate: &Candidate) {
             // The path of a wildcard is one more column, and never an array.
             let past = wildcard.is_some_and(|at| column > at);
             let path = wildcard == Some(column);
+            let field = column - usize::from(past);
             out.array(name, |paths| {
-                if !path && index.is_multikey_at(column - usize::from(past)) {
-                    paths.push(Val::String(name));
+                if path || !index.is_multikey_at(field) {
+                    return;
+                }
+                match candidate.arrays.get(field).filter(|known| !known.is_empty()) {
+                    Some(known) => known.iter().for_each(|path| paths.push(Val::String(path))),
+                    None => paths.push(Val::String(name)),
                 }
             });
         }
@@ -454,9 +537,25 @@ fn write_key_pattern(out: &mut Writer<'_>, candidate: &Candidate) {
     });
 }
 
+/// Finds out which paths are arrays in the documents, for all indexes that a plan and its rivals
+/// use.
+pub fn note_arrays(plan: &mut Plan, sample: &Sample) {
+    for access in std::iter::once(&mut plan.access).chain(&mut plan.rejected) {
+        let candidates = match access {
+            Access::Index(candidate) => std::slice::from_mut(candidate),
+            Access::Either(either) => either.branches.as_mut_slice(),
+            _ => continue,
+        };
+        for candidate in candidates {
+            let fields = candidate.index.fields.iter();
+            candidate.arrays = fields.map(|field| sample.arrays_on(&field.path)).collect();
+        }
+    }
+}
+
 /// A plan whose access is another one: for showing rejected plans.
 #[must_use]
 pub fn rejected(access: &Access) -> Plan {
     let sorted = matches!(access, Access::Index(candidate) if candidate.sorted);
-    Plan { access: access.clone(), sorted, exact: false, rejected: Vec::new() }
+    Plan { told: access.told(), access: access.clone(), sorted, rejected: Vec::new() }
 }

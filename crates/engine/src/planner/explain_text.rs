@@ -1,6 +1,6 @@
 //! How explain shows a text search: what was understood of it, above the scan of its terms.
 
-use super::Candidate;
+use super::{Candidate, edge};
 use super::explain::{Ran, write_counts, write_index};
 use crate::index::text::TextFields;
 use query::filter::Filter;
@@ -42,7 +42,7 @@ fn text_match(
     out.doc("indexPrefix", |out| {
         for (field, intervals) in candidate.shown.iter().take(text.at) {
             out.array(field, |list| {
-                intervals.iter().for_each(|shown| list.push(Val::String(shown)));
+                intervals.iter().for_each(|shown| list.push(Val::String(&edge::shown(shown, false))));
             });
         }
     });

@@ -2,6 +2,7 @@
 
 use super::Question;
 use super::bounds::{Interval, after};
+use super::edge::Edge;
 use super::candidates::KeyRange;
 use crate::catalog::{Index, IndexKind, IndexState};
 use crate::index::geo::GeoFields;
@@ -19,8 +20,9 @@ pub fn intervals(geo: &GeoFields, region: &Region) -> Option<Vec<Interval>> {
     for cell in &cells {
         let mut from = vec![Type::String.rank()];
         from.extend_from_slice(cell.as_bytes());
-        let shown = format!("[\"{cell}\", \"{cell}\" and what is inside]");
-        out.push(Interval { to: after(&from), from, point: false, shown });
+        let low = Edge::text(&format!("\"{cell}\""));
+        let high = Edge::text(&format!("\"{cell}\" and what is inside"));
+        out.push(Interval { to: after(&from), from, point: false, low, high });
         // Shapes are held by larger cells, too.
         for end in 1..cell.len() {
             if let Some(outer) = cell.get(..end)

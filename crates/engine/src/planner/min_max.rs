@@ -3,6 +3,7 @@
 use super::{Access, Candidate, KeyRange, Plan, Question, candidates, find_index, hint_not_found};
 use crate::catalog::{Index, IndexKind};
 use query::filter::Filter;
+use value::collation::applies_to;
 use value::{Code, Error, RawDoc, Result, Val, keys};
 
 /// The bounds: from the first key, up to and without the second.
@@ -58,6 +59,16 @@ impl MinMax<'_> {
         let Some(candidate) = candidate.filter(|_| matches!(index.kind, IndexKind::Ordered)) else {
             return Err(failed(Code(51174), "min/max need an index whose keys are ordered values"));
         };
+        for bound in [self.min, self.max].into_iter().flatten() {
+            let text = bound.iter().any(|(_, value)| applies_to(value.get()));
+            let collation = question.filter.collation().map(|collation| &**collation);
+            if text && collation != index.collation.as_deref() {
+                return Err(failed(
+                    Code(51174),
+                    "The index chosen is not compatible with min/max",
+                ));
+            }
+        }
         let prefix =
             if index.is_clustered() { question.collection.prefix() } else { index.prefix() };
         let bound = |doc: RawDoc<'_>| {

@@ -1,28 +1,31 @@
 //! The planner: which index answers a query, and how.
 //!
 //! `bounds` turns predicates into intervals, `candidates` lists what each index could do (`implies`
-//! says for which queries a partial one has all, `cover` whether documents are needed at all), this
-//! file chooses, `explain` shows the choice. All plans give the same results: the filter always
-//! runs on what was found.
+//! says for which queries a partial one has all, `cover` whether documents are needed at all),
+//! `choose` compares them by what each would read (`sample`), `explain` shows the choice. All plans
+//! give the same results: what bounds do not tell exactly is tested on what was found.
 
 pub mod bounds;
 pub mod cache;
 mod candidates;
+mod choose;
 pub mod cover;
+mod edge;
 pub mod explain;
 mod explain_text;
+mod facts;
 mod geo;
 mod implies;
 pub mod min_max;
 pub mod reasons;
+pub mod sample;
 pub mod shape;
 
 pub use candidates::{Candidate, KeyRange};
 pub use geo::NearPlan;
 
 use crate::catalog::{Collection, Index};
-use crate::exec::scan::estimate;
-use query::filter::{Filter, Node, Test};
+use query::filter::{Conditions, Filter, Node, Test};
 use query::geo::Near;
 use query::sort::SortSpec;
 use query::text::TextQuery;
@@ -45,7 +48,16 @@ pub enum Access {
     /// Documents by their distance from a place.
     Near(Box<NearPlan>),
     /// Documents that any of several accesses finds, each once.
-    Either(Vec<Access>),
+    Either(Either),
+}
+
+/// Several accesses for the branches of an `$or`.
+#[derive(Clone)]
+pub struct Either {
+    /// One for each branch.
+    pub branches: Vec<Candidate>,
+    /// The `$or`, when the branches' accesses find exactly what it asks for.
+    pub told: Conditions,
 }
 
 /// A chosen plan.
@@ -55,8 +67,9 @@ pub struct Plan {
     pub access: Access,
     /// Whether they come in the order that the query sorts by.
     pub sorted: bool,
-    /// Whether the access finds exactly what the filter asks for, so that it need not run.
-    pub exact: bool,
+    /// The conditions of the filter that hold for everything the access finds, so that they need
+    /// not be tested.
+    pub told: Conditions,
     /// The plans that were not chosen.
     pub rejected: Vec<Access>,
 }
@@ -75,37 +88,100 @@ pub struct Question<'q> {
     pub snapshot: &'q Snapshot,
 }
 
-/// Chooses a plan.
+/// Chooses a plan for a query that needs its documents.
 ///
 /// # Errors
 /// BadValue for a hint that names no index.
 pub fn plan(question: &Question<'_>) -> Result<Plan> {
+    plan_for_entries(question).map(|plan| settle(question, plan))
+}
+
+/// Turns a plan that reads most of the collection through an index into one that reads all of it,
+/// which is cheaper when documents are needed.
+#[must_use]
+pub fn settle(question: &Question<'_>, mut plan: Plan) -> Plan {
+    let Access::Index(candidate) = &mut plan.access else { return plan };
+    if question.hint.is_some()
+        || question.filter.text().is_some()
+        || !choose::is_worse_than_all(question, candidate)
+    {
+        return plan;
+    }
+    let mut rejected = vec![plan.access];
+    rejected.append(&mut plan.rejected);
+    Plan { rejected, ..collection_scan(question) }
+}
+
+/// Chooses a plan for a query that may be answered by the entries of an index alone.
+///
+/// # Errors
+/// BadValue for a hint that names no index.
+pub fn plan_for_entries(question: &Question<'_>) -> Result<Plan> {
     if let Some((path, near)) = question.filter.near() {
         return near_place(question, path, near);
     }
     if let Some(query) = question.filter.text() {
         return text_search(question, query);
     }
-    if let Some(hint) = question.hint {
+    let filters = &question.collection.counters.plans;
+    let filtered = filters.has_filters() && filters.filter_of(question.filter, question.sort);
+    if let Some(hint) = question.hint.filter(|_| !filtered) {
         return hinted(question, hint);
     }
     if matches!(question.filter.root(), Node::Const(false)) {
         return Ok(simple(Access::Nothing, true));
     }
     if let Some(record) = id_equality(question) {
-        return Ok(Plan { exact: true, ..simple(Access::Id(record), true) });
+        return Ok(simple(Access::Id(record), true));
     }
     let mut found = candidates::of(question);
-    if let Some(best) = choose(question, question.filter.root(), &mut found) {
-        let chosen = found.swap_remove(best);
+    let either = either(question)?;
+    if let Some(best) = choose::best(question, question.filter.root(), &mut found) {
+        let mut chosen = found.swap_remove(best);
+        let mut rejected: Vec<Access> = found.into_iter().map(Access::Index).collect();
+        if let Some(either) = either {
+            if choose::is_better_apart(question, &either, &mut chosen) {
+                rejected.insert(0, Access::Index(chosen));
+                let sorted = question.sort.is_none();
+                return Ok(Plan { rejected, ..simple(Access::Either(either), sorted) });
+            }
+            rejected.push(Access::Either(either));
+        }
         let sorted = chosen.sorted;
-        let rejected = found.into_iter().map(Access::Index).collect();
-        return Ok(Plan { access: Access::Index(chosen), sorted, exact: false, rejected });
+        return Ok(Plan { rejected, ..simple(Access::Index(chosen), sorted) });
     }
-    if let Some(either) = either(question)? {
-        return Ok(simple(either, question.sort.is_none()));
+    if let Some(either) = either {
+        return Ok(simple(Access::Either(either), question.sort.is_none()));
+    }
+    if let Some(access) = choose::skipping(question) {
+        let sorted = matches!(&access, Access::Index(candidate) if candidate.sorted);
+        return Ok(simple(access, sorted));
     }
     Ok(collection_scan(question))
+}
+
+/// What to do when a plan turns out to read far more than was expected: the next best plan, and
+/// how much may be read before. Nothing for plans that were not compared with others.
+#[must_use]
+pub fn way_out(question: &Question<'_>, plan: &Plan) -> Option<(u64, Plan)> {
+    const FACTOR: u64 = 10;
+    /// Less than this is read faster than another plan begins.
+    const FEW: u64 = 1000;
+    let Access::Index(chosen) = &plan.access else { return None };
+    let most = chosen.estimate?.max(FEW).saturating_mul(FACTOR);
+    if question.hint.is_some() || most >= question.collection.counters.documents() {
+        return None;
+    }
+    let estimate = |access: &&Access| match access {
+        Access::Index(candidate) => candidate.estimate.unwrap_or(u64::MAX),
+        _ => u64::MAX,
+    };
+    let rival = plan.rejected.iter().filter(|access| matches!(access, Access::Index(_)));
+    let other = match rival.min_by_key(estimate) {
+        Some(access @ Access::Index(candidate)) => simple(access.clone(), candidate.sorted),
+        _ => collection_scan(question),
+    };
+    Some((most, other))
 }
 
 /// `$near` needs an index, and gives its order.
@@ -147,7 +223,7 @@ fn text_search(question: &Question<'_>, query: &TextQuery) -> Result<Plan> {
     };
     if !at_top {
         return match either(question)? {
-            Some(either) => Ok(simple(either, question.sort.is_none())),
+            Some(either) => Ok(simple(Access::Either(either), question.sort.is_none())),
             None => Err(no_plan(
                 "Failed to produce a solution for TEXT under OR - other non-TEXT clauses under OR \
                  have to be indexed as well.",
@@ -177,7 +253,33 @@ pub fn use_of(question: &Question<'_>, index: &Arc<Index>) -> Option<Candidate> 
 }
 
 fn simple(access: Access, sorted: bool) -> Plan {
-    Plan { access, sorted, exact: false, rejected: Vec::new() }
+    Plan { told: access.told(), access, sorted, rejected: Vec::new() }
+}
+
+impl Plan {
+    /// Whether the entries of an index hold all that is needed.
+    #[must_use]
+    pub fn is_covered(&self) -> bool {
+        matches!(&self.access, Access::Index(candidate) if candidate.cover.is_some())
+    }
+}
+
+impl Access {
+    /// The conditions of the filter that hold for everything it finds.
+    #[must_use]
+    pub fn told(&self) -> Conditions {
+        match self {
+            // The only condition is the equality with `_id`.
+            Access::Id(_) => {
+                let mut only = Conditions::default();
+                only.add(0);
+                only
+            }
+            Access::Index(candidate) => candidate.all_told(),
+            Access::Nothing | Access::Collection(_) | Access::Near(_) => Conditions::default(),
+            Access::Either(either) => either.told,
+        }
+    }
 }
 
 fn collection_scan(question: &Question<'_>) -> Plan {
@@ -229,80 +331,28 @@ fn id_equality(question: &Question<'_>) -> Option<Vec<u8>> {
     (leaf.path.text() == "_id" && plain).then(|| keys::key_with(value, collation))
 }
 
-/// The best of several candidates: most exact bounds first, then the fewest entries.
-fn choose(question: &Question<'_>, node: &Node, found: &mut [Candidate]) -> Option<usize> {
-    match found {
-        [] => return None,
-        [_] => return Some(0),
-        _ => {}
-    }
-    let unique = |c: &Candidate| c.index.unique && c.equalities == c.index.fields.len();
-    if let Some(at) = found.iter().position(|c| unique(c) && c.ranges.len() == 1) {
-        return Some(at);
-    }
-    let (plans, version) = (&question.collection.counters.plans, question.collection.version);
-    let shape = shape::of(node, question.sort);
-    let look = |candidate: &mut Candidate| {
-        let entries = estimate(question.snapshot, question.collection, candidate);
-        candidate.estimate = Some(entries);
-        entries
-    };
-    if let Some((at, before)) = plans.find(shape, version, found)
-        && let Some(kept) = found.get_mut(at)
-        && cache::PlanCache::holds(before, look(kept))
-    {
-        return Some(at);
-    }
-    for candidate in found.iter_mut() {
-        look(candidate);
-    }
-    let cost = |c: &Candidate| {
-        let entries = c.estimate.unwrap_or(u64::MAX) as f64;
-        // A blocking sort reads everything and then orders it.
-        let sorting = if c.sorted { 1.0 } else { 1.2 + entries.max(1.0).log2() * 0.05 };
-        entries * sorting
-    };
-    let better = |a: &Candidate, b: &Candidate| {
-        (cost(a).total_cmp(&cost(b)))
-            .then(b.equalities.cmp(&a.equalities))
-            .then(b.sorted.cmp(&a.sorted))
-            .then(b.bounded.cmp(&a.bounded))
-            .then(a.index.fields.len().cmp(&b.index.fields.len()))
-            .then(a.index.id.cmp(&b.index.id))
-    };
-    let best = (0..found.len()).min_by(|&a, &b| match (found.get(a), found.get(b)) {
-        (Some(a), Some(b)) => better(a, b),
-        _ => std::cmp::Ordering::Equal,
-    });
-    if let Some(chosen) = best.and_then(|best| found.get(best)) {
-        plans.keep(shape, version, chosen);
-    }
-    best
-}
-
 /// `$or` whose every branch an index can answer.
-fn either(question: &Question<'_>) -> Result<Option<Access>> {
-    let branches = match question.filter.root() {
-        Node::Or(branches) => branches,
-        Node::And(nodes) => {
-            let or = nodes.iter().find_map(|node| match node {
-                Node::Or(branches) => Some(branches),
-                _ => None,
-            });
-            match or {
-                Some(branches) => branches,
-                None => return Ok(None),
-            }
-        }
-        _ => return Ok(None),
-    };
-    let mut accesses = Vec::new();
-    for branch in branches {
-        let mut found = candidates::of_node(question, branch);
-        let Some(best) = choose(question, branch, &mut found) else { return Ok(None) };
-        accesses.push(Access::Index(found.swap_remove(best)));
+fn either(question: &Question<'_>) -> Result<Option<Either>> {
+    let mut ors = question.filter.root().conditions().iter().enumerate();
+    let or = ors.find_map(|(at, node)| match node {
+        Node::Or(branches) => Some((at, branches)),
+        _ => None,
+    });
+    let Some((at, nodes)) = or else { return Ok(None) };
+    let mut branches = Vec::new();
+    let mut exact = true;
+    for node in nodes {
+        let mut found = candidates::of_node(question, node);
+        let Some(best) = choose::best(question, node, &mut found) else { return Ok(None) };
+        let branch = found.swap_remove(best);
+        exact &= branch.told.has_all(node.conditions().len());
+        branches.push(branch);
     }
-    Ok(Some(Access::Either(accesses)))
+    let mut told = Conditions::default();
+    if exact {
+        told.add(at);
+    }
+    Ok(Some(Either { branches, told }))
 }
 
 fn hinted(question: &Question<'_>, hint: Val<'_>) -> Result<Plan> {
@@ -315,7 +365,7 @@ fn hinted(question: &Question<'_>, hint: Val<'_>) -> Result<Plan> {
             return Ok(simple(Access::Collection(direction), sorted));
         }
         if doc.is_empty() {
-            return plan(&Question { hint: None, ..*question });
+            return plan_for_entries(&Question { hint: None, ..*question });
         }
     }
     let index = find_index(question.collection, hint)?.ok_or_else(hint_not_found)?;

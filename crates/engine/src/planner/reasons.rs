@@ -26,9 +26,9 @@ pub fn why(plan: &Plan, filter: &Filter, sort: Option<&SortSpec>) -> String {
         Access::Near(_) => {
             "The geospatial index is read outwards from the place, nearest first.".to_owned()
         }
-        Access::Either(accesses) => format!(
+        Access::Either(either) => format!(
             "Each of the {} branches of $or is answered by an index; the results are united.",
-            accesses.len()
+            either.branches.len()
         ),
         Access::Index(chosen) => {
             let index = &chosen.index;

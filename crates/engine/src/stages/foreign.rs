@@ -14,7 +14,7 @@ use query::filter::Filter;
 use smallvec::SmallVec;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{Bytes, Direction, Snapshot};
+use store::{Bytes, Snapshot};
 use value::path::{Path, walk};
 use value::{DocBuf, RawDoc, Result, Val, Writer, keys};
 
@@ -363,18 +363,7 @@ fn entries_of(index: &Arc<Index>, keys: Vec<Vec<u8>>) -> Access {
     if descending {
         ranges.reverse();
     }
-    Access::Index(Candidate {
-        index: index.clone(),
-        ranges,
-        direction: Direction::Forward,
-        equalities: 1,
-        bounded: 1,
-        sorted: true,
-        shown: Vec::new(),
-        estimate: None,
-        merge: Vec::new(),
-        cover: None,
-    })
+    Access::Index(Candidate::of_first_field(index.clone(), ranges))
 }
 
 /// Many documents of an index: the first were read already.

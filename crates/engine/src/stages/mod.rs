@@ -25,7 +25,7 @@ mod map;
 mod match_stage;
 mod merge;
 mod nested;
-mod out;
+pub(crate) mod out;
 mod place;
 mod project;
 mod redact;

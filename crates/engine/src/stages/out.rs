@@ -18,7 +18,7 @@ pub(super) static ROW: StageRow =
     StageRow { name: "$out", help: "Makes the documents the content of a collection.", parse };
 
 /// What the names of unfinished results begin with.
-const TEMPORARY: &str = "tmp.agg_out.";
+pub(crate) const TEMPORARY: &str = "tmp.agg_out.";
 
 struct Out {
     db: String,
@@ -243,7 +243,11 @@ fn fill(
     }
 }
 
-fn remove(engine: &Inner, collection: &Collection) -> Result<()> {
+/// Removes an unfinished result.
+///
+/// # Errors
+/// When the store fails.
+pub(crate) fn remove(engine: &Inner, collection: &Collection) -> Result<()> {
     let removed = engine.change_catalog(|catalog, batch| {
         let found = catalog.get(&collection.db, &collection.name).cloned();
         if let Some(found) = &found {

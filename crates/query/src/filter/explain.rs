@@ -47,9 +47,22 @@ pub(super) fn node(node: &Node, out: &mut Writer<'_>) {
     }
 }
 
+/// Appends the fields that show several conditions at once.
+pub(super) fn all<'n>(nodes: impl Iterator<Item = &'n Node>, out: &mut Writer<'_>) {
+    let nodes: Vec<&Node> = nodes.collect();
+    match nodes.as_slice() {
+        [] => {}
+        [only] => node(only, out),
+        _ => sorted_list("$and", nodes, out),
+    }
+}
+
 fn list(name: &str, nodes: &[Node], out: &mut Writer<'_>) {
+    sorted_list(name, nodes.iter().collect(), out);
+}
+
+fn sorted_list(name: &str, mut nodes: Vec<&Node>, out: &mut Writer<'_>) {
     // MongoDB shows conditions by kind and path, whatever order they were written in.
-    let mut nodes: Vec<&Node> = nodes.iter().collect();
     nodes.sort_by_key(|node| (rank(node), path(node)));
     out.array(name, |array| {
         for inner in nodes {

@@ -31,11 +31,18 @@ use value::{Collation, RawDoc, RawVal, Result, Writer};
 /// A filter, compiled once and run on many documents.
 #[derive(Debug)]
 pub struct Filter {
-    root: Node,
+    root: Arc<Node>,
     collation: Option<Arc<Collation>>,
+    /// The conditions that are not tested, because whoever finds the documents has done so.
+    left_out: Conditions,
 }
 
 impl Filter {
+    fn new(root: Node, context: &ParseContext<'_>) -> Filter {
+        let collation = context.collation.cloned();
+        Filter { root: Arc::new(root), collation, left_out: Conditions::default() }
+    }
+
     /// Compiles a filter document.
     ///
     /// # Errors
@@ -43,7 +50,7 @@ impl Filter {
     pub fn parse(doc: RawDoc<'_>, context: &ParseContext<'_>) -> Result<Filter> {
         let root = Parser { context }.document(doc, Place::TOP)?;
         special::check(&root)?;
-        Ok(Filter { root, collation: context.collation.cloned() })
+        Ok(Filter::new(root, context))
     }
 
     /// Compiles a filter that is run on given documents, not used to look for some: in
@@ -71,13 +78,46 @@ impl Filter {
     /// As `matches`.
     pub fn matches_at(&self, doc: RawDoc<'_>, position: &mut Option<usize>) -> Result<bool> {
         *position = None;
-        self.root.matches(doc, position)
+        if self.left_out.is_empty() {
+            return self.root.matches(doc, position);
+        }
+        for node in self.left() {
+            if !node.matches(doc, position)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Whether this is `{}`, which matches everything.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        matches!(&self.root, Node::And(nodes) if nodes.is_empty())
+        self.left().next().is_none()
+    }
+
+    /// The same filter without some of its conditions.
+    #[must_use]
+    pub fn without(&self, conditions: Conditions) -> Filter {
+        let left_out = Conditions(self.left_out.0 | conditions.0);
+        Filter { root: self.root.clone(), collation: self.collation.clone(), left_out }
+    }
+
+    /// Only some conditions of this filter.
+    #[must_use]
+    pub fn only(&self, conditions: Conditions) -> Filter {
+        let mut others = Conditions::default();
+        for at in 0..self.root.conditions().len() {
+            if !conditions.contains(at) {
+                others.add(at);
+            }
+        }
+        self.without(others)
+    }
+
+    /// The conditions that are tested.
+    fn left(&self) -> impl Iterator<Item = &Node> {
+        let all = self.root.conditions().iter().enumerate();
+        all.filter(|(at, _)| !self.left_out.contains(*at)).map(|(_, node)| node)
     }
 
     /// Compiles the conditions of an `$elemMatch` on document elements, or an array filter.
@@ -87,7 +127,7 @@ impl Filter {
     pub fn parse_element(doc: RawDoc<'_>, context: &ParseContext<'_>) -> Result<Filter> {
         let root = Parser { context }.document(doc, Place::TOP.in_element()?)?;
         special::refuse(&root)?;
-        Ok(Filter { root, collation: context.collation.cloned() })
+        Ok(Filter::new(root, context))
     }
 
     /// What decides over text; `None` compares bytes.
@@ -104,7 +144,59 @@ impl Filter {
 
     /// Appends the fields of `parsedQuery` in explain's shape.
     pub fn explain(&self, out: &mut Writer<'_>) {
-        explain::node(&self.root, out);
+        if self.left_out.is_empty() {
+            return explain::node(&self.root, out);
+        }
+        explain::all(self.left(), out);
+    }
+}
+
+/// Some of the conditions that all must hold, by their places in `Node::conditions`. Those from
+/// place 64 on cannot be named.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Conditions(u64);
+
+impl Conditions {
+    /// Whether it names none.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Adds one; false if it cannot be named.
+    pub fn add(&mut self, at: usize) -> bool {
+        let bit = u32::try_from(at).ok().and_then(|at| 1_u64.checked_shl(at));
+        self.0 |= bit.unwrap_or(0);
+        bit.is_some()
+    }
+
+    /// Whether it names this one.
+    #[must_use]
+    pub fn contains(self, at: usize) -> bool {
+        at < 64 && self.0 & (1 << at) != 0
+    }
+
+    /// Whether it names the first `count`, which are all.
+    #[must_use]
+    pub fn has_all(self, count: usize) -> bool {
+        (0..count).all(|at| self.contains(at))
+    }
+
+    /// Those of either.
+    #[must_use]
+    pub fn and(self, other: Conditions) -> Conditions {
+        Conditions(self.0 | other.0)
+    }
+}
+
+impl Node {
+    /// The conditions that must all hold: those of a conjunction, or else the node itself.
+    #[must_use]
+    pub fn conditions(&self) -> &[Node] {
+        match self {
+            Node::And(nodes) => nodes,
+            node => std::slice::from_ref(node),
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use value::{Code, Error, RawDoc, Result, Writer};
 /// # Errors
 /// `BadValue`.
 pub(super) fn check(root: &Node) -> Result<()> {
-    let parts = conjuncts(root);
+    let parts = root.conditions();
     let near = parts.iter().filter(|node| as_near(node).is_some()).count();
     if near > 1 {
         return Err(Error::bad_value("Too many geoNear expressions"));
@@ -61,13 +61,6 @@ pub(super) fn refuse(root: &Node) -> Result<()> {
 }
 
 /// The conditions that must all hold.
-fn conjuncts(root: &Node) -> &[Node] {
-    match root {
-        Node::And(nodes) => nodes,
-        node => std::slice::from_ref(node),
-    }
-}
-
 fn as_near(node: &Node) -> Option<(&Path, &Near)> {
     match node {
         Node::Leaf(Leaf { path, test: Test::Near(near) }) => Some((path, near)),
@@ -113,29 +106,18 @@ impl Filter {
     /// The `$near` of the filter and the path that it is about.
     #[must_use]
     pub fn near(&self) -> Option<(&Path, &Near)> {
-        conjuncts(self.root()).iter().find_map(as_near)
+        self.root().conditions().iter().find_map(as_near)
     }
 
     /// Whether there are other conditions beside a `$near` or `$text`.
     #[must_use]
     pub fn has_more_than_special(&self) -> bool {
-        conjuncts(self.root()).iter().any(|node| !is_special(node))
+        self.left().any(|node| !is_special(node))
     }
 
     /// Appends explain's form of all conditions but the `$near` or `$text`.
     pub fn explain_without_special(&self, out: &mut Writer<'_>) {
-        let rest: Vec<&Node> =
-            conjuncts(self.root()).iter().filter(|node| !is_special(node)).collect();
-        match rest.as_slice() {
-            [only] => super::explain::node(only, out),
-            several => {
-                out.array("$and", |array| {
-                    for node in several {
-                        array.push_doc(|out| super::explain::node(node, out));
-                    }
-                });
-            }
-        }
+        super::explain::all(self.left().filter(|node| !is_special(node)), out);
     }
 
     /// The `$text` of the filter. It has to be bound to an index before the filter can run.

@@ -1,0 +1,285 @@
+//! Reading the entries of an index: those that the bounds of a plan let through, and of them those
+//! that pass what can be tested on keys alone.
+//!
+//! Ranges of keys tell the bounds of the leading fields. Bounds of the fields behind are checked
+//! entry by entry; where many entries in a row are outside, the scan jumps to the next key that
+//! can be inside.
+
+use super::Examined;
+use super::merge::Merged;
+use crate::catalog::Index;
+use crate::operation::Operation;
+use crate::planner::bounds::after;
+use crate::planner::cover::{Cover, Made};
+use crate::planner::{Candidate, KeyRange};
+use crate::store_failed;
+use query::filter::{Conditions, Filter};
+use std::ops::Bound;
+use std::sync::Arc;
+use store::{Bytes, Direction, Range, Snapshot, Space};
+use value::{Code, Error, RawDoc, Result, keys};
+
+/// Entries outside that are stepped over before the scan jumps: a jump costs several steps.
+const STEPS: usize = 8;
+
+/// Key bytes from the first up to and without the second.
+type Piece = (Vec<u8>, Vec<u8>);
+
+/// Bounds of the values in a key that ranges of keys do not tell.
+#[derive(Debug)]
+pub struct KeyCheck {
+    /// For each value up to the last that is bounded: whether it runs downwards, and the pieces
+    /// in which it may be, in the order of the index.
+    columns: Vec<(bool, Option<Vec<Piece>>)>,
+}
+
+/// What a check says of a key.
+enum Verdict {
+    /// It is inside.
+    Inside,
+    /// It is not; reading on can begin at this key, or end before it when read backwards.
+    Jump(Vec<u8>),
+    /// It is no key.
+    Damaged,
+}
+
+impl KeyCheck {
+    /// A check of the bounds of the columns from `from` on; nothing if there are none.
+    #[must_use]
+    pub fn new(
+        descending: &[bool],
+        from: usize,
+        bounds: Vec<Option<Vec<Piece>>>,
+    ) -> Option<KeyCheck> {
+        let last = bounds.iter().rposition(Option::is_some)?;
+        let before = std::iter::repeat_with(|| None).take(from);
+        let all = before.chain(bounds.into_iter().take(last + 1));
+        Some(KeyCheck { columns: descending.iter().copied().zip(all).collect() })
+    }
+
+    /// Whether a key, prefix of the index included, is inside.
+    #[must_use]
+    pub fn holds(&self, key: &[u8]) -> bool {
+        matches!(self.look(key, Direction::Forward), Verdict::Inside)
+    }
+
+    /// Looks at an entry, prefix of the index included.
+    fn look(&self, entry: &[u8], direction: Direction) -> Verdict {
+        let mut at = 4;
+        for (descending, pieces) in &self.columns {
+            let Some(rest) = entry.get(at..) else { return Verdict::Damaged };
+            let Some(length) = keys::skip(rest, *descending) else { return Verdict::Damaged };
+            let value = rest.get(..length).unwrap_or(&[]);
+            if let Some(pieces) = pieces
+                && !pieces.iter().any(|(from, to)| value >= from.as_slice() && value < to.as_slice())
+            {
+                return Verdict::Jump(target(entry.get(..at).unwrap_or(&[]), value, pieces, direction));
+            }
+            at += length;
+        }
+        Verdict::Inside
+    }
+}
+
+/// Where reading goes on when a value behind `before` is in none of the pieces.
+fn target(before: &[u8], value: &[u8], pieces: &[Piece], direction: Direction) -> Vec<u8> {
+    match direction {
+        Direction::Forward => match pieces.iter().find(|(from, _)| value < from.as_slice()) {
+            Some((from, _)) => [before, from].concat(),
+            None => after(before),
+        },
+        Direction::Reverse => match pieces.iter().rev().find(|(_, to)| value >= to.as_slice()) {
+            Some((_, to)) => [before, to].concat(),
+            None => before.to_vec(),
+        },
+    }
+}
+
+/// Conditions that are tested on the values in an entry, so that documents need not be fetched
+/// for those that fail.
+#[derive(Debug)]
+pub struct KeyFilter {
+    /// Makes a document of an entry.
+    pub cover: Cover,
+    /// The conditions.
+    pub filter: Filter,
+    /// Which of the query's conditions they are.
+    pub conditions: Conditions,
+}
+
+/// How the entries of an index are read.
+pub struct Reading {
+    /// The index.
+    pub index: Arc<Index>,
+    /// How documents are made of entries, if none need be fetched.
+    pub cover: Option<Arc<Cover>>,
+    direction: Direction,
+    check: Option<Arc<KeyCheck>>,
+    key_filter: Option<Arc<KeyFilter>>,
+}
+
+impl Reading {
+    /// The way in which a candidate reads.
+    #[must_use]
+    pub fn of(candidate: &Candidate) -> Arc<Reading> {
+        Arc::new(Reading {
+            index: candidate.index.clone(),
+            cover: candidate.cover.clone(),
+            direction: candidate.direction,
+            check: candidate.check.clone(),
+            key_filter: candidate.key_filter.clone(),
+        })
+    }
+}
+
+/// The entries of ranges of one index.
+pub struct EntryScan {
+    /// How they are read.
+    pub reading: Arc<Reading>,
+    source: Source,
+}
+
+enum Source {
+    One(Range, KeyRange),
+    Merged(Box<Merged>),
+}
+
+/// An entry: its key, what the index keeps with it, and whether the key filter is still to be
+/// tested on the document.
+pub struct Entry {
+    /// The key with the index's prefix.
+    pub key: Bytes,
+    /// What the key does not tell of types.
+    pub types: Bytes,
+    /// Whether the key did not tell enough.
+    pub unsure: bool,
+}
+
+impl EntryScan {
+    /// The entries of one range.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn one(snapshot: &Snapshot, reading: Arc<Reading>, range: KeyRange) -> Result<EntryScan> {
+        let opened = open(snapshot, &range, reading.direction)?;
+        Ok(EntryScan { reading, source: Source::One(opened, range) })
+    }
+
+    /// The entries of all ranges side by side.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn merged(snapshot: &Snapshot, candidate: &Candidate) -> Result<EntryScan> {
+        let pairs = candidate.ranges.iter().zip(&candidate.merge);
+        let opened =
+            pairs.map(|(range, skip)| Ok((open(snapshot, range, candidate.direction)?, *skip)));
+        let merged = Merged::new(opened.collect::<Result<Vec<_>>>()?, candidate.direction)?;
+        let source = Source::Merged(Box::new(merged));
+        Ok(EntryScan { reading: Reading::of(candidate), source })
+    }
+
+    /// The next entry that passes.
+    ///
+    /// # Errors
+    /// When the store fails, an entry is damaged or the operation is stopped.
+    pub fn next(
+        &mut self,
+        snapshot: &Snapshot,
+        examined: &mut Examined,
+        op: &Operation,
+    ) -> Result<Option<Entry>> {
+        let mut outside = 0;
+        loop {
+            let found = match &mut self.source {
+                Source::One(range, _) => range.next_entry().map_err(store_failed)?,
+                Source::Merged(merged) => merged.next_entry()?,
+            };
+            let Some((key, types)) = found else { return Ok(None) };
+            examined.keys += 1;
+            if let Some(check) = &self.reading.check {
+                match check.look(&key, self.reading.direction) {
+                    Verdict::Inside => {}
+                    Verdict::Damaged => return Err(damaged(&self.reading.index)),
+                    Verdict::Jump(target) => {
+                        op.check()?;
+                        outside += 1;
+                        if outside >= STEPS {
+                            outside = 0;
+                            if !self.jump(snapshot, target)? {
+                                return Ok(None);
+                            }
+                        }
+                        continue;
+                    }
+                }
+            }
+            let mut unsure = false;
+            if let Some(test) = &self.reading.key_filter {
+                match test.cover.document(key.get(4..).unwrap_or(&[]), &types) {
+                    Made::Document(doc) => {
+                        if !test.filter.matches(RawDoc::new(&doc))? {
+                            op.check()?;
+                            continue;
+                        }
+                    }
+                    Made::Unknown => unsure = true,
+                    Made::Damaged => return Err(damaged(&self.reading.index)),
+                }
+            }
+            return Ok(Some(Entry { key, types, unsure }));
+        }
+    }
+
+    /// Whether every entry makes a document, and none is passed over.
+    #[must_use]
+    pub fn tells_all(&self) -> bool {
+        matches!(self.source, Source::One(..))
+            && self.reading.cover.is_some()
+            && self.reading.check.is_none()
+            && self.reading.key_filter.is_none()
+    }
+
+    /// The range that is read when `tells_all`, with its index and how documents are made.
+    pub fn plain(&mut self) -> Option<(&Index, &mut Range, &Cover)> {
+        let Source::One(range, _) = &mut self.source else { return None };
+        Some((&self.reading.index, range, self.reading.cover.as_deref()?))
+    }
+
+    /// Whether a document passes what an unsure entry left open.
+    ///
+    /// # Errors
+    /// What the filter gives.
+    pub fn passes(&self, doc: &[u8]) -> Result<bool> {
+        let test = self.reading.key_filter.as_ref();
+        test.map_or(Ok(true), |test| test.filter.matches(RawDoc::new(doc)))
+    }
+
+    /// Goes on at a key; false if that is behind the range. Ranges that are merged are read entry
+    /// by entry.
+    fn jump(&mut self, snapshot: &Snapshot, target: Vec<u8>) -> Result<bool> {
+        let Source::One(range, whole) = &mut self.source else { return Ok(true) };
+        match self.reading.direction {
+            Direction::Forward => whole.from = target,
+            Direction::Reverse => whole.to = target,
+        }
+        if whole.from >= whole.to {
+            return Ok(false);
+        }
+        *range = open(snapshot, whole, self.reading.direction)?;
+        Ok(true)
+    }
+}
+
+fn open(snapshot: &Snapshot, range: &KeyRange, direction: Direction) -> Result<Range> {
+    let from = Bound::Included(range.from.as_slice());
+    let to = Bound::Excluded(range.to.as_slice());
+    snapshot.range(Space::Indexes, from, to, direction).map_err(store_failed)
+}
+
+#[cold]
+pub(super) fn damaged(index: &Index) -> Error {
+    Error::new(
+        Code::DATA_CORRUPTION_DETECTED,
+        format!("an entry of index '{}' is not understood; run `motif check`", index.name),
+    )
+}

@@ -1,0 +1,182 @@
+//! Which of several plans is best: by the entries that each would read, counted where they are few
+//! and told by a sample of the documents where they are many.
+
+use super::{Access, Candidate, Either, Question, bounds, cache, candidates, sample, shape};
+use crate::catalog::{Collection, IndexKind};
+use query::filter::Node;
+use std::ops::Bound;
+use store::{Direction, Snapshot, Space};
+use value::keys;
+
+/// Entries that are counted one by one.
+const COUNTED: u64 = 128;
+
+/// Collections below this size are not worth a sample.
+const SMALL: u64 = 1000;
+
+/// What it costs to fetch a document that an entry points to, in documents read one after another.
+const FETCH: f64 = 3.0;
+
+/// The best of several candidates, by its place.
+pub(super) fn best(
+    question: &Question<'_>,
+    node: &Node,
+    found: &mut [Candidate],
+) -> Option<usize> {
+    match found {
+        [] => return None,
+        [_] => return Some(0),
+        _ => {}
+    }
+    let unique = |c: &Candidate| c.index.unique && c.equalities == c.index.fields.len();
+    if let Some(at) = found.iter().position(|c| unique(c) && c.ranges.len() == 1) {
+        return Some(at);
+    }
+    let (plans, version) = (&question.collection.counters.plans, question.collection.version);
+    let shape = shape::of(node, question.sort);
+    let look = |candidate: &mut Candidate| {
+        let entries = estimate(question.snapshot, question.collection, candidate);
+        candidate.estimate = Some(entries);
+        entries
+    };
+    if let Some((at, before)) = plans.find(shape, version, found)
+        && let Some(kept) = found.get_mut(at)
+        && cache::PlanCache::holds(before, look(kept))
+    {
+        return Some(at);
+    }
+    for candidate in found.iter_mut() {
+        look(candidate);
+    }
+    let better = |a: &Candidate, b: &Candidate| {
+        (cost(a).total_cmp(&cost(b)))
+            .then(b.equalities.cmp(&a.equalities))
+            .then(b.sorted.cmp(&a.sorted))
+            .then(b.bounded.cmp(&a.bounded))
+            .then(a.index.fields.len().cmp(&b.index.fields.len()))
+            .then(a.index.id.cmp(&b.index.id))
+    };
+    let best = (0..found.len()).min_by(|&a, &b| match (found.get(a), found.get(b)) {
+        (Some(a), Some(b)) => better(a, b),
+        _ => std::cmp::Ordering::Equal,
+    });
+    if let Some(chosen) = best.and_then(|best| found.get(best)) {
+        plans.keep(shape, version, chosen);
+    }
+    best
+}
+
+/// What a candidate costs, in entries read.
+fn cost(candidate: &Candidate) -> f64 {
+    let entries = candidate.estimate.unwrap_or(u64::MAX) as f64;
+    entries * sorting(candidate.sorted, entries)
+}
+
+/// What a blocking sort adds: everything is read and then ordered.
+fn sorting(sorted: bool, entries: f64) -> f64 {
+    if sorted { 1.0 } else { 1.2 + entries.max(1.0).log2() * 0.05 }
+}
+
+/// Whether reading all documents is cheaper than a candidate that reads many of them by their
+/// entries. An order that the candidate gives is worth more.
+pub(super) fn is_worse_than_all(question: &Question<'_>, candidate: &mut Candidate) -> bool {
+    let documents = question.collection.counters.documents();
+    let points = |(_, intervals): &(String, Vec<bounds::Interval>)| {
+        intervals.iter().all(|interval| interval.point)
+    };
+    let ordered = question.sort.is_some() && candidate.sorted;
+    let free = candidate.index.is_clustered() || candidate.index.kind.is_special();
+    if documents < SMALL || ordered || free || candidate.shown.first().is_none_or(points) {
+        return false;
+    }
+    let entries = match candidate.estimate {
+        Some(known) => known,
+        None => estimate(question.snapshot, question.collection, candidate),
+    };
+    candidate.estimate = Some(entries);
+    entries as f64 * FETCH > documents as f64
+}
+
+/// Whether the branches of an `$or` together read less than a candidate.
+pub(super) fn is_better_apart(
+    question: &Question<'_>,
+    either: &Either,
+    candidate: &mut Candidate,
+) -> bool {
+    if candidate.bounded > 0 {
+        return false;
+    }
+    let of = |c: &Candidate| {
+        c.estimate.unwrap_or_else(|| estimate(question.snapshot, question.collection, c))
+    };
+    let entries = of(candidate);
+    candidate.estimate = Some(entries);
+    let apart = either.branches.iter().map(of).fold(0_u64, u64::saturating_add) as f64;
+    apart * sorting(question.sort.is_none(), apart) < entries as f64
+}
+
+/// An index whose leading fields are not bounded but those behind them are, when the leading
+/// field has so few values that jumping from one to the next is cheaper than reading everything.
+pub(super) fn skipping(question: &Question<'_>) -> Option<Access> {
+    const VALUES: u64 = 20;
+    let documents = question.collection.counters.documents();
+    if documents < SMALL {
+        return None;
+    }
+    let mut best: Option<(u64, Candidate)> = None;
+    for candidate in candidates::unbounded(question) {
+        let Some(values) = leading_values(question.snapshot, &candidate, VALUES) else { continue };
+        if best.as_ref().is_none_or(|(known, _)| values < *known) {
+            best = Some((values, candidate));
+        }
+    }
+    let (values, mut candidate) = best?;
+    let sample = sample::of(question.snapshot, question.collection);
+    let entries = sample.entries(&candidate, documents)?.saturating_add(values * 32);
+    candidate.estimate = Some(entries);
+    (entries as f64 * FETCH < documents as f64).then_some(Access::Index(candidate))
+}
+
+/// How many values the first field of an index has; nothing if more than `most`.
+fn leading_values(snapshot: &Snapshot, candidate: &Candidate, most: u64) -> Option<u64> {
+    let index = &candidate.index;
+    if !matches!(index.kind, IndexKind::Ordered) || index.is_clustered() {
+        return None;
+    }
+    let descending = *index.columns.first()?;
+    let mut from = index.prefix().to_vec();
+    let to = bounds::after(&from);
+    for count in 0..=most {
+        let (low, high) = (Bound::Included(from.as_slice()), Bound::Excluded(to.as_slice()));
+        let mut range = snapshot.range(Space::Indexes, low, high, Direction::Forward).ok()?;
+        let Some((key, _)) = range.next().ok()? else { return Some(count) };
+        let length = keys::skip(key.get(4..)?, descending)?;
+        from = bounds::after(key.get(..4 + length)?);
+    }
+    None
+}
+
+/// About how many entries a candidate would read.
+pub(super) fn estimate(
+    snapshot: &Snapshot,
+    collection: &Collection,
+    candidate: &Candidate,
+) -> u64 {
+    let space = if candidate.index.is_clustered() { Space::Documents } else { Space::Indexes };
+    let documents = collection.counters.documents();
+    let most = if documents < SMALL { SMALL } else { COUNTED };
+    let mut count = 0;
+    for range in &candidate.ranges {
+        let from = Bound::Included(range.from.as_slice());
+        let to = Bound::Excluded(range.to.as_slice());
+        let Ok(mut entries) = snapshot.range(space, from, to, Direction::Forward) else { break };
+        while let Ok(Some(_)) = entries.next() {
+            count += 1;
+            if count >= most {
+                let told = sample::of(snapshot, collection).entries(candidate, documents);
+                return told.unwrap_or(documents).max(most);
+            }
+        }
+    }
+    count
+}

@@ -1,0 +1,258 @@
+//! What a filter says of single paths: the predicates that every match fulfils, as bounds.
+
+use super::bounds::{self, Bounds, Interval, Tightness};
+use crate::catalog::Index;
+use query::filter::{Leaf, Node, Test};
+use value::collation::applies_to;
+use value::path::array_index;
+use value::{Collation, RawDoc, Val};
+
+/// A predicate on a path that holds for every match.
+pub struct Fact<'n> {
+    /// The path.
+    pub path: String,
+    /// What values it leaves.
+    pub bounds: Bounds,
+    /// What the bounds were made of.
+    tests: Vec<&'n Test>,
+    /// Facts of one `$elemMatch` speak of the same array element; 0 outside of any.
+    pub group: usize,
+    /// Which of the filter's conditions it is, when it is the whole of it.
+    pub condition: Option<usize>,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Some value passes.
+    Some,
+    /// No value passes a test.
+    Not,
+    /// No value is null or missing.
+    NotNull,
+    /// The field is missing.
+    Missing,
+    /// The value as a whole compares so, arrays included: `$expr`.
+    Whole {
+        /// Whether that depends on the collation.
+        text: bool,
+    },
+}
+
+impl Fact<'_> {
+    /// Whether it only says that there is a value.
+    pub fn is_existence(&self) -> bool {
+        self.kind == Kind::Some && matches!(self.tests.as_slice(), [Test::Exists])
+    }
+
+    /// Whether column `at` of the index can be bounded by it. That a value exists says something
+    /// only of an index that lacks documents without one.
+    pub fn fits(&self, index: &Index, at: usize) -> bool {
+        let collation = index.collation.as_deref();
+        let kind = match self.kind {
+            Kind::Some | Kind::Not | Kind::Missing => true,
+            // An empty array stands in the index as undefined.
+            Kind::NotNull => !index.is_multikey_at(at),
+            Kind::Whole { text } => !index.is_multikey_at(at) && !(text && collation.is_some()),
+        };
+        kind && (index.sparse || !self.is_existence())
+            && self.tests.iter().all(|test| bounds::fits(test, collation))
+    }
+
+    /// What is left to test when column `at` of the index is inside the bounds.
+    pub fn tightness(&self, index: &Index, at: usize) -> Tightness {
+        let places = self.path.split('.').any(|part| array_index(part).is_some());
+        let negated = self.kind != Kind::Some && index.is_multikey_at(at);
+        // The entries of a sparse index with one field are all of documents that have it.
+        if self.is_existence() && index.fields.len() == 1 && !places {
+            return Tightness::Exact;
+        }
+        if places || negated || self.group != 0 {
+            return Tightness::Document;
+        }
+        self.bounds.tightness
+    }
+
+    /// Which facts bound an array when only one can: those that leave least.
+    fn weight(&self) -> u8 {
+        let points = self.bounds.intervals.iter().all(|interval| interval.point);
+        match self.kind {
+            Kind::Some if self.is_existence() => 4,
+            Kind::Some if points => 0,
+            Kind::Some => 1,
+            Kind::Whole { .. } => 2,
+            Kind::Not | Kind::NotNull | Kind::Missing => 3,
+        }
+    }
+}
+
+/// The predicates that every match of a node fulfils, those that say most first.
+pub fn collect<'n>(node: &'n Node, collation: Option<&Collation>) -> Vec<Fact<'n>> {
+    let mut facts = Vec::new();
+    for (at, condition) in node.conditions().iter().enumerate() {
+        let mut search = Search { facts: &mut facts, collation };
+        search.node(condition, "", 0, Some(at));
+    }
+    facts.sort_by_key(Fact::weight);
+    facts
+}
+
+struct Search<'s, 'n> {
+    facts: &'s mut Vec<Fact<'n>>,
+    collation: Option<&'s Collation>,
+}
+
+impl<'n> Search<'_, 'n> {
+    fn node(&mut self, node: &'n Node, prefix: &str, group: usize, condition: Option<usize>) {
+        let join = |path: &str| {
+            if prefix.is_empty() { path.to_owned() } else { format!("{prefix}.{path}") }
+        };
+        match node {
+            Node::And(nodes) => {
+                nodes.iter().for_each(|node| self.node(node, prefix, group, None));
+            }
+            Node::Leaf(leaf) => {
+                let path = join(leaf.path.text());
+                let existence = matches!(leaf.test, Test::Exists) && prefix.is_empty();
+                let everything = || Bounds {
+                    intervals: vec![Interval::all()],
+                    tightness: Tightness::Document,
+                };
+                let bounds =
+                    bounds::of_test(&leaf.test).or_else(|| existence.then(everything));
+                let Some(bounds) = bounds else { return };
+                let tests = vec![&leaf.test];
+                self.facts.push(Fact { path, bounds, tests, group, condition, kind: Kind::Some });
+            }
+            Node::Not(inner) if prefix.is_empty() => match &**inner {
+                Node::Leaf(leaf) => self.negation(leaf, condition),
+                _ => {}
+            },
+            Node::Nor(nodes) if prefix.is_empty() => {
+                for node in nodes {
+                    if let Node::Leaf(leaf) = node {
+                        self.negation(leaf, None);
+                    }
+                }
+            }
+            Node::ElemMatchObject { path, filter } => {
+                let group = self.facts.len() + 1;
+                self.node(filter, &join(path.text()), group, None);
+            }
+            Node::ElemMatchValue { path, ops } => {
+                let mut known: Option<Bounds> = None;
+                let mut tests = Vec::new();
+                for test in ops {
+                    let Some(found) = bounds::of_test(test) else { continue };
+                    tests.push(test);
+                    known = Some(match known {
+                        None => found,
+                        Some(known) => known.and(&found),
+                    });
+                }
+                if let Some(bounds) = known {
+                    let bounds = Bounds { tightness: Tightness::Document, ..bounds };
+                    let path = join(path.text());
+                    let kind = Kind::Some;
+                    self.facts.push(Fact { path, bounds, tests, group, condition: None, kind });
+                }
+            }
+            Node::Expr(expr) if prefix.is_empty() => {
+                for leaf in &expr.implied {
+                    let Some(bounds) = bounds::of_test(&leaf.test) else { continue };
+                    let bounds = Bounds { tightness: Tightness::Document, ..bounds };
+                    let (path, tests) = (leaf.path.text().to_owned(), vec![&leaf.test]);
+                    let (condition, kind) = (None, Kind::Some);
+                    self.facts.push(Fact { path, bounds, tests, group: 0, condition, kind });
+                }
+                if let Val::Document(doc) = expr.source.get() {
+                    self.expression(doc, 0);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What no value at the path passes.
+    fn negation(&mut self, leaf: &'n Leaf, condition: Option<usize>) {
+        let (kind, bounds) = match &leaf.test {
+            Test::Exists => {
+                let points = vec![Interval::point(Val::Undefined), Interval::point(Val::Null)];
+                let tightness = Tightness::Document;
+                (Kind::Missing, Some(Bounds { intervals: points, tightness }))
+            }
+            Test::Eq(value) if value.get().is_nullish() => {
+                (Kind::NotNull, Bounds::null().complement())
+            }
+            Test::Regex(_) => return,
+            test => (Kind::Not, bounds::of_test(test).and_then(Bounds::complement)),
+        };
+        let Some(bounds) = bounds else { return };
+        let (path, tests) = (leaf.path.text().to_owned(), vec![&leaf.test]);
+        self.facts.push(Fact { path, bounds, tests, group: 0, condition, kind });
+    }
+
+    /// Comparisons of fields with constants inside `$expr`, other than equalities.
+    fn expression(&mut self, doc: RawDoc<'n>, depth: usize) {
+        let Some((operator, value)) = doc.first().filter(|_| doc.count() == 1) else { return };
+        let Val::Array(list) = value.get() else { return };
+        if operator == "$and" && depth < 10 {
+            for (_, part) in list {
+                if let Val::Document(part) = part.get() {
+                    self.expression(part, depth + 1);
+                }
+            }
+            return;
+        }
+        let mut parts = list.iter().map(|(_, value)| value.get());
+        let (Some(first), Some(second), None) = (parts.next(), parts.next(), parts.next()) else {
+            return;
+        };
+        let (path, value, operator) = match (field(first), field(second)) {
+            (Some(path), None) => (path, constant(second), operator),
+            (None, Some(path)) => (path, constant(first), mirrored(operator)),
+            _ => return,
+        };
+        let Some(value) = value else { return };
+        let text = applies_to(value);
+        if text && self.collation.is_some() {
+            return;
+        }
+        if let Some(bounds) = bounds::of_expression(operator, value, None) {
+            let (path, tests, kind) = (path.to_owned(), Vec::new(), Kind::Whole { text });
+            self.facts.push(Fact { path, bounds, tests, group: 0, condition: None, kind });
+        }
+    }
+}
+
+/// The path of a field in an expression.
+fn field(value: Val<'_>) -> Option<&str> {
+    let Val::String(text) = value else { return None };
+    let path = text.strip_prefix('$')?;
+    (!path.starts_with('$')).then_some(path)
+}
+
+/// A value in an expression that is what it says.
+fn constant(value: Val<'_>) -> Option<Val<'_>> {
+    match value {
+        Val::Document(doc) => {
+            let (name, value) = doc.first().filter(|_| doc.count() == 1)?;
+            let value = value.get();
+            let scalar = !matches!(value, Val::Document(_) | Val::Array(_)) && !value.is_nullish();
+            (matches!(name, "$const" | "$literal") && scalar).then_some(value)
+        }
+        Val::String(text) => (!text.starts_with('$')).then_some(value),
+        Val::Array(_) | Val::Regex(..) => None,
+        value => (!value.is_nullish()).then_some(value),
+    }
+}
+
+fn mirrored(operator: &str) -> &str {
+    match operator {
+        "$gt" => "$lt",
+        "$gte" => "$lte",
+        "$lt" => "$gt",
+        "$lte" => "$gte",
+        other => other,
+    }
+}

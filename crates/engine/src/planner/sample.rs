@@ -1,0 +1,138 @@
+//! A sample of a collection's documents: how many entries an index has in some ranges is told by
+//! how many of the sample's documents have keys there.
+//!
+//! It is taken when a query could read much, kept while the collection stays about as large, and
+//! costs about as much as reading its documents.
+
+use super::{Candidate, KeyRange};
+use crate::catalog::Collection;
+use crate::index::keys;
+use std::ops::Bound;
+use std::sync::Arc;
+use store::{Bytes, Direction, Snapshot, Space};
+use value::path::{Part, Path};
+use value::{RawDoc, Val};
+
+/// Places of the collection that are looked at.
+const PLACES: usize = 50;
+/// Documents that are read at each.
+const DOCUMENTS: usize = 3;
+/// Larger documents are left out.
+const BYTES_MAX: usize = 4096;
+
+/// Some documents of a collection.
+pub struct Sample {
+    documents: Vec<Vec<u8>>,
+    /// How many there were in the collection.
+    of: u64,
+}
+
+/// The sample of a collection, taken anew when it has become twice as large or half as large.
+#[must_use]
+pub fn of(snapshot: &Snapshot, collection: &Collection) -> Arc<Sample> {
+    let mut kept = collection.counters.sample.lock();
+    let now = collection.counters.documents();
+    match &*kept {
+        Some(sample) if now / 2 <= sample.of && sample.of <= now.saturating_mul(2) => {
+            sample.clone()
+        }
+        _ => {
+            let sample = Arc::new(Sample { documents: take(snapshot, collection), of: now });
+            *kept = Some(sample.clone());
+            sample
+        }
+    }
+}
+
+fn take(snapshot: &Snapshot, collection: &Collection) -> Vec<Vec<u8>> {
+    let first = collection.prefix().to_vec();
+    let end = (collection.id + 1).to_be_bytes();
+    let cuts = snapshot.split(Space::Documents, &first, &end, PLACES).unwrap_or_default();
+    let mut documents = Vec::new();
+    for from in std::iter::once(first.as_slice()).chain(cuts.iter().map(Bytes::as_slice)) {
+        let (from, to) = (Bound::Included(from), Bound::Excluded(end.as_slice()));
+        let Ok(mut range) = snapshot.range(Space::Documents, from, to, Direction::Forward) else {
+            continue;
+        };
+        for _ in 0..DOCUMENTS {
+            let Ok(Some((_, doc))) = range.next() else { break };
+            if doc.len() <= BYTES_MAX {
+                documents.push(doc.to_vec());
+            }
+        }
+    }
+    documents
+}
+
+impl Sample {
+    /// About how many entries a candidate reads, of a collection of this many documents; nothing
+    /// when there is no sample to tell.
+    #[must_use]
+    pub fn entries(&self, candidate: &Candidate, documents: u64) -> Option<u64> {
+        let index = &candidate.index;
+        let prefix = index.prefix();
+        let inside = |values: &[u8]| {
+            let key = [prefix.as_slice(), values].concat();
+            is_inside(&candidate.ranges, &key)
+                && candidate.check.as_ref().is_none_or(|check| check.holds(&key))
+        };
+        let mut found = 0_u64;
+        for doc in &self.documents {
+            let doc = RawDoc::new(doc);
+            if index.is_clustered() {
+                let id = doc.get("_id")?;
+                let key = value::keys::key_with(id, index.collation.as_deref());
+                let first = candidate.ranges.first()?.from.get(..4)?;
+                found += u64::from(is_inside(&candidate.ranges, &[first, &key].concat()));
+                continue;
+            }
+            let Ok(keys) = keys::keys(index, doc) else { continue };
+            found += keys.keys.iter().filter(|key| inside(&key.values)).count() as u64;
+        }
+        let sampled = u64::try_from(self.documents.len()).ok().filter(|count| *count > 0)?;
+        // Nothing found in the sample still may be much of the collection.
+        Some(documents.saturating_mul(found.max(1)) / sampled)
+    }
+}
+
+impl Sample {
+    /// The beginnings of a path at which some document has an array, shortest first.
+    #[must_use]
+    pub fn arrays_on(&self, path: &Path) -> Vec<String> {
+        let mut found = vec![false; path.parts().len()];
+        for doc in &self.documents {
+            note_arrays(RawDoc::new(doc), path.parts(), &mut found);
+        }
+        let names: Vec<&str> = path.text().split('.').collect();
+        let beginnings = (1..=names.len()).filter_map(|end| names.get(..end));
+        let marked = beginnings.zip(found).filter(|(_, array)| *array);
+        marked.map(|(names, _)| names.join(".")).collect()
+    }
+}
+
+/// Marks the steps of a path at which a document has an array.
+fn note_arrays(doc: RawDoc<'_>, parts: &[Part], found: &mut [bool]) {
+    let (Some((part, rest)), Some((first, later))) =
+        (parts.split_first(), found.split_first_mut())
+    else {
+        return;
+    };
+    match doc.get(&part.name) {
+        Some(Val::Array(array)) => {
+            *first = true;
+            for (_, element) in array {
+                if let Some(inner) = element.as_doc() {
+                    note_arrays(inner, rest, later);
+                }
+            }
+        }
+        Some(Val::Document(inner)) => note_arrays(inner, rest, later),
+        _ => {}
+    }
+}
+
+/// Whether a key is in one of several ranges in order.
+fn is_inside(ranges: &[KeyRange], key: &[u8]) -> bool {
+    let at = ranges.partition_point(|range| range.to.as_slice() <= key);
+    ranges.get(at).is_some_and(|range| range.from.as_slice() <= key)
+}
