@@ -126,7 +126,9 @@ fn replaced(old: &Expectation, step: &Step, outcome: &Outcome, names: &Names) ->
         }
         Kind::Ids if outcome.docs.is_some() => (old.kind, ids_text(outcome)),
         Kind::Value => (old.kind, value_text(outcome)),
-        Kind::Plan | Kind::Details => (old.kind, outcome.plan.clone().unwrap_or_default().join("\n")),
+        Kind::Plan | Kind::Details => {
+            (old.kind, outcome.plan.clone().unwrap_or_default().join("\n"))
+        }
         Kind::Reply => {
             let pattern = text::doc(&text::mark_wildcards(&names.fill(&old.body)));
             let pattern = pattern.unwrap_or_default();

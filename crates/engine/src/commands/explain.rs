@@ -11,8 +11,8 @@ use crate::exec::{Examined, Stream};
 use crate::planner::explain::{
     Above, Ran, note_arrays, rejected, write_count_scan, write_distinct_scan, write_tree,
 };
-use crate::planner::{Access, Plan};
 use crate::planner::{self, reasons, shape};
+use crate::planner::{Access, Plan};
 use query::filter::{Conditions, Filter};
 use query::update::Update;
 use std::time::Instant;
@@ -198,7 +198,9 @@ fn explain_query(context: &mut Context<'_>, verbosity: &str, out: &mut Writer<'_
             write_stats(out, &ran, &shown);
             if verbosity == "allPlansExecution" {
                 out.array("allPlansExecution", |list| {
-                    for (plan, ran) in &others {
+                    // MongoDB shows the chosen plan among its rivals when there are any.
+                    let chosen = (!others.is_empty()).then(|| (rejected(&plan.access), ran));
+                    for (plan, ran) in chosen.iter().chain(&others) {
                         list.push_doc(|out| {
                             out.count("nReturned", ran.returned);
                             out.count("totalKeysExamined", ran.examined.keys);

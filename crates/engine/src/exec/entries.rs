@@ -71,9 +71,16 @@ impl KeyCheck {
             let Some(length) = keys::skip(rest, *descending) else { return Verdict::Damaged };
             let value = rest.get(..length).unwrap_or(&[]);
             if let Some(pieces) = pieces
-                && !pieces.iter().any(|(from, to)| value >= from.as_slice() && value < to.as_slice())
+                && !pieces
+                    .iter()
+                    .any(|(from, to)| value >= from.as_slice() && value < to.as_slice())
             {
-                return Verdict::Jump(target(entry.get(..at).unwrap_or(&[]), value, pieces, direction));
+                return Verdict::Jump(target(
+                    entry.get(..at).unwrap_or(&[]),
+                    value,
+                    pieces,
+                    direction,
+                ));
             }
             at += length;
         }

@@ -450,7 +450,11 @@ fn bracket(kind: Type) -> (u8, u8) {
 /// The bounds of `$expr` with a comparison: those of the order of all values, without brackets of
 /// types. What is missing is below everything.
 #[must_use]
-pub fn of_expression(operator: &str, value: Val<'_>, collation: Option<&Collation>) -> Option<Bounds> {
+pub fn of_expression(
+    operator: &str,
+    value: Val<'_>,
+    collation: Option<&Collation>,
+) -> Option<Bounds> {
     let point = Interval::point_with(value, collation);
     let all = Interval::all();
     let low = || point.low.flipped();

@@ -136,9 +136,7 @@ fn usable<'u>(
         .indexes
         .iter()
         .filter(|index| index.state == IndexState::Ready && !index.hidden)
-        .filter(move |index| {
-            !filters || plans.filter_allows(question.filter, question.sort, index)
-        })
+        .filter(move |index| !filters || plans.filter_allows(question.filter, question.sort, index))
         .filter(move |index| {
             !index.sparse || index.kind.is_special() || sparse_allows(index, facts)
         })
@@ -224,7 +222,11 @@ fn uses(
             let whole = columns.iter().take(text.at + 1).all(is_bound);
             let front = columns.iter().take(text.at).filter_map(|column| column.intervals.as_ref());
             let equal = front.flatten().all(|interval| interval.point);
-            if whole && equal { vec![assemble(question, whole, index, columns)] } else { Vec::new() }
+            if whole && equal {
+                vec![assemble(question, whole, index, columns)]
+            } else {
+                Vec::new()
+            }
         }
         IndexKind::Ordered => vec![assemble(question, whole, index, columns(index, facts))],
         IndexKind::Hashed(hashed) => {
@@ -388,10 +390,9 @@ fn wildcard_uses(
 ) -> Vec<Candidate> {
     let mut paths: Vec<Option<&str>> = Vec::new();
     for fact in facts {
-        let usable =
-            fact.fits(index, wildcard.at)
-                && wildcard.covers(&fact.path)
-                && fact.bounds.intervals.iter().all(is_scalar);
+        let usable = fact.fits(index, wildcard.at)
+            && wildcard.covers(&fact.path)
+            && fact.bounds.intervals.iter().all(is_scalar);
         if usable && !paths.contains(&Some(&fact.path)) {
             paths.push(Some(&fact.path));
         }
@@ -579,9 +580,7 @@ fn told(
         }
     }
     let few = question.filter.root().conditions().len() <= 64;
-    let cover = (!paths.is_empty() && few && whole)
-        .then(|| Cover::of(index, &paths))
-        .flatten();
+    let cover = (!paths.is_empty() && few && whole).then(|| Cover::of(index, &paths)).flatten();
     let filter = cover.map(|cover| {
         Arc::new(KeyFilter { cover, filter: question.filter.only(on_keys), conditions: on_keys })
     });
@@ -626,7 +625,8 @@ fn order(
         let hashed = matches!(index.kind, IndexKind::Hashed(hashed) if hashed.at == at);
         // A document with an array comes by its first value in the order; that is the one which
         // sorts it only when nothing of the array is left out.
-        let array = index.is_multikey_at(at) && (start > equalities || bounds_array(index, columns));
+        let array =
+            index.is_multikey_at(at) && (start > equalities || bounds_array(index, columns));
         if field.path.text() != wanted.path.text() || array || hashed {
             return (Direction::Forward, false);
         }

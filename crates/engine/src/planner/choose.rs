@@ -18,11 +18,7 @@ const SMALL: u64 = 1000;
 const FETCH: f64 = 3.0;
 
 /// The best of several candidates, by its place.
-pub(super) fn best(
-    question: &Question<'_>,
-    node: &Node,
-    found: &mut [Candidate],
-) -> Option<usize> {
+pub(super) fn best(question: &Question<'_>, node: &Node, found: &mut [Candidate]) -> Option<usize> {
     match found {
         [] => return None,
         [_] => return Some(0),
@@ -157,11 +153,7 @@ fn leading_values(snapshot: &Snapshot, candidate: &Candidate, most: u64) -> Opti
 }
 
 /// About how many entries a candidate would read.
-pub(super) fn estimate(
-    snapshot: &Snapshot,
-    collection: &Collection,
-    candidate: &Candidate,
-) -> u64 {
+pub(super) fn estimate(snapshot: &Snapshot, collection: &Collection, candidate: &Candidate) -> u64 {
     let space = if candidate.index.is_clustered() { Space::Documents } else { Space::Indexes };
     let documents = collection.counters.documents();
     let most = if documents < SMALL { SMALL } else { COUNTED };

@@ -288,12 +288,7 @@ fn write_access(
 }
 
 /// Writes the scans of an `$or`, whose documents are fetched once.
-fn write_either(
-    out: &mut Writer<'_>,
-    either: &Either,
-    filter: Option<&Filter>,
-    ran: Option<&Ran>,
-) {
+fn write_either(out: &mut Writer<'_>, either: &Either, filter: Option<&Filter>, ran: Option<&Ran>) {
     out.str("stage", "FETCH");
     write_filter(out, filter);
     write_counts(out, ran, None);
@@ -354,7 +349,11 @@ pub fn write_count_scan(
         out.doc("indexBounds", |out| {
             let inclusive = |last: bool| {
                 ends.iter().all(|(interval, backwards)| {
-                    if *backwards == last { interval.low.inclusive } else { interval.high.inclusive }
+                    if *backwards == last {
+                        interval.low.inclusive
+                    } else {
+                        interval.high.inclusive
+                    }
                 })
             };
             let mut key = |name: &str, last: bool| {
@@ -364,7 +363,10 @@ pub fn write_count_scan(
                         edge.append(out, field);
                     }
                 });
-                out.bool(if last { "endKeyInclusive" } else { "startKeyInclusive" }, inclusive(last));
+                out.bool(
+                    if last { "endKeyInclusive" } else { "startKeyInclusive" },
+                    inclusive(last),
+                );
             };
             key("startKey", false);
             key("endKey", true);

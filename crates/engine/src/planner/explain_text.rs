@@ -1,7 +1,7 @@
 //! How explain shows a text search: what was understood of it, above the scan of its terms.
 
-use super::{Candidate, edge};
 use super::explain::{Ran, write_counts, write_index};
+use super::{Candidate, edge};
 use crate::index::text::TextFields;
 use query::filter::Filter;
 use query::text::Search;
@@ -42,7 +42,9 @@ fn text_match(
     out.doc("indexPrefix", |out| {
         for (field, intervals) in candidate.shown.iter().take(text.at) {
             out.array(field, |list| {
-                intervals.iter().for_each(|shown| list.push(Val::String(&edge::shown(shown, false))));
+                intervals
+                    .iter()
+                    .for_each(|shown| list.push(Val::String(&edge::shown(shown, false))));
             });
         }
     });

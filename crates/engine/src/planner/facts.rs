@@ -114,12 +114,9 @@ impl<'n> Search<'_, 'n> {
             Node::Leaf(leaf) => {
                 let path = join(leaf.path.text());
                 let existence = matches!(leaf.test, Test::Exists) && prefix.is_empty();
-                let everything = || Bounds {
-                    intervals: vec![Interval::all()],
-                    tightness: Tightness::Document,
-                };
-                let bounds =
-                    bounds::of_test(&leaf.test).or_else(|| existence.then(everything));
+                let everything =
+                    || Bounds { intervals: vec![Interval::all()], tightness: Tightness::Document };
+                let bounds = bounds::of_test(&leaf.test).or_else(|| existence.then(everything));
                 let Some(bounds) = bounds else { return };
                 let tests = vec![&leaf.test];
                 self.facts.push(Fact { path, bounds, tests, group, condition, kind: Kind::Some });

@@ -2,8 +2,8 @@
 
 use super::Question;
 use super::bounds::{Interval, after};
-use super::edge::Edge;
 use super::candidates::KeyRange;
+use super::edge::Edge;
 use crate::catalog::{Index, IndexKind, IndexState};
 use crate::index::geo::GeoFields;
 use query::geo::{Near, Region};

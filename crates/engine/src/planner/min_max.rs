@@ -63,10 +63,7 @@ impl MinMax<'_> {
             let text = bound.iter().any(|(_, value)| applies_to(value.get()));
             let collation = question.filter.collation().map(|collation| &**collation);
             if text && collation != index.collation.as_deref() {
-                return Err(failed(
-                    Code(51174),
-                    "The index chosen is not compatible with min/max",
-                ));
+                return Err(failed(Code(51174), "The index chosen is not compatible with min/max"));
             }
         }
         let prefix =

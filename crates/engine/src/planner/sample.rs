@@ -9,7 +9,8 @@ use crate::catalog::Collection;
 use crate::index::keys;
 use std::ops::Bound;
 use std::sync::Arc;
-use store::{Bytes, Direction, Snapshot, Space};
+use store::{Direction, Snapshot, Space};
+use value::keys::{self as keys_of_values, Number};
 use value::path::{Part, Path};
 use value::{RawDoc, Val};
 
@@ -47,9 +48,9 @@ pub fn of(snapshot: &Snapshot, collection: &Collection) -> Arc<Sample> {
 fn take(snapshot: &Snapshot, collection: &Collection) -> Vec<Vec<u8>> {
     let first = collection.prefix().to_vec();
     let end = (collection.id + 1).to_be_bytes();
-    let cuts = snapshot.split(Space::Documents, &first, &end, PLACES).unwrap_or_default();
+    let cuts = places(snapshot, collection, &first, &end);
     let mut documents = Vec::new();
-    for from in std::iter::once(first.as_slice()).chain(cuts.iter().map(Bytes::as_slice)) {
+    for from in std::iter::once(&first).chain(&cuts).map(Vec::as_slice) {
         let (from, to) = (Bound::Included(from), Bound::Excluded(end.as_slice()));
         let Ok(mut range) = snapshot.range(Space::Documents, from, to, Direction::Forward) else {
             continue;
@@ -62,6 +63,31 @@ fn take(snapshot: &Snapshot, collection: &Collection) -> Vec<Vec<u8>> {
         }
     }
     documents
+}
+
+/// Keys that lie evenly in the collection. Numbers are spread as numbers: their keys begin with
+/// their length, so that most strings of bytes between two of them are no numbers.
+fn places(snapshot: &Snapshot, collection: &Collection, from: &[u8], to: &[u8]) -> Vec<Vec<u8>> {
+    let end = |direction| {
+        let (from, to) = (Bound::Included(from), Bound::Excluded(to));
+        let mut range = snapshot.range(Space::Documents, from, to, direction).ok()?;
+        let (key, _) = range.next().ok()??;
+        match keys_of_values::number(key.get(4..)?, false)? {
+            Number::Whole(n) => Some(n as f64),
+            Number::Double(n) => Some(n).filter(|n| n.is_finite()),
+        }
+    };
+    if collection.capped().is_none()
+        && let (Some(low), Some(high)) = (end(Direction::Forward), end(Direction::Reverse))
+    {
+        let place = |part: usize| {
+            let value = low + (high - low) * part as f64 / PLACES as f64;
+            [from, &keys_of_values::key(Val::Double(value))].concat()
+        };
+        return (1..PLACES).map(place).collect();
+    }
+    let cuts = snapshot.split(Space::Documents, from, to, PLACES).unwrap_or_default();
+    cuts.iter().map(|cut| cut.as_slice().to_vec()).collect()
 }
 
 impl Sample {
@@ -81,7 +107,7 @@ impl Sample {
             let doc = RawDoc::new(doc);
             if index.is_clustered() {
                 let id = doc.get("_id")?;
-                let key = value::keys::key_with(id, index.collation.as_deref());
+                let key = keys_of_values::key_with(id, index.collation.as_deref());
                 let first = candidate.ranges.first()?.from.get(..4)?;
                 found += u64::from(is_inside(&candidate.ranges, &[first, &key].concat()));
                 continue;
@@ -112,8 +138,7 @@ impl Sample {
 
 /// Marks the steps of a path at which a document has an array.
 fn note_arrays(doc: RawDoc<'_>, parts: &[Part], found: &mut [bool]) {
-    let (Some((part, rest)), Some((first, later))) =
-        (parts.split_first(), found.split_first_mut())
+    let (Some((part, rest)), Some((first, later))) = (parts.split_first(), found.split_first_mut())
     else {
         return;
     };
