@@ -457,12 +457,11 @@ fn path_order(sort: &SortSpec, index: &Index, path: &str) -> (Direction, bool) {
 /// Whether an interval holds only values that stand in a wildcard index as they are: not what is
 /// missing, nor documents and arrays.
 fn is_scalar(interval: &Interval) -> bool {
-    const DOCUMENT: u8 = 70;
-    const ARRAY: u8 = 80;
-    interval
-        .from
-        .first()
-        .is_some_and(|rank| *rank > Type::Null.rank() && !matches!(*rank, DOCUMENT | ARRAY | 240..))
+    const DOCUMENTS: &[u8] = &[70];
+    const BEHIND_ARRAYS: &[u8] = &[81];
+    let (from, to) = (interval.from.as_slice(), interval.to.as_slice());
+    let apart = to <= DOCUMENTS || from >= BEHIND_ARRAYS;
+    apart && from.first().is_some_and(|rank| *rank > Type::Null.rank() && *rank < 240)
 }
 
 /// The ranges of keys that the columns' intervals make together, and the check of what the ranges
