@@ -78,7 +78,8 @@ impl Cursor {
             return Ok(Some(doc));
         }
         let dropped = |c: &Arc<Collection>| c.dropped.load(Ordering::Relaxed);
-        if self.collection.as_ref().is_some_and(dropped) {
+        // What a transaction reads is there until it ends.
+        if self.transaction.is_none() && self.collection.as_ref().is_some_and(dropped) {
             return Err(Error::new(
                 Code::QUERY_PLAN_KILLED,
                 "collection dropped between getMore calls",

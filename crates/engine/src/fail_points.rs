@@ -54,6 +54,8 @@ pub struct Failure {
     pub block: Option<Duration>,
     /// Fail instead of running.
     pub error: Option<Error>,
+    /// Whether the labels of the error are given: none are added then.
+    pub labelled: bool,
     /// Fields that are added to the reply of a command that ran.
     pub add: Option<DocBuf>,
 }
@@ -191,7 +193,9 @@ impl FailPoints {
                 && same("appName", application)
                 && same("namespace", namespace)
         })?;
-        Some(failure(data.as_doc(), body.find("txnNumber").is_some()))
+        let ends = matches!(command, "commitTransaction" | "abortTransaction");
+        let retryable = body.find("txnNumber").is_some();
+        Some(failure(data.as_doc(), retryable && (ends || body.find("autocommit").is_none())))
     }
 }
 
@@ -265,7 +269,13 @@ fn failure(data: RawDoc<'_>, retryable_write: bool) -> Failure {
             out.extend(labels(code).as_doc());
         })
     });
-    Failure { close: data.get("closeConnection").is_some_and(Val::truthy), block, error, add }
+    Failure {
+        close: data.get("closeConnection").is_some_and(Val::truthy),
+        block,
+        error,
+        labelled: data.find("errorLabels").is_some() || retryable_write,
+        add,
+    }
 }
 
 #[cfg(test)]

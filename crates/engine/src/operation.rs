@@ -128,6 +128,7 @@ pub struct Operation {
     transaction: Cell<Option<([u8; 16], i64)>>,
     /// Whether a statement failed, though the command itself did not.
     failed: Cell<bool>,
+    labelled: Cell<bool>,
 }
 
 /// What a command reads.
@@ -164,6 +165,7 @@ impl Operation {
             read_time: Cell::new(None),
             transaction: Cell::new(None),
             failed: Cell::new(false),
+            labelled: Cell::new(false),
         }
     }
 
@@ -251,6 +253,16 @@ impl Operation {
     /// transaction ends.
     pub fn fail_transaction(&self) {
         self.failed.set(true);
+    }
+
+    /// Notes that an error has the labels that it shall have.
+    pub(crate) fn keep_labels(&self) {
+        self.labelled.set(true);
+    }
+
+    /// Whether an error has the labels that it shall have.
+    pub(crate) fn keeps_labels(&self) -> bool {
+        self.labelled.get()
     }
 
     /// Whether a statement of the transaction failed.

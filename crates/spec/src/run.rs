@@ -75,8 +75,11 @@ pub fn run_test(
         Ok(())
     };
     let result = steps();
+    // A transaction that a test leaves open would keep its database from being dropped.
+    let kill = "{killSessions: [<lsid>, <lsid:2>], $db: 'admin'}";
+    let killed = running.command(kill).map(drop).map_err(|error| error.to_string());
     let cleaned = running.command("{dropDatabase: 1}").map(drop).map_err(|error| error.to_string());
-    result.and(cleaned)
+    result.and(killed).and(cleaned)
 }
 
 struct Running<'a> {
@@ -255,6 +258,11 @@ impl Running<'_> {
                 out.i64("getMore", id).str("collection", collection);
                 if self.manner.batch_of_one {
                     out.i32("batchSize", 1);
+                }
+                for field in ["lsid", "txnNumber", "autocommit"] {
+                    if let Some(value) = command.find(field) {
+                        out.raw(field, value);
+                    }
                 }
                 out.str("$db", &database);
             });

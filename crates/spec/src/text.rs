@@ -27,11 +27,22 @@ impl Names {
         let text = text
             .replace("<db>", &self.database)
             .replace("<cursor>", &format!("NumberLong(\"{}\")", self.cursor))
-            .replace("<lsid>", &format!("{{id: UUID(\"{}\")}}", self.session));
+            .replace("<lsid>", &format!("{{id: UUID(\"{}\")}}", self.session))
+            .replace("<lsid:2>", &format!("{{id: UUID(\"{}\")}}", self.other_session()));
         let text = generate(&text, "<text:", |n| format!("\"{}\"", "x".repeat(n)));
         let text = generate(&text, "<nest:", |n| format!("{}1{}", "{a: ".repeat(n), "}".repeat(n)));
         let text = generate(&text, "<lists:", |n| format!("{}1{}", "[".repeat(n), "]".repeat(n)));
         generate(&text, "<many:", |n| vec!["{}"; n].join(", "))
+    }
+
+    /// `<lsid:2>`: another session of this test's own.
+    fn other_session(&self) -> String {
+        let swapped = |digit: char| match digit {
+            '0' => '1',
+            _ => '0',
+        };
+        let (first, rest) = self.session.split_at_checked(1).unwrap_or(("", &self.session));
+        format!("{}{rest}", first.chars().map(swapped).collect::<String>())
     }
 
     /// Puts `<db>` back where the database's name stands.

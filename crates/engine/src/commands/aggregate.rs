@@ -93,7 +93,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     }
     if let Some(counted) = count_only(context, &resolved, &parsed, &constants, hint)? {
         let docs: Vec<DocBuf> = counted.into_iter().collect();
-        return write_cursor(out, &namespace, "firstBatch", 0, |batch| {
+        return write_cursor(out, context.op, &namespace, |batch| {
             docs.iter().for_each(|doc| batch.push_doc_bytes(doc.bytes()));
             Ok(())
         });
@@ -140,7 +140,7 @@ fn check_in_transaction(pipeline: RawDoc<'_>) -> Result<()> {
         let message = match name {
             "$out" | "$merge" => format!("{name} cannot be used in a transaction"),
             "$changeStream" | "$collStats" | "$currentOp" | "$indexStats"
-            | "$listLocalSessions" | "$listSessions" | "$planCacheStats" => {
+            | "$listLocalSessions" | "$listSessions" | "$planCacheStats" | "$unionWith" => {
                 format!("Stage not supported inside of a multi-document transaction: {name}")
             }
             _ => continue,
@@ -218,7 +218,7 @@ fn run_output(
     stream.examined(&mut examined);
     context.op.add_cost(examined, 0);
     concern.wait(context.engine, newest)?;
-    write_cursor(out, namespace, "firstBatch", 0, |_| Ok(()))?;
+    write_cursor(out, context.op, namespace, |_| Ok(()))?;
     concern.write_error(out);
     Ok(())
 }

@@ -195,6 +195,9 @@ fn distinct(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         None => {
             find.check(&constants)?;
             out.array("values", |_| {});
+            if let Some(time) = context.op.read_time() {
+                out.append("atClusterTime", Val::Timestamp(time));
+            }
             return Ok(());
         }
         Some(view) if view.view().is_some() => {

@@ -3,6 +3,7 @@
 use super::{Command, Context};
 use crate::job::Job;
 use crate::operation::Slot;
+use crate::session::OpenTransaction;
 use query::ParseContext;
 use query::filter::Filter;
 use std::sync::atomic::Ordering;
@@ -79,6 +80,12 @@ pub(super) fn list(context: &Context<'_>, idle_too: bool) -> Vec<DocBuf> {
             rows.push(DocBuf::build(|out| write_slot(slot, id, &host, &now, out)));
         }
     }
+    for open in engine.sessions.transactions.list() {
+        if !open.active {
+            let life = engine.sessions.transactions.lifetime_seconds.load(Ordering::Relaxed);
+            rows.push(DocBuf::build(|out| write_transaction(&open, life, &host, &now, out)));
+        }
+    }
     for job in engine.jobs.lock().iter() {
         rows.push(DocBuf::build(|out| write_job(job, &host, &now, out)));
     }
@@ -123,6 +130,32 @@ fn write_slot(slot: &Slot, id: u64, host: &str, now: &str, out: &mut Writer<'_>)
     if slot.killed.load(Ordering::Relaxed) {
         out.bool("killPending", true);
     }
+    out.bool("waitingForLock", false);
+}
+
+/// An open transaction in which no statement runs.
+fn write_transaction(
+    open: &OpenTransaction,
+    life_seconds: i64,
+    host: &str,
+    now: &str,
+    out: &mut Writer<'_>,
+) {
+    out.str("type", "idleSession").str("host", host).str("desc", "inactive transaction");
+    out.bool("active", false).str("currentOpTime", now);
+    out.doc("lsid", |out| {
+        out.append("id", Val::Binary(4, &open.session));
+    });
+    out.doc("transaction", |out| {
+        out.doc("parameters", |out| {
+            out.i64("txnNumber", open.number).bool("autocommit", false);
+        });
+        out.str("startWallClockTime", &date::print(open.begun_ms, false));
+        out.i64("timeOpenMicros", open.open_for.as_micros() as i64);
+        out.i64("timeInactiveMicros", open.idle_for.as_micros() as i64);
+        let end = open.begun_ms.saturating_add(life_seconds.saturating_mul(1000));
+        out.str("expiryTime", &date::print(end, false));
+    });
     out.bool("waitingForLock", false);
 }
 

@@ -22,6 +22,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     if crate::changes::oplog::is_oplog(db, name) {
         return Err(Error::new(Code(5_255_000), "can't drop live oplog while replicating"));
     }
+    context.engine.wait_for_writers(context.op, |c| *c.db == *db && *c.name == *name)?;
     let dropped = context.engine.change_catalog(|catalog, batch| {
         let collection = catalog.get(db, name).cloned();
         if let Some(collection) = &collection {

@@ -27,6 +27,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         ));
     }
     let concern = context.write_concern()?;
+    context.engine.wait_for_writers(context.op, |c| *c.db == *db)?;
     let dropped = context.engine.change_catalog_for(Cause::DropDatabase(db), |catalog, batch| {
         let Some(database) = catalog.databases.get(db).cloned() else { return Ok(None) };
         for collection in database.collections.values() {

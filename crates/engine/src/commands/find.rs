@@ -7,6 +7,7 @@ use crate::changes::oplog::is_oplog;
 use crate::cursor::{BatchEnd, Cursor, Source, Tail, fill_batch};
 use crate::exec::{Examined, write};
 use crate::metrics;
+use crate::operation::Operation;
 use crate::planner::min_max::MinMax;
 use std::sync::Arc;
 use std::time::Instant;
@@ -75,8 +76,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let view = context.engine.view(context.op);
     let Some(collection) = view.catalog.get(context.db, name) else {
         request.find.check(&constants)?;
-        write_cursor(out, &namespace, "firstBatch", 0, |_| Ok(()))?;
-        return Ok(());
+        return write_cursor(out, context.op, &namespace, |_| Ok(()));
     };
     if collection.view().is_some() {
         return aggregate::run_find_on_view(context, collection, &request, out);
@@ -305,19 +305,21 @@ pub(super) fn first_batch(
     Ok(())
 }
 
-/// Writes a `cursor` document whose batch `fill` writes.
+/// Writes a cursor that is at its end: its only batch is what `fill` writes.
 pub(super) fn write_cursor(
     out: &mut Writer<'_>,
+    op: &Operation,
     namespace: &str,
-    batch_name: &str,
-    id: i64,
     fill: impl FnOnce(&mut value::writer::ArrayWriter<'_>) -> Result<()>,
 ) -> Result<()> {
     let token = out.open("cursor", false);
     let mut result = Ok(());
-    out.array(batch_name, |batch| result = fill(batch));
-    out.i64("id", id);
+    out.array("firstBatch", |batch| result = fill(batch));
+    out.i64("id", 0);
     out.str("ns", namespace);
+    if let Some(time) = op.read_time() {
+        out.append("atClusterTime", Val::Timestamp(time));
+    }
     out.close(token);
     result
 }

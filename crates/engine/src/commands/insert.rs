@@ -114,7 +114,7 @@ impl<'a> Insert<'a> {
         let failed = !errors.is_empty();
         if failed && context.op.is_in_transaction() {
             context.op.fail_transaction();
-            self.errors.extend(errors.into_iter().take(1));
+            self.errors.extend(errors);
             return Ok(false);
         }
         self.errors.extend(errors);
@@ -168,7 +168,7 @@ impl<'a> Insert<'a> {
                 }
                 Err(error) => {
                     errors.push((from + at, error));
-                    if self.ordered {
+                    if self.ordered || txn.is_of_session() {
                         break;
                     }
                 }

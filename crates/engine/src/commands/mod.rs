@@ -71,6 +71,7 @@ use crate::engine::Inner;
 use crate::fail_points::Break;
 use crate::operation::Operation;
 use crate::request::{Flow, Request};
+use crate::session::Retryable;
 use crate::{profiler, reply, session};
 use args::Args;
 use in_transaction::Place;
@@ -206,6 +207,7 @@ pub static ALL: &[&Command] = &[
     &insert::COMMAND,
     &hello::IS_MASTER,
     &sessions::KILL_ALL,
+    &sessions::KILL_BY_PATTERN,
     &get_more::KILL_CURSORS,
     &current_op::KILL_OP,
     &sessions::KILL,
@@ -290,6 +292,9 @@ fn leave(engine: &Inner, op: &Operation, body: RawDoc<'_>, result: Result<Flow>)
     let failed = result.is_err() || op.has_failed();
     let left = engine.sessions.transactions.leave(engine, op, failed);
     let result = result.and_then(|flow| left.map(|()| flow));
+    if op.keeps_labels() {
+        return result;
+    }
     result.map_err(|error| in_transaction::label(error, op.name.get()))
 }
 
@@ -393,6 +398,9 @@ fn run(
     }
     enter(&context, place)?;
     (command.run)(&mut context, out)?;
+    if place.is_none() {
+        read_concern::wait(engine, concern)?;
+    }
     Ok(context.flow)
 }
 
@@ -435,9 +443,15 @@ fn run_or_fail(
         return Ok(Flow::Abort);
     }
     if let Some(error) = failure.error {
+        if failure.labelled {
+            context.op.keep_labels();
+        }
         return Err(error);
     }
-    let broken = points.break_write(body);
+    // What was written before is not written again, and so not broken.
+    let repeated = Retryable::of(body, context.session)?
+        .is_some_and(|write| write.was_done(context.engine, body));
+    let broken = if repeated { None } else { points.break_write(body) };
     match broken {
         Some(Break::CloseBefore) => return Ok(Flow::Abort),
         Some(Break::Fail(error)) => return Err(error),

@@ -147,6 +147,19 @@ static PARAMETERS: &[Parameter] = &[
         },
         set: None,
     },
+    Parameter {
+        name: "transactionLifetimeLimitSeconds",
+        write: |engine, out, name| {
+            let transactions = &engine.sessions.transactions;
+            out.count(name, transactions.lifetime_seconds.load(Ordering::Relaxed).unsigned_abs());
+        },
+        set: Some(|engine, value| {
+            let seconds =
+                whole(value).filter(|seconds| (1..=i64::from(i32::MAX)).contains(seconds))?;
+            engine.sessions.transactions.lifetime_seconds.store(seconds, Ordering::Relaxed);
+            Some(())
+        }),
+    },
 ];
 
 /// A whole number; fractions are cut, as MongoDB does.

@@ -1,5 +1,6 @@
 //! Read concerns: which state a command reads. There is one server, so that all levels but
-//! `snapshot` mean the newest state: what it shows was committed, and a commit is never undone.
+//! `snapshot` mean the newest state. What `majority`, `linearizable` and `snapshot` show is on disk
+//! before the reply leaves; `local` and `available` do not wait for that.
 
 use super::Command;
 use crate::engine::Inner;
@@ -139,6 +140,19 @@ impl<'a> ReadConcern<'a> {
         }
         Ok(())
     }
+}
+
+/// Waits until what a command saw is on disk, if it asked for that.
+///
+/// # Errors
+/// When the disk fails.
+pub(super) fn wait(engine: &Inner, concern: Option<ReadConcern<'_>>) -> Result<()> {
+    let level = concern.and_then(|concern| concern.level);
+    if matches!(level, Some("majority" | "linearizable" | "snapshot")) {
+        let seen = engine.store.snapshot().seqno();
+        engine.store.sync(seen).map_err(crate::store_failed)?;
+    }
+    Ok(())
 }
 
 fn time(doc: RawDoc<'_>, name: &str) -> Result<Option<u64>> {

@@ -42,6 +42,10 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     if source == target {
         return Err(Error::new(Code::ILLEGAL_OPERATION, "Can't rename a collection to itself"));
     }
+    context.engine.wait_for_writers(context.op, |c| {
+        let is = |named: &Namespace| c.db == named.db && c.name == named.collection;
+        is(&source) || is(&target)
+    })?;
     let replaced = context.engine.change_catalog(|catalog, batch| {
         let Some(collection) = catalog.get(&source.db, &source.collection).cloned() else {
             return Err(Error::new(

@@ -5,7 +5,7 @@ use super::{Command, Context, hello};
 use crate::engine::{Inner, Storage};
 use crate::host;
 use crate::metrics::{Counter, read};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use store::Space;
 use value::{Result, Val, Writer};
 
@@ -39,6 +39,7 @@ static SECTIONS: &[(&str, Section)] = &[
     ("repl", replica_set),
     ("storageEngine", storage_engine),
     ("store", store),
+    ("transactions", transactions),
 ];
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
@@ -120,6 +121,21 @@ fn global_lock(context: &Context<'_>, out: &mut Writer<'_>) {
 
 fn sessions(context: &Context<'_>, out: &mut Writer<'_>) {
     out.count("activeSessionsCount", context.engine.sessions.count() as u64);
+}
+
+fn transactions(context: &Context<'_>, out: &mut Writer<'_>) {
+    let engine = context.engine;
+    let transactions = &engine.sessions.transactions;
+    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as i64;
+    let retried = count(&engine.metrics.retried_writes);
+    out.i64("retriedCommandsCount", retried).i64("retriedStatementsCount", retried);
+    let open = transactions.list();
+    let active = open.iter().filter(|open| open.active).count() as i64;
+    out.i64("currentActive", active).i64("currentInactive", open.len() as i64 - active);
+    out.i64("currentOpen", open.len() as i64);
+    out.i64("totalStarted", count(&transactions.started));
+    out.i64("totalCommitted", count(&transactions.committed));
+    out.i64("totalAborted", count(&transactions.aborted));
 }
 
 fn memory(_: &Context<'_>, out: &mut Writer<'_>) {

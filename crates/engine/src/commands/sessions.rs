@@ -1,5 +1,5 @@
 //! The commands about logical sessions: `startSession`, `endSessions`, `refreshSessions`,
-//! `killSessions`, `killAllSessions`.
+//! `killSessions`, `killAllSessions`, `killAllSessionsByPattern`.
 
 use super::{Command, Context};
 use crate::catalog::change::random_uuid;
@@ -59,6 +59,16 @@ pub(super) static KILL_ALL: Command = Command {
     run: kill_all,
 };
 
+pub(super) static KILL_BY_PATTERN: Command = Command {
+    name: "killAllSessionsByPattern",
+    aliases: &[],
+    help: "Stops what runs in the sessions that a pattern names.",
+    fields: Some(&["killAllSessionsByPattern"]),
+    admin: false,
+    test: false,
+    run: kill_by_pattern,
+};
+
 fn start(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let id = random_uuid();
     context.engine.sessions.touch(id)?;
@@ -115,6 +125,26 @@ fn kill_all(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
     // The list names users; without users, it can only mean everybody.
     args.optional_array("killAllSessions")?.ok_or_else(|| args.missing("killAllSessions"))?;
     stop(context, |_| true);
+    Ok(())
+}
+
+fn kill_by_pattern(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
+    let args = &context.args;
+    let list = args.optional_array(context.name)?.ok_or_else(|| args.missing(context.name))?;
+    let mut ids = HashSet::new();
+    // Without users, a pattern that names no session can only mean everybody.
+    let mut all = list.is_empty();
+    for (at, pattern) in list {
+        let Some(pattern) = pattern.as_doc() else {
+            let name = format!("{}.{at}", context.name);
+            return Err(args.wrong_type(&name, pattern.get(), "object"));
+        };
+        match session::session_of(pattern)? {
+            Some(id) => _ = ids.insert(id),
+            None => all = true,
+        }
+    }
+    stop(context, |id| all || ids.contains(id));
     Ok(())
 }
 

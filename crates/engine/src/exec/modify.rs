@@ -52,6 +52,7 @@ pub fn choose_one(
     collection: &Arc<Collection>,
     target: &Target<'_>,
 ) -> Result<Option<Chosen>> {
+    write::check_place(txn, collection)?;
     let question = Question {
         collection,
         filter: &target.filter,
@@ -121,6 +122,9 @@ pub fn for_each_match(
     target: &Target<'_>,
     mut change: impl FnMut(&mut Transaction, &Arc<Collection>, &Chosen) -> Result<bool>,
 ) -> Result<Many> {
+    if op.is_in_transaction() {
+        op.with_transaction(|txn| write::check_place(txn, collection))?;
+    }
     let mut scan = scan_many(engine, op, collection, target)?;
     let mut total = Many::default();
     // An open transaction commits later anyway; one chunk spares it copies of what it wrote,

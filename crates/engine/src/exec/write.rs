@@ -175,8 +175,12 @@ pub fn insert(txn: &mut Transaction, collection: &Arc<Collection>, doc: RawDoc<'
     Ok(())
 }
 
-/// Capped collections have one order of commits, which open transactions would hold up.
-fn check_place(txn: &Transaction, collection: &Collection) -> Result<()> {
+/// Refuses writes of an open transaction to a capped collection: that has one order of commits,
+/// which open transactions would hold up.
+///
+/// # Errors
+/// OperationNotSupportedInTransaction.
+pub fn check_place(txn: &Transaction, collection: &Collection) -> Result<()> {
     if txn.is_of_session() && collection.capped().is_some() {
         return Err(Error::new(
             Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,

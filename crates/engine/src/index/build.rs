@@ -75,7 +75,16 @@ pub fn create(
         return op.with_transaction(|txn| create_within(engine, txn, db, name, specs));
     }
     loop {
-        match begin(engine, db, name, specs)? {
+        let known = engine.collection(db, name);
+        let known = known.map(|known| all_exist(&known, &within(&known, specs)?)).transpose()?;
+        let begun = match known.flatten() {
+            Some(begun) => begun,
+            None => {
+                engine.wait_for_writers(op, |c| *c.db == *db && *c.name == *name)?;
+                begin(engine, db, name, specs)?
+            }
+        };
+        match begun {
             Begun::Done(outcome) => return Ok(outcome),
             Begun::Busy => {
                 op.check_now()?;
@@ -133,9 +142,10 @@ fn create_within(
     }
     let mut catalog = Catalog::clone(&txn.catalog);
     let mut batch = store::Batch::new();
-    let Begun::Done(outcome) = grow(engine, &mut catalog, &mut batch, db, name, specs)? else {
+    let Begun::Done(mut outcome) = grow(engine, &mut catalog, &mut batch, db, name, specs)? else {
         return Err(Error::internal("an empty collection needs no build"));
     };
+    outcome.created_collection = true;
     if let Some(grown) = catalog.get(db, name).cloned() {
         txn.adopt(catalog, &batch, grown);
     }
@@ -149,11 +159,6 @@ fn within(collection: &Collection, specs: &[IndexSpec]) -> Result<Vec<IndexSpec>
 
 /// The catalog change that makes the indexes known. An empty collection needs no more.
 fn begin(engine: &Inner, db: &str, name: &str, specs: &[IndexSpec]) -> Result<Begun> {
-    if let Some(found) = engine.collection(db, name)
-        && let Some(begun) = all_exist(&found, &within(&found, specs)?)?
-    {
-        return Ok(begun);
-    }
     engine.change_catalog(|catalog, batch| grow(engine, catalog, batch, db, name, specs))
 }
 

@@ -9,7 +9,7 @@ mod retry;
 mod transaction;
 
 pub use retry::{Done, Retryable};
-pub use transaction::Transactions;
+pub use transaction::{OpenTransaction, Transactions};
 
 use crate::engine::Inner;
 use crate::store_failed;

@@ -5,6 +5,7 @@
 //! even after a restart, is answered and not repeated.
 
 use super::record_key;
+use crate::engine::Inner;
 use crate::txn::Transaction;
 use store::Space;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val};
@@ -121,6 +122,23 @@ impl Retryable {
             });
         }
         Ok(history)
+    }
+
+    /// Whether the first statement of a command was done before.
+    #[must_use]
+    pub fn was_done(&self, engine: &Inner, body: RawDoc<'_>) -> bool {
+        let snapshot = engine.store.snapshot();
+        let Ok(Some(record)) = snapshot.get(Space::Log, &record_key(self.session)) else {
+            return false;
+        };
+        let record = RawDoc::new(&record);
+        let first = body.get("stmtId").and_then(Val::as_i64_exact).unwrap_or(0);
+        let done = record.get("done").and_then(Val::as_array).unwrap_or(RawDoc::empty());
+        record.get("txn").and_then(Val::as_i64_exact) == Some(self.number)
+            && done.iter().filter_map(|(_, entry)| entry.as_doc()).any(|entry| {
+                let number = |name| entry.get(name).and_then(Val::as_i64_exact).unwrap_or(-1);
+                (number("f")..=number("l")).contains(&first)
+            })
     }
 
     /// Stores what was done, in the transaction that did it.

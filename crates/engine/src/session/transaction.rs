@@ -51,7 +51,7 @@ enum Phase {
     Idle(Box<Transaction>),
     /// A statement runs in it, on this connection.
     Running(Arc<Running>),
-    /// It committed; nothing that was not written needs to be waited for.
+    /// It committed; nothing is to be waited for if that was before the last restart.
     Committed(Option<Seqno>),
     Aborted,
 }
@@ -282,8 +282,7 @@ impl Transactions {
             }
             Found::Open(txn, _) => txn,
         };
-        let written = !txn.is_empty();
-        if written {
+        if !txn.is_empty() {
             let record = DocBuf::build(|out| {
                 out.i64("txn", number);
                 out.append("at", Val::DateTime(crate::clock::now_ms()));
@@ -295,7 +294,7 @@ impl Transactions {
         }
         let result = engine.commit_transaction(*txn);
         let phase = match &result {
-            Ok(seqno) => Phase::Committed(written.then_some(*seqno)),
+            Ok(seqno) => Phase::Committed(Some(*seqno)),
             Err(_) => Phase::Aborted,
         };
         self.finish(session, number, phase);
@@ -303,7 +302,8 @@ impl Transactions {
         self.open.fetch_sub(1, Ordering::Relaxed);
         let counter = if result.is_ok() { &self.committed } else { &self.aborted };
         counter.fetch_add(1, Ordering::Relaxed);
-        result.map(|seqno| written.then_some(seqno))
+        // Also what was only read must be on disk before the commit is acknowledged.
+        result.map(Some)
     }
 
     /// Aborts the open transaction.
@@ -430,6 +430,7 @@ impl Transactions {
     /// Takes the open transaction of this number out, to run something in it.
     fn take(&self, engine: &Inner, op: &Operation, session: Session, number: i64) -> Result<Found> {
         let mut states = self.wait_for_statement(op, session)?;
+        let known = states.get(&session).map_or(-1, |state| state.number);
         let state = match states.get_mut(&session) {
             Some(state) if state.number >= number => state,
             _ => {
@@ -438,7 +439,10 @@ impl Transactions {
                 return match stored(engine, session)? {
                     Some((newest, _)) if newest > number => Err(too_old(number, newest)),
                     Some((newest, true)) if newest == number => Ok(Found::Committed(None)),
-                    newest => Err(no_such(number, newest.map_or(-1, |(newest, _)| newest))),
+                    newest => {
+                        let newest = newest.map_or(-1, |(newest, _)| newest);
+                        Err(no_such(number, newest.max(known)))
+                    }
                 };
             }
         };

@@ -8,10 +8,11 @@
 
 use super::intents::{Intents, KeepHash};
 use super::{Gain, Transaction, store_failed};
-use crate::catalog::{Catalog, change, persist};
+use crate::catalog::{Catalog, Collection, change, persist};
 use crate::changes::{Cause, Notes, note_catalog};
 use crate::engine::Inner;
 use parking_lot::MutexGuard;
+use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
 use std::ops::Bound;
@@ -39,8 +40,21 @@ pub(crate) struct CommitState {
     /// Commits up to here are forgotten: a transaction that began before conflicts for safety.
     floor: Seqno,
     pub(super) intents: Intents,
-    /// The open transactions of sessions, with their snapshots.
-    pub(super) open: BTreeMap<u64, Seqno>,
+    /// The open transactions of sessions.
+    pub(super) open: BTreeMap<u64, Open>,
+}
+
+/// What others must know of an open transaction.
+pub(super) struct Open {
+    snapshot: Seqno,
+    /// Collections that it has written to.
+    pub(super) collections: SmallVec<[Arc<Collection>; 2]>,
+}
+
+impl Open {
+    pub(super) fn new(snapshot: Seqno) -> Open {
+        Open { snapshot, collections: SmallVec::new() }
+    }
 }
 
 /// How many recent keys are remembered. A transaction that is older than all of them runs again.
@@ -49,7 +63,7 @@ const RECENT_MAX: usize = 1 << 18;
 const RECENT_MAX_OPEN: usize = 1 << 22;
 
 /// How long a statement waits for an open transaction before it looks whether it shall stop.
-const WAIT_STEP: Duration = Duration::from_millis(20);
+pub(super) const WAIT_STEP: Duration = Duration::from_millis(20);
 
 impl CommitState {
     pub(crate) fn new(floor: Seqno) -> CommitState {
@@ -74,7 +88,7 @@ impl CommitState {
             self.recent.insert(key, seqno);
             self.order.push_back((seqno, key));
         }
-        let needed = self.open.values().min().copied().unwrap_or(Seqno::MAX);
+        let needed = self.open.values().map(|open| open.snapshot).min().unwrap_or(Seqno::MAX);
         while self.order.len() > RECENT_MAX {
             let Some((seqno, key)) = self.order.front().copied() else { break };
             if seqno > needed && self.order.len() <= RECENT_MAX_OPEN {
@@ -251,10 +265,7 @@ impl Inner {
 
     /// The newest catalog with the collections that a transaction made; nothing if it made none.
     /// Runs inside the commit lock.
-    fn catalog_with(
-        &self,
-        created: &[Arc<crate::catalog::Collection>],
-    ) -> Result<Option<Arc<Catalog>>> {
+    fn catalog_with(&self, created: &[Arc<Collection>]) -> Result<Option<Arc<Catalog>>> {
         if created.is_empty() {
             return Ok(None);
         }

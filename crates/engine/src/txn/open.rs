@@ -1,6 +1,6 @@
 //! The open transaction of a session: statements join it, and its keys belong to it until it ends.
 
-use super::commit::CommitError;
+use super::commit::{CommitError, Open, WAIT_STEP};
 use super::{Transaction, store_failed};
 use crate::catalog::{Catalog, Collection, persist};
 use crate::engine::Inner;
@@ -27,7 +27,7 @@ const TRANSACTION_BYTES_MAX: usize = 256 * 1024 * 1024;
 pub(crate) fn write_conflict() -> Error {
     Error::new(
         Code::WRITE_CONFLICT,
-        "Caused by :: Write conflict during plan execution and yielding is disabled. :: Please retry your operation or multi-document transaction.",
+        "WriteConflict error: this operation conflicted with another operation. Please retry your operation or multi-document transaction.",
     )
 }
 
@@ -79,7 +79,7 @@ impl Inner {
         // Inside the lock: nothing is committed or changed between the two looks.
         let mut txn = Transaction::new(self.catalog.load_full(), self.store.snapshot());
         txn.owner = Some(owner);
-        state.open.insert(owner, txn.snapshot.seqno());
+        state.open.insert(owner, Open::new(txn.snapshot.seqno()));
         txn
     }
 
@@ -117,6 +117,13 @@ impl Inner {
             }
         }
         state.intents.add(owner, new);
+        if let Some(open) = state.open.get_mut(&owner) {
+            for gain in &txn.gains {
+                if !open.collections.iter().any(|known| known.id == gain.collection.id) {
+                    open.collections.push(gain.collection.clone());
+                }
+            }
+        }
         txn.claimed = txn.guards.len();
         drop(state);
         self.show_multikey(txn)
@@ -137,6 +144,28 @@ impl Inner {
         });
         if !batch.is_empty() {
             self.store.write(&batch).map_err(store_failed)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until no open transaction has written to the collections that a change of the
+    /// catalog is about.
+    ///
+    /// # Errors
+    /// Interrupted and MaxTimeMSExpired.
+    pub(crate) fn wait_for_writers(
+        &self,
+        op: &Operation,
+        concerned: impl Fn(&Collection) -> bool,
+    ) -> Result<()> {
+        if self.sessions.transactions.open() == 0 {
+            return Ok(());
+        }
+        let mut state = self.commit.lock();
+        while state.open.values().any(|open| open.collections.iter().any(|c| concerned(c))) {
+            self.ended.wait_for(&mut state, WAIT_STEP);
+            op.check_now()?;
+            self.check_open()?;
         }
         Ok(())
     }
