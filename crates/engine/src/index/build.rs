@@ -2,39 +2,22 @@
 //!
 //! First the index enters the catalog as unfinished: from then on every write keeps it, and
 //! statements that were under way run again because the collection's version changed. Then the
-//! documents are walked in batches, each in a transaction that fails when a document of the batch
-//! changes meanwhile. At last the index becomes ready. A build that fails takes its index away
+//! documents are walked (`fill`). At last the index becomes ready. A build that fails takes its index away
 //! again; one that the process did not survive goes on at the next start, behind the last batch
 //! (`resume`).
 
+use super::fill::fill;
 use super::spec::{self, IndexSpec};
-use super::{keys, maintain, ordered};
-use crate::catalog::{Catalog, Collection, Index, IndexState, change, persist};
+use crate::catalog::{Catalog, Collection, IndexState, change, persist};
 use crate::engine::Inner;
 use crate::job::Job;
 use crate::operation::Operation;
-use crate::store_failed;
-use crate::trash::range_of;
 use crate::txn::Transaction;
-use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use store::{Bytes, Direction, Space};
-use value::{Code, DocBuf, Error, RawDoc, Result, limits};
-
-/// Documents and bytes of documents in one batch. Entries are written in the order of their keys,
-/// so a large batch is much cheaper for the store.
-const LARGE: Size = Size { documents: 16_000, bytes: 16 * 1024 * 1024 };
-/// The same for a batch that met a writer: few enough to rarely meet the next.
-const SMALL: Size = Size { documents: 1000, bytes: 4 * 1024 * 1024 };
-
-/// How large a batch becomes.
-#[derive(Clone, Copy)]
-struct Size {
-    documents: u64,
-    bytes: usize,
-}
+use store::Space;
+use value::{Code, DocBuf, Error, Result, limits};
 
 /// What a request for indexes did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -266,170 +249,8 @@ pub(super) fn new_job(engine: &Inner, collection: &Collection) -> Arc<Job> {
     })
 }
 
-/// Walks the documents and adds their entries.
-fn fill(engine: &Inner, op: &Operation, collection: &Collection, ids: &[u32]) -> Result<()> {
-    let job = new_job(engine, collection);
-    let _listed = Listed::new(engine, job.clone());
-    let mut after = collection.prefix().to_vec();
-    loop {
-        op.check_now()?;
-        match fill_next(engine, &job, collection, ids, &after, &|| op.check_now())? {
-            Some(last) => after = last,
-            None => break,
-        }
-    }
-    check_all_unique(engine, collection, ids, &mut || op.check())
-}
-
-/// Adds the entries of the next batch of documents; nothing is left when it returns `None`.
-pub(super) fn fill_next(
-    engine: &Inner,
-    job: &Job,
-    collection: &Collection,
-    ids: &[u32],
-    after: &[u8],
-    check: &dyn Fn() -> Result<()>,
-) -> Result<Option<Vec<u8>>> {
-    let check = || match job.killed.load(Ordering::Relaxed) {
-        true => Err(Error::new(Code::INTERRUPTED, "operation was interrupted")),
-        false => check(),
-    };
-    check()?;
-    engine.check_writable()?;
-    let mut size = LARGE;
-    let fill = |txn: &mut Transaction| {
-        fill_batch(txn, collection, ids, after, std::mem::replace(&mut size, SMALL))
-    };
-    let (batch, _) = engine.transact_alone(&check, false, fill)?;
-    job.advance(batch.documents);
-    Ok(batch.last)
-}
-
-/// Refuses equal values in the unique ones of these indexes.
-pub(super) fn check_all_unique(
-    engine: &Inner,
-    collection: &Collection,
-    ids: &[u32],
-    check: &mut dyn FnMut() -> Result<()>,
-) -> Result<()> {
-    let unique = collection.indexes.iter().filter(|i| i.unique && ids.contains(&i.id));
-    for index in unique {
-        check_unique(engine, check, collection, index)?;
-    }
-    Ok(())
-}
-
-/// Walks the entries of a unique index, which are complete now, and refuses two of equal values.
-fn check_unique(
-    engine: &Inner,
-    check: &mut dyn FnMut() -> Result<()>,
-    built: &Collection,
-    index: &Index,
-) -> Result<()> {
-    let snapshot = engine.store.snapshot();
-    let (from, to) = range_of(index.id);
-    let mut range = snapshot
-        .range(Space::Indexes, Bound::Included(&from), Bound::Excluded(&to), Direction::Forward)
-        .map_err(store_failed)?;
-    let mut last: Vec<u8> = Vec::new();
-    while let Some((entry, _)) = range.next().map_err(store_failed)? {
-        check()?;
-        let record = maintain::record_of(index, entry)
-            .ok_or_else(|| Error::internal("an entry of the new index is not understood"))?;
-        let values = entry.get(..entry.len() - record.len()).unwrap_or(&[]);
-        if values == last {
-            let key = crate::exec::write::document_key(built, record);
-            let doc = snapshot.get(Space::Documents, &key).map_err(store_failed)?;
-            let values = values.get(4..).unwrap_or(&[]);
-            let shown = doc.map(|doc| ordered::key_values(index, RawDoc::new(&doc), values));
-            return Err(maintain::duplicate_key(built, index, &shown.unwrap_or_default()));
-        }
-        last.clear();
-        last.extend_from_slice(values);
-    }
-    Ok(())
-}
-
-/// How far one batch came.
-struct Batch {
-    documents: u64,
-    /// The key of its last document; nothing when the collection ended.
-    last: Option<Vec<u8>>,
-}
-
-fn fill_batch(
-    txn: &mut Transaction,
-    built: &Collection,
-    ids: &[u32],
-    after: &[u8],
-    size: Size,
-) -> Result<Batch> {
-    let collection =
-        find(&txn.catalog, built).ok_or_else(|| aborted("the collection was dropped"))?;
-    let indexes: Vec<Arc<Index>> =
-        collection.indexes.iter().filter(|index| ids.contains(&index.id)).cloned().collect();
-    if indexes.len() < ids.len() {
-        return Err(aborted("the index was dropped"));
-    }
-    let (_, end) = range_of(built.id);
-    let mut range = txn
-        .snapshot
-        .range(Space::Documents, Bound::Excluded(after), Bound::Excluded(&end), Direction::Forward)
-        .map_err(store_failed)?;
-    // The collection must still be this one when the entries become visible.
-    txn.count(&collection, 0, 0);
-    let mut batch = Batch { documents: 0, last: None };
-    let mut bytes = 0;
-    let mut last: Vec<u8> = Vec::new();
-    while batch.documents < size.documents && bytes < size.bytes {
-        let Some((key, doc)) = range.next().map_err(store_failed)? else { return Ok(batch) };
-        // A change of the document meanwhile makes the batch run again.
-        txn.guard(Space::Documents, key);
-        let record = key.get(4..).unwrap_or(&[]);
-        for index in &indexes {
-            add_entries(txn, index, record, RawDoc::new(doc))?;
-        }
-        batch.documents += 1;
-        bytes += doc.len();
-        last.clear();
-        last.extend_from_slice(key);
-    }
-    batch.last = Some(last);
-    if let Some(last) = &batch.last {
-        // Committed with the entries: after a crash the build goes on behind them.
-        for id in ids {
-            let key = persist::build_key(*id);
-            txn.put(Space::Catalog, Bytes::copy_from(&key), Bytes::copy_from(last));
-        }
-    }
-    Ok(batch)
-}
-
-fn add_entries(
-    txn: &mut Transaction,
-    index: &Arc<Index>,
-    record: &[u8],
-    doc: RawDoc<'_>,
-) -> Result<()> {
-    let found = keys::keys(index, doc)?;
-    if found.multikey != 0 {
-        txn.mark_multikey(index, found.multikey);
-    }
-    for key in found.keys {
-        if index.unique {
-            // Equal keys are looked for at the end, in one walk. Until then, this makes a writer
-            // of the same key that does not see this entry run again.
-            txn.guard(Space::Indexes, &maintain::entry_key(index, &key.values, &[]));
-        }
-        // An entry that a writer made already is the same: writing it again changes nothing.
-        let entry = maintain::entry_key(index, &key.values, record);
-        txn.put(Space::Indexes, entry.into(), key.types.into());
-    }
-    Ok(())
-}
-
 /// The collection as it is now, though it may have been renamed or altered.
-fn find(catalog: &Catalog, built: &Collection) -> Option<Arc<Collection>> {
+pub(super) fn find(catalog: &Catalog, built: &Collection) -> Option<Arc<Collection>> {
     match catalog.get(&built.db, &built.name) {
         Some(same) if same.id == built.id => Some(same.clone()),
         _ => catalog.collections().find(|other| other.id == built.id).cloned(),
@@ -476,7 +297,7 @@ pub(super) fn take_away(engine: &Inner, built: &Collection, ids: &[u32]) -> Resu
     Ok(())
 }
 
-fn aborted(why: &str) -> Error {
+pub(super) fn aborted(why: &str) -> Error {
     Error::new(Code::INDEX_BUILD_ABORTED, format!("index build aborted: {why}"))
 }
 
@@ -501,6 +322,7 @@ impl Drop for Listed<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fill::{LARGE, Part, fill_batch, fill_next, parts};
     use super::*;
     use crate::engine::{Engine, Options, Storage};
     use value::ejson;
@@ -554,7 +376,8 @@ mod tests {
         engine
             .inner()
             .transact_alone(&|| Ok(()), false, |txn| {
-                fill_batch(txn, &collection, &ids, &collection.prefix(), LARGE)
+                let all = Part::behind(&collection, collection.prefix().to_vec());
+                fill_batch(txn, &collection, &ids, &all, LARGE)
             })
             .map(|_| ())
             .expect("fills");
@@ -586,10 +409,10 @@ mod tests {
         let begun = begin(engine.inner(), "t", "c", &[spec]).expect("begins");
         let Begun::Filling(_, collection, ids) = begun else { panic!("there are documents") };
         let job = new_job(engine.inner(), &collection);
-        let last =
-            fill_next(engine.inner(), &job, &collection, &ids, &collection.prefix(), &|| Ok(()))
-                .expect("fills")
-                .expect("there is more");
+        let all = Part::behind(&collection, collection.prefix().to_vec());
+        let last = fill_next(engine.inner(), &job, &collection, &ids, &all, &|| Ok(()))
+            .expect("fills")
+            .expect("there is more");
         let progress = |engine: &Engine| {
             let snapshot = engine.inner().store.snapshot();
             persist::load(&snapshot).expect("can be read").progress
@@ -607,6 +430,44 @@ mod tests {
         assert_eq!(engine.check(&mut |_, _, _| {}).expect("can be read"), Vec::<String>::new());
         let count = run(&engine, "{count: 'c', query: {a: {$gte: -9999}}, hint: 'a'}");
         assert_eq!(count.expect("works").as_doc().get("n"), Some(value::Val::Int32(20_000)));
+    }
+
+    #[test]
+    fn two_threads_add_every_entry() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let storage = Storage::Disk(folder.path().to_owned());
+        let engine = Engine::open(Options { storage, ..Options::default() }).expect("opens");
+        let documents: Vec<String> =
+            (0..6000).map(|n| format!("{{_id: {n}, a: {}}}", n * 7919 % 6000)).collect();
+        run(&engine, &format!("{{insert: 'c', documents: [{}]}}", documents.join(",")))
+            .expect("works");
+        let given = ejson::parse_doc("{key: {a: 1}, name: 'a'}").expect("test text");
+        let spec = spec::parse(given.as_doc(), false).expect("is right");
+        let begun = begin(engine.inner(), "t", "c", &[spec]).expect("begins");
+        let Begun::Filling(_, collection, ids) = begun else { panic!("there are documents") };
+        let job = new_job(engine.inner(), &collection);
+        let parts = parts(engine.inner(), &collection, 1000).expect("splits");
+        if std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1) {
+            assert_eq!(parts.len(), 2);
+        }
+        std::thread::scope(|scope| {
+            for mut part in parts {
+                let (engine, job, collection, ids) = (&engine, &job, &collection, &ids);
+                scope.spawn(move || {
+                    let next = |part: &Part| {
+                        fill_next(engine.inner(), job, collection, ids, part, &|| Ok(()))
+                    };
+                    while let Some(last) = next(&part).expect("fills") {
+                        part.advance(last);
+                    }
+                });
+            }
+        });
+        assert_eq!(job.done.load(Ordering::Relaxed), 6000);
+        finish(engine.inner(), &collection, &ids).expect("finishes");
+        assert_eq!(engine.check(&mut |_, _, _| {}).expect("can be read"), Vec::<String>::new());
+        let count = run(&engine, "{count: 'c', query: {a: {$gte: 0}}, hint: 'a'}");
+        assert_eq!(count.expect("works").as_doc().get("n"), Some(value::Val::Int32(6000)));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Indexes: the keys of a document (`keys`, and one file for each kind of index), keeping entries
-//! right on writes (`maintain`), building an index beside running writes (`build`), and checking
+//! right on writes (`maintain`), building an index beside running writes (`build`, `fill`), and checking
 //! specifications (`spec`).
 
 pub mod build;
+mod fill;
 pub mod geo;
 pub mod hashed;
 pub mod keys;

@@ -1,7 +1,8 @@
 //! Going on with builds that an earlier process began and did not end: in a thread of its own,
 //! behind the last batch whose entries were committed.
 
-use super::build::{Listed, check_all_unique, fill_next, finish, new_job, take_away};
+use super::build::{Listed, finish, new_job, take_away};
+use super::fill::{Part, check_all_unique, fill_next};
 use crate::catalog::{Collection, IndexState};
 use crate::engine::Inner;
 use std::collections::HashMap;
@@ -52,18 +53,19 @@ fn build(
     weak: &Weak<Inner>,
     collection: &Arc<Collection>,
     ids: &[u32],
-    mut after: Vec<u8>,
+    after: Vec<u8>,
 ) -> Result<()> {
     let gone = || Error::new(Code::SHUTDOWN_IN_PROGRESS, "the engine was closed");
     let engine = weak.upgrade().ok_or_else(gone)?;
     let job = new_job(&engine, collection);
     let _listed = Listed::new(&engine, job.clone());
-    while let Some(last) = fill_next(&engine, &job, collection, ids, &after, &|| Ok(()))? {
+    let mut part = Part::behind(collection, after);
+    while let Some(last) = fill_next(&engine, &job, collection, ids, &part, &|| Ok(()))? {
         // Nobody else uses the engine any more: the next process goes on.
         if Arc::strong_count(&engine) == 1 {
             return Err(gone());
         }
-        after = last;
+        part.advance(last);
     }
     check_all_unique(&engine, collection, ids, &mut || engine.check_open())?;
     finish(&engine, collection, ids)
