@@ -2,10 +2,21 @@
 //!
 //! The documents are sorted by partition and order (with temporary files when they are many), and
 //! each partition is held in memory while its fields are computed. `frame` says which documents
-//! belong to a window, `function` what is computed from them.
+//! belong to a window, `function` what is computed from them, `sliding` how that is done without
+//! looking at every document of every window.
 
+mod accumulate;
+mod column;
+mod covariance;
+mod exact;
+mod fade;
+mod fill;
 mod frame;
 mod function;
+mod scale;
+mod shift;
+mod sliding;
+mod slope;
 
 use super::unwind::with_value;
 use super::{Stage, StageContext, StageRow};

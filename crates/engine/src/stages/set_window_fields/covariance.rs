@@ -1,0 +1,127 @@
+//! `$covariancePop` and `$covarianceSamp`: how two values move together.
+
+use super::column::each_window;
+use super::sliding::{Part, Sliding, TwoStacks, is_wide, slide};
+use crate::operation::Operation;
+use value::{OwnedVal, Result, Val};
+
+/// Means and moments of pairs of numbers.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Moments {
+    count: f64,
+    mean_x: f64,
+    mean_y: f64,
+    together: f64,
+}
+
+impl Moments {
+    fn of(x: f64, y: f64) -> Moments {
+        Moments { count: 1.0, mean_x: x, mean_y: y, together: 0.0 }
+    }
+
+    fn add(&mut self, x: f64, y: f64) {
+        self.count += 1.0;
+        let ahead = x - self.mean_x;
+        self.mean_x += ahead / self.count;
+        self.mean_y += (y - self.mean_y) / self.count;
+        self.together += ahead * (y - self.mean_y);
+    }
+
+    fn covariance(&self, sample: bool) -> Val<'static> {
+        let over = if sample { self.count - 1.0 } else { self.count };
+        if over > 0.0 { Val::Double(self.together / over) } else { Val::Null }
+    }
+
+    /// Whether there is one pair.
+    pub(super) fn is_one(&self) -> bool {
+        self.count == 1.0
+    }
+
+    /// The deviation, of pairs of a number with itself.
+    pub(super) fn deviation(&self, sample: bool) -> Val<'static> {
+        match self.covariance(sample) {
+            Val::Double(square) => Val::Double(square.sqrt()),
+            other => other,
+        }
+    }
+
+    /// One number with itself.
+    pub(super) fn of_one(value: Val<'_>) -> Moments {
+        value.as_f64().map_or_else(Moments::default, |number| Moments::of(number, number))
+    }
+}
+
+impl Part for Moments {
+    fn joined(&self, behind: &Moments) -> Moments {
+        if self.count == 0.0 {
+            return *behind;
+        }
+        if behind.count == 0.0 {
+            return *self;
+        }
+        let count = self.count + behind.count;
+        let (apart_x, apart_y) = (behind.mean_x - self.mean_x, behind.mean_y - self.mean_y);
+        let share = behind.count / count;
+        Moments {
+            count,
+            mean_x: self.mean_x + apart_x * share,
+            mean_y: self.mean_y + apart_y * share,
+            together: self.together + behind.together + apart_x * apart_y * self.count * share,
+        }
+    }
+}
+
+/// The covariances of all windows.
+pub(super) fn covariances(
+    x: &[OwnedVal],
+    y: &[OwnedVal],
+    sample: bool,
+    windows: &[(usize, usize)],
+    op: &Operation,
+) -> Result<Vec<OwnedVal>> {
+    let pairs: Vec<Option<(f64, f64)>> =
+        x.iter().zip(y).map(|(x, y)| x.get().as_f64().zip(y.get().as_f64())).collect();
+    let finite = pairs.iter().flatten().all(|(x, y)| x.is_finite() && y.is_finite());
+    if finite && is_wide(windows) {
+        let parts =
+            pairs.iter().map(|pair| pair.map_or_else(Moments::default, |(x, y)| Moments::of(x, y)));
+        let result = |moments: &Moments| moments.covariance(sample);
+        let mut state = Moving { parts: parts.collect(), stacks: TwoStacks::default(), result };
+        return slide(windows, op, &mut state);
+    }
+    each_window(windows, op, |from, to| {
+        let mut moments = Moments::default();
+        for (x, y) in pairs.get(from..to).unwrap_or(&[]).iter().flatten() {
+            moments.add(*x, *y);
+        }
+        Ok(OwnedVal::new(moments.covariance(sample)))
+    })
+}
+
+/// Moments of a sliding window.
+pub(super) struct Moving<F> {
+    /// What each document adds.
+    pub(super) parts: Vec<Moments>,
+    /// The window.
+    pub(super) stacks: TwoStacks<Moments>,
+    /// What is read from the moments.
+    pub(super) result: F,
+}
+
+impl<F: Fn(&Moments) -> Val<'static>> Sliding for Moving<F> {
+    fn clear(&mut self) {
+        self.stacks = TwoStacks::default();
+    }
+
+    fn push(&mut self, at: usize) {
+        self.stacks.push(self.parts.get(at).copied().unwrap_or_default());
+    }
+
+    fn pop(&mut self, _: usize) {
+        self.stacks.pop();
+    }
+
+    fn result(&self) -> OwnedVal {
+        OwnedVal::new((self.result)(&self.stacks.whole()))
+    }
+}
