@@ -1,9 +1,11 @@
 //! Aggregation stages that tell about the server instead of reading a collection: `$collStats`,
-//! `$currentOp`, `$indexStats`, `$listLocalSessions`, `$listSessions`, `$planCacheStats`.
+//! `$currentOp`, `$indexStats`, `$listCatalog`, `$listLocalSessions`, `$listSessions`,
+//! `$planCacheStats`.
 //!
 //! They stand first in a pipeline. Their documents are made when the command begins; the stages
 //! behind them run over those.
 
+use super::aggregate::resolve;
 use super::args::Args;
 use super::{Context, coll_stats, current_op, oplog};
 use crate::catalog::{Collection, IndexState};
@@ -34,6 +36,11 @@ pub static ALL: &[Diagnostic] = &[
         name: "$indexStats",
         help: "Tells how often each index of a collection was used.",
         make: index_statistics,
+    },
+    Diagnostic {
+        name: "$listCatalog",
+        help: "Tells what the catalog knows of a collection, or of all.",
+        make: catalog_entries,
     },
     Diagnostic {
         name: "$listLocalSessions",
@@ -69,11 +76,20 @@ pub(super) fn documents(
     let Some(stage) = first.filter(|stage| stage.count() == 1) else { return Ok(None) };
     let Some((stage, value)) = stage.first() else { return Ok(None) };
     let Some(row) = ALL.iter().find(|row| row.name == stage) else { return Ok(None) };
-    if let Some(name) = name
-        && let Some(collection) = context.engine.collection(context.db, name)
-        && collection.view().is_some()
-    {
-        return Err(not_first(stage));
+    let below;
+    let mut name = name;
+    if let Some(view) = name.filter(|_| row.name != "$collStats") {
+        // A view that changes nothing is its collection.
+        let catalog = context.engine.catalog.load();
+        let resolved = resolve(&catalog, context.db, Some(view), RawDoc::empty())?;
+        let is_view = catalog.get(context.db, view).is_some_and(|found| found.view().is_some());
+        if is_view && !resolved.pipeline.as_doc().is_empty() {
+            return Err(not_first(stage));
+        }
+        if let Some(collection) = resolved.collection.filter(|_| is_view) {
+            below = collection.name.clone();
+            name = Some(&below);
+        }
     }
     let documents = (row.make)(context, value.get(), name)?;
     let mut rest = Vec::new();
@@ -135,6 +151,13 @@ fn collection_statistics(
         ));
     }
     let collection = context.engine.collection(context.db, name);
+    let is_view = collection.as_ref().is_some_and(|collection| collection.view().is_some());
+    if is_view && (count || scans || storage.is_some()) {
+        return Err(Error::new(
+            Code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+            format!("Namespace {}.{name} is a view, not a collection", context.db),
+        ));
+    }
     let is_oplog = is_oplog(context.db, name);
     if collection.is_none() && (count || scans) && !is_oplog {
         let what = if count { "count" } else { "queryExecStats" };
@@ -173,7 +196,8 @@ fn collection_statistics(
             let scans = collection.counters.scans.load(Ordering::Relaxed);
             out.doc("queryExecStats", |out| {
                 out.doc("collectionScans", |out| {
-                    out.i64("total", i64::try_from(scans).unwrap_or(i64::MAX));
+                    let scans = i64::try_from(scans).unwrap_or(i64::MAX);
+                    out.i64("total", scans).i64("nonTailable", scans);
                 });
             });
         }
@@ -213,6 +237,62 @@ fn index_statistics(
         })
     };
     Ok(collection.indexes.iter().map(row).collect())
+}
+
+fn catalog_entries(
+    context: &Context<'_>,
+    value: Val<'_>,
+    name: Option<&str>,
+) -> Result<Vec<DocBuf>> {
+    if !matches!(value, Val::Document(doc) if doc.is_empty()) {
+        return Err(Error::new(
+            Code(6_200_600),
+            "The $listCatalog stage specification must be an empty object",
+        ));
+    }
+    let catalog = context.engine.catalog.load_full();
+    if let Some(name) = name {
+        let found = catalog.get(context.db, name);
+        return Ok(found.map(|collection| catalog_entry(collection)).into_iter().collect());
+    }
+    if context.db != "admin" {
+        return Err(Error::new(
+            Code::INVALID_NAMESPACE,
+            "Collectionless $listCatalog must be run against the 'admin' database with \
+             {aggregate: 1}",
+        ));
+    }
+    Ok(catalog.collections().map(|collection| catalog_entry(collection)).collect())
+}
+
+fn catalog_entry(collection: &Collection) -> DocBuf {
+    DocBuf::build(|out| {
+        out.str("db", &collection.db);
+        out.str("name", &collection.name);
+        out.str("type", if collection.view().is_some() { "view" } else { "collection" });
+        out.str("ns", &collection.namespace());
+        if collection.view().is_some() {
+            out.str("_id", &collection.namespace());
+            out.extend(collection.options.as_doc());
+            return;
+        }
+        out.doc("md", |out| {
+            out.str("ns", &collection.namespace());
+            out.doc("options", |out| {
+                out.append("uuid", Val::Binary(4, &collection.uuid));
+                out.extend(collection.options.as_doc());
+            });
+            out.array("indexes", |list| {
+                for index in &collection.indexes {
+                    list.push_doc(|out| {
+                        out.append("spec", Val::Document(index.spec.as_doc()));
+                        out.bool("ready", index.state == IndexState::Ready);
+                        out.bool("multikey", index.is_multikey());
+                    });
+                }
+            });
+        });
+    })
 }
 
 fn running(context: &Context<'_>, value: Val<'_>, name: Option<&str>) -> Result<Vec<DocBuf>> {

@@ -78,7 +78,15 @@ impl Constants {
         let mut evaluated = Vec::new();
         let mut writer = value::Writer::start(&mut evaluated);
         for (name, value) in variables {
+            query::expr::check_variable_name(name)?;
             let expr = Expr::parse(value.get(), &constants.context())?;
+            let mut fields = Vec::new();
+            if !expr.top_level_fields(&mut fields) || !fields.is_empty() {
+                return Err(Error::new(
+                    Code(4_890_500),
+                    "Command let Expression does not represent a constant: there is no document",
+                ));
+            }
             let result = expr.eval(&Env::new(RawDoc::empty(), &arena))?;
             let result = if result.is_missing() { Val::Null } else { result };
             writer.append(name, result);

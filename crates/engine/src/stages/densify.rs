@@ -3,16 +3,16 @@
 use super::lookup::field;
 use super::unwind::with_value;
 use super::{Stage, StageContext, StageRow};
+use crate::exec::sort::{Sorted, Sorter};
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
 use query::expr::add_to_date;
+use query::sort::SortSpec;
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use value::path::Path;
-use value::{
-    Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer, compare, keys, limits, number,
-};
+use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer, compare, keys, number};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$densify",
@@ -201,7 +201,8 @@ impl Stage for Densify {
         Box::new(Densifying {
             input,
             spec: self.spec.clone(),
-            parts: None,
+            sorted: None,
+            ahead: None,
             part: None,
             full: None,
             added: 0,
@@ -214,27 +215,34 @@ impl Stage for Densify {
     }
 }
 
-/// One partition: the values that its new documents have, and its documents by value.
-struct Part {
-    values: DocBuf,
-    docs: Vec<(OwnedVal, Doc)>,
-}
-
 /// A partition that is gone through.
 struct Going {
+    /// Bytes that are equal for documents of one partition.
+    key: Vec<u8>,
+    /// The fields that its new documents have.
     values: DocBuf,
-    docs: std::vec::IntoIter<(OwnedVal, Doc)>,
-    /// The next value of the sequence; `None` when there is none.
+    /// The next value of the sequence; `None` when there is none, or it is not known yet.
     next: Option<OwnedVal>,
     /// Where the sequence ends, and whether that value belongs to it.
     end: Option<(OwnedVal, bool)>,
-    ended: bool,
+    /// Whether the sequence begins with the first value that comes.
+    waits: bool,
+}
+
+/// A document with its value, and the bytes and fields of its partition.
+struct Placed {
+    key: Vec<u8>,
+    values: DocBuf,
+    value: OwnedVal,
+    doc: Vec<u8>,
 }
 
 struct Densifying {
     input: Box<dyn Stream>,
     spec: Arc<Spec>,
-    parts: Option<std::vec::IntoIter<Part>>,
+    /// The documents in the order of partitions and values.
+    sorted: Option<Sorted>,
+    ahead: Option<Placed>,
     part: Option<Going>,
     /// The least and the greatest value of all documents.
     full: Option<(OwnedVal, OwnedVal)>,
@@ -243,67 +251,95 @@ struct Densifying {
 }
 
 impl Densifying {
-    fn collect(&mut self, op: &Operation) -> Result<Vec<Part>> {
+    /// Sorts the input, on disk when it is large.
+    fn sort(&mut self, op: &Operation) -> Result<Sorted> {
         let spec = self.spec.clone();
-        let mut parts: BTreeMap<Vec<u8>, Part> = BTreeMap::new();
-        let mut bytes = 0;
+        let pattern = DocBuf::build(|out| {
+            out.i32("p", 1).i32("v.v", 1);
+        });
+        let mut sorter = Sorter::new(SortSpec::parse(pattern.as_doc())?, None);
+        let mut any = false;
         while let Some(doc) = self.input.next(op)? {
-            bytes += doc.len() + 64;
-            if bytes > limits::BLOCKING_STAGE_BYTES_MAX {
-                return Err(Error::new(
-                    Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,
-                    format!(
-                        "Exceeded memory limit for $densify: {} bytes",
-                        limits::BLOCKING_STAGE_BYTES_MAX
-                    ),
-                ));
-            }
-            let value = OwnedVal::new(match spec.field.get(doc.raw()) {
+            any = true;
+            let value = match spec.field.get(doc.raw()) {
                 Val::Missing => Val::Null,
                 value => value,
-            });
-            spec.check(value.get())?;
-            let mut values = DocBuf::new().into_bytes();
-            let mut key = Vec::new();
-            for path in &spec.partition {
-                let found = path.get(doc.raw());
-                keys::encode(&mut key, if found.is_missing() { Val::Null } else { found }, false);
-                let mut out = Vec::new();
-                with_value(RawDoc::new(&values), path.parts(), found, &mut out);
-                values = out;
+            };
+            spec.check(value)?;
+            if !value.is_nullish() {
+                self.widen(value);
             }
-            let part = parts
-                .entry(key)
-                .or_insert_with(|| Part { values: DocBuf::from_bytes(values), docs: Vec::new() });
-            part.docs.push((value, doc));
+            let found = DocBuf::build(|out| {
+                // Inside of documents values are compared as a whole, arrays too.
+                out.doc("p", |out| {
+                    for path in &spec.partition {
+                        let found = path.get(doc.raw());
+                        out.append(path.text(), if found.is_missing() { Val::Null } else { found });
+                    }
+                });
+                out.doc("v", |out| {
+                    out.append("v", value);
+                });
+                out.append("d", Val::Document(doc.raw()));
+            });
+            sorter.push(found.as_doc(), op)?;
         }
-        if parts.is_empty() && spec.partition.is_empty() {
-            parts.insert(Vec::new(), Part { values: DocBuf::new(), docs: Vec::new() });
+        if !any && spec.partition.is_empty() {
+            // Given bounds are filled even when there is nothing else.
+            self.part = Some(self.begin(Vec::new(), DocBuf::new()));
         }
-        let mut parts: Vec<Part> = parts.into_values().collect();
-        for part in &mut parts {
-            part.docs.sort_by(|a, b| compare::compare(a.0.get(), b.0.get()));
-        }
-        let order = |a: &OwnedVal, b: &OwnedVal| compare::compare(a.get(), b.get());
-        let least = parts.iter().filter_map(|part| ends(&part.docs)).map(|(least, _)| least);
-        let most = parts.iter().filter_map(|part| ends(&part.docs)).map(|(_, most)| most);
-        self.full = least.min_by(&order).zip(most.max_by(&order));
-        Ok(parts)
+        sorter.finish(op)
     }
 
-    fn begin(&self, part: Part) -> Going {
+    fn widen(&mut self, value: Val<'_>) {
+        let (least, most) = match self.full.take() {
+            None => (OwnedVal::new(value), OwnedVal::new(value)),
+            Some((least, most)) => {
+                let below = compare::compare(value, least.get()) == Ordering::Less;
+                let above = compare::compare(value, most.get()) == Ordering::Greater;
+                (
+                    if below { OwnedVal::new(value) } else { least },
+                    if above { OwnedVal::new(value) } else { most },
+                )
+            }
+        };
+        self.full = Some((least, most));
+    }
+
+    fn pull(&mut self, op: &Operation) -> Result<Option<Placed>> {
+        op.check()?;
+        let Some(found) = self.sorted.as_mut().map_or(Ok(None), Sorted::next)? else {
+            return Ok(None);
+        };
+        let found = RawDoc::new(&found);
+        let inner = |name: &str| found.get(name).and_then(Val::as_doc).unwrap_or(RawDoc::empty());
+        let doc = inner("d");
+        let mut values = DocBuf::new().into_bytes();
+        for path in &self.spec.partition {
+            let mut out = Vec::new();
+            with_value(RawDoc::new(&values), path.parts(), path.get(doc), &mut out);
+            values = out;
+        }
+        Ok(Some(Placed {
+            key: keys::key(Val::Document(inner("p"))),
+            values: DocBuf::from_bytes(values),
+            value: OwnedVal::new(inner("v").get("v").unwrap_or(Val::Null)),
+            doc: doc.bytes().to_vec(),
+        }))
+    }
+
+    fn begin(&self, key: Vec<u8>, values: DocBuf) -> Going {
         let (next, end) = match &self.spec.bounds {
             Bounds::Between(low, high) => (Some(low.clone()), Some((high.clone(), false))),
             Bounds::Full => match &self.full {
                 Some((least, most)) => (Some(least.clone()), Some((most.clone(), true))),
                 None => (None, None),
             },
-            Bounds::Partition => match ends(&part.docs) {
-                Some((least, most)) => (Some(least), Some((most, true))),
-                None => (None, None),
-            },
+            // From its first value to its last: it ends when its documents do.
+            Bounds::Partition => (None, None),
         };
-        Going { values: part.values, docs: part.docs.into_iter(), next, end, ended: false }
+        let waits = matches!(self.spec.bounds, Bounds::Partition);
+        Going { key, values, next, end, waits }
     }
 
     /// Adds the values of the sequence up to a document's, or to the end.
@@ -312,14 +348,14 @@ impl Densifying {
         let Some(going) = &mut self.part else { return Ok(()) };
         while let Some(next) = &going.next {
             op.check()?;
-            let inside =
-                going.end.as_ref().is_some_and(|(end, inclusive)| {
-                    match compare::compare(next.get(), end.get()) {
-                        Ordering::Less => true,
-                        Ordering::Equal => *inclusive,
-                        Ordering::Greater => false,
-                    }
-                });
+            let inside = match &going.end {
+                None => stop.is_some(),
+                Some((end, inclusive)) => match compare::compare(next.get(), end.get()) {
+                    Ordering::Less => true,
+                    Ordering::Equal => *inclusive,
+                    Ordering::Greater => false,
+                },
+            };
             if !inside {
                 going.next = None;
                 break;
@@ -349,13 +385,6 @@ impl Densifying {
         }
         Ok(())
     }
-}
-
-/// The least and the greatest value of sorted documents.
-fn ends(docs: &[(OwnedVal, Doc)]) -> Option<(OwnedVal, OwnedVal)> {
-    let least = docs.iter().find(|(value, _)| !value.get().is_nullish())?;
-    let most = docs.last()?;
-    Some((least.0.clone(), most.0.clone()))
 }
 
 impl Spec {
@@ -393,33 +422,38 @@ impl Spec {
 
 impl Stream for Densifying {
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
-        if self.parts.is_none() {
-            self.parts = Some(self.collect(op)?.into_iter());
+        if self.sorted.is_none() {
+            self.sorted = Some(self.sort(op)?);
+            self.ahead = self.pull(op)?;
         }
         loop {
             if let Some(doc) = self.ready.pop_front() {
                 return Ok(Some(doc));
             }
-            let Some(going) = &mut self.part else {
-                let Some(part) = self.parts.as_mut().and_then(Iterator::next) else {
-                    return Ok(None);
-                };
-                self.part = Some(self.begin(part));
-                continue;
+            let same = match (&self.part, &self.ahead) {
+                (None, None) => return Ok(None),
+                (Some(part), Some(ahead)) => part.key == ahead.key,
+                (Some(_), None) => false,
+                (None, Some(ahead)) => {
+                    self.part = Some(self.begin(ahead.key.clone(), ahead.values.clone()));
+                    continue;
+                }
             };
-            match going.docs.next() {
-                Some((value, doc)) => {
-                    if !value.get().is_nullish() {
-                        self.add_until(Some(value.get()), op)?;
-                    }
-                    self.ready.push_back(doc);
-                }
-                None if !going.ended => {
-                    going.ended = true;
-                    self.add_until(None, op)?;
-                }
-                None => self.part = None,
+            if !same {
+                self.add_until(None, op)?;
+                self.part = None;
+                continue;
             }
+            let next = self.pull(op)?;
+            let Some(placed) = std::mem::replace(&mut self.ahead, next) else { continue };
+            if !placed.value.get().is_nullish() {
+                if let Some(part) = self.part.as_mut().filter(|part| part.waits) {
+                    part.waits = false;
+                    part.next = Some(placed.value.clone());
+                }
+                self.add_until(Some(placed.value.get()), op)?;
+            }
+            self.ready.push_back(Doc::Made(placed.doc));
         }
     }
 

@@ -10,7 +10,7 @@ use crate::operation::Operation;
 use crate::store_failed;
 use std::sync::Arc;
 use store::Run;
-use value::{Code, Error, OwnedVal, RawDoc, Result, Val, Writer, limits, writer};
+use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer, limits, writer};
 
 pub(super) static ROW: StageRow =
     StageRow { name: "$facet", help: "Runs several pipelines over the same documents.", parse };
@@ -106,7 +106,7 @@ impl Stream for Facets {
         let mut out = Vec::new();
         let mut whole = Writer::start(&mut out);
         for part in parts.iter() {
-            let again = Box::new(Again { docs: docs.clone(), at: 0, run: runs.next() });
+            let again = Box::new(Again { docs: docs.clone(), at: 0, run: runs.next(), meta: None });
             let mut stream = follow(&part.stages, again);
             let mut results = Vec::new();
             let mut failed = None;
@@ -152,7 +152,8 @@ impl Stream for Facets {
 
 /// The documents of the input, to be read several times.
 struct Waiting {
-    docs: Vec<Doc>,
+    /// With what `$meta` knows of each.
+    docs: Vec<(Doc, Option<DocBuf>)>,
     /// What did not fit into memory, once for each reader.
     runs: Vec<Run>,
 }
@@ -164,7 +165,7 @@ fn wait(input: &mut dyn Stream, readers: usize, op: &Operation) -> Result<Waitin
     while let Some(doc) = input.next(op)? {
         if bytes <= op.sort_bytes_max() {
             bytes += doc.len() + 64;
-            docs.push(doc);
+            docs.push((doc, input.meta()));
             continue;
         }
         if writers.is_empty() {
@@ -178,8 +179,9 @@ fn wait(input: &mut dyn Stream, readers: usize, op: &Operation) -> Result<Waitin
                 writers.push(op.scratch().create().map_err(store_failed)?);
             }
         }
+        let meta = input.meta().map_or_else(Vec::new, DocBuf::into_bytes);
         for writer in &mut writers {
-            writer.push(&[], &doc).map_err(store_failed)?;
+            writer.push(&meta, &doc).map_err(store_failed)?;
         }
     }
     let finish = |writer: store::RunWriter| writer.finish().map_err(store_failed);
@@ -188,20 +190,29 @@ fn wait(input: &mut dyn Stream, readers: usize, op: &Operation) -> Result<Waitin
 
 /// Documents that were read before.
 struct Again {
-    docs: Arc<Vec<Doc>>,
+    docs: Arc<Vec<(Doc, Option<DocBuf>)>>,
     at: usize,
     run: Option<Run>,
+    /// What `$meta` knows of the last document.
+    meta: Option<DocBuf>,
 }
 
 impl Stream for Again {
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
         op.check()?;
-        if let Some(doc) = self.docs.get(self.at) {
+        if let Some((doc, meta)) = self.docs.get(self.at) {
             self.at += 1;
+            self.meta.clone_from(meta);
             return Ok(Some(doc.clone()));
         }
         let Some(run) = &mut self.run else { return Ok(None) };
-        Ok(run.next().map_err(store_failed)?.map(|(_, doc)| Doc::Made(doc)))
+        let Some((meta, doc)) = run.next().map_err(store_failed)? else { return Ok(None) };
+        self.meta = (!meta.is_empty()).then(|| DocBuf::from_bytes(meta));
+        Ok(Some(Doc::Made(doc)))
+    }
+
+    fn meta(&self) -> Option<DocBuf> {
+        self.meta.clone()
     }
 }
 
@@ -209,7 +220,6 @@ impl Stream for Again {
 mod tests {
     use super::*;
     use crate::exec::pipeline::Ready;
-    use value::DocBuf;
 
     #[test]
     fn documents_beyond_the_memory_come_back_from_disk_in_order() {
@@ -226,7 +236,7 @@ mod tests {
         assert!(waiting.docs.len() < 100 && waiting.runs.len() == 2);
         let shared = Arc::new(waiting.docs);
         for run in waiting.runs {
-            let mut again = Again { docs: shared.clone(), at: 0, run: Some(run) };
+            let mut again = Again { docs: shared.clone(), at: 0, run: Some(run), meta: None };
             for n in 0..500 {
                 let doc = again.next(&op).expect("reads").expect("a document");
                 assert_eq!(doc.raw().get("_id"), Some(Val::Int32(n)));

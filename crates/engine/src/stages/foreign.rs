@@ -146,7 +146,7 @@ impl Cache {
 const FEW: usize = 64;
 
 /// Values that are looked up one by one; more become a query.
-const VALUES_MAX: usize = 256;
+const VALUES_MAX: usize = 4096;
 
 impl Foreign {
     /// Documents by `field`; `base` leaves out the views below the pipeline.

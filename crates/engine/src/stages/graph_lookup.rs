@@ -13,7 +13,7 @@ use query::filter::Filter;
 use std::collections::HashSet;
 use std::sync::Arc;
 use value::path::Path;
-use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer, keys, limits, writer};
+use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer, keys, writer};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$graphLookup",
@@ -148,6 +148,9 @@ struct Following {
     examined: Examined,
 }
 
+/// Memory that a key of a set takes beside its bytes.
+const KEY_BYTES: usize = 48;
+
 impl Following {
     /// All documents that are reached from one, each once, as an array.
     fn reach(&mut self, doc: RawDoc<'_>, op: &Operation) -> Result<Vec<u8>> {
@@ -168,8 +171,13 @@ impl Following {
         let mut found = Vec::new();
         let opened = writer::open(&mut found);
         let (mut count, mut depth) = (0, 0_u64);
+        let mut known_bytes = 0;
         while !frontier.is_empty() && spec.depth_max.is_none_or(|max| depth <= max) {
-            frontier.retain(|value| asked.insert(key(value.get())));
+            frontier.retain(|value| {
+                let key = key(value.get());
+                known_bytes += key.len() + KEY_BYTES;
+                asked.insert(key)
+            });
             if frontier.is_empty() {
                 break;
             }
@@ -177,8 +185,9 @@ impl Following {
             let mut stream = self.foreign.find(&spec.nested, &values, op)?;
             let mut next = Vec::new();
             while let Some(doc) = stream.next(op)? {
-                let id = doc.raw().get("_id").unwrap_or(Val::Missing);
-                if !reached.insert(keys::key(id)) {
+                let id = keys::key(doc.raw().get("_id").unwrap_or(Val::Missing));
+                known_bytes += id.len() + KEY_BYTES;
+                if !reached.insert(id) {
                     continue;
                 }
                 next.extend(
@@ -198,7 +207,7 @@ impl Following {
                     }
                     None => found.extend_from_slice(&doc),
                 }
-                if found.len() > limits::BLOCKING_STAGE_BYTES_MAX {
+                if found.len() + known_bytes > op.sort_bytes_max() {
                     return Err(Error::new(
                         Code(40099),
                         "$graphLookup reached maximum memory consumption",
@@ -225,6 +234,10 @@ impl Stream for Following {
 
     fn is_done(&self) -> bool {
         self.input.is_done()
+    }
+
+    fn meta(&self) -> Option<DocBuf> {
+        self.input.meta()
     }
 
     fn examined(&self, total: &mut Examined) {

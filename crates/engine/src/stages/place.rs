@@ -11,6 +11,7 @@ static FIRST: &[&str] = &[
     "$documents",
     "$geoNear",
     "$indexStats",
+    "$listCatalog",
     "$listLocalSessions",
     "$listSessions",
     "$planCacheStats",

@@ -104,7 +104,9 @@ impl Stream for Redacting {
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
         while let Some(doc) = self.input.next(op)? {
             let mut out = Vec::with_capacity(doc.len());
-            let kept = self.test.redact(doc.raw(), doc.raw(), &self.arena, &mut out)?;
+            let meta = self.input.meta().unwrap_or_default();
+            let whole = Whole { root: doc.raw(), meta: meta.as_doc(), arena: &self.arena };
+            let kept = self.test.redact(&whole, doc.raw(), &mut out)?;
             self.arena.reset();
             if kept {
                 return Ok(Some(Doc::Made(out)));
@@ -113,30 +115,36 @@ impl Stream for Redacting {
         Ok(None)
     }
 
+    fn meta(&self) -> Option<DocBuf> {
+        self.input.meta()
+    }
+
     fn examined(&self, total: &mut Examined) {
         self.input.examined(total);
     }
 }
 
+/// The document whose levels are looked at.
+struct Whole<'d> {
+    root: RawDoc<'d>,
+    meta: RawDoc<'d>,
+    arena: &'d Bump,
+}
+
 impl Test {
-    /// Appends what is left of a level of `root`. False when nothing is.
-    fn redact(
-        &self,
-        root: RawDoc<'_>,
-        level: RawDoc<'_>,
-        arena: &Bump,
-        out: &mut Vec<u8>,
-    ) -> Result<bool> {
+    /// Appends what is left of a level of a document. False when nothing is.
+    fn redact(&self, whole: &Whole<'_>, level: RawDoc<'_>, out: &mut Vec<u8>) -> Result<bool> {
         let mut both = Vec::new();
         let seen = if self.uses_root {
             writer::write_doc(&mut both, |out| {
-                out.append("level", Val::Document(level)).append("root", Val::Document(root));
+                out.append("level", Val::Document(level));
+                out.append("root", Val::Document(whole.root));
             });
             RawDoc::new(&both)
         } else {
             level
         };
-        let verdict = self.expr.eval(&Env::new(seen, arena))?;
+        let verdict = self.expr.eval(&Env::new(seen, whole.arena).with_meta(whole.meta))?;
         match verdict {
             Val::String("keep") => {
                 out.extend_from_slice(level.bytes());
@@ -148,11 +156,11 @@ impl Test {
                 for (name, value) in level {
                     if let Some(inner) = value.as_doc() {
                         let mut bytes = Vec::new();
-                        if self.redact(root, inner, arena, &mut bytes)? {
+                        if self.redact(whole, inner, &mut bytes)? {
                             fields.push((name, Field::Document(bytes)));
                         }
                     } else if let Some(array) = value.as_array() {
-                        fields.push((name, Field::Array(self.redact_array(root, array, arena)?)));
+                        fields.push((name, Field::Array(self.redact_array(whole, array)?)));
                     } else {
                         fields.push((name, Field::Same(value)));
                     }
@@ -178,16 +186,16 @@ impl Test {
         }
     }
 
-    fn redact_array(&self, root: RawDoc<'_>, array: RawDoc<'_>, arena: &Bump) -> Result<Vec<u8>> {
+    fn redact_array(&self, whole: &Whole<'_>, array: RawDoc<'_>) -> Result<Vec<u8>> {
         let mut kept = Vec::new();
         for (_, element) in array {
             if let Some(inner) = element.as_doc() {
                 let mut bytes = Vec::new();
-                if self.redact(root, inner, arena, &mut bytes)? {
+                if self.redact(whole, inner, &mut bytes)? {
                     kept.push(Field::Document(bytes));
                 }
             } else if let Some(inner) = element.as_array() {
-                kept.push(Field::Array(self.redact_array(root, inner, arena)?));
+                kept.push(Field::Array(self.redact_array(whole, inner)?));
             } else {
                 kept.push(Field::Same(element));
             }

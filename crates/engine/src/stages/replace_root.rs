@@ -68,7 +68,17 @@ struct NewRoot {
 
 impl Change for NewRoot {
     fn apply(&self, doc: RawDoc<'_>, arena: &Bump, out: &mut Vec<u8>) -> Result<()> {
-        match self.expr.eval(&Env::new(doc, arena))? {
+        self.apply_with_meta(doc, RawDoc::empty(), arena, out)
+    }
+
+    fn apply_with_meta(
+        &self,
+        doc: RawDoc<'_>,
+        meta: RawDoc<'_>,
+        arena: &Bump,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        match self.expr.eval(&Env::new(doc, arena).with_meta(meta))? {
             Val::Document(new) => {
                 out.extend_from_slice(new.bytes());
                 Ok(())

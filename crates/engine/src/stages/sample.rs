@@ -3,7 +3,7 @@
 use super::{Stage, StageContext, StageRow};
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
-use value::{Code, Error, Result, Val, Writer, limits};
+use value::{Code, DocBuf, Error, Result, Val, Writer};
 
 pub(super) static ROW: StageRow =
     StageRow { name: "$sample", help: "Passes some documents, chosen at random.", parse };
@@ -35,7 +35,7 @@ fn parse(value: Val<'_>, _: &StageContext<'_>) -> Result<Box<dyn Stage>> {
 
 impl Stage for Sample {
     fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
-        Box::new(Sampling { input, size: Some(self.0), docs: Vec::new().into_iter() })
+        Box::new(Sampling { input, size: Some(self.0), docs: Vec::new().into_iter(), meta: None })
     }
 
     fn explain(&self, out: &mut Writer<'_>) {
@@ -48,33 +48,35 @@ impl Stage for Sample {
 struct Sampling {
     input: Box<dyn Stream>,
     size: Option<usize>,
-    docs: std::vec::IntoIter<Doc>,
+    docs: std::vec::IntoIter<Chosen>,
+    /// What `$meta` knows of the last document.
+    meta: Option<DocBuf>,
 }
 
+/// A document with what `$meta` knows of it.
+type Chosen = (Doc, Option<DocBuf>);
+
 /// Keeps every document with the same probability, and mixes them.
-fn sample(input: &mut dyn Stream, size: usize, op: &Operation) -> Result<Vec<Doc>> {
-    let mut kept: Vec<Doc> = Vec::new();
+fn sample(input: &mut dyn Stream, size: usize, op: &Operation) -> Result<Vec<Chosen>> {
+    let mut kept: Vec<Chosen> = Vec::new();
     let mut seen: u64 = 0;
     let mut bytes = 0;
     while let Some(doc) = input.next(op)? {
         seen += 1;
         if kept.len() < size {
             bytes += doc.len();
-            kept.push(doc);
+            kept.push((doc, input.meta()));
         } else {
             let place = usize::try_from(crate::random_u64() % seen).unwrap_or(usize::MAX);
             if let Some(old) = kept.get_mut(place) {
-                bytes = (bytes + doc.len()).saturating_sub(old.len());
-                *old = doc;
+                bytes = (bytes + doc.len()).saturating_sub(old.0.len());
+                *old = (doc, input.meta());
             }
         }
-        if bytes > limits::BLOCKING_STAGE_BYTES_MAX {
+        if bytes > op.sort_bytes_max() {
             return Err(Error::new(
                 Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,
-                format!(
-                    "$sample exceeded the memory limit of {} bytes",
-                    limits::BLOCKING_STAGE_BYTES_MAX
-                ),
+                format!("$sample exceeded the memory limit of {} bytes", op.sort_bytes_max()),
             ));
         }
     }
@@ -90,7 +92,13 @@ impl Stream for Sampling {
         if let Some(size) = self.size.take() {
             self.docs = sample(&mut *self.input, size, op)?.into_iter();
         }
-        Ok(self.docs.next())
+        let next = self.docs.next();
+        self.meta = next.as_ref().and_then(|(_, meta)| meta.clone());
+        Ok(next.map(|(doc, _)| doc))
+    }
+
+    fn meta(&self) -> Option<DocBuf> {
+        self.meta.clone()
     }
 
     fn is_done(&self) -> bool {
@@ -106,7 +114,6 @@ impl Stream for Sampling {
 mod tests {
     use super::*;
     use crate::exec::pipeline::Ready;
-    use value::DocBuf;
 
     #[test]
     fn every_document_has_its_chance() {
@@ -122,7 +129,7 @@ mod tests {
                 .collect();
             let docs = sample(&mut Ready(docs.into_iter()), 3, &op).expect("samples");
             assert_eq!(docs.len(), 3);
-            for doc in docs {
+            for (doc, _) in docs {
                 let Some(Val::Int32(n)) = doc.raw().get("_id") else { panic!("a number") };
                 chosen[n as usize] += 1;
             }

@@ -5,7 +5,7 @@ use super::{Stage, StageContext, StageRow, Within};
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
 use std::sync::Arc;
-use value::{Code, Error, OwnedVal, RawDoc, Result, Val, Writer};
+use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$unionWith",
@@ -112,6 +112,10 @@ impl Stream for Union {
             self.second = Some(other.nested.read(&other.compiled.joined)?);
         }
         self.second.as_mut().map_or(Ok(None), |second| second.next(op))
+    }
+
+    fn meta(&self) -> Option<DocBuf> {
+        self.input.as_ref().and_then(|input| input.meta())
     }
 
     fn is_done(&self) -> bool {
