@@ -105,9 +105,12 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
 
 /// Refuses to show metadata where nothing makes it.
 pub(super) fn check_metadata(pipeline: RawDoc<'_>) -> Result<()> {
+    if !mentions_meta(pipeline, &["textScore", "geoNearDistance", "geoNearPoint"], 0) {
+        return Ok(());
+    }
     // What makes it may also stand in an inner pipeline.
     let has = |name: &[u8]| pipeline.bytes().windows(name.len()).any(|bytes| bytes == name);
-    let asks = |keyword: &str| mentions_meta(pipeline, keyword, 0);
+    let asks = |keyword: &str| mentions_meta(pipeline, &[keyword], 0);
     if asks("textScore") && !has(b"$text\0") {
         return Err(no_score());
     }

@@ -263,15 +263,15 @@ impl Find<'_> {
 
 /// Whether a document has `{$meta: "textScore"}` somewhere.
 fn mentions_score(doc: RawDoc<'_>, depth: usize) -> bool {
-    mentions_meta(doc, "textScore", depth)
+    mentions_meta(doc, &["textScore"], depth)
 }
 
-/// Whether a document asks somewhere for this metadata.
-pub(super) fn mentions_meta(doc: RawDoc<'_>, keyword: &str, depth: usize) -> bool {
+/// Whether a document asks somewhere for one of these metadata.
+pub(super) fn mentions_meta(doc: RawDoc<'_>, keywords: &[&str], depth: usize) -> bool {
     doc.iter().any(|(name, value)| match value.get() {
-        Val::String(text) => name == "$meta" && text == keyword,
+        Val::String(text) => name == "$meta" && keywords.contains(&text),
         Val::Document(inner) | Val::Array(inner) => {
-            depth < value::limits::DEPTH_MAX_WIRE && mentions_meta(inner, keyword, depth + 1)
+            depth < value::limits::DEPTH_MAX_WIRE && mentions_meta(inner, keywords, depth + 1)
         }
         _ => false,
     })

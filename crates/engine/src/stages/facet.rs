@@ -211,6 +211,10 @@ impl Stream for Again {
         Ok(Some(Doc::Made(doc)))
     }
 
+    fn has_meta(&self) -> bool {
+        self.docs.first().is_some_and(|(_, meta)| meta.is_some())
+    }
+
     fn meta(&self) -> Option<DocBuf> {
         self.meta.clone()
     }

@@ -236,6 +236,10 @@ impl Stream for Following {
         self.input.is_done()
     }
 
+    fn has_meta(&self) -> bool {
+        self.input.has_meta()
+    }
+
     fn meta(&self) -> Option<DocBuf> {
         self.input.meta()
     }

@@ -221,7 +221,8 @@ fn parse_watched(
             ));
         }
         let varied = varies;
-        varies |= reads || draws_lots(name, doc);
+        // Only the results of inner pipelines are kept.
+        varies |= reads || (context.depth > 0 && draws_lots(name, doc));
         let absorbed = varied == varies
             && stages.last_mut().is_some_and(|before| before.absorb(&*stage, context));
         if !absorbed {

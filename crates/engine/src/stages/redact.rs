@@ -115,6 +115,10 @@ impl Stream for Redacting {
         Ok(None)
     }
 
+    fn has_meta(&self) -> bool {
+        self.input.has_meta()
+    }
+
     fn meta(&self) -> Option<DocBuf> {
         self.input.meta()
     }

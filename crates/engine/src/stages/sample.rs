@@ -97,6 +97,10 @@ impl Stream for Sampling {
         Ok(next.map(|(doc, _)| doc))
     }
 
+    fn has_meta(&self) -> bool {
+        self.input.has_meta()
+    }
+
     fn meta(&self) -> Option<DocBuf> {
         self.meta.clone()
     }

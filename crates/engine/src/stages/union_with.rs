@@ -114,6 +114,10 @@ impl Stream for Union {
         self.second.as_mut().map_or(Ok(None), |second| second.next(op))
     }
 
+    fn has_meta(&self) -> bool {
+        self.input.as_ref().is_some_and(|input| input.has_meta())
+    }
+
     fn meta(&self) -> Option<DocBuf> {
         self.input.as_ref().and_then(|input| input.meta())
     }

@@ -99,13 +99,16 @@ fn parse(value: Val<'_>, _: &StageContext<'_>) -> Result<Box<dyn Stage>> {
             ));
         }
     };
-    let Some(path) = path.strip_prefix('$').filter(|path| !path.is_empty()) else {
+    if path.is_empty() {
+        return Err(Error::new(Code(28812), "no path specified to $unwind stage"));
+    }
+    let Some(path) = path.strip_prefix('$') else {
         return Err(Error::new(
             Code(28818),
             format!("path option to $unwind stage should be prefixed with a '$': {path}"),
         ));
     };
-    let spec = Spec { path: Path::new(path), index, keep_empty };
+    let spec = Spec { path: super::lookup::field(path)?, index, keep_empty };
     Ok(Box::new(Unwind { spec: Arc::new(spec), source: value.into() }))
 }
 
