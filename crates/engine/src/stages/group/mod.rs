@@ -21,7 +21,7 @@ use query::expr::Expr;
 use query::project::Projection;
 use spill::{Partition, Spill};
 use table::Table;
-use value::{Code, DocBuf, Error, OwnedVal, Result, Val, Writer};
+use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$group",
@@ -204,15 +204,22 @@ impl Grouping {
         let Grouping { input, program, table, arena, .. } = self;
         let mut spill = Spill::new(0);
         let mut seen = 0_u32;
-        input.for_each(op, &mut |doc| {
-            program.take(doc, arena, table)?;
+        let mut take = |doc: RawDoc<'_>, meta: RawDoc<'_>| {
+            program.take(doc, meta, arena, table)?;
             arena.reset();
             seen = seen.wrapping_add(1);
             if seen.is_multiple_of(DOCUMENTS_BETWEEN_LOOKS) {
                 table.check_memory(program, &mut spill, op)?;
             }
             Ok(())
-        })?;
+        };
+        if input.has_meta() {
+            while let Some(doc) = input.next(op)? {
+                take(doc.raw(), input.meta().unwrap_or_default().as_doc())?;
+            }
+        } else {
+            input.for_each(op, &mut |doc| take(doc, RawDoc::empty()))?;
+        }
         if !spill.is_empty() {
             spill.write(table, program, op)?;
             self.partitions = spill.finish()?;

@@ -5,8 +5,8 @@
 //! `$project` in front of it: then no documents are made between them.
 
 use super::Spec;
-use crate::stages::UnwindSpec;
 use super::table::Table;
+use crate::stages::UnwindSpec;
 use bumpalo::Bump;
 use query::accumulate::AccumulatorSpec;
 use query::expr::{Env, Expr};
@@ -131,29 +131,36 @@ impl Program {
         }
     }
 
-    /// Puts a document into its group, or each element of its array.
+    /// Puts a document into its group, or each element of its array. `meta` is what `$meta` knows
+    /// of it.
     #[inline]
-    pub(super) fn take(&self, doc: RawDoc<'_>, arena: &Bump, table: &mut Table) -> Result<()> {
+    pub(super) fn take(
+        &self,
+        doc: RawDoc<'_>,
+        meta: RawDoc<'_>,
+        arena: &Bump,
+        table: &mut Table,
+    ) -> Result<()> {
         let mut values: SmallVec<[RawVal<'_>; 8]> = SmallVec::from_elem(MISSING, self.slots.len());
         self.slots.fill(doc, arena, &mut values);
         let Some(unwound) = &self.unwind else {
-            return table.add(self, &Env::new(doc, arena).with_slots(&values));
+            return table.add(self, &Env::new(doc, arena).with_meta(meta).with_slots(&values));
         };
         let array = values.get(unwound.slot).copied().unwrap_or(MISSING);
         match array.get() {
             Val::Array(elements) if !elements.is_empty() => {
                 let mut elements = elements.iter();
                 while let Some((_, element)) = elements.next_bytes() {
-                    self.take_element(unwound, element, doc, &values, arena, table)?;
+                    self.take_element(unwound, element, (doc, meta), &values, arena, table)?;
                 }
                 Ok(())
             }
             Val::Array(_) if unwound.keep_empty => {
-                self.take_element(unwound, MISSING, doc, &values, arena, table)
+                self.take_element(unwound, MISSING, (doc, meta), &values, arena, table)
             }
             Val::Array(_) => Ok(()),
             value if value.is_nullish() && !unwound.keep_empty => Ok(()),
-            _ => self.take_element(unwound, array, doc, &values, arena, table),
+            _ => self.take_element(unwound, array, (doc, meta), &values, arena, table),
         }
     }
 
@@ -162,14 +169,14 @@ impl Program {
         &'a self,
         unwound: &Unwound,
         element: RawVal<'a>,
-        doc: RawDoc<'a>,
+        (doc, meta): (RawDoc<'a>, RawDoc<'a>),
         outer: &[RawVal<'a>],
         arena: &'a Bump,
         table: &mut Table,
     ) -> Result<()> {
         let mut values: SmallVec<[RawVal<'_>; 8]> = SmallVec::from_slice(outer);
         unwound.fill(element, arena, &mut values);
-        table.add(self, &Env::new(doc, arena).with_slots(&values))
+        table.add(self, &Env::new(doc, arena).with_meta(meta).with_slots(&values))
     }
 
     /// Appends the key of the document's group.
