@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(behind("'$x'", "{'x.a': 1, k: 1}"), "$match $lookup $unwind");
         assert_eq!(behind("'$x'", "{$or: [{'x.a': 1}, {k: 2}]}"), "$lookup $unwind $match");
         assert_eq!(behind("'$x'", "{x: 1}"), "$lookup $unwind $match");
-        assert_eq!(behind("'$y'", "{'x.a': 1}"), "$lookup $unwind $match");
+        assert_eq!(behind("'$y'", "{'x.a': 1}"), "$lookup $match $unwind");
         let keeping = "{path: '$x', preserveNullAndEmptyArrays: true}";
         assert_eq!(behind(keeping, "{'x.a': 1}"), "$lookup $unwind $match");
     }
