@@ -4,11 +4,12 @@
 //! Readers get records only once they are on disk. What a reader has seen, and the position that
 //! it keeps, therefore outlives a crash, and times are never given twice.
 
-use super::notes::Notes;
+use super::notes::{Notes, Records};
 use super::record;
 use crate::clock::Clock;
 use crate::store_failed;
 use parking_lot::{Condvar, Mutex};
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,11 +54,8 @@ pub(super) struct Entry {
     seqno: Seqno,
 }
 
-/// A record that has its time and waits for its batch to be applied.
-pub(crate) struct Stamped {
-    first: u64,
-    record: Bytes,
-}
+/// Records that have their times and wait for their batch to be applied.
+pub(crate) type Stamped = SmallVec<[(u64, Bytes); 1]>;
 
 /// The log of changes.
 pub(crate) struct ChangeLog {
@@ -140,29 +138,31 @@ impl ChangeLog {
         Ok(log)
     }
 
-    /// Gives a record its times and adds it to the batch. Runs inside the commit lock.
-    pub(crate) fn stamp(
-        &self,
-        clock: &Clock,
-        batch: &mut Batch,
-        record: Option<(Bytes, u64)>,
-    ) -> Option<Stamped> {
-        let (record, times) = record?;
-        let first = clock.reserve(times);
-        batch.put_owned(Space::Log, key(first).as_slice(), record.clone());
-        Some(Stamped { first, record })
+    /// Gives records their times and adds them to the batch. Runs inside the commit lock.
+    pub(crate) fn stamp(&self, clock: &Clock, batch: &mut Batch, records: Records) -> Stamped {
+        let mut stamped = Stamped::new();
+        for (record, times) in records {
+            let first = clock.reserve(times);
+            batch.put_owned(Space::Log, key(first).as_slice(), record.clone());
+            stamped.push((first, record));
+        }
+        stamped
     }
 
-    /// Shows a record whose batch was applied. Runs inside the commit lock.
-    pub(crate) fn publish(&self, stamped: Option<Stamped>, seqno: Seqno) {
-        let Some(Stamped { first, record }) = stamped else { return };
-        self.bytes.fetch_add(record.len() as u64 + 32, Ordering::Relaxed);
+    /// Shows records whose batch was applied. Runs inside the commit lock.
+    pub(crate) fn publish(&self, stamped: Stamped, seqno: Seqno) {
+        if stamped.is_empty() {
+            return;
+        }
         let mut ring = self.ring.lock();
-        ring.newest = record::last_time(&record, first);
-        ring.newest_commit = seqno;
-        ring.wall_ms = record::wall_ms(&record);
-        ring.bytes += record.len();
-        ring.entries.push_back(Entry { first, record, seqno });
+        for (first, record) in stamped {
+            self.bytes.fetch_add(record.len() as u64 + 32, Ordering::Relaxed);
+            ring.newest = record::last_time(&record, first);
+            ring.newest_commit = seqno;
+            ring.wall_ms = record::wall_ms(&record);
+            ring.bytes += record.len();
+            ring.entries.push_back(Entry { first, record, seqno });
+        }
         while ring.bytes > MEMORY_BYTES {
             let Some(oldest) = ring.entries.pop_front() else { break };
             ring.bytes -= oldest.record.len();

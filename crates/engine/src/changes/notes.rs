@@ -1,15 +1,25 @@
-//! What a transaction did so far, in the form of a log record. The bytes are made while documents
+//! What a transaction did so far, in the form of log records. The bytes are made while documents
 //! are written, so that a commit only adds its time.
 
 use super::record;
 use crate::catalog::Collection;
+use smallvec::SmallVec;
 use store::Bytes;
 use value::{DocBuf, RawDoc, Val};
+
+/// From so many bytes on a record is full, so that large commits need no large buffers. What a
+/// multi-document transaction does stays in one record: it has one time.
+const RECORD_BYTES: usize = 64 * 1024;
+
+/// Records, each with the number of cluster times that it takes.
+pub(crate) type Records = SmallVec<[(Bytes, u64); 1]>;
 
 /// Notes of a transaction. Nothing is allocated before the first one.
 #[derive(Default)]
 pub(crate) struct Notes {
+    full: Records,
     bytes: Vec<u8>,
+    session: Option<([u8; 16], i64)>,
     /// Collections that are named in the record, by their identity.
     known: Vec<([u8; 16], String)>,
     count: u32,
@@ -31,8 +41,10 @@ fn keeps_images(collection: &Collection) -> bool {
 impl Notes {
     /// Notes that what follows belongs to a retryable write of a session, and later `statement`s.
     pub(crate) fn set_session(&mut self, session: [u8; 16], number: i64) {
-        self.begin();
-        record::write_session(&mut self.bytes, session, number);
+        self.session = Some((session, number));
+        if !self.bytes.is_empty() {
+            record::write_session(&mut self.bytes, session, number);
+        }
     }
 
     /// Notes that all changes are those of one multi-document transaction.
@@ -120,20 +132,34 @@ impl Notes {
         self.bytes.extend_from_slice(doc.bytes());
     }
 
-    /// The record, and how many cluster times it takes.
-    pub(crate) fn finish(mut self) -> Option<(Bytes, u64)> {
-        if self.count == 0 {
-            return None;
+    /// The records.
+    pub(crate) fn finish(mut self) -> Records {
+        if self.count > 0 {
+            self.seal();
         }
+        self.full
+    }
+
+    /// Makes a record of what stands in the buffer.
+    fn seal(&mut self) {
         let times = if self.transaction { 1 } else { u64::from(self.count) };
         record::write_head(&mut self.bytes, crate::clock::now_ms(), self.count, self.transaction);
-        Some((self.bytes.into(), times))
+        self.full.push((Bytes::copy_from(&self.bytes), times));
+        self.bytes.clear();
+        self.known.clear();
+        self.count = 0;
     }
 
     fn begin(&mut self) {
+        if self.bytes.len() > RECORD_BYTES && !self.transaction {
+            self.seal();
+        }
         if self.bytes.is_empty() {
             self.bytes.reserve(512);
             self.bytes.extend_from_slice(&[0; record::HEAD]);
+            if let Some((session, number)) = self.session {
+                record::write_session(&mut self.bytes, session, number);
+            }
         }
     }
 

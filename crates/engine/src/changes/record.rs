@@ -318,7 +318,8 @@ mod tests {
         notes.command("db", Some([1; 16]), &doc(2), Some(&doc(3)));
         notes.command("other", None, &doc(4), None);
         notes.nothing("text");
-        notes.finish().expect("something was noted").0
+        let records = notes.finish();
+        records.first().expect("something was noted").0.clone()
     }
 
     #[test]
@@ -338,6 +339,32 @@ mod tests {
         let expected = expected.map(|(time, db, n, more)| (time, db.to_owned(), n, more));
         assert_eq!(seen.get(..3), Some(expected.as_slice()));
         assert_eq!(seen.len(), 4);
+    }
+
+    #[test]
+    fn large_commits_make_several_records() {
+        let doc = DocBuf::build(|out| {
+            out.str("text", &"x".repeat(1000));
+        });
+        let mut notes = Notes::default();
+        notes.set_session([7; 16], 9);
+        for _ in 0..200 {
+            notes.command("db", Some([1; 16]), &doc, None);
+        }
+        let records = notes.finish();
+        assert!((3..=4).contains(&records.len()), "{}", records.len());
+        let mut changes = 0;
+        for (record, times) in records {
+            let mut reader = Reader::new(record, 1);
+            while let Some(step) = reader.next() {
+                let change = reader.change(&step);
+                assert_eq!(change.session, Some(([7; 16], 9)));
+                assert_eq!(change.namespace, "db.$cmd");
+                changes += 1;
+            }
+            assert_eq!(reader.last(), times);
+        }
+        assert_eq!(changes, 200);
     }
 
     #[test]

@@ -192,10 +192,11 @@ impl Changes {
         self.await_data
     }
 
-    /// Whether nothing can follow.
+    /// Whether nothing can follow: the last event was returned, or the pipeline kept it back.
     pub(crate) fn has_ended(&self) -> bool {
         self.events.as_ref().is_some_and(|events| {
-            events.parts.is_empty() && events.state.lock().ended && events.last.invalidate
+            let ended = events.state.lock().ended && events.parts.is_empty();
+            ended && (events.last.invalidate || events.caught_up)
         })
     }
 
@@ -241,7 +242,9 @@ impl Changes {
         let token = if pending {
             events.previous
         } else if events.caught_up && events.parts.is_empty() {
-            events.last.max(Token::before(events.state.lock().seen.saturating_add(1)))
+            let state = events.state.lock();
+            let seen = Token::before(state.seen.saturating_add(1));
+            events.last.max(if state.ended { state.token } else { seen })
         } else {
             events.last
         };

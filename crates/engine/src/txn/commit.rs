@@ -194,7 +194,7 @@ impl Inner {
         }
         self.check_writable().map_err(CommitError::Failed)?;
         let Transaction { mut snapshot, guards, gains, multikey, notes, created, owner, .. } = txn;
-        let record = notes.finish();
+        let records = notes.finish();
         let mut batch = snapshot.take_writes();
         let had_lock = lock.is_some();
         let mut state = lock.unwrap_or_else(|| self.commit.lock());
@@ -242,7 +242,7 @@ impl Inner {
             note_catalog(&mut creations, &self.catalog.load(), catalog, Cause::Plain);
         }
         let creations = self.changes.stamp(&self.clock, &mut batch, creations.finish());
-        let changes = self.changes.stamp(&self.clock, &mut batch, record);
+        let changes = self.changes.stamp(&self.clock, &mut batch, records);
         let seqno = self.store.write(&batch).map_err(|e| CommitError::Failed(store_failed(e)))?;
         let mut capped = false;
         for gain in &gains {
