@@ -281,6 +281,15 @@ impl AccumulatorSpec {
         self.name
     }
 
+    /// How many values `$firstN` and the like keep, if that is a constant.
+    #[must_use]
+    pub fn limit(&self) -> Option<usize> {
+        match &self.count {
+            None => Some(1),
+            Some(count) => check_count(count.as_constant()?).ok(),
+        }
+    }
+
     /// The expression that is evaluated for each document.
     #[must_use]
     pub fn expression(&self) -> &Expr {

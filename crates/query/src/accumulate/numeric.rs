@@ -1,6 +1,8 @@
-//! Sums, averages and deviations. Whole numbers are summed exactly in 128 bits, doubles with a
-//! compensation of the rounding errors, decimals as decimals; the result has the widest type seen.
+//! Sums, averages and deviations. Whole numbers are summed exactly in 128 bits, doubles exactly too
+//! and rounded once, so that the order does not matter, decimals as decimals; the result has the
+//! widest type seen.
 
+use value::number::ExactSum;
 use value::writer::ArrayWriter;
 use value::{Decimal128, RawDoc, Val};
 
@@ -8,7 +10,7 @@ use value::{Decimal128, RawDoc, Val};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sum {
     whole: i128,
-    doubles: DoubleDouble,
+    doubles: ExactSum,
     decimals: Option<Decimal128>,
     seen_long: bool,
     seen_double: bool,
@@ -41,9 +43,11 @@ impl Sum {
     pub(super) fn save(&self, out: &mut ArrayWriter<'_>) {
         out.push(Val::Int64((self.whole >> 64) as i64));
         out.push(Val::Int64(self.whole as i64));
-        for part in [self.doubles.sum, self.doubles.rest, self.doubles.plain] {
-            out.push(Val::Double(part));
+        let (small, large, special) = self.doubles.parts();
+        for parts in [small, large] {
+            out.push_array(|list| parts.iter().for_each(|part| list.push(Val::Double(*part))));
         }
+        special.iter().for_each(|count| out.push(Val::Int64(*count)));
         out.push(self.decimals.map_or(Val::Null, Val::Decimal));
         out.push(Val::Bool(self.seen_long));
         out.push(Val::Bool(self.seen_double));
@@ -56,8 +60,14 @@ impl Sum {
         let mut whole = || parts.next().and_then(Val::as_i64_exact).unwrap_or(0);
         let (high, low) = (whole(), whole());
         self.whole += (i128::from(high) << 64) | i128::from(low as u64);
-        let mut double = || parts.next().and_then(Val::as_f64).unwrap_or(0.0);
-        self.doubles.absorb(&DoubleDouble { sum: double(), rest: double(), plain: double() });
+        let mut doubles = || -> Vec<f64> {
+            let list = parts.next().and_then(Val::as_array).unwrap_or(RawDoc::empty());
+            list.iter().filter_map(|(_, part)| part.get().as_f64()).collect()
+        };
+        let (small, large) = (doubles(), doubles());
+        let mut special = || parts.next().and_then(Val::as_i64_exact).unwrap_or(0);
+        let special = [special(), special(), special()];
+        self.doubles.merge(&ExactSum::from_parts(small, large, special));
         if let Some(Val::Decimal(n)) = parts.next() {
             let sum = self.decimals.unwrap_or(Decimal128::ZERO);
             self.decimals = Some(sum.add(n));
@@ -68,7 +78,7 @@ impl Sum {
     }
 
     /// Doubles and whole numbers together.
-    fn binary(&self) -> DoubleDouble {
+    fn binary(&self) -> ExactSum {
         let mut all = self.doubles.clone();
         all.add_whole(self.whole);
         all
@@ -76,8 +86,7 @@ impl Sum {
 
     fn decimal(&self, decimals: Decimal128) -> Decimal128 {
         if self.seen_double {
-            let binary = self.binary();
-            decimals.add(binary.to_decimal())
+            decimals.add(exact_to_decimal(&self.binary()))
         } else {
             decimals.add(whole_to_decimal(self.whole))
         }
@@ -121,68 +130,13 @@ fn whole_to_decimal(n: i128) -> Decimal128 {
     })
 }
 
-/// A double with twice the digits: a sum and the rounding error that it carries.
-#[derive(Clone, Debug, Default)]
-struct DoubleDouble {
-    sum: f64,
-    rest: f64,
-    /// The plain sum: it is right for infinities, where the compensation is not.
-    plain: f64,
-}
-
-impl DoubleDouble {
-    fn add(&mut self, x: f64) {
-        self.plain += x;
-        self.compensate(x);
+/// An exact sum as a decimal, with 34 digits.
+fn exact_to_decimal(sum: &ExactSum) -> Decimal128 {
+    let (value, rest) = sum.value_and_rest();
+    if !value.is_finite() {
+        return Decimal128::from_f64(value);
     }
-
-    /// Adds another sum.
-    fn absorb(&mut self, other: &DoubleDouble) {
-        self.plain += other.plain;
-        self.compensate(other.sum);
-        self.compensate(other.rest);
-    }
-
-    fn compensate(&mut self, x: f64) {
-        let (sum, error) = two_sum(self.sum, x);
-        let error = error + self.rest;
-        let total = sum + error;
-        self.rest = error - (total - sum);
-        self.sum = total;
-    }
-
-    fn add_whole(&mut self, n: i128) {
-        if n == 0 {
-            return;
-        }
-        // Three parts, each exact as a double.
-        let low = n & 0xFFFF_FFFF_FFFF;
-        let middle = (n >> 48) & 0xFFFF_FFFF_FFFF;
-        let high = n >> 96;
-        self.add(high as f64 * 2f64.powi(96));
-        self.add(middle as f64 * 2f64.powi(48));
-        self.add(low as f64);
-    }
-
-    fn value(&self) -> f64 {
-        let sum = self.sum + self.rest;
-        if sum.is_nan() { self.plain } else { sum }
-    }
-
-    fn to_decimal(&self) -> Decimal128 {
-        if (self.sum + self.rest).is_nan() {
-            return Decimal128::from_f64(self.plain);
-        }
-        Decimal128::from_f64_34_digits(self.sum).add(Decimal128::from_f64_34_digits(self.rest))
-    }
-}
-
-/// A sum and its rounding error, exactly.
-fn two_sum(a: f64, b: f64) -> (f64, f64) {
-    let sum = a + b;
-    let b_part = sum - a;
-    let error = (a - (sum - b_part)) + (b - b_part);
-    (sum, error)
+    Decimal128::from_f64_34_digits(value).add(Decimal128::from_f64_34_digits(rest))
 }
 
 /// Standard deviation by Welford's method.

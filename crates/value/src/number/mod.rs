@@ -1,14 +1,17 @@
 //! Numbers across types: exact conversions and exact comparison of int, long, double and decimal.
 //!
-//! `arithmetic` computes with MongoDB's promotion rules, `sum` adds up many numbers.
+//! `arithmetic` computes with MongoDB's promotion rules, `sum` adds up many numbers, `exact` doubles
+//! without rounding.
 
 mod arithmetic;
+mod exact;
 mod sum;
 
 pub use arithmetic::{
     add, checked_add, checked_multiply, divide, is_zero, multiply, remainder, subtract, to_decimal,
     to_i64_truncated,
 };
+pub use exact::ExactSum;
 pub use sum::Sum;
 
 use crate::{Decimal128, Val};

@@ -1,0 +1,282 @@
+//! What an accumulator needs to follow single changes of a group.
+//!
+//! Sums and averages are tallies. Rankings (minimum, maximum, tops and bottoms) keep one entry for
+//! each child in the order of the ranking, so that whoever leaves the ranks is replaced by the
+//! next one. Sets keep how many children have each value.
+
+use super::tally::Tally;
+use bumpalo::Bump;
+use query::ParseContext;
+use query::accumulate::AccumulatorSpec;
+use query::expr::{Env, Expr};
+use query::sort::SortSpec;
+use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, keys};
+
+/// How an accumulator is maintained.
+#[derive(Debug)]
+pub enum Fold {
+    /// `$sum`.
+    Sum(AccumulatorSpec),
+    /// `$avg`.
+    Average(AccumulatorSpec),
+    /// `$count`.
+    Count,
+    /// `$min`, `$max` and their `N` forms: values in their own order.
+    Extreme {
+        /// The accumulator.
+        spec: AccumulatorSpec,
+        /// How many values are kept.
+        limit: usize,
+        /// Largest first.
+        largest: bool,
+        /// The value alone, not an array.
+        single: bool,
+    },
+    /// `$top`, `$bottom`, `$first`, `$last` and their `N` forms: values in the order of a sort.
+    Ranked {
+        /// What is kept of each child.
+        output: Expr,
+        /// The order, which names `_id` so that it is total; reversed for those that keep the last.
+        sort: SortSpec,
+        /// How many values are kept.
+        limit: usize,
+        /// The last ones are kept, and shown in the order of the sort.
+        last: bool,
+        /// The value alone, not an array.
+        single: bool,
+    },
+    /// `$addToSet`.
+    Set(AccumulatorSpec),
+}
+
+/// What a child adds to one field.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Part {
+    /// Nothing.
+    Nothing,
+    /// A value that is tallied or collected.
+    Value(OwnedVal),
+    /// A value and its place in a ranking.
+    Place(Vec<u8>, OwnedVal),
+}
+
+impl Fold {
+    /// The way to maintain an accumulator. `order` is the declared order of the children, which
+    /// `$first` and `$last` need.
+    ///
+    /// # Errors
+    /// What the accumulator's own parser refuses, and accumulators that have no maintained form.
+    pub fn parse(field: &str, spec: Val<'_>, order: Option<RawDoc<'_>>) -> Result<Fold> {
+        let context = ParseContext::new(0);
+        let parsed = AccumulatorSpec::parse(field, spec, &context)?;
+        let operand = spec.as_doc().and_then(RawDoc::first).map_or(Val::Null, |(_, v)| v.get());
+        let name = parsed.name();
+        let limit = parsed.limit();
+        let constant = || {
+            limit.ok_or_else(|| {
+                Error::bad_value(format!("'fields.{field}': 'n' of {name} must be a constant"))
+            })
+        };
+        Ok(match name {
+            "$sum" => Fold::Sum(parsed),
+            "$avg" => Fold::Average(parsed),
+            "$count" => Fold::Count,
+            "$addToSet" => Fold::Set(parsed),
+            "$min" | "$max" | "$minN" | "$maxN" => Fold::Extreme {
+                limit: constant()?,
+                largest: name.starts_with("$max"),
+                single: !name.ends_with('N'),
+                spec: parsed,
+            },
+            "$top" | "$topN" | "$bottom" | "$bottomN" => {
+                let find = |name| operand.as_doc().and_then(|doc| doc.get(name));
+                let sort = find("sortBy").and_then(Val::as_doc).unwrap_or(RawDoc::empty());
+                let output = find("output").unwrap_or(Val::Null);
+                let last = name.starts_with("$bottom");
+                ranked(output, sort, constant()?, last, !name.ends_with('N'))?
+            }
+            "$first" | "$last" | "$firstN" | "$lastN" => {
+                let Some(sort) = order else {
+                    return Err(Error::bad_value(format!(
+                        "'fields.{field}' uses {name}, which needs an order: declare 'order', or \
+                         use $top or $bottom"
+                    )));
+                };
+                let single = !name.ends_with('N');
+                let input = operand.as_doc().and_then(|doc| doc.get("input"));
+                let output = if single { operand } else { input.unwrap_or(Val::Null) };
+                ranked(output, sort, constant()?, name.starts_with("$last"), single)?
+            }
+            _ => {
+                return Err(Error::new(
+                    Code::NOT_IMPLEMENTED,
+                    format!("'fields.{field}': {name} has no maintained form in this version"),
+                ));
+            }
+        })
+    }
+
+    /// What a child adds.
+    ///
+    /// # Errors
+    /// What an expression gives.
+    pub fn part(&self, child: RawDoc<'_>) -> Result<Part> {
+        let arena = Bump::new();
+        let env = Env::new(child, &arena);
+        Ok(match self {
+            Fold::Count => Part::Nothing,
+            Fold::Sum(spec) | Fold::Average(spec) => {
+                let value = spec.argument(&env)?;
+                if value.is_number() { Part::Value(value.into()) } else { Part::Nothing }
+            }
+            Fold::Set(spec) => {
+                let value = spec.argument(&env)?;
+                if value.is_missing() { Part::Nothing } else { Part::Value(value.into()) }
+            }
+            Fold::Extreme { spec, largest, .. } => {
+                let value = spec.argument(&env)?;
+                if value.is_nullish() {
+                    return Ok(Part::Nothing);
+                }
+                let mut place = Vec::new();
+                keys::encode(&mut place, value, *largest);
+                keys::encode(&mut place, child.get("_id").unwrap_or(Val::Null), false);
+                Part::Place(place, value.into())
+            }
+            Fold::Ranked { output, sort, .. } => {
+                let value = output.eval(&env)?;
+                let value = if value.is_missing() { Val::Null } else { value };
+                let mut place = Vec::new();
+                sort.key(child, &mut place)?;
+                Part::Place(place, value.into())
+            }
+        })
+    }
+
+    /// How many entries of the ranking are shown; `None` for what is not ranked.
+    #[must_use]
+    pub fn limit(&self) -> Option<usize> {
+        match self {
+            Fold::Extreme { limit, .. } | Fold::Ranked { limit, .. } => Some(*limit),
+            _ => None,
+        }
+    }
+
+    /// Whether how many children have each value is kept.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        matches!(self, Fold::Set(_))
+    }
+
+    /// The value that is shown.
+    #[must_use]
+    pub fn value(&self, children: i64, state: &State) -> OwnedVal {
+        match (self, state) {
+            (Fold::Count, _) => OwnedVal::new(match i32::try_from(children) {
+                Ok(small) => Val::Int32(small),
+                Err(_) => Val::Int64(children),
+            }),
+            (Fold::Sum(_), State::Tally(tally)) => OwnedVal::new(tally.total()),
+            (Fold::Average(_), State::Tally(tally)) => OwnedVal::new(tally.average()),
+            (
+                Fold::Extreme { single: true, .. } | Fold::Ranked { single: true, .. },
+                State::List(list),
+            ) => list.first().map_or(OwnedVal::new(Val::Null), |(_, value)| value.clone()),
+            (Fold::Ranked { last: true, .. }, State::List(list)) => {
+                array(list.iter().rev().map(|(_, value)| value.get()))
+            }
+            (_, State::List(list)) => array(list.iter().map(|(_, value)| value.get())),
+            (Fold::Sum(_), State::Empty) => OwnedVal::new(Val::Int32(0)),
+            (Fold::Average(_), State::Empty) => OwnedVal::new(Val::Null),
+            (Fold::Extreme { single: true, .. } | Fold::Ranked { single: true, .. }, _) => {
+                OwnedVal::new(Val::Null)
+            }
+            _ => array(std::iter::empty()),
+        }
+    }
+}
+
+fn ranked(
+    output: Val<'_>,
+    sort: RawDoc<'_>,
+    limit: usize,
+    last: bool,
+    single: bool,
+) -> Result<Fold> {
+    let sort = total_order(sort, last);
+    let sort = SortSpec::parse(sort.as_doc())?;
+    if sort.fields.iter().any(|field| field.random || field.score) {
+        return Err(Error::bad_value("a maintained order cannot use $meta"));
+    }
+    let output = Expr::parse(output, &ParseContext::new(0))?;
+    Ok(Fold::Ranked { output, sort, limit, last, single })
+}
+
+/// The sort with `_id` as its last field, unless it names it; reversed if asked for.
+fn total_order(sort: RawDoc<'_>, reversed: bool) -> DocBuf {
+    DocBuf::build(|out| {
+        for (path, direction) in sort {
+            match direction.get().as_f64() {
+                Some(number) if reversed => out.f64(path, -number),
+                _ => out.raw(path, direction),
+            };
+        }
+        if sort.find("_id").is_none() {
+            out.i32("_id", if reversed { -1 } else { 1 });
+        }
+    })
+}
+
+fn array<'v>(values: impl Iterator<Item = Val<'v>>) -> OwnedVal {
+    let mut bytes = Vec::new();
+    value::writer::write_array(&mut bytes, |list| values.for_each(|value| list.push(value)));
+    OwnedVal::new(Val::Array(RawDoc::new(&bytes)))
+}
+
+/// What is kept of one field of one group.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum State {
+    /// Nothing yet.
+    #[default]
+    Empty,
+    /// A sum.
+    Tally(Tally),
+    /// The shown part of a ranking or the values of a set, in order, with their places.
+    List(Vec<(Vec<u8>, OwnedVal)>),
+}
+
+impl State {
+    /// Appends the state to the record of its group.
+    pub fn write(&self, out: &mut value::writer::ArrayWriter<'_>) {
+        match self {
+            State::Empty => out.push(Val::Null),
+            State::Tally(tally) => out.push(Val::Document(tally.to_doc().as_doc())),
+            State::List(list) => out.push_array(|out| {
+                for (place, value) in list {
+                    out.push(Val::Binary(0, place));
+                    out.push_raw(value.raw());
+                }
+            }),
+        }
+    }
+
+    /// The state that `write` wrote.
+    #[must_use]
+    pub fn read(value: Val<'_>) -> State {
+        match value {
+            Val::Document(doc) => State::Tally(Tally::from_doc(doc)),
+            Val::Array(array) => {
+                let mut list = Vec::new();
+                let mut elements = array.iter();
+                while let (Some((_, place)), Some((_, value))) = (elements.next(), elements.next())
+                {
+                    if let Val::Binary(_, place) = place.get() {
+                        list.push((place.to_vec(), OwnedVal::new(value.get())));
+                    }
+                }
+                State::List(list)
+            }
+            _ => State::Empty,
+        }
+    }
+}

@@ -1,0 +1,621 @@
+//! Documents of one collection (children) folded by a key into documents of another one.
+//!
+//! For each key there is a record that clients never see: how many children it has and what each
+//! field needs to follow single changes (`fold`). It is kept whether a target is there or not, so
+//! that a parent that comes later gets its values at once. A child's write only notes what it adds
+//! and what it takes away; `settle` applies all of a key's changes at once and writes its targets.
+
+use super::fold::{Fold, Part, State};
+use crate::documents::{Documents, Find};
+use crate::edit::{self, Assignment};
+use crate::pattern::{Pattern, Phase, Progress};
+use bumpalo::Bump;
+use query::expr::{Env, Expr};
+use query::filter::Filter;
+use std::ops::ControlFlow;
+use value::path::{Path, walk};
+use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, keys};
+
+/// Children folded by a key.
+#[derive(Debug)]
+pub struct Grouped {
+    /// The collection of the children.
+    pub source: String,
+    /// The collection that holds the results.
+    pub target: String,
+    /// What the key is.
+    pub keys: Keys,
+    /// Which children count.
+    pub filter: Option<Filter>,
+    /// What is maintained.
+    pub fields: Vec<Field>,
+    /// What happens to a child whose parent is not there.
+    pub missing: MissingParent,
+    /// Whether a child whose expressions fail adds nothing, instead of being refused.
+    pub skip_errors: bool,
+    /// What is read of the children.
+    pub reads: Vec<String>,
+}
+
+/// What children are grouped by.
+#[derive(Debug)]
+pub enum Keys {
+    /// The value of a field, which the parents have in another field.
+    Parents {
+        /// The field of the parents.
+        local: Path,
+        /// The field of the children; an array belongs to each of its values.
+        foreign: Path,
+    },
+    /// An expression; each group is a document of its own, with the key as `_id`.
+    Groups(Expr),
+}
+
+/// What happens to a child whose parent is not there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MissingParent {
+    /// Nothing; a parent that comes later gets its values.
+    Ignore,
+    /// The child is refused, and so is the removal of a parent that has children.
+    Reject,
+    /// The parent is made.
+    Create,
+}
+
+/// One maintained field.
+#[derive(Debug)]
+pub struct Field {
+    /// Where it stands in the target.
+    pub path: Path,
+    /// How it is maintained.
+    pub fold: Fold,
+}
+
+/// What a child adds to its groups.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Child {
+    /// The keys that it belongs to, encoded and as values.
+    pub keys: Vec<(Vec<u8>, OwnedVal)>,
+    /// What it adds to each field.
+    pub parts: Vec<Part>,
+}
+
+/// The changes of one group that are not settled yet.
+#[derive(Debug)]
+pub struct Group {
+    key: OwnedVal,
+    /// What is taken away and what is added, in the order in which it happened.
+    changes: Vec<(Vec<Part>, bool)>,
+}
+
+/// The record of a group.
+#[derive(Default)]
+struct Record {
+    children: i64,
+    states: Vec<State>,
+}
+
+const GROUP: u8 = 1;
+const PLACE: u8 = 2;
+const MEMBER: u8 = 3;
+
+impl Grouped {
+    /// Whether the results have a collection of their own.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        matches!(self.keys, Keys::Groups(_))
+    }
+
+    /// What is read of the targets.
+    #[must_use]
+    pub fn target_reads(&self) -> Vec<String> {
+        match &self.keys {
+            Keys::Parents { local, .. } => vec![local.text().to_owned()],
+            Keys::Groups(_) => Vec::new(),
+        }
+    }
+
+    /// The paths that are maintained; the whole document of a collection of its own.
+    #[must_use]
+    pub fn maintains(&self) -> Vec<String> {
+        self.fields.iter().map(|field| field.path.text().to_owned()).collect()
+    }
+
+    /// The indexes that it needs.
+    #[must_use]
+    pub fn indexes(&self) -> Vec<(String, DocBuf)> {
+        match &self.keys {
+            Keys::Parents { local, .. } if local.text() != "_id" => {
+                let key = DocBuf::build(|out| {
+                    out.i32(local.text(), 1);
+                });
+                vec![(self.target.clone(), key)]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// What a child adds; `None` for nothing.
+    ///
+    /// # Errors
+    /// What an expression gives, unless such children are skipped.
+    pub fn child(&self, doc: RawDoc<'_>) -> Result<Option<Child>> {
+        match self.evaluate(doc) {
+            Err(_) if self.skip_errors => Ok(None),
+            outcome => outcome,
+        }
+    }
+
+    fn evaluate(&self, doc: RawDoc<'_>) -> Result<Option<Child>> {
+        if let Some(filter) = &self.filter
+            && !filter.matches(doc)?
+        {
+            return Ok(None);
+        }
+        let keys = self.keys_of(doc)?;
+        if keys.is_empty() {
+            return Ok(None);
+        }
+        let parts = self.fields.iter().map(|field| field.fold.part(doc)).collect::<Result<_>>()?;
+        Ok(Some(Child { keys, parts }))
+    }
+
+    fn keys_of(&self, doc: RawDoc<'_>) -> Result<Vec<(Vec<u8>, OwnedVal)>> {
+        match &self.keys {
+            Keys::Parents { foreign, .. } => Ok(values_at(doc, foreign)),
+            Keys::Groups(expression) => {
+                let arena = Bump::new();
+                let key = expression.eval(&Env::new(doc, &arena))?;
+                let key = if key.is_missing() { Val::Null } else { key };
+                if matches!(key, Val::Array(_) | Val::Regex(..) | Val::Undefined) {
+                    return Err(Error::bad_value(format!(
+                        "'groupBy' gives a value of type {}, which cannot be an _id",
+                        key.kind().name()
+                    )));
+                }
+                Ok(vec![(keys::key(key), OwnedVal::new(key))])
+            }
+        }
+    }
+
+    /// Refuses a child whose parents are not there, where that is asked for.
+    ///
+    /// # Errors
+    /// PatternViolation.
+    pub fn check_parents(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        child: &Child,
+    ) -> Result<()> {
+        if self.missing != MissingParent::Reject {
+            return Ok(());
+        }
+        for (_, key) in &child.keys {
+            if self.targets(documents, key.get())?.is_empty() {
+                return Err(Error::new(
+                    Code::PATTERN_VIOLATION,
+                    format!(
+                        "pattern '{}': there is no document in '{}' for this child, and \
+                         onMissingParent is 'reject'",
+                        pattern.name, self.target
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses the removal of a parent that has children, where that is asked for.
+    ///
+    /// # Errors
+    /// PatternViolation.
+    pub fn check_removal(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        parent: RawDoc<'_>,
+    ) -> Result<()> {
+        if self.missing != MissingParent::Reject {
+            return Ok(());
+        }
+        let Some(key) = self.local_key(parent) else { return Ok(()) };
+        if self.record(pattern, documents, &key)?.children > 0 {
+            return Err(Error::new(
+                Code::PATTERN_VIOLATION,
+                format!(
+                    "pattern '{}': the document has children in '{}', and onMissingParent is \
+                     'reject'",
+                    pattern.name, self.source
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    fn local_key(&self, parent: RawDoc<'_>) -> Option<Vec<u8>> {
+        let value = match &self.keys {
+            Keys::Parents { local, .. } => local.get(parent),
+            Keys::Groups(_) => parent.get("_id").unwrap_or(Val::Null),
+        };
+        let lonely = value.is_nullish() && !self.is_own();
+        (!lonely && !matches!(value, Val::Array(_))).then(|| keys::key(value))
+    }
+
+    /// The image of a target that a client writes, with its maintained fields.
+    ///
+    /// # Errors
+    /// When the store fails, or something stands in a path's way.
+    pub fn shape(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        before: Option<RawDoc<'_>>,
+        after: RawDoc<'_>,
+    ) -> Result<DocBuf> {
+        let key = self.local_key(after);
+        let reached = match pattern.phase {
+            Phase::Ready => true,
+            Phase::Building => {
+                let progress = pattern.progress(documents)?;
+                let id = keys::key(after.get("_id").unwrap_or(Val::Null));
+                progress.is_some_and(|p| p.targets && (before.is_none() || id <= p.at))
+            }
+            Phase::Suspended | Phase::Failed => false,
+        };
+        if let Some(before) = before
+            && (!reached || self.local_key(before) == key)
+        {
+            let kept = self.fields.iter().map(|field| {
+                let value = field.path.find(before).map(|value| OwnedVal::new(value.get()));
+                (field.path.clone(), value)
+            });
+            return edit::assign(after, &kept.collect::<Vec<_>>());
+        }
+        if !reached {
+            let none: Vec<Assignment> =
+                self.fields.iter().map(|field| (field.path.clone(), None)).collect();
+            return edit::assign(after, &none);
+        }
+        let record = match key {
+            Some(key) => self.record(pattern, documents, &key)?,
+            None => self.empty_record(),
+        };
+        edit::assign(after, &self.values(&record))
+    }
+
+    /// Notes what changed of a child. `before` and `after` are what it adds in either image.
+    pub fn note(&self, pending: &mut Groups, before: Option<Child>, after: Option<Child>) {
+        if before == after {
+            return;
+        }
+        for (child, adds) in [(before, false), (after, true)] {
+            let Some(child) = child else { continue };
+            for (encoded, key) in child.keys {
+                let group =
+                    pending.entry(encoded).or_insert_with(|| Group { key, changes: Vec::new() });
+                group.changes.push((child.parts.clone(), adds));
+            }
+        }
+    }
+
+    /// Applies the changes of a group and writes its targets.
+    ///
+    /// # Errors
+    /// When the store fails or a target cannot be written.
+    pub fn settle(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        encoded: &[u8],
+        group: &Group,
+    ) -> Result<()> {
+        let mut record = self.record(pattern, documents, encoded)?;
+        for (_, adds) in &group.changes {
+            record.children += if *adds { 1 } else { -1 };
+        }
+        for (number, field) in self.fields.iter().enumerate() {
+            let Some(state) = record.states.get_mut(number) else { break };
+            let changes = group
+                .changes
+                .iter()
+                .filter_map(|(parts, adds)| parts.get(number).map(|part| (part, *adds)));
+            let prefix = |kind: u8| {
+                let mut key = vec![kind, number as u8];
+                key.extend_from_slice(encoded);
+                key
+            };
+            if let Some(limit) = field.fold.limit() {
+                rank(pattern, documents, &prefix(PLACE), limit, state, changes)?;
+            } else if field.fold.is_set() {
+                collect(pattern, documents, &prefix(MEMBER), state, changes)?;
+            } else {
+                for (part, adds) in changes {
+                    if let Part::Value(value) = part {
+                        if !matches!(state, State::Tally(_)) {
+                            *state = State::Tally(super::tally::Tally::default());
+                        }
+                        if let State::Tally(tally) = state {
+                            tally.change(value.get(), adds);
+                        }
+                    }
+                }
+            }
+        }
+        let kept = (record.children > 0).then(|| record.to_doc(group.key.get()));
+        documents.set_state(pattern.id, &record_key(encoded), kept)?;
+        if record.children <= 0 {
+            record = self.empty_record();
+        }
+        let progress = pattern.progress(documents)?;
+        if pattern.phase == Phase::Building && !progress.as_ref().is_some_and(|p| p.targets) {
+            return Ok(());
+        }
+        self.write_targets(pattern, documents, group.key.get(), &record, progress.as_ref())
+    }
+
+    fn write_targets(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        key: Val<'_>,
+        record: &Record,
+        progress: Option<&Progress>,
+    ) -> Result<()> {
+        let reached = |id: Val<'_>| progress.is_none_or(|progress| keys::key(id) <= progress.at);
+        let values = self.values(record);
+        let targets = self.targets(documents, key)?;
+        let makes = match self.keys {
+            Keys::Groups(_) => true,
+            Keys::Parents { .. } => self.missing == MissingParent::Create,
+        };
+        if targets.is_empty() && makes && record.children > 0 && reached(key) {
+            let start = DocBuf::build(|out| {
+                out.append("_id", key);
+            });
+            let made = edit::assign(start.as_doc(), &values)?;
+            return documents.insert(pattern.id, &self.target, &made);
+        }
+        for target in targets {
+            let id = target.as_doc().get("_id").unwrap_or(Val::Null);
+            if !reached(id) {
+                continue;
+            }
+            if self.is_own() && record.children <= 0 {
+                documents.delete(pattern.id, &self.target, target.as_doc())?;
+                continue;
+            }
+            let image = edit::assign(target.as_doc(), &values)?;
+            if image != target {
+                documents.replace(pattern.id, &self.target, target.as_doc(), &image)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The documents that show a group.
+    fn targets(&self, documents: &mut dyn Documents, key: Val<'_>) -> Result<Vec<DocBuf>> {
+        match &self.keys {
+            Keys::Parents { local, .. } if local.text() != "_id" => {
+                let mut found = Vec::new();
+                let find = Find { collection: &self.target, path: local, value: key, after: &[] };
+                documents.find(&find, &mut |doc| {
+                    // An array that holds the value is no parent's key.
+                    if keys::key(local.get(doc)) == keys::key(key) {
+                        found.push(DocBuf::from(doc));
+                    }
+                    Ok(true)
+                })?;
+                Ok(found)
+            }
+            _ => Ok(documents.get(&self.target, key)?.into_iter().collect()),
+        }
+    }
+
+    /// The values of a target's fields now, for its build and for checks.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn target_values(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        target: RawDoc<'_>,
+    ) -> Result<Vec<Assignment>> {
+        let record = match self.local_key(target) {
+            Some(key) => self.record(pattern, documents, &key)?,
+            None => self.empty_record(),
+        };
+        Ok(self.values(&record))
+    }
+
+    /// Makes the documents of groups behind `after`, at most `batch`. Returns the last one.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn write_groups(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        after: &[u8],
+        batch: usize,
+    ) -> Result<Option<(Vec<u8>, usize)>> {
+        let mut groups: Vec<(Vec<u8>, OwnedVal, Record)> = Vec::new();
+        let start = if after.is_empty() { Vec::new() } else { record_key(after) };
+        documents.states(pattern.id, &[GROUP], &start, &mut |key, doc| {
+            let encoded = key.get(1..).unwrap_or(&[]);
+            let shown = OwnedVal::new(doc.get("k").unwrap_or(Val::Null));
+            groups.push((encoded.to_vec(), shown, Record::of(doc, self.fields.len())));
+            Ok(groups.len() < batch)
+        })?;
+        let count = groups.len();
+        let last = groups.last().map(|(encoded, _, _)| (encoded.clone(), count));
+        for (_, key, record) in groups {
+            self.write_targets(pattern, documents, key.get(), &record, None)?;
+        }
+        Ok(last)
+    }
+
+    fn values(&self, record: &Record) -> Vec<Assignment> {
+        self.fields
+            .iter()
+            .zip(&record.states)
+            .map(|(field, state)| {
+                (field.path.clone(), Some(field.fold.value(record.children, state)))
+            })
+            .collect()
+    }
+
+    fn empty_record(&self) -> Record {
+        Record { children: 0, states: vec![State::Empty; self.fields.len()] }
+    }
+
+    fn record(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        encoded: &[u8],
+    ) -> Result<Record> {
+        Ok(match documents.state(pattern.id, &record_key(encoded))? {
+            Some(doc) => Record::of(doc.as_doc(), self.fields.len()),
+            None => self.empty_record(),
+        })
+    }
+}
+
+/// The groups with changes, by their encoded keys.
+pub type Groups = std::collections::BTreeMap<Vec<u8>, Group>;
+
+impl Record {
+    fn of(doc: RawDoc<'_>, fields: usize) -> Record {
+        let list = doc.get("f").and_then(Val::as_array).unwrap_or(RawDoc::empty());
+        let mut states: Vec<State> =
+            list.iter().map(|(_, state)| State::read(state.get())).collect();
+        states.resize(fields, State::Empty);
+        let children = doc.get("n").and_then(Val::as_i64_exact).unwrap_or(0);
+        Record { children, states }
+    }
+
+    fn to_doc(&self, key: Val<'_>) -> DocBuf {
+        DocBuf::build(|out| {
+            out.append("k", key);
+            out.i64("n", self.children);
+            out.array("f", |list| self.states.iter().for_each(|state| state.write(list)));
+        })
+    }
+}
+
+fn record_key(encoded: &[u8]) -> Vec<u8> {
+    let mut key = vec![GROUP];
+    key.extend_from_slice(encoded);
+    key
+}
+
+/// The distinct values at a path, through arrays; null and missing are none.
+#[must_use]
+pub fn values_at(doc: RawDoc<'_>, path: &Path) -> Vec<(Vec<u8>, OwnedVal)> {
+    let mut found: Vec<(Vec<u8>, OwnedVal)> = Vec::new();
+    let _ = walk::<()>(doc, path.parts(), true, &mut |value| {
+        let value = value.value;
+        if !value.is_nullish() && !matches!(value, Val::Array(_)) {
+            let encoded = keys::key(value);
+            if found.iter().all(|(known, _)| *known != encoded) {
+                found.push((encoded, OwnedVal::new(value)));
+            }
+        }
+        ControlFlow::Continue(())
+    });
+    found
+}
+
+/// Follows changes of a ranking: its entries, and the list of those that are shown.
+fn rank<'c>(
+    pattern: &Pattern,
+    documents: &mut dyn Documents,
+    prefix: &[u8],
+    limit: usize,
+    state: &mut State,
+    changes: impl Iterator<Item = (&'c Part, bool)>,
+) -> Result<()> {
+    let mut list = match std::mem::take(state) {
+        State::List(list) => list,
+        _ => Vec::new(),
+    };
+    // All others stand behind the last one that is shown; a list that is not full has no others.
+    let full = list.len() >= limit;
+    let last = if full { list.last().map(|(place, _)| place.clone()) } else { None };
+    for (part, adds) in changes {
+        let Part::Place(place, value) = part else { continue };
+        let entry = [prefix, place].concat();
+        let at = list.binary_search_by(|(known, _)| known.cmp(place));
+        if adds {
+            let doc = DocBuf::build(|out| {
+                out.raw("v", value.raw());
+            });
+            documents.set_state(pattern.id, &entry, Some(doc))?;
+            if last.as_ref().is_none_or(|last| place <= last) {
+                match at {
+                    Ok(at) => {
+                        if let Some(slot) = list.get_mut(at) {
+                            slot.1 = value.clone();
+                        }
+                    }
+                    Err(at) => list.insert(at, (place.clone(), value.clone())),
+                }
+            }
+        } else {
+            documents.set_state(pattern.id, &entry, None)?;
+            if let Ok(at) = at {
+                list.remove(at);
+            }
+        }
+    }
+    if full && list.len() < limit {
+        list.clear();
+        documents.states(pattern.id, prefix, &[], &mut |key, doc| {
+            let place = key.get(prefix.len()..).unwrap_or(&[]).to_vec();
+            list.push((place, OwnedVal::new(doc.get("v").unwrap_or(Val::Null))));
+            Ok(list.len() < limit)
+        })?;
+    }
+    list.truncate(limit);
+    *state = if list.is_empty() { State::Empty } else { State::List(list) };
+    Ok(())
+}
+
+/// Follows changes of a set: how many children have each value, and the list of values.
+fn collect<'c>(
+    pattern: &Pattern,
+    documents: &mut dyn Documents,
+    prefix: &[u8],
+    state: &mut State,
+    changes: impl Iterator<Item = (&'c Part, bool)>,
+) -> Result<()> {
+    let mut list = match std::mem::take(state) {
+        State::List(list) => list,
+        _ => Vec::new(),
+    };
+    for (part, adds) in changes {
+        let Part::Value(value) = part else { continue };
+        let encoded = keys::key(value.get());
+        let entry = [prefix, &encoded].concat();
+        let known = documents.state(pattern.id, &entry)?;
+        let count = known.and_then(|doc| doc.as_doc().get("c").and_then(Val::as_i64_exact));
+        let count = count.unwrap_or(0) + if adds { 1 } else { -1 };
+        let doc = (count > 0).then(|| {
+            DocBuf::build(|out| {
+                out.i64("c", count);
+            })
+        });
+        documents.set_state(pattern.id, &entry, doc)?;
+        match (list.binary_search_by(|(known, _)| known.cmp(&encoded)), count > 0) {
+            (Err(at), true) => list.insert(at, (encoded, value.clone())),
+            (Ok(at), false) => {
+                list.remove(at);
+            }
+            _ => {}
+        }
+    }
+    *state = if list.is_empty() { State::Empty } else { State::List(list) };
+    Ok(())
+}

@@ -1,0 +1,15 @@
+//! `computed`: values that follow from other values.
+//!
+//! `same` computes fields from the document that holds them. `grouped` folds documents of another
+//! collection by a key, into the documents that have that key (children into parents) or into a
+//! collection of its own; `fold` says what each accumulator needs to follow single changes, `tally`
+//! is the sum that can be undone.
+
+mod fold;
+mod grouped;
+mod same;
+pub mod tally;
+
+pub use fold::Fold;
+pub use grouped::{Child, Field, Group, Grouped, Groups, Keys, MissingParent, values_at};
+pub use same::Same;

@@ -1,0 +1,46 @@
+//! Fields that are computed from the same document, each time that it is written.
+
+use crate::edit::{self, Assignment};
+use bumpalo::Bump;
+use query::expr::{Env, Expr};
+use value::path::Path;
+use value::{DocBuf, OwnedVal, RawDoc, Result};
+
+/// Computed fields of one document.
+#[derive(Debug)]
+pub struct Same {
+    /// Where each value stands, and what it is.
+    pub fields: Vec<(Path, Expr)>,
+    /// What the expressions read.
+    pub reads: Vec<String>,
+    /// Whether an expression that fails leaves its field out, instead of refusing the write.
+    pub skip_errors: bool,
+}
+
+impl Same {
+    /// The paths that are maintained.
+    #[must_use]
+    pub fn maintains(&self) -> Vec<String> {
+        self.fields.iter().map(|(path, _)| path.text().to_owned()).collect()
+    }
+
+    /// The document with its computed fields.
+    ///
+    /// # Errors
+    /// What an expression gives.
+    pub fn shape(&self, doc: RawDoc<'_>) -> Result<DocBuf> {
+        let arena = Bump::new();
+        let env = Env::new(doc, &arena);
+        let mut changes: Vec<Assignment> = Vec::with_capacity(self.fields.len());
+        for (path, expression) in &self.fields {
+            let value = match expression.eval(&env) {
+                Ok(value) if value.is_missing() => None,
+                Ok(value) => Some(OwnedVal::new(value)),
+                Err(_) if self.skip_errors => None,
+                Err(error) => return Err(error),
+            };
+            changes.push((path.clone(), value));
+        }
+        edit::assign(doc, &changes)
+    }
+}

@@ -1,0 +1,306 @@
+//! A sum that can be undone: numbers can be taken away again, and what is left is exactly the sum
+//! of what is left, in value and type, as `$sum` and `$avg` give it.
+
+use std::collections::BTreeMap;
+use value::decimal::Parts;
+use value::number::ExactSum;
+use value::{Decimal128, DocBuf, RawDoc, Val};
+
+/// A sum of numbers of all types; everything else is ignored.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tally {
+    whole: i128,
+    ints: i64,
+    longs: i64,
+    doubles: i64,
+    double_sum: ExactSum,
+    /// Finite decimals by exponent: how many, and the sum of their coefficients, in two parts
+    /// that cannot overflow.
+    decimals: BTreeMap<i32, (i64, i128, i128)>,
+    decimal_nan: i64,
+    decimal_infinite: i64,
+    decimal_negative_infinite: i64,
+}
+
+/// Where a decimal's coefficient is split.
+const SPLIT: u128 = 100_000_000_000_000_000;
+
+impl Tally {
+    /// Adds a number, or takes one away that was added before.
+    pub fn change(&mut self, value: Val<'_>, add: bool) {
+        let times = if add { 1 } else { -1 };
+        match value {
+            Val::Int32(n) => {
+                self.ints += times;
+                self.whole += i128::from(n) * i128::from(times);
+            }
+            Val::Int64(n) => {
+                self.longs += times;
+                self.whole += i128::from(n) * i128::from(times);
+            }
+            Val::Double(n) => {
+                self.doubles += times;
+                if add {
+                    self.double_sum.add(n);
+                } else {
+                    self.double_sum.subtract(n);
+                }
+            }
+            Val::Decimal(n) if n.is_nan() => self.decimal_nan += times,
+            Val::Decimal(n) if n.is_infinite() && n.is_negative() => {
+                self.decimal_negative_infinite += times;
+            }
+            Val::Decimal(n) if n.is_infinite() => self.decimal_infinite += times,
+            Val::Decimal(n) => {
+                let parts = n.parts();
+                let sign = if parts.negative { -times } else { times };
+                let high = (parts.coefficient / SPLIT) as i128 * i128::from(sign);
+                let low = (parts.coefficient % SPLIT) as i128 * i128::from(sign);
+                let slot = self.decimals.entry(parts.exponent).or_default();
+                *slot = (slot.0 + times, slot.1 + high, slot.2 + low);
+                if slot.0 == 0 {
+                    self.decimals.remove(&parts.exponent);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn special_decimals(&self) -> i64 {
+        self.decimal_nan + self.decimal_infinite + self.decimal_negative_infinite
+    }
+
+    fn has_decimals(&self) -> bool {
+        !self.decimals.is_empty() || self.special_decimals() > 0
+    }
+
+    fn count(&self) -> i64 {
+        let finite: i64 = self.decimals.values().map(|(count, _, _)| count).sum();
+        self.ints + self.longs + self.doubles + finite + self.special_decimals()
+    }
+
+    fn binary(&self) -> ExactSum {
+        let mut all = self.double_sum.clone();
+        all.add_whole(self.whole);
+        all
+    }
+
+    fn decimal(&self) -> Decimal128 {
+        let mut sum = Decimal128::ZERO;
+        for (exponent, (_, high, low)) in &self.decimals {
+            sum = sum.add(decimal(*high, exponent.saturating_add(17)));
+            sum = sum.add(decimal(*low, *exponent));
+        }
+        for (count, text) in [
+            (self.decimal_nan, "NaN"),
+            (self.decimal_infinite, "Infinity"),
+            (self.decimal_negative_infinite, "-Infinity"),
+        ] {
+            if count > 0
+                && let Some(special) = Decimal128::parse(text)
+            {
+                sum = sum.add(special);
+            }
+        }
+        if self.doubles == 0 {
+            return sum.add(decimal(self.whole, 0));
+        }
+        let (value, rest) = self.binary().value_and_rest();
+        if !value.is_finite() {
+            return sum.add(Decimal128::from_f64(value));
+        }
+        let both = Decimal128::from_f64_34_digits(value).add(Decimal128::from_f64_34_digits(rest));
+        sum.add(both)
+    }
+
+    /// The sum in the widest type that is there; zero for no numbers.
+    #[must_use]
+    pub fn total(&self) -> Val<'static> {
+        if self.has_decimals() {
+            return Val::Decimal(self.decimal());
+        }
+        if self.doubles > 0 {
+            return Val::Double(self.binary().value());
+        }
+        match (i32::try_from(self.whole), i64::try_from(self.whole)) {
+            (Ok(small), _) if self.longs == 0 => Val::Int32(small),
+            (_, Ok(long)) => Val::Int64(long),
+            _ => Val::Double(self.whole as f64),
+        }
+    }
+
+    /// The mean as double or decimal; null for no numbers.
+    #[must_use]
+    pub fn average(&self) -> Val<'static> {
+        let count = self.count();
+        if count <= 0 {
+            return Val::Null;
+        }
+        if self.has_decimals() {
+            return Val::Decimal(self.decimal().div(Decimal128::from_i64(count)));
+        }
+        Val::Double(self.binary().value() / count as f64)
+    }
+
+    /// The tally as a document; fields that are zero are left out.
+    #[must_use]
+    pub fn to_doc(&self) -> DocBuf {
+        DocBuf::build(|out| {
+            if let Ok(whole) = i64::try_from(self.whole) {
+                if whole != 0 {
+                    out.i64("w", whole);
+                }
+            } else {
+                out.append("w", Val::Binary(0, &self.whole.to_be_bytes()));
+            }
+            let (small, large, [nan, infinite, negative]) = self.double_sum.parts();
+            for (name, count) in [
+                ("i", self.ints),
+                ("l", self.longs),
+                ("d", self.doubles),
+                ("n", nan),
+                ("p", infinite),
+                ("m", negative),
+                ("N", self.decimal_nan),
+                ("P", self.decimal_infinite),
+                ("M", self.decimal_negative_infinite),
+            ] {
+                if count != 0 {
+                    out.i64(name, count);
+                }
+            }
+            for (name, parts) in [("s", small), ("b", large)] {
+                if !parts.is_empty() {
+                    out.array(name, |list| {
+                        parts.iter().for_each(|part| list.push(Val::Double(*part)));
+                    });
+                }
+            }
+            if !self.decimals.is_empty() {
+                out.array("e", |list| {
+                    for (exponent, (count, high, low)) in &self.decimals {
+                        list.push(Val::Int32(*exponent));
+                        list.push(Val::Int64(*count));
+                        list.push(Val::Binary(0, &high.to_be_bytes()));
+                        list.push(Val::Binary(0, &low.to_be_bytes()));
+                    }
+                });
+            }
+        })
+    }
+
+    /// The tally that `to_doc` wrote.
+    #[must_use]
+    pub fn from_doc(doc: RawDoc<'_>) -> Tally {
+        let number = |name| doc.get(name).and_then(Val::as_i64_exact).unwrap_or(0);
+        let parts = |name| -> Vec<f64> {
+            let list = doc.get(name).and_then(Val::as_array).unwrap_or(RawDoc::empty());
+            list.iter().filter_map(|(_, part)| part.get().as_f64()).collect()
+        };
+        let mut decimals = BTreeMap::new();
+        let mut list = doc.get("e").and_then(Val::as_array).unwrap_or(RawDoc::empty()).iter();
+        while let (Some((_, exponent)), Some((_, count)), Some((_, high)), Some((_, low))) =
+            (list.next(), list.next(), list.next(), list.next())
+        {
+            let exponent = exponent.get().as_i64_exact().unwrap_or(0) as i32;
+            let count = count.get().as_i64_exact().unwrap_or(0);
+            decimals.insert(exponent, (count, wide(high.get()), wide(low.get())));
+        }
+        let special = [number("n"), number("p"), number("m")];
+        Tally {
+            whole: doc.get("w").map_or(0, wide),
+            ints: number("i"),
+            longs: number("l"),
+            doubles: number("d"),
+            double_sum: ExactSum::from_parts(parts("s"), parts("b"), special),
+            decimals,
+            decimal_nan: number("N"),
+            decimal_infinite: number("P"),
+            decimal_negative_infinite: number("M"),
+        }
+    }
+}
+
+fn decimal(coefficient: i128, exponent: i32) -> Decimal128 {
+    Decimal128::from_parts(Parts {
+        negative: coefficient < 0,
+        coefficient: coefficient.unsigned_abs(),
+        exponent,
+    })
+}
+
+fn wide(value: Val<'_>) -> i128 {
+    match value {
+        Val::Binary(_, bytes) => bytes.first_chunk().map_or(0, |bytes| i128::from_be_bytes(*bytes)),
+        other => other.as_i64_exact().map_or(0, i128::from),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bumpalo::Bump;
+    use proptest::prelude::*;
+    use query::ParseContext;
+    use query::accumulate::AccumulatorSpec;
+    use value::OwnedVal;
+
+    fn number() -> impl Strategy<Value = OwnedVal> {
+        prop_oneof![
+            any::<i32>().prop_map(|n| Val::Int32(n).into()),
+            any::<i64>().prop_map(|n| Val::Int64(n).into()),
+            any::<f64>().prop_map(|n| Val::Double(n).into()),
+            prop_oneof![Just(0.1), Just(1e16), Just(f64::NAN), Just(f64::INFINITY)]
+                .prop_map(|n| Val::Double(n).into()),
+            (-1_000_000_i64..1_000_000, 0_u32..4).prop_map(|(n, digits)| {
+                let parts = Parts {
+                    negative: n < 0,
+                    coefficient: u128::from(n.unsigned_abs()),
+                    exponent: -(digits as i32),
+                };
+                Val::Decimal(Decimal128::from_parts(parts)).into()
+            }),
+            Just(Val::String("x").into()),
+        ]
+    }
+
+    fn grouped(operator: &str, values: &[OwnedVal]) -> OwnedVal {
+        let spec =
+            AccumulatorSpec::parse_operator(operator, Val::String("$v"), &ParseContext::new(0))
+                .expect("is known");
+        let mut state = spec.start(Val::Null).expect("starts");
+        for value in values {
+            state.process(value.get()).expect("takes numbers");
+        }
+        let arena = Bump::new();
+        OwnedVal::new(state.finish(&arena).expect("ends"))
+    }
+
+    proptest! {
+        #[test]
+        fn equals_group_after_any_adding_and_taking_away(
+            kept in prop::collection::vec(number(), 0..12),
+            gone in prop::collection::vec(number(), 0..12),
+        ) {
+            let mut tally = Tally::default();
+            gone.iter().for_each(|value| tally.change(value.get(), true));
+            kept.iter().rev().for_each(|value| tally.change(value.get(), true));
+            tally = Tally::from_doc(tally.to_doc().as_doc());
+            gone.iter().for_each(|value| tally.change(value.get(), false));
+            let same = |a: OwnedVal, b: OwnedVal| match (a.get(), b.get()) {
+                (Val::Double(a), Val::Double(b)) if a.is_nan() => b.is_nan(),
+                // Large doubles beside decimals use up the 34 digits: then the order of rounding shows.
+                (Val::Decimal(a), Val::Decimal(b)) if a.is_finite() => {
+                    let near = a.sub(b).abs().to_f64() <= a.abs().to_f64() * 1e-30;
+                    a == b || near
+                }
+                _ => a == b,
+            };
+            prop_assert!(same(OwnedVal::new(tally.total()), grouped("$sum", &kept)),
+                "{:?} {:?}", tally.total(), grouped("$sum", &kept));
+            prop_assert!(same(OwnedVal::new(tally.average()), grouped("$avg", &kept)));
+            kept.iter().for_each(|value| tally.change(value.get(), false));
+            prop_assert_eq!(tally, Tally::default());
+        }
+    }
+}

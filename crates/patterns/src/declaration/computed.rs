@@ -1,0 +1,233 @@
+//! Declarations of the kind `computed`: over children, in the same document, or by group into a
+//! collection of its own.
+
+use super::Parsed;
+use super::options::Options;
+use crate::computed::{Field, Fold, Grouped, Keys, MissingParent, Same};
+use crate::paths;
+use crate::pattern::Behaviour;
+use query::ParseContext;
+use query::expr::Expr;
+use query::filter::Filter;
+use value::path::Path;
+use value::{DocBuf, Error, RawDoc, Result, Val};
+
+/// Most fields of one pattern.
+const FIELDS_MAX: usize = 200;
+
+pub(super) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parsed> {
+    let fields = options.document("fields")?.ok_or_else(|| options.missing("fields"))?;
+    let count = fields.count();
+    if count == 0 || count > FIELDS_MAX {
+        return Err(options.bad(format!("'fields' must have 1 to {FIELDS_MAX} fields")));
+    }
+    for (path, spec) in fields {
+        options.check_path("fields", path)?;
+        paths::check_steady(spec.get(), &format!("fields.{path}"))?;
+    }
+    let on_error = options.choice("onError", &["reject", "skip"], &[])?;
+    let skip_errors = on_error == "skip";
+    let from = options.text("from")?;
+    let group_by = options.get("groupBy");
+    let into = options.text("into")?;
+    match (from, group_by, into) {
+        (None, None, None) => same(options, collection, fields, skip_errors),
+        (Some(from), None, None) => children(options, collection, from, fields, skip_errors),
+        (from, Some(group_by), Some(into)) => {
+            if from.is_some_and(|from| from != collection) {
+                return Err(options.bad(
+                    "with 'groupBy' the pattern is declared on the collection that it reads: \
+                     leave 'from' out",
+                ));
+            }
+            groups(options, collection, into, group_by, fields, skip_errors)
+        }
+        (_, Some(_), None) => {
+            Err(options.bad("'groupBy' needs 'into', the collection of the groups"))
+        }
+        (_, None, Some(_)) => Err(options.bad("'into' needs 'groupBy', the key of the groups")),
+    }
+}
+
+fn same(
+    options: &mut Options<'_>,
+    collection: &str,
+    fields: RawDoc<'_>,
+    skip_errors: bool,
+) -> Result<Parsed> {
+    for name in ["on", "filter", "order", "onMissingParent"] {
+        if options.get(name).is_some() {
+            return Err(options.bad(format!(
+                "'{name}' needs 'from': without it fields are computed from the same document"
+            )));
+        }
+    }
+    let context = ParseContext::new(0);
+    let mut parsed = Vec::new();
+    let mut reads = Vec::new();
+    for (path, spec) in fields {
+        let expression = Expr::parse(spec.get(), &context)
+            .map_err(|error| error.context(format!("fields.{path}: ")))?;
+        parsed.push((Path::new(path), expression));
+        paths::of_expression(spec.get(), &mut reads);
+    }
+    let shown = DocBuf::build(|out| {
+        out.append("fields", Val::Document(fields));
+        out.str("onError", if skip_errors { "skip" } else { "reject" });
+    });
+    let behaviour = Behaviour::Same(Same { fields: parsed, reads, skip_errors });
+    Ok(Parsed { behaviour, target: collection.to_owned(), shown })
+}
+
+/// The filter and the maintained fields of a fold, and what they read.
+struct Body<'a> {
+    filter: Option<RawDoc<'a>>,
+    compiled: Option<Filter>,
+    fields: Vec<Field>,
+    order: Option<RawDoc<'a>>,
+    reads: Vec<String>,
+}
+
+fn body<'a>(options: &mut Options<'a>, fields: RawDoc<'_>) -> Result<Body<'a>> {
+    let filter = options.document("filter")?;
+    let order = options.document("order")?;
+    let mut reads = Vec::new();
+    let compiled = filter_of(filter, &mut reads)?;
+    if let Some(order) = order {
+        reads.extend(order.iter().map(|(path, _)| path.to_owned()));
+    }
+    let mut parsed = Vec::new();
+    for (path, spec) in fields {
+        let fold = Fold::parse(path, spec.get(), order)?;
+        parsed.push(Field { path: Path::new(path), fold });
+        paths::of_expression(spec.get(), &mut reads);
+    }
+    Ok(Body { filter, compiled, fields: parsed, order, reads })
+}
+
+/// Compiles a filter over children.
+pub(super) fn filter_of(
+    filter: Option<RawDoc<'_>>,
+    reads: &mut Vec<String>,
+) -> Result<Option<Filter>> {
+    let Some(filter) = filter else { return Ok(None) };
+    paths::check_steady(Val::Document(filter), "filter")?;
+    paths::of_filter(filter, reads);
+    let compiled = Filter::parse_for_documents(filter, &ParseContext::new(0))
+        .map_err(|error| error.context("filter: "))?;
+    Ok(Some(compiled))
+}
+
+/// The two sides of `on: {local, foreign}`.
+pub(super) fn relation<'a>(options: &mut Options<'a>) -> Result<(&'a str, &'a str)> {
+    let on = options.document("on")?.ok_or_else(|| options.missing("on"))?;
+    let mut sides = ["", ""];
+    for (name, value) in on {
+        let Some(side) = ["local", "foreign"].iter().position(|known| *known == name) else {
+            return Err(
+                options.bad(format!("'on.{name}' is unknown; there are 'local' and 'foreign'"))
+            );
+        };
+        let Val::String(path) = value.get() else {
+            return Err(options.bad(format!("'on.{name}' must be a path")));
+        };
+        options.check_path("on", path)?;
+        if let Some(slot) = sides.get_mut(side) {
+            *slot = path;
+        }
+    }
+    let [local, foreign] = sides;
+    if foreign.is_empty() {
+        return Err(options.missing("on.foreign"));
+    }
+    Ok((if local.is_empty() { "_id" } else { local }, foreign))
+}
+
+fn children(
+    options: &mut Options<'_>,
+    collection: &str,
+    from: &str,
+    fields: RawDoc<'_>,
+    skip_errors: bool,
+) -> Result<Parsed> {
+    let (local, foreign) = relation(options)?;
+    let word = options.choice("onMissingParent", &["ignore", "reject", "create"], &[])?;
+    let missing = match word {
+        "reject" => MissingParent::Reject,
+        "create" => MissingParent::Create,
+        _ => MissingParent::Ignore,
+    };
+    if missing == MissingParent::Create && local != "_id" {
+        return Err(options.bad("onMissingParent: 'create' needs '_id' as 'on.local'"));
+    }
+    let mut body = body(options, fields)?;
+    body.reads.push(foreign.to_owned());
+    let shown = DocBuf::build(|out| {
+        out.str("from", from).doc("on", |out| {
+            out.str("local", local).str("foreign", foreign);
+        });
+        write_body(out, &body, fields, skip_errors);
+        out.str("onMissingParent", word);
+    });
+    let keys = Keys::Parents { local: Path::new(local), foreign: Path::new(foreign) };
+    let behaviour = Behaviour::Grouped(Grouped {
+        source: from.to_owned(),
+        target: collection.to_owned(),
+        keys,
+        filter: body.compiled,
+        fields: body.fields,
+        missing,
+        skip_errors,
+        reads: body.reads,
+    });
+    Ok(Parsed { behaviour, target: collection.to_owned(), shown })
+}
+
+fn groups(
+    options: &mut Options<'_>,
+    collection: &str,
+    into: &str,
+    group_by: Val<'_>,
+    fields: RawDoc<'_>,
+    skip_errors: bool,
+) -> Result<Parsed> {
+    for name in ["on", "onMissingParent"] {
+        if options.get(name).is_some() {
+            return Err(options.bad(format!("'{name}' makes no sense with 'groupBy'")));
+        }
+    }
+    if into == collection {
+        return Err(options.bad("'into' must be another collection than the one that is read"));
+    }
+    paths::check_steady(group_by, "groupBy")?;
+    let key = Expr::parse(group_by, &ParseContext::new(0))
+        .map_err(|error: Error| error.context("groupBy: "))?;
+    let mut body = body(options, fields)?;
+    paths::of_expression(group_by, &mut body.reads);
+    let shown = DocBuf::build(|out| {
+        out.str("into", into).append("groupBy", group_by);
+        write_body(out, &body, fields, skip_errors);
+    });
+    let behaviour = Behaviour::Grouped(Grouped {
+        source: collection.to_owned(),
+        target: into.to_owned(),
+        keys: Keys::Groups(key),
+        filter: body.compiled,
+        fields: body.fields,
+        missing: MissingParent::Ignore,
+        skip_errors,
+        reads: body.reads,
+    });
+    Ok(Parsed { behaviour, target: into.to_owned(), shown })
+}
+
+fn write_body(out: &mut value::Writer<'_>, body: &Body<'_>, fields: RawDoc<'_>, skip: bool) {
+    if let Some(filter) = body.filter {
+        out.append("filter", Val::Document(filter));
+    }
+    if let Some(order) = body.order {
+        out.append("order", Val::Document(order));
+    }
+    out.append("fields", Val::Document(fields));
+    out.str("onError", if skip { "skip" } else { "reject" });
+}

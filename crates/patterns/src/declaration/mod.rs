@@ -1,0 +1,132 @@
+//! From what a client declared to a pattern: every option is read, checked and written down with
+//! its default; what is unknown, contradictory or not available is refused by name.
+//!
+//! `options` reads single options, `common` those that all kinds have; `computed`, `reference`,
+//! `subset` and `tree` read their kinds.
+
+mod common;
+mod computed;
+mod options;
+mod reference;
+mod subset;
+mod tree;
+
+pub use common::Common;
+
+use crate::pattern::{Behaviour, Pattern, Phase};
+use options::Options;
+use value::{Code, DocBuf, Error, RawDoc, Result};
+
+/// Kinds of the specification that are not there yet.
+static LATER: &[&str] = &[
+    "approximation",
+    "archive",
+    "attribute",
+    "bucket",
+    "documentVersion",
+    "inheritance",
+    "outlier",
+    "polymorphic",
+    "preallocation",
+    "schemaVersion",
+    "singleCollection",
+];
+
+/// What reading a kind gives: what it does, the target, and the declaration's own options as read.
+struct Parsed {
+    behaviour: Behaviour,
+    target: String,
+    shown: DocBuf,
+}
+
+/// Reads a declaration on a collection. The pattern has no number and no rank yet.
+///
+/// # Errors
+/// FailedToParse, BadValue or NotImplemented that name the option.
+pub fn parse(collection: &str, doc: RawDoc<'_>) -> Result<Pattern> {
+    let mut options = Options::new(doc)?;
+    let kind = options.required_text("kind")?.to_owned();
+    let name = options.text("name")?.map(str::to_owned);
+    options.place = match &name {
+        Some(name) => format!("pattern '{name}'"),
+        None => format!("pattern of kind '{kind}'"),
+    };
+    let parsed = match &*kind {
+        "computed" => computed::parse(&mut options, collection)?,
+        "extendedReference" => reference::parse(&mut options, collection)?,
+        "subset" => subset::parse(&mut options, collection)?,
+        "tree" => tree::parse(&mut options, collection)?,
+        later if LATER.contains(&later) => {
+            return Err(Error::new(
+                Code::NOT_IMPLEMENTED,
+                format!("the pattern kind '{later}' is not available in this version"),
+            ));
+        }
+        other => {
+            return Err(Error::bad_value(format!(
+                "'{other}' is no kind of pattern; there are 'computed', 'extendedReference', \
+                 'subset' and 'tree'"
+            )));
+        }
+    };
+    let fans_out = matches!(parsed.behaviour, Behaviour::Reference(_));
+    let common = Common::parse(&mut options, fans_out)?;
+    options.finish(&kind)?;
+    let mut pattern = Pattern {
+        id: 0,
+        rank: 0,
+        name: name.unwrap_or_default(),
+        collection: collection.to_owned(),
+        target: parsed.target,
+        phase: Phase::Building,
+        common,
+        behaviour: parsed.behaviour,
+        declaration: DocBuf::new(),
+    };
+    if pattern.name.is_empty() {
+        pattern.name = automatic_name(&kind, &pattern);
+    }
+    check_paths(&pattern)?;
+    pattern.declaration = DocBuf::build(|out| {
+        out.str("name", &pattern.name).str("kind", &kind);
+        out.extend(parsed.shown.as_doc());
+        pattern.common.write(out, fans_out);
+    });
+    Ok(pattern)
+}
+
+fn automatic_name(kind: &str, pattern: &Pattern) -> String {
+    let first = pattern.maintains().into_iter().next().unwrap_or_default();
+    format!("{kind}_{first}")
+}
+
+/// Refuses to maintain `_id`, one path twice, or a path inside of another.
+fn check_paths(pattern: &Pattern) -> Result<()> {
+    let paths = pattern.maintains();
+    for (at, path) in paths.iter().enumerate() {
+        if crate::paths::meet(path, "_id") {
+            return Err(Error::bad_value(format!(
+                "pattern '{}': '_id' cannot be maintained",
+                pattern.name
+            )));
+        }
+        if let Some(other) = paths.iter().skip(at + 1).find(|other| crate::paths::meet(path, other))
+        {
+            return Err(Error::bad_value(format!(
+                "pattern '{}': '{path}' and '{other}' are in each other's way",
+                pattern.name
+            )));
+        }
+    }
+    let reads_itself = pattern.reads().iter().find_map(|(collection, read)| {
+        let met = paths.iter().find(|path| crate::paths::meet(path, read));
+        met.filter(|_| *collection == pattern.target).cloned()
+    });
+    if let Some(path) = reads_itself {
+        return Err(Error::bad_value(format!(
+            "pattern '{}': it reads '{path}', which it maintains itself (a cycle)",
+            pattern.name
+        )));
+    }
+    Ok(())
+}

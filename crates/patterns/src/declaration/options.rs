@@ -1,0 +1,164 @@
+//! Reading the options of a declaration: each is asked for by name; what nobody asked for is
+//! unknown.
+
+use value::{Code, Error, RawDoc, Result, Val};
+
+/// The options of one declaration.
+pub(super) struct Options<'a> {
+    doc: RawDoc<'a>,
+    asked: Vec<&'static str>,
+    /// What messages begin with.
+    pub(super) place: String,
+}
+
+impl<'a> Options<'a> {
+    /// The options of a declaration.
+    pub(super) fn new(doc: RawDoc<'a>) -> Result<Options<'a>> {
+        let mut names: Vec<&str> = Vec::new();
+        for (name, _) in doc {
+            if names.contains(&name) {
+                return Err(Error::failed_to_parse(format!("the option '{name}' is there twice")));
+            }
+            names.push(name);
+        }
+        Ok(Options { doc, asked: Vec::new(), place: "pattern".to_owned() })
+    }
+
+    /// An option of any type; null counts as left out.
+    pub(super) fn get(&mut self, name: &'static str) -> Option<Val<'a>> {
+        self.asked.push(name);
+        self.doc.get(name).filter(|value| !matches!(value, Val::Null))
+    }
+
+    fn wrong(&self, name: &str, found: Val<'_>, wanted: &str) -> Error {
+        Error::type_mismatch(format!(
+            "{}: '{name}' must be {wanted}, found {}",
+            self.place,
+            found.kind().name()
+        ))
+    }
+
+    /// A BadValue about an option.
+    pub(super) fn bad(&self, message: impl std::fmt::Display) -> Error {
+        Error::bad_value(format!("{}: {message}", self.place))
+    }
+
+    /// The error for an option's value that this version does not have.
+    pub(super) fn later(&self, what: impl std::fmt::Display) -> Error {
+        Error::new(
+            Code::NOT_IMPLEMENTED,
+            format!("{}: {what} is not available in this version", self.place),
+        )
+    }
+
+    /// A text that is not empty.
+    pub(super) fn text(&mut self, name: &'static str) -> Result<Option<&'a str>> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Val::String("")) => Err(self.bad(format!("'{name}' cannot be empty"))),
+            Some(Val::String(text)) => Ok(Some(text)),
+            Some(other) => Err(self.wrong(name, other, "a string")),
+        }
+    }
+
+    /// A text that must be there.
+    pub(super) fn required_text(&mut self, name: &'static str) -> Result<&'a str> {
+        self.text(name)?.ok_or_else(|| self.missing(name))
+    }
+
+    /// The error for an option that must be there.
+    pub(super) fn missing(&self, name: &str) -> Error {
+        Error::failed_to_parse(format!("{}: the option '{name}' is missing", self.place))
+    }
+
+    /// A dotted path.
+    pub(super) fn path(&mut self, name: &'static str) -> Result<Option<&'a str>> {
+        let Some(path) = self.text(name)? else { return Ok(None) };
+        self.check_path(name, path)?;
+        Ok(Some(path))
+    }
+
+    /// Refuses what is no dotted path of field names.
+    pub(super) fn check_path(&self, name: &str, path: &str) -> Result<()> {
+        let odd = |part: &str| {
+            part.is_empty() || part.starts_with('$') || part.bytes().all(|b| b.is_ascii_digit())
+        };
+        if path.split('.').any(odd) || path.contains('\0') || path.split('.').count() > 50 {
+            return Err(
+                self.bad(format!("'{name}' must be a dotted path of field names, found '{path}'"))
+            );
+        }
+        Ok(())
+    }
+
+    /// A document.
+    pub(super) fn document(&mut self, name: &'static str) -> Result<Option<RawDoc<'a>>> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Val::Document(doc)) => Ok(Some(doc)),
+            Some(other) => Err(self.wrong(name, other, "a document")),
+        }
+    }
+
+    /// An array.
+    pub(super) fn array(&mut self, name: &'static str) -> Result<Option<RawDoc<'a>>> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Val::Array(array)) => Ok(Some(array)),
+            Some(other) => Err(self.wrong(name, other, "an array")),
+        }
+    }
+
+    /// A positive whole number.
+    pub(super) fn positive(&mut self, name: &'static str) -> Result<Option<usize>> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(number) if number.is_number() => match number.as_i64_exact() {
+                Some(number @ 1..=1_000_000_000) => Ok(Some(number as usize)),
+                _ => Err(self.bad(format!("'{name}' must be a whole number above zero"))),
+            },
+            Some(other) => Err(self.wrong(name, other, "a number")),
+        }
+    }
+
+    /// A boolean.
+    pub(super) fn boolean(&mut self, name: &'static str) -> Result<Option<bool>> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Val::Bool(flag)) => Ok(Some(flag)),
+            Some(other) => Err(self.wrong(name, other, "a boolean")),
+        }
+    }
+
+    /// One of some words; the first one is the default. Words in `later` are known but not
+    /// available.
+    pub(super) fn choice(
+        &mut self,
+        name: &'static str,
+        words: &[&'static str],
+        later: &[&str],
+    ) -> Result<&'static str> {
+        let default = words.first().copied().unwrap_or("");
+        let Some(given) = self.text(name)? else { return Ok(default) };
+        if let Some(word) = words.iter().find(|word| **word == given) {
+            return Ok(word);
+        }
+        if later.contains(&given) {
+            return Err(self.later(format!("{name}: '{given}'")));
+        }
+        let known: Vec<String> =
+            words.iter().chain(later).map(|word| format!("'{word}'")).collect();
+        Err(self.bad(format!("'{name}' must be one of {}, found '{given}'", known.join(", "))))
+    }
+
+    /// Refuses options that nobody asked for.
+    pub(super) fn finish(&self, kind: &str) -> Result<()> {
+        match self.doc.iter().find(|(name, _)| !self.asked.contains(name)) {
+            None => Ok(()),
+            Some((name, _)) => Err(Error::failed_to_parse(format!(
+                "{}: '{name}' is no option of the kind '{kind}'",
+                self.place
+            ))),
+        }
+    }
+}

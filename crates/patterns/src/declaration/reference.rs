@@ -1,0 +1,87 @@
+//! Declarations of the kind `extendedReference`.
+
+use super::Parsed;
+use super::options::Options;
+use crate::paths;
+use crate::pattern::Behaviour;
+use crate::reference::{Reference, SourceDelete};
+use query::ParseContext;
+use query::expr::Expr;
+use value::path::Path;
+use value::{DocBuf, Result, Val};
+
+pub(super) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parsed> {
+    let from = options.required_text("from")?;
+    if from == collection {
+        return Err(options.later("a reference to the same collection"));
+    }
+    let reference = options.path("ref")?.ok_or_else(|| options.missing("ref"))?;
+    let into = options.path("into")?.ok_or_else(|| options.missing("into"))?;
+    let matched = options.path("match")?.unwrap_or("_id");
+    let list = options.array("fields")?.ok_or_else(|| options.missing("fields"))?;
+    let context = ParseContext::new(0);
+    let mut fields = Vec::new();
+    let mut reads = vec![matched.to_owned()];
+    for (at, field) in list {
+        let (path, expression) = match field.get() {
+            Val::String(path) => {
+                options.check_path("fields", path)?;
+                reads.push(path.to_owned());
+                (path, Expr::parse(Val::String(&format!("${path}")), &context)?)
+            }
+            Val::Document(doc) => {
+                let (Some(Val::String(path)), Some(expression), 2) =
+                    (doc.get("as"), doc.get("expr"), doc.count())
+                else {
+                    return Err(options.bad(format!(
+                        "'fields.{at}' must be a path or {{as: <path>, expr: <expression>}}"
+                    )));
+                };
+                options.check_path("fields", path)?;
+                paths::check_steady(expression, &format!("fields.{at}.expr"))?;
+                paths::of_expression(expression, &mut reads);
+                (path, Expr::parse(expression, &context)?)
+            }
+            _ => {
+                return Err(options.bad(format!("'fields.{at}' must be a path or a document")));
+            }
+        };
+        if paths::meet(&format!("{into}.{path}"), reference) {
+            return Err(options.bad(format!(
+                "'{into}.{path}' would be the reference itself, which belongs to the client"
+            )));
+        }
+        fields.push((Path::new(path), expression));
+    }
+    if fields.is_empty() {
+        return Err(options.bad("'fields' must name at least one field"));
+    }
+    let place = Reference::place(reference, into)?;
+    let freshness = options.choice("freshness", &["live", "snapshot"], &[])?;
+    let strategy = options.choice("strategy", &["auto", "copy"], &["pointer"])?;
+    let missing = options.choice("onMissing", &["allow", "reject"], &[])?;
+    let deleted =
+        options.choice("onSourceDelete", &["keep", "unset", "restrict", "cascade"], &[])?;
+    let shown = DocBuf::build(|out| {
+        out.str("ref", reference).str("from", from).str("match", matched);
+        out.append("fields", Val::Array(list)).str("into", into);
+        out.str("freshness", freshness).str("strategy", strategy);
+        out.str("onMissing", missing).str("onSourceDelete", deleted);
+    });
+    let behaviour = Behaviour::Reference(Reference {
+        source: from.to_owned(),
+        matched: Path::new(matched),
+        place,
+        fields,
+        live: freshness == "live",
+        reject_missing: missing == "reject",
+        on_delete: match deleted {
+            "unset" => SourceDelete::Unset,
+            "restrict" => SourceDelete::Restrict,
+            "cascade" => SourceDelete::Cascade,
+            _ => SourceDelete::Keep,
+        },
+        reads,
+    });
+    Ok(Parsed { behaviour, target: collection.to_owned(), shown })
+}

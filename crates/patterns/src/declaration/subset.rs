@@ -1,0 +1,70 @@
+//! Declarations of the kind `subset`.
+
+use super::Parsed;
+use super::computed::{filter_of, relation};
+use super::options::Options;
+use crate::pattern::Behaviour;
+use crate::subset::{Ask, grouped};
+use value::{DocBuf, Result, Val};
+
+pub(super) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parsed> {
+    for name in ["cold", "inlineBelow"] {
+        if options.get(name).is_some() {
+            return Err(options.later(format!("the vertical form ('{name}')")));
+        }
+    }
+    let from = options.required_text("from")?;
+    let into = options.path("into")?.ok_or_else(|| options.missing("into"))?;
+    let (local, foreign) = relation(options)?;
+    let sort = options.document("sort")?.ok_or_else(|| options.missing("sort"))?;
+    if sort.is_empty() {
+        return Err(options.bad("'sort' must name at least one field"));
+    }
+    let limit = options.positive("limit")?.ok_or_else(|| options.missing("limit"))?;
+    if limit > 10_000 {
+        return Err(options.bad("'limit' cannot be above 10000"));
+    }
+    let list = options.array("fields")?.ok_or_else(|| options.missing("fields"))?;
+    let mut fields = Vec::new();
+    for (_, field) in list {
+        let Val::String(path) = field.get() else {
+            return Err(options.bad("'fields' must be an array of paths"));
+        };
+        options.check_path("fields", path)?;
+        if fields.contains(&path) {
+            return Err(options.bad(format!("'fields' names '{path}' twice")));
+        }
+        fields.push(path);
+    }
+    let id_as = options.path("idAs")?.unwrap_or("_id");
+    if id_as.contains('.') {
+        return Err(options.bad("'idAs' must be a plain field name"));
+    }
+    if fields
+        .iter()
+        .any(|field| crate::paths::meet(field, id_as) && !(id_as == "_id" && *field == "_id"))
+    {
+        return Err(options.bad(format!("'idAs' and 'fields' both name '{id_as}'")));
+    }
+    let count = options.path("count")?;
+    let filter = options.document("filter")?;
+    let mut reads = vec![foreign.to_owned()];
+    let compiled = filter_of(filter, &mut reads)?;
+    let ask =
+        Ask { from, collection, local, foreign, sort, limit, fields: &fields, id_as, into, count };
+    let behaviour = Behaviour::Grouped(grouped(&ask, compiled, reads)?);
+    let shown = DocBuf::build(|out| {
+        out.str("into", into).str("from", from).doc("on", |out| {
+            out.str("local", local).str("foreign", foreign);
+        });
+        if let Some(filter) = filter {
+            out.append("filter", Val::Document(filter));
+        }
+        out.append("sort", Val::Document(sort)).count("limit", limit as u64);
+        out.append("fields", Val::Array(list)).str("idAs", id_as);
+        if let Some(count) = count {
+            out.str("count", count);
+        }
+    });
+    Ok(Parsed { behaviour, target: collection.to_owned(), shown })
+}

@@ -1,0 +1,86 @@
+//! The one door through which patterns reach documents: everything inside one transaction that
+//! sees the newest state and its own writes. Collections are those of one database.
+
+use value::path::Path;
+use value::{DocBuf, RawDoc, Result, Val};
+
+/// What to look for: documents that hold a value at a path.
+#[derive(Clone, Copy)]
+pub struct Find<'f> {
+    /// The collection.
+    pub collection: &'f str,
+    /// Where the value must stand, through arrays too.
+    pub path: &'f Path,
+    /// The value.
+    pub value: Val<'f>,
+    /// Only documents whose encoded `_id` is above; they come in that order. Empty for all.
+    pub after: &'f [u8],
+}
+
+/// Documents, as one transaction sees and changes them.
+pub trait Documents {
+    /// The document with this `_id`.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn get(&mut self, collection: &str, id: Val<'_>) -> Result<Option<DocBuf>>;
+
+    /// Visits the documents that are looked for, each once, until `visit` says false.
+    ///
+    /// # Errors
+    /// What the visitor gives, or when the store fails.
+    fn find(
+        &mut self,
+        find: &Find<'_>,
+        visit: &mut dyn FnMut(RawDoc<'_>) -> Result<bool>,
+    ) -> Result<()>;
+
+    /// Adds a document that a pattern makes.
+    ///
+    /// # Errors
+    /// What the collection refuses.
+    fn insert(&mut self, pattern: u32, collection: &str, doc: &DocBuf) -> Result<()>;
+
+    /// Replaces a document by the image that a pattern makes of it.
+    ///
+    /// # Errors
+    /// What the collection refuses.
+    fn replace(
+        &mut self,
+        pattern: u32,
+        collection: &str,
+        before: RawDoc<'_>,
+        after: &DocBuf,
+    ) -> Result<()>;
+
+    /// Deletes a document for a pattern.
+    ///
+    /// # Errors
+    /// What the collection refuses.
+    fn delete(&mut self, pattern: u32, collection: &str, before: RawDoc<'_>) -> Result<()>;
+
+    /// What a pattern keeps for itself under a key.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn state(&mut self, pattern: u32, key: &[u8]) -> Result<Option<DocBuf>>;
+
+    /// Keeps something for a pattern; `None` forgets it.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn set_state(&mut self, pattern: u32, key: &[u8], state: Option<DocBuf>) -> Result<()>;
+
+    /// Visits what a pattern keeps under keys that begin with `prefix` and are above `after`, in
+    /// their order, until `visit` says false.
+    ///
+    /// # Errors
+    /// What the visitor gives, or when the store fails.
+    fn states(
+        &mut self,
+        pattern: u32,
+        prefix: &[u8],
+        after: &[u8],
+        visit: &mut dyn FnMut(&[u8], RawDoc<'_>) -> Result<bool>,
+    ) -> Result<()>;
+}

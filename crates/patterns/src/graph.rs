@@ -1,0 +1,93 @@
+//! The order of patterns that feed each other: an edge leads from every path that a pattern reads
+//! to every path that it maintains. Cycles are refused, and so are two owners of one path.
+
+use crate::paths::meet;
+use crate::pattern::Pattern;
+use value::{Code, Error, Result};
+
+/// The places of the patterns in an order in which each comes behind those that feed it.
+///
+/// # Errors
+/// BadValue that names the patterns of a cycle, or the two that maintain one path.
+pub fn order(patterns: &[&Pattern]) -> Result<Vec<usize>> {
+    check_owners(patterns)?;
+    let feeds = |from: &Pattern, to: &Pattern| {
+        let maintained = from.maintains();
+        to.reads().iter().any(|(collection, read)| {
+            *collection == from.target && maintained.iter().any(|path| meet(path, read))
+        })
+    };
+    let mut left: Vec<usize> = (0..patterns.len()).collect();
+    let mut ordered: Vec<usize> = Vec::new();
+    while !left.is_empty() {
+        let free = left.iter().position(|at| {
+            left.iter().all(|other| match (patterns.get(*other), patterns.get(*at)) {
+                (Some(from), Some(to)) => !feeds(from, to),
+                _ => true,
+            })
+        });
+        let Some(free) = free else { return Err(cycle(patterns, &left, &feeds)) };
+        ordered.push(left.remove(free));
+    }
+    Ok(ordered)
+}
+
+fn check_owners(patterns: &[&Pattern]) -> Result<()> {
+    for (at, one) in patterns.iter().enumerate() {
+        for other in patterns.iter().skip(at + 1).filter(|other| other.target == one.target) {
+            let theirs = other.maintains();
+            for path in one.maintains() {
+                if let Some(met) = theirs.iter().find(|their| meet(their, &path)) {
+                    return Err(Error::new(
+                        Code::BAD_VALUE,
+                        format!(
+                            "the patterns '{}' and '{}' would both maintain '{met}' of '{}'",
+                            one.name, other.name, one.target
+                        ),
+                    ));
+                }
+            }
+            if one.owns_documents() || other.owns_documents() {
+                return Err(Error::new(
+                    Code::BAD_VALUE,
+                    format!(
+                        "the patterns '{}' and '{}' cannot share the collection '{}': its \
+                         documents belong to one of them",
+                        one.name, other.name, one.target
+                    ),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The error for patterns that wait for each other: walks back until one is met again.
+fn cycle(
+    patterns: &[&Pattern],
+    left: &[usize],
+    feeds: &dyn Fn(&Pattern, &Pattern) -> bool,
+) -> Error {
+    let mut walked: Vec<usize> = left.first().copied().into_iter().collect();
+    while let Some(at) = walked.last().copied() {
+        let feeder =
+            left.iter().copied().find(|from| match (patterns.get(*from), patterns.get(at)) {
+                (Some(from), Some(to)) => feeds(from, to),
+                _ => false,
+            });
+        let Some(feeder) = feeder else { break };
+        if let Some(start) = walked.iter().position(|known| *known == feeder) {
+            walked.drain(..start);
+            break;
+        }
+        walked.push(feeder);
+    }
+    walked.reverse();
+    let name = |at: &usize| patterns.get(*at).map_or(String::new(), |p| format!("'{}'", p.name));
+    let mut names: Vec<String> = walked.iter().map(name).collect();
+    names.extend(names.first().cloned());
+    Error::new(
+        Code::BAD_VALUE,
+        format!("the patterns would feed each other in a cycle: {}", names.join(" -> ")),
+    )
+}

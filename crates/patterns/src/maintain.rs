@@ -1,0 +1,243 @@
+//! The life of a write with patterns: `shape` gives the document its own maintained fields, `note`
+//! finds out what others must follow, and `settle` lets them, pattern after pattern in the order of
+//! the graph. What is settled is a write again, noted for the patterns behind.
+
+use crate::computed::Child;
+use crate::documents::Documents;
+use crate::pattern::{Behaviour, Pattern, Phase};
+use crate::tree::Node;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, keys};
+
+/// Who writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// A client.
+    Client,
+    /// The pattern of this number.
+    Pattern(u32),
+}
+
+/// The patterns of one collection, in the order in which they are settled.
+#[derive(Clone, Debug, Default)]
+pub struct Bound {
+    /// Those that maintain its documents.
+    pub targets: Vec<Arc<Pattern>>,
+    /// Those that read its documents for others.
+    pub sources: Vec<Arc<Pattern>>,
+}
+
+/// Something that must be followed, of one pattern.
+#[derive(Debug)]
+enum Note {
+    Child(Option<Child>, Option<Child>),
+    Keys(Vec<(Vec<u8>, OwnedVal)>),
+    Node(Vec<u8>, Node),
+}
+
+/// What one write leaves to be followed.
+#[derive(Debug, Default)]
+pub struct Notes(Vec<(Arc<Pattern>, Note)>);
+
+/// What waits to be settled, by the patterns' ranks.
+#[derive(Debug, Default)]
+pub struct Pending(BTreeMap<usize, (Arc<Pattern>, Work)>);
+
+#[derive(Debug)]
+enum Work {
+    Groups(crate::computed::Groups),
+    Keys(BTreeMap<Vec<u8>, OwnedVal>),
+    Nodes(BTreeMap<Vec<u8>, Node>),
+}
+
+impl Bound {
+    /// Whether there is nothing to maintain.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.targets.is_empty() && self.sources.is_empty()
+    }
+
+    /// The image that is stored in place of what was written.
+    ///
+    /// # Errors
+    /// What a pattern refuses.
+    pub fn shape(
+        &self,
+        documents: &mut dyn Documents,
+        before: Option<RawDoc<'_>>,
+        after: RawDoc<'_>,
+        origin: Origin,
+    ) -> Result<DocBuf> {
+        let mut image = DocBuf::from(after);
+        for pattern in &self.targets {
+            if origin == Origin::Pattern(pattern.id) || !pattern.phase.is_maintained() {
+                continue;
+            }
+            if before.is_none() && pattern.owns_documents() {
+                return Err(foreign_document(pattern));
+            }
+            let doc = image.as_doc();
+            image = match &pattern.behaviour {
+                Behaviour::Same(same) => same.shape(doc)?,
+                Behaviour::Grouped(grouped) => grouped.shape(pattern, documents, before, doc)?,
+                Behaviour::Reference(reference) => {
+                    reference.shape(pattern, documents, before, doc)?
+                }
+                Behaviour::Tree(tree) => tree.shape(pattern, documents, doc)?,
+            };
+        }
+        Ok(image)
+    }
+
+    /// What others must follow when a document changes. Refuses what patterns do not allow.
+    ///
+    /// # Errors
+    /// What a pattern refuses.
+    pub fn note(
+        &self,
+        documents: &mut dyn Documents,
+        before: Option<RawDoc<'_>>,
+        after: Option<RawDoc<'_>>,
+        origin: Origin,
+    ) -> Result<Notes> {
+        if let (Some(gone), None) = (before, after) {
+            for pattern in self.targets.iter().filter(|p| p.phase.is_maintained()) {
+                if origin != Origin::Pattern(pattern.id) && pattern.owns_documents() {
+                    return Err(foreign_document(pattern));
+                }
+                if let Behaviour::Grouped(grouped) = &pattern.behaviour {
+                    grouped.check_removal(pattern, documents, gone)?;
+                }
+            }
+        }
+        let mut notes = Vec::new();
+        for pattern in self.sources.iter().filter(|p| p.phase.is_maintained()) {
+            let note = match &pattern.behaviour {
+                Behaviour::Same(_) => None,
+                Behaviour::Grouped(grouped) => {
+                    if !is_counted(pattern, documents, after.or(before))? {
+                        continue;
+                    }
+                    let old = before.map(|doc| grouped.child(doc)).transpose()?.flatten();
+                    let new = after.map(|doc| grouped.child(doc)).transpose()?.flatten();
+                    if let Some(child) = &new
+                        && old.as_ref().is_none_or(|old| old.keys != child.keys)
+                    {
+                        grouped.check_parents(pattern, documents, child)?;
+                    }
+                    (old != new).then_some(Note::Child(old, new))
+                }
+                Behaviour::Reference(reference) => {
+                    let keys = reference.note(pattern, documents, before, after)?;
+                    (!keys.is_empty()).then_some(Note::Keys(keys))
+                }
+                Behaviour::Tree(tree) => {
+                    tree.note(before, after)?.map(|(key, node)| Note::Node(key, node))
+                }
+            };
+            if let Some(note) = note {
+                notes.push((pattern.clone(), note));
+            }
+        }
+        Ok(Notes(notes))
+    }
+}
+
+/// Whether the build of a pattern has come to this child: others are counted when it does.
+fn is_counted(
+    pattern: &Pattern,
+    documents: &mut dyn Documents,
+    child: Option<RawDoc<'_>>,
+) -> Result<bool> {
+    if pattern.phase == Phase::Ready {
+        return Ok(true);
+    }
+    let Some(progress) = pattern.progress(documents)? else { return Ok(false) };
+    let id = child.and_then(|doc| doc.get("_id")).unwrap_or(Val::Null);
+    Ok(progress.targets || keys::key(id) <= progress.at)
+}
+
+fn foreign_document(pattern: &Pattern) -> Error {
+    Error::new(
+        Code::PATTERN_VIOLATION,
+        format!(
+            "the documents of '{}' belong to the pattern '{}' of '{}': they can be neither \
+             inserted nor deleted",
+            pattern.target, pattern.name, pattern.collection
+        ),
+    )
+}
+
+impl Pending {
+    /// Takes in what a write left.
+    pub fn add(&mut self, notes: Notes) {
+        for (pattern, note) in notes.0 {
+            let (_, work) = self.0.entry(pattern.rank).or_insert_with(|| {
+                let work = match &note {
+                    Note::Child(..) => Work::Groups(BTreeMap::new()),
+                    Note::Keys(_) => Work::Keys(BTreeMap::new()),
+                    Note::Node(..) => Work::Nodes(BTreeMap::new()),
+                };
+                (pattern.clone(), work)
+            });
+            match (work, note, &pattern.behaviour) {
+                (Work::Groups(groups), Note::Child(old, new), Behaviour::Grouped(grouped)) => {
+                    grouped.note(groups, old, new);
+                }
+                (Work::Keys(all), Note::Keys(keys), _) => all.extend(keys),
+                (Work::Nodes(all), Note::Node(key, node), _) => {
+                    all.insert(key, node);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Counts a child that the build of a pattern came to.
+    pub fn add_child(&mut self, pattern: &Arc<Pattern>, child: Child) {
+        self.add(Notes(vec![(pattern.clone(), Note::Child(None, Some(child)))]));
+    }
+
+    /// Whether nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The work of the pattern whose turn it is.
+    pub fn next(&mut self) -> Option<Settlement> {
+        self.0.pop_first().map(|(_, (pattern, work))| Settlement { pattern, work })
+    }
+}
+
+/// The work of one pattern.
+#[derive(Debug)]
+pub struct Settlement {
+    pattern: Arc<Pattern>,
+    work: Work,
+}
+
+impl Settlement {
+    /// Brings all that follow up to date, in a fixed order.
+    ///
+    /// # Errors
+    /// What the pattern or a target refuses.
+    pub fn settle(&self, documents: &mut dyn Documents) -> Result<()> {
+        let pattern = &self.pattern;
+        match (&self.work, &pattern.behaviour) {
+            (Work::Groups(groups), Behaviour::Grouped(grouped)) => groups
+                .iter()
+                .try_for_each(|(key, group)| grouped.settle(pattern, documents, key, group)),
+            (Work::Keys(all), Behaviour::Reference(reference)) => {
+                all.iter().try_for_each(|(key, value)| {
+                    reference.settle(pattern, documents, key, value.get())
+                })
+            }
+            (Work::Nodes(all), Behaviour::Tree(tree)) => {
+                all.values().try_for_each(|node| tree.settle(pattern, documents, node))
+            }
+            _ => Ok(()),
+        }
+    }
+}

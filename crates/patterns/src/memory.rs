@@ -1,0 +1,195 @@
+//! Documents in memory, with patterns that maintain them: for tests of the patterns themselves.
+
+use crate::documents::{Documents, Find};
+use crate::graph;
+use crate::maintain::{Bound, Origin, Pending};
+use crate::pattern::{Pattern, Phase};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use value::{Code, DocBuf, Error, RawDoc, Result, Val, keys};
+
+/// A database in memory.
+#[derive(Clone, Default)]
+pub struct Memory {
+    collections: BTreeMap<String, BTreeMap<Vec<u8>, DocBuf>>,
+    states: BTreeMap<(u32, Vec<u8>), DocBuf>,
+    bound: HashMap<String, Bound>,
+}
+
+/// One transaction: the database and what waits to be settled.
+struct Open<'m> {
+    memory: &'m mut Memory,
+    pending: Pending,
+}
+
+impl Memory {
+    /// An empty database with patterns that are ready.
+    ///
+    /// # Errors
+    /// When the patterns cannot be together.
+    pub fn new(patterns: Vec<Pattern>) -> Result<Memory> {
+        let refs: Vec<&Pattern> = patterns.iter().collect();
+        let order = graph::order(&refs)?;
+        let mut memory = Memory::default();
+        let mut ranked: Vec<(usize, Pattern)> = patterns.into_iter().enumerate().collect();
+        ranked.sort_by_key(|(at, _)| order.iter().position(|other| other == at));
+        for (rank, (_, mut pattern)) in ranked.into_iter().enumerate() {
+            pattern.id = rank as u32 + 1;
+            pattern.rank = rank;
+            pattern.phase = Phase::Ready;
+            let pattern = Arc::new(pattern);
+            memory.bound.entry(pattern.target.clone()).or_default().targets.push(pattern.clone());
+            if let Some(source) = pattern.source() {
+                memory.bound.entry(source.to_owned()).or_default().sources.push(pattern.clone());
+            }
+        }
+        Ok(memory)
+    }
+
+    /// Writes a document, or deletes it, as a client in one transaction. `None` deletes.
+    ///
+    /// # Errors
+    /// What a pattern refuses; then nothing has changed.
+    pub fn write(&mut self, collection: &str, id: Val<'_>, doc: Option<&DocBuf>) -> Result<()> {
+        let saved = self.clone();
+        let outcome = self.write_and_settle(collection, id, doc);
+        if outcome.is_err() {
+            *self = saved;
+        }
+        outcome
+    }
+
+    fn write_and_settle(
+        &mut self,
+        collection: &str,
+        id: Val<'_>,
+        doc: Option<&DocBuf>,
+    ) -> Result<()> {
+        let mut open = Open { memory: self, pending: Pending::default() };
+        let before = open.get(collection, id)?;
+        if before.is_some() || doc.is_some() {
+            open.change(collection, before.as_ref(), doc, Origin::Client)?;
+        }
+        while let Some(settlement) = open.pending.next() {
+            settlement.settle(&mut open)?;
+        }
+        Ok(())
+    }
+
+    /// The documents of a collection, in the order of their `_id`s.
+    #[must_use]
+    pub fn all(&self, collection: &str) -> Vec<DocBuf> {
+        let found = self.collections.get(collection);
+        found.map_or_else(Vec::new, |documents| documents.values().cloned().collect())
+    }
+
+    /// How many records the patterns keep for themselves.
+    #[must_use]
+    pub fn state_count(&self) -> usize {
+        self.states.len()
+    }
+}
+
+impl Open<'_> {
+    fn change(
+        &mut self,
+        collection: &str,
+        before: Option<&DocBuf>,
+        after: Option<&DocBuf>,
+        origin: Origin,
+    ) -> Result<()> {
+        let bound = self.memory.bound.get(collection).cloned().unwrap_or_default();
+        let before_doc = before.map(DocBuf::as_doc);
+        let image = match after {
+            Some(after) => Some(bound.shape(self, before_doc, after.as_doc(), origin)?),
+            None => None,
+        };
+        let notes = bound.note(self, before_doc, image.as_ref().map(DocBuf::as_doc), origin)?;
+        let documents = self.memory.collections.entry(collection.to_owned()).or_default();
+        match (image, before) {
+            (Some(image), _) => {
+                let id = keys::key(image.as_doc().get("_id").unwrap_or(Val::Null));
+                documents.insert(id, image);
+            }
+            (None, Some(before)) => {
+                documents.remove(&keys::key(before.as_doc().get("_id").unwrap_or(Val::Null)));
+            }
+            (None, None) => return Err(Error::new(Code::INTERNAL_ERROR, "nothing to change")),
+        }
+        self.pending.add(notes);
+        Ok(())
+    }
+}
+
+impl Documents for Open<'_> {
+    fn get(&mut self, collection: &str, id: Val<'_>) -> Result<Option<DocBuf>> {
+        Ok(self.memory.collections.get(collection).and_then(|c| c.get(&keys::key(id))).cloned())
+    }
+
+    fn find(
+        &mut self,
+        find: &Find<'_>,
+        visit: &mut dyn FnMut(RawDoc<'_>) -> Result<bool>,
+    ) -> Result<()> {
+        let wanted = keys::key(find.value);
+        for doc in self.memory.all(find.collection) {
+            let id = keys::key(doc.as_doc().get("_id").unwrap_or(Val::Null));
+            let values = crate::computed::values_at(doc.as_doc(), find.path);
+            let above = find.after.is_empty() || id.as_slice() > find.after;
+            if above && values.iter().any(|(key, _)| *key == wanted) && !visit(doc.as_doc())? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn insert(&mut self, pattern: u32, collection: &str, doc: &DocBuf) -> Result<()> {
+        self.change(collection, None, Some(doc), Origin::Pattern(pattern))
+    }
+
+    fn replace(
+        &mut self,
+        pattern: u32,
+        collection: &str,
+        before: RawDoc<'_>,
+        after: &DocBuf,
+    ) -> Result<()> {
+        self.change(collection, Some(&before.into()), Some(after), Origin::Pattern(pattern))
+    }
+
+    fn delete(&mut self, pattern: u32, collection: &str, before: RawDoc<'_>) -> Result<()> {
+        self.change(collection, Some(&before.into()), None, Origin::Pattern(pattern))
+    }
+
+    fn state(&mut self, pattern: u32, key: &[u8]) -> Result<Option<DocBuf>> {
+        Ok(self.memory.states.get(&(pattern, key.to_vec())).cloned())
+    }
+
+    fn set_state(&mut self, pattern: u32, key: &[u8], state: Option<DocBuf>) -> Result<()> {
+        match state {
+            Some(state) => self.memory.states.insert((pattern, key.to_vec()), state),
+            None => self.memory.states.remove(&(pattern, key.to_vec())),
+        };
+        Ok(())
+    }
+
+    fn states(
+        &mut self,
+        pattern: u32,
+        prefix: &[u8],
+        after: &[u8],
+        visit: &mut dyn FnMut(&[u8], RawDoc<'_>) -> Result<bool>,
+    ) -> Result<()> {
+        for ((_, key), doc) in
+            self.memory.states.range((pattern, prefix.to_vec())..(pattern + 1, Vec::new()))
+        {
+            if !key.starts_with(prefix) {
+                break;
+            }
+            if (after.is_empty() || key.as_slice() > after) && !visit(key, doc.as_doc())? {
+                break;
+            }
+        }
+        Ok(())
+    }
+}

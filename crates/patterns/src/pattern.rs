@@ -1,0 +1,191 @@
+//! A pattern that was declared: where it reads, what it maintains, and how.
+
+use crate::computed::{Grouped, Same};
+use crate::declaration::Common;
+use crate::documents::Documents;
+use crate::reference::Reference;
+use crate::tree::Tree;
+use value::{DocBuf, Result, Val};
+
+/// How far a pattern is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// What was there before the declaration is still being derived.
+    Building,
+    /// Every maintained value is right.
+    Ready,
+    /// Nothing is maintained until it is resumed, which builds it again.
+    Suspended,
+    /// It could not be built; nothing is maintained.
+    Failed,
+}
+
+impl Phase {
+    /// The word that `listPatterns` shows.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Building => "building",
+            Phase::Ready => "ready",
+            Phase::Suspended => "suspended",
+            Phase::Failed => "failed",
+        }
+    }
+
+    /// The phase of this name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Phase> {
+        let all = [Phase::Building, Phase::Ready, Phase::Suspended, Phase::Failed];
+        all.into_iter().find(|phase| phase.name() == name)
+    }
+
+    /// Whether writes have to keep the pattern right.
+    #[must_use]
+    pub fn is_maintained(self) -> bool {
+        matches!(self, Phase::Building | Phase::Ready)
+    }
+}
+
+/// A declared pattern.
+#[derive(Debug)]
+pub struct Pattern {
+    /// Its number; also where it keeps its state.
+    pub id: u32,
+    /// Its place in the order in which patterns are settled.
+    pub rank: usize,
+    /// Its name, unique in the collection that it was declared on.
+    pub name: String,
+    /// The collection that it was declared on.
+    pub collection: String,
+    /// The collection whose documents it maintains.
+    pub target: String,
+    /// How far it is.
+    pub phase: Phase,
+    /// The options that all kinds have.
+    pub common: Common,
+    /// What it does.
+    pub behaviour: Behaviour,
+    /// The declaration, with all defaults.
+    pub declaration: DocBuf,
+}
+
+/// What a pattern does.
+#[derive(Debug)]
+pub enum Behaviour {
+    /// Computes fields from the same document.
+    Same(Same),
+    /// Folds documents of another collection, by a key.
+    Grouped(Grouped),
+    /// Copies fields of a document that is referred to.
+    Reference(Reference),
+    /// Keeps what follows from the parents of nodes.
+    Tree(Tree),
+}
+
+impl Pattern {
+    /// The collection that it reads beside the target's documents themselves.
+    #[must_use]
+    pub fn source(&self) -> Option<&str> {
+        match &self.behaviour {
+            Behaviour::Same(_) => None,
+            Behaviour::Grouped(grouped) => Some(&grouped.source),
+            Behaviour::Reference(reference) => Some(&reference.source),
+            Behaviour::Tree(_) => Some(&self.target),
+        }
+    }
+
+    /// Collection and path of everything that it reads. The empty path is the whole document.
+    #[must_use]
+    pub fn reads(&self) -> Vec<(&str, String)> {
+        let (source, target) = (self.source().unwrap_or(&self.target), &*self.target);
+        let (of_source, of_target) = match &self.behaviour {
+            Behaviour::Same(same) => (same.reads.clone(), Vec::new()),
+            Behaviour::Grouped(grouped) => (grouped.reads.clone(), grouped.target_reads()),
+            Behaviour::Reference(reference) => (reference.reads.clone(), reference.target_reads()),
+            Behaviour::Tree(tree) => (tree.reads.clone(), Vec::new()),
+        };
+        let of_source = of_source.into_iter().map(|path| (source, path));
+        of_source.chain(of_target.into_iter().map(|path| (target, path))).collect()
+    }
+
+    /// The paths of the target's documents that it maintains.
+    #[must_use]
+    pub fn maintains(&self) -> Vec<String> {
+        match &self.behaviour {
+            Behaviour::Same(same) => same.maintains(),
+            Behaviour::Grouped(grouped) => grouped.maintains(),
+            Behaviour::Reference(reference) => reference.maintains(),
+            Behaviour::Tree(tree) => tree.maintains(),
+        }
+    }
+
+    /// The indexes that it needs: collection and key pattern.
+    #[must_use]
+    pub fn indexes(&self) -> Vec<(String, DocBuf)> {
+        match &self.behaviour {
+            Behaviour::Same(_) => Vec::new(),
+            Behaviour::Grouped(grouped) => grouped.indexes(),
+            Behaviour::Reference(reference) => reference.indexes(&self.target),
+            Behaviour::Tree(tree) => tree.indexes(&self.target),
+        }
+    }
+
+    /// Whether the documents of the target belong to the pattern as a whole.
+    #[must_use]
+    pub fn owns_documents(&self) -> bool {
+        matches!(&self.behaviour, Behaviour::Grouped(grouped) if grouped.is_own())
+    }
+}
+
+/// How far the build of a pattern came.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// Whether the sources are through and the targets are being written.
+    pub targets: bool,
+    /// Documents up to this `_id` key are done.
+    pub at: Vec<u8>,
+    /// How many documents were looked at.
+    pub done: i64,
+}
+
+/// The key under which the progress of a build is kept.
+const PROGRESS: &[u8] = b"\0";
+
+impl Pattern {
+    /// How far the build came; `None` before it began and when nothing is being built.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn progress(&self, documents: &mut dyn Documents) -> Result<Option<Progress>> {
+        if self.phase != Phase::Building {
+            return Ok(None);
+        }
+        let Some(doc) = documents.state(self.id, PROGRESS)? else { return Ok(None) };
+        let at = match doc.as_doc().get("at") {
+            Some(Val::Binary(_, at)) => at.to_vec(),
+            _ => Vec::new(),
+        };
+        let targets = doc.as_doc().get("targets").is_some_and(Val::truthy);
+        let done = doc.as_doc().get("done").and_then(Val::as_i64_exact).unwrap_or(0);
+        Ok(Some(Progress { targets, at, done }))
+    }
+
+    /// Notes how far the build came.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn set_progress(
+        &self,
+        documents: &mut dyn Documents,
+        progress: Option<&Progress>,
+    ) -> Result<()> {
+        let doc = progress.map(|progress| {
+            DocBuf::build(|out| {
+                out.bool("targets", progress.targets);
+                out.append("at", Val::Binary(0, &progress.at));
+                out.i64("done", progress.done);
+            })
+        });
+        documents.set_state(self.id, PROGRESS, doc)
+    }
+}

@@ -1,0 +1,462 @@
+//! `extendedReference`: fields of a document that is referred to, copied beside the reference.
+//!
+//! A target's write copies what its references mean (`shape`); a source's write is followed by
+//! all documents that refer to it (`settle`). A reference may stand in arrays: `context` finds the
+//! documents that hold one.
+
+mod context;
+
+use crate::documents::{Documents, Find};
+use crate::edit::{self, Assignment};
+use crate::pattern::{Pattern, Phase};
+use bumpalo::Bump;
+use context::Place;
+use query::expr::{Env, Expr};
+use std::collections::BTreeMap;
+use value::path::Path;
+use value::{Code, DocBuf, Error, OwnedVal, RawDoc, RawVal, Result, Val, keys};
+
+/// Copies of fields beside a reference.
+#[derive(Debug)]
+pub struct Reference {
+    /// The collection that is referred to.
+    pub source: String,
+    /// The field of the source that a reference names.
+    pub matched: Path,
+    /// Where references stand in the target, and where copies go.
+    pub place: Place,
+    /// What is copied, by the path below `into`.
+    pub fields: Vec<(Path, Expr)>,
+    /// Whether copies follow their source.
+    pub live: bool,
+    /// Whether a reference to nothing is refused.
+    pub reject_missing: bool,
+    /// What the removal of a source means.
+    pub on_delete: SourceDelete,
+    /// What is read of the source.
+    pub reads: Vec<String>,
+}
+
+/// What happens to the documents that refer to a source that goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SourceDelete {
+    /// The copies stay.
+    Keep,
+    /// The copies go, the reference stays.
+    Unset,
+    /// The source cannot go.
+    Restrict,
+    /// They go too; a reference in an array only with its element.
+    Cascade,
+}
+
+/// The copies of one reference: a value for each field.
+type Copies = Vec<Option<OwnedVal>>;
+
+/// The key under which a source waits whose followers are too many for one commit.
+const QUEUE: u8 = 4;
+
+impl Reference {
+    /// Where references and copies stand.
+    ///
+    /// # Errors
+    /// BadValue when copies would stand inside of the reference.
+    pub fn place(reference: &str, into: &str) -> Result<Place> {
+        Place::new(reference, into)
+    }
+
+    /// What is read of the targets.
+    #[must_use]
+    pub fn target_reads(&self) -> Vec<String> {
+        vec![self.place.reference.text().to_owned()]
+    }
+
+    /// The paths that are maintained.
+    #[must_use]
+    pub fn maintains(&self) -> Vec<String> {
+        self.fields
+            .iter()
+            .map(|(path, _)| format!("{}.{}", self.place.into.text(), path.text()))
+            .collect()
+    }
+
+    /// The indexes that it needs: the followers of a source are found by one.
+    #[must_use]
+    pub fn indexes(&self, target: &str) -> Vec<(String, DocBuf)> {
+        let reference = self.place.reference.text();
+        if reference == "_id" {
+            return Vec::new();
+        }
+        let key = DocBuf::build(|out| {
+            out.i32(reference, 1);
+        });
+        vec![(target.to_owned(), key)]
+    }
+
+    /// What is copied of a source.
+    ///
+    /// # Errors
+    /// What an expression gives.
+    fn copies(&self, source: RawDoc<'_>) -> Result<Copies> {
+        let arena = Bump::new();
+        let env = Env::new(source, &arena);
+        self.fields
+            .iter()
+            .map(|(_, expression)| {
+                let value = expression.eval(&env)?;
+                Ok((!value.is_nullish()).then(|| OwnedVal::new(value)))
+            })
+            .collect()
+    }
+
+    /// The source that a reference means.
+    fn find_source(&self, documents: &mut dyn Documents, key: Val<'_>) -> Result<Option<DocBuf>> {
+        if self.matched.text() == "_id" {
+            return documents.get(&self.source, key);
+        }
+        let mut found = None;
+        let find = Find { collection: &self.source, path: &self.matched, value: key, after: &[] };
+        documents.find(&find, &mut |doc| {
+            found = Some(DocBuf::from(doc));
+            Ok(false)
+        })?;
+        Ok(found)
+    }
+
+    /// The image of a target that is written, with its copies.
+    ///
+    /// # Errors
+    /// PatternViolation for a reference to nothing, where that is refused.
+    pub fn shape(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        before: Option<RawDoc<'_>>,
+        after: RawDoc<'_>,
+    ) -> Result<DocBuf> {
+        let mut known: BTreeMap<Vec<u8>, Copies> = BTreeMap::new();
+        // Before the build came by, only what a snapshot froze can be trusted.
+        if let Some(before) = before.filter(|_| pattern.phase == Phase::Ready || !self.live) {
+            self.place.visit(before, &mut |key, held| {
+                let copies: Copies = self
+                    .fields
+                    .iter()
+                    .map(|(path, _)| path.find(held).map(|value| OwnedVal::new(value.get())))
+                    .collect();
+                let trusted = pattern.phase == Phase::Ready || copies.iter().any(Option::is_some);
+                if trusted {
+                    known.entry(keys::key(key)).or_insert(copies);
+                }
+            });
+        }
+        self.rewrite(after, &mut |key| {
+            let encoded = keys::key(key);
+            if let Some(copies) = known.get(&encoded) {
+                return Ok(Some(copies.clone()));
+            }
+            let copies = match self.find_source(documents, key)? {
+                Some(source) => self.copies(source.as_doc())?,
+                None if self.reject_missing => {
+                    return Err(Error::new(
+                        Code::PATTERN_VIOLATION,
+                        format!(
+                            "pattern '{}': '{}' refers to a document that is not in '{}', and \
+                             onMissing is 'reject'",
+                            pattern.name,
+                            self.place.reference.text(),
+                            self.source
+                        ),
+                    ));
+                }
+                None => vec![None; self.fields.len()],
+            };
+            known.insert(encoded, copies.clone());
+            Ok(Some(copies))
+        })
+    }
+
+    /// The document with copies as `copies` gives them for each reference; `None` leaves them.
+    fn rewrite(
+        &self,
+        doc: RawDoc<'_>,
+        copies: &mut dyn FnMut(Val<'_>) -> Result<Option<Copies>>,
+    ) -> Result<DocBuf> {
+        self.place.rewrite(doc, &mut |context| self.fill(context, copies))
+    }
+
+    /// Fills the copies of one document that holds a reference.
+    fn fill(
+        &self,
+        context: RawDoc<'_>,
+        copies: &mut dyn FnMut(Val<'_>) -> Result<Option<Copies>>,
+    ) -> Result<DocBuf> {
+        let none = vec![None; self.fields.len()];
+        let into = &self.place.rest_into;
+        let reference = self.place.rest_reference.find(context).map_or(Val::Missing, RawVal::get);
+        if let Val::Array(list) = reference {
+            if into.text().is_empty() {
+                return Ok(DocBuf::from(context));
+            }
+            // References in a row become documents in a row.
+            let old = into.find(context).and_then(RawVal::as_array).unwrap_or(RawDoc::empty());
+            let mut bytes = Vec::new();
+            let mut failed = None;
+            value::writer::write_array(&mut bytes, |out| {
+                for (at, (_, element)) in list.iter().enumerate() {
+                    let made =
+                        if element.get().is_nullish() { Ok(None) } else { copies(element.get()) };
+                    match made {
+                        Ok(Some(copies)) => out.push_doc(|out| {
+                            let doc = self.copied(&copies);
+                            out.extend(doc.as_doc());
+                        }),
+                        Ok(None) => match old.iter().nth(at) {
+                            Some((_, kept)) => out.push_raw(kept),
+                            None => out.push_doc(|_| {}),
+                        },
+                        Err(error) => failed = failed.take().or(Some(error)),
+                    }
+                }
+            });
+            if let Some(error) = failed {
+                return Err(error);
+            }
+            let value = OwnedVal::new(Val::Array(RawDoc::new(&bytes)));
+            return edit::assign(context, &[(into.clone(), Some(value))]);
+        }
+        let copied = if reference.is_nullish() { Some(none) } else { copies(reference)? };
+        let Some(copied) = copied else { return Ok(DocBuf::from(context)) };
+        let changes: Vec<Assignment> = self
+            .fields
+            .iter()
+            .zip(copied)
+            .map(|((path, _), value)| {
+                let text = if into.text().is_empty() {
+                    path.text().to_owned()
+                } else {
+                    format!("{}.{}", into.text(), path.text())
+                };
+                (Path::new(&text), value)
+            })
+            .collect();
+        edit::assign(context, &changes)
+    }
+
+    fn copied(&self, copies: &Copies) -> DocBuf {
+        let changes: Vec<Assignment> = self
+            .fields
+            .iter()
+            .zip(copies)
+            .map(|((path, _), value)| (path.clone(), value.clone()))
+            .collect();
+        edit::assign(RawDoc::empty(), &changes).unwrap_or_default()
+    }
+
+    /// The sources, by the value that references name, whose followers must look again.
+    ///
+    /// # Errors
+    /// PatternViolation when the source cannot go; what an expression gives.
+    pub fn note(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        before: Option<RawDoc<'_>>,
+        after: Option<RawDoc<'_>>,
+    ) -> Result<Vec<(Vec<u8>, OwnedVal)>> {
+        let key = |doc: RawDoc<'_>| {
+            let value = self.matched.get(doc);
+            (!value.is_nullish()).then(|| (keys::key(value), OwnedVal::new(value)))
+        };
+        let (old, new) = (before.and_then(key), after.and_then(key));
+        let mut noted = Vec::new();
+        let stays = old.as_ref().map(|(key, _)| key) == new.as_ref().map(|(key, _)| key);
+        if stays {
+            if let (Some(before), Some(after), true, Some(key)) = (before, after, self.live, new)
+                && self.copies(before)? != self.copies(after)?
+            {
+                noted.push(key);
+            }
+            return Ok(noted);
+        }
+        if let Some((encoded, value)) = old {
+            if self.on_delete == SourceDelete::Restrict
+                && self.has_followers(pattern, documents, value.get())?
+            {
+                return Err(Error::new(
+                    Code::PATTERN_VIOLATION,
+                    format!(
+                        "pattern '{}': documents in '{}' refer to this one, and onSourceDelete is \
+                         'restrict'",
+                        pattern.name, pattern.target
+                    ),
+                ));
+            }
+            if self.on_delete != SourceDelete::Keep {
+                noted.push((encoded, value));
+            }
+        }
+        if let Some(key) = new.filter(|_| self.live) {
+            noted.push(key);
+        }
+        Ok(noted)
+    }
+
+    fn has_followers(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        key: Val<'_>,
+    ) -> Result<bool> {
+        let mut found = false;
+        documents.find(&self.followers(pattern, key, &[]), &mut |_| {
+            found = true;
+            Ok(false)
+        })?;
+        Ok(found)
+    }
+
+    fn followers<'f>(&'f self, pattern: &'f Pattern, value: Val<'f>, after: &'f [u8]) -> Find<'f> {
+        Find { collection: &pattern.target, path: &self.place.reference, value, after }
+    }
+
+    /// Brings the followers of a source up to date; beyond the limit they are queued or refused.
+    ///
+    /// # Errors
+    /// PatternViolation when there are too many; when the store fails.
+    pub fn settle(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        encoded: &[u8],
+        key: Val<'_>,
+    ) -> Result<()> {
+        let limit = pattern.common.fanout_limit;
+        let mut followers = Vec::new();
+        documents.find(&self.followers(pattern, key, &[]), &mut |doc| {
+            followers.push(DocBuf::from(doc));
+            Ok(followers.len() <= limit)
+        })?;
+        if followers.len() <= limit {
+            return self.follow(pattern, documents, key, &followers);
+        }
+        if pattern.common.reject_over_limit {
+            return Err(Error::new(
+                Code::PATTERN_VIOLATION,
+                format!(
+                    "pattern '{}': more than {limit} documents in '{}' would have to follow, and \
+                     overLimit is 'reject'",
+                    pattern.name, pattern.target
+                ),
+            ));
+        }
+        let queued = DocBuf::build(|out| {
+            out.append("k", key);
+            out.append("at", Val::Binary(0, &[]));
+        });
+        documents.set_state(pattern.id, &[&[QUEUE], encoded].concat(), Some(queued))
+    }
+
+    /// Brings the next followers of the first source in the queue up to date, at most `batch`.
+    /// Returns whether anything waits.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn work(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        batch: usize,
+    ) -> Result<bool> {
+        let mut first: Option<(Vec<u8>, DocBuf)> = None;
+        documents.states(pattern.id, &[QUEUE], &[], &mut |key, doc| {
+            first = Some((key.to_vec(), DocBuf::from(doc)));
+            Ok(false)
+        })?;
+        let Some((entry, queued)) = first else { return Ok(false) };
+        let key = OwnedVal::new(queued.as_doc().get("k").unwrap_or(Val::Null));
+        let at = position(queued.as_doc());
+        let mut followers = Vec::new();
+        documents.find(&self.followers(pattern, key.get(), &at), &mut |doc| {
+            followers.push(DocBuf::from(doc));
+            Ok(followers.len() < batch)
+        })?;
+        self.follow(pattern, documents, key.get(), &followers)?;
+        let more = followers.len() >= batch;
+        let next = followers.last().filter(|_| more).map(|last| {
+            let at = keys::key(last.as_doc().get("_id").unwrap_or(Val::Null));
+            DocBuf::build(|out| {
+                out.raw("k", key.raw());
+                out.append("at", Val::Binary(0, &at));
+            })
+        });
+        documents.set_state(pattern.id, &entry, next)?;
+        Ok(true)
+    }
+
+    /// How many followers wait in the queue.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn waiting(&self, pattern: &Pattern, documents: &mut dyn Documents) -> Result<u64> {
+        let mut queued: Vec<DocBuf> = Vec::new();
+        documents.states(pattern.id, &[QUEUE], &[], &mut |_, doc| {
+            queued.push(DocBuf::from(doc));
+            Ok(true)
+        })?;
+        let mut count = 0;
+        for queued in queued {
+            let key = OwnedVal::new(queued.as_doc().get("k").unwrap_or(Val::Null));
+            let at = position(queued.as_doc());
+            documents.find(&self.followers(pattern, key.get(), &at), &mut |_| {
+                count += 1;
+                Ok(true)
+            })?;
+        }
+        Ok(count)
+    }
+
+    fn follow(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        key: Val<'_>,
+        followers: &[DocBuf],
+    ) -> Result<()> {
+        let source = self.find_source(documents, key)?;
+        let copies = match &source {
+            Some(source) => Some(self.copies(source.as_doc())?),
+            None if self.on_delete == SourceDelete::Unset => Some(vec![None; self.fields.len()]),
+            None => None,
+        };
+        let encoded = keys::key(key);
+        for follower in followers {
+            let doc = follower.as_doc();
+            let image = match &copies {
+                Some(copies) => self.rewrite(doc, &mut |other| {
+                    Ok((keys::key(other) == encoded).then(|| copies.clone()))
+                })?,
+                None if self.on_delete == SourceDelete::Cascade => {
+                    match self.place.without(doc, &encoded) {
+                        Some(image) => image,
+                        None => {
+                            documents.delete(pattern.id, &pattern.target, doc)?;
+                            continue;
+                        }
+                    }
+                }
+                None => continue,
+            };
+            if image != *follower {
+                documents.replace(pattern.id, &pattern.target, doc, &image)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn position(queued: RawDoc<'_>) -> Vec<u8> {
+    match queued.get("at") {
+        Some(Val::Binary(_, at)) => at.to_vec(),
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,90 @@
+//! `subset`: the first few children of a parent in some order, kept inside of the parent, with
+//! their exact count. It is a fold as `computed` has them: a ranking and a count.
+
+use crate::computed::{Field, Fold, Grouped, Keys, MissingParent};
+use query::filter::Filter;
+use value::path::Path;
+use value::{DocBuf, RawDoc, Result, Val, Writer};
+
+/// What is asked for.
+pub struct Ask<'a> {
+    /// The collection of the children.
+    pub from: &'a str,
+    /// The collection of the parents.
+    pub collection: &'a str,
+    /// The parents' key.
+    pub local: &'a str,
+    /// The same value in the children.
+    pub foreign: &'a str,
+    /// The order.
+    pub sort: RawDoc<'a>,
+    /// How many children are kept.
+    pub limit: usize,
+    /// What is kept of each.
+    pub fields: &'a [&'a str],
+    /// What the child's `_id` is called.
+    pub id_as: &'a str,
+    /// Where the children go.
+    pub into: &'a str,
+    /// Where their count goes.
+    pub count: Option<&'a str>,
+}
+
+/// The fold that keeps a subset.
+///
+/// # Errors
+/// BadValue for an order that cannot be.
+pub fn grouped(ask: &Ask<'_>, filter: Option<Filter>, mut reads: Vec<String>) -> Result<Grouped> {
+    let ranking = DocBuf::build(|out| {
+        out.doc("$topN", |out| {
+            out.count("n", ask.limit as u64);
+            out.append("sortBy", Val::Document(ask.sort));
+            out.doc("output", |out| {
+                out.str(ask.id_as, "$_id");
+                let parts = ask.fields.iter().filter(|field| **field != "_id");
+                let parts: Vec<(Vec<&str>, &str)> =
+                    parts.map(|path| (path.split('.').collect(), *path)).collect();
+                write_output(out, &parts, 0);
+            });
+        });
+    });
+    reads.extend(ask.sort.iter().map(|(path, _)| path.to_owned()));
+    reads.extend(ask.fields.iter().map(|path| (*path).to_owned()));
+    let fold = Fold::parse(ask.into, Val::Document(ranking.as_doc()), None)?;
+    let mut fields = vec![Field { path: Path::new(ask.into), fold }];
+    if let Some(count) = ask.count {
+        fields.push(Field { path: Path::new(count), fold: Fold::Count });
+    }
+    Ok(Grouped {
+        source: ask.from.to_owned(),
+        target: ask.collection.to_owned(),
+        keys: Keys::Parents { local: Path::new(ask.local), foreign: Path::new(ask.foreign) },
+        filter,
+        fields,
+        missing: MissingParent::Ignore,
+        skip_errors: false,
+        reads,
+    })
+}
+
+/// Writes paths as an expression that keeps their shape: `a.b` becomes `{a: {b: "$a.b"}}`.
+fn write_output(out: &mut Writer<'_>, paths: &[(Vec<&str>, &str)], depth: usize) {
+    let mut written: Vec<&str> = Vec::new();
+    for (parts, path) in paths {
+        let Some(name) = parts.get(depth).copied() else { continue };
+        if written.contains(&name) {
+            continue;
+        }
+        written.push(name);
+        if parts.len() == depth + 1 {
+            out.str(name, &format!("${path}"));
+        } else {
+            let same: Vec<(Vec<&str>, &str)> = paths
+                .iter()
+                .filter(|(parts, _)| parts.get(depth) == Some(&name))
+                .cloned()
+                .collect();
+            out.doc(name, |out| write_output(out, &same, depth + 1));
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! The oracle: after every random write, what patterns maintain equals what a plain recomputation
+//! over all documents gives.
+
+use bumpalo::Bump;
+use patterns::declaration;
+use patterns::memory::Memory;
+use proptest::prelude::*;
+use query::ParseContext;
+use query::accumulate::AccumulatorSpec;
+use query::expr::Env;
+use query::filter::Filter;
+use value::{DocBuf, OwnedVal, RawDoc, Val, compare, ejson};
+
+fn doc(text: &str) -> DocBuf {
+    ejson::parse_doc(text).expect("test text")
+}
+
+fn memory(declarations: &[(&str, &str)]) -> Memory {
+    let patterns = declarations
+        .iter()
+        .map(|(collection, text)| {
+            declaration::parse(collection, doc(text).as_doc()).expect("a declaration")
+        })
+        .collect();
+    Memory::new(patterns).expect("they go together")
+}
+
+/// A random write of a child: its id, and its image unless it is deleted.
+#[derive(Clone, Debug)]
+struct Op {
+    collection: &'static str,
+    id: i32,
+    image: Option<String>,
+}
+
+fn number() -> impl Strategy<Value = String> {
+    prop_oneof![
+        (-5_i32..6).prop_map(|n| n.to_string()),
+        (-5_i64..6).prop_map(|n| format!("NumberLong({n})")),
+        prop_oneof![Just("0.1"), Just("1e16"), Just("-1e16"), Just("2.5")].prop_map(str::to_owned),
+        (-500_i32..500).prop_map(|n| format!("NumberDecimal('{}')", f64::from(n) / 100.0)),
+        Just("null".to_owned()),
+        Just("'text'".to_owned()),
+    ]
+}
+
+fn child() -> impl Strategy<Value = Op> {
+    let parent = prop_oneof![
+        (0_i32..3).prop_map(|p| p.to_string()),
+        Just("null".to_owned()),
+        Just("[0, 1, 1]".to_owned()),
+    ];
+    let image =
+        (parent, number(), number(), any::<bool>()).prop_map(|(parent, price, rating, paid)| {
+            format!("p: {parent}, price: {price}, rating: {rating}, paid: {paid}")
+        });
+    (0_i32..12, proptest::option::weighted(0.8, image)).prop_map(|(id, image)| Op {
+        collection: "children",
+        id,
+        image: image.map(|image| format!("{{_id: {id}, {image}}}")),
+    })
+}
+
+fn parent() -> impl Strategy<Value = Op> {
+    let image = (0_i32..5).prop_map(|n| format!("name: {n}, stats: {{n: {n}}}, total: 'client'"));
+    (0_i32..3, proptest::option::weighted(0.7, image)).prop_map(|(id, image)| Op {
+        collection: "parents",
+        id,
+        image: image.map(|image| format!("{{_id: {id}, {image}}}")),
+    })
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![4 => child(), 1 => parent()]
+}
+
+static FIELDS: &[(&str, &str)] = &[
+    ("total", "{$sum: '$price'}"),
+    ("stats.mean", "{$avg: '$price'}"),
+    ("n", "{$count: {}}"),
+    ("least", "{$min: '$rating'}"),
+    ("most", "{$max: '$rating'}"),
+    ("two", "{$maxN: {input: '$rating', n: 2}}"),
+    ("best", "{$topN: {n: 2, sortBy: {rating: -1, _id: 1}, output: ['$_id', '$price']}}"),
+    ("worst", "{$bottom: {sortBy: {rating: -1, _id: 1}, output: '$_id'}}"),
+    ("prices", "{$addToSet: '$price'}"),
+];
+
+/// What `$group` gives for the children that belong to a parent.
+fn recomputed(children: &[DocBuf], parent: Val<'_>, spec: &str) -> OwnedVal {
+    let context = ParseContext::new(0);
+    let filter = Filter::parse(doc("{paid: true}").as_doc(), &context).expect("a filter");
+    let spec = doc(spec);
+    let spec = AccumulatorSpec::parse("f", Val::Document(spec.as_doc()), &context).expect("known");
+    let mut state = spec.start(Val::Null).expect("starts");
+    for child in children {
+        let child = child.as_doc();
+        let belongs = match child.get("p") {
+            Some(Val::Array(list)) => list.iter().any(|(_, v)| compare::equal(v.get(), parent)),
+            Some(value) => compare::equal(value, parent),
+            None => false,
+        };
+        if belongs && filter.matches(child).expect("matches") {
+            let arena = Bump::new();
+            state
+                .process(spec.argument(&Env::new(child, &arena)).expect("a value"))
+                .expect("folds");
+        }
+    }
+    let arena = Bump::new();
+    OwnedVal::new(state.finish(&arena).expect("ends"))
+}
+
+fn same(path: &str, a: Val<'_>, b: Val<'_>) -> bool {
+    if path == "prices" {
+        // A set has no order.
+        let sorted = |v: Val<'_>| {
+            let list = v.as_array().expect("a set").iter().map(|(_, v)| value::keys::key(v.get()));
+            let mut list: Vec<Vec<u8>> = list.collect();
+            list.sort();
+            list
+        };
+        return sorted(a) == sorted(b);
+    }
+    let loose = matches!(path, "least" | "most" | "two");
+    // Among equal values of several types any may stand for them.
+    if loose {
+        compare::equal(a, b)
+    } else {
+        OwnedVal::new(a) == OwnedVal::new(b) || (compare::equal(a, b) && a.kind() == b.kind())
+    }
+}
+
+fn declaration_of_fields() -> String {
+    let fields: Vec<String> =
+        FIELDS.iter().map(|(path, spec)| format!("'{path}': {spec}")).collect();
+    format!(
+        "{{name: 'sums', kind: 'computed', from: 'children', on: {{local: '_id', foreign: 'p'}}, filter: {{paid: true}}, fields: {{{}}}}}",
+        fields.join(", ")
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn folds_over_children_equal_group(ops in prop::collection::vec(op(), 1..60)) {
+        let mut memory = memory(&[("parents", &declaration_of_fields())]);
+        for op in &ops {
+            let image = op.image.as_deref().map(doc);
+            memory.write(op.collection, Val::Int32(op.id), image.as_ref()).expect("is allowed");
+            let children = memory.all("children");
+            for parent in memory.all("parents") {
+                let parent = parent.as_doc();
+                let id = parent.get("_id").expect("an id");
+                for (path, spec) in FIELDS {
+                    let expected = recomputed(&children, id, spec);
+                    let found = value::path::Path::new(path).get(parent);
+                    prop_assert!(same(path, found, expected.get()), "{path} of {id:?}: {found:?}, expected {expected:?} after {op:?}");
+                }
+            }
+        }
+        for id in 0..12 {
+            memory.write("children", Val::Int32(id), None).expect("is allowed");
+        }
+        prop_assert_eq!(memory.state_count(), 0);
+    }
+
+    #[test]
+    fn groups_of_their_own_equal_group(ops in prop::collection::vec(child(), 1..40)) {
+        let mut memory = memory(&[("children",
+            "{name: 'g', kind: 'computed', into: 'groups', groupBy: {r: '$rating'}, fields: {n: {$count: {}}, sum: {$sum: '$price'}, top: {$max: '$_id'}}}")]);
+        for op in &ops {
+            let image = op.image.as_deref().map(doc);
+            memory.write(op.collection, Val::Int32(op.id), image.as_ref()).expect("is allowed");
+            let mut groups: std::collections::BTreeMap<Vec<u8>, (i32, i32)> = Default::default();
+            for child in memory.all("children") {
+                let rating = child.as_doc().get("rating").unwrap_or(Val::Null);
+                let key = doc("{}");
+                let key = DocBuf::build(|out| { out.extend(key.as_doc()).append("r", rating); });
+                let group = groups.entry(value::keys::key(Val::Document(key.as_doc()))).or_default();
+                let id = child.as_doc().get("_id").and_then(Val::as_i64_exact).expect("an id") as i32;
+                *group = (group.0 + 1, group.1.max(id));
+            }
+            let found = memory.all("groups");
+            prop_assert_eq!(found.len(), groups.len());
+            for group in found {
+                let group = group.as_doc();
+                let (n, top) = groups[&value::keys::key(group.get("_id").expect("an id"))];
+                prop_assert_eq!(group.get("n"), Some(Val::Int32(n)));
+                prop_assert_eq!(group.get("top"), Some(Val::Int32(top)));
+            }
+        }
+    }
+
+    #[test]
+    fn chains_and_same_documents_follow(ops in prop::collection::vec(op(), 1..40)) {
+        let mut memory = memory(&[
+            ("parents", "{name: 'twice', kind: 'computed', fields: {twice: {$multiply: ['$n', 2]}}}"),
+            ("parents", "{name: 'n', kind: 'computed', from: 'children', on: {foreign: 'p'}, fields: {n: {$count: {}}}}"),
+            ("children", "{name: 'copy', kind: 'extendedReference', ref: 'p', from: 'parents', into: 'parent', fields: ['name']}"),
+        ]);
+        for op in &ops {
+            let image = op.image.as_deref().map(doc);
+            memory.write(op.collection, Val::Int32(op.id), image.as_ref()).expect("is allowed");
+            let parents = memory.all("parents");
+            for parent in &parents {
+                let n = parent.as_doc().get("n").and_then(Val::as_i64_exact).expect("a count");
+                prop_assert_eq!(parent.as_doc().get("twice").and_then(Val::as_i64_exact), Some(2 * n));
+            }
+            let name = |id: Val<'_>| {
+                let found = parents.iter().find(|p| p.as_doc().get("_id").is_some_and(|p| compare::equal(p, id)));
+                found.and_then(|p| p.as_doc().get("name")).map(OwnedVal::new)
+            };
+            for child in memory.all("children") {
+                let child = child.as_doc();
+                let copied = child.get("parent");
+                match child.get("p") {
+                    Some(Val::Array(list)) => {
+                        let copies = copied.and_then(Val::as_array).expect("copies in a row");
+                        for ((_, id), (_, copy)) in list.iter().zip(copies) {
+                            let copy = copy.as_doc().unwrap_or(RawDoc::empty()).get("name").map(OwnedVal::new);
+                            // The copies of a parent that went stay.
+                            if let Some(name) = name(id.get()) { prop_assert_eq!(copy, Some(name)); }
+                        }
+                    }
+                    Some(id) if !id.is_nullish() => {
+                        let copy = copied.and_then(Val::as_doc).and_then(|d| d.get("name")).map(OwnedVal::new);
+                        if let Some(name) = name(id) { prop_assert_eq!(copy, Some(name)); }
+                    }
+                    _ => prop_assert!(copied.is_none(), "{copied:?}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn trees_follow_their_parents(ops in prop::collection::vec((0_i32..8, proptest::option::weighted(0.9, -1_i32..8)), 1..60)) {
+        let mut memory = memory(&[("nodes",
+            "{name: 't', kind: 'tree', maintain: {ancestors: 'up', depth: 'd', path: {into: 'path'}}, onMissingParent: 'defer', onDelete: 'adopt'}")]);
+        for (id, parent) in ops {
+            let image = parent.map(|parent| match parent {
+                -1 => doc(&format!("{{_id: {id}}}")),
+                parent => doc(&format!("{{_id: {id}, parent: {parent}}}")),
+            });
+            // A cycle is refused and leaves everything as it was.
+            let _ = memory.write("nodes", Val::Int32(id), image.as_ref());
+            let nodes = memory.all("nodes");
+            let find = |id: i64| nodes.iter().find(|n| n.as_doc().get("_id").and_then(Val::as_i64_exact) == Some(id));
+            let parent_of = |n: &DocBuf| n.as_doc().get("parent").and_then(Val::as_i64_exact);
+            for node in &nodes {
+                let mut chain = Vec::new();
+                let mut next = parent_of(node);
+                let mut whole = true;
+                while let Some(id) = next {
+                    prop_assert!(chain.len() < 20, "a cycle");
+                    chain.insert(0, id);
+                    match find(id) {
+                        Some(parent) => next = parent_of(parent),
+                        None => { whole = false; break; }
+                    }
+                }
+                let up = node.as_doc().get("up").and_then(Val::as_array);
+                if !whole {
+                    prop_assert!(up.is_none());
+                    continue;
+                }
+                let up: Vec<i64> = up.expect("ancestors").iter().filter_map(|(_, v)| v.get().as_i64_exact()).collect();
+                prop_assert_eq!(&up, &chain);
+                let id = node.as_doc().get("_id").and_then(Val::as_i64_exact).expect("an id");
+                let path: String = chain.iter().chain([&id]).map(|id| format!(",{id}")).collect();
+                prop_assert_eq!(node.as_doc().get("path").and_then(Val::as_str), Some(&*format!("{path},")));
+                prop_assert_eq!(node.as_doc().get("d"), Some(Val::Int32(chain.len() as i32)));
+            }
+        }
+    }
+}
+
+#[test]
+fn contradictions_are_refused_by_name() {
+    for (text, expected) in [
+        ("{kind: 'computed'}", "'fields' is missing"),
+        ("{kind: 'compute', fields: {}}", "no kind of pattern"),
+        ("{kind: 'bucket'}", "'bucket' is not available"),
+        ("{kind: 'computed', fields: {a: '$b'}, colour: 1}", "'colour' is no option"),
+        ("{kind: 'computed', fields: {a: '$b'}, filter: {}}", "'filter' needs 'from'"),
+        ("{kind: 'computed', fields: {a: '$a'}}", "maintains itself"),
+        ("{kind: 'computed', fields: {a: '$$ROOT'}}", "maintains itself"),
+        ("{kind: 'computed', fields: {a: '$$NOW'}}", "$$NOW"),
+        ("{kind: 'computed', fields: {_id: '$b'}}", "'_id' cannot be maintained"),
+        ("{kind: 'computed', fields: {a: 1, 'a.b': 2}}", "in each other's way"),
+        ("{kind: 'computed', from: 'c', fields: {a: {$sum: 1}}}", "'on' is missing"),
+        (
+            "{kind: 'computed', from: 'c', on: {foreign: 'p'}, fields: {a: {$push: '$x'}}}",
+            "$push has no maintained form",
+        ),
+        (
+            "{kind: 'computed', from: 'c', on: {foreign: 'p'}, fields: {a: {$first: '$x'}}}",
+            "needs an order",
+        ),
+        ("{kind: 'computed', groupBy: '$x', fields: {a: {$sum: 1}}}", "'groupBy' needs 'into'"),
+        ("{kind: 'computed', fields: {a: '$b'}, mode: {every: '1h'}}", "'sync' is not available"),
+        (
+            "{kind: 'computed', fields: {a: '$b'}, duringBuild: 'compute'}",
+            "'compute' is not available",
+        ),
+        (
+            "{kind: 'extendedReference', ref: 'c._id', from: 'x', into: 'c', fields: ['_id']}",
+            "the reference itself",
+        ),
+        (
+            "{kind: 'extendedReference', ref: 'c', from: 'x', into: 'c.d', fields: ['n']}",
+            "belongs to the client",
+        ),
+        (
+            "{kind: 'subset', from: 'x', into: 't', on: {foreign: 'p'}, limit: 3, fields: ['a']}",
+            "'sort' is missing",
+        ),
+        (
+            "{kind: 'subset', from: 'x', into: 't', on: {foreign: 'p'}, sort: {a: 1}, limit: 0, fields: ['a']}",
+            "above zero",
+        ),
+        ("{kind: 'tree', maintain: {}}", "must ask for"),
+        (
+            "{kind: 'tree', maintain: {nestedSet: {lft: 'l'}}}",
+            "'maintain.nestedSet' is not available",
+        ),
+    ] {
+        let error = declaration::parse("t", doc(text).as_doc()).map(|p| p.name).expect_err(text);
+        assert!(error.message().contains(expected), "{text}: {error}");
+    }
+}
+
+#[test]
+fn cycles_are_named_and_crossed_references_are_legal() {
+    let parse = |collection: &str, text: &str| {
+        declaration::parse(collection, doc(text).as_doc()).expect("fine alone")
+    };
+    let a = parse("x", "{name: 'a', kind: 'computed', fields: {b: '$a'}}");
+    let b = parse("x", "{name: 'b', kind: 'computed', fields: {c: '$b'}}");
+    let c = parse("x", "{name: 'c', kind: 'computed', fields: {a: '$c.d'}}");
+    assert_eq!(patterns::graph::order(&[&b, &a]).expect("a chain"), [1, 0]);
+    let error = patterns::graph::order(&[&a, &b, &c]).expect_err("a cycle");
+    assert!(
+        error.message().contains("'a' -> 'b' -> 'c' -> 'a'")
+            || error.message().contains("'b' -> 'c' -> 'a' -> 'b'")
+            || error.message().contains("'c' -> 'a' -> 'b' -> 'c'"),
+        "{error}"
+    );
+    let copies = parse(
+        "orders",
+        "{name: 'copy', kind: 'extendedReference', ref: 'c', from: 'clients', into: 'client', fields: ['name']}",
+    );
+    let counts = parse(
+        "clients",
+        "{name: 'n', kind: 'computed', from: 'orders', on: {foreign: 'c'}, fields: {n: {$count: {}}}}",
+    );
+    patterns::graph::order(&[&copies, &counts]).expect("they read other fields than they maintain");
+}
