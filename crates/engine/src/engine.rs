@@ -111,6 +111,8 @@ pub struct Inner {
     pub(crate) jobs: Mutex<Vec<Arc<crate::job::Job>>>,
     /// Threads that go on with builds which an earlier process began.
     pub(crate) builders: Mutex<Vec<std::thread::JoinHandle<()>>>,
+    /// The patterns that are being built.
+    pub(crate) pattern_builds: crate::patterns::build::Builds,
     /// What dropped collections and indexes left in the store.
     pub(crate) trash: crate::trash::Trash,
     /// When documents expire next.
@@ -187,6 +189,7 @@ impl Engine {
             parameters: crate::parameters::Parameters::default(),
             builders: Mutex::default(),
             jobs: Mutex::new(Vec::new()),
+            pattern_builds: crate::patterns::build::Builds::default(),
             trash: crate::trash::Trash::default(),
             ttl: crate::ttl::Ttl::default(),
             fail_points: crate::fail_points::FailPoints::default(),
@@ -300,6 +303,8 @@ fn start_housekeeping(inner: &Arc<Inner>) -> Result<()> {
                 if let Err(error) = crate::changes::retention::trim(&inner) {
                     tracing::warn!(%error, "cannot drop old entries of the oplog");
                 }
+                crate::patterns::build::start(&inner);
+                crate::patterns::queue::run(&inner);
                 if let Err(error) = crate::trash::empty(&inner) {
                     tracing::warn!(%error, "cannot free the space of what was dropped");
                 }

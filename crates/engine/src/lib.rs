@@ -53,6 +53,7 @@ mod metrics;
 mod namespace;
 mod operation;
 mod parameters;
+mod patterns;
 mod planner;
 mod profiler;
 mod reply;

@@ -84,7 +84,9 @@ pub fn empty(engine: &Inner) -> Result<()> {
 /// When the store fails.
 pub fn sweep(engine: &Inner) -> Result<()> {
     let catalog = engine.catalog.load();
-    let documents: BTreeSet<u32> = catalog.collections().map(|c| c.id).collect();
+    let mut documents: BTreeSet<u32> = catalog.collections().map(|c| c.id).collect();
+    // What patterns keep for themselves stands among the documents.
+    documents.extend(catalog.databases.values().flat_map(|db| db.patterns.iter().map(|p| p.id)));
     let indexes: BTreeSet<u32> =
         catalog.collections().flat_map(|c| c.indexes.iter().map(|index| index.id)).collect();
     sweep_space(engine, Space::Documents, &documents)?;

@@ -7,6 +7,7 @@ use crate::documents::Documents;
 use crate::pattern::{Behaviour, Pattern, Phase};
 use crate::tree::Node;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, keys};
 
@@ -197,6 +198,30 @@ impl Pending {
     /// Counts a child that the build of a pattern came to.
     pub fn add_child(&mut self, pattern: &Arc<Pattern>, child: Child) {
         self.add(Notes(vec![(pattern.clone(), Note::Child(None, Some(child)))]));
+    }
+
+    /// Takes in all that waits elsewhere.
+    pub fn merge(&mut self, other: Pending) {
+        for (rank, (pattern, work)) in other.0 {
+            match (self.0.get_mut(&rank).map(|(_, work)| work), work) {
+                (None, work) => {
+                    self.0.insert(rank, (pattern, work));
+                }
+                (Some(Work::Groups(all)), Work::Groups(more)) => {
+                    for (key, group) in more {
+                        match all.entry(key) {
+                            Entry::Vacant(place) => {
+                                place.insert(group);
+                            }
+                            Entry::Occupied(mut known) => known.get_mut().append(group),
+                        }
+                    }
+                }
+                (Some(Work::Keys(all)), Work::Keys(more)) => all.extend(more),
+                (Some(Work::Nodes(all)), Work::Nodes(more)) => all.extend(more),
+                _ => {}
+            }
+        }
     }
 
     /// Whether nothing waits.

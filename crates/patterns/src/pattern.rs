@@ -67,6 +67,8 @@ pub struct Pattern {
     pub behaviour: Behaviour,
     /// The declaration, with all defaults.
     pub declaration: DocBuf,
+    /// Why it could not be built; empty unless it failed.
+    pub failure: String,
 }
 
 /// What a pattern does.
@@ -83,6 +85,28 @@ pub enum Behaviour {
 }
 
 impl Pattern {
+    /// The same pattern with changes: its declaration is compiled again.
+    ///
+    /// # Errors
+    /// Never, for a declaration that was accepted before.
+    pub fn altered(&self, change: impl FnOnce(&mut Pattern)) -> Result<Pattern> {
+        let mut pattern = crate::declaration::parse(&self.collection, self.declaration.as_doc())?;
+        pattern.id = self.id;
+        pattern.rank = self.rank;
+        pattern.phase = self.phase;
+        pattern.failure.clone_from(&self.failure);
+        change(&mut pattern);
+        Ok(pattern)
+    }
+
+    /// The same pattern at another place of the order.
+    ///
+    /// # Errors
+    /// As `altered`.
+    pub fn ranked(&self, rank: usize) -> Result<Pattern> {
+        self.altered(|pattern| pattern.rank = rank)
+    }
+
     /// The collection that it reads beside the target's documents themselves.
     #[must_use]
     pub fn source(&self) -> Option<&str> {

@@ -6,6 +6,7 @@
 use super::{Catalog, Collection, Counters, Index, IndexState, Kind, persist};
 use crate::engine::Inner;
 use crate::trash::Trash;
+use patterns::Pattern;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use store::{Batch, Space};
@@ -54,6 +55,7 @@ pub fn create(
         counters: Arc::new(Counters::default()),
         version: crate::txn::next_version(),
         dropped: Arc::new(AtomicBool::new(false)),
+        patterns: None,
     });
     put(catalog, batch, collection.clone());
     Ok(collection)
@@ -134,6 +136,55 @@ pub fn discard_indexes<'i>(trash: &Trash, indexes: impl Iterator<Item = &'i Arc<
     for index in indexes.filter(|index| !index.is_clustered()) {
         trash.discard(Space::Indexes, index.id);
     }
+}
+
+/// Adds a pattern to a database, or replaces the one with its number, and tells its collections.
+///
+/// # Errors
+/// When the patterns feed each other in a cycle or maintain the same.
+pub fn add_pattern(catalog: &mut Catalog, db: &str, pattern: Pattern) -> Result<()> {
+    let mut all: Vec<Arc<Pattern>> = catalog.patterns(db).to_vec();
+    all.retain(|known| known.id != pattern.id);
+    all.push(Arc::new(pattern));
+    set_patterns(catalog, db, all)
+}
+
+/// Makes these the patterns of a database. Collections that are concerned, now or before, get a
+/// new version: statements that are under way run again.
+///
+/// # Errors
+/// When the patterns feed each other in a cycle or maintain the same.
+pub fn set_patterns(catalog: &mut Catalog, db: &str, all: Vec<Arc<Pattern>>) -> Result<()> {
+    let Some(database) = catalog.databases.get_mut(db) else { return Ok(()) };
+    let borrowed: Vec<&Pattern> = all.iter().map(|pattern| &**pattern).collect();
+    let order = patterns::graph::order(&borrowed)?;
+    let mut ordered = Vec::new();
+    for (rank, at) in order.into_iter().enumerate() {
+        let Some(pattern) = all.get(at) else { continue };
+        ordered.push(if pattern.rank == rank {
+            pattern.clone()
+        } else {
+            Arc::new(pattern.ranked(rank)?)
+        });
+    }
+    let database = Arc::make_mut(database);
+    let before = std::mem::replace(&mut database.patterns, ordered);
+    let concerned: Vec<Arc<Collection>> = database
+        .collections
+        .values()
+        .filter(|collection| {
+            let name = &*collection.name;
+            before
+                .iter()
+                .chain(&database.patterns)
+                .any(|p| p.target == name || p.source() == Some(name))
+        })
+        .cloned()
+        .collect();
+    for collection in concerned {
+        catalog.set(altered(&collection, |_| {}));
+    }
+    Ok(())
 }
 
 /// Two databases whose names differ in case only are refused, as on file systems that ignore it.

@@ -39,6 +39,8 @@ pub struct Collection {
     pub validator: Option<Arc<Validator>>,
     /// What decides over text unless an operation says otherwise; also the order of its `_id`s.
     pub collation: Option<Arc<Collation>>,
+    /// The patterns that maintain or read its documents, if there are any.
+    pub patterns: Option<Arc<patterns::Bound>>,
 }
 
 /// What kind of collection it is.
@@ -254,6 +256,13 @@ impl Collection {
     #[must_use]
     pub fn prefix(&self) -> [u8; 4] {
         self.id.to_be_bytes()
+    }
+
+    /// Whether its writes run inside of the commit lock: the records of capped collections have
+    /// one order, and patterns see the newest state.
+    #[must_use]
+    pub fn is_written_locked(&self) -> bool {
+        self.patterns.is_some() || self.capped().is_some()
     }
 
     /// The bounds, if it is capped.

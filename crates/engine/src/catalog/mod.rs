@@ -13,6 +13,7 @@ pub use collection::{
     Capped, Collection, Counters, Index, IndexField, IndexKind, IndexState, Kind, View,
 };
 
+use patterns::{Bound, Pattern};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -21,6 +22,24 @@ use std::sync::Arc;
 pub struct Database {
     /// Collections and views by name.
     pub collections: BTreeMap<Box<str>, Arc<Collection>>,
+    /// Patterns in the order in which they are settled.
+    pub patterns: Vec<Arc<Pattern>>,
+}
+
+impl Database {
+    /// The patterns that concern a collection, if there are any.
+    fn bound(&self, name: &str) -> Option<Arc<Bound>> {
+        let mut bound = Bound::default();
+        for pattern in &self.patterns {
+            if pattern.target == name {
+                bound.targets.push(pattern.clone());
+            }
+            if pattern.source() == Some(name) {
+                bound.sources.push(pattern.clone());
+            }
+        }
+        (!bound.is_empty()).then(|| Arc::new(bound))
+    }
 }
 
 /// A picture of everything that exists.
@@ -37,9 +56,15 @@ impl Catalog {
         self.databases.get(db)?.collections.get(name)
     }
 
-    /// Adds or replaces a collection.
+    /// Adds or replaces a collection. It knows the patterns that concern it from then on.
     pub fn set(&mut self, collection: Arc<Collection>) {
         let db = self.databases.entry(collection.db.clone()).or_default();
+        let collection = if db.patterns.is_empty() && collection.patterns.is_none() {
+            collection
+        } else {
+            let patterns = db.bound(&collection.name);
+            Arc::new(Collection { patterns, ..Collection::clone(&collection) })
+        };
         Arc::make_mut(db).collections.insert(collection.name.clone(), collection);
     }
 
@@ -50,6 +75,12 @@ impl Catalog {
         if entry.collections.is_empty() {
             self.databases.remove(db);
         }
+    }
+
+    /// The patterns of a database, in the order in which they are settled.
+    #[must_use]
+    pub fn patterns(&self, db: &str) -> &[Arc<Pattern>] {
+        self.databases.get(db).map_or(&[], |db| &db.patterns)
     }
 
     /// Every collection of every database.

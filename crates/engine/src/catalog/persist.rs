@@ -2,6 +2,7 @@
 //! saw an array; and reading them all back.
 
 use super::{Capped, Catalog, Collection, Counters, Index, IndexField, IndexState, Kind, View};
+use patterns::{Pattern, Phase};
 use query::ParseContext;
 use query::filter::Filter;
 use std::collections::HashMap;
@@ -18,6 +19,7 @@ const COUNTERS: u8 = 2;
 const MULTIKEY: u8 = 3;
 const NEXT_ID: u8 = 4;
 const BUILD: u8 = 5;
+const PATTERN: u8 = 6;
 
 /// The record of a collection.
 #[must_use]
@@ -47,6 +49,33 @@ pub fn next_id_key() -> [u8; 5] {
 #[must_use]
 pub fn build_key(index_id: u32) -> [u8; 5] {
     tagged(BUILD, index_id)
+}
+
+/// The record of a pattern.
+#[must_use]
+pub fn pattern_key(id: u32) -> [u8; 5] {
+    tagged(PATTERN, id)
+}
+
+/// The record of a pattern.
+#[must_use]
+pub fn encode_pattern(db: &str, pattern: &Pattern) -> DocBuf {
+    DocBuf::build(|out| {
+        out.str("db", db).str("collection", &pattern.collection);
+        out.str("phase", pattern.phase.name()).str("failure", &pattern.failure);
+        out.append("declaration", Val::Document(pattern.declaration.as_doc()));
+    })
+}
+
+fn decode_pattern(id: u32, record: RawDoc<'_>) -> Result<(String, Pattern)> {
+    let damaged = || Error::internal("the catalog holds a pattern that is not understood");
+    let text = |name| record.get(name).and_then(Val::as_str).ok_or_else(damaged);
+    let declaration = record.get("declaration").and_then(Val::as_doc).ok_or_else(damaged)?;
+    let mut pattern = patterns::declaration::parse(text("collection")?, declaration)?;
+    pattern.id = id;
+    pattern.phase = Phase::of_name(text("phase")?).ok_or_else(damaged)?;
+    pattern.failure = text("failure")?.to_owned();
+    Ok((text("db")?.to_owned(), pattern))
 }
 
 fn tagged(tag: u8, id: u32) -> [u8; 5] {
@@ -106,8 +135,9 @@ pub fn load(snapshot: &Snapshot) -> Result<Loaded> {
     let mut records: Vec<(u32, DocBuf)> = Vec::new();
     let mut progress: HashMap<u32, Vec<u8>> = HashMap::new();
     let mut next_id = 1;
+    let mut found_patterns: Vec<(String, Pattern)> = Vec::new();
     let from = [COLLECTION];
-    let to = [BUILD + 1];
+    let to = [PATTERN + 1];
     let mut range = snapshot
         .range(Space::Catalog, Bound::Included(&from), Bound::Excluded(&to), Direction::Forward)
         .map_err(crate::store_failed)?;
@@ -132,6 +162,7 @@ pub fn load(snapshot: &Snapshot) -> Result<Loaded> {
             BUILD => {
                 progress.insert(id, value.to_vec());
             }
+            PATTERN => found_patterns.push(decode_pattern(id, RawDoc::new(&value))?),
             _ => return Err(damaged()),
         }
     }
@@ -148,6 +179,9 @@ pub fn load(snapshot: &Snapshot) -> Result<Loaded> {
             loaded.unfinished.push(collection.clone());
         }
         loaded.catalog.set(collection);
+    }
+    for (db, pattern) in found_patterns {
+        super::change::add_pattern(&mut loaded.catalog, &db, pattern)?;
     }
     Ok(loaded)
 }
@@ -185,6 +219,7 @@ fn decode(
         counters: Arc::new(counters),
         version: crate::txn::next_version(),
         dropped: Arc::new(AtomicBool::new(false)),
+        patterns: None,
     })
 }
 

@@ -100,6 +100,8 @@ impl Wanted {
     ) -> Result<Option<Event>> {
         match change.kind {
             Kind::Nothing => Ok(None),
+            // What patterns maintain follows from other changes.
+            _ if change.derived => Ok(None),
             Kind::Command => Ok(self.command_event(change, token)),
             _ => self.document_event(engine, op, change, token),
         }

@@ -25,6 +25,8 @@ pub(crate) struct Notes {
     count: u32,
     statement: Option<i32>,
     transaction: bool,
+    /// Whether a pattern makes the next changes.
+    derived: bool,
 }
 
 /// Which collections leave no traces in the log: what concerns this server alone.
@@ -56,6 +58,11 @@ impl Notes {
     /// The number of the statement that makes the next changes.
     pub(crate) fn set_statement(&mut self, statement: i32) {
         self.statement = Some(statement);
+    }
+
+    /// Says whether a pattern makes the next changes.
+    pub(crate) fn set_derived(&mut self, derived: bool) {
+        self.derived = derived;
     }
 
     /// Notes an inserted document.
@@ -171,6 +178,7 @@ impl Notes {
         after: Option<RawDoc<'_>>,
     ) {
         let place = self.collection(collection.uuid, &collection.db, &collection.name);
+        let kind = if self.derived { kind | record::DERIVED } else { kind };
         record::write_start(&mut self.bytes, kind, place, self.statement, before, after);
         self.count += 1;
     }

@@ -23,7 +23,9 @@ pub(super) const COMMAND: u8 = 12;
 /// A command with a second document.
 pub(super) const COMMAND_2: u8 = 13;
 pub(super) const NOTHING: u8 = 14;
-const KIND: u8 = 0x1F;
+const KIND: u8 = 0x0F;
+/// A pattern made the change.
+pub(super) const DERIVED: u8 = 0x10;
 const HAS_STATEMENT: u8 = 0x20;
 const HAS_BEFORE: u8 = 0x40;
 const HAS_AFTER: u8 = 0x80;
@@ -94,6 +96,8 @@ pub(super) enum Kind {
 /// One change, to read.
 pub(super) struct Change<'r> {
     pub(super) kind: Kind,
+    /// Whether a pattern made it.
+    pub(super) derived: bool,
     pub(super) namespace: &'r str,
     /// Bytes of the namespace that are the database's name.
     pub(super) db: usize,
@@ -135,6 +139,7 @@ impl<'r> Change<'r> {
 /// Where the parts of a change stand in its record.
 pub(super) struct Step {
     kind: Kind,
+    derived: bool,
     collection: usize,
     statement: Option<i32>,
     doc: Range<usize>,
@@ -240,7 +245,8 @@ impl Reader {
         let place = self.next;
         self.next += 1;
         let collection = usize::from(collection);
-        Some(Step { kind, collection, statement, doc, more, before, after, place })
+        let derived = tag & DERIVED != 0;
+        Some(Step { kind, derived, collection, statement, doc, more, before, after, place })
     }
 
     fn take(&mut self, length: usize) -> Option<Range<usize>> {
@@ -270,6 +276,7 @@ impl Reader {
         let offset = if self.transaction { 0 } else { u64::from(step.place) };
         Change {
             kind: step.kind,
+            derived: step.derived,
             namespace,
             db: named.map_or(0, |named| named.db),
             uuid: named.map(|named| named.uuid).unwrap_or_default(),

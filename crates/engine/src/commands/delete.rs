@@ -115,7 +115,7 @@ pub(super) fn one(
         )?;
         return Ok((done.changed, done.newest));
     }
-    let capped = find(context, name).is_some_and(|c| c.capped().is_some());
+    let capped = find(context, name).is_some_and(|c| c.is_written_locked());
     let (count, seqno) = engine.transact(context.op, capped, |txn| {
         let mut history = match &retry {
             Some((retryable, statement)) => {

@@ -1,8 +1,13 @@
 //! `drop`: removes a collection or view. One that does not exist is no error, as from MongoDB 7.
 
 use super::{Command, Context};
-use crate::catalog::change;
-use value::{Code, Error, Result, Writer};
+use crate::catalog::{Collection, change};
+use crate::exec::modify::{self, Chosen};
+use crate::exec::write;
+use crate::patterns::declare;
+use crate::txn::Transaction;
+use std::sync::Arc;
+use value::{Code, Error, RawDoc, Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "drop",
@@ -22,14 +27,18 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     if crate::changes::oplog::is_oplog(db, name) {
         return Err(Error::new(Code(5_255_000), "can't drop live oplog while replicating"));
     }
+    empty_source(context, name)?;
     context.engine.wait_for_writers(context.op, |c| *c.db == *db && *c.name == *name)?;
-    let dropped = context.engine.change_catalog(|catalog, batch| {
+    let (dropped, patterns) = context.engine.change_catalog(|catalog, batch| {
         let collection = catalog.get(db, name).cloned();
+        let patterns = declare::going_with(catalog, db, name);
         if let Some(collection) = &collection {
+            declare::remove(catalog, batch, db, &patterns)?;
             change::remove(catalog, batch, collection);
         }
-        Ok(collection)
+        Ok((collection, patterns))
     })?;
+    declare::discard(context.engine, &patterns);
     if let Some(collection) = dropped {
         change::discard(&context.engine.trash, &collection);
         context.engine.wake_tailing_cursors();
@@ -40,6 +49,20 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     }
     concern.write_error(out);
     Ok(())
+}
+
+/// To patterns, dropping a collection that they read means that all its documents are deleted.
+fn empty_source(context: &Context<'_>, name: &str) -> Result<()> {
+    let Some(collection) = context.engine.collection(context.db, name) else { return Ok(()) };
+    let read = |bound: &::patterns::Bound| bound.sources.iter().any(|p| p.target != name);
+    if !collection.patterns.as_deref().is_some_and(read) {
+        return Ok(());
+    }
+    let all = modify::everything()?;
+    let delete = |txn: &mut Transaction, collection: &Arc<Collection>, chosen: &Chosen| {
+        write::delete(txn, collection, &chosen.record, RawDoc::new(&chosen.doc)).map(|()| true)
+    };
+    modify::for_each_match(context.engine, context.op, &collection, &all, delete).map(drop)
 }
 
 #[cfg(test)]

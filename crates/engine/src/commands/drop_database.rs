@@ -3,6 +3,7 @@
 use super::{Command, Context};
 use crate::catalog::change;
 use crate::changes::Cause;
+use crate::patterns::declare;
 use value::{Code, Error, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
@@ -30,12 +31,14 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     context.engine.wait_for_writers(context.op, |c| *c.db == *db)?;
     let dropped = context.engine.change_catalog_for(Cause::DropDatabase(db), |catalog, batch| {
         let Some(database) = catalog.databases.get(db).cloned() else { return Ok(None) };
+        declare::remove(catalog, batch, db, &database.patterns)?;
         for collection in database.collections.values() {
             change::remove(catalog, batch, collection);
         }
         Ok(Some(database))
     })?;
     if let Some(database) = dropped {
+        declare::discard(context.engine, &database.patterns);
         for collection in database.collections.values() {
             change::discard(&context.engine.trash, collection);
         }

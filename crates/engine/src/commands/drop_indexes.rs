@@ -3,6 +3,7 @@
 use super::{Command, Context, query};
 use crate::catalog::{Collection, Index, change};
 use crate::index::spec::{same_key, shown};
+use crate::patterns::declare;
 use std::sync::Arc;
 use value::{Code, Error, RawDoc, Result, Val, Writer};
 
@@ -37,7 +38,17 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         let Some(collection) = catalog.get(db, name).cloned() else {
             return Err(Error::new(Code::NAMESPACE_NOT_FOUND, format!("ns not found {db}.{name}")));
         };
-        let (all, gone) = choose(&collection, wanted)?;
+        let (all, mut gone) = choose(&collection, wanted)?;
+        let needed = |index: &Arc<Index>| declare::needed_by(catalog, &collection, index);
+        if all {
+            gone.retain(|index| needed(index).is_none());
+        }
+        if let Some((index, pattern)) = gone.iter().find_map(|i| Some((i, needed(i)?))) {
+            return Err(Error::new(
+                Code::INVALID_OPTIONS,
+                format!("cannot drop the index '{}': the pattern '{pattern}' needs it", index.name),
+            ));
+        }
         if !gone.is_empty() {
             gone.iter().for_each(|index| change::forget_index(batch, index));
             let left = change::altered(&collection, |collection| {

@@ -61,7 +61,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         } else {
             context.catalog().get(context.db, request.name).cloned()
         };
-        let capped = collection.is_some_and(|collection| collection.capped().is_some());
+        let capped = collection.is_some_and(|collection| collection.is_written_locked());
         let (reply, seqno) =
             engine.transact(context.op, capped, |txn| request.execute(context, txn))?;
         if let Some(reply) = reply {

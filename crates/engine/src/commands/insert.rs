@@ -103,7 +103,7 @@ impl<'a> Insert<'a> {
         // A collection that is dropped in between is made anew.
         let ((inserted, errors), seqno) = loop {
             let collection = create::ensure_collection(engine, context.op, self.db, self.name)?;
-            let locked = collection.capped().is_some();
+            let locked = collection.is_written_locked();
             let (outcome, seqno) =
                 engine.transact(context.op, locked, |txn| self.insert(txn, from, &prepared))?;
             if let Some(outcome) = outcome {

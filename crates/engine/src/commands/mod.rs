@@ -45,6 +45,7 @@ mod list_indexes;
 mod listing;
 mod oplog;
 mod parameters;
+mod patterns;
 mod ping;
 mod plan_cache;
 mod profile;
@@ -181,6 +182,7 @@ pub static ALL: &[&Command] = &[
     &count::COUNT,
     &create::COMMAND,
     &create_indexes::COMMAND,
+    &patterns::CREATE,
     &current_op::CURRENT_OP,
     &db_stats::DATA_SIZE,
     &db_stats::DB_STATS,
@@ -189,6 +191,7 @@ pub static ALL: &[&Command] = &[
     &drop::COMMAND,
     &drop_database::COMMAND,
     &drop_indexes::COMMAND,
+    &patterns::DROP,
     &sessions::END,
     &explain::COMMAND,
     &server_facts::FEATURES,
@@ -215,7 +218,9 @@ pub static ALL: &[&Command] = &[
     &list_commands::COMMAND,
     &list_databases::COMMAND,
     &list_indexes::COMMAND,
+    &patterns::LIST,
     &server_facts::LOCK_INFO,
+    &patterns::MODIFY,
     &ping::COMMAND,
     &plan_cache::CLEAR,
     &plan_cache::CLEAR_FILTERS,
@@ -228,12 +233,15 @@ pub static ALL: &[&Command] = &[
     &replica_set::GET_CONFIG,
     &replica_set::GET_STATUS,
     &oplog::RESIZE,
+    &patterns::RESUME,
     &server_status::COMMAND,
     &parameters::SET,
     &shutdown::COMMAND,
     &sessions::START,
+    &patterns::SUSPEND,
     &update::COMMAND,
     &validate::COMMAND,
+    &patterns::VALIDATE,
     &server_facts::WHATS_MY_SNI,
     &connection_status::WHATS_MY_URI,
 ];

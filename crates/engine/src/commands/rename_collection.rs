@@ -60,6 +60,18 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             ));
         }
         let existing = catalog.get(&target.db, &target.collection).cloned();
+        for concerned in [Some(&collection), existing.as_ref()].into_iter().flatten() {
+            if concerned.patterns.is_some() {
+                return Err(Error::new(
+                    Code::NOT_IMPLEMENTED,
+                    format!(
+                        "'{}' takes part in patterns: renaming such collections is not available \
+                         in this version",
+                        concerned.namespace()
+                    ),
+                ));
+            }
+        }
         match &existing {
             Some(view) if view.view().is_some() => {
                 return Err(Error::new(

@@ -211,7 +211,7 @@ fn single(
         } else {
             context.catalog().get(context.db, name).cloned()
         };
-        let capped = collection.as_ref().is_some_and(|c| c.capped().is_some());
+        let capped = collection.as_ref().is_some_and(|c| c.is_written_locked());
         let (outcome, seqno) = engine.transact(context.op, capped, |txn| {
             let mut history = match &retry {
                 Some((retryable, statement)) => {

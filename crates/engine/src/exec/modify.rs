@@ -145,7 +145,7 @@ pub fn for_each_match(
             op.add_cost(scan.examined(), 0);
             return Ok(total);
         }
-        let (part, seqno) = engine.transact(op, collection.capped().is_some(), |txn| {
+        let (part, seqno) = engine.transact(op, collection.is_written_locked(), |txn| {
             let mut part = Many::default();
             let current = txn.catalog.get(&collection.db, &collection.name).cloned();
             let Some(current) = current.filter(|now| now.id == collection.id) else {
@@ -212,12 +212,24 @@ pub fn update_chosen(
     bypass: bool,
 ) -> Result<Option<DocBuf>> {
     let old = RawDoc::new(&chosen.doc);
+    check_owner(collection, update)?;
     let arena = Bump::new();
     let Some(new) = update.apply(old, chosen.position, false, &arena)? else { return Ok(None) };
     crate::validation::check_update(collection, old, new.as_doc(), bypass)?;
     let told = update.tell(old, new.as_doc(), chosen.position);
-    write::replace(txn, collection, &chosen.record, old, &new, &told)?;
-    Ok(Some(new))
+    match write::replace(txn, collection, &chosen.record, old, &new, &told)? {
+        None => Ok(Some(new)),
+        // Patterns may take back all that the update did.
+        Some(image) => Ok((image.bytes() != old.bytes()).then_some(image)),
+    }
+}
+
+/// Refuses an update whose operators name what a pattern maintains.
+fn check_owner(collection: &Collection, update: &Update) -> Result<()> {
+    match &collection.patterns {
+        Some(bound) => patterns::ownership::check(bound, &update.named_paths()),
+        None => Ok(()),
+    }
 }
 
 /// Inserts the document that an upsert makes when nothing matched.
@@ -231,15 +243,25 @@ pub fn upsert(
     target: &Target<'_>,
     bypass: bool,
 ) -> Result<DocBuf> {
+    check_owner(collection, update)?;
     let start = update.upsert_document(target.query)?;
     let arena = Bump::new();
     let made = update.apply(start.as_doc(), None, true, &arena)?.unwrap_or(start);
     let prepared = write::prepare(made.as_doc())?;
     let doc = DocBuf::from_bytes(prepared.into_owned());
     crate::validation::check(collection, doc.as_doc(), bypass)?;
-    write::insert(txn, collection, doc.as_doc())?;
+    let stored = write::insert_image(txn, collection, doc.as_doc())?;
     write::trim_capped(txn, collection)?;
-    Ok(doc)
+    Ok(stored.unwrap_or(doc))
+}
+
+/// All documents.
+///
+/// # Errors
+/// Never: the empty filter can be compiled.
+pub fn everything() -> Result<Target<'static>> {
+    let filter = Arc::new(Filter::parse(RawDoc::empty(), &query::ParseContext::new(0))?);
+    Ok(Target { query: RawDoc::empty(), filter, sort: None, hint: None })
 }
 
 /// Compiles the parts of a target.

@@ -3,7 +3,9 @@
 
 use crate::catalog::Collection;
 use crate::index::maintain;
+use crate::patterns;
 use crate::txn::{Transaction, store_failed};
+use ::patterns::Origin;
 use query::update::delta::Told;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -131,8 +133,32 @@ fn check_depth(doc: RawDoc<'_>, depth: usize) -> Result<()> {
 /// Inserts a prepared document.
 ///
 /// # Errors
-/// DuplicateKey and what the indexes refuse.
+/// DuplicateKey and what the indexes or patterns refuse.
 pub fn insert(txn: &mut Transaction, collection: &Arc<Collection>, doc: RawDoc<'_>) -> Result<()> {
+    insert_image(txn, collection, doc).map(drop)
+}
+
+/// Inserts a prepared document. Returns what is stored, where patterns made it another one.
+///
+/// # Errors
+/// As `insert`.
+pub fn insert_image(
+    txn: &mut Transaction,
+    collection: &Arc<Collection>,
+    doc: RawDoc<'_>,
+) -> Result<Option<DocBuf>> {
+    match &collection.patterns {
+        Some(bound) => patterns::insert(txn, collection, bound, doc, Origin::Client).map(Some),
+        None => insert_plain(txn, collection, doc).map(|()| None),
+    }
+}
+
+/// Inserts a document as it is.
+pub(crate) fn insert_plain(
+    txn: &mut Transaction,
+    collection: &Arc<Collection>,
+    doc: RawDoc<'_>,
+) -> Result<()> {
     check_place(txn, collection)?;
     let record = match collection.capped() {
         None => {
@@ -199,11 +225,29 @@ fn no_id_index() -> Error {
 }
 
 /// Replaces a document by its new image; the `_id` is the same. The log of changes tells it as
-/// `told` says.
+/// `told` says. Returns what is stored, where patterns made it another one.
 ///
 /// # Errors
-/// DuplicateKey and what the indexes refuse.
+/// DuplicateKey and what the indexes or patterns refuse.
 pub fn replace(
+    txn: &mut Transaction,
+    collection: &Arc<Collection>,
+    record: &[u8],
+    old: RawDoc<'_>,
+    new: &DocBuf,
+    told: &Told,
+) -> Result<Option<DocBuf>> {
+    match &collection.patterns {
+        Some(bound) => {
+            let change = patterns::Change { record, old, told: Some(told) };
+            patterns::replace(txn, collection, bound, &change, new, Origin::Client).map(Some)
+        }
+        None => replace_plain(txn, collection, record, old, new, told).map(|()| None),
+    }
+}
+
+/// Replaces a document by an image as it is.
+pub(crate) fn replace_plain(
     txn: &mut Transaction,
     collection: &Arc<Collection>,
     record: &[u8],
@@ -239,8 +283,21 @@ pub fn replace(
 /// Deletes a document.
 ///
 /// # Errors
-/// When the store fails.
+/// When the store fails or a pattern refuses it.
 pub fn delete(
+    txn: &mut Transaction,
+    collection: &Arc<Collection>,
+    record: &[u8],
+    old: RawDoc<'_>,
+) -> Result<()> {
+    match &collection.patterns {
+        Some(bound) => patterns::delete(txn, collection, bound, record, old, Origin::Client),
+        None => delete_plain(txn, collection, record, old),
+    }
+}
+
+/// Deletes a document, whatever patterns say.
+pub(crate) fn delete_plain(
     txn: &mut Transaction,
     collection: &Arc<Collection>,
     record: &[u8],

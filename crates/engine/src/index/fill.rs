@@ -225,6 +225,7 @@ pub(super) fn fill_batch(
         let Some((key, doc)) = range.next().map_err(store_failed)? else { break true };
         // A change of the document meanwhile makes the batch run again.
         txn.guard(Space::Documents, key);
+        txn.guard_derived(key);
         let record = key.get(4..).unwrap_or(&[]);
         for index in &indexes {
             add_entries(txn, index, record, RawDoc::new(doc), &mut entries)?;

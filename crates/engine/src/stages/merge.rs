@@ -341,7 +341,7 @@ impl Output for Merge {
             while !rest.is_empty() {
                 let collection =
                     crate::commands::create::ensure_collection(engine, op, &self.db, &self.name)?;
-                let locked = collection.capped().is_some();
+                let locked = collection.is_written_locked();
                 let (written, seqno) = engine.transact(op, locked, |txn| {
                     let Some(collection) = txn.catalog.get(&self.db, &self.name).cloned() else {
                         return Ok(Written::default());

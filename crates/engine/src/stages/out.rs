@@ -146,6 +146,16 @@ impl Out {
                 ),
             ));
         }
+        if target.patterns.is_some() {
+            return Err(Error::new(
+                Code::NOT_IMPLEMENTED,
+                format!(
+                    "'{}' takes part in patterns: $out to such collections is not available in \
+                     this version, $merge is",
+                    target.namespace()
+                ),
+            ));
+        }
         Ok(())
     }
 

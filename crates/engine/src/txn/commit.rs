@@ -112,6 +112,11 @@ impl Inner {
         Transaction::new(catalog, self.store.snapshot())
     }
 
+    /// A transaction on the newest state that is only read.
+    pub(crate) fn reader(&self) -> Transaction {
+        self.begin()
+    }
+
     /// Runs a statement in a transaction of its own and commits it, again and again until nobody
     /// was in the way. Returns what the statement returned and the commit to wait for. `check`
     /// is asked now and then, while it waits for an open transaction, whether to go on.
@@ -127,7 +132,15 @@ impl Inner {
             let inside = locked || tries >= TRIES_WITHOUT_LOCK;
             let lock = inside.then(|| self.commit.lock());
             let mut txn = self.begin();
-            let outcome = statement(&mut txn)?;
+            txn.locked = inside;
+            let outcome = statement(&mut txn);
+            if txn.work.wants_lock() {
+                // Patterns see the newest state or none.
+                tries = TRIES_WITHOUT_LOCK;
+                continue;
+            }
+            let outcome = outcome?;
+            crate::patterns::settle(&mut txn)?;
             match self.commit(txn, lock) {
                 Ok(seqno) => return Ok((outcome, seqno)),
                 Err(CommitError::Failed(error)) => return Err(error),
@@ -193,7 +206,17 @@ impl Inner {
             return Ok(txn.snapshot.seqno());
         }
         self.check_writable().map_err(CommitError::Failed)?;
-        let Transaction { mut snapshot, guards, gains, multikey, notes, created, owner, .. } = txn;
+        let Transaction {
+            mut snapshot,
+            guards,
+            gains,
+            multikey,
+            notes,
+            created,
+            owner,
+            derived,
+            ..
+        } = txn;
         let records = notes.finish();
         let mut batch = snapshot.take_writes();
         let had_lock = lock.is_some();
@@ -254,6 +277,7 @@ impl Inner {
             self.catalog.store(catalog);
         }
         state.record(seqno, &guards);
+        state.record(seqno, &derived);
         self.changes.publish(creations, seqno);
         self.changes.publish(changes, seqno);
         drop(state);

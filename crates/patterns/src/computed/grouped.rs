@@ -88,6 +88,13 @@ pub struct Group {
     changes: Vec<(Vec<Part>, bool)>,
 }
 
+impl Group {
+    /// Adds later changes of the same group.
+    pub fn append(&mut self, later: Group) {
+        self.changes.extend(later.changes);
+    }
+}
+
 /// The record of a group.
 #[derive(Default)]
 struct Record {

@@ -82,6 +82,7 @@ pub fn parse(collection: &str, doc: RawDoc<'_>) -> Result<Pattern> {
         common,
         behaviour: parsed.behaviour,
         declaration: DocBuf::new(),
+        failure: String::new(),
     };
     if pattern.name.is_empty() {
         pattern.name = automatic_name(&kind, &pattern);

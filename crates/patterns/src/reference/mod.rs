@@ -393,6 +393,48 @@ impl Reference {
         Ok(true)
     }
 
+    /// The document without any copies.
+    ///
+    /// # Errors
+    /// PatternViolation when something stands in a path's way.
+    pub fn cleared(&self, doc: RawDoc<'_>) -> Result<DocBuf> {
+        self.rewrite(doc, &mut |_| Ok(Some(vec![None; self.fields.len()])))
+    }
+
+    /// Whether a source waits in the queue.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn is_waiting(&self, pattern: &Pattern, documents: &mut dyn Documents) -> Result<bool> {
+        let mut waits = false;
+        documents.states(pattern.id, &[QUEUE], &[], &mut |_, _| {
+            waits = true;
+            Ok(false)
+        })?;
+        Ok(waits)
+    }
+
+    /// The image of a target with copies derived from the sources alone; what a snapshot froze and
+    /// the copies of sources that went stay where that is declared.
+    ///
+    /// # Errors
+    /// What an expression gives; when the store fails.
+    pub fn derive(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        doc: RawDoc<'_>,
+    ) -> Result<DocBuf> {
+        if !self.live {
+            return self.shape(pattern, documents, Some(doc), doc);
+        }
+        self.rewrite(doc, &mut |key| match self.find_source(documents, key)? {
+            Some(source) => self.copies(source.as_doc()).map(Some),
+            None if self.on_delete == SourceDelete::Keep => Ok(None),
+            None => Ok(Some(vec![None; self.fields.len()])),
+        })
+    }
+
     /// How many followers wait in the queue.
     ///
     /// # Errors

@@ -79,6 +79,19 @@ impl Update {
         matches!(self.kind, Kind::Pipeline(_))
     }
 
+    /// The paths that operators name, as they were written; `$setOnInsert` and replacements name
+    /// none. Of pipelines those that `$set`, `$addFields` and `$unset` name.
+    #[must_use]
+    pub fn named_paths(&self) -> Vec<String> {
+        let mut paths = Vec::new();
+        match &self.kind {
+            Kind::Modifiers(modifiers) => modifiers.named_paths(&mut paths),
+            Kind::Replacement(_) => {}
+            Kind::Pipeline(pipeline) => paths.extend(pipeline.named.iter().cloned()),
+        }
+        paths
+    }
+
     /// Whether the update has a positional `$`, so that `apply` needs the place that the filter
     /// matched.
     #[must_use]

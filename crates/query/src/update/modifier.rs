@@ -26,6 +26,17 @@ pub(super) struct Modifiers {
     pub(super) collation: Option<Arc<Collation>>,
 }
 
+impl Modifiers {
+    /// Adds the paths of all modifiers but `$setOnInsert`.
+    pub(super) fn named_paths(&self, out: &mut Vec<String>) {
+        self.tree.walk("", &mut |path, leaf| {
+            if !matches!(self.modifiers.get(leaf), None | Some(Modifier::SetOnInsert(_))) {
+                out.push(path.to_owned());
+            }
+        });
+    }
+}
+
 /// What one modifier does to the value at its path.
 #[derive(Debug)]
 pub(super) enum Modifier {

@@ -11,6 +11,8 @@ use value::{Code, Error, RawDoc, Result, Val};
 #[derive(Debug)]
 pub(super) struct Pipeline {
     stages: Vec<Stage>,
+    /// The paths that `$set`, `$addFields` and `$unset` name.
+    pub(super) named: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -57,6 +59,7 @@ static OTHER_STAGES: &[&str] = &[
 impl Pipeline {
     pub(super) fn parse(stages: RawDoc<'_>, ctx: &ParseContext<'_>) -> Result<Pipeline> {
         let mut parsed = Vec::new();
+        let mut named = Vec::new();
         for (_, stage) in stages {
             let Some(stage) = stage.as_doc() else {
                 return Err(Error::type_mismatch(
@@ -70,8 +73,20 @@ impl Pipeline {
                 ));
             };
             parsed.push(Stage::parse(name, argument.get(), ctx)?);
+            match (name, argument.get()) {
+                ("$set" | "$addFields", Val::Document(fields)) => {
+                    named.extend(fields.iter().map(|(path, _)| path.to_owned()));
+                }
+                ("$unset", Val::String(path)) => named.push(path.to_owned()),
+                ("$unset", Val::Array(paths)) => {
+                    named.extend(
+                        paths.iter().filter_map(|(_, p)| p.get().as_str().map(str::to_owned)),
+                    );
+                }
+                _ => {}
+            }
         }
-        Ok(Pipeline { stages: parsed })
+        Ok(Pipeline { stages: parsed, named })
     }
 
     /// The document after all stages.

@@ -32,6 +32,20 @@ pub(super) fn part_order(a: &str, b: &str) -> Ordering {
 }
 
 impl Tree {
+    /// Visits the leaves with their paths.
+    pub(super) fn walk(&self, path: &str, visit: &mut dyn FnMut(&str, usize)) {
+        let (children, elements) = match self {
+            Tree::Leaf(leaf) => return visit(path, *leaf),
+            Tree::Fields(children) => (children, false),
+            Tree::Elements(children) => (children, true),
+        };
+        for (name, child) in children {
+            let part = if elements { format!("$[{name}]") } else { name.to_string() };
+            let path = if path.is_empty() { part } else { format!("{path}.{part}") };
+            child.walk(&path, visit);
+        }
+    }
+
     /// Adds a leaf at a path.
     pub(super) fn insert(&mut self, path: &str, leaf: usize) -> Result<()> {
         let conflict = |at: &str| {

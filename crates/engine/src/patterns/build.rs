@@ -1,0 +1,264 @@
+//! Deriving what was there before a declaration, beside running writes.
+//!
+//! From the declaration on every write keeps the pattern, as far as the build has come: documents
+//! are walked in the order of their `_id`s, in short commits inside of the commit lock, and each
+//! commit notes how far it came. A process that ends goes on at its next start. Folds are built in
+//! two walks: first over the sources, which only fills the pattern's own records, then over the
+//! targets, so that no value is seen that is not right.
+
+use super::{Opened, declare};
+use crate::engine::Inner;
+use crate::exec::write;
+use crate::job::Job;
+use crate::store_failed;
+use crate::txn::Transaction;
+use ::patterns::pattern::{Behaviour, Progress};
+use ::patterns::{Documents, Pattern, Phase, edit};
+use parking_lot::Mutex;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use store::{Bytes, Space};
+use value::{Code, DocBuf, Error, RawDoc, Result, Val};
+
+/// How long one commit of a build may keep others waiting.
+const SLICE: Duration = Duration::from_millis(2);
+
+/// Above every key of an `_id`.
+const END: &[u8] = &[0xFF; 8];
+
+/// The builds that run.
+#[derive(Default)]
+pub struct Builds(Mutex<HashSet<u32>>);
+
+/// Starts a thread for every pattern that is to be built and has none.
+pub fn start(engine: &Arc<Inner>) {
+    let catalog = engine.catalog.load();
+    for (db, database) in &catalog.databases {
+        for pattern in database.patterns.iter().filter(|p| p.phase == Phase::Building) {
+            if !engine.pattern_builds.0.lock().insert(pattern.id) {
+                continue;
+            }
+            let (shared, db, id) = (engine.clone(), db.clone(), pattern.id);
+            let started = std::thread::Builder::new()
+                .name("pattern build".to_owned())
+                .spawn(move || run(&shared, &db, id));
+            match started {
+                Ok(thread) => engine.builders.lock().push(thread),
+                Err(error) => {
+                    engine.pattern_builds.0.lock().remove(&pattern.id);
+                    tracing::warn!(%error, "cannot start a thread to build a pattern");
+                }
+            }
+        }
+    }
+}
+
+fn run(engine: &Arc<Inner>, db: &str, id: u32) {
+    let outcome = build(engine, db, id);
+    if let Err(error) = outcome
+        && error.code() != Code::SHUTDOWN_IN_PROGRESS
+    {
+        tracing::warn!(%error, db, "a pattern cannot be built");
+        let failed = declare::set_phase(engine, db, id, Phase::Failed, &error.to_string());
+        if let Err(error) = failed {
+            tracing::error!(%error, "cannot note that a pattern could not be built");
+        }
+    }
+    engine.pattern_builds.0.lock().remove(&id);
+}
+
+fn build(engine: &Arc<Inner>, db: &str, id: u32) -> Result<()> {
+    let find = |catalog: &crate::catalog::Catalog| {
+        let found = catalog.patterns(db).iter().find(|p| p.id == id).cloned();
+        found.filter(|pattern| pattern.phase == Phase::Building)
+    };
+    let Some(pattern) = find(&engine.catalog.load()) else { return Ok(()) };
+    let job = listed(engine, db, &pattern);
+    let outcome = loop {
+        let started = Instant::now();
+        let step = engine.transact_alone(&|| engine.check_open(), true, |txn| {
+            // A declaration that went or changed meanwhile is somebody else's business.
+            let Some(pattern) = find(&txn.catalog) else { return Ok(Step::Gone) };
+            step(txn, db, &pattern)
+        });
+        let step = match step {
+            Ok((step, _)) => step,
+            Err(error) => break Err(error),
+        };
+        match step {
+            Step::Gone => break Ok(()),
+            Step::Done => break declare::set_phase(engine, db, id, Phase::Ready, ""),
+            Step::More(documents) => job.advance(documents),
+        }
+        if let Err(error) = engine.check_open() {
+            break Err(error);
+        }
+        // Nobody else uses the engine any more: the next process goes on.
+        if Arc::strong_count(engine) == 1 {
+            break Err(Error::new(Code::SHUTDOWN_IN_PROGRESS, "the engine was closed"));
+        }
+        if job.killed.load(Ordering::Relaxed) {
+            break Err(Error::new(Code::INTERRUPTED, "the build was stopped by killOp"));
+        }
+        // Others take their turn: as long as the commit kept them waiting, when there are any.
+        if engine.slots.lock().len() > 1 {
+            std::thread::sleep(started.elapsed().min(SLICE));
+        } else {
+            std::thread::yield_now();
+        }
+    };
+    engine.jobs.lock().retain(|other| !Arc::ptr_eq(other, &job));
+    outcome
+}
+
+fn listed(engine: &Inner, db: &str, pattern: &Pattern) -> Arc<Job> {
+    let count = |name: &str| engine.collection(db, name).map_or(0, |c| c.counters.documents());
+    let total = match &pattern.behaviour {
+        Behaviour::Grouped(grouped) => count(&grouped.source) + count(&grouped.target),
+        _ => count(&pattern.target),
+    };
+    let job = Arc::new(Job {
+        id: engine.next_operation.fetch_add(1, Ordering::Relaxed),
+        what: format!("Pattern Build: {}", pattern.name),
+        namespace: format!("{db}.{}", pattern.collection),
+        started: Instant::now(),
+        done: AtomicU64::new(0),
+        total: AtomicU64::new(total),
+        killed: AtomicBool::new(false),
+    });
+    engine.jobs.lock().push(job.clone());
+    job
+}
+
+/// What one commit of a build came to.
+enum Step {
+    More(u64),
+    Done,
+    /// There is nothing to build any more.
+    Gone,
+}
+
+fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>) -> Result<Step> {
+    let started = Instant::now();
+    let folds = matches!(pattern.behaviour, Behaviour::Grouped(_));
+    let progress = pattern.progress(&mut Opened::new(txn, db))?;
+    let mut progress = progress.unwrap_or(Progress { targets: !folds, at: Vec::new(), done: 0 });
+    if progress.targets && progress.at == END {
+        pattern.set_progress(&mut Opened::new(txn, db), None)?;
+        return Ok(Step::Done);
+    }
+    if !progress.targets && progress.at == END {
+        progress.targets = true;
+        progress.at.clear();
+        pattern.set_progress(&mut Opened::new(txn, db), Some(&progress))?;
+        return Ok(Step::More(0));
+    }
+    let mut count = 0;
+    if let (Behaviour::Grouped(grouped), true, true) =
+        (&pattern.behaviour, progress.targets, pattern.owns_documents())
+    {
+        let batch = pattern.common.batch.min(100);
+        let mut documents = Opened::new(txn, db);
+        let written = grouped.write_groups(pattern, &mut documents, &progress.at, batch)?;
+        progress.at = match written {
+            Some((last, written)) => {
+                count = written as u64;
+                last
+            }
+            None => END.to_vec(),
+        };
+    } else {
+        let name = match &pattern.behaviour {
+            Behaviour::Grouped(grouped) if !progress.targets => &grouped.source,
+            _ => &pattern.target,
+        };
+        let rows = rows(txn, db, name, &progress.at, pattern.common.batch)?;
+        if rows.is_empty() {
+            progress.at = END.to_vec();
+        }
+        for (record, doc) in rows {
+            derive(txn, db, pattern, &progress, &doc)?;
+            progress.at = record;
+            count += 1;
+            if started.elapsed() >= SLICE {
+                break;
+            }
+        }
+    }
+    progress.done += count as i64;
+    super::settle(txn)?;
+    pattern.set_progress(&mut Opened::new(txn, db), Some(&progress))?;
+    Ok(Step::More(count))
+}
+
+/// The next documents of a collection behind a key, at most `batch`.
+fn rows(
+    txn: &Transaction,
+    db: &str,
+    name: &str,
+    after: &[u8],
+    batch: usize,
+) -> Result<Vec<(Vec<u8>, Bytes)>> {
+    let Some(collection) = txn.catalog.get(db, name).cloned() else { return Ok(Vec::new()) };
+    let mut from = write::document_key(&collection, after);
+    if !after.is_empty() {
+        from.push(0);
+    }
+    let to = (collection.id + 1).to_be_bytes();
+    let mut range = txn.range(Space::Documents, &from, &to)?;
+    let mut rows = Vec::new();
+    while rows.len() < batch.min(1000) {
+        let Some((key, doc)) = range.next_entry().map_err(store_failed)? else { break };
+        rows.push((key.get(4..).unwrap_or(&[]).to_vec(), doc));
+    }
+    Ok(rows)
+}
+
+/// Derives what one document is to the pattern.
+fn derive(
+    txn: &mut Transaction,
+    db: &str,
+    pattern: &Arc<Pattern>,
+    progress: &Progress,
+    doc: &[u8],
+) -> Result<()> {
+    let doc = RawDoc::new(doc);
+    let named = |error: Error| {
+        let id = doc.get("_id").unwrap_or(Val::Null);
+        error.context(format!("document with _id {id:?}: "))
+    };
+    if let (Behaviour::Grouped(grouped), false) = (&pattern.behaviour, progress.targets) {
+        if let Some(child) = grouped.child(doc).map_err(named)? {
+            txn.work.pending(db).add_child(pattern, child);
+        }
+        return Ok(());
+    }
+    let mut documents = Opened::new(txn, db);
+    let image = image(pattern, &mut documents, doc).map_err(named)?;
+    if image.bytes() != doc.bytes() {
+        documents.replace(pattern.id, &pattern.target, doc, &image)?;
+    }
+    Ok(())
+}
+
+/// The image of a target with what the pattern maintains, derived from the sources alone.
+///
+/// # Errors
+/// What the pattern refuses.
+pub(super) fn image(
+    pattern: &Pattern,
+    documents: &mut dyn Documents,
+    doc: RawDoc<'_>,
+) -> Result<DocBuf> {
+    match &pattern.behaviour {
+        Behaviour::Same(same) => same.shape(doc),
+        Behaviour::Grouped(grouped) => {
+            let values = grouped.target_values(pattern, documents, doc)?;
+            edit::assign(doc, &values)
+        }
+        Behaviour::Reference(reference) => reference.derive(pattern, documents, doc),
+        Behaviour::Tree(tree) => tree.shape(pattern, documents, doc),
+    }
+}

@@ -1,0 +1,321 @@
+//! Changes of declarations: adding, altering and removing patterns in the catalog.
+
+use crate::catalog::{Catalog, Collection, Kind, change, persist};
+use crate::commands::create::ensure_collection;
+use crate::engine::Inner;
+use crate::index::{build as index_build, spec};
+use crate::operation::Operation;
+use ::patterns::pattern::Behaviour;
+use ::patterns::{Pattern, Phase, declaration};
+use std::sync::Arc;
+use store::{Batch, Space};
+use value::{Code, DocBuf, Error, RawDoc, Result, Val};
+
+/// Most patterns of one database.
+const PATTERNS_MAX: usize = 500;
+
+/// What a request for patterns did.
+pub struct Outcome {
+    /// Patterns of the collection before.
+    pub before: usize,
+    /// Patterns of the collection afterwards.
+    pub after: usize,
+    /// Those that are to be built.
+    pub new: Vec<u32>,
+}
+
+/// The pattern of this name.
+///
+/// # Errors
+/// NoSuchKey.
+pub fn find(catalog: &Catalog, db: &str, collection: &str, name: &str) -> Result<Arc<Pattern>> {
+    let all = catalog.patterns(db).iter();
+    all.into_iter()
+        .find(|pattern| pattern.collection == collection && pattern.name == name)
+        .cloned()
+        .ok_or_else(|| {
+            Error::new(
+                Code::NO_SUCH_KEY,
+                format!("there is no pattern '{name}' on '{db}.{collection}'"),
+            )
+        })
+}
+
+/// How many patterns are declared on a collection.
+#[must_use]
+pub fn count(catalog: &Catalog, db: &str, collection: &str) -> usize {
+    catalog.patterns(db).iter().filter(|pattern| pattern.collection == collection).count()
+}
+
+/// Declares patterns on a collection: all of them or none. They are to be built then.
+///
+/// # Errors
+/// What a declaration or the graph of patterns refuses.
+pub fn create(
+    engine: &Inner,
+    op: &Operation,
+    db: &str,
+    collection: &str,
+    declarations: &[RawDoc<'_>],
+) -> Result<Outcome> {
+    let mut patterns = Vec::new();
+    for doc in declarations {
+        let pattern = declaration::parse(collection, *doc)?;
+        if patterns.iter().any(|other: &Pattern| other.name == pattern.name) {
+            return Err(Error::bad_value(format!("the name '{}' is there twice", pattern.name)));
+        }
+        patterns.push(pattern);
+    }
+    check_together(engine, db, &patterns)?;
+    for pattern in &patterns {
+        for name in
+            [Some(&*pattern.target), Some(collection), pattern.source()].into_iter().flatten()
+        {
+            let found = ensure_collection(engine, op, db, name)?;
+            check_collection(&found)?;
+        }
+        check_match(engine, db, pattern)?;
+        for (name, key) in pattern.indexes() {
+            create_index(engine, op, db, &name, key.as_doc())?;
+        }
+    }
+    engine.change_catalog(|catalog, batch| {
+        let before = count(catalog, db, collection);
+        let mut new = Vec::new();
+        for mut pattern in patterns {
+            if let Ok(known) = find(catalog, db, collection, &pattern.name) {
+                same_declaration(&known, &pattern)?;
+                continue;
+            }
+            if catalog.patterns(db).len() >= PATTERNS_MAX {
+                return Err(Error::bad_value(format!(
+                    "a database cannot have more than {PATTERNS_MAX} patterns"
+                )));
+            }
+            pattern.id = engine.new_id(batch);
+            new.push(pattern.id);
+            put(catalog, batch, db, pattern)?;
+        }
+        Ok(Outcome { before, after: count(catalog, db, collection), new })
+    })
+}
+
+/// Checks the graph before anything is made for the patterns.
+fn check_together(engine: &Inner, db: &str, patterns: &[Pattern]) -> Result<()> {
+    let catalog = engine.catalog.load();
+    let known = catalog.patterns(db).iter().map(|pattern| &**pattern);
+    let all: Vec<&Pattern> = known
+        .filter(|known| {
+            !patterns.iter().any(|p| p.collection == known.collection && p.name == known.name)
+        })
+        .chain(patterns)
+        .collect();
+    ::patterns::graph::order(&all).map(drop)
+}
+
+fn same_declaration(known: &Pattern, pattern: &Pattern) -> Result<()> {
+    if known.declaration == pattern.declaration {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::OBJECT_ALREADY_EXISTS,
+        format!("a pattern '{}' with another declaration is there already", pattern.name),
+    ))
+}
+
+/// Puts a pattern into the catalog and its record into the batch.
+pub(super) fn put(
+    catalog: &mut Catalog,
+    batch: &mut Batch,
+    db: &str,
+    pattern: Pattern,
+) -> Result<()> {
+    let record = persist::encode_pattern(db, &pattern);
+    batch.put(Space::Catalog, &persist::pattern_key(pattern.id), record.bytes());
+    change::add_pattern(catalog, db, pattern)
+}
+
+/// Refuses collections whose documents patterns cannot find by their `_id`s.
+fn check_collection(collection: &Collection) -> Result<()> {
+    let why = match &collection.kind {
+        Kind::Capped(_) => "is capped",
+        Kind::View(_) => "is a view",
+        Kind::Plain if collection.collation.is_some() => "has a collation",
+        Kind::Plain if collection.name.starts_with("system.") => "belongs to the system",
+        Kind::Plain => return Ok(()),
+    };
+    Err(Error::new(
+        Code::INVALID_OPTIONS,
+        format!("'{}' {why}: it cannot take part in a pattern", collection.namespace()),
+    ))
+}
+
+/// A reference must mean one document.
+fn check_match(engine: &Inner, db: &str, pattern: &Pattern) -> Result<()> {
+    let Behaviour::Reference(reference) = &pattern.behaviour else { return Ok(()) };
+    let matched = reference.matched.text();
+    let source = engine.collection(db, &reference.source);
+    let unique = source.is_some_and(|source| {
+        source.indexes.iter().any(|index| {
+            let [field] = index.fields.as_slice() else { return false };
+            let plain = index.partial.is_none() && index.collation.is_none();
+            index.unique && plain && field.path.text() == matched
+        })
+    });
+    if matched == "_id" || unique {
+        return Ok(());
+    }
+    Err(Error::bad_value(format!(
+        "pattern '{}': 'match' is '{matched}', which has no unique index in '{}'",
+        pattern.name, reference.source
+    )))
+}
+
+/// Creates an index that a pattern needs, unless there is one.
+fn create_index(
+    engine: &Inner,
+    op: &Operation,
+    db: &str,
+    name: &str,
+    key: RawDoc<'_>,
+) -> Result<()> {
+    let collection = ensure_collection(engine, op, db, name)?;
+    if collection.indexes.iter().any(|index| is_support(index, key)) {
+        return Ok(());
+    }
+    let path = key.first().map_or("", |(path, _)| path);
+    let given = DocBuf::build(|out| {
+        out.append("key", Val::Document(key)).str("name", &format!("{path}_1"));
+    });
+    let parsed = spec::parse(given.as_doc(), false)?;
+    index_build::create(engine, op, db, name, &[parsed]).map(drop)
+}
+
+/// Whether an index is one that a pattern with this key can use.
+fn is_support(index: &crate::catalog::Index, key: RawDoc<'_>) -> bool {
+    let plain = index.partial.is_none() && !index.sparse && index.collation.is_none();
+    plain && spec::same_key(index.key.as_doc(), key)
+}
+
+/// The name of a pattern that needs an index, if one does.
+#[must_use]
+pub fn needed_by(
+    catalog: &Catalog,
+    collection: &Collection,
+    index: &crate::catalog::Index,
+) -> Option<String> {
+    let needs = |pattern: &&Arc<Pattern>| {
+        pattern
+            .indexes()
+            .iter()
+            .any(|(name, key)| **name == *collection.name && is_support(index, key.as_doc()))
+    };
+    catalog.patterns(&collection.db).iter().find(needs).map(|pattern| pattern.name.clone())
+}
+
+/// Removes patterns from the catalog; their state is freed by `discard`.
+pub fn remove(
+    catalog: &mut Catalog,
+    batch: &mut Batch,
+    db: &str,
+    gone: &[Arc<Pattern>],
+) -> Result<()> {
+    for pattern in gone {
+        batch.delete(Space::Catalog, &persist::pattern_key(pattern.id));
+    }
+    let mut left = catalog.patterns(db).to_vec();
+    left.retain(|pattern| !gone.iter().any(|gone| gone.id == pattern.id));
+    change::set_patterns(catalog, db, left)
+}
+
+/// Frees what removed patterns kept for themselves.
+pub fn discard(engine: &Inner, gone: &[Arc<Pattern>]) {
+    for pattern in gone {
+        engine.trash.discard(Space::Documents, pattern.id);
+    }
+}
+
+/// The patterns that go with a collection: those that it is the target of, or that were declared
+/// on it.
+#[must_use]
+pub fn going_with(catalog: &Catalog, db: &str, name: &str) -> Vec<Arc<Pattern>> {
+    let goes = |pattern: &&Arc<Pattern>| pattern.target == name;
+    catalog.patterns(db).iter().filter(goes).cloned().collect()
+}
+
+/// Sets the phase of a pattern. Building begins anew, with a state of its own.
+///
+/// # Errors
+/// When the pattern is gone or the catalog cannot be written.
+pub fn set_phase(engine: &Inner, db: &str, id: u32, phase: Phase, failure: &str) -> Result<()> {
+    let old = engine.change_catalog(|catalog, batch| {
+        let Some(known) = catalog.patterns(db).iter().find(|p| p.id == id).cloned() else {
+            return Ok(None);
+        };
+        let mut pattern = known.altered(|pattern| {
+            pattern.phase = phase;
+            failure.clone_into(&mut pattern.failure);
+        })?;
+        if phase == Phase::Building {
+            remove(catalog, batch, db, std::slice::from_ref(&known))?;
+            pattern.id = engine.new_id(batch);
+            put(catalog, batch, db, pattern)?;
+            return Ok(Some(known));
+        }
+        put(catalog, batch, db, pattern)?;
+        Ok(None)
+    })?;
+    discard(engine, old.as_slice());
+    Ok(())
+}
+
+/// Puts an altered declaration in place of another one that maintains the same.
+///
+/// # Errors
+/// When the new declaration would have to be built, or is refused.
+pub fn modify(
+    engine: &Inner,
+    db: &str,
+    collection: &str,
+    name: &str,
+    set: RawDoc<'_>,
+) -> Result<()> {
+    /// Options that change nothing of what is maintained.
+    static LIGHT: &[&str] = &[
+        "clientWrites",
+        "fanoutLimit",
+        "overLimit",
+        "onMissing",
+        "onMissingParent",
+        "onSourceDelete",
+        "onDelete",
+        "backfill",
+    ];
+    if let Some((other, _)) = set.iter().find(|(name, _)| !LIGHT.contains(name)) {
+        return Err(Error::new(
+            Code::NOT_IMPLEMENTED,
+            format!(
+                "modifyPattern of '{other}' is not available in this version: drop the pattern and \
+                 create it anew"
+            ),
+        ));
+    }
+    engine.change_catalog(|catalog, batch| {
+        let known = find(catalog, db, collection, name)?;
+        let merged = DocBuf::build(|out| {
+            for (option, value) in known.declaration.as_doc() {
+                out.raw(option, set.find(option).unwrap_or(value));
+            }
+            for (option, value) in set {
+                if known.declaration.as_doc().find(option).is_none() {
+                    out.raw(option, value);
+                }
+            }
+        });
+        let mut pattern = declaration::parse(collection, merged.as_doc())?;
+        pattern.id = known.id;
+        pattern.rank = known.rank;
+        pattern.phase = known.phase;
+        put(catalog, batch, db, pattern)
+    })
+}

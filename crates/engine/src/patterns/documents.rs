@@ -1,0 +1,207 @@
+//! Documents as patterns see them: those of one database, in one transaction.
+
+use super::Change;
+use crate::catalog::{Collection, Index, IndexKind, IndexState};
+use crate::exec::write;
+use crate::index::maintain::{entry_key, record_of};
+use crate::store_failed;
+use crate::txn::Transaction;
+use ::patterns::{Documents, Find, Origin};
+use std::sync::Arc;
+use store::{Bytes, Space};
+use value::{Code, DocBuf, Error, RawDoc, Result, Val, keys};
+
+/// The documents of a database in a transaction.
+pub struct Opened<'t> {
+    txn: &'t mut Transaction,
+    db: &'t str,
+}
+
+impl<'t> Opened<'t> {
+    /// The documents of a database.
+    pub fn new(txn: &'t mut Transaction, db: &'t str) -> Opened<'t> {
+        Opened { txn, db }
+    }
+
+    fn collection(&self, name: &str) -> Option<Arc<Collection>> {
+        self.txn.catalog.get(self.db, name).cloned()
+    }
+
+    fn existing(&self, name: &str) -> Result<Arc<Collection>> {
+        self.collection(name).ok_or_else(|| {
+            Error::new(
+                Code::NAMESPACE_NOT_FOUND,
+                format!("a pattern maintains {}.{name}, which is not there", self.db),
+            )
+        })
+    }
+
+    /// Runs a write of a pattern.
+    fn derive<T>(&mut self, write: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
+        self.txn.work.derived = true;
+        self.txn.notes.set_derived(true);
+        let outcome = write(self.txn);
+        self.txn.work.derived = false;
+        self.txn.notes.set_derived(false);
+        outcome
+    }
+
+    fn visit_all(
+        &mut self,
+        collection: &Collection,
+        find: &Find<'_>,
+        visit: &mut dyn FnMut(RawDoc<'_>) -> Result<bool>,
+    ) -> Result<()> {
+        let wanted = keys::key(find.value);
+        let from = [collection.prefix().as_slice(), find.after].concat();
+        let to = (collection.id + 1).to_be_bytes();
+        let mut range = self.txn.range(Space::Documents, &from, &to)?;
+        while let Some((key, doc)) = range.next_entry().map_err(store_failed)? {
+            let doc = RawDoc::new(&doc);
+            let holds = ::patterns::computed::values_at(doc, find.path)
+                .iter()
+                .any(|(value, _)| *value == wanted);
+            let above = find.after.is_empty() || key.get(4..).is_some_and(|id| id > find.after);
+            if holds && above && !visit(doc)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The index that finds documents by the value of a path, in the order of their `_id`s.
+fn index_on<'c>(collection: &'c Collection, path: &str) -> Option<&'c Arc<Index>> {
+    collection.indexes.iter().find(|index| {
+        let fits = matches!(index.kind, IndexKind::Ordered) && !index.is_clustered();
+        let plain = index.partial.is_none() && !index.sparse && index.collation.is_none();
+        let [field] = index.fields.as_slice() else { return false };
+        let ready = index.state == IndexState::Ready;
+        fits && plain && ready && !field.descending && field.path.text() == path
+    })
+}
+
+impl Documents for Opened<'_> {
+    fn get(&mut self, collection: &str, id: Val<'_>) -> Result<Option<DocBuf>> {
+        let Some(collection) = self.collection(collection) else { return Ok(None) };
+        let record = write::record_of_id(&collection, id);
+        let key = write::document_key(&collection, &record);
+        let found = self.txn.get(Space::Documents, &key)?;
+        Ok(found.map(|bytes| DocBuf::from_bytes(bytes.to_vec())))
+    }
+
+    fn find(
+        &mut self,
+        find: &Find<'_>,
+        visit: &mut dyn FnMut(RawDoc<'_>) -> Result<bool>,
+    ) -> Result<()> {
+        let Some(collection) = self.collection(find.collection) else { return Ok(()) };
+        if find.path.text() == "_id" {
+            let found = self.get(find.collection, find.value)?;
+            if let Some(doc) = found.filter(|_| find.after.is_empty()) {
+                visit(doc.as_doc())?;
+            }
+            return Ok(());
+        }
+        let Some(index) = index_on(&collection, find.path.text()) else {
+            return self.visit_all(&collection, find, visit);
+        };
+        let values = keys::key(find.value);
+        let mut from = entry_key(index, &values, find.after);
+        let mut to = entry_key(index, &values, &[]);
+        to.push(0xFF);
+        if !find.after.is_empty() {
+            from.push(0);
+        }
+        let mut range = self.txn.range(Space::Indexes, &from, &to)?;
+        while let Some((entry, _)) = range.next_entry().map_err(store_failed)? {
+            let Some(record) = record_of(index, &entry) else { continue };
+            let key = write::document_key(&collection, record);
+            let Some(doc) = self.txn.get(Space::Documents, &key)? else { continue };
+            if !visit(RawDoc::new(&doc))? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn insert(&mut self, pattern: u32, collection: &str, doc: &DocBuf) -> Result<()> {
+        let collection = self.existing(collection)?;
+        let bound = collection.patterns.clone().unwrap_or_default();
+        let doc = write::prepare(doc.as_doc())?.into_owned();
+        let origin = Origin::Pattern(pattern);
+        self.derive(|txn| {
+            super::insert(txn, &collection, &bound, RawDoc::new(&doc), origin).map(drop)
+        })
+    }
+
+    fn replace(
+        &mut self,
+        pattern: u32,
+        collection: &str,
+        before: RawDoc<'_>,
+        after: &DocBuf,
+    ) -> Result<()> {
+        let collection = self.existing(collection)?;
+        let bound = collection.patterns.clone().unwrap_or_default();
+        let id = before.get("_id").unwrap_or(Val::Null);
+        let record = write::record_of_id(&collection, id);
+        let change = Change { record: &record, old: before, told: None };
+        let origin = Origin::Pattern(pattern);
+        self.derive(|txn| {
+            super::replace(txn, &collection, &bound, &change, after, origin).map(drop)
+        })
+    }
+
+    fn delete(&mut self, pattern: u32, collection: &str, before: RawDoc<'_>) -> Result<()> {
+        let collection = self.existing(collection)?;
+        let bound = collection.patterns.clone().unwrap_or_default();
+        let id = before.get("_id").unwrap_or(Val::Null);
+        let record = write::record_of_id(&collection, id);
+        let origin = Origin::Pattern(pattern);
+        self.derive(|txn| super::delete(txn, &collection, &bound, &record, before, origin))
+    }
+
+    fn state(&mut self, pattern: u32, key: &[u8]) -> Result<Option<DocBuf>> {
+        let found = self.txn.get(Space::Documents, &state_key(pattern, key))?;
+        Ok(found.map(|bytes| DocBuf::from_bytes(bytes.to_vec())))
+    }
+
+    fn set_state(&mut self, pattern: u32, key: &[u8], state: Option<DocBuf>) -> Result<()> {
+        let key: Bytes = state_key(pattern, key).into();
+        match state {
+            Some(state) => self.txn.put(Space::Documents, key, state.into_bytes().into()),
+            None => self.txn.delete(Space::Documents, key),
+        }
+        Ok(())
+    }
+
+    fn states(
+        &mut self,
+        pattern: u32,
+        prefix: &[u8],
+        after: &[u8],
+        visit: &mut dyn FnMut(&[u8], RawDoc<'_>) -> Result<bool>,
+    ) -> Result<()> {
+        let start = if after.is_empty() {
+            state_key(pattern, prefix)
+        } else {
+            [&state_key(pattern, after), [0].as_slice()].concat()
+        };
+        let (_, to) = crate::trash::range_of(pattern);
+        let mut range = self.txn.range(Space::Documents, &start, &to)?;
+        while let Some((key, doc)) = range.next_entry().map_err(store_failed)? {
+            let key = key.get(4..).unwrap_or(&[]);
+            if !key.starts_with(prefix) || !visit(key, RawDoc::new(&doc))? {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The key of what a pattern keeps: behind its number, as documents stand behind their
+/// collection's.
+fn state_key(pattern: u32, key: &[u8]) -> Vec<u8> {
+    [pattern.to_be_bytes().as_slice(), key].concat()
+}

@@ -1,0 +1,179 @@
+//! Patterns in the engine: declarations in the catalog, and the door between them and documents.
+//!
+//! Every write of a document with patterns comes through here (`insert`, `replace`, `delete`): the
+//! document gets its maintained fields, what must follow is noted, and `settle` does it before the
+//! statement commits. Such statements run inside of the commit lock, so patterns see the newest
+//! state and nothing can come between. `documents` is what patterns see, `declare` changes
+//! declarations, `build` derives what was there before, `queue` follows what was too much for one
+//! commit, `verify` compares with a recomputation.
+
+pub mod build;
+pub mod declare;
+mod documents;
+pub mod queue;
+pub mod verify;
+
+pub use documents::Opened;
+
+use crate::catalog::Collection;
+use crate::exec::write;
+use crate::txn::Transaction;
+use ::patterns::{Bound, Origin, Pending};
+use query::update::delta::{Told, between};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use value::{Code, DocBuf, Error, RawDoc, Result, limits};
+
+/// What patterns have to do in a transaction. Nothing is allocated before the first note.
+#[derive(Default)]
+pub struct Work {
+    /// What waits to be settled, by database.
+    pending: BTreeMap<Box<str>, Pending>,
+    /// Whether a pattern writes now.
+    derived: bool,
+    /// Whether the statement must run again inside of the commit lock.
+    wants_lock: bool,
+}
+
+impl Work {
+    /// Whether a pattern writes now.
+    #[must_use]
+    pub fn is_derived(&self) -> bool {
+        self.derived
+    }
+
+    /// Whether the statement must run again inside of the commit lock.
+    #[must_use]
+    pub fn wants_lock(&self) -> bool {
+        self.wants_lock
+    }
+
+    fn pending(&mut self, db: &str) -> &mut Pending {
+        self.pending.entry(db.into()).or_default()
+    }
+}
+
+/// A stored document that is about to change.
+pub struct Change<'c> {
+    /// The key of its record.
+    pub record: &'c [u8],
+    /// The document.
+    pub old: RawDoc<'c>,
+    /// How the change is told, if the client's image is stored as it is.
+    pub told: Option<&'c Told>,
+}
+
+/// Refuses to go on where patterns would not see the newest state.
+fn check_locked(txn: &mut Transaction, collection: &Collection) -> Result<()> {
+    if txn.is_of_session() {
+        return Err(Error::new(
+            Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+            format!(
+                "Collection '{}' has patterns. Writes in transactions are not available for such \
+                 collections in this version.",
+                collection.namespace()
+            ),
+        ));
+    }
+    if !txn.locked {
+        txn.work.wants_lock = true;
+        return Err(Error::internal("patterns need the newest state"));
+    }
+    Ok(())
+}
+
+/// Inserts a document and notes what must follow. Returns what is stored.
+///
+/// # Errors
+/// What the collection, its indexes or its patterns refuse.
+pub fn insert(
+    txn: &mut Transaction,
+    collection: &Arc<Collection>,
+    bound: &Bound,
+    doc: RawDoc<'_>,
+    origin: Origin,
+) -> Result<DocBuf> {
+    check_locked(txn, collection)?;
+    let mut documents = Opened::new(txn, &collection.db);
+    let image = bound.shape(&mut documents, None, doc, origin)?;
+    if image.bytes().len() > limits::DOCUMENT_BYTES_MAX {
+        return Err(Error::new(
+            Code::BSON_OBJECT_TOO_LARGE,
+            format!("the document with its maintained fields has {} bytes", image.bytes().len()),
+        ));
+    }
+    let notes = bound.note(&mut documents, None, Some(image.as_doc()), origin)?;
+    write::insert_plain(txn, collection, image.as_doc())?;
+    txn.work.pending(&collection.db).add(notes);
+    Ok(image)
+}
+
+/// Replaces a document and notes what must follow. Returns what is stored.
+///
+/// # Errors
+/// What the collection, its indexes or its patterns refuse.
+pub fn replace(
+    txn: &mut Transaction,
+    collection: &Arc<Collection>,
+    bound: &Bound,
+    change: &Change<'_>,
+    new: &DocBuf,
+    origin: Origin,
+) -> Result<DocBuf> {
+    check_locked(txn, collection)?;
+    let old = change.old;
+    let mut documents = Opened::new(txn, &collection.db);
+    let image = bound.shape(&mut documents, Some(old), new.as_doc(), origin)?;
+    if image.bytes() == old.bytes() {
+        return Ok(image);
+    }
+    let notes = bound.note(&mut documents, Some(old), Some(image.as_doc()), origin)?;
+    let derived;
+    let told = match change.told {
+        Some(told) if image == *new || *told == Told::Replacement => told,
+        _ => {
+            derived = between(old, image.as_doc());
+            &derived
+        }
+    };
+    write::replace_plain(txn, collection, change.record, old, &image, told)?;
+    txn.work.pending(&collection.db).add(notes);
+    Ok(image)
+}
+
+/// Deletes a document and notes what must follow.
+///
+/// # Errors
+/// What its patterns refuse.
+pub fn delete(
+    txn: &mut Transaction,
+    collection: &Arc<Collection>,
+    bound: &Bound,
+    record: &[u8],
+    old: RawDoc<'_>,
+    origin: Origin,
+) -> Result<()> {
+    check_locked(txn, collection)?;
+    let mut documents = Opened::new(txn, &collection.db);
+    let notes = bound.note(&mut documents, Some(old), None, origin)?;
+    write::delete_plain(txn, collection, record, old)?;
+    txn.work.pending(&collection.db).add(notes);
+    Ok(())
+}
+
+/// Lets everything follow that a statement left to be followed.
+///
+/// # Errors
+/// What a pattern or a target refuses: nothing may be committed then.
+pub(crate) fn settle(txn: &mut Transaction) -> Result<()> {
+    while let Some((db, mut pending)) = txn.work.pending.pop_first() {
+        while let Some(settlement) = pending.next() {
+            settlement.settle(&mut Opened::new(txn, &db))?;
+            // What was settled may have left more, for patterns behind.
+            if let Some(more) = txn.work.pending.remove(&db) {
+                pending.merge(more);
+            }
+        }
+    }
+    Ok(())
+}
