@@ -676,3 +676,87 @@ fn a_new_reference_never_misses_a_rename() {
 fn print(doc: RawDoc<'_>) -> String {
     ejson::print(doc, ejson::Format::Canonical)
 }
+
+/// The fields that make a command part of a session's transaction.
+fn within(session: u8, number: i64, first: bool) -> String {
+    let start = if first { ", startTransaction: true" } else { "" };
+    let id = format!("{session:02x}").repeat(16);
+    let id = format!("{}-{}-4{}-8{}-{}", &id[..8], &id[8..12], &id[13..16], &id[17..20], &id[20..]);
+    format!(
+        ", lsid: {{id: UUID('{id}')}}, txnNumber: NumberLong({number}), autocommit: false{start}"
+    )
+}
+
+impl Server {
+    /// Ends a transaction; the code of the failure, 0 if it works.
+    fn end(&self, verb: &str, session: u8, number: i64) -> i64 {
+        let text = format!("{{{verb}: 1{}}}", within(session, number, false));
+        let command = ejson::parse_doc(&text).expect("test text");
+        let outcome = self.0.run_command("admin", command.as_doc());
+        outcome.map_or_else(|error| i64::from(error.code().0), |_| 0)
+    }
+}
+
+#[test]
+fn transactions_see_what_they_derive_and_commit_it_on_the_newest_state() {
+    let server = Server::new();
+    server.run("{insert: 'p', documents: [{_id: 1, name: 'a'}, {_id: 2}]}");
+    server.run("{createPatterns: 'p', patterns: [{name: 'n', kind: 'computed', from: 'c', on: {foreign: 'p'}, fields: {n: {$count: {}}, s: {$sum: '$x'}}}]}");
+    server.run("{createPatterns: 'c', patterns: [{name: 'r', kind: 'extendedReference', ref: 'p', from: 'p', into: 'parent', fields: ['name']}]}");
+    let t = |first| within(1, 1, first);
+    server.run(&format!("{{insert: 'c', documents: [{{_id: 1, p: 1, x: 1}}]{}}}", t(true)));
+    let inside = server.run(&format!("{{find: 'p', filter: {{_id: 1}}{}}}", t(false)));
+    assert_eq!(batch(&inside)[0].get("n"), Some(Val::Int32(1)), "it sees its own");
+    same(&server.one("p", "1"), "{_id: 1, name: 'a', n: 0, s: 0}");
+    server.run(&format!(
+        "{{update: 'p', updates: [{{q: {{_id: 2}}, u: {{$set: {{name: 'two'}}}}}}]{}}}",
+        t(false)
+    ));
+    // Others go on meanwhile: with the same parent, and with the parent that it edits.
+    server.run("{insert: 'c', documents: [{_id: 2, p: 1, x: 10}, {_id: 3, p: 2, x: 5}]}");
+    server.run("{update: 'p', updates: [{q: {_id: 1}, u: {$set: {name: 'b'}}}]}");
+    assert_eq!(server.end("commitTransaction", 1, 1), 0);
+    same(&server.one("p", "1"), "{_id: 1, name: 'b', n: 2, s: 11}");
+    same(&server.one("p", "2"), "{_id: 2, n: 1, s: 5, name: 'two'}");
+    same(&server.one("c", "1"), "{_id: 1, p: 1, x: 1, parent: {name: 'b'}}");
+    same(&server.one("c", "3"), "{_id: 3, p: 2, x: 5, parent: {name: 'two'}}");
+    // What is aborted leaves nothing.
+    server.run(&format!(
+        "{{insert: 'c', documents: [{{_id: 9, p: 1, x: 1}}]{}}}",
+        within(1, 2, true)
+    ));
+    server.run(&format!(
+        "{{delete: 'c', deletes: [{{q: {{_id: 1}}, limit: 1}}]{}}}",
+        within(1, 2, false)
+    ));
+    assert_eq!(server.end("abortTransaction", 1, 2), 0);
+    same(&server.one("p", "1"), "{_id: 1, name: 'b', n: 2, s: 11}");
+    server.verify("p");
+    server.verify("c");
+}
+
+#[test]
+fn two_moves_that_would_make_a_cycle_do_not_both_commit() {
+    let server = Server::new();
+    server.run(
+        "{createPatterns: 'n', patterns: [{name: 't', kind: 'tree', maintain: {ancestors: 'up'}}]}",
+    );
+    for round in 0..20_i64 {
+        server.run("{delete: 'n', deletes: [{q: {}, limit: 0}]}");
+        server.run("{insert: 'n', documents: [{_id: 'a'}, {_id: 'b'}]}");
+        let number = round + 1;
+        server.run(&format!(
+            "{{update: 'n', updates: [{{q: {{_id: 'a'}}, u: {{$set: {{parent: 'b'}}}}}}]{}}}",
+            within(3, number, true)
+        ));
+        server.run(&format!(
+            "{{update: 'n', updates: [{{q: {{_id: 'b'}}, u: {{$set: {{parent: 'a'}}}}}}]{}}}",
+            within(4, number, true)
+        ));
+        assert_eq!(server.end("commitTransaction", 3, number), 0);
+        assert_eq!(server.end("commitTransaction", 4, number), 112);
+        same(&server.one("n", "'a'"), "{_id: 'a', parent: 'b', up: ['b']}");
+        same(&server.one("n", "'b'"), "{_id: 'b', up: []}");
+    }
+    server.verify("n");
+}

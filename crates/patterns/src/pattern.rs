@@ -198,18 +198,12 @@ impl Pattern {
     ///
     /// # Errors
     /// When the store fails.
-    pub fn set_progress(
-        &self,
-        documents: &mut dyn Documents,
-        progress: Option<&Progress>,
-    ) -> Result<()> {
-        let doc = progress.map(|progress| {
-            DocBuf::build(|out| {
-                out.bool("targets", progress.targets);
-                out.append("at", Val::Binary(0, &progress.at));
-                out.i64("done", progress.done);
-            })
+    pub fn set_progress(&self, documents: &mut dyn Documents, progress: &Progress) -> Result<()> {
+        let doc = DocBuf::build(|out| {
+            out.bool("targets", progress.targets);
+            out.append("at", Val::Binary(0, &progress.at));
+            out.i64("done", progress.done);
         });
-        documents.set_state(self.id, PROGRESS, doc)
+        documents.set_state(self.id, PROGRESS, Some(doc))
     }
 }

@@ -27,6 +27,8 @@ pub(crate) struct Notes {
     transaction: bool,
     /// Whether a pattern makes the next changes.
     derived: bool,
+    /// The session and its number, of a multi-document transaction.
+    session: Option<([u8; 16], i64)>,
 }
 
 /// Which collections leave no traces in the log: what concerns this server alone.
@@ -52,7 +54,17 @@ impl Notes {
     /// Notes that all changes are those of one multi-document transaction.
     pub(crate) fn set_transaction(&mut self, session: [u8; 16], number: i64) {
         self.transaction = true;
+        self.session = Some((session, number));
         self.set_session(session, number);
+    }
+
+    /// Empty notes of the same transaction.
+    pub(crate) fn again(&self) -> Notes {
+        let mut notes = Notes::default();
+        if let Some((session, number)) = self.session {
+            notes.set_transaction(session, number);
+        }
+        notes
     }
 
     /// The number of the statement that makes the next changes.

@@ -3,7 +3,7 @@
 
 use crate::catalog::Collection;
 use crate::index::maintain;
-use crate::patterns;
+use crate::patterns::{self, Deed};
 use crate::txn::{Transaction, store_failed};
 use ::patterns::Origin;
 use query::update::delta::Told;
@@ -147,6 +147,11 @@ pub fn insert_image(
     collection: &Arc<Collection>,
     doc: RawDoc<'_>,
 ) -> Result<Option<DocBuf>> {
+    let record =
+        keeps_effects(txn).then(|| record_of_id(collection, doc.get("_id").unwrap_or(Val::Null)));
+    if let Some(record) = record {
+        txn.work.record(collection, &record, Deed::Insert(doc.into()));
+    }
     match &collection.patterns {
         Some(bound) => patterns::insert(txn, collection, bound, doc, Origin::Client).map(Some),
         None => insert_plain(txn, collection, doc).map(|()| None),
@@ -220,6 +225,12 @@ pub fn check_place(txn: &Transaction, collection: &Collection) -> Result<()> {
     Ok(())
 }
 
+/// Whether what a transaction does must be done again when it commits: where there are patterns,
+/// what it derived may be out of date by then.
+fn keeps_effects(txn: &Transaction) -> bool {
+    txn.is_of_session() && txn.catalog.databases.values().any(|db| !db.patterns.is_empty())
+}
+
 fn no_id_index() -> Error {
     Error::internal("a collection without an _id index")
 }
@@ -237,6 +248,10 @@ pub fn replace(
     new: &DocBuf,
     told: &Told,
 ) -> Result<Option<DocBuf>> {
+    if keeps_effects(txn) {
+        let replacement = *told == Told::Replacement;
+        txn.work.record(collection, record, Deed::Replace(new.clone(), replacement));
+    }
     match &collection.patterns {
         Some(bound) => {
             let change = patterns::Change { record, old, told: Some(told) };
@@ -290,6 +305,9 @@ pub fn delete(
     record: &[u8],
     old: RawDoc<'_>,
 ) -> Result<()> {
+    if keeps_effects(txn) {
+        txn.work.record(collection, record, Deed::Delete);
+    }
     match &collection.patterns {
         Some(bound) => patterns::delete(txn, collection, bound, record, old, Origin::Client),
         None => delete_plain(txn, collection, record, old),

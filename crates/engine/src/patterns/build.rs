@@ -25,6 +25,9 @@ use value::{Code, DocBuf, Error, RawDoc, Result, Val};
 /// How long one commit of a build may keep others waiting.
 const SLICE: Duration = Duration::from_millis(2);
 
+/// Most documents of one commit: more would not be done in its time.
+const ROWS_MAX: usize = 256;
+
 /// Above every key of an `_id`.
 const END: &[u8] = &[0xFF; 8];
 
@@ -146,13 +149,13 @@ fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>) -> Result<Step>
     let progress = pattern.progress(&mut Opened::new(txn, db))?;
     let mut progress = progress.unwrap_or(Progress { targets: !folds, at: Vec::new(), done: 0 });
     if progress.targets && progress.at == END {
-        pattern.set_progress(&mut Opened::new(txn, db), None)?;
+        // The progress stays: until the pattern is ready, writes look at it.
         return Ok(Step::Done);
     }
     if !progress.targets && progress.at == END {
         progress.targets = true;
         progress.at.clear();
-        pattern.set_progress(&mut Opened::new(txn, db), Some(&progress))?;
+        pattern.set_progress(&mut Opened::new(txn, db), &progress)?;
         return Ok(Step::More(0));
     }
     let mut count = 0;
@@ -189,7 +192,7 @@ fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>) -> Result<Step>
     }
     progress.done += count as i64;
     super::settle(txn)?;
-    pattern.set_progress(&mut Opened::new(txn, db), Some(&progress))?;
+    pattern.set_progress(&mut Opened::new(txn, db), &progress)?;
     Ok(Step::More(count))
 }
 
@@ -209,7 +212,7 @@ fn rows(
     let to = (collection.id + 1).to_be_bytes();
     let mut range = txn.range(Space::Documents, &from, &to)?;
     let mut rows = Vec::new();
-    while rows.len() < batch.min(1000) {
+    while rows.len() < batch.min(ROWS_MAX) {
         let Some((key, doc)) = range.next_entry().map_err(store_failed)? else { break };
         rows.push((key.get(4..).unwrap_or(&[]).to_vec(), doc));
     }

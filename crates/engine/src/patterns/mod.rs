@@ -33,6 +33,29 @@ pub struct Work {
     derived: bool,
     /// Whether the statement must run again inside of the commit lock.
     wants_lock: bool,
+    /// What the statements of a session's transaction did: it is done again on the newest state
+    /// when the transaction commits.
+    effects: Vec<Effect>,
+}
+
+/// What a statement did to a document.
+pub struct Effect {
+    /// The collection.
+    pub collection: Arc<Collection>,
+    /// The key of the record.
+    pub record: Vec<u8>,
+    /// What was done.
+    pub deed: Deed,
+}
+
+/// What was done to a document.
+pub enum Deed {
+    /// It was inserted.
+    Insert(DocBuf),
+    /// It was replaced by this image; told as a replacement or by what changed.
+    Replace(DocBuf, bool),
+    /// It was deleted.
+    Delete,
 }
 
 impl Work {
@@ -46,6 +69,17 @@ impl Work {
     #[must_use]
     pub fn wants_lock(&self) -> bool {
         self.wants_lock
+    }
+
+    /// Notes what a statement of a session's transaction did.
+    pub fn record(&mut self, collection: &Arc<Collection>, record: &[u8], deed: Deed) {
+        let (collection, record) = (collection.clone(), record.to_vec());
+        self.effects.push(Effect { collection, record, deed });
+    }
+
+    /// What the statements of a session's transaction did.
+    pub fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
     }
 
     fn pending(&mut self, db: &str) -> &mut Pending {
@@ -63,19 +97,10 @@ pub struct Change<'c> {
     pub told: Option<&'c Told>,
 }
 
-/// Refuses to go on where patterns would not see the newest state.
-fn check_locked(txn: &mut Transaction, collection: &Collection) -> Result<()> {
-    if txn.is_of_session() {
-        return Err(Error::new(
-            Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
-            format!(
-                "Collection '{}' has patterns. Writes in transactions are not available for such \
-                 collections in this version.",
-                collection.namespace()
-            ),
-        ));
-    }
-    if !txn.locked {
+/// Refuses to go on where patterns would not see the newest state. What a session's transaction
+/// derives is for its own eyes; it is derived again when it commits.
+fn check_locked(txn: &mut Transaction) -> Result<()> {
+    if !txn.locked && !txn.is_of_session() {
         txn.work.wants_lock = true;
         return Err(Error::internal("patterns need the newest state"));
     }
@@ -93,7 +118,7 @@ pub fn insert(
     doc: RawDoc<'_>,
     origin: Origin,
 ) -> Result<DocBuf> {
-    check_locked(txn, collection)?;
+    check_locked(txn)?;
     let mut documents = Opened::new(txn, &collection.db);
     let image = bound.shape(&mut documents, None, doc, origin)?;
     if image.bytes().len() > limits::DOCUMENT_BYTES_MAX {
@@ -120,7 +145,7 @@ pub fn replace(
     new: &DocBuf,
     origin: Origin,
 ) -> Result<DocBuf> {
-    check_locked(txn, collection)?;
+    check_locked(txn)?;
     let old = change.old;
     let mut documents = Opened::new(txn, &collection.db);
     let image = bound.shape(&mut documents, Some(old), new.as_doc(), origin)?;
@@ -153,7 +178,7 @@ pub fn delete(
     old: RawDoc<'_>,
     origin: Origin,
 ) -> Result<()> {
-    check_locked(txn, collection)?;
+    check_locked(txn)?;
     let mut documents = Opened::new(txn, &collection.db);
     let notes = bound.note(&mut documents, Some(old), None, origin)?;
     write::delete_plain(txn, collection, record, old)?;

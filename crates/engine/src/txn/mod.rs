@@ -10,6 +10,7 @@ mod commit;
 mod intents;
 mod moments;
 mod open;
+mod replay;
 
 pub(crate) use commit::CommitState;
 pub(crate) use moments::Moments;

@@ -66,6 +66,7 @@ impl Inner {
         }
         op.with_transaction(|txn| {
             let outcome = statement(txn)?;
+            crate::patterns::settle(txn)?;
             self.claim(txn)?;
             Ok((outcome, txn.snapshot.seqno()))
         })
@@ -179,7 +180,7 @@ impl Inner {
         let guards = txn.guards.clone();
         let owner = txn.owner;
         let result = match self.claim(&mut txn) {
-            Ok(()) => match self.commit(txn, None) {
+            Ok(()) => match self.commit_newest(txn) {
                 Ok(seqno) => Ok(seqno),
                 Err(CommitError::Failed(error)) => Err(error),
                 Err(CommitError::Conflict | CommitError::Claimed(_)) => Err(write_conflict()),

@@ -1,0 +1,89 @@
+//! Committing the transaction of a session where there are patterns: what it did is done again on
+//! the newest state, inside of the commit lock, so that everything follows as it is by then.
+//!
+//! The documents that it wrote are its own until it ends, so nobody else changed them but patterns,
+//! whose fields are taken from the newest version.
+
+use super::commit::CommitError;
+use super::{Transaction, write_conflict};
+use crate::catalog::Catalog;
+use crate::engine::Inner;
+use crate::exec::write;
+use crate::patterns::{self, Deed, Effect};
+use query::update::delta::{Told, between};
+use std::sync::Arc;
+use store::{Seqno, Space};
+use value::{RawDoc, Result};
+
+impl Inner {
+    /// Commits the transaction of a session.
+    pub(super) fn commit_newest(&self, mut txn: Transaction) -> Result<Seqno, CommitError> {
+        let effects = txn.work.take_effects();
+        if effects.is_empty() {
+            return self.commit(txn, None);
+        }
+        let lock = self.commit.lock();
+        // What a pattern refuses now was fine when the statement ran: another came between.
+        let again = self.again(txn, &effects).map_err(|error| {
+            tracing::debug!(%error, "a transaction cannot be done again on the newest state");
+            CommitError::Conflict
+        })?;
+        self.commit(again, Some(lock))
+    }
+
+    /// The same transaction on the newest state. Runs inside of the commit lock.
+    fn again(&self, txn: Transaction, effects: &[Effect]) -> Result<Transaction> {
+        let Transaction { mut snapshot, guards, notes, created, owner, claimed, .. } = txn;
+        let mut catalog = Catalog::clone(&self.catalog.load());
+        for collection in &created {
+            if catalog.get(&collection.db, &collection.name).is_some() {
+                return Err(write_conflict());
+            }
+            catalog.set(collection.clone());
+        }
+        let mut again = Transaction::new(Arc::new(catalog), self.store.snapshot());
+        again.locked = true;
+        again.notes = notes.again();
+        // Documents and index entries are written again; all else stays as it is.
+        for operation in snapshot.take_writes().operations() {
+            let (space, key) = (operation.space, operation.key.clone());
+            match &operation.value {
+                _ if matches!(space, Space::Documents | Space::Indexes) => {}
+                Some(value) => again.put(space, key, value.clone()),
+                None => again.delete(space, key),
+            }
+        }
+        for effect in effects {
+            replay(&mut again, effect)?;
+        }
+        patterns::settle(&mut again)?;
+        again.guards.extend(guards);
+        again.created = created;
+        again.owner = owner;
+        again.claimed = claimed;
+        Ok(again)
+    }
+}
+
+fn replay(txn: &mut Transaction, effect: &Effect) -> Result<()> {
+    let known = &effect.collection;
+    let found = txn.catalog.get(&known.db, &known.name).cloned();
+    let collection = found.filter(|now| now.id == known.id).ok_or_else(write_conflict)?;
+    let key = write::document_key(&collection, &effect.record);
+    match &effect.deed {
+        Deed::Insert(doc) => write::insert(txn, &collection, doc.as_doc()),
+        Deed::Replace(new, replacement) => {
+            let old = txn.get(Space::Documents, &key)?.ok_or_else(write_conflict)?;
+            let old = RawDoc::new(&old);
+            let told = match replacement {
+                true => Told::Replacement,
+                false => between(old, new.as_doc()),
+            };
+            write::replace(txn, &collection, &effect.record, old, new, &told).map(drop)
+        }
+        Deed::Delete => {
+            let old = txn.get(Space::Documents, &key)?.ok_or_else(write_conflict)?;
+            write::delete(txn, &collection, &effect.record, RawDoc::new(&old))
+        }
+    }
+}
