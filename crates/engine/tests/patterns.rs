@@ -755,7 +755,7 @@ fn two_moves_that_would_make_a_cycle_do_not_both_commit() {
         ));
         assert_eq!(server.end("commitTransaction", 3, number), 0);
         assert_eq!(server.end("commitTransaction", 4, number), 112);
-        same(&server.one("n", "'a'"), "{_id: 'a', parent: 'b', up: ['b']}");
+        same(&server.one("n", "'a'"), "{_id: 'a', up: ['b'], parent: 'b'}");
         same(&server.one("n", "'b'"), "{_id: 'b', up: []}");
     }
     server.verify("n");

@@ -4,6 +4,7 @@
 use super::{Command, Context};
 use crate::catalog::change;
 use crate::namespace::{self, Namespace};
+use crate::patterns::declare;
 use value::{Code, Error, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
@@ -60,14 +61,13 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             ));
         }
         let existing = catalog.get(&target.db, &target.collection).cloned();
-        for concerned in [Some(&collection), existing.as_ref()].into_iter().flatten() {
-            if concerned.patterns.is_some() {
+        for name in [&source, &target] {
+            if declare::concerns(catalog, &name.db, &name.collection) {
                 return Err(Error::new(
                     Code::NOT_IMPLEMENTED,
                     format!(
-                        "'{}' takes part in patterns: renaming such collections is not available \
-                         in this version",
-                        concerned.namespace()
+                        "'{name}' takes part in patterns: renaming such collections is not \
+                         available in this version"
                     ),
                 ));
             }

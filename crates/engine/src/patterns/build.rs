@@ -170,7 +170,10 @@ fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>) -> Result<Step>
                 count = written as u64;
                 last
             }
-            None => END.to_vec(),
+            None => {
+                remove_strangers(txn, db, pattern)?;
+                END.to_vec()
+            }
         };
     } else {
         let name = match &pattern.behaviour {
@@ -194,6 +197,21 @@ fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>) -> Result<Step>
     super::settle(txn)?;
     pattern.set_progress(&mut Opened::new(txn, db), &progress)?;
     Ok(Step::More(count))
+}
+
+/// Deletes the documents of groups that are no more: a pattern that is built anew may find some.
+fn remove_strangers(txn: &mut Transaction, db: &str, pattern: &Pattern) -> Result<()> {
+    let Behaviour::Grouped(grouped) = &pattern.behaviour else { return Ok(()) };
+    let Some(collection) = txn.catalog.get(db, &pattern.target).cloned() else { return Ok(()) };
+    let to = (collection.id + 1).to_be_bytes();
+    let mut range = txn.range(Space::Documents, &collection.prefix(), &to)?;
+    while let Some((_, doc)) = range.next_entry().map_err(store_failed)? {
+        let mut documents = Opened::new(txn, db);
+        if !grouped.has_group(pattern, &mut documents, RawDoc::new(&doc))? {
+            documents.delete(pattern.id, &pattern.target, RawDoc::new(&doc))?;
+        }
+    }
+    Ok(())
 }
 
 /// The next documents of a collection behind a key, at most `batch`.

@@ -75,6 +75,7 @@ pub fn create(
             check_collection(&found)?;
         }
         check_match(engine, db, pattern)?;
+        check_empty(engine, db, pattern)?;
         for (name, key) in pattern.indexes() {
             create_index(engine, op, db, &name, key.as_doc())?;
         }
@@ -148,6 +149,21 @@ fn check_collection(collection: &Collection) -> Result<()> {
         Code::INVALID_OPTIONS,
         format!("'{}' {why}: it cannot take part in a pattern", collection.namespace()),
     ))
+}
+
+/// A collection whose documents belong to a pattern must not hold others.
+fn check_empty(engine: &Inner, db: &str, pattern: &Pattern) -> Result<()> {
+    let catalog = engine.catalog.load();
+    let known = find(&catalog, db, &pattern.collection, &pattern.name).is_ok();
+    let target = catalog.get(db, &pattern.target);
+    let filled = target.is_some_and(|target| target.counters.documents() > 0);
+    if pattern.owns_documents() && !known && filled {
+        return Err(Error::bad_value(format!(
+            "pattern '{}': 'into' is '{}', which holds documents already",
+            pattern.name, pattern.target
+        )));
+    }
+    Ok(())
 }
 
 /// A reference must mean one document.
@@ -233,6 +249,12 @@ pub fn discard(engine: &Inner, gone: &[Arc<Pattern>]) {
     for pattern in gone {
         engine.trash.discard(Space::Documents, pattern.id);
     }
+}
+
+/// Whether a pattern maintains or reads a collection of this name, be it there or not.
+#[must_use]
+pub fn concerns(catalog: &Catalog, db: &str, name: &str) -> bool {
+    catalog.patterns(db).iter().any(|p| p.target == name || p.source() == Some(name))
 }
 
 /// The patterns that go with a collection: those that it is the target of, or that were declared

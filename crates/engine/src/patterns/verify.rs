@@ -2,13 +2,13 @@
 
 use super::{Opened, build};
 use crate::engine::Inner;
-use crate::exec::write;
 use crate::store_failed;
+use crate::txn::Transaction;
 use ::patterns::pattern::Behaviour;
 use ::patterns::{Documents, Find, Pattern, Pending, Phase};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use store::Space;
+use store::{Bytes, Range, Space};
 use value::path::Path;
 use value::{DocBuf, Error, OwnedVal, RawDoc, Result, Val};
 
@@ -44,8 +44,9 @@ pub fn check(
     if let Behaviour::Grouped(grouped) = &fresh.behaviour {
         let mut pending = Pending::default();
         let mut count = 0_u64;
-        visit(&txn, db, &grouped.source, &mut |doc| {
-            if let Some(child) = grouped.child(doc)? {
+        let mut range = range(&txn, db, &grouped.source)?;
+        while let Some((_, doc)) = next(&mut range)? {
+            if let Some(child) = grouped.child(RawDoc::new(&doc))? {
                 pending.add_child(&fresh, child);
             }
             count += 1;
@@ -55,19 +56,18 @@ pub fn check(
                     settlement.settle(&mut scratch)?;
                 }
             }
-            Ok(())
-        })?;
+        }
         while let Some(settlement) = pending.next() {
             settlement.settle(&mut scratch)?;
         }
     }
-    let mut targets: Vec<DocBuf> = Vec::new();
-    visit(&txn, db, &pattern.target, &mut |doc| {
-        targets.push(DocBuf::from(doc));
-        Ok(())
-    })?;
-    for target in &targets {
-        let doc = target.as_doc();
+    let mut there: BTreeSet<Vec<u8>> = BTreeSet::new();
+    let mut range = range(&txn, db, &pattern.target)?;
+    while let Some((key, doc)) = next(&mut range)? {
+        let doc = RawDoc::new(&doc);
+        if pattern.owns_documents() {
+            there.insert(key.get(4..).unwrap_or(&[]).to_vec());
+        }
         report.checked += 1;
         if report.checked.is_multiple_of(1000) {
             stop()?;
@@ -79,7 +79,7 @@ pub fn check(
         compare(pattern, doc, expected.as_doc(), &mut report);
     }
     if pattern.owns_documents() {
-        missing_groups(&fresh, &mut scratch, &targets, &mut report)?;
+        missing_groups(&fresh, &mut scratch, &there, &mut report)?;
     }
     Ok(report)
 }
@@ -122,13 +122,9 @@ fn note(
 fn missing_groups(
     pattern: &Pattern,
     scratch: &mut Scratch,
-    targets: &[DocBuf],
+    there: &BTreeSet<Vec<u8>>,
     report: &mut Report,
 ) -> Result<()> {
-    let there: std::collections::BTreeSet<Vec<u8>> = targets
-        .iter()
-        .map(|doc| value::keys::key(doc.as_doc().get("_id").unwrap_or(Val::Null)))
-        .collect();
     let mut missing: Vec<OwnedVal> = Vec::new();
     scratch.states(pattern.id, &[1], &[], &mut |key, doc| {
         if !there.contains(key.get(1..).unwrap_or(&[])) {
@@ -142,20 +138,18 @@ fn missing_groups(
     Ok(())
 }
 
-fn visit(
-    txn: &crate::txn::Transaction,
-    db: &str,
-    name: &str,
-    visit: &mut dyn FnMut(RawDoc<'_>) -> Result<()>,
-) -> Result<()> {
-    let Some(collection) = txn.catalog.get(db, name).cloned() else { return Ok(()) };
-    let from = write::document_key(&collection, &[]);
+/// The documents of a collection; none if it is not there.
+fn range(txn: &Transaction, db: &str, name: &str) -> Result<Option<Range>> {
+    let Some(collection) = txn.catalog.get(db, name) else { return Ok(None) };
     let to = (collection.id + 1).to_be_bytes();
-    let mut range = txn.range(Space::Documents, &from, &to)?;
-    while let Some((_, doc)) = range.next_entry().map_err(store_failed)? {
-        visit(RawDoc::new(&doc))?;
+    txn.range(Space::Documents, &collection.prefix(), &to).map(Some)
+}
+
+fn next(range: &mut Option<Range>) -> Result<Option<(Bytes, Bytes)>> {
+    match range {
+        Some(range) => range.next_entry().map_err(store_failed),
+        None => Ok(None),
     }
-    Ok(())
 }
 
 /// Records of a recomputation, in memory. It has no documents.

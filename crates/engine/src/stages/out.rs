@@ -117,6 +117,16 @@ impl Output for Out {
         if let Some(target) = &target {
             self.check(target)?;
         }
+        if crate::patterns::declare::concerns(&engine.catalog.load(), &self.db, &self.name) {
+            return Err(Error::new(
+                Code::NOT_IMPLEMENTED,
+                format!(
+                    "'{}.{}' takes part in patterns: $out to such collections is not available in \
+                     this version, $merge is",
+                    self.db, self.name
+                ),
+            ));
+        }
         let temporary = self.create(engine, target.as_deref())?;
         let filled = fill(engine, op, &temporary, bypass_validation, input).and_then(|seqno| {
             self.put_in_place(engine, target.as_ref(), &temporary).map(|()| seqno)
@@ -142,16 +152,6 @@ impl Out {
                 Code(17152),
                 format!(
                     "namespace '{}' is capped so it can't be used for $out",
-                    target.namespace()
-                ),
-            ));
-        }
-        if target.patterns.is_some() {
-            return Err(Error::new(
-                Code::NOT_IMPLEMENTED,
-                format!(
-                    "'{}' takes part in patterns: $out to such collections is not available in \
-                     this version, $merge is",
                     target.namespace()
                 ),
             ));

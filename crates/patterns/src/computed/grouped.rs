@@ -436,6 +436,20 @@ impl Grouped {
         Ok(self.values(&record))
     }
 
+    /// Whether a document of a collection of its own has children.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn has_group(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        target: RawDoc<'_>,
+    ) -> Result<bool> {
+        let Some(key) = self.local_key(target) else { return Ok(false) };
+        Ok(self.record(pattern, documents, &key)?.children > 0)
+    }
+
     /// Makes the documents of groups behind `after`, at most `batch`. Returns the last one.
     ///
     /// # Errors
