@@ -28,6 +28,13 @@ pub fn create(
     let id = engine.new_id(batch);
     let kind = persist::kind_from_options(options.as_doc());
     let collation = persist::collation_of(options.as_doc())?;
+    let plain = matches!(kind, Kind::Plain) && collation.is_none();
+    if !plain && catalog.patterns(db).iter().any(|p| p.target == name || p.source() == Some(name)) {
+        return Err(Error::new(
+            Code::INVALID_OPTIONS,
+            format!("'{db}.{name}' takes part in patterns: it can be a plain collection only"),
+        ));
+    }
     let id_index = match &kind {
         Kind::View(_) => None,
         // Documents stand in the order of `_id`: the collection is its own index.

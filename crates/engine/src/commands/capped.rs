@@ -105,6 +105,12 @@ fn convert(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let engine = context.engine;
     for _ in 0..TRIES {
         let source = source(context)?;
+        if source.patterns.is_some() {
+            return Err(Error::new(
+                Code::INVALID_OPTIONS,
+                format!("'{}' takes part in patterns: it cannot be capped", source.namespace()),
+            ));
+        }
         let name = format!("{TEMPORARY}{:016x}", crate::random_u64());
         let made = engine.change_catalog(|catalog, batch| {
             change::create(engine, catalog, batch, context.db, &name, options(size))
