@@ -27,8 +27,6 @@ pub(crate) struct Notes {
     transaction: bool,
     /// Whether a pattern makes the next changes.
     derived: bool,
-    /// The session and its number, of a multi-document transaction.
-    session: Option<([u8; 16], i64)>,
 }
 
 /// Which collections leave no traces in the log: what concerns this server alone.
@@ -54,7 +52,6 @@ impl Notes {
     /// Notes that all changes are those of one multi-document transaction.
     pub(crate) fn set_transaction(&mut self, session: [u8; 16], number: i64) {
         self.transaction = true;
-        self.session = Some((session, number));
         self.set_session(session, number);
     }
 
