@@ -37,6 +37,38 @@ describe("node driver", () => {
     assert.equal(found.re.source, "a");
   });
 
+  it("runs transactions", async () => {
+    const [a, b] = [fresh(), fresh()];
+    await a.insertOne({ _id: "from", amount: 10 });
+    const session = client.startSession();
+    const transfer = async () => {
+      await a.updateOne({ _id: "from" }, { $inc: { amount: -4 } }, { session });
+      await b.insertOne({ _id: "to", amount: 4 }, { session });
+      assert.equal(await b.findOne({ _id: "to" }), null, "nobody outside sees it yet");
+      assert.equal(await b.countDocuments({}, { session }), 1);
+    };
+    await session.withTransaction(transfer);
+    assert.deepEqual(await b.findOne({ _id: "to" }), { _id: "to", amount: 4 });
+    await assert.rejects(
+      session.withTransaction(async () => {
+        await a.updateOne({ _id: "from" }, { $inc: { amount: -4 } }, { session });
+        await b.insertOne({ _id: "to" }, { session });
+      }),
+      { code: 11000 },
+    );
+    assert.deepEqual(await a.findOne({ _id: "from" }), { _id: "from", amount: 6 });
+    // Two that write the same: one runs again.
+    const other = client.startSession();
+    const add = (s) => s.withTransaction(async () => {
+      const { amount } = await a.findOne({ _id: "from" }, { session: s });
+      await a.updateOne({ _id: "from" }, { $set: { amount: amount + 1 } }, { session: s });
+    });
+    await Promise.all([add(session), add(other), add(client.startSession())]);
+    assert.equal((await a.findOne({ _id: "from" })).amount, 9);
+    await session.endSession();
+    await other.endSession();
+  });
+
   it("walks cursors in batches", async () => {
     const c = fresh();
     await c.insertMany(Array.from({ length: 500 }, (_, n) => ({ _id: n, n: n % 7 })));

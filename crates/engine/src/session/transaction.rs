@@ -494,3 +494,133 @@ impl Transactions {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::{Engine, Options, Storage};
+    use std::sync::atomic::Ordering;
+    use std::time::{Duration, Instant};
+    use value::{DocBuf, ejson};
+
+    const PLACE: &str = "lsid: {id: UUID(\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\")}, txnNumber: \
+                         NumberLong(1), autocommit: false";
+
+    fn run(engine: &Engine, db: &str, text: &str) -> value::Result<DocBuf> {
+        let text = text.replace("PLACE", PLACE);
+        engine.run_command(db, ejson::parse_doc(&text).expect("test text").as_doc())
+    }
+
+    fn code(engine: &Engine, db: &str, text: &str) -> i32 {
+        run(engine, db, text).map_or_else(|error| error.code().0, |_| 0)
+    }
+
+    /// An engine with a document that an open transaction has changed.
+    fn with_open_transaction(storage: Storage) -> Engine {
+        let options = Options { storage, ..Options::default() };
+        let engine = Engine::open(options).expect("it opens");
+        run(&engine, "t", "{insert: 'c', documents: [{_id: 1, n: 1}]}").expect("works");
+        let update = "{update: 'c', updates: [{q: {_id: 1}, u: {$set: {n: 2}}}], PLACE, \
+                      startTransaction: true}";
+        run(&engine, "t", update).expect("works");
+        engine
+    }
+
+    /// Runs a write that waits for the transaction, lets `end` end that wait, and returns the
+    /// code of the write and how long it went on.
+    fn waiting_write(engine: &Engine, end: impl FnOnce(&Engine)) -> (i32, Duration) {
+        let other = engine.clone();
+        let writer = std::thread::spawn(move || {
+            let update = "{update: 'c', updates: [{q: {_id: 1}, u: {$set: {n: 3}}}], \
+                          lsid: {id: UUID(\"bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\")}}";
+            (code(&other, "t", update), Instant::now())
+        });
+        let slots = &engine.inner().slots;
+        let runs = || slots.lock().values().any(|s| s.operation_id.load(Ordering::Relaxed) != 0);
+        while !runs() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(30));
+        assert!(!writer.is_finished(), "it waits for the transaction");
+        let begin = Instant::now();
+        end(engine);
+        let (code, ended) = writer.join().expect("the writer ends");
+        (code, ended.duration_since(begin))
+    }
+
+    #[test]
+    fn who_waits_for_a_transaction_goes_on_when_it_ends() {
+        let engine = with_open_transaction(Storage::Memory);
+        let (code, waited) = waiting_write(&engine, |engine| {
+            run(engine, "admin", "{commitTransaction: 1, PLACE}").expect("commits");
+        });
+        assert_eq!(code, 0);
+        assert!(waited < Duration::from_secs(1), "{waited:?}");
+    }
+
+    #[test]
+    fn who_waits_for_a_transaction_can_be_killed() {
+        let engine = with_open_transaction(Storage::Memory);
+        let kill_session = "{killSessions: [{id: UUID(\"bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\")}]}";
+        let (code, waited) = waiting_write(&engine, |engine| {
+            run(engine, "admin", kill_session).expect("works");
+        });
+        assert_eq!(code, 11601);
+        assert!(waited < Duration::from_millis(100), "{waited:?}");
+        let (code, waited) = waiting_write(&engine, |engine| {
+            let slots = engine.inner().slots.lock();
+            let running = slots.values().map(|s| s.operation_id.load(Ordering::Relaxed)).max();
+            drop(slots);
+            let kill = format!("{{killOp: 1, op: {}}}", running.expect("one runs"));
+            run(engine, "admin", &kill).expect("works");
+        });
+        assert_eq!(code, 11601);
+        assert!(waited < Duration::from_millis(100), "{waited:?}");
+        run(&engine, "admin", "{commitTransaction: 1, PLACE}").expect("it was not concerned");
+    }
+
+    #[test]
+    fn a_transaction_that_is_open_for_too_long_is_aborted() {
+        let engine = with_open_transaction(Storage::Memory);
+        let transactions = &engine.inner().sessions.transactions;
+        run(&engine, "admin", "{setParameter: 1, transactionLifetimeLimitSeconds: 1}")
+            .expect("works");
+        let (code, waited) = waiting_write(&engine, |_| {});
+        assert_eq!(code, 0);
+        assert!(waited < Duration::from_secs(3), "{waited:?}");
+        assert_eq!(transactions.open(), 0);
+        assert_eq!(self::code(&engine, "admin", "{commitTransaction: 1, PLACE}"), 251);
+    }
+
+    #[test]
+    fn a_commit_is_known_after_a_restart() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let storage = || Storage::Disk(folder.path().join("data"));
+        let engine = with_open_transaction(storage());
+        run(&engine, "admin", "{commitTransaction: 1, PLACE}").expect("commits");
+        engine.close().expect("closes");
+        drop(engine);
+        let options = Options { storage: storage(), ..Options::default() };
+        let engine = Engine::open(options).expect("it opens again");
+        assert_eq!(code(&engine, "admin", "{commitTransaction: 1, PLACE}"), 0);
+        assert_eq!(code(&engine, "admin", "{abortTransaction: 1, PLACE}"), 256);
+        assert_eq!(code(&engine, "t", "{find: 'c', PLACE}"), 256);
+        assert_eq!(code(&engine, "t", "{find: 'c', PLACE, startTransaction: true}"), 117);
+    }
+
+    #[test]
+    fn a_transaction_that_was_not_committed_leaves_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let storage = || Storage::Disk(folder.path().join("data"));
+        let engine = with_open_transaction(storage());
+        run(&engine, "t", "{create: 'made', PLACE}").expect("works");
+        engine.close().expect("closes");
+        drop(engine);
+        let options = Options { storage: storage(), ..Options::default() };
+        let engine = Engine::open(options).expect("it opens again");
+        assert_eq!(code(&engine, "admin", "{commitTransaction: 1, PLACE}"), 251);
+        assert!(engine.inner().collection("t", "made").is_none());
+        let found = run(&engine, "t", "{find: 'c', filter: {n: 1}}").expect("works");
+        assert!(format!("{found:?}").contains('1'), "{found:?}");
+        assert!(engine.check(&mut |_, _, _| {}).expect("it can be checked").is_empty());
+    }
+}
