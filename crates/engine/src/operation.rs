@@ -72,6 +72,8 @@ pub struct Work {
     pub sort_bytes_max: AtomicUsize,
     /// Bytes that the groups of one `$group` may hold in memory.
     pub group_bytes_max: AtomicUsize,
+    /// Threads that help operations now.
+    helpers: AtomicUsize,
     /// Whether operations use the disk that do not say.
     pub disk_by_default: AtomicBool,
 }
@@ -84,8 +86,22 @@ impl Work {
             scratch,
             sort_bytes_max: AtomicUsize::new(limits::BLOCKING_STAGE_BYTES_MAX),
             group_bytes_max: AtomicUsize::new(limits::BLOCKING_STAGE_BYTES_MAX),
+            helpers: AtomicUsize::new(0),
             disk_by_default: AtomicBool::new(true),
         }
+    }
+}
+
+/// The part of an operation that another thread does.
+pub struct Helper {
+    /// What that thread runs under.
+    pub operation: Operation,
+    work: Arc<Work>,
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        self.work.helpers.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -198,6 +214,20 @@ impl Operation {
     #[must_use]
     pub fn group_bytes_max(&self) -> usize {
         self.work.group_bytes_max.load(Ordering::Relaxed)
+    }
+
+    /// A second thread for this operation, if a core is free for it: with an operation of its own,
+    /// which ends when this one is killed or its time is over.
+    #[must_use]
+    pub fn helper(&self) -> Option<Helper> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let work = self.work.clone();
+        let free = |helpers: usize| (helpers + 1 < cores).then_some(helpers + 1);
+        work.helpers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free).ok()?;
+        let operation = Operation::new(self.slot.clone(), self.work.clone());
+        operation.deadline.set(self.deadline.get());
+        operation.disk.set(self.disk.get());
+        Some(Helper { operation, work })
     }
 
     /// Where temporary files go.

@@ -6,6 +6,7 @@
 
 use crate::expr::path_through_array;
 use bumpalo::Bump;
+use value::raw::same_name;
 use value::{RawDoc, RawVal, Val};
 
 /// What a slot holds whose path leads nowhere.
@@ -161,7 +162,7 @@ impl Level {
                 let at = open.trailing_zeros() as usize;
                 open &= open - 1;
                 let Some(field) = self.fields.get(at) else { break };
-                if field.name.as_bytes() != name {
+                if !same_name(field.name.as_bytes(), name) {
                     continue;
                 }
                 field.found(value, arena, values);

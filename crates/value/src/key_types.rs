@@ -108,6 +108,20 @@ impl<'k> Decoder<'k> {
         self.value(out)
     }
 
+    /// Passes over the next value; `None` if the bytes are no key. `scratch` is for its bytes, which
+    /// nobody wants.
+    pub fn skip(&mut self, descending: bool, scratch: &mut Vec<u8>) -> Option<()> {
+        if self.types.is_empty() {
+            let length = keys::skip(self.key, descending)?;
+            self.key = self.key.get(length..)?;
+            return Some(());
+        }
+        let before = scratch.len();
+        self.next(descending, scratch)?;
+        scratch.truncate(before);
+        Some(())
+    }
+
     fn kept(&mut self) -> u8 {
         match self.types.split_first() {
             Some((first, rest)) => {
@@ -146,12 +160,19 @@ impl<'k> Decoder<'k> {
 
     /// The text up to its end, unescaped.
     fn text(&mut self, out: &mut Vec<u8>) -> Option<()> {
+        let flip = self.flip;
         loop {
-            match self.byte()? {
-                0 => return Some(()),
-                1 => out.push(self.byte()?.checked_sub(1)?),
-                byte => out.push(byte),
+            let plain = self.key.iter().position(|byte| byte ^ flip <= 1)?;
+            let (run, rest) = self.key.split_at_checked(plain)?;
+            match flip {
+                0 => out.extend_from_slice(run),
+                flip => out.extend(run.iter().map(|byte| byte ^ flip)),
             }
+            self.key = rest;
+            if self.byte()? == 0 {
+                return Some(());
+            }
+            out.push(self.byte()?.checked_sub(1)?);
         }
     }
 

@@ -122,6 +122,36 @@ impl FindStream {
         }
     }
 
+    /// A stream that only filters.
+    fn of_scan(scan: Scan, filter: Option<Arc<Filter>>) -> FindStream {
+        FindStream {
+            scan,
+            filter,
+            sorter: None,
+            sorted: None,
+            skip: 0,
+            left: None,
+            projection: None,
+            arena: Bump::new(),
+            show_record: None,
+            return_key: None,
+            sort_totals: Totals::default(),
+            last: None,
+            before: Examined::default(),
+        }
+    }
+
+    /// Whether it only filters.
+    fn is_plain(&self) -> bool {
+        self.sorter.is_none()
+            && self.sorted.is_none()
+            && self.skip == 0
+            && self.left.is_none()
+            && self.projection.is_none()
+            && self.show_record.is_none()
+            && self.return_key.is_none()
+    }
+
     /// What a blocking sort used, for explain.
     #[must_use]
     pub fn sort_totals(&self) -> Totals {
@@ -350,15 +380,19 @@ impl Stream for FindStream {
         }
     }
 
+    fn split(&mut self, parts: usize) -> Vec<Box<dyn Stream>> {
+        if !self.is_plain() || Stream::has_meta(self) {
+            return Vec::new();
+        }
+        let part = |scan| {
+            let filter = self.filter.clone();
+            Box::new(FindStream::of_scan(scan, filter)) as Box<dyn Stream>
+        };
+        self.scan.split(parts).into_iter().map(part).collect()
+    }
+
     fn for_each(&mut self, op: &Operation, visit: &mut Visit<'_>) -> Result<()> {
-        let plain = self.sorter.is_none()
-            && self.sorted.is_none()
-            && self.skip == 0
-            && self.left.is_none()
-            && self.projection.is_none()
-            && self.show_record.is_none()
-            && self.return_key.is_none();
-        if plain {
+        if self.is_plain() {
             return self.lend_matching(op, visit);
         }
         while let Some(doc) = self.next(op)? {

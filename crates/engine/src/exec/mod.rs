@@ -73,6 +73,12 @@ pub trait Stream: Send {
         Ok(())
     }
 
+    /// Cuts off parts that others can read at the same time: what is left of this stream comes
+    /// first, then each part in its order. Nothing where that cannot be done, or does not pay.
+    fn split(&mut self, _parts: usize) -> Vec<Box<dyn Stream>> {
+        Vec::new()
+    }
+
     /// Whether it is known already that no document follows. A stream that would have to look
     /// says no, as MongoDB does: the client asks once more and gets an empty batch.
     fn is_done(&self) -> bool {

@@ -38,6 +38,9 @@ pub struct Scan {
     examined: Examined,
 }
 
+/// Documents of a collection from which on it pays to read parts of it at the same time.
+const DOCUMENTS_OF_SPLIT: u64 = 50_000;
+
 enum Part {
     Near(Box<NearScan>),
     Id(Vec<u8>),
@@ -249,6 +252,49 @@ impl Scan {
                 return Ok(Some(row));
             }
         }
+    }
+
+    /// Cuts a scan that has not begun into parts of about equal size and keeps the first one.
+    /// Only large collections are cut.
+    pub fn split(&mut self, parts: usize) -> Vec<Scan> {
+        if self.current.is_some()
+            || self.seen.is_some()
+            || self.collection.counters.documents() < DOCUMENTS_OF_SPLIT
+        {
+            return Vec::new();
+        }
+        let (space, range) = match self.parts.make_contiguous() {
+            [Part::Documents(range, Direction::Forward)] => (Space::Documents, range),
+            [Part::Entries(_, range, Direction::Forward, Some(_))] => (Space::Indexes, range),
+            _ => return Vec::new(),
+        };
+        let Ok(keys) = self.snapshot.split(space, &range.from, &range.to, parts) else {
+            return Vec::new();
+        };
+        let ends = keys.iter().skip(1).map(|key| key.to_vec()).chain([range.to.clone()]);
+        let ranges: Vec<KeyRange> =
+            keys.iter().zip(ends).map(|(from, to)| KeyRange { from: from.to_vec(), to }).collect();
+        if let Some(first) = keys.first() {
+            range.to = first.to_vec();
+        }
+        let part = |range| {
+            let own = match self.parts.front()? {
+                Part::Documents(_, direction) => Part::Documents(range, *direction),
+                Part::Entries(index, _, direction, cover) => {
+                    Part::Entries(index.clone(), range, *direction, cover.clone())
+                }
+                _ => return None,
+            };
+            Some(Scan {
+                snapshot: self.snapshot.clone(),
+                collection: self.collection.clone(),
+                parts: VecDeque::from([own]),
+                current: None,
+                seen: None,
+                examined: Examined::default(),
+            })
+        };
+        ranges.into_iter().filter_map(part).collect()
     }
 
     /// Lends the documents that are left to `visit`, without counting references to them.

@@ -16,9 +16,16 @@ use value::{Type, writer};
 /// How documents are made from the entries of an index.
 #[derive(Debug)]
 pub struct Cover {
-    /// For each encoded value, whether it runs from largest to smallest.
-    columns: Vec<bool>,
+    /// The encoded values up to the last one that is wanted.
+    columns: Vec<Column>,
     fields: Vec<Slot>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Column {
+    /// Whether it runs from largest to smallest.
+    descending: bool,
+    wanted: bool,
 }
 
 #[derive(Debug)]
@@ -137,11 +144,16 @@ impl Cover {
             return None;
         }
         let mut fields = Vec::new();
+        let mut wanted = Vec::new();
         for (column, field) in index.fields.iter().enumerate() {
-            let names: Vec<&str> = field.path.text().split('.').collect();
-            insert(&mut fields, &names, column)?;
+            // What nobody looks at need not be decoded.
+            if needed.iter().any(|path| path == field.path.text()) {
+                let names: Vec<&str> = field.path.text().split('.').collect();
+                insert(&mut fields, &names, column)?;
+                wanted.push(column);
+            }
         }
-        Some(Cover { columns: index.columns.clone(), fields })
+        Some(Cover { columns: columns(index, &wanted), fields })
     }
 
     /// Documents with the field of one column only.
@@ -153,7 +165,7 @@ impl Cover {
             // The first field collides with no other.
             let _: Option<()> = insert(&mut fields, &names, column);
         }
-        Cover { columns: index.columns.clone(), fields }
+        Cover { columns: columns(index, &[column]), fields }
     }
 
     /// The document of an entry, whose key is given without the index's prefix.
@@ -175,12 +187,18 @@ impl Cover {
         document.clear();
         let mut values: smallvec::SmallVec<[(Option<Type>, usize, usize); 8]> =
             smallvec::SmallVec::new();
-        for descending in &self.columns {
+        for Column { descending, wanted } in &self.columns {
             let from = bytes.len();
-            let kind = match decoder.next(*descending, bytes) {
-                Some(Decoded::Value(kind)) => Some(kind),
-                Some(Decoded::Missing) => None,
-                None => return Lent::Damaged,
+            let kind = match wanted {
+                true => match decoder.next(*descending, bytes) {
+                    Some(Decoded::Value(kind)) => Some(kind),
+                    Some(Decoded::Missing) => None,
+                    None => return Lent::Damaged,
+                },
+                false => match decoder.skip(*descending, bytes) {
+                    Some(()) => None,
+                    None => return Lent::Damaged,
+                },
             };
             values.push((kind, from, bytes.len()));
         }
@@ -189,6 +207,13 @@ impl Cover {
             false => Lent::Unknown,
         }
     }
+}
+
+/// The columns of an index up to the last wanted one.
+fn columns(index: &Index, wanted: &[usize]) -> Vec<Column> {
+    let upto = wanted.iter().max().map_or(0, |last| last + 1);
+    let columns = index.columns.iter().take(upto).enumerate();
+    columns.map(|(at, d)| Column { descending: *d, wanted: wanted.contains(&at) }).collect()
 }
 
 /// Puts a column at a path; nothing if it is inside another one, or around it.

@@ -48,6 +48,11 @@ impl Stream for Mapped {
         Ok(Some(Doc::Made(out)))
     }
 
+    fn split(&mut self, parts: usize) -> Vec<Box<dyn Stream>> {
+        let parts = self.input.split(parts).into_iter();
+        parts.map(|input| mapped(input, self.change.clone())).collect()
+    }
+
     fn for_each(&mut self, op: &Operation, visit: &mut Visit<'_>) -> Result<()> {
         // What belongs to the document that was given last is asked for one by one.
         if self.input.has_meta() {

@@ -64,6 +64,11 @@ impl Stream for Matching {
         Ok(None)
     }
 
+    fn split(&mut self, parts: usize) -> Vec<Box<dyn Stream>> {
+        let part = |input| Box::new(Matching { input, filter: self.filter.clone() }) as Box<_>;
+        self.input.split(parts).into_iter().map(part).collect()
+    }
+
     fn for_each(&mut self, op: &Operation, visit: &mut Visit<'_>) -> Result<()> {
         let Matching { input, filter } = self;
         input.for_each(op, &mut |doc| if filter.matches(doc)? { visit(doc) } else { Ok(()) })

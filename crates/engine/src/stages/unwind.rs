@@ -244,6 +244,14 @@ impl Stream for Unwinding {
         }
     }
 
+    fn split(&mut self, parts: usize) -> Vec<Box<dyn Stream>> {
+        let part = |input| {
+            let (spec, ready) = (self.spec.clone(), VecDeque::new());
+            Box::new(Unwinding { input, spec, ready }) as Box<_>
+        };
+        self.input.split(parts).into_iter().map(part).collect()
+    }
+
     fn for_each(&mut self, op: &Operation, visit: &mut Visit<'_>) -> Result<()> {
         for doc in self.ready.drain(..) {
             visit(RawDoc::new(&doc))?;

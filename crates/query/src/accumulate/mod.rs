@@ -98,6 +98,14 @@ static OPERATORS: &[(&str, Kind)] = &[
     ("$topN", Kind::TopN),
 ];
 
+impl Kind {
+    /// The name of the accumulator; a set that is only counted has the name of the set.
+    fn name(self) -> &'static str {
+        let known = if self == Kind::CountDistinct { Kind::AddToSet } else { self };
+        OPERATORS.iter().find(|(_, kind)| *kind == known).map_or("", |(name, _)| *name)
+    }
+}
+
 /// The names of all accumulators.
 pub fn operators() -> impl Iterator<Item = &'static str> {
     OPERATORS.iter().map(|(name, _)| *name)
@@ -347,7 +355,7 @@ impl AccumulatorSpec {
                 self.kind == Kind::Percentile,
             ),
         };
-        Ok(Accumulator { state, name: self.name })
+        Ok(Accumulator { state, kind: self.kind })
     }
 
     /// The same accumulator with another argument.
@@ -370,10 +378,18 @@ impl AccumulatorSpec {
     }
 
     /// Whether states that saw parts of the documents give exactly what one state gives that saw
-    /// all: not where doubles are rounded on the way.
+    /// all: not where doubles are rounded on the way, or where it depends on all that came which of
+    /// equal values stays.
     #[must_use]
     pub fn unites_exactly(&self) -> bool {
-        !matches!(self.kind, Kind::DeviationPopulation | Kind::DeviationSample)
+        !matches!(
+            self.kind,
+            Kind::DeviationPopulation
+                | Kind::DeviationSample
+                | Kind::MaxN
+                | Kind::Bottom
+                | Kind::BottomN
+        )
     }
 
     /// Whether its state can grow beyond its first size.
@@ -426,7 +442,7 @@ pub(crate) fn check_count(value: Val<'_>) -> Result<usize> {
 #[derive(Debug)]
 pub struct Accumulator {
     state: State,
-    name: &'static str,
+    kind: Kind,
 }
 
 #[derive(Debug)]
@@ -493,7 +509,7 @@ impl Accumulator {
             State::Push(push) => push.add(value),
             State::Set(set) => set.add(value),
             State::Distinct(distinct) => distinct.add(value),
-            State::Union(set) => set.add_elements(self.name, value)?,
+            State::Union(set) => set.add_elements(self.kind.name(), value)?,
             State::Merge(merge) => merge.add(value)?,
             State::Concat(concat) => concat.add(value)?,
             State::Percentiles(percentiles, _) => percentiles.add(value),
@@ -509,7 +525,7 @@ impl Accumulator {
                 format!(
                     "{} used too much memory and cannot spill to disk. Memory limit: \
                      {STATE_BYTES_MAX} bytes",
-                    self.name
+                    self.kind.name()
                 ),
             ));
         }

@@ -184,9 +184,11 @@ impl Ranked {
         self.values.insert((key.to_vec(), self.arrived), value);
     }
 
-    /// Writes everything that `absorb` needs: keys and values, in their order.
+    /// Writes everything that `absorb` needs: keys and values, in the order in which they came.
     pub(super) fn save(&self, out: &mut ArrayWriter<'_>) {
-        for ((key, _), value) in &self.values {
+        let mut values: Vec<_> = self.values.iter().collect();
+        values.sort_unstable_by_key(|((_, arrived), _)| *arrived);
+        for ((key, _), value) in values {
             out.push(Val::Binary(0, key));
             out.push_raw(value.raw());
         }

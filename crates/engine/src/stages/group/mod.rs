@@ -2,10 +2,11 @@
 //!
 //! Groups are found by the encoded bytes of the key, so that equal numbers of different types
 //! unite; the first value that was seen is the one shown. `program` is what happens to a document,
-//! `table` holds the groups, `spill` those that do not fit into memory. This file has the stage and
-//! its stream.
+//! `table` holds the groups, `spill` those that do not fit into memory, `read` reads the input, with
+//! two threads where that pays. This file has the stage and its stream.
 
 mod program;
+mod read;
 mod spill;
 mod table;
 #[cfg(test)]
@@ -19,9 +20,9 @@ use program::Program;
 use query::accumulate::AccumulatorSpec;
 use query::expr::Expr;
 use query::project::Projection;
-use spill::{Partition, Spill};
+use spill::Partition;
 use table::Table;
-use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer};
+use value::{Code, DocBuf, Error, OwnedVal, Result, Val, Writer};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$group",
@@ -182,10 +183,9 @@ struct Grouping {
     /// Groups on disk, the next ones last.
     partitions: Vec<Partition>,
     arena: Bump,
+    /// Parts of the input that were read beside it.
+    parts: Vec<Box<dyn Stream>>,
 }
-
-/// How many documents pass between two looks at the memory in use.
-const DOCUMENTS_BETWEEN_LOOKS: u32 = 256;
 
 impl Grouping {
     fn new(input: Box<dyn Stream>, program: Program) -> Grouping {
@@ -197,33 +197,18 @@ impl Grouping {
             given: 0,
             partitions: Vec::new(),
             arena: Bump::new(),
+            parts: Vec::new(),
         }
     }
 
     fn read(&mut self, op: &Operation) -> Result<()> {
-        let Grouping { input, program, table, arena, .. } = self;
-        let mut spill = Spill::new(0);
-        let mut seen = 0_u32;
-        let mut take = |doc: RawDoc<'_>, meta: RawDoc<'_>| {
-            program.take(doc, meta, arena, table)?;
-            arena.reset();
-            seen = seen.wrapping_add(1);
-            if seen.is_multiple_of(DOCUMENTS_BETWEEN_LOOKS) {
-                table.check_memory(program, &mut spill, op)?;
-            }
-            Ok(())
-        };
-        if input.has_meta() {
-            while let Some(doc) = input.next(op)? {
-                take(doc.raw(), input.meta().unwrap_or_default().as_doc())?;
-            }
-        } else {
-            input.for_each(op, &mut |doc| take(doc, RawDoc::empty()))?;
+        let Grouping { input, program, parts, .. } = self;
+        if program.fields.iter().all(|(_, spec)| spec.unites_exactly()) {
+            *parts = input.split(2);
         }
-        if !spill.is_empty() {
-            spill.write(table, program, op)?;
-            self.partitions = spill.finish()?;
-        }
+        let (table, partitions) = read::read(&mut **input, parts, program, op)?;
+        self.table = table;
+        self.partitions = partitions;
         Ok(())
     }
 }
@@ -260,5 +245,6 @@ impl Stream for Grouping {
 
     fn examined(&self, total: &mut Examined) {
         self.input.examined(total);
+        self.parts.iter().for_each(|part| part.examined(total));
     }
 }

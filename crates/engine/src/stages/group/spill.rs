@@ -17,6 +17,8 @@ const LEVELS_MAX: u32 = 60 / BITS;
 
 /// The partitions of one level, as far as they are written.
 pub(super) struct Spill {
+    /// Bytes that the groups in memory may take.
+    pub(super) bytes_max: usize,
     level: u32,
     writers: Vec<Option<RunWriter>>,
 }
@@ -24,13 +26,14 @@ pub(super) struct Spill {
 /// A partition that was written and is to be read.
 pub(super) struct Partition {
     level: u32,
-    run: Run,
+    /// Runs of the same keys, in the order of the documents.
+    runs: Vec<Run>,
 }
 
 impl Spill {
     /// No partitions yet.
-    pub(super) fn new(level: u32) -> Spill {
-        Spill { level, writers: Vec::new() }
+    pub(super) fn new(level: u32, bytes_max: usize) -> Spill {
+        Spill { bytes_max, level, writers: Vec::new() }
     }
 
     /// Whether there are bits left to divide by.
@@ -68,34 +71,42 @@ impl Spill {
         Ok(())
     }
 
-    /// Ends writing.
-    pub(super) fn finish(self) -> Result<Vec<Partition>> {
+    /// Ends writing. Each partition has the groups of both, those of this one first.
+    pub(super) fn finish(mut self, mut other: Spill) -> Result<Vec<Partition>> {
         let level = self.level + 1;
-        let written = self.writers.into_iter().flatten();
-        written
-            .map(|writer| Ok(Partition { level, run: writer.finish().map_err(store_failed)? }))
-            .collect()
+        self.writers.resize_with(PARTITIONS, || None);
+        other.writers.resize_with(PARTITIONS, || None);
+        let mut partitions = Vec::new();
+        for pair in self.writers.into_iter().zip(other.writers) {
+            let mut runs = Vec::new();
+            for writer in [pair.0, pair.1].into_iter().flatten() {
+                runs.push(writer.finish().map_err(store_failed)?);
+            }
+            if !runs.is_empty() {
+                partitions.push(Partition { level, runs });
+            }
+        }
+        Ok(partitions)
     }
 }
 
 impl Partition {
     /// The groups of the partition; or, when they do not fit into memory, smaller partitions.
-    pub(super) fn read(
-        mut self,
-        program: &Program,
-        op: &Operation,
-    ) -> Result<(Table, Vec<Partition>)> {
+    pub(super) fn read(self, program: &Program, op: &Operation) -> Result<(Table, Vec<Partition>)> {
         let mut table = Table::new();
-        let mut spill = Spill::new(self.level);
-        while let Some((key, saved)) = self.run.next().map_err(store_failed)? {
-            op.check()?;
-            table.absorb(program, &key, &saved)?;
-            table.check_memory(program, &mut spill, op)?;
+        let mut spill = Spill::new(self.level, op.group_bytes_max());
+        for mut run in self.runs {
+            while let Some((key, saved)) = run.next().map_err(store_failed)? {
+                op.check()?;
+                table.absorb(program, &key, &saved)?;
+                table.check_memory(program, &mut spill, op)?;
+            }
         }
         if spill.is_empty() {
             return Ok((table, Vec::new()));
         }
         spill.write(&mut table, program, op)?;
-        Ok((table, spill.finish()?))
+        let none = Spill::new(self.level, 0);
+        Ok((table, spill.finish(none)?))
     }
 }

@@ -169,8 +169,7 @@ impl Table {
         spill: &mut Spill,
         op: &Operation,
     ) -> Result<()> {
-        let most = op.group_bytes_max();
-        if self.memory_bytes() <= most || self.len() == 0 || !spill.can_divide() {
+        if self.memory_bytes() <= spill.bytes_max || self.len() == 0 || !spill.can_divide() {
             return Ok(());
         }
         if !op.may_use_disk() {

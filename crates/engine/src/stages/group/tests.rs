@@ -109,6 +109,73 @@ proptest! {
     }
 }
 
+/// Documents that two threads can read.
+struct Halves(Vec<DocBuf>);
+
+impl Stream for Halves {
+    fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
+        op.check()?;
+        Ok((!self.0.is_empty()).then(|| Doc::Made(self.0.remove(0).into_bytes())))
+    }
+
+    fn for_each(&mut self, op: &Operation, visit: &mut crate::exec::Visit<'_>) -> Result<()> {
+        for doc in self.0.drain(..) {
+            op.check()?;
+            visit(doc.as_doc())?;
+        }
+        Ok(())
+    }
+
+    fn split(&mut self, _: usize) -> Vec<Box<dyn Stream>> {
+        let second = self.0.split_off(self.0.len() / 2);
+        vec![Box::new(Halves(second))]
+    }
+}
+
+#[test]
+fn two_threads_give_what_one_gives() {
+    let docs = numbered(20_000, 300);
+    for (fields, bytes_max) in [
+        ("n: {$sum: 1}, s: {$sum: '$b'}, m: {$avg: '$b'}", usize::MAX),
+        ("f: {$first: '$_id'}, l: {$last: '$_id'}, p: {$push: '$_id'}", usize::MAX),
+        ("f: {$first: '$_id'}, l: {$last: '$_id'}, p: {$push: '$_id'}", 60_000),
+        ("d: {$stdDevPop: '$b'}, t: {$top: {output: '$_id', sortBy: {c: 1}}}", usize::MAX),
+    ] {
+        let pipeline = format!("[{{$group: {{_id: '$a', {fields}}}}}]");
+        let expected = run(&pipeline, &docs, usize::MAX, true).expect("groups");
+        let op = Operation::for_tests(bytes_max);
+        let source = ejson::parse_value(&pipeline).expect("a pipeline");
+        let Val::Array(list) = source.get() else { panic!("an array") };
+        let context = StageContext::of_view(ParseContext::new(0), "test");
+        let parsed = stages::parse(list, &context).expect("compiles");
+        let mut stream = follow(&parsed, Box::new(Halves(docs.clone())));
+        let mut found = Vec::new();
+        while let Some(doc) = stream.next(&op).expect("groups") {
+            found.push(ejson::print(doc.raw(), ejson::Format::Canonical));
+        }
+        found.sort_unstable();
+        assert!(found == expected, "{fields} with {bytes_max} bytes");
+    }
+}
+
+#[test]
+fn two_threads_give_the_error_of_either() {
+    let mut docs = numbered(20_000, 3);
+    docs.push(ejson::parse_doc("{a: 1, b: 'x'}").expect("a document"));
+    for _ in 0..2 {
+        let op = Operation::for_tests(usize::MAX);
+        let source = ejson::parse_value("[{$group: {_id: '$a', s: {$sum: {$add: ['$b', 1]}}}}]");
+        let source = source.expect("a pipeline");
+        let Val::Array(list) = source.get() else { panic!("an array") };
+        let context = StageContext::of_view(ParseContext::new(0), "test");
+        let parsed = stages::parse(list, &context).expect("compiles");
+        let mut stream = follow(&parsed, Box::new(Halves(docs.clone())));
+        assert_eq!(stream.next(&op).err().map(|error| error.code().0), Some(14));
+        // The other half has it now.
+        docs.reverse();
+    }
+}
+
 fn numbered(count: i32, keys: i32) -> Vec<DocBuf> {
     (0..count)
         .map(|n| {

@@ -1,0 +1,162 @@
+//! Reading the input of a group: by one thread, or the second part of it by another.
+//!
+//! Both fill tables of their own; at the end the groups of the second are put behind those of the
+//! first, so that firsts, lasts and lists are as if one thread had read everything.
+
+use super::program::Program;
+use super::spill::{Partition, Spill};
+use super::table::Table;
+use crate::exec::Stream;
+use crate::operation::{Helper, Operation};
+use bumpalo::Bump;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use value::{Error, RawDoc, Result};
+
+/// How many documents pass between two looks at the memory in use.
+const DOCUMENTS_BETWEEN_LOOKS: u32 = 256;
+/// After so many documents it is known whether there are few groups: uniting many would cost more
+/// than a second thread gains.
+const DOCUMENTS_BEFORE_HELP: u32 = 4096;
+const GROUPS_MAX_FOR_HELP: usize = 512;
+
+/// Reads the input and its parts: the groups in memory, or all of them on disk.
+pub(super) fn read(
+    input: &mut dyn Stream,
+    parts: &mut [Box<dyn Stream>],
+    program: &Program,
+    op: &Operation,
+) -> Result<(Table, Vec<Partition>)> {
+    let share = op.group_bytes_max() / (parts.len() + 1);
+    let mut own = Reader::new(program, share);
+    let [part] = parts else {
+        own.read(input, op, &mut |_| Ok(()))?;
+        for part in parts {
+            own.read(&mut **part, op, &mut |_| Ok(()))?;
+        }
+        return own.finish(Reader::new(program, share), op);
+    };
+    // Each thread ends when the other one failed.
+    let (failed, helper_failed) = (AtomicBool::new(false), AtomicBool::new(false));
+    let flags = (&failed, &helper_failed);
+    own.stop = Some(&helper_failed);
+    let (result, other) = thread::scope(|scope| {
+        let mut waiting = Some(part);
+        let mut helping = None;
+        let mut result = own.read(input, op, &mut |table| {
+            let few = table.len() <= GROUPS_MAX_FOR_HELP;
+            if few
+                && let Some(helper) = waiting.as_ref().and_then(|_| op.helper())
+                && let Some(part) = waiting.take()
+            {
+                helping =
+                    Some(scope.spawn(move || help(&mut **part, program, share, helper, flags)));
+            }
+            Ok(())
+        });
+        failed.store(result.is_err(), Ordering::SeqCst);
+        let other = helping.map(|thread| {
+            thread.join().unwrap_or_else(|_| Err(Error::internal("a thread of a group panicked")))
+        });
+        if let (Ok(()), Some(part)) = (&result, waiting) {
+            result = own.read(&mut **part, op, &mut |_| Ok(()));
+        }
+        (result, other)
+    });
+    if !helper_failed.load(Ordering::SeqCst) {
+        result?;
+    }
+    let other = other.unwrap_or_else(|| Ok(Reader::new(program, share)))?;
+    own.stop = None;
+    own.finish(other, op)
+}
+
+/// What the second thread does.
+fn help<'p>(
+    part: &mut dyn Stream,
+    program: &'p Program,
+    share: usize,
+    helper: Helper,
+    (failed, helper_failed): (&'p AtomicBool, &AtomicBool),
+) -> Result<Reader<'p>> {
+    let mut reader = Reader::new(program, share);
+    reader.stop = Some(failed);
+    let result = reader.read(part, &helper.operation, &mut |_| Ok(()));
+    // One that ends because the first failed did not fail itself.
+    if result.is_err() && !failed.load(Ordering::SeqCst) {
+        helper_failed.store(true, Ordering::SeqCst);
+    }
+    reader.stop = None;
+    result.map(|()| reader)
+}
+
+/// One thread's groups.
+struct Reader<'p> {
+    program: &'p Program,
+    table: Table,
+    spill: Spill,
+    stop: Option<&'p AtomicBool>,
+}
+
+impl<'p> Reader<'p> {
+    fn new(program: &'p Program, bytes_max: usize) -> Reader<'p> {
+        Reader { program, table: Table::new(), spill: Spill::new(0, bytes_max), stop: None }
+    }
+
+    /// Takes all documents of a stream. `early` sees the groups of the first ones.
+    fn read(
+        &mut self,
+        input: &mut dyn Stream,
+        op: &Operation,
+        early: &mut dyn FnMut(&Table) -> Result<()>,
+    ) -> Result<()> {
+        let Reader { program, table, spill, stop } = self;
+        let mut arena = Bump::new();
+        let mut seen = 0_u32;
+        let mut take = |doc: RawDoc<'_>, meta: RawDoc<'_>| {
+            program.take(doc, meta, &arena, table)?;
+            arena.reset();
+            seen = seen.wrapping_add(1);
+            if seen.is_multiple_of(DOCUMENTS_BETWEEN_LOOKS) {
+                table.check_memory(program, spill, op)?;
+                if stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+                    return Err(Error::internal("the other thread of a group failed"));
+                }
+                if seen == DOCUMENTS_BEFORE_HELP {
+                    early(table)?;
+                }
+            }
+            Ok(())
+        };
+        if !input.has_meta() {
+            return input.for_each(op, &mut |doc| take(doc, RawDoc::empty()));
+        }
+        while let Some(doc) = input.next(op)? {
+            take(doc.raw(), input.meta().unwrap_or_default().as_doc())?;
+        }
+        Ok(())
+    }
+
+    /// Puts the groups of another reader behind these.
+    fn finish(mut self, mut other: Reader<'_>, op: &Operation) -> Result<(Table, Vec<Partition>)> {
+        let Reader { program, table, spill, .. } = &mut self;
+        spill.bytes_max = op.group_bytes_max();
+        if spill.is_empty() && other.spill.is_empty() {
+            let mut saved = Vec::new();
+            for at in 0..other.table.len() {
+                op.check()?;
+                saved.clear();
+                other.table.save(program, at, &mut saved);
+                table.absorb(program, other.table.keys.key(at), &saved)?;
+                table.check_memory(program, spill, op)?;
+            }
+            if spill.is_empty() {
+                return Ok((self.table, Vec::new()));
+            }
+            other.table = Table::new();
+        }
+        spill.write(table, program, op)?;
+        other.spill.write(&mut other.table, program, op)?;
+        Ok((self.table, self.spill.finish(other.spill)?))
+    }
+}
