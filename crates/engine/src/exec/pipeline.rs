@@ -262,3 +262,73 @@ impl Stream for Ready {
         Ok(self.0.next().map(|doc| Doc::Made(doc.into_bytes())))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stages::{self, StageContext};
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::{Duration, Instant};
+
+    /// Documents without end; counts those that were asked for.
+    struct Endless(Arc<AtomicU64>);
+
+    impl Stream for Endless {
+        fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
+            op.check()?;
+            let n = self.0.fetch_add(1, Ordering::Relaxed);
+            let doc = DocBuf::build(|out| {
+                out.i64("_id", n as i64).i64("a", (n % 1000) as i64);
+                out.array("t", |out| (0..3).for_each(|at| out.push(Val::Int32(at))));
+            });
+            Ok(Some(Doc::Made(doc.into_bytes())))
+        }
+    }
+
+    fn opened(pipeline: &str) -> (Box<dyn Stream>, Arc<AtomicU64>) {
+        let source = value::ejson::parse_value(pipeline).expect("a pipeline");
+        let Val::Array(list) = source.get() else { panic!("an array") };
+        let context = StageContext::of_view(query::ParseContext::new(0), "test");
+        let parsed = stages::parse(list, &context).expect("compiles");
+        let read = Arc::new(AtomicU64::new(0));
+        (follow(&parsed, Box::new(Endless(read.clone()))), read)
+    }
+
+    #[test]
+    fn a_pipeline_that_streams_answers_before_its_input_ends() {
+        let op = Operation::for_tests(usize::MAX);
+        let (mut stream, read) = opened(
+            "[{$match: {a: {$gte: 5}}}, {$unwind: '$t'}, {$project: {a: 1, b: {$add: ['$t', 1]}}}, \
+              {$addFields: {c: 1}}, {$skip: 2}, {$limit: 5}]",
+        );
+        for _ in 0..5 {
+            assert!(stream.next(&op).expect("runs").is_some());
+        }
+        assert!(stream.next(&op).expect("runs").is_none());
+        assert!(read.load(Ordering::Relaxed) <= 8, "read {read:?} documents");
+    }
+
+    #[test]
+    fn what_reads_everything_stops_at_its_time_limit_and_leaves_no_files() {
+        for (pipeline, bytes_max) in [
+            ("[{$group: {_id: '$a', n: {$sum: 1}}}]", usize::MAX),
+            ("[{$group: {_id: '$_id', n: {$sum: 1}}}]", 50_000),
+            ("[{$unwind: '$t'}, {$group: {_id: {a: '$_id', t: '$t'}, p: {$push: '$t'}}}]", 50_000),
+            ("[{$sort: {a: -1}}]", 50_000),
+            ("[{$sort: {a: -1}}, {$limit: 10}]", usize::MAX),
+            ("[{$match: {zz: 1}}, {$count: 'n'}]", usize::MAX),
+        ] {
+            let op = Operation::for_tests(bytes_max);
+            let begin = Instant::now();
+            op.set_deadline(Duration::from_millis(100));
+            let (mut stream, _) = opened(pipeline);
+            let failed = stream.next(&op).err().expect("the input has no end");
+            assert_eq!(failed.code(), Code::MAX_TIME_MS_EXPIRED, "{pipeline}");
+            // Much more than it takes: other tests run at the same time.
+            assert!(begin.elapsed() < Duration::from_secs(2), "{pipeline}");
+            drop(stream);
+            let left = std::fs::read_dir(op.scratch().folder()).map_or(0, Iterator::count);
+            assert_eq!(left, 0, "files of {pipeline}");
+        }
+    }
+}

@@ -20,7 +20,7 @@ use program::Program;
 use query::accumulate::AccumulatorSpec;
 use query::expr::Expr;
 use query::project::Projection;
-use spill::Partition;
+use spill::{Groups, Partition, Totals};
 use table::Table;
 use value::{Code, DocBuf, Error, OwnedVal, Result, Val, Writer};
 
@@ -185,6 +185,7 @@ struct Grouping {
     arena: Bump,
     /// Parts of the input that were read beside it.
     parts: Vec<Box<dyn Stream>>,
+    totals: Totals,
 }
 
 impl Grouping {
@@ -198,6 +199,7 @@ impl Grouping {
             partitions: Vec::new(),
             arena: Bump::new(),
             parts: Vec::new(),
+            totals: Totals::default(),
         }
     }
 
@@ -206,9 +208,10 @@ impl Grouping {
         if program.fields.iter().all(|(_, spec)| spec.unites_exactly()) {
             *parts = input.split(2);
         }
-        let (table, partitions) = read::read(&mut **input, parts, program, op)?;
+        let Groups { table, partitions, totals } = read::read(&mut **input, parts, program, op)?;
         self.table = table;
         self.partitions = partitions;
+        self.totals = totals;
         Ok(())
     }
 }
@@ -229,9 +232,10 @@ impl Stream for Grouping {
             // What was given need not be kept while the next is read.
             self.table = Table::new();
             self.given = 0;
-            let (table, smaller) = partition.read(&self.program, op)?;
+            let Groups { table, partitions, totals } = partition.read(&self.program, op)?;
             self.table = table;
-            self.partitions.extend(smaller);
+            self.partitions.extend(partitions);
+            self.totals.add(totals);
         }
         let doc = self.table.document(&self.program, self.given, &self.arena)?;
         self.arena.reset();
@@ -241,6 +245,14 @@ impl Stream for Grouping {
 
     fn is_done(&self) -> bool {
         self.ready && self.partitions.is_empty() && self.given == self.table.len()
+    }
+
+    fn figures(&self, out: &mut Writer<'_>) {
+        let long = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        out.bool("usedDisk", self.totals.spills > 0);
+        out.i64("spills", long(self.totals.spills));
+        out.i64("spilledBytes", long(self.totals.bytes));
+        out.i64("spilledRecords", long(self.totals.groups));
     }
 
     fn examined(&self, total: &mut Examined) {

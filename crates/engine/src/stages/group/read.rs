@@ -4,7 +4,7 @@
 //! first, so that firsts, lasts and lists are as if one thread had read everything.
 
 use super::program::Program;
-use super::spill::{Partition, Spill};
+use super::spill::{Groups, Spill};
 use super::table::Table;
 use crate::exec::Stream;
 use crate::operation::{Helper, Operation};
@@ -26,7 +26,7 @@ pub(super) fn read(
     parts: &mut [Box<dyn Stream>],
     program: &Program,
     op: &Operation,
-) -> Result<(Table, Vec<Partition>)> {
+) -> Result<Groups> {
     let share = op.group_bytes_max() / (parts.len() + 1);
     let mut own = Reader::new(program, share);
     let [part] = parts else {
@@ -138,7 +138,7 @@ impl<'p> Reader<'p> {
     }
 
     /// Puts the groups of another reader behind these.
-    fn finish(mut self, mut other: Reader<'_>, op: &Operation) -> Result<(Table, Vec<Partition>)> {
+    fn finish(mut self, mut other: Reader<'_>, op: &Operation) -> Result<Groups> {
         let Reader { program, table, spill, .. } = &mut self;
         spill.bytes_max = op.group_bytes_max();
         if spill.is_empty() && other.spill.is_empty() {
@@ -151,12 +151,15 @@ impl<'p> Reader<'p> {
                 table.check_memory(program, spill, op)?;
             }
             if spill.is_empty() {
-                return Ok((self.table, Vec::new()));
+                return Ok(Groups { table: self.table, ..Groups::default() });
             }
             other.table = Table::new();
         }
         spill.write(table, program, op)?;
         other.spill.write(&mut other.table, program, op)?;
-        Ok((self.table, self.spill.finish(other.spill)?))
+        let mut totals = spill.totals();
+        totals.add(other.spill.totals());
+        let partitions = self.spill.finish(other.spill)?;
+        Ok(Groups { table: self.table, partitions, totals })
     }
 }

@@ -21,6 +21,34 @@ pub(super) struct Spill {
     pub(super) bytes_max: usize,
     level: u32,
     writers: Vec<Option<RunWriter>>,
+    totals: Totals,
+}
+
+/// What went to the disk.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Totals {
+    /// How often memory was full.
+    pub(super) spills: u64,
+    /// Groups that were written.
+    pub(super) groups: u64,
+    /// Bytes that were written.
+    pub(super) bytes: u64,
+}
+
+impl Totals {
+    pub(super) fn add(&mut self, other: Totals) {
+        self.spills += other.spills;
+        self.groups += other.groups;
+        self.bytes += other.bytes;
+    }
+}
+
+/// Groups, in memory or on disk.
+#[derive(Default)]
+pub(super) struct Groups {
+    pub(super) table: Table,
+    pub(super) partitions: Vec<Partition>,
+    pub(super) totals: Totals,
 }
 
 /// A partition that was written and is to be read.
@@ -33,12 +61,17 @@ pub(super) struct Partition {
 impl Spill {
     /// No partitions yet.
     pub(super) fn new(level: u32, bytes_max: usize) -> Spill {
-        Spill { bytes_max, level, writers: Vec::new() }
+        Spill { bytes_max, level, writers: Vec::new(), totals: Totals::default() }
     }
 
     /// Whether there are bits left to divide by.
     pub(super) fn can_divide(&self) -> bool {
         self.level < LEVELS_MAX
+    }
+
+    /// What was written so far.
+    pub(super) fn totals(&self) -> Totals {
+        self.totals
     }
 
     /// Whether nothing was written.
@@ -65,8 +98,12 @@ impl Spill {
             };
             saved.clear();
             table.save(program, at, &mut saved);
-            writer.push(table.keys.key(at), &saved).map_err(store_failed)?;
+            let key = table.keys.key(at);
+            writer.push(key, &saved).map_err(store_failed)?;
+            self.totals.bytes += (key.len() + saved.len()) as u64;
         }
+        self.totals.spills += 1;
+        self.totals.groups += table.len() as u64;
         *table = Table::new();
         Ok(())
     }
@@ -92,7 +129,7 @@ impl Spill {
 
 impl Partition {
     /// The groups of the partition; or, when they do not fit into memory, smaller partitions.
-    pub(super) fn read(self, program: &Program, op: &Operation) -> Result<(Table, Vec<Partition>)> {
+    pub(super) fn read(self, program: &Program, op: &Operation) -> Result<Groups> {
         let mut table = Table::new();
         let mut spill = Spill::new(self.level, op.group_bytes_max());
         for mut run in self.runs {
@@ -103,10 +140,11 @@ impl Partition {
             }
         }
         if spill.is_empty() {
-            return Ok((table, Vec::new()));
+            return Ok(Groups { table, ..Groups::default() });
         }
         spill.write(&mut table, program, op)?;
+        let totals = spill.totals();
         let none = Spill::new(self.level, 0);
-        Ok((table, spill.finish(none)?))
+        Ok(Groups { table, partitions: spill.finish(none)?, totals })
     }
 }

@@ -11,6 +11,7 @@ use query::key_table::{KeyTable, Place};
 use value::{Code, Error, RawDoc, RawVal, Result, Writer};
 
 /// All groups in memory.
+#[derive(Default)]
 pub(super) struct Table {
     pub(super) keys: KeyTable,
     ids: Vec<u8>,
@@ -32,14 +33,7 @@ struct Head {
 
 impl Table {
     pub(super) fn new() -> Table {
-        Table {
-            keys: KeyTable::default(),
-            ids: Vec::new(),
-            heads: Vec::new(),
-            states: Vec::new(),
-            grown: 0,
-            key: Vec::new(),
-        }
+        Table::default()
     }
 
     /// Memory that the groups take, in bytes.
