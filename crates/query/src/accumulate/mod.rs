@@ -371,6 +371,12 @@ impl AccumulatorSpec {
         makes_set.then(|| AccumulatorSpec { kind: Kind::CountDistinct, ..self.clone() })
     }
 
+    /// Whether it is fed with an order beside its argument.
+    #[must_use]
+    pub fn is_sorted(&self) -> bool {
+        self.sort.is_some()
+    }
+
     /// Whether it may read the whole document, not only the fields of its argument.
     #[must_use]
     pub fn reads_root(&self) -> bool {

@@ -22,9 +22,28 @@ pub(super) struct Program {
     unwind: Option<Unwound>,
     key: Key,
     pub(super) fields: Vec<(String, AccumulatorSpec)>,
+    /// What each accumulator is fed with.
+    pub(super) feeds: Vec<Feed>,
     /// The fields of the input that are read; `None` if it may be all of it.
     pub(super) needed: Option<Vec<String>>,
     pub(super) collation: Option<Arc<Collation>>,
+}
+
+/// What an accumulator is fed with. Most are fed with a field or a number: those need no evaluation.
+pub(super) enum Feed {
+    Number(Val<'static>),
+    Slot(usize),
+    Argument,
+}
+
+impl Feed {
+    fn new(spec: &AccumulatorSpec) -> Feed {
+        match (spec.is_sorted(), spec.expression().as_constant(), spec.expression().as_slot()) {
+            (false, Some(Val::Int32(n)), _) => Feed::Number(Val::Int32(n)),
+            (false, _, Some(slot)) => Feed::Slot(slot),
+            _ => Feed::Argument,
+        }
+    }
 }
 
 /// How the key of a group is found.
@@ -114,6 +133,7 @@ impl Program {
             unwind: unwound,
             collation: key.collation().cloned(),
             key: Key::new(key),
+            feeds: fields.iter().map(|(_, spec)| Feed::new(spec)).collect(),
             fields,
             needed,
         })
@@ -125,6 +145,7 @@ impl Program {
             slots: Slots::none(),
             unwind: None,
             key: Key::Computed(spec.key.clone()),
+            feeds: spec.fields.iter().map(|_| Feed::Argument).collect(),
             fields: spec.fields.clone(),
             needed: None,
             collation: spec.key.collation().cloned(),

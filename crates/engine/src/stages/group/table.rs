@@ -1,7 +1,7 @@
 //! The groups found so far: a table of their keys, their `_id`s in one buffer, their accumulators
 //! side by side. What does not fit into memory goes to `spill`.
 
-use super::program::Program;
+use super::program::{Feed, Program};
 use super::spill::Spill;
 use crate::operation::Operation;
 use bumpalo::Bump;
@@ -66,8 +66,12 @@ impl Table {
         };
         let count = program.fields.len();
         let states = self.states.get_mut(at * count..(at + 1) * count).unwrap_or(&mut []);
-        for ((_, spec), state) in program.fields.iter().zip(states) {
-            let value = spec.argument(env)?;
+        for (((_, spec), feed), state) in program.fields.iter().zip(&program.feeds).zip(states) {
+            let value = match feed {
+                Feed::Number(number) => *number,
+                Feed::Slot(slot) => env.raw_slot(*slot).get(),
+                Feed::Argument => spec.argument(env)?,
+            };
             if spec.grows() {
                 let before = state.memory_bytes();
                 state.process(value)?;
