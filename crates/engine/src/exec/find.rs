@@ -136,6 +136,7 @@ impl FindStream {
             show_record: None,
             return_key: None,
             sort_totals: Totals::default(),
+            escape: None,
             last: None,
             before: Examined::default(),
         }
@@ -143,7 +144,8 @@ impl FindStream {
 
     /// Whether it only filters.
     fn is_plain(&self) -> bool {
-        self.sorter.is_none()
+        self.escape.is_none()
+            && self.sorter.is_none()
             && self.sorted.is_none()
             && self.skip == 0
             && self.left.is_none()

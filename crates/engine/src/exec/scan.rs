@@ -259,16 +259,15 @@ impl Scan {
     pub fn split(&mut self, parts: usize) -> Vec<Scan> {
         if self.current.is_some()
             || self.seen.is_some()
+            || self.skip > 0
             || self.collection.counters.documents() < DOCUMENTS_OF_SPLIT
         {
             return Vec::new();
         }
-        let (space, range) = match self.parts.make_contiguous() {
-            [Part::Documents(range, Direction::Forward)] => (Space::Documents, range),
-            [Part::Entries(_, range, Direction::Forward, Some(_))] => (Space::Indexes, range),
-            _ => return Vec::new(),
+        let [Part::Documents(range, Direction::Forward)] = self.parts.make_contiguous() else {
+            return Vec::new();
         };
-        let Ok(keys) = self.snapshot.split(space, &range.from, &range.to, parts) else {
+        let Ok(keys) = self.snapshot.split(Space::Documents, &range.from, &range.to, parts) else {
             return Vec::new();
         };
         let ends = keys.iter().skip(1).map(|key| key.to_vec()).chain([range.to.clone()]);
@@ -277,24 +276,16 @@ impl Scan {
         if let Some(first) = keys.first() {
             range.to = first.to_vec();
         }
-        let part = |range| {
-            let own = match self.parts.front()? {
-                Part::Documents(_, direction) => Part::Documents(range, *direction),
-                Part::Entries(index, _, direction, cover) => {
-                    Part::Entries(index.clone(), range, *direction, cover.clone())
-                }
-                _ => return None,
-            };
-            Some(Scan {
-                snapshot: self.snapshot.clone(),
-                collection: self.collection.clone(),
-                parts: VecDeque::from([own]),
-                current: None,
-                seen: None,
-                examined: Examined::default(),
-            })
+        let part = |range| Scan {
+            snapshot: self.snapshot.clone(),
+            collection: self.collection.clone(),
+            parts: VecDeque::from([Part::Documents(range, Direction::Forward)]),
+            current: None,
+            seen: None,
+            skip: 0,
+            examined: Examined::default(),
         };
-        ranges.into_iter().filter_map(part).collect()
+        ranges.into_iter().map(part).collect()
     }
 
     /// Lends the documents that are left to `visit`, without counting references to them.
