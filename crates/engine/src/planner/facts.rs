@@ -1,7 +1,7 @@
 //! What a filter says of single paths: the predicates that every match fulfils, as bounds.
 
 use super::bounds::{self, Bounds, Interval, Tightness};
-use crate::catalog::Index;
+use crate::catalog::{Index, IndexKind};
 use query::filter::{Leaf, Node, Test};
 use value::collation::applies_to;
 use value::path::array_index;
@@ -53,7 +53,14 @@ impl Fact<'_> {
             Kind::Some | Kind::Not | Kind::Missing => true,
             // An empty array stands in the index as undefined.
             Kind::NotNull => !index.is_multikey_at(at),
-            Kind::Whole { text } => !index.is_multikey_at(at) && !(text && collation.is_some()),
+            // An array on the way counts as a value here, and an index that lacks documents
+            // without the field lacks those with an empty one.
+            Kind::Whole { text } => {
+                matches!(index.kind, IndexKind::Ordered)
+                    && !index.sparse
+                    && !index.is_multikey_at(at)
+                    && !(text && collation.is_some())
+            }
         };
         kind && (index.sparse || !self.is_existence())
             && self.tests.iter().all(|test| bounds::fits(test, collation))
