@@ -96,3 +96,44 @@ proptest! {
         prop_assert_eq!(median.get().as_f64(), middle);
     }
 }
+
+/// Numbers of very different sizes, so that two doubles cannot carry their sum.
+fn double() -> impl Strategy<Value = f64> {
+    (-1.0e6..1.0e6f64, -200..200i32).prop_map(|(n, power)| n * 2f64.powi(power))
+}
+
+proptest! {
+    /// The sum is that of the numbers, whatever their order: what is added and taken away again
+    /// leaves nothing behind.
+    #[test]
+    fn sums_of_doubles_are_exact_in_every_order(
+        numbers in prop::collection::vec(double(), 1..30),
+        seed in any::<u64>(),
+    ) {
+        let sum = |numbers: &[f64], operator: &str| {
+            let docs = DocBuf::build(|out| {
+                out.array("d", |list| {
+                    for n in numbers {
+                        list.push_doc(|doc| {
+                            doc.f64("n", *n);
+                        });
+                    }
+                });
+            });
+            let spec = ejson::parse_value(&format!("{{{operator}: '$n'}}")).expect("it is readable");
+            let docs = docs.as_doc().get("d").and_then(Val::as_array).expect("it was written");
+            accumulate(spec.get(), docs).expect("numbers can be added").get().as_f64()
+        };
+        let mut shuffled = numbers.clone();
+        shuffled.sort_by_key(|n| n.to_bits().wrapping_mul(seed | 1));
+        for operator in ["$sum", "$avg"] {
+            let (one, other) = (sum(&numbers, operator), sum(&shuffled, operator));
+            prop_assert_eq!(one.map(f64::to_bits), other.map(f64::to_bits));
+        }
+        let taken: Vec<f64> =
+            numbers.iter().copied().chain(shuffled.iter().map(|n| -n)).collect();
+        prop_assert_eq!(sum(&taken, "$sum"), Some(0.0));
+        let one_left: Vec<f64> = taken.iter().copied().chain([1.5]).collect();
+        prop_assert_eq!(sum(&one_left, "$sum"), Some(1.5));
+    }
+}

@@ -143,7 +143,7 @@ fn subtract<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
 }
 
 fn multiply<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
-    let mut product = Val::Int32(1);
+    let (mut product, mut double) = (Val::Int32(1), 1.0);
     for argument in &call.arguments {
         let value = argument.eval(env)?;
         if value.is_nullish() {
@@ -155,10 +155,12 @@ fn multiply<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
                 value.kind().name()
             )));
         }
+        double *= to_double(value);
         product = checked_mul(product, value)
             .unwrap_or_else(|| Val::Double(to_double(product) * to_double(value)));
     }
-    Ok(product)
+    // Doubles are multiplied as such from the first on: minus one times zero is minus zero then.
+    Ok(if matches!(product, Val::Double(_)) { Val::Double(double) } else { product })
 }
 
 fn divide<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {

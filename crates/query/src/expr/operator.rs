@@ -110,6 +110,7 @@ static STOPPING: &[&str] = &[
     "$indexOfCP",
     "$setIntersection",
     "$setUnion",
+    "$zip",
 ];
 
 /// Any number of operands.

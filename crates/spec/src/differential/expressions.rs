@@ -387,7 +387,7 @@ pub fn object(random: &mut Random, depth: usize) -> String {
     if depth == 0 {
         return match random.below(3) {
             0 => literal(&values::document(random, 1)),
-            _ => field(random, &["o", "o", "$ROOT", "x"]),
+            _ => field(random, &["o", "x"]),
         };
     }
     let below = depth - 1;

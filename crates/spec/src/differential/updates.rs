@@ -3,7 +3,7 @@
 use super::expressions;
 use super::pipelines;
 use super::random::Random;
-use super::values::{self, FIELDS, PATHS};
+use super::values::{self, FIELDS, UNSET};
 
 /// What an update does.
 pub fn update(random: &mut Random) -> String {
@@ -13,7 +13,7 @@ pub fn update(random: &mut Random) -> String {
             let count = 1 + random.below(2);
             let stages = random.list(count, |random| match random.below(3) {
                 0 => format!("{{$set: {}}}", pipelines::computed(random)),
-                1 => format!("{{$unset: \"{}\"}}", random.pick(PATHS)),
+                1 => format!("{{$unset: \"{}\"}}", random.pick(UNSET)),
                 _ => format!(
                     "{{$replaceWith: {{$mergeObjects: [\"$$ROOT\", {}]}}}}",
                     pipelines::computed(random)

@@ -11,6 +11,10 @@ pub const FIELDS: &[&str] = &["n", "m", "s", "l", "d", "o", "t", "x"];
 pub const PATHS: &[&str] =
     &["n", "m", "s", "l", "d", "o", "t", "x", "o.n", "o.s", "l.n", "x.n", "x.s", "o.l", "x.l.n"];
 
+/// Paths that are removed: nothing that other stages compute, because MongoDB remembers where a
+/// removed field was and puts a new one there.
+pub const UNSET: &[&str] = &["m", "s", "l", "d", "t", "x", "o.s", "x.n"];
+
 /// A document without `_id`, as the inside of braces.
 pub fn fields(random: &mut Random) -> String {
     let mut parts = Vec::new();

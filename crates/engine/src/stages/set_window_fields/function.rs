@@ -10,7 +10,7 @@ use crate::operation::Operation;
 use crate::stages::StageContext;
 use query::accumulate::AccumulatorSpec;
 use query::expr::Expr;
-use value::{Error, OwnedVal, Result, Val};
+use value::{DocBuf, Error, OwnedVal, Result, Val};
 
 /// A compiled window function.
 pub(super) enum Function {
@@ -131,6 +131,14 @@ impl Function {
             return Ok(Function::Edge { input, last: name == "$last", frame: frame()? });
         }
         if ACCUMULATORS.contains(&name) {
+            // Other than in groups, an array is an expression that makes one.
+            let array = DocBuf::build(|out| {
+                out.array("$concatArrays", |list| list.push(argument));
+            });
+            let argument = match argument {
+                Val::Array(_) if name != "$count" => Val::Document(array.as_doc()),
+                argument => argument,
+            };
             let spec = AccumulatorSpec::parse_operator(name, argument, context)?;
             return Ok(Function::Accumulate(spec, frame()?));
         }
