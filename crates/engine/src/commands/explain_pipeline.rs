@@ -170,11 +170,15 @@ const ESTIMATE: &str = "executionTimeMillisEstimate";
 
 /// The front of a pipeline over a collection that does not exist.
 fn nothing(stages: &[Box<dyn Stage>]) -> Result<Front> {
-    let plan = Plan { access: Access::Nothing, sorted: true, told: query::filter::Conditions::default(), rejected: Vec::new() };
-    let taken = |stage: &&Box<dyn Stage>| {
-        matches!(stage.role(), Role::Match(_) | Role::Sort(_) | Role::Limit(_))
+    let plan = Plan {
+        access: Access::Nothing,
+        sorted: true,
+        told: query::filter::Conditions::default(),
+        rejected: Vec::new(),
     };
-    let stages = stages.iter().take_while(taken).count();
+    let roles = stages.iter().map(|stage| stage.role());
+    let taken = |role: &Role<'_>| matches!(role, Role::Match(_) | Role::Sort(_) | Role::Limit(_));
+    let stages = roles.take_while(taken).count();
     Ok(Front { filter: aggregate::everything()?, sort: None, limit: None, plan, stages })
 }
 

@@ -49,20 +49,20 @@ enum Way {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Strategy {
     /// By an index.
-    IndexedLoopJoin,
+    Index,
     /// By a table in memory.
-    HashJoin,
+    Hash,
     /// By a query for each document.
-    NestedLoopJoin,
+    Query,
 }
 
 impl Strategy {
     /// MongoDB's name.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Strategy::IndexedLoopJoin => "IndexedLoopJoin",
-            Strategy::HashJoin => "HashJoin",
-            Strategy::NestedLoopJoin => "NestedLoopJoin",
+            Strategy::Index => "IndexedLoopJoin",
+            Strategy::Hash => "HashJoin",
+            Strategy::Query => "NestedLoopJoin",
         }
     }
 }
@@ -202,12 +202,10 @@ impl Foreign {
     /// How documents would be found, without reading any.
     pub(super) fn foreseen(&self, nested: &Nested) -> (Strategy, Option<String>) {
         match self.index_way(nested) {
-            Some(Way::Id(..)) => (Strategy::IndexedLoopJoin, Some("_id_".to_owned())),
-            Some(Way::Index(_, _, index)) => {
-                (Strategy::IndexedLoopJoin, Some(index.name.to_string()))
-            }
-            _ if self.fits_memory(nested) => (Strategy::HashJoin, None),
-            _ => (Strategy::NestedLoopJoin, None),
+            Some(Way::Id(..)) => (Strategy::Index, Some("_id_".to_owned())),
+            Some(Way::Index(_, _, index)) => (Strategy::Index, Some(index.name.to_string())),
+            _ if self.fits_memory(nested) => (Strategy::Hash, None),
+            _ => (Strategy::Query, None),
         }
     }
 

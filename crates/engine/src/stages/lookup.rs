@@ -189,7 +189,7 @@ impl Stage for Lookup {
         });
         let (strategy, index) = match self.pool.lock().last().map(|state| &state.join) {
             Some(Some(join)) => join.foreign.foreseen(&self.spec.nested),
-            _ => (Strategy::NestedLoopJoin, None),
+            _ => (Strategy::Query, None),
         };
         out.str("strategy", strategy.name());
         if let Some(index) = index {
