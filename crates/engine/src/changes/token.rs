@@ -78,7 +78,7 @@ impl Token {
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {
-    if text.len() % 2 != 0 || text.len() > 1024 {
+    if !text.len().is_multiple_of(2) || text.len() > 1024 {
         return None;
     }
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
