@@ -7,9 +7,12 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use store::{Batch, Block, Direction, DiskStore, Options, Space, Store};
+use store::{Batch, Direction, DiskStore, Options, Space, Store};
 
 const DOCUMENT: usize = 400;
+/// All keys have one prefix, as those of a collection do.
+const PREFIX: [u8; 4] = [0, 0, 0, 7];
+const END: [u8; 4] = [0, 0, 0, 8];
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -55,7 +58,7 @@ fn main() {
 
 fn key(number: u64) -> [u8; 13] {
     let mut key = [0; 13];
-    key[3] = 7;
+    key[..4].copy_from_slice(&PREFIX);
     key[4] = 0x30;
     // Spread like object ids are not: the worst case for the memtable, the usual for a scan.
     key[5..].copy_from_slice(&number.to_be_bytes());
@@ -128,7 +131,12 @@ fn reads(store: &DiskStore, documents: u64) {
     for number in 0..20_000 {
         let number = key(number * 31 % documents);
         let mut range = snapshot
-            .range(Space::Documents, Bound::Included(&number), Bound::Unbounded, Direction::Forward)
+            .range(
+                Space::Documents,
+                Bound::Included(&number),
+                Bound::Excluded(&END),
+                Direction::Forward,
+            )
             .unwrap();
         assert!(range.next().unwrap().is_some());
     }
@@ -136,14 +144,12 @@ fn reads(store: &DiskStore, documents: u64) {
     for direction in [Direction::Forward, Direction::Reverse] {
         for round in ["first", "again"] {
             let start = Instant::now();
-            let mut range = snapshot
-                .range(Space::Documents, Bound::Unbounded, Bound::Unbounded, direction)
-                .unwrap();
-            let mut block = Block::new();
+            let (from, to) = (Bound::Included(&PREFIX[..]), Bound::Excluded(&END[..]));
+            let mut range = snapshot.range(Space::Documents, from, to, direction).unwrap();
             let (mut entries, mut bytes) = (0, 0);
-            while range.next_block(&mut block, 256, 1 << 20).unwrap() {
+            while let Some(block) = range.lend_block().unwrap() {
                 entries += block.len();
-                bytes += block.bytes();
+                bytes += block.map(|(key, value)| key.len() + value.len()).sum::<usize>();
             }
             let seconds = start.elapsed().as_secs_f64();
             println!(

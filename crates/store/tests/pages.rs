@@ -61,7 +61,6 @@ enum Step {
         most: u8,
         manner: u8,
     },
-    Drop(u8),
     Checkpoint,
 }
 
@@ -93,7 +92,6 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(of, prefix, reverse)| Step::Begin { of, prefix, reverse }),
         6 => (any::<u8>(), 0..40_u8, any::<u8>())
             .prop_map(|(number, most, manner)| Step::Continue { number, most, manner }),
-        1 => (0..2_u8).prop_map(Step::Drop),
         1 => Just(Step::Checkpoint),
     ]
 }
@@ -204,7 +202,6 @@ fn run(space: Space, page_bytes: usize, cache_bytes: u64, steps: Vec<Step>) {
     let mut map = Map::new();
     let mut held: Vec<Held> = Vec::new();
     let mut scans: Vec<Open> = Vec::new();
-    let mut dropped: Vec<Vec<u8>> = Vec::new();
     for step in steps {
         // The newest state, or one that is held.
         let chosen = |of: u8, held: &Vec<Held>, map: &Map| match usize::from(of) % (held.len() + 2)
@@ -217,9 +214,6 @@ fn run(space: Space, page_bytes: usize, cache_bytes: u64, steps: Vec<Step>) {
                 let mut batch = Batch::new();
                 for (number, content) in changes {
                     let key = key(number);
-                    if dropped.iter().any(|prefix| key.starts_with(prefix)) {
-                        continue;
-                    }
                     match content {
                         Some(content) => {
                             let value = vec![content; usize::from(content % 40)];
@@ -280,24 +274,6 @@ fn run(space: Space, page_bytes: usize, cache_bytes: u64, steps: Vec<Step>) {
                     if ended {
                         assert!(scans.swap_remove(number).left.is_empty());
                     }
-                }
-            }
-            Step::Drop(prefix) => {
-                // Nobody may read a prefix that is dropped, so this ends what reads.
-                let prefix = PREFIXES[usize::from(prefix)];
-                let start = prefix.to_be_bytes().to_vec();
-                let end = (prefix + 1).to_be_bytes();
-                scans.clear();
-                held.clear();
-                if !dropped.contains(&start) {
-                    let mut batch = Batch::new();
-                    for key in map.keys().filter(|key| key.starts_with(&start)) {
-                        batch.delete(space, key);
-                    }
-                    store.write(&batch).unwrap();
-                    store.delete_range(space, &start, &end).unwrap();
-                    map.retain(|key, _| !key.starts_with(&start));
-                    dropped.push(start);
                 }
             }
             Step::Checkpoint => store.checkpoint().unwrap(),

@@ -51,6 +51,8 @@ pub(crate) struct DiskRange {
     by_page: bool,
     /// Whether the first position was looked up.
     begun: bool,
+    /// How many pages were found.
+    pages_read: usize,
 }
 
 /// A place in a page.
@@ -107,6 +109,7 @@ impl DiskRange {
             run: 0..0,
             by_page: false,
             begun: false,
+            pages_read: 0,
         };
         let paged = matches!(space, Space::Documents | Space::Indexes);
         match single_prefix(from, to).filter(|_| paged) {
@@ -230,8 +233,18 @@ impl DiskRange {
                 (_, None) => {}
             }
         }
+        // The second page in a row: this is a scan, to which small pages are dear.
+        if let (Found::Page(page), true, Some(shelf), Some(prefix)) =
+            (&found, self.pages_read > 0, &self.shelf, self.prefix)
+            && self.direction == Direction::Forward
+            && *page.from() == self.low
+            && self.snapshot.shared.pages.join((self.space, prefix, shelf), page).is_some()
+        {
+            found = self.find();
+        }
         match found {
             Found::Page(page) => {
+                self.pages_read += 1;
                 let left = page.lower_bound(&self.low)..page.lower_bound(&self.high);
                 match self.direction {
                     Direction::Forward => self.low = page.to().clone(),

@@ -193,8 +193,7 @@ impl Pages {
             if !shelf.put(page, seqno, watch, stay) {
                 return;
             }
-            places.add(space, prefix, page);
-            self.used.fetch_add(page.cost(), Ordering::Relaxed);
+            self.exchange(&mut places, (space, prefix), std::slice::from_ref(page), &[]);
         }
         self.make_room();
     }
@@ -205,18 +204,44 @@ impl Pages {
             let Some((space, prefix, victim)) = self.places.lock().pick() else { break };
             let shelf =
                 self.shelves.get(space).and_then(|shelves| shelves.read().get(&prefix).cloned());
-            if shelf.is_some_and(|shelf| shelf.remove(&victim)) {
-                self.forget(&[victim]);
+            let mut places = self.places.lock();
+            match shelf.is_some_and(|shelf| shelf.remove(&victim)) {
+                true => self.exchange(&mut places, (space, prefix), &[], &[victim]),
+                // Its prefix is being dropped, by somebody who counts it as gone.
+                false => places.remove(&victim),
             }
         }
     }
 
-    /// Takes pages out of the books that were taken from their shelves.
-    fn forget(&self, gone: &[Arc<Page>]) {
-        if gone.is_empty() {
-            return;
+    /// A larger page of this one and those behind it, if they are small; else nothing.
+    pub(super) fn join(
+        &self,
+        (space, prefix, shelf): (Space, u32, &Arc<Shelf>),
+        page: &Page,
+    ) -> Option<()> {
+        if page.bytes() >= self.page_bytes / 2 {
+            return None;
         }
+        let space = shelf_space(space)?;
+        // Held meanwhile, as in `put`.
         let mut places = self.places.lock();
+        let (made, gone) = shelf.join(page.from(), self.page_bytes)?;
+        self.exchange(&mut places, (space, prefix), &[made], &gone);
+        Some(())
+    }
+
+    /// Notes in the books which pages came and which went.
+    fn exchange(
+        &self,
+        places: &mut Places,
+        (space, prefix): (usize, u32),
+        made: &[Arc<Page>],
+        gone: &[Arc<Page>],
+    ) {
+        for page in made {
+            places.add(space, prefix, page);
+            self.used.fetch_add(page.cost(), Ordering::Relaxed);
+        }
         for page in gone {
             places.remove(page);
             self.used.fetch_sub(page.cost(), Ordering::Relaxed);
@@ -247,15 +272,11 @@ impl Pages {
                 let Some(shelf) = shelves.get(&prefix) else { continue };
                 let own = of_space().filter(|operation| prefix_of(&operation.key) == Some(prefix));
                 let mut changed = Changed::default();
+                // Held meanwhile, as in `put`.
+                let mut places = self.places.lock();
                 shelf.write(seqno, own, self.page_bytes, &mut changed);
-                if !changed.made.is_empty() {
-                    let mut places = self.places.lock();
-                    for page in &changed.made {
-                        places.add(number, prefix, page);
-                        self.used.fetch_add(page.cost(), Ordering::Relaxed);
-                    }
-                }
-                self.forget(&changed.gone);
+                let Changed { made, gone } = changed;
+                self.exchange(&mut places, (number, prefix), &made, &gone);
             }
             drop(shelves);
             self.make_room();
@@ -277,7 +298,8 @@ impl Pages {
             !within
         });
         for shelf in dropped {
-            self.forget(&shelf.close());
+            let mut places = self.places.lock();
+            self.exchange(&mut places, (0, 0), &[], &shelf.close());
         }
     }
 

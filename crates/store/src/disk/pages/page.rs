@@ -86,6 +86,24 @@ impl Page {
         Bytes::part_of(&self.keys, start.key as usize, end.key as usize)
     }
 
+    /// Bytes of all entries.
+    pub(crate) fn bytes(&self) -> usize {
+        self.keys.len() + self.values.len()
+    }
+
+    /// One page of several, each of which begins where the one before it ends.
+    pub(super) fn joined(pages: &[Arc<Page>]) -> Option<Arc<Page>> {
+        let mut builder = Builder::default();
+        for page in pages {
+            for at in 0..page.len() {
+                let (key, value) = page.entry(at);
+                builder.push(key, value);
+            }
+        }
+        let (from, to) = (pages.first()?.from.clone(), pages.last()?.to.clone());
+        Some(builder.finish(from, to, Direction::Forward))
+    }
+
     /// Whether the page answers for a key.
     pub(super) fn covers(&self, key: &[u8]) -> bool {
         *self.from <= *key && *key < *self.to

@@ -10,7 +10,7 @@
 //! commits go on *watches*: from then on the keys that are written are noted.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::ops::Bound::{self, Unbounded};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -154,6 +154,40 @@ impl Shelf {
                 }
             }
         }
+    }
+
+    /// Joins the page that begins at a key with those right behind it, as long as they hold no
+    /// more than `bytes_max` together. Point reads leave small pages; scans want large ones.
+    /// Nothing when there is nothing to join.
+    pub(super) fn join(
+        &self,
+        from: &[u8],
+        bytes_max: usize,
+    ) -> Option<(Arc<Page>, Vec<Arc<Page>>)> {
+        let mut state = self.state.write();
+        let mut bytes = 0;
+        let mut valid_from = 0;
+        let mut joined: Vec<Arc<Page>> = Vec::new();
+        for (start, standing) in state.pages.range::<[u8], _>((Bound::Included(from), Unbounded)) {
+            bytes += standing.page.bytes();
+            let adjoins = joined.last().map_or(&**start == from, |last| last.to == *start);
+            if !adjoins || bytes > bytes_max {
+                break;
+            }
+            valid_from = standing.valid_from.max(valid_from);
+            joined.push(standing.page.clone());
+        }
+        if joined.len() < 2 {
+            return None;
+        }
+        let page = Page::joined(&joined)?;
+        for old in &joined {
+            state.pages.remove(old.from.as_slice());
+        }
+        // Each was the newest state of its keys; together they are right for who may read all.
+        let standing = Standing { page: page.clone(), valid_from };
+        state.pages.insert(page.from.clone(), standing);
+        Some((page, joined))
     }
 
     /// Whether something was written here after `seqno`.
