@@ -56,10 +56,9 @@ impl Fact<'_> {
             // An array on the way counts as a value here, and an index that lacks documents
             // without the field lacks those with an empty one.
             Kind::Whole { text } => {
-                matches!(index.kind, IndexKind::Ordered)
-                    && !index.sparse
-                    && !index.is_multikey_at(at)
-                    && !(text && collation.is_some())
+                let collated = text && collation.is_some();
+                let lacks = index.sparse || !matches!(index.kind, IndexKind::Ordered);
+                !collated && !lacks && !index.is_multikey_at(at)
             }
         };
         kind && (index.sparse || !self.is_existence())
@@ -128,10 +127,11 @@ impl<'n> Search<'_, 'n> {
                 let tests = vec![&leaf.test];
                 self.facts.push(Fact { path, bounds, tests, group, condition, kind: Kind::Some });
             }
-            Node::Not(inner) if prefix.is_empty() => match &**inner {
-                Node::Leaf(leaf) => self.negation(leaf, condition),
-                _ => {}
-            },
+            Node::Not(inner) if prefix.is_empty() => {
+                if let Node::Leaf(leaf) = &**inner {
+                    self.negation(leaf, condition);
+                }
+            }
             Node::Nor(nodes) if prefix.is_empty() => {
                 for node in nodes {
                     if let Node::Leaf(leaf) = node {
