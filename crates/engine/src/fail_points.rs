@@ -262,6 +262,8 @@ fn failure(data: RawDoc<'_>, retryable_write: bool) -> Failure {
         );
         error.with_info(labels(code))
     });
+    let code = data.get("errorCode").and_then(Val::as_i64_exact).unwrap_or(0);
+    let is_retryable = i32::try_from(code).is_ok_and(|code| RETRYABLE.contains(&code));
     let add = data.get("writeConcernError").and_then(Val::as_doc).map(|concern| {
         let code = concern.get("code").and_then(Val::as_i64_exact).unwrap_or(0);
         DocBuf::build(|out| {
@@ -273,7 +275,7 @@ fn failure(data: RawDoc<'_>, retryable_write: bool) -> Failure {
         close: data.get("closeConnection").is_some_and(Val::truthy),
         block,
         error,
-        labelled: data.find("errorLabels").is_some() || retryable_write,
+        labelled: data.find("errorLabels").is_some() || (retryable_write && is_retryable),
         add,
     }
 }

@@ -159,6 +159,7 @@ pub(super) fn label(error: Error, command: &str) -> Error {
     let transient = match code {
         Code::WRITE_CONFLICT
         | Code::LOCK_TIMEOUT
+        | Code::PREPARED_TRANSACTION_IN_PROGRESS
         | Code::SNAPSHOT_TOO_OLD
         | Code::SNAPSHOT_UNAVAILABLE
         | Code::NO_SUCH_TRANSACTION => true,
