@@ -31,7 +31,15 @@ fn value() -> impl Strategy<Value = String> {
 
 /// Values that an expression may be compared with.
 fn scalar() -> impl Strategy<Value = &'static str> {
-    prop_oneof![Just("1"), Just("-2"), Just("0.5"), Just("'x'"), Just("''"), Just("true"), Just("MinKey")]
+    prop_oneof![
+        Just("1"),
+        Just("-2"),
+        Just("0.5"),
+        Just("'x'"),
+        Just("''"),
+        Just("true"),
+        Just("MinKey")
+    ]
 }
 
 fn document() -> impl Strategy<Value = String> {
@@ -170,7 +178,11 @@ fn ids(engine: &Engine, filter: &str, rest: &str) -> motifdb::Result<Vec<i64>> {
 }
 
 /// Whatever plan is taken, each document sorts before the next or equal to it.
-fn check_order(engine: &Engine, filter: &str, sort: &str) -> std::result::Result<(), TestCaseError> {
+fn check_order(
+    engine: &Engine,
+    filter: &str,
+    sort: &str,
+) -> std::result::Result<(), TestCaseError> {
     let Ok(by_plan) = ids(engine, filter, &format!(", sort: {sort}")) else { return Ok(()) };
     let Ok(sorted) = ids(engine, filter, &format!(", sort: {sort}, hint: {{$natural: 1}}")) else {
         return Ok(());
@@ -182,9 +194,19 @@ fn check_order(engine: &Engine, filter: &str, sort: &str) -> std::result::Result
             continue;
         }
         let both = format!("{{_id: {{$in: [{plan}, {natural}]}}}}");
-        let forwards = ids(engine, &both, &format!(", sort: {sort}, hint: {{$natural: 1}}")).unwrap();
-        let backwards = ids(engine, &both, &format!(", sort: {sort}, hint: {{$natural: -1}}")).unwrap();
-        prop_assert_ne!(forwards, backwards, "{} {}: {:?} instead of {:?}", filter, sort, by_plan, sorted);
+        let forwards =
+            ids(engine, &both, &format!(", sort: {sort}, hint: {{$natural: 1}}")).unwrap();
+        let backwards =
+            ids(engine, &both, &format!(", sort: {sort}, hint: {{$natural: -1}}")).unwrap();
+        prop_assert_ne!(
+            forwards,
+            backwards,
+            "{} {}: {:?} instead of {:?}",
+            filter,
+            sort,
+            by_plan,
+            sorted
+        );
     }
     Ok(())
 }
@@ -281,7 +303,10 @@ proptest! {
 
 /// The stage that reads, with the name of its index.
 fn reads_by(engine: &Engine, filter: &str, rest: &str) -> String {
-    let explained = run(engine, &format!("{{explain: {{find: 'c', filter: {filter}{rest}}}, verbosity: 'queryPlanner'}}"));
+    let explained = run(
+        engine,
+        &format!("{{explain: {{find: 'c', filter: {filter}{rest}}}, verbosity: 'queryPlanner'}}"),
+    );
     let explained = explained.unwrap();
     let planner = explained.as_doc().get("queryPlanner").and_then(Val::as_doc).unwrap();
     let mut stage = planner.get("winningPlan").and_then(Val::as_doc).unwrap();
@@ -302,14 +327,24 @@ fn large_collections_choose_by_what_is_read() {
         let docs: Vec<String> = (chunk * 500..chunk * 500 + 500)
             .map(|n: i32| {
                 let kind = ["x", "y", "z"][(n % 3) as usize];
-                format!("{{_id: {n}, kind: '{kind}', n: {}, w: {}, t: [{}, {}]}}", n % 1000, n % 4, n % 7, n % 11)
+                format!(
+                    "{{_id: {n}, kind: '{kind}', n: {}, w: {}, t: [{}, {}]}}",
+                    n % 1000,
+                    n % 4,
+                    n % 7,
+                    n % 11
+                )
             })
             .collect();
         run(&engine, &format!("{{insert: 'c', documents: [{}]}}", docs.join(", "))).unwrap();
     }
     for key in ["kind: 1, n: 1", "w: 1", "t: 1", "w: 1, n: -1, t: 1"] {
         let name = key.replace(": ", "_").replace(", ", "_");
-        run(&engine, &format!("{{createIndexes: 'c', indexes: [{{key: {{{key}}}, name: '{name}'}}]}}")).unwrap();
+        run(
+            &engine,
+            &format!("{{createIndexes: 'c', indexes: [{{key: {{{key}}}, name: '{name}'}}]}}"),
+        )
+        .unwrap();
     }
     let n = "IXSCAN kind_1_n_1";
     for (filter, rest, expected) in [
@@ -329,11 +364,22 @@ fn large_collections_choose_by_what_is_read() {
         }
     }
     for filter in [
-        "{n: 17}", "{n: {$gte: 17, $lt: 20}}", "{n: {$in: [1, 500, 999]}, kind: {$ne: 'y'}}", "{n: {$gt: 990}, t: 3}",
-        "{w: {$ne: 1}, n: {$lt: 9}}", "{kind: {$in: ['x', 'z']}, n: {$mod: [250, 3]}}", "{kind: /^[xy]/, n: 8}",
-        "{w: {$gte: 2}, n: {$in: [2, 3]}, t: {$gt: 5}}", "{$or: [{n: 4, kind: 'x'}, {w: 3, n: 7}]}",
+        "{n: 17}",
+        "{n: {$gte: 17, $lt: 20}}",
+        "{n: {$in: [1, 500, 999]}, kind: {$ne: 'y'}}",
+        "{n: {$gt: 990}, t: 3}",
+        "{w: {$ne: 1}, n: {$lt: 9}}",
+        "{kind: {$in: ['x', 'z']}, n: {$mod: [250, 3]}}",
+        "{kind: /^[xy]/, n: 8}",
+        "{w: {$gte: 2}, n: {$in: [2, 3]}, t: {$gt: 5}}",
+        "{$or: [{n: 4, kind: 'x'}, {w: 3, n: 7}]}",
     ] {
-        for rest in ["", ", sort: {n: -1}", ", sort: {kind: -1, n: -1}", ", projection: {kind: 1, n: 1, _id: 0}"] {
+        for rest in [
+            "",
+            ", sort: {n: -1}",
+            ", sort: {kind: -1, n: -1}",
+            ", projection: {kind: 1, n: 1, _id: 0}",
+        ] {
             let scan = found(&engine, filter, &format!("{rest}, hint: {{$natural: 1}}")).unwrap();
             assert_eq!(found(&engine, filter, rest).unwrap(), scan, "{filter} {rest}");
         }

@@ -231,7 +231,7 @@ impl Pending {
     }
 
     /// The work of the pattern whose turn it is.
-    pub fn next(&mut self) -> Option<Settlement> {
+    pub fn pop(&mut self) -> Option<Settlement> {
         self.0.pop_first().map(|(_, (pattern, work))| Settlement { pattern, work })
     }
 }

@@ -70,7 +70,7 @@ impl Memory {
         if before.is_some() || doc.is_some() {
             open.change(collection, before.as_ref(), doc, Origin::Client)?;
         }
-        while let Some(settlement) = open.pending.next() {
+        while let Some(settlement) = open.pending.pop() {
             settlement.settle(&mut open)?;
         }
         Ok(())

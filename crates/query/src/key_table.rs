@@ -89,8 +89,7 @@ impl KeyTable {
         let KeyTable { places, keys, bytes, .. } = self;
         let same = |place: &u32| {
             let at = *place as usize;
-            keys.get(at).is_some_and(|known| known.hash == hash)
-                && bytes_of(keys, bytes, at) == key
+            keys.get(at).is_some_and(|known| known.hash == hash) && bytes_of(keys, bytes, at) == key
         };
         if let Some(place) = places.find(hash, same) {
             let at = *place as usize;

@@ -162,7 +162,7 @@ pub fn load(snapshot: &Snapshot) -> Result<Loaded> {
             BUILD => {
                 progress.insert(id, value.to_vec());
             }
-            PATTERN => found_patterns.push(decode_pattern(id, RawDoc::new(&value))?),
+            PATTERN => found_patterns.push(decode_pattern(id, RawDoc::new(value))?),
             _ => return Err(damaged()),
         }
     }

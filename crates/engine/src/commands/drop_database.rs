@@ -29,14 +29,15 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     }
     let concern = context.write_concern()?;
     context.engine.wait_for_writers(context.op, |c| *c.db == *db)?;
-    let dropped = context.engine.change_catalog_for(Cause::DropDatabase(db), |catalog, batch| {
-        let Some(database) = catalog.databases.get(db).cloned() else { return Ok(None) };
-        declare::remove(catalog, batch, db, &database.patterns)?;
-        for collection in database.collections.values() {
-            change::remove(catalog, batch, collection);
-        }
-        Ok(Some(database))
-    })?;
+    let dropped =
+        context.engine.change_catalog_for(Cause::DropDatabase(db), |catalog, batch| {
+            let Some(database) = catalog.databases.get(db).cloned() else { return Ok(None) };
+            declare::remove(catalog, batch, db, &database.patterns)?;
+            for collection in database.collections.values() {
+                change::remove(catalog, batch, collection);
+            }
+            Ok(Some(database))
+        })?;
     if let Some(database) = dropped {
         declare::discard(context.engine, &database.patterns);
         for collection in database.collections.values() {

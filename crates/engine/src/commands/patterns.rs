@@ -101,8 +101,11 @@ fn finish_builds(context: &Context<'_>, ids: &[u32], wait: bool) -> Result<()> {
     if let Some(shared) = context.client.shared().upgrade() {
         build::start(&shared);
     }
+    if !wait {
+        return Ok(());
+    }
     let mut pause = Duration::from_micros(200);
-    while wait {
+    loop {
         let catalog = context.engine.catalog.load();
         let built = catalog.patterns(context.db).iter().filter(|p| ids.contains(&p.id));
         let mut busy = false;
@@ -116,13 +119,12 @@ fn finish_builds(context: &Context<'_>, ids: &[u32], wait: bool) -> Result<()> {
             }
         }
         if !busy {
-            break;
+            return Ok(());
         }
         context.op.check_now()?;
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(10));
     }
-    Ok(())
 }
 
 /// The patterns that `names` means; all of the collection without it or for `"*"`.

@@ -192,7 +192,7 @@ pub fn delete(
 /// What a pattern or a target refuses: nothing may be committed then.
 pub(crate) fn settle(txn: &mut Transaction) -> Result<()> {
     while let Some((db, mut pending)) = txn.work.pending.pop_first() {
-        while let Some(settlement) = pending.next() {
+        while let Some(settlement) = pending.pop() {
             settlement.settle(&mut Opened::new(txn, &db))?;
             // What was settled may have left more, for patterns behind.
             if let Some(more) = txn.work.pending.remove(&db) {

@@ -52,12 +52,12 @@ pub fn check(
             count += 1;
             if count.is_multiple_of(1000) {
                 stop()?;
-                while let Some(settlement) = pending.next() {
+                while let Some(settlement) = pending.pop() {
                     settlement.settle(&mut scratch)?;
                 }
             }
         }
-        while let Some(settlement) = pending.next() {
+        while let Some(settlement) = pending.pop() {
             settlement.settle(&mut scratch)?;
         }
     }

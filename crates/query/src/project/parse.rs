@@ -96,7 +96,16 @@ struct Shaper<'p> {
 impl<'p> Shaper<'p> {
     fn new(context: &'p ParseContext<'p>, mode: Mode) -> Shaper<'p> {
         let tree = Tree::default();
-        Shaper { context, mode, tree, kind: None, id: None, elem_match: false, slice: false, positional: false }
+        Shaper {
+            context,
+            mode,
+            tree,
+            kind: None,
+            id: None,
+            elem_match: false,
+            slice: false,
+            positional: false,
+        }
     }
 
     fn document(&mut self, prefix: &str, doc: RawDoc<'_>, depth: usize) -> Result<()> {

@@ -14,7 +14,8 @@ fn run(pipeline: &str, docs: &[DocBuf], bytes_max: usize, together: bool) -> Res
     let Val::Array(list) = source.get() else { panic!("an array") };
     let context = StageContext::of_view(ParseContext::new(0), "test");
     let parsed = stages::parse(list, &context)?;
-    let input: Box<dyn Stream> = Box::new(Ready(docs.to_vec().into_iter()));
+    let own = docs.to_vec();
+    let input: Box<dyn Stream> = Box::new(Ready(own.into_iter()));
     let mut stream = if together {
         follow(&parsed, input)
     } else {

@@ -145,7 +145,10 @@ fn write_event(bytes: &mut Vec<u8>, id: u64, documents: u64) {
     write_doc(bytes, |event| {
         event.i64("_id", id as i64);
         event.str("did", &did);
-        event.i64("time_us", 1_732_206_349_000_000 + (id * 86_400_000_000 / documents.max(1)) as i64);
+        event.i64(
+            "time_us",
+            1_732_206_349_000_000 + (id * 86_400_000_000 / documents.max(1)) as i64,
+        );
         event.str("kind", if is_commit { "commit" } else { "identity" });
         if !is_commit {
             return;

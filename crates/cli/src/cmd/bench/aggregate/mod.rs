@@ -114,7 +114,12 @@ pub(crate) fn run(plan: &Plan<'_>, note: &Notes) -> Result<Vec<Line>> {
                 );
             }
             if let Some(server) = &postgres {
-                note.say(format!("round {}/{}: {} on postgres", round + 1, plan.rounds, query.name));
+                note.say(format!(
+                    "round {}/{}: {} on postgres",
+                    round + 1,
+                    plan.rounds,
+                    query.name
+                ));
                 let (cpu_ms, wall_ms) = server.measure(query.sql)?;
                 keep(&mut lines, query, "postgres", cpu_ms, wall_ms, 0);
             }
@@ -238,9 +243,8 @@ pub(crate) fn table(out: &mut String, lines: &[Line]) -> Result<()> {
         let other = |name: &str| {
             lines.iter().find(|other| other.query == line.query && other.server == name)
         };
-        let cpu = |name: &str| {
-            other(name).map_or("-".to_owned(), |other| format!("{:.1}", other.cpu_ms))
-        };
+        let cpu =
+            |name: &str| other(name).map_or("-".to_owned(), |other| format!("{:.1}", other.cpu_ms));
         let ratio = |name: &str| {
             other(name).map_or("-".to_owned(), |other| {
                 format!("x{:.2}", other.cpu_ms / line.cpu_ms.max(1e-3))

@@ -38,7 +38,14 @@ impl Postgres {
         let log = File::create(folder.path().join("log")).context("cannot create the log file")?;
         let data = folder.path().join("data");
         let mut init = program(&programs.join("initdb"), owner, folder.path());
-        init.arg("-D").arg(&data).args(["-U", "bench", "--auth=trust", "--no-locale", "-E", "UTF8"]);
+        init.arg("-D").arg(&data).args([
+            "-U",
+            "bench",
+            "--auth=trust",
+            "--no-locale",
+            "-E",
+            "UTF8",
+        ]);
         init.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log.try_clone()?);
         if !init.status().context("cannot run initdb")?.success() {
             bail!("initdb failed");
