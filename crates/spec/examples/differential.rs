@@ -8,6 +8,8 @@
 //!   --keep-going N  how many differences to tell before giving up (5)
 //!   --codes         count different error codes too
 
+#![expect(clippy::print_stdout, reason = "a tool that tells what it found")]
+
 use spec::differential::compare::{Case, Difference, Side, difference, show};
 use spec::differential::random::Random;
 use spec::differential::shrink::shrink;

@@ -229,15 +229,14 @@ pub(crate) fn table(out: &mut String, lines: &[Line]) -> Result<()> {
     }
     writeln!(
         out,
-        "{:10} {:>8} {:>12} {:>12} {:>14} {:>8} {:>10}  {}",
+        "{:10} {:>8} {:>12} {:>12} {:>14} {:>8} {:>10}  what",
         "pipeline",
         "results",
         "motif CPU ms",
         "mongod CPU",
         "postgres CPU",
         "x mongod",
-        "x postgres",
-        "what"
+        "x postgres"
     )?;
     for line in lines.iter().filter(|line| line.server == "motif" || line.server == "server") {
         let other = |name: &str| {
