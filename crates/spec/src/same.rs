@@ -82,9 +82,16 @@ const DEPENDS: &[&str] = &[
     "$currentDate",
 ];
 
-/// What a test looks at that asking again changes.
-const COUNTS: &[&str] =
-    &["$indexStats", "system.profile", "serverStatus", "$planCacheStats", "top"];
+/// What a test looks at that asking again changes, or what keeps it waiting: hiding an index waits
+/// for open transactions.
+const COUNTS: &[&str] = &[
+    "$indexStats",
+    "system.profile",
+    "serverStatus",
+    "$planCacheStats",
+    "top",
+    "startTransaction",
+];
 
 /// Whether a test's steps can be asked again without changing what later steps see.
 #[must_use]

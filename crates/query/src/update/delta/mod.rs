@@ -225,7 +225,10 @@ mod tests {
             "{updatedFields:{'a.0':7,'d.1.n':3},removedFields:['arr'],truncatedArrays:[],\
              disambiguatedPaths:{'a.0':['a','0']}}"
         );
+        let (_, words) = told(old, "[{$set: {arr: [1, 2]}}]");
+        assert!(words.contains("truncatedArrays:[{field:'arr',newSize:2}]"), "{words}");
+        // The whole array is shorter than the words for its new length.
         let (_, words) = told(old, "[{$set: {arr: [1]}}]");
-        assert!(words.contains("truncatedArrays:[{field:'arr',newSize:1}]"), "{words}");
+        assert!(words.contains("updatedFields:{arr:[1]}"), "{words}");
     }
 }
