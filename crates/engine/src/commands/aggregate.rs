@@ -72,7 +72,14 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         let scope = scope(context);
         let stage_context = StageContext::new(constants.context(), &scope, context.db);
         let parsed = stages::parse(rest.as_doc(), &stage_context)?;
-        let stream = pipeline::follow(&parsed, Box::new(pipeline::Ready(docs.into_iter())));
+        let docs = Box::new(pipeline::Ready(docs.into_iter()));
+        if let Some((last, before)) = parsed.split_last()
+            && matches!(last.role(), Role::Output(_))
+        {
+            let stream = pipeline::follow(before, docs);
+            return write_output(context, &**last, stream, &namespace, out);
+        }
+        let stream = pipeline::follow(&parsed, docs);
         let cursor = new_cursor(context, Source::Stream(stream), namespace, None, false);
         return first_batch(context, cursor, batch_size, false, out);
     }
@@ -201,6 +208,20 @@ fn run_output(
     namespace: &str,
     out: &mut Writer<'_>,
 ) -> Result<()> {
+    let Some((last, before)) = parsed.split_last() else { return Ok(()) };
+    let hint = context.args.hint()?;
+    let stream = open(context, resolved, before, scope, hint)?;
+    write_output(context, &**last, stream, namespace, out)
+}
+
+/// Writes documents by the stage that ends a pipeline; the reply is an empty cursor.
+fn write_output(
+    context: &mut Context<'_>,
+    last: &dyn Stage,
+    mut stream: Box<dyn Stream>,
+    namespace: &str,
+    out: &mut Writer<'_>,
+) -> Result<()> {
     let level =
         context.args.get("readConcern").and_then(Val::as_doc).and_then(|doc| doc.get("level"));
     if level.and_then(Val::as_str) == Some("linearizable") {
@@ -212,10 +233,7 @@ fn run_output(
     }
     let bypass = context.args.bool("bypassDocumentValidation")?;
     let concern = context.write_concern()?;
-    let Some((last, before)) = parsed.split_last() else { return Ok(()) };
     let Role::Output(output) = last.role() else { return Ok(()) };
-    let hint = context.args.hint()?;
-    let mut stream = open(context, resolved, before, scope, hint)?;
     let newest = output.write(context.engine, context.op, bypass, &mut *stream)?;
     let mut examined = Examined::default();
     stream.examined(&mut examined);

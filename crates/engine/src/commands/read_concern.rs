@@ -121,6 +121,8 @@ impl<'a> ReadConcern<'a> {
         let level = self.level.unwrap_or("local");
         let reason = match level {
             "local" | "available" => return Ok(()),
+            // A cursor reads what it was opened with.
+            _ if command.name == "getMore" => return Ok(()),
             _ if !READS.contains(&command.name) => "read concern not supported",
             "snapshot" if !READS_SNAPSHOT.contains(&command.name) => {
                 "read concern snapshot not supported"
