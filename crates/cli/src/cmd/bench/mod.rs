@@ -2,7 +2,7 @@
 //!
 //! `data` makes documents and dice, `workload` the requests, `drive` runs one workload, `process`
 //! starts servers and reads their cost, `resources` measures start-up, memory and flatness,
-//! `aggregate` has the pipelines, `changes` measures change events, `report` prints. With
+//! `aggregate` has the pipelines, `changes` measures change events, `transactions` those, `report` prints. With
 //! `--compare` two servers take turns, workload by workload, in every round, so that a noisy machine
 //! disturbs both alike; the best round of each counts.
 
@@ -13,6 +13,7 @@ mod drive;
 mod process;
 mod report;
 mod resources;
+mod transactions;
 mod workload;
 
 use anyhow::{Context, Result, bail};
@@ -33,6 +34,7 @@ Examples:
   motif bench --uri mongodb://db.example.com       load a server that runs already
   motif bench --only point,update --connections 8  two workloads, eight connections
   motif bench --only changes --compare MONGOD      what change events cost, on both
+  motif bench --only transactions --compare MONGOD what transactions of ten writes cost, on both
   motif bench --only flat                          point reads at 10 thousand and 2 million documents
   motif bench --only aggregate --compare mongod    pipelines over a million documents
 
@@ -64,7 +66,7 @@ pub(crate) struct BenchArgs {
     connections: Vec<usize>,
     /// Only these: bulk, point, secondary, range, insert, update, mixed50, mixed95, scan,
     /// updatemany, index, resources (start-up and memory), and those that only run when they are
-    /// named: flat, changes, aggregate (pipelines), aggregate.NAME (one of them).
+    /// named: flat, changes, transactions, aggregate (pipelines), aggregate.NAME (one of them).
     #[arg(long, value_delimiter = ',', value_name = "NAME,NAME,..")]
     only: Vec<String>,
     /// Seconds for each workload and number of connections. [default: 2 with --compare, else 3]
@@ -123,6 +125,7 @@ pub(crate) struct Results {
     pub(crate) flat: Option<resources::Flat>,
     pub(crate) aggregate: Vec<aggregate::Line>,
     pub(crate) changes: Vec<changes::Changes>,
+    pub(crate) transactions: Vec<transactions::Transactions>,
 }
 
 /// Which parts `--only` names.
@@ -133,6 +136,7 @@ struct Selection {
     /// Names of pipelines; an empty list means all, `None` none.
     aggregate: Option<Vec<String>>,
     changes: bool,
+    transactions: bool,
 }
 
 impl Selection {
@@ -144,6 +148,7 @@ impl Selection {
                 flat: false,
                 aggregate: None,
                 changes: false,
+                transactions: false,
             });
         }
         let mut selection = Selection {
@@ -152,6 +157,7 @@ impl Selection {
             flat: false,
             aggregate: None,
             changes: false,
+            transactions: false,
         };
         for name in only {
             let pipeline = name.strip_prefix("aggregate.");
@@ -164,6 +170,7 @@ impl Selection {
                     names.extend(pipeline.map(str::to_owned));
                 }
                 "changes" => selection.changes = true,
+                "transactions" => selection.transactions = true,
                 name => match workload::by_name(name) {
                     Some(found) => selection.workloads.push(found),
                     None => bail!("there is no workload `{name}`; see `motif bench --help`"),
@@ -252,6 +259,15 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode> {
         }
         for program in &programs {
             results.changes.push(changes::measure(program, args.folder.as_deref(), &note)?);
+        }
+    }
+    if selection.transactions {
+        if args.uri.is_some() {
+            bail!("`transactions` starts its own servers: leave out --uri");
+        }
+        for program in &programs {
+            let found = transactions::measure(program, args.folder.as_deref(), &note)?;
+            results.transactions.push(found);
         }
     }
     note.clear();

@@ -76,6 +76,14 @@ pub(crate) fn bars(results: &Results) -> Vec<Bar> {
             reached: found.p50_us < 1000.0,
         });
     }
+    let spent = |server| results.transactions.iter().find(|found| found.server == server);
+    if let (Some(motif), Some(mongod)) = (spent("motif"), spent("mongod")) {
+        let ratio = mongod.cpu_us / motif.cpu_us.max(0.1);
+        bars.push(Bar {
+            text: format!("transaction of ten writes: {ratio:.1} times as cheap (bar 2)"),
+            reached: ratio >= 2.0,
+        });
+    }
     bars
 }
 
@@ -188,6 +196,13 @@ fn tables(out: &mut String, results: &Results, bars: &[Bar]) -> Result<()> {
             found.server, found.cpu_us, found.p50_us, found.p95_us
         )?;
     }
+    for found in &results.transactions {
+        writeln!(
+            out,
+            "{:8} transactions of ten writes: {:.0} us CPU each",
+            found.server, found.cpu_us
+        )?;
+    }
     for bar in bars {
         writeln!(out, "{} {}", if bar.reached { "PASS " } else { "SHORT" }, bar.text)?;
     }
@@ -253,6 +268,13 @@ pub(crate) fn json(results: &Results, bars: &[Bar]) -> String {
                 list.push_doc(|out| {
                     out.str("server", found.server).f64("cpuUsPerEvent", found.cpu_us);
                     out.f64("p50Us", found.p50_us).f64("p95Us", found.p95_us);
+                });
+            }
+        });
+        out.array("transactions", |list| {
+            for found in &results.transactions {
+                list.push_doc(|out| {
+                    out.str("server", found.server).f64("cpuUs", found.cpu_us);
                 });
             }
         });
