@@ -201,6 +201,12 @@ impl Find<'_> {
             plan = planner::settle(&question, plan);
         }
         let scan = Scan::new(snapshot.clone(), collection.clone(), &plan.access);
+        // The natural order is that of the index of _id: who sorts by it gets its keys.
+        let by_id = sort.is_some() && plan.sorted && collection.capped().is_none();
+        let keys_of = |access: &Access| match access {
+            Access::Collection(_) if by_id => Access::Id(Vec::new()),
+            access => access.clone(),
+        };
         let options = |access: &Access| FindOptions {
             filter: (!filter.is_empty()).then(|| filter.clone()),
             sort: sort.clone(),
@@ -208,7 +214,7 @@ impl Find<'_> {
             limit: self.limit,
             projection: projection.clone(),
             show_record: self.record_form(collection),
-            return_key: self.return_key.then(|| access.clone()),
+            return_key: self.return_key.then(|| keys_of(access)),
             escape: None,
         };
         let way_out = planner::way_out(&question, &plan).filter(|_| self.bounds.is_empty());
