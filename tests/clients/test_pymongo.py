@@ -430,3 +430,51 @@ def test_a_write_concern_that_cannot_be_met_is_told_beside_the_error(db):
     assert failure.value.code == 100
     assert failure.value.details["errInfo"]["writeConcern"]["w"] == 2
     assert db.there.count_documents({}) == 1
+
+
+SLOW = {"$reduce": {"input": {"$range": [0, 5000]}, "initialValue": 0, "in": {"$add": ["$$value", "$$this"]}}}
+
+
+@pytest.mark.parametrize(
+    "pipeline",
+    [
+        [{"$group": {"_id": "$_id", "sum": {"$sum": SLOW}}}],
+        [{"$set": {"y": SLOW}}, {"$sort": {"y": 1, "_id": -1}}],
+        [{"$match": {"$expr": {"$lt": [SLOW, 0]}}}],
+        [{"$facet": {"all": [{"$group": {"_id": "$_id", "sum": {"$sum": SLOW}}}]}}],
+        [{"$sample": {"size": 15000}}, {"$set": {"y": SLOW}}, {"$group": {"_id": "$y"}}],
+        [{"$group": {"_id": "$_id"}}, {"$set": {"y": SLOW}}, {"$sort": {"y": 1}}],
+    ],
+    ids=["group", "sort", "match", "facet", "sample", "behind-group"],
+)
+def test_kill_op_stops_pipelines(client, db, pipeline):
+    db.c.insert_many([{"_id": n} for n in range(20000)])
+    outcome = {}
+
+    def run():
+        try:
+            list(db.c.aggregate(pipeline, comment=db.name))
+        except OperationFailure as error:
+            outcome["code"] = error.code
+        outcome["ended"] = time.monotonic()
+
+    running = threading.Thread(target=run)
+    running.start()
+    mine = [{"$currentOp": {}}, {"$match": {"command.comment": db.name}}]
+    found = wait_for(lambda: list(client.admin.aggregate(mine)))
+    killed = time.monotonic()
+    client.admin.command({"killOp": 1, "op": found[0]["opid"]})
+    running.join(60)
+    assert outcome.get("code") == 11601
+    # 100 ms on a machine that is not busy with other tests.
+    assert outcome["ended"] - killed < 5
+
+
+def wait_for(look):
+    """What `look` finds once it finds something."""
+    for _ in range(1000):
+        found = look()
+        if found:
+            return found
+        time.sleep(0.01)
+    raise AssertionError("nothing came")

@@ -68,6 +68,7 @@ pub trait Stream: Send {
     /// As `next`, and what `visit` gives.
     fn for_each(&mut self, op: &Operation, visit: &mut Visit<'_>) -> Result<()> {
         while let Some(doc) = self.next(op)? {
+            op.check()?;
             visit(doc.raw())?;
         }
         Ok(())

@@ -289,6 +289,7 @@ fn number_is_zero(value: Val<'_>) -> bool {
 
 impl Stream for Buckets {
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
+        op.check()?;
         if let Some(spec) = self.spec.take() {
             self.docs = fill(&mut *self.input, &spec, op)?.into_iter();
         }

@@ -225,6 +225,7 @@ impl Following {
 
 impl Stream for Following {
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
+        op.check()?;
         let Some(doc) = self.input.next(op)? else { return Ok(None) };
         let found = self.reach(doc.raw(), op)?;
         let mut out = Vec::with_capacity(doc.len() + found.len() + 16);

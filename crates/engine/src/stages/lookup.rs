@@ -539,6 +539,7 @@ fn begin_array(doc: RawDoc<'_>, name: &str, out: &mut Vec<u8>) -> usize {
 
 impl Stream for LookingUp {
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
+        op.check()?;
         if self.spec.unwinding.is_some() {
             return self.unwound(op);
         }

@@ -36,6 +36,7 @@ struct Mapped {
 
 impl Stream for Mapped {
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
+        op.check()?;
         let Some(doc) = self.input.next(op)? else { return Ok(None) };
         let mut out = Vec::with_capacity(doc.len());
         match self.input.meta() {

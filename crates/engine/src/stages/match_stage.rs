@@ -56,6 +56,7 @@ struct Matching {
 
 impl Stream for Matching {
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
+        op.check()?;
         while let Some(doc) = self.input.next(op)? {
             if self.filter.matches(doc.raw())? {
                 return Ok(Some(doc));

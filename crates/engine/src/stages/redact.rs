@@ -102,6 +102,7 @@ struct Redacting {
 
 impl Stream for Redacting {
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
+        op.check()?;
         while let Some(doc) = self.input.next(op)? {
             let mut out = Vec::with_capacity(doc.len());
             let meta = self.input.meta().unwrap_or_default();

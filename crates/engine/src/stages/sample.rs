@@ -89,6 +89,7 @@ fn sample(input: &mut dyn Stream, size: usize, op: &Operation) -> Result<Vec<Cho
 
 impl Stream for Sampling {
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
+        op.check()?;
         if let Some(size) = self.size.take() {
             self.docs = sample(&mut *self.input, size, op)?.into_iter();
         }

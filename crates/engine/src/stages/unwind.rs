@@ -231,6 +231,7 @@ pub(super) fn with_value(doc: RawDoc<'_>, parts: &[Part], value: Val<'_>, out: &
 
 impl Stream for Unwinding {
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
+        op.check()?;
         loop {
             if let Some(doc) = self.ready.pop_front() {
                 return Ok(Some(Doc::Made(doc)));

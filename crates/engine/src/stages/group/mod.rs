@@ -218,6 +218,7 @@ impl Grouping {
 
 impl Stream for Grouping {
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
+        op.check()?;
         if !self.ready {
             self.ready = true;
             self.read(op)?;

@@ -310,6 +310,7 @@ impl Partition {
 
 impl Stream for Windows {
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
+        op.check()?;
         loop {
             if let Some(doc) = self.ready.pop_front() {
                 return Ok(Some(Doc::Made(doc)));
