@@ -1,9 +1,10 @@
 //! What an accumulator needs to follow single changes of a group.
 //!
-//! Sums and averages are tallies. Rankings (minimum, maximum, tops and bottoms) keep one entry for
+//! Sums and averages are tallies, deviations are moments. Rankings (minimum, maximum, tops and bottoms) keep one entry for
 //! each child in the order of the ranking, so that whoever leaves the ranks is replaced by the
-//! next one. Sets keep how many children have each value.
+//! next one. Sets keep how many children have each value; a count of distinct values keeps no list.
 
+use super::moments::Moments;
 use super::tally::Tally;
 use bumpalo::Bump;
 use query::ParseContext;
@@ -21,6 +22,13 @@ pub enum Fold {
     Average(AccumulatorSpec),
     /// `$count`.
     Count,
+    /// `$stdDevPop` and `$stdDevSamp`.
+    Deviation {
+        /// The accumulator.
+        spec: AccumulatorSpec,
+        /// Of a sample, not of the whole population.
+        sample: bool,
+    },
     /// `$min`, `$max` and their `N` forms: values in their own order.
     Extreme {
         /// The accumulator.
@@ -32,7 +40,8 @@ pub enum Fold {
         /// The value alone, not an array.
         single: bool,
     },
-    /// `$top`, `$bottom`, `$first`, `$last` and their `N` forms: values in the order of a sort.
+    /// `$top`, `$bottom`, `$first`, `$last` and their `N` forms, `$push`: values in the order of a
+    /// sort.
     Ranked {
         /// What is kept of each child.
         output: Expr,
@@ -44,9 +53,13 @@ pub enum Fold {
         last: bool,
         /// The value alone, not an array.
         single: bool,
+        /// Children without a value are left out, instead of counting as null.
+        dense: bool,
     },
     /// `$addToSet`.
     Set(AccumulatorSpec),
+    /// `{$size: {$addToSet: ...}}`: how many distinct values there are.
+    Distinct(AccumulatorSpec),
 }
 
 /// What a child adds to one field.
@@ -68,6 +81,9 @@ impl Fold {
     /// What the accumulator's own parser refuses, and accumulators that have no maintained form.
     pub fn parse(field: &str, spec: Val<'_>, order: Option<RawDoc<'_>>) -> Result<Fold> {
         let context = ParseContext::new(0);
+        if let Some(set) = counted_set(spec) {
+            return Ok(Fold::Distinct(AccumulatorSpec::parse(field, set, &context)?));
+        }
         let parsed = AccumulatorSpec::parse(field, spec, &context)?;
         let operand = spec.as_doc().and_then(RawDoc::first).map_or(Val::Null, |(_, v)| v.get());
         let name = parsed.name();
@@ -81,6 +97,9 @@ impl Fold {
             "$sum" => Fold::Sum(parsed),
             "$avg" => Fold::Average(parsed),
             "$count" => Fold::Count,
+            "$stdDevPop" | "$stdDevSamp" => {
+                Fold::Deviation { sample: name == "$stdDevSamp", spec: parsed }
+            }
             "$addToSet" => Fold::Set(parsed),
             "$min" | "$max" | "$minN" | "$maxN" => Fold::Extreme {
                 limit: constant()?,
@@ -95,13 +114,21 @@ impl Fold {
                 let last = name.starts_with("$bottom");
                 ranked(output, sort, constant()?, last, !name.ends_with('N'))?
             }
-            "$first" | "$last" | "$firstN" | "$lastN" => {
+            "$first" | "$last" | "$firstN" | "$lastN" | "$push" => {
                 let Some(sort) = order else {
                     return Err(Error::bad_value(format!(
                         "'fields.{field}' uses {name}, which needs an order: declare 'order', or \
                          use $top or $bottom"
                     )));
                 };
+                if name == "$push" {
+                    return match ranked(operand, sort, usize::MAX, false, false)? {
+                        Fold::Ranked { output, sort, limit, last, single, .. } => {
+                            Ok(Fold::Ranked { output, sort, limit, last, single, dense: true })
+                        }
+                        other => Ok(other),
+                    };
+                }
                 let single = !name.ends_with('N');
                 let input = operand.as_doc().and_then(|doc| doc.get("input"));
                 let output = if single { operand } else { input.unwrap_or(Val::Null) };
@@ -129,7 +156,11 @@ impl Fold {
                 let value = spec.argument(&env)?;
                 if value.is_number() { Part::Value(value.into()) } else { Part::Nothing }
             }
-            Fold::Set(spec) => {
+            Fold::Deviation { spec, .. } => match spec.argument(&env)?.as_f64() {
+                Some(number) => Part::Value(Val::Double(number).into()),
+                None => Part::Nothing,
+            },
+            Fold::Set(spec) | Fold::Distinct(spec) => {
                 let value = spec.argument(&env)?;
                 if value.is_missing() { Part::Nothing } else { Part::Value(value.into()) }
             }
@@ -143,8 +174,11 @@ impl Fold {
                 keys::encode(&mut place, child.get("_id").unwrap_or(Val::Null), false);
                 Part::Place(place, value.into())
             }
-            Fold::Ranked { output, sort, .. } => {
+            Fold::Ranked { output, sort, dense, .. } => {
                 let value = output.eval(&env)?;
+                if *dense && value.is_missing() {
+                    return Ok(Part::Nothing);
+                }
                 let value = if value.is_missing() { Val::Null } else { value };
                 let mut place = Vec::new();
                 sort.key(child, &mut place)?;
@@ -165,17 +199,39 @@ impl Fold {
     /// Whether how many children have each value is kept.
     #[must_use]
     pub fn is_set(&self) -> bool {
-        matches!(self, Fold::Set(_))
+        matches!(self, Fold::Set(_) | Fold::Distinct(_))
+    }
+
+    /// Lets a state that needs no other records follow a change.
+    pub fn change(&self, state: &mut State, value: Val<'_>, adds: bool) {
+        if matches!(self, Fold::Deviation { .. }) {
+            if !matches!(state, State::Moments(_)) {
+                *state = State::Moments(Moments::default());
+            }
+            if let (State::Moments(moments), Val::Double(number)) = (state, value) {
+                moments.change(number, adds);
+            }
+            return;
+        }
+        if !matches!(state, State::Tally(_)) {
+            *state = State::Tally(Tally::default());
+        }
+        if let State::Tally(tally) = state {
+            tally.change(value, adds);
+        }
     }
 
     /// The value that is shown.
     #[must_use]
     pub fn value(&self, children: i64, state: &State) -> OwnedVal {
         match (self, state) {
-            (Fold::Count, _) => OwnedVal::new(match i32::try_from(children) {
-                Ok(small) => Val::Int32(small),
-                Err(_) => Val::Int64(children),
-            }),
+            (Fold::Count, _) => OwnedVal::new(count(children)),
+            (Fold::Distinct(_), State::Number(number)) => OwnedVal::new(count(*number)),
+            (Fold::Distinct(_), _) => OwnedVal::new(Val::Int32(0)),
+            (Fold::Deviation { sample, .. }, State::Moments(moments)) => {
+                OwnedVal::new(moments.deviation(*sample))
+            }
+            (Fold::Deviation { .. }, _) => OwnedVal::new(Val::Null),
             (Fold::Sum(_), State::Tally(tally)) => OwnedVal::new(tally.total()),
             (Fold::Average(_), State::Tally(tally)) => OwnedVal::new(tally.average()),
             (
@@ -196,6 +252,18 @@ impl Fold {
     }
 }
 
+/// The `$addToSet` of `{$size: {$addToSet: ...}}`.
+fn counted_set(spec: Val<'_>) -> Option<Val<'_>> {
+    let (name, operand) = spec.as_doc()?.first()?;
+    let (inner, _) = operand.as_doc()?.first()?;
+    (name == "$size" && inner == "$addToSet").then(|| operand.get())
+}
+
+/// A count, as `$count` gives it.
+fn count(number: i64) -> Val<'static> {
+    i32::try_from(number).map_or(Val::Int64(number), Val::Int32)
+}
+
 fn ranked(
     output: Val<'_>,
     sort: RawDoc<'_>,
@@ -209,7 +277,7 @@ fn ranked(
         return Err(Error::bad_value("a maintained order cannot use $meta"));
     }
     let output = Expr::parse(output, &ParseContext::new(0))?;
-    Ok(Fold::Ranked { output, sort, limit, last, single })
+    Ok(Fold::Ranked { output, sort, limit, last, single, dense: false })
 }
 
 /// The sort with `_id` as its last field, unless it names it; reversed if asked for.
@@ -241,6 +309,10 @@ pub enum State {
     Empty,
     /// A sum.
     Tally(Tally),
+    /// What a deviation is made of.
+    Moments(Moments),
+    /// How many distinct values there are.
+    Number(i64),
     /// The shown part of a ranking or the values of a set, in order, with their places.
     List(Vec<(Vec<u8>, OwnedVal)>),
 }
@@ -251,6 +323,8 @@ impl State {
         match self {
             State::Empty => out.push(Val::Null),
             State::Tally(tally) => out.push(Val::Document(tally.to_doc().as_doc())),
+            State::Moments(moments) => out.push(Val::Document(moments.to_doc().as_doc())),
+            State::Number(number) => out.push(Val::Int64(*number)),
             State::List(list) => out.push_array(|out| {
                 for (place, value) in list {
                     out.push(Val::Binary(0, place));
@@ -264,7 +338,9 @@ impl State {
     #[must_use]
     pub fn read(value: Val<'_>) -> State {
         match value {
+            Val::Document(doc) if Moments::is_in(doc) => State::Moments(Moments::from_doc(doc)),
             Val::Document(doc) => State::Tally(Tally::from_doc(doc)),
+            Val::Int64(number) => State::Number(number),
             Val::Array(array) => {
                 let mut list = Vec::new();
                 let mut elements = array.iter();

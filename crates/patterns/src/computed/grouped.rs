@@ -335,16 +335,12 @@ impl Grouped {
             if let Some(limit) = field.fold.limit() {
                 rank(pattern, documents, &prefix(PLACE), limit, state, changes)?;
             } else if field.fold.is_set() {
-                collect(pattern, documents, &prefix(MEMBER), state, changes)?;
+                let listed = matches!(field.fold, Fold::Set(_));
+                collect(pattern, documents, &prefix(MEMBER), listed, state, changes)?;
             } else {
                 for (part, adds) in changes {
                     if let Part::Value(value) = part {
-                        if !matches!(state, State::Tally(_)) {
-                            *state = State::Tally(super::tally::Tally::default());
-                        }
-                        if let State::Tally(tally) = state {
-                            tally.change(value.get(), adds);
-                        }
+                        field.fold.change(state, value.get(), adds);
                     }
                 }
             }
@@ -604,17 +600,20 @@ fn rank<'c>(
     Ok(())
 }
 
-/// Follows changes of a set: how many children have each value, and the list of values.
+/// Follows changes of a set: how many children have each value, and the list of values, or how
+/// many there are.
 fn collect<'c>(
     pattern: &Pattern,
     documents: &mut dyn Documents,
     prefix: &[u8],
+    listed: bool,
     state: &mut State,
     changes: impl Iterator<Item = (&'c Part, bool)>,
 ) -> Result<()> {
-    let mut list = match std::mem::take(state) {
-        State::List(list) => list,
-        _ => Vec::new(),
+    let (mut list, mut distinct) = match std::mem::take(state) {
+        State::List(list) => (list, 0),
+        State::Number(number) => (Vec::new(), number),
+        _ => (Vec::new(), 0),
     };
     for (part, adds) in changes {
         let Part::Value(value) = part else { continue };
@@ -629,6 +628,10 @@ fn collect<'c>(
             })
         });
         documents.set_state(pattern.id, &entry, doc)?;
+        if !listed {
+            distinct += i64::from(adds && count == 1) - i64::from(!adds && count == 0);
+            continue;
+        }
         match (list.binary_search_by(|(known, _)| known.cmp(&encoded)), count > 0) {
             (Err(at), true) => list.insert(at, (encoded, value.clone())),
             (Ok(at), false) => {
@@ -637,6 +640,10 @@ fn collect<'c>(
             _ => {}
         }
     }
-    *state = if list.is_empty() { State::Empty } else { State::List(list) };
+    *state = match (listed, list.is_empty(), distinct) {
+        (true, false, _) => State::List(list),
+        (false, _, 1..) => State::Number(distinct),
+        _ => State::Empty,
+    };
     Ok(())
 }

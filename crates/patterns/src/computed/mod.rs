@@ -3,10 +3,11 @@
 //! `same` computes fields from the document that holds them. `grouped` folds documents of another
 //! collection by a key, into the documents that have that key (children into parents) or into a
 //! collection of its own; `fold` says what each accumulator needs to follow single changes, `tally`
-//! is the sum that can be undone.
+//! is the sum that can be undone, `moments` the deviation.
 
 mod fold;
 mod grouped;
+pub mod moments;
 mod same;
 pub mod tally;
 

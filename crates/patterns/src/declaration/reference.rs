@@ -12,9 +12,6 @@ use value::{DocBuf, Result, Val};
 
 pub(super) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parsed> {
     let from = options.required_text("from")?;
-    if from == collection {
-        return Err(options.later("a reference to the same collection"));
-    }
     let reference = options.path("ref")?.ok_or_else(|| options.missing("ref"))?;
     let into = options.path("into")?.ok_or_else(|| options.missing("into"))?;
     let matched = options.path("match")?.unwrap_or("_id");

@@ -135,6 +135,8 @@ impl Reference {
         after: RawDoc<'_>,
     ) -> Result<DocBuf> {
         let mut known: BTreeMap<Vec<u8>, Copies> = BTreeMap::new();
+        // A document that refers to itself has what it is about to have.
+        let own = (self.source == pattern.target).then(|| keys::key(self.matched.get(after)));
         // Before the build came by, only what a snapshot froze can be trusted.
         if let Some(before) = before.filter(|_| pattern.phase == Phase::Ready || !self.live) {
             self.place.visit(before, &mut |key, held| {
@@ -151,11 +153,15 @@ impl Reference {
         }
         self.rewrite(after, &mut |key| {
             let encoded = keys::key(key);
+            if self.live && own.as_ref() == Some(&encoded) {
+                return self.copies(after).map(Some);
+            }
             if let Some(copies) = known.get(&encoded) {
                 return Ok(Some(copies.clone()));
             }
             let copies = match self.find_source(documents, key)? {
                 Some(source) => self.copies(source.as_doc())?,
+                None if own.as_ref() == Some(&encoded) => self.copies(after)?,
                 None if self.reject_missing => {
                     return Err(Error::new(
                         Code::PATTERN_VIOLATION,
@@ -280,7 +286,7 @@ impl Reference {
         }
         if let Some((encoded, value)) = old {
             if self.on_delete == SourceDelete::Restrict
-                && self.has_followers(pattern, documents, value.get())?
+                && self.has_followers(pattern, documents, value.get(), before)?
             {
                 return Err(Error::new(
                     Code::PATTERN_VIOLATION,
@@ -306,11 +312,14 @@ impl Reference {
         pattern: &Pattern,
         documents: &mut dyn Documents,
         key: Val<'_>,
+        source: Option<RawDoc<'_>>,
     ) -> Result<bool> {
+        // Who refers to itself alone is in nobody's way.
+        let own = source.filter(|_| self.source == pattern.target).and_then(|doc| doc.get("_id"));
         let mut found = false;
-        documents.find(&self.followers(pattern, key, &[]), &mut |_| {
-            found = true;
-            Ok(false)
+        documents.find(&self.followers(pattern, key, &[]), &mut |doc| {
+            found = own.is_none_or(|own| doc.get("_id") != Some(own));
+            Ok(!found)
         })?;
         Ok(found)
     }

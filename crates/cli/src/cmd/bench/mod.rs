@@ -2,14 +2,15 @@
 //!
 //! `data` makes documents and dice, `workload` the requests, `drive` runs one workload, `process`
 //! starts servers and reads their cost, `resources` measures start-up, memory and flatness,
-//! `aggregate` has the pipelines, `changes` measures change events, `transactions` those, `report` prints. With
-//! `--compare` two servers take turns, workload by workload, in every round, so that a noisy machine
+//! `aggregate` has the pipelines, `changes` measures change events, `transactions` those, `patterns` what
+//! patterns cost and save, `report` prints. With `--compare` two servers take turns, workload by workload, in every round, so that a noisy machine
 //! disturbs both alike; the best round of each counts.
 
 mod aggregate;
 mod changes;
 mod data;
 mod drive;
+mod patterns;
 mod process;
 mod report;
 mod resources;
@@ -35,6 +36,7 @@ Examples:
   motif bench --only point,update --connections 8  two workloads, eight connections
   motif bench --only changes --compare MONGOD      what change events cost, on both
   motif bench --only transactions --compare MONGOD what transactions of ten writes cost, on both
+  motif bench --only patterns --compare MONGOD     what patterns cost and save
   motif bench --only flat                          point reads at 10 thousand and 2 million documents
   motif bench --only aggregate --compare mongod    pipelines over a million documents
 
@@ -66,7 +68,7 @@ pub(crate) struct BenchArgs {
     connections: Vec<usize>,
     /// Only these: bulk, point, secondary, range, insert, update, mixed50, mixed95, scan,
     /// updatemany, index, resources (start-up and memory), and those that only run when they are
-    /// named: flat, changes, transactions, aggregate (pipelines), aggregate.NAME (one of them).
+    /// named: flat, changes, transactions, patterns, aggregate (pipelines), aggregate.NAME (one of them).
     #[arg(long, value_delimiter = ',', value_name = "NAME,NAME,..")]
     only: Vec<String>,
     /// Seconds for each workload and number of connections. [default: 2 with --compare, else 3]
@@ -126,6 +128,7 @@ pub(crate) struct Results {
     pub(crate) aggregate: Vec<aggregate::Line>,
     pub(crate) changes: Vec<changes::Changes>,
     pub(crate) transactions: Vec<transactions::Transactions>,
+    pub(crate) patterns: Vec<patterns::Line>,
 }
 
 /// Which parts `--only` names.
@@ -137,6 +140,7 @@ struct Selection {
     aggregate: Option<Vec<String>>,
     changes: bool,
     transactions: bool,
+    patterns: bool,
 }
 
 impl Selection {
@@ -149,6 +153,7 @@ impl Selection {
                 aggregate: None,
                 changes: false,
                 transactions: false,
+                patterns: false,
             });
         }
         let mut selection = Selection {
@@ -158,6 +163,7 @@ impl Selection {
             aggregate: None,
             changes: false,
             transactions: false,
+            patterns: false,
         };
         for name in only {
             let pipeline = name.strip_prefix("aggregate.");
@@ -171,6 +177,7 @@ impl Selection {
                 }
                 "changes" => selection.changes = true,
                 "transactions" => selection.transactions = true,
+                "patterns" => selection.patterns = true,
                 name => match workload::by_name(name) {
                     Some(found) => selection.workloads.push(found),
                     None => bail!("there is no workload `{name}`; see `motif bench --help`"),
@@ -269,6 +276,12 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode> {
             let found = transactions::measure(program, args.folder.as_deref(), &note)?;
             results.transactions.push(found);
         }
+    }
+    if selection.patterns {
+        if args.uri.is_some() {
+            bail!("`patterns` starts its own servers: leave out --uri");
+        }
+        results.patterns = patterns::measure(&programs, args.folder.as_deref(), &note)?;
     }
     note.clear();
 

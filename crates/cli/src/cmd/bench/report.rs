@@ -84,6 +84,7 @@ pub(crate) fn bars(results: &Results) -> Vec<Bar> {
             reached: ratio >= 2.0,
         });
     }
+    bars.extend(super::patterns::bars(&results.patterns));
     bars
 }
 
@@ -203,6 +204,7 @@ fn tables(out: &mut String, results: &Results, bars: &[Bar]) -> Result<()> {
             found.server, found.cpu_us
         )?;
     }
+    super::patterns::table(out, &results.patterns)?;
     for bar in bars {
         writeln!(out, "{} {}", if bar.reached { "PASS " } else { "SHORT" }, bar.text)?;
     }
@@ -275,6 +277,14 @@ pub(crate) fn json(results: &Results, bars: &[Bar]) -> String {
             for found in &results.transactions {
                 list.push_doc(|out| {
                     out.str("server", found.server).f64("cpuUs", found.cpu_us);
+                });
+            }
+        });
+        out.array("patterns", |list| {
+            for line in &results.patterns {
+                list.push_doc(|out| {
+                    out.str("case", line.case).str("server", line.server);
+                    out.f64("cpuUs", line.cpu_us);
                 });
             }
         });

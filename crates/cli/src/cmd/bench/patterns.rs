@@ -1,0 +1,451 @@
+//! What patterns cost in server CPU, and what they save: each beside the hand-written form on the
+//! same server and on mongod. All cases take turns in every round; the cheapest round counts.
+
+use super::Notes;
+use super::data::Dice;
+use super::process::{Program, Server};
+use super::report::Bar;
+use super::workload::DATABASE;
+use anyhow::{Context, Result};
+use client::Client;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+use value::{DocBuf, Val, Writer, ejson};
+
+/// Rounds; the cheapest counts.
+const ROUNDS: u64 = 5;
+/// Single writes of a case in a round.
+const WRITES: u64 = 10_000;
+/// Single reads of a case in a round.
+const READS: u64 = 3_000;
+/// Orders whose revenue is summed by month.
+const ORDERS: u64 = 200_000;
+/// Parents of what is inserted.
+const PRODUCTS: u64 = 1_000;
+/// Copies of one renamed source.
+const COPIES: u64 = 1_000;
+/// Milliseconds of the years that orders are spread over.
+const TWO_YEARS_MS: u64 = 2 * 365 * 86_400_000;
+
+/// What one case cost on one server.
+pub(crate) struct Line {
+    pub(crate) case: &'static str,
+    pub(crate) server: &'static str,
+    /// Server CPU for each operation.
+    pub(crate) cpu_us: f64,
+}
+
+/// One thing that is measured.
+struct Case {
+    name: &'static str,
+    about: &'static str,
+    /// Whether a server without patterns can do it.
+    plain: bool,
+    /// Runs a round and says how many operations it were.
+    run: fn(&mut Client, u64) -> Result<u64>,
+}
+
+static CASES: &[Case] = &[
+    Case {
+        name: "insert",
+        about: "insert, in a database without patterns",
+        plain: true,
+        run: |client, round| inserts(client, "motif_bench_plain", "orders", round, false),
+    },
+    Case {
+        name: "insert beside",
+        about: "insert into a collection without patterns, beside others with",
+        plain: false,
+        run: |client, round| inserts(client, DATABASE, "strangers", round, false),
+    },
+    Case {
+        name: "insert folded",
+        about: "insert, sum and count maintained in its parent",
+        plain: false,
+        run: |client, round| inserts(client, DATABASE, "orders", round, false),
+    },
+    Case {
+        name: "insert by hand",
+        about: "insert, then $inc of the parent's sum and count",
+        plain: true,
+        run: |client, round| inserts(client, DATABASE, "orders_hand", round, true),
+    },
+    Case {
+        name: "top",
+        about: "insert, first five maintained in its parent",
+        plain: false,
+        run: |client, round| reviews(client, "reviews", round, false),
+    },
+    Case {
+        name: "top by hand",
+        about: "insert, then $push with $sort and $slice",
+        plain: true,
+        run: |client, round| reviews(client, "reviews_hand", round, true),
+    },
+    Case {
+        name: "months",
+        about: "read revenue by month",
+        plain: false,
+        run: |client, _| repeat(client, READS, |_| text("{find: 'sales_by_month', filter: {}}")),
+    },
+    Case {
+        name: "months by hand",
+        about: "sum revenue by month over 200 thousand orders",
+        plain: true,
+        run: |client, _| repeat(client, 5, |_| month_pipeline()),
+    },
+    Case {
+        name: "page",
+        about: "twenty orders with copies of their customers",
+        plain: false,
+        run: |client, _| {
+            repeat(client, READS, |dice| {
+                text(&format!(
+                    "{{find: 'pages', filter: {{_id: {{$gte: {}}}}}, limit: 20}}",
+                    dice.below(10_000)
+                ))
+            })
+        },
+    },
+    Case {
+        name: "page by hand",
+        about: "twenty orders with $lookup of their customers",
+        plain: true,
+        run: |client, _| repeat(client, READS, page_pipeline),
+    },
+    Case {
+        name: "rename",
+        about: "rename a customer with 1,000 copies",
+        plain: false,
+        run: |client, round| renames(client, "famous", "famous_orders", round, false),
+    },
+    Case {
+        name: "rename by hand",
+        about: "rename, then update 1,000 copies",
+        plain: true,
+        run: |client, round| renames(client, "famous_hand", "famous_orders_hand", round, true),
+    },
+];
+
+/// Measures all servers, taking turns.
+pub(crate) fn measure(
+    programs: &[Program],
+    folder: Option<&Path>,
+    note: &Notes,
+) -> Result<Vec<Line>> {
+    let mut servers = Vec::new();
+    for program in programs {
+        let server = Server::start(program, folder)?;
+        note.say(format!("{}: loading what patterns are measured on", program.name()));
+        let mut client = Client::connect(&server.uri())?;
+        load(&mut client, matches!(program, Program::Motif))?;
+        server.process().settle(Duration::from_secs(20))?;
+        servers.push((program.name(), server, client));
+    }
+    let mut lines: Vec<Line> = Vec::new();
+    for round in 0..ROUNDS {
+        for case in CASES {
+            for (name, server, client) in &mut servers {
+                if !case.plain && *name != "motif" {
+                    continue;
+                }
+                note.say(format!("round {}/{ROUNDS}: {} on {name}", round + 1, case.name));
+                server.process().settle(Duration::from_secs(5))?;
+                let before = server.process().cpu()?;
+                let operations = (case.run)(client, round).with_context(|| case.about)?;
+                let spent = server.process().cpu()?.saturating_sub(before);
+                let cpu_us = spent.as_secs_f64() * 1e6 / operations.max(1) as f64;
+                let known = lines.iter_mut().find(|l| l.case == case.name && l.server == *name);
+                match known {
+                    Some(line) => line.cpu_us = line.cpu_us.min(cpu_us),
+                    None => lines.push(Line { case: case.name, server: name, cpu_us }),
+                }
+            }
+        }
+    }
+    Ok(lines)
+}
+
+/// The bars of what was measured.
+pub(crate) fn bars(lines: &[Line]) -> Vec<Bar> {
+    let cost = |case: &str| {
+        lines.iter().find(|line| line.case == case && line.server == "motif").map(|l| l.cpu_us)
+    };
+    let mut bars = Vec::new();
+    let mut hold = |text: String, reached: bool| bars.push(Bar { text, reached });
+    if let (Some(plain), Some(beside), Some(folded), Some(top)) =
+        (cost("insert"), cost("insert beside"), cost("insert folded"), cost("top"))
+    {
+        let adds = folded - plain;
+        hold(format!("sum and count add {adds:.1} us to an insert (bar 5)"), adds <= 5.0);
+        let adds = top - plain;
+        hold(format!("the first five add {adds:.1} us to an insert (bar 10)"), adds <= 10.0);
+        let more = (beside / plain.max(0.1) - 1.0) * 100.0;
+        hold(format!("beside patterns an insert costs {more:.1} % more (bar 2)"), more <= 2.0);
+    }
+    let cheaper = |case, hand| Some(cost(hand)? / cost(case)?.max(0.1));
+    if let Some(ratio) = cheaper("months", "months by hand") {
+        hold(format!("revenue by month: {ratio:.0} times as cheap (bar 1000)"), ratio >= 1000.0);
+    }
+    if let Some(ratio) = cheaper("page", "page by hand") {
+        hold(format!("page with copies: {ratio:.1} times as cheap (bar 2)"), ratio >= 2.0);
+    }
+    if let Some(us) = cost("rename") {
+        let ms = us / 1e3;
+        hold(format!("rename with {COPIES} copies: {ms:.1} ms (bar 20)"), ms < 20.0);
+    }
+    bars
+}
+
+/// Prints the lines as a table.
+pub(crate) fn table(out: &mut String, lines: &[Line]) -> Result<()> {
+    for line in lines {
+        let about = CASES.iter().find(|case| case.name == line.case).map_or("", |c| c.about);
+        writeln!(out, "{:8} {:>12.1} us CPU  {about}", line.server, line.cpu_us)?;
+    }
+    Ok(())
+}
+
+fn text(command: &str) -> DocBuf {
+    ejson::parse_doc(command).unwrap_or_default()
+}
+
+/// Runs a command that must work.
+fn run(client: &mut Client, database: &str, command: &DocBuf) -> Result<()> {
+    client.run(database, command).map(drop).with_context(|| format!("{command:?}"))
+}
+
+fn repeat(
+    client: &mut Client,
+    times: u64,
+    mut command: impl FnMut(&mut Dice) -> DocBuf,
+) -> Result<u64> {
+    let mut dice = Dice::new(times);
+    for _ in 0..times {
+        run(client, DATABASE, &command(&mut dice))?;
+    }
+    Ok(times)
+}
+
+fn durable(out: &mut Writer<'_>) {
+    out.doc("writeConcern", |concern| {
+        concern.i32("w", 1).bool("j", true);
+    });
+}
+
+fn insert(collection: &str, docs: impl FnOnce(&mut value::writer::ArrayWriter<'_>)) -> DocBuf {
+    DocBuf::build(|out| {
+        out.str("insert", collection).array("documents", docs);
+        durable(out);
+    })
+}
+
+fn update(collection: &str, filter: &DocBuf, change: &DocBuf, multi: bool) -> DocBuf {
+    DocBuf::build(|out| {
+        out.str("update", collection).array("updates", |list| {
+            list.push_doc(|out| {
+                out.append("q", Val::Document(filter.as_doc()));
+                out.append("u", Val::Document(change.as_doc())).bool("multi", multi);
+            });
+        });
+        durable(out);
+    })
+}
+
+fn by_id(id: u64) -> DocBuf {
+    DocBuf::build(|out| {
+        out.i64("_id", id.cast_signed());
+    })
+}
+
+/// An order such as shops have them: some 200 bytes.
+fn order(out: &mut Writer<'_>, id: u64, product: u64) {
+    out.i64("_id", id.cast_signed()).i64("product_id", product.cast_signed());
+    out.i32("price", (id % 90) as i32 + 10).i32("quantity", (id % 3) as i32 + 1);
+    out.append(
+        "created_at",
+        Val::DateTime((id.wrapping_mul(7_919_777) % TWO_YEARS_MS).cast_signed()),
+    );
+    out.str("status", "paid").str("address", "12 Some Street, 4567 Some Town, Some Country");
+    out.str("note", "leave it with the neighbours if nobody is at home");
+}
+
+fn inserts(
+    client: &mut Client,
+    database: &str,
+    collection: &str,
+    round: u64,
+    by_hand: bool,
+) -> Result<u64> {
+    let mut dice = Dice::new(round);
+    for number in 0..WRITES {
+        let id = 1_000_000 + round * WRITES + number;
+        let product = dice.below(PRODUCTS);
+        let command = insert(collection, |docs| docs.push_doc(|out| order(out, id, product)));
+        run(client, database, &command)?;
+        if by_hand {
+            let change = text(&format!("{{$inc: {{revenue: {}, orders: 1}}}}", id % 90 + 10));
+            run(client, database, &update("products_hand", &by_id(product), &change, false))?;
+        }
+    }
+    Ok(WRITES)
+}
+
+fn reviews(client: &mut Client, collection: &str, round: u64, by_hand: bool) -> Result<u64> {
+    let mut dice = Dice::new(round);
+    for number in 0..WRITES {
+        let id = round * WRITES + number;
+        let (product, rating) = (dice.below(PRODUCTS), dice.below(1000));
+        let command = insert(collection, |docs| {
+            docs.push_doc(|out| {
+                out.i64("_id", id.cast_signed()).i64("product_id", product.cast_signed());
+                out.i32("rating", rating as i32).str("headline", "a thing that does what it says");
+                out.str("author", "somebody").str(
+                    "text",
+                    "It came in time, it works, and the colour is the one that was shown.",
+                );
+            });
+        });
+        run(client, DATABASE, &command)?;
+        if by_hand {
+            let change = text(&format!(
+                "{{$push: {{top: {{$each: [{{review_id: {id}, rating: {rating}, headline: 'a thing that does what \
+                 it says', author: 'somebody'}}], $sort: {{rating: -1}}, $slice: 5}}}}}}"
+            ));
+            run(client, DATABASE, &update("products_hand", &by_id(product), &change, false))?;
+        }
+    }
+    Ok(WRITES)
+}
+
+/// The pipeline that the maintained months replace.
+fn month_pipeline() -> DocBuf {
+    text(
+        "{aggregate: 'sold', pipeline: [{$group: {_id: {$dateTrunc: {date: '$created_at', unit: 'month'}}, revenue: \
+         {$sum: '$price'}, orders: {$sum: 1}}}], cursor: {}}",
+    )
+}
+
+fn page_pipeline(dice: &mut Dice) -> DocBuf {
+    text(&format!(
+        "{{aggregate: 'pages_hand', pipeline: [{{$match: {{_id: {{$gte: {}}}}}}}, {{$limit: 20}}, {{$lookup: {{from: \
+         'customers', localField: 'customer._id', foreignField: '_id', as: 'customer'}}}}], cursor: {{}}}}",
+        dice.below(10_000)
+    ))
+}
+
+fn renames(
+    client: &mut Client,
+    sources: &str,
+    orders: &str,
+    round: u64,
+    by_hand: bool,
+) -> Result<u64> {
+    const RENAMES: u64 = 20;
+    for number in 0..RENAMES {
+        let name = format!("name {round} {number}");
+        let change = DocBuf::build(|out| {
+            out.doc("$set", |out| {
+                out.str("name", &name);
+            });
+        });
+        run(client, DATABASE, &update(sources, &by_id(1), &change, false))?;
+        if by_hand {
+            let change = DocBuf::build(|out| {
+                out.doc("$set", |out| {
+                    out.str("customer.name", &name);
+                });
+            });
+            let copies = text("{'customer._id': 1}");
+            run(client, DATABASE, &update(orders, &copies, &change, true))?;
+        }
+    }
+    Ok(RENAMES)
+}
+
+/// Fills the collections and declares the patterns.
+fn load(client: &mut Client, with_patterns: bool) -> Result<()> {
+    let many = |client: &mut Client, name: &str, count: u64, write: fn(&mut Writer<'_>, u64)| {
+        for from in (0..count).step_by(1000) {
+            let command = insert(name, |docs| {
+                for id in from..(from + 1000).min(count) {
+                    docs.push_doc(|out| write(out, id));
+                }
+            });
+            run(client, DATABASE, &command)?;
+        }
+        anyhow::Ok(())
+    };
+    let named = |out: &mut Writer<'_>, id: u64| {
+        out.i64("_id", id.cast_signed()).str("name", "somebody or something");
+        out.str("email", "somebody@example.com").str("street", "12 Some Street, 4567 Some Town");
+    };
+    let refers = |out: &mut Writer<'_>, id: u64| {
+        order(out, id, id % PRODUCTS);
+        out.doc("customer", |out| {
+            out.i64("_id", (id % PRODUCTS).cast_signed());
+        });
+    };
+    let to_one = |out: &mut Writer<'_>, id: u64| {
+        order(out, id, id % PRODUCTS);
+        out.doc("customer", |out| {
+            out.i64("_id", 1).str("name", "first");
+        });
+    };
+    for name in ["products", "products_hand", "customers"] {
+        many(client, name, PRODUCTS, named)?;
+    }
+    many(client, "sold", ORDERS, |out, id| order(out, id, id % PRODUCTS))?;
+    for name in ["pages", "pages_hand"] {
+        many(client, name, 11_000, refers)?;
+    }
+    for (sources, orders) in [("famous", "famous_orders"), ("famous_hand", "famous_orders_hand")] {
+        many(client, sources, 10, named)?;
+        many(client, orders, COPIES, to_one)?;
+    }
+    let index =
+        "{createIndexes: 'famous_orders_hand', indexes: [{key: {'customer._id': 1}, name: 'c'}]}";
+    run(client, DATABASE, &text(index))?;
+    if !with_patterns {
+        return Ok(());
+    }
+    let declarations = [
+        "{createPatterns: 'products', patterns: [{name: 'sales', kind: 'computed', from: 'orders', on: {foreign: \
+         'product_id'}, fields: {revenue: {$sum: '$price'}, orders: {$count: {}}}}, {name: 'top', kind: 'subset', \
+         from: 'reviews', into: 'top', on: {foreign: 'product_id'}, sort: {rating: -1}, limit: 5, fields: ['rating', \
+         'headline', 'author'], idAs: 'review_id'}]}",
+        "{createPatterns: 'sold', patterns: [{name: 'months', kind: 'computed', into: 'sales_by_month', groupBy: \
+         {$dateTrunc: {date: '$created_at', unit: 'month'}}, fields: {revenue: {$sum: '$price'}, orders: {$count: {}}}}]}",
+        "{createPatterns: 'pages', patterns: [{name: 'customer', kind: 'extendedReference', ref: 'customer._id', from: \
+         'customers', fields: ['name', 'email'], into: 'customer'}]}",
+        "{createPatterns: 'famous_orders', patterns: [{name: 'customer', kind: 'extendedReference', ref: \
+         'customer._id', from: 'famous', fields: ['name'], into: 'customer'}]}",
+    ];
+    for declaration in declarations {
+        run(client, DATABASE, &text(declaration))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_well_formed_and_bars_compare_what_was_measured() {
+        assert!(month_pipeline().as_doc().find("pipeline").is_some());
+        assert!(page_pipeline(&mut Dice::new(1)).as_doc().find("pipeline").is_some());
+        let line = |case, cpu_us| Line { case, server: "motif", cpu_us };
+        let lines = [
+            line("insert", 50.0),
+            line("insert beside", 50.5),
+            line("insert folded", 56.0),
+            line("top", 58.0),
+            line("months", 10.0),
+            line("months by hand", 50_000.0),
+        ];
+        let reached: Vec<bool> = bars(&lines).iter().map(|bar| bar.reached).collect();
+        assert_eq!(reached, [false, true, true, true]);
+    }
+}
