@@ -34,7 +34,7 @@ pub struct Bound {
 enum Note {
     Child(Option<Child>, Option<Child>),
     Keys(Vec<(Vec<u8>, OwnedVal)>),
-    Node(Vec<u8>, Node),
+    Nodes(Vec<(Vec<u8>, Node)>),
 }
 
 /// What one write leaves to be followed.
@@ -134,7 +134,8 @@ impl Bound {
                     (!keys.is_empty()).then_some(Note::Keys(keys))
                 }
                 Behaviour::Tree(tree) => {
-                    tree.note(before, after)?.map(|(key, node)| Note::Node(key, node))
+                    let nodes = tree.note(before, after)?;
+                    (!nodes.is_empty()).then_some(Note::Nodes(nodes))
                 }
             };
             if let Some(note) = note {
@@ -178,7 +179,7 @@ impl Pending {
                 let work = match &note {
                     Note::Child(..) => Work::Groups(BTreeMap::new()),
                     Note::Keys(_) => Work::Keys(BTreeMap::new()),
-                    Note::Node(..) => Work::Nodes(BTreeMap::new()),
+                    Note::Nodes(_) => Work::Nodes(BTreeMap::new()),
                 };
                 (pattern.clone(), work)
             });
@@ -187,9 +188,7 @@ impl Pending {
                     grouped.note(groups, old, new);
                 }
                 (Work::Keys(all), Note::Keys(keys), _) => all.extend(keys),
-                (Work::Nodes(all), Note::Node(key, node), _) => {
-                    all.insert(key, node);
-                }
+                (Work::Nodes(all), Note::Nodes(nodes), _) => all.extend(nodes),
                 _ => {}
             }
         }
@@ -198,6 +197,11 @@ impl Pending {
     /// Counts a child that the build of a pattern came to.
     pub fn add_child(&mut self, pattern: &Arc<Pattern>, child: Child) {
         self.add(Notes(vec![(pattern.clone(), Note::Child(None, Some(child)))]));
+    }
+
+    /// Counts a node that the build of a tree came to.
+    pub fn add_node(&mut self, pattern: &Arc<Pattern>, node: (Vec<u8>, Node)) {
+        self.add(Notes(vec![(pattern.clone(), Note::Nodes(vec![node]))]));
     }
 
     /// Takes in all that waits elsewhere.
@@ -259,9 +263,7 @@ impl Settlement {
                     reference.settle(pattern, documents, key, value.get())
                 })
             }
-            (Work::Nodes(all), Behaviour::Tree(tree)) => {
-                all.values().try_for_each(|node| tree.settle(pattern, documents, node))
-            }
+            (Work::Nodes(all), Behaviour::Tree(tree)) => tree.settle(pattern, documents, all),
             _ => Ok(()),
         }
     }

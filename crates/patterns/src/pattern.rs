@@ -154,6 +154,16 @@ impl Pattern {
         }
     }
 
+    /// Whether it keeps records of its own, which a build makes before it writes targets.
+    #[must_use]
+    pub fn has_records(&self) -> bool {
+        match &self.behaviour {
+            Behaviour::Grouped(_) => true,
+            Behaviour::Tree(tree) => tree.counts(),
+            Behaviour::Same(_) | Behaviour::Reference(_) => false,
+        }
+    }
+
     /// Whether the documents of the target belong to the pattern as a whole.
     #[must_use]
     pub fn owns_documents(&self) -> bool {

@@ -282,19 +282,23 @@ proptest! {
     }
 
     #[test]
-    fn trees_follow_their_parents(ops in prop::collection::vec((0_i32..8, proptest::option::weighted(0.9, -1_i32..8)), 1..60)) {
+    fn trees_follow_their_parents(
+        ops in prop::collection::vec((0_i32..8, proptest::option::weighted(0.9, -1_i32..8), 0_i32..3), 1..60),
+        deleted in prop_oneof![Just("adopt"), Just("cascade"), Just("root"), Just("restrict")],
+    ) {
         let mut memory = memory(&[("nodes",
-            "{name: 't', kind: 'tree', maintain: {ancestors: 'up', depth: 'd', path: {into: 'path'}}, onMissingParent: 'defer', onDelete: 'adopt'}")]);
-        for (id, parent) in ops {
+            &format!("{{name: 't', kind: 'tree', order: 'at', onMissingParent: 'defer', onDelete: '{deleted}', maintain: {{ancestors: 'up', depth: 'd', path: {{into: 'path'}}, childCount: 'c', descendantCount: 'n', nestedSet: {{lft: 'l', rgt: 'r'}}}}}}"))]);
+        for (id, parent, at) in ops {
             let image = parent.map(|parent| match parent {
-                -1 => doc(&format!("{{_id: {id}}}")),
-                parent => doc(&format!("{{_id: {id}, parent: {parent}}}")),
+                -1 => doc(&format!("{{_id: {id}, at: {at}}}")),
+                parent => doc(&format!("{{_id: {id}, parent: {parent}, at: {at}}}")),
             });
             // A cycle is refused and leaves everything as it was.
             let _ = memory.write("nodes", Val::Int32(id), image.as_ref());
             let nodes = memory.all("nodes");
             let find = |id: i64| nodes.iter().find(|n| n.as_doc().get("_id").and_then(Val::as_i64_exact) == Some(id));
             let parent_of = |n: &DocBuf| n.as_doc().get("parent").and_then(Val::as_i64_exact);
+            let id_of = |n: &DocBuf| n.as_doc().get("_id").and_then(Val::as_i64_exact).expect("an id");
             for node in &nodes {
                 let mut chain = Vec::new();
                 let mut next = parent_of(node);
@@ -318,6 +322,28 @@ proptest! {
                 let path: String = chain.iter().chain([&id]).map(|id| format!(",{id}")).collect();
                 prop_assert_eq!(node.as_doc().get("path").and_then(Val::as_str), Some(&*format!("{path},")));
                 prop_assert_eq!(node.as_doc().get("d"), Some(Val::Int32(chain.len() as i32)));
+                // Counts are those of a plain walk.
+                let below = |id: i64| nodes.iter().filter(move |n| parent_of(n) == Some(id));
+                let mut level = vec![id];
+                let (mut children, mut descendants) = (None, 0);
+                while !level.is_empty() {
+                    level = level.iter().flat_map(|id| below(*id)).map(id_of).collect();
+                    descendants += level.len() as i32;
+                    children.get_or_insert(level.len() as i32);
+                }
+                prop_assert_eq!(node.as_doc().get("c").map(OwnedVal::new), children.map(|n| OwnedVal::new(Val::Int32(n))));
+                prop_assert_eq!(node.as_doc().get("n"), Some(Val::Int32(descendants)));
+                // A node stands inside of another one exactly if it is below it; siblings stand in their order.
+                let end = |n: &DocBuf, name: &str| n.as_doc().get(name).and_then(Val::as_str).map(str::to_owned);
+                for other in nodes.iter().filter(|other| end(other, "l").is_some() && id_of(other) != id) {
+                    let inside = end(node, "l") < end(other, "l") && end(other, "r") < end(node, "r");
+                    let up = other.as_doc().get("up").and_then(Val::as_array).expect("ancestors");
+                    prop_assert_eq!(inside, up.iter().any(|(_, v)| v.get().as_i64_exact() == Some(id)));
+                    let place = |n: &DocBuf| (n.as_doc().get("at").and_then(Val::as_i64_exact), id_of(n));
+                    if parent_of(node) == parent_of(other) {
+                        prop_assert_eq!(end(node, "l") < end(other, "l"), place(node) < place(other));
+                    }
+                }
             }
         }
     }
@@ -369,9 +395,12 @@ fn contradictions_are_refused_by_name() {
         ),
         ("{kind: 'tree', maintain: {}}", "must ask for"),
         (
-            "{kind: 'tree', maintain: {nestedSet: {lft: 'l'}}}",
-            "'maintain.nestedSet' is not available",
+            "{kind: 'tree', maintain: {nestedSet: {lft: 'l', rgt: 'r', dense: true}}}",
+            "'maintain.nestedSet.dense' is not available",
         ),
+        ("{kind: 'tree', maintain: {nestedSet: {lft: 'l'}}}", "'rgt' is missing"),
+        ("{kind: 'tree', order: 'at', maintain: {depth: 'd'}}", "'nestedSet'"),
+        ("{kind: 'tree', id: 'parent', maintain: {depth: 'd'}}", "different fields"),
     ] {
         let error = declaration::parse("t", doc(text).as_doc()).map(|p| p.name).expect_err(text);
         assert!(error.message().contains(expected), "{text}: {error}");

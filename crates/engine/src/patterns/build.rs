@@ -145,7 +145,7 @@ enum Step {
 
 fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>) -> Result<Step> {
     let started = Instant::now();
-    let folds = matches!(pattern.behaviour, Behaviour::Grouped(_));
+    let folds = pattern.has_records();
     let progress = pattern.progress(&mut Opened::new(txn, db))?;
     let mut progress = progress.unwrap_or(Progress { targets: !folds, at: Vec::new(), done: 0 });
     if progress.targets && progress.at == END {
@@ -254,6 +254,10 @@ fn derive(
         if let Some(child) = grouped.child(doc).map_err(named)? {
             txn.work.pending(db).add_child(pattern, child);
         }
+        return Ok(());
+    }
+    if let (Behaviour::Tree(tree), false) = (&pattern.behaviour, progress.targets) {
+        txn.work.pending(db).add_node(pattern, tree.visit(doc));
         return Ok(());
     }
     let mut documents = Opened::new(txn, db);

@@ -166,11 +166,14 @@ fn check_empty(engine: &Inner, db: &str, pattern: &Pattern) -> Result<()> {
     Ok(())
 }
 
-/// A reference must mean one document.
+/// A reference, or the parent of a node, must mean one document.
 fn check_match(engine: &Inner, db: &str, pattern: &Pattern) -> Result<()> {
-    let Behaviour::Reference(reference) = &pattern.behaviour else { return Ok(()) };
-    let matched = reference.matched.text();
-    let source = engine.collection(db, &reference.source);
+    let (option, matched, name) = match &pattern.behaviour {
+        Behaviour::Reference(reference) => ("match", reference.matched.text(), &reference.source),
+        Behaviour::Tree(tree) => ("id", tree.id.text(), &pattern.target),
+        Behaviour::Same(_) | Behaviour::Grouped(_) => return Ok(()),
+    };
+    let source = engine.collection(db, name);
     let unique = source.is_some_and(|source| {
         source.indexes.iter().any(|index| {
             let [field] = index.fields.as_slice() else { return false };
@@ -182,8 +185,8 @@ fn check_match(engine: &Inner, db: &str, pattern: &Pattern) -> Result<()> {
         return Ok(());
     }
     Err(Error::bad_value(format!(
-        "pattern '{}': 'match' is '{matched}', which has no unique index in '{}'",
-        pattern.name, reference.source
+        "pattern '{}': '{option}' is '{matched}', which has no unique index in '{name}'",
+        pattern.name
     )))
 }
 

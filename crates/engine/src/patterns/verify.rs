@@ -74,6 +74,9 @@ pub fn check(
         }
         let expected = match &fresh.behaviour {
             Behaviour::Grouped(_) => build::image(&fresh, &mut scratch, doc)?,
+            Behaviour::Tree(tree) => {
+                tree.recomputed(&fresh, &mut Opened::new(&mut txn, db), doc)?
+            }
             _ => build::image(&fresh, &mut Opened::new(&mut txn, db), doc)?,
         };
         compare(pattern, doc, expected.as_doc(), &mut report);

@@ -12,53 +12,69 @@ use value::{DocBuf, RawDoc, Result, Val};
 
 pub(super) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parsed> {
     let parent = options.path("parent")?.unwrap_or("parent");
-    if options.path("id")?.is_some_and(|id| id != "_id") {
-        return Err(options.later("an 'id' other than '_id'"));
-    }
-    for name in ["scope", "order"] {
-        if options.get(name).is_some() {
-            return Err(options.later(format!("'{name}'")));
-        }
-    }
+    let id = options.path("id")?.unwrap_or("_id");
+    let scope = options.path("scope")?;
+    let order = options.path("order")?;
     let wanted = options.document("maintain")?.ok_or_else(|| options.missing("maintain"))?;
-    let mut reads = vec![parent.to_owned()];
+    let mut reads = vec![parent.to_owned(), id.to_owned()];
+    reads.extend(scope.map(str::to_owned));
+    reads.extend(order.map(str::to_owned));
     let (mut ancestors, mut path, mut depth) = (None, None, None);
+    let (mut child_count, mut descendant_count, mut nested_set) = (None, None, None);
     for (name, value) in wanted {
         match (name, value.get()) {
             (_, Val::Null) => {}
             ("ancestors", Val::String(text)) => ancestors = Some(checked(options, name, text)?),
             ("depth", Val::String(text)) => depth = Some(checked(options, name, text)?),
+            ("childCount", Val::String(text)) => child_count = Some(checked(options, name, text)?),
+            ("descendantCount", Val::String(text)) => {
+                descendant_count = Some(checked(options, name, text)?);
+            }
             ("path", Val::Document(doc)) => path = Some(tree_path(options, doc, &mut reads)?),
-            ("childCount", _) => {
-                return Err(options.later(
-                    "'maintain.childCount' (a computed pattern with $count over the same \
-                     collection gives it)",
-                ));
-            }
-            ("descendantCount" | "nestedSet", _) => {
-                return Err(options.later(format!("'maintain.{name}'")));
-            }
+            ("nestedSet", Val::Document(doc)) => nested_set = Some(ends(options, doc)?),
             (other, _) => {
                 return Err(options.bad(format!("'maintain.{other}' is not understood")));
             }
         }
     }
-    if ancestors.is_none() && path.is_none() && depth.is_none() {
-        return Err(options.bad("'maintain' must ask for 'ancestors', 'path' or 'depth'"));
+    let counts = child_count.is_some() || descendant_count.is_some();
+    let follows = ancestors.is_some() || path.is_some() || depth.is_some();
+    if !follows && !counts && nested_set.is_none() {
+        return Err(options.bad(
+            "'maintain' must ask for 'ancestors', 'path', 'depth', 'childCount', \
+             'descendantCount' or 'nestedSet'",
+        ));
+    }
+    if order.is_some() && nested_set.is_none() {
+        return Err(options.bad("'order' is the order of nested sets: it needs 'nestedSet'"));
+    }
+    if paths::meet(id, parent) {
+        return Err(options.bad("'id' and 'parent' must be different fields"));
     }
     let missing = options.choice("onMissingParent", &["reject", "defer"], &[])?;
     let deleted = options.choice("onDelete", &["restrict", "cascade", "adopt", "root"], &[])?;
     let strategy = options.choice("strategy", &["auto", "copy"], &["pointer"])?;
     let shown = DocBuf::build(|out| {
-        out.str("parent", parent).str("id", "_id");
+        out.str("parent", parent).str("id", id);
+        for (name, path) in [("scope", scope), ("order", order)] {
+            if let Some(path) = path {
+                out.str(name, path);
+            }
+        }
         out.append("maintain", Val::Document(wanted));
         out.str("onMissingParent", missing).str("onDelete", deleted).str("strategy", strategy);
     });
     let behaviour = Behaviour::Tree(Tree {
+        id: Path::new(id),
         parent: Path::new(parent),
+        scope: scope.map(Path::new),
+        order: order.map(Path::new),
         ancestors,
         path,
         depth,
+        child_count,
+        descendant_count,
+        nested_set,
         defer: missing == "defer",
         on_delete: match deleted {
             "cascade" => NodeDelete::Cascade,
@@ -74,6 +90,26 @@ pub(super) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
 fn checked(options: &Options<'_>, name: &str, path: &str) -> Result<Path> {
     options.check_path(name, path)?;
     Ok(Path::new(path))
+}
+
+/// `{lft, rgt, dense}`.
+fn ends(options: &Options<'_>, doc: RawDoc<'_>) -> Result<(Path, Path)> {
+    let (mut left, mut right) = (None, None);
+    for (name, value) in doc {
+        match (name, value.get()) {
+            ("lft", Val::String(path)) => left = Some(checked(options, "nestedSet.lft", path)?),
+            ("rgt", Val::String(path)) => right = Some(checked(options, "nestedSet.rgt", path)?),
+            ("dense", Val::Bool(false)) => {}
+            ("dense", _) => return Err(options.later("'maintain.nestedSet.dense'")),
+            (other, _) => {
+                return Err(options.bad(format!("'maintain.nestedSet.{other}' is not understood")));
+            }
+        }
+    }
+    match (left, right) {
+        (Some(left), Some(right)) => Ok((left, right)),
+        _ => Err(options.missing("maintain.nestedSet.lft' and 'rgt")),
+    }
 }
 
 /// `{into, sep, segment}`.

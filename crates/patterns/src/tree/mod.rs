@@ -1,25 +1,41 @@
-//! `tree`: what follows from the parents of nodes. The parent is the truth; ancestors, path and
-//! depth are derived from the chain of parents whenever a node or one above it changes.
+//! `tree`: what follows from the parents of nodes. The parent is the truth; ancestors, path, depth
+//! and nested sets are derived from the chain of parents whenever a node or one above it changes.
+//! `counts` keeps how many nodes stand below each.
+
+mod counts;
 
 use crate::documents::{Documents, Find};
 use crate::edit::{self, Assignment};
-use crate::pattern::Pattern;
+use crate::pattern::{Pattern, Phase};
 use bumpalo::Bump;
 use query::expr::{Env, Expr};
+use std::collections::BTreeMap;
 use value::path::Path;
 use value::{Code, DocBuf, Error, OwnedVal, RawDoc, RawVal, Result, Val, keys};
 
 /// A tree of documents.
 #[derive(Debug)]
 pub struct Tree {
-    /// Where the parent's `_id` stands.
+    /// What nodes are named by: `_id`, or a field with a unique index.
+    pub id: Path,
+    /// Where the parent's name stands.
     pub parent: Path,
+    /// The field that tells the trees of a forest apart: parent and child have it in common.
+    pub scope: Option<Path>,
+    /// The field that siblings are ordered by, before their names.
+    pub order: Option<Path>,
     /// Where the ancestors go, root first.
     pub ancestors: Option<Path>,
     /// Where the path goes.
     pub path: Option<TreePath>,
     /// Where the depth goes; roots have 0.
     pub depth: Option<Path>,
+    /// Where the number of children goes.
+    pub child_count: Option<Path>,
+    /// Where the number of all nodes below goes.
+    pub descendant_count: Option<Path>,
+    /// Where the two ends of the nested set go.
+    pub nested_set: Option<(Path, Path)>,
     /// Whether a node may come before its parent.
     pub defer: bool,
     /// What the removal of a node means to its children.
@@ -58,21 +74,47 @@ pub struct Node {
     id: OwnedVal,
     /// The parent that it had, when it was removed.
     removed: Option<OwnedVal>,
+    /// Whether it has another name now: then nobody may still call it by the old one.
+    renamed: bool,
+}
+
+/// A node on the way from the root.
+struct Step {
+    id: OwnedVal,
+    segment: String,
+    label: String,
 }
 
 /// The most ancestors that a node may have.
 const DEPTH_MAX: usize = 1000;
 
+/// Behind the label of a node and of all nodes below it.
+const LABEL_END: char = '~';
+
 impl Tree {
     /// The paths that are maintained.
     #[must_use]
     pub fn maintains(&self) -> Vec<String> {
+        let counts = [self.child_count.as_ref(), self.descendant_count.as_ref()];
+        let all = self.followed().into_iter().chain(counts.into_iter().flatten());
+        all.map(|path| path.text().to_owned()).collect()
+    }
+
+    /// What follows from the nodes above.
+    fn followed(&self) -> Vec<&Path> {
         let path = self.path.as_ref().map(|path| &path.into);
-        [self.ancestors.as_ref(), path, self.depth.as_ref()]
+        let (left, right) =
+            self.nested_set.as_ref().map_or((None, None), |(l, r)| (Some(l), Some(r)));
+        [self.ancestors.as_ref(), path, self.depth.as_ref(), left, right]
             .into_iter()
             .flatten()
-            .map(|path| path.text().to_owned())
             .collect()
+    }
+
+    /// Whether records are kept, which a build has to make before the fields can be right.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        self.child_count.is_some() || self.descendant_count.is_some()
     }
 
     /// The indexes that it needs: children are found by their parent.
@@ -84,6 +126,29 @@ impl Tree {
         vec![(target.to_owned(), key)]
     }
 
+    /// The node of a name.
+    fn find_node(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        id: Val<'_>,
+    ) -> Result<Option<DocBuf>> {
+        if self.id.text() == "_id" {
+            return documents.get(&pattern.target, id);
+        }
+        let mut found = None;
+        let find = Find { collection: &pattern.target, path: &self.id, value: id, after: &[] };
+        documents.find(&find, &mut |doc| {
+            found = Some(DocBuf::from(doc));
+            Ok(false)
+        })?;
+        Ok(found)
+    }
+
+    fn id_of<'d>(&self, node: RawDoc<'d>) -> Val<'d> {
+        self.id.find(node).map_or(Val::Null, RawVal::get)
+    }
+
     fn parent_of<'d>(&self, node: RawDoc<'d>) -> Val<'d> {
         self.parent.find(node).map_or(Val::Missing, RawVal::get)
     }
@@ -93,6 +158,11 @@ impl Tree {
         let arena = Bump::new();
         let value = path.segment.eval(&Env::new(node, &arena))?;
         match value {
+            // Otherwise nobody could tell where one segment ends.
+            Val::String(text) if text.contains(&path.separator) => Err(Error::new(
+                Code::PATTERN_VIOLATION,
+                format!("the segment of a path cannot contain the separator '{}'", path.separator),
+            )),
             Val::String(text) => Ok(text.to_owned()),
             other => Err(Error::new(
                 Code::PATTERN_VIOLATION,
@@ -101,26 +171,51 @@ impl Tree {
         }
     }
 
-    /// The ids and segments from the root down to the parent of a node; `None` while one of them
-    /// is awaited.
+    /// The place of a node among its siblings, as text: by the declared order, then by its name.
+    /// No label is the beginning of a sibling's.
+    fn label(&self, node: RawDoc<'_>) -> String {
+        use std::fmt::Write as _;
+        if self.nested_set.is_none() {
+            return String::new();
+        }
+        let mut place = Vec::new();
+        if let Some(order) = &self.order {
+            keys::encode(&mut place, order.find(node).map_or(Val::Null, RawVal::get), false);
+        }
+        keys::encode(&mut place, self.id_of(node), false);
+        place.iter().fold(String::with_capacity(place.len() * 2), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    }
+
+    /// The nodes from the root down to the parent of a node; `None` while one of them is awaited.
     fn chain(
         &self,
         pattern: &Pattern,
         documents: &mut dyn Documents,
         node: RawDoc<'_>,
-    ) -> Result<Option<Vec<(OwnedVal, String)>>> {
+    ) -> Result<Option<Vec<Step>>> {
         let violation = |what: String| {
             Error::new(Code::PATTERN_VIOLATION, format!("pattern '{}': {what}", pattern.name))
         };
-        let own = keys::key(node.get("_id").unwrap_or(Val::Null));
-        let mut chain: Vec<(OwnedVal, String)> = Vec::new();
+        let scope_of = |doc: RawDoc<'_>| {
+            let scope = self.scope.as_ref()?;
+            Some(keys::key(scope.find(doc).map_or(Val::Null, RawVal::get)))
+        };
+        if matches!(self.id_of(node), Val::Null | Val::Undefined | Val::Array(_)) {
+            return Err(violation(format!("a node needs a name in '{}'", self.id.text())));
+        }
+        let own = keys::key(self.id_of(node));
+        let scope = scope_of(node);
+        let mut chain: Vec<Step> = Vec::new();
         let mut next = OwnedVal::new(self.parent_of(node));
         while !next.get().is_nullish() {
             if matches!(next.get(), Val::Array(_)) {
                 return Err(violation(format!("'{}' cannot be an array", self.parent.text())));
             }
             if keys::key(next.get()) == own {
-                let ids = chain.iter().map(|(id, _)| format!("{id:?}")).collect::<Vec<_>>();
+                let ids = chain.iter().map(|step| format!("{:?}", step.id)).collect::<Vec<_>>();
                 return Err(violation(format!(
                     "the node would be its own ancestor (cycle over {})",
                     if ids.is_empty() { "itself".to_owned() } else { ids.join(", ") }
@@ -131,7 +226,7 @@ impl Tree {
                     "a node has more than {DEPTH_MAX} ancestors, or its ancestors form a cycle"
                 )));
             }
-            let Some(parent) = documents.get(&pattern.target, next.get())? else {
+            let Some(parent) = self.find_node(pattern, documents, next.get())? else {
                 if self.defer {
                     return Ok(None);
                 }
@@ -140,8 +235,20 @@ impl Tree {
                     self.parent.text()
                 )));
             };
-            chain.push((next, self.segment(parent.as_doc())?));
-            next = OwnedVal::new(self.parent_of(parent.as_doc()));
+            let parent = parent.as_doc();
+            if scope_of(parent) != scope {
+                return Err(violation(format!(
+                    "'{}' names a node of another tree: '{}' differs",
+                    self.parent.text(),
+                    self.scope.as_ref().map_or("", |scope| scope.text())
+                )));
+            }
+            chain.push(Step {
+                id: next,
+                segment: self.segment(parent)?,
+                label: self.label(parent),
+            });
+            next = OwnedVal::new(self.parent_of(parent));
         }
         chain.reverse();
         Ok(Some(chain))
@@ -157,13 +264,82 @@ impl Tree {
         documents: &mut dyn Documents,
         node: RawDoc<'_>,
     ) -> Result<DocBuf> {
+        let counted = match self.counted(pattern, documents, node)? {
+            Some(counted) => [Some(counted.children), Some(counted.descendants)],
+            None => [None, None],
+        };
+        self.shape_with(pattern, documents, node, counted)
+    }
+
+    /// The image of a node, derived from all documents: for checks.
+    ///
+    /// # Errors
+    /// As `shape`.
+    pub fn recomputed(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        node: RawDoc<'_>,
+    ) -> Result<DocBuf> {
+        let mut counted = [None, None];
+        if self.counts() {
+            let mut level = vec![OwnedVal::new(self.id_of(node))];
+            let (mut children, mut descendants) = (None, 0_i64);
+            while !level.is_empty() {
+                let mut below = Vec::new();
+                for id in &level {
+                    for child in self.children(pattern, documents, id.get())? {
+                        below.push(OwnedVal::new(self.id_of(child.as_doc())));
+                    }
+                }
+                descendants = descendants.saturating_add(below.len() as i64);
+                children.get_or_insert(below.len() as i64);
+                level = below;
+            }
+            counted = [children, Some(descendants)];
+        }
+        self.shape_with(pattern, documents, node, counted)
+    }
+
+    /// The counts of a node; `None` while they are not all there.
+    fn counted(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        node: RawDoc<'_>,
+    ) -> Result<Option<counts::Counted>> {
+        let building = pattern.phase == Phase::Building
+            && !pattern.progress(documents)?.is_some_and(|progress| progress.targets);
+        if !self.counts() || building {
+            return Ok(None);
+        }
+        counts::of(pattern, documents, &keys::key(self.id_of(node))).map(Some)
+    }
+
+    fn shape_with(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        node: RawDoc<'_>,
+        [children, descendants]: [Option<i64>; 2],
+    ) -> Result<DocBuf> {
         let chain = self.chain(pattern, documents, node)?;
         let mut changes: Vec<Assignment> = Vec::new();
+        if let Some((left, right)) = &self.nested_set {
+            let label = chain.as_ref().map(|chain| {
+                let above: String = chain.iter().map(|step| &*step.label).collect();
+                above + &self.label(node)
+            });
+            let value = |text: &String| OwnedVal::new(Val::String(text));
+            changes.push((left.clone(), label.as_ref().map(value)));
+            let end = label.map(|label| format!("{label}{LABEL_END}"));
+            changes.push((right.clone(), end.as_ref().map(value)));
+        }
         if let Some(path) = &self.ancestors {
             let value = chain.as_ref().map(|chain| {
                 let mut bytes = Vec::new();
                 value::writer::write_array(&mut bytes, |out| {
-                    chain.iter().for_each(|(id, _)| out.push_raw(id.raw()));
+                    chain.iter().for_each(|step| out.push_raw(step.id.raw()));
                 });
                 OwnedVal::new(Val::Array(RawDoc::new(&bytes)))
             });
@@ -173,7 +349,7 @@ impl Tree {
             let own = self.segment(node)?;
             let value = chain.as_ref().map(|chain| {
                 let mut text = path.separator.clone();
-                let segments = chain.iter().map(|(_, segment)| segment).chain([&own]);
+                let segments = chain.iter().map(|step| &step.segment).chain([&own]);
                 for segment in segments {
                     text.push_str(segment);
                     text.push_str(&path.separator);
@@ -186,10 +362,18 @@ impl Tree {
             let depth = chain.as_ref().map(|chain| OwnedVal::new(Val::Int32(chain.len() as i32)));
             changes.push((path.clone(), depth));
         }
+        for (path, count) in [(&self.child_count, children), (&self.descendant_count, descendants)]
+        {
+            let Some(path) = path else { continue };
+            let value = count.filter(|_| chain.is_some()).map(|count| {
+                OwnedVal::new(i32::try_from(count).map_or(Val::Int64(count), Val::Int32))
+            });
+            changes.push((path.clone(), value));
+        }
         edit::assign(node, &changes)
     }
 
-    /// The node whose children must look again, if they must.
+    /// The nodes whose children must look again, if they must.
     ///
     /// # Errors
     /// What the segment's expression gives.
@@ -197,64 +381,118 @@ impl Tree {
         &self,
         before: Option<RawDoc<'_>>,
         after: Option<RawDoc<'_>>,
-    ) -> Result<Option<(Vec<u8>, Node)>> {
-        let Some(doc) = after.or(before) else { return Ok(None) };
-        let id = doc.get("_id").unwrap_or(Val::Null);
-        let node = |removed| Some((keys::key(id), Node { id: OwnedVal::new(id), removed }));
-        let Some(after) = after else {
-            return Ok(node(Some(OwnedVal::new(self.parent_of(doc)))));
+    ) -> Result<Vec<(Vec<u8>, Node)>> {
+        let node = |doc: RawDoc<'_>, removed, renamed| {
+            let id = self.id_of(doc);
+            (keys::key(id), Node { id: OwnedVal::new(id), removed, renamed })
         };
-        let Some(before) = before else { return Ok(node(None)) };
+        let gone = |doc: RawDoc<'_>| Some(OwnedVal::new(self.parent_of(doc)));
+        let (before, after) = match (before, after) {
+            (None, None) => return Ok(Vec::new()),
+            (Some(before), None) => return Ok(vec![node(before, gone(before), false)]),
+            (None, Some(after)) => return Ok(vec![node(after, None, false)]),
+            (Some(before), Some(after)) => (before, after),
+        };
+        if keys::key(self.id_of(before)) != keys::key(self.id_of(after)) {
+            return Ok(vec![node(before, gone(before), true), node(after, None, false)]);
+        }
         let moved = keys::key(self.parent_of(before)) != keys::key(self.parent_of(after));
         let mine = |doc: RawDoc<'_>| -> Vec<Option<OwnedVal>> {
-            self.maintains()
-                .iter()
-                .map(|path| Path::new(path).find(doc).map(|value| OwnedVal::new(value.get())))
-                .collect()
+            let paths = self.followed().into_iter().chain(&self.scope);
+            paths.map(|path| path.find(doc).map(|value| OwnedVal::new(value.get()))).collect()
         };
         let changed =
             moved || mine(before) != mine(after) || self.segment(before)? != self.segment(after)?;
-        Ok(if changed { node(None) } else { None })
+        Ok(if changed { vec![node(after, None, false)] } else { Vec::new() })
     }
 
-    /// Brings the children of a node up to date.
+    /// The note of a node that the build came to.
+    #[must_use]
+    pub fn visit(&self, node: RawDoc<'_>) -> (Vec<u8>, Node) {
+        let id = self.id_of(node);
+        (keys::key(id), Node { id: OwnedVal::new(id), removed: None, renamed: false })
+    }
+
+    fn children(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        id: Val<'_>,
+    ) -> Result<Vec<DocBuf>> {
+        let mut children = Vec::new();
+        if id.is_nullish() {
+            return Ok(children);
+        }
+        let find = Find { collection: &pattern.target, path: &self.parent, value: id, after: &[] };
+        documents.find(&find, &mut |doc| {
+            children.push(DocBuf::from(doc));
+            Ok(true)
+        })?;
+        Ok(children)
+    }
+
+    /// Brings the children of nodes up to date, and the counts of those above.
     ///
     /// # Errors
-    /// PatternViolation when the node cannot go; when the store fails.
+    /// PatternViolation when a node cannot go; when the store fails.
     pub fn settle(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        nodes: &BTreeMap<Vec<u8>, Node>,
+    ) -> Result<()> {
+        let mut touched: BTreeMap<Vec<u8>, OwnedVal> = BTreeMap::new();
+        if self.counts() {
+            let mut standings = Vec::new();
+            for (encoded, node) in nodes {
+                let standing = self.find_node(pattern, documents, node.id.get())?.map(|doc| {
+                    let parent = self.parent_of(doc.as_doc());
+                    (!parent.is_nullish()).then(|| OwnedVal::new(parent))
+                });
+                standings.push((encoded.clone(), standing));
+            }
+            counts::follow(pattern, documents, &standings, &mut touched)?;
+        }
+        for node in nodes.values() {
+            self.settle_children(pattern, documents, node)?;
+        }
+        for id in touched.values() {
+            let Some(doc) = self.find_node(pattern, documents, id.get())? else { continue };
+            let image = self.shape(pattern, documents, doc.as_doc())?;
+            if image != doc {
+                documents.replace(pattern.id, &pattern.target, doc.as_doc(), &image)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn settle_children(
         &self,
         pattern: &Pattern,
         documents: &mut dyn Documents,
         node: &Node,
     ) -> Result<()> {
-        let mut children = Vec::new();
-        let find = Find {
-            collection: &pattern.target,
-            path: &self.parent,
-            value: node.id.get(),
-            after: &[],
-        };
-        documents.find(&find, &mut |doc| {
-            children.push(DocBuf::from(doc));
-            Ok(true)
-        })?;
+        let children = self.children(pattern, documents, node.id.get())?;
+        if children.is_empty() {
+            return Ok(());
+        }
         let removed = match &node.removed {
-            Some(parent) if documents.get(&pattern.target, node.id.get())?.is_none() => {
+            Some(parent) if self.find_node(pattern, documents, node.id.get())?.is_none() => {
                 Some(parent)
             }
             _ => None,
         };
+        let violation = |what: &str| {
+            Error::new(Code::PATTERN_VIOLATION, format!("pattern '{}': {what}", pattern.name))
+        };
+        if removed.is_some() && node.renamed {
+            return Err(violation("the node has children, which know it by its old name"));
+        }
         for child in children {
             let adopted = match (removed, self.on_delete) {
                 (None, _) => child.clone(),
                 (Some(_), NodeDelete::Restrict) => {
-                    return Err(Error::new(
-                        Code::PATTERN_VIOLATION,
-                        format!(
-                            "pattern '{}': the node has children, and onDelete is 'restrict'",
-                            pattern.name
-                        ),
-                    ));
+                    return Err(violation("the node has children, and onDelete is 'restrict'"));
                 }
                 (Some(_), NodeDelete::Cascade) => {
                     documents.delete(pattern.id, &pattern.target, child.as_doc())?;

@@ -1,0 +1,127 @@
+//! How many children and descendants nodes have. For each node there is a record that clients
+//! never see: its parent, whether it is there, and both counts. Records follow documents: a
+//! change takes the node out of its old place with all below it, and puts it into the new one.
+
+use crate::documents::Documents;
+use crate::pattern::Pattern;
+use std::collections::BTreeMap;
+use value::{DocBuf, OwnedVal, Result, Val, keys};
+
+/// What is counted of one node.
+#[derive(Default)]
+pub(super) struct Counted {
+    parent: Option<OwnedVal>,
+    exists: bool,
+    pub(super) children: i64,
+    pub(super) descendants: i64,
+}
+
+/// Where a node stands now: `None` when it is not there, else its parent, if it has one.
+pub(super) type Standing = Option<Option<OwnedVal>>;
+
+const NODE: u8 = 5;
+
+fn record_key(encoded: &[u8]) -> Vec<u8> {
+    [&[NODE], encoded].concat()
+}
+
+/// What is counted of a node.
+pub(super) fn of(
+    pattern: &Pattern,
+    documents: &mut dyn Documents,
+    encoded: &[u8],
+) -> Result<Counted> {
+    let Some(doc) = documents.state(pattern.id, &record_key(encoded))? else {
+        return Ok(Counted::default());
+    };
+    let doc = doc.as_doc();
+    let number = |name| doc.get(name).and_then(Val::as_i64_exact).unwrap_or(0);
+    Ok(Counted {
+        parent: doc.get("p").map(OwnedVal::new),
+        exists: doc.get("e").is_some_and(Val::truthy),
+        children: number("c"),
+        descendants: number("d"),
+    })
+}
+
+fn keep(
+    pattern: &Pattern,
+    documents: &mut dyn Documents,
+    encoded: &[u8],
+    counted: &Counted,
+) -> Result<()> {
+    let needed = counted.exists || counted.children != 0 || counted.descendants != 0;
+    let record = needed.then(|| {
+        DocBuf::build(|out| {
+            if let Some(parent) = &counted.parent {
+                out.raw("p", parent.raw());
+            }
+            out.bool("e", counted.exists);
+            out.i64("c", counted.children).i64("d", counted.descendants);
+        })
+    });
+    documents.set_state(pattern.id, &record_key(encoded), record)
+}
+
+/// Lets records follow nodes that changed. Adds the nodes whose counts are others now.
+pub(super) fn follow(
+    pattern: &Pattern,
+    documents: &mut dyn Documents,
+    nodes: &[(Vec<u8>, Standing)],
+    touched: &mut BTreeMap<Vec<u8>, OwnedVal>,
+) -> Result<()> {
+    let mut moved = Vec::new();
+    // All go before the first one comes: whatever the order, no cycle can stand in between.
+    for (encoded, standing) in nodes {
+        let mut counted = of(pattern, documents, encoded)?;
+        let place = |parent: &Option<OwnedVal>| parent.as_ref().map(|p| keys::key(p.get()));
+        let stays = match standing {
+            Some(parent) => counted.exists && place(parent) == place(&counted.parent),
+            None => !counted.exists,
+        };
+        if stays {
+            continue;
+        }
+        if counted.exists {
+            let parent = counted.parent.take();
+            add(pattern, documents, parent, -1 - counted.descendants, touched)?;
+            counted.exists = false;
+            keep(pattern, documents, encoded, &counted)?;
+        }
+        moved.push((encoded, standing));
+    }
+    for (encoded, standing) in moved {
+        let Some(parent) = standing else { continue };
+        let mut counted = of(pattern, documents, encoded)?;
+        counted.exists = true;
+        counted.parent.clone_from(parent);
+        keep(pattern, documents, encoded, &counted)?;
+        add(pattern, documents, parent.clone(), 1 + counted.descendants, touched)?;
+    }
+    Ok(())
+}
+
+/// Adds nodes to all that stand above them, up to the root or to one that is awaited.
+fn add(
+    pattern: &Pattern,
+    documents: &mut dyn Documents,
+    parent: Option<OwnedVal>,
+    nodes: i64,
+    touched: &mut BTreeMap<Vec<u8>, OwnedVal>,
+) -> Result<()> {
+    let mut next = parent;
+    let mut children = nodes.signum();
+    // The chain of a node is bounded where it is written; this is for records that are damaged.
+    for _ in 0..=super::DEPTH_MAX {
+        let Some(id) = next else { break };
+        let encoded = keys::key(id.get());
+        let mut counted = of(pattern, documents, &encoded)?;
+        counted.children += children;
+        counted.descendants += nodes;
+        keep(pattern, documents, &encoded, &counted)?;
+        children = 0;
+        next = counted.parent.filter(|_| counted.exists);
+        touched.insert(encoded, id);
+    }
+    Ok(())
+}
