@@ -3,8 +3,10 @@
 //! `data` makes documents and dice, `workload` the requests, `drive` runs one workload, `process`
 //! starts servers and reads their cost, `resources` measures start-up, memory and flatness,
 //! `aggregate` has the pipelines, `changes` measures change events, `transactions` those, `patterns` what
-//! patterns cost and save, `report` prints. With `--compare` two servers take turns, workload by workload, in every round, so that a noisy machine
-//! disturbs both alike; the best round of each counts.
+//! patterns cost and save, `report` prints. With `--compare` the servers take turns, workload by workload,
+//! in every round, so that a noisy machine disturbs all alike; the best round of each counts. Workloads
+//! that write also meet a mongod that is a replica set of one: that one has a log of changes, as MotifDB
+//! always has, the standalone one has none.
 
 mod aggregate;
 mod changes;
@@ -230,6 +232,20 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode> {
                 servers.push(server);
             }
         }
+        // Pipelines only read, so one mongod is enough for them.
+        let readers = targets.len();
+        if let (Some(mongod), true) =
+            (&args.compare, selection.workloads.iter().any(|workload| workload.writes()))
+        {
+            let program = Program::Mongod(mongod.clone());
+            let server = Server::start_in_set(&program, args.folder.as_deref())?;
+            targets.push(Target {
+                name: process::MONGOD_SET.to_owned(),
+                uri: server.uri(),
+                process: Some(server.process()),
+            });
+            servers.push(server);
+        }
         let plan = Plan {
             targets: &targets,
             workloads: &selection.workloads,
@@ -242,7 +258,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode> {
         results.measurements = plan.run(&note)?;
         if let Some(names) = &selection.aggregate {
             let plan = aggregate::Plan {
-                targets: &targets,
+                targets: targets.get(..readers).unwrap_or(&targets),
                 postgres: args.postgres.as_deref(),
                 folder: args.folder.as_deref(),
                 documents: args.docs.unwrap_or(1_000_000),
@@ -312,7 +328,7 @@ impl Plan<'_> {
         for &workload in self.workloads {
             for &connections in self.connections {
                 if connections <= workload.connections_max {
-                    for target in self.targets {
+                    for target in self.targets.iter().filter(|target| takes(target, workload)) {
                         let server = target.name.clone();
                         let rounds = Vec::new();
                         measurements.push(Measurement { workload, connections, server, rounds });
@@ -320,8 +336,9 @@ impl Plan<'_> {
                 }
             }
         }
-        if self.workloads.iter().any(|workload| workload.needs_orders()) {
-            for target in self.targets {
+        for target in self.targets {
+            let mut taken = self.workloads.iter().filter(|workload| takes(target, workload));
+            if taken.any(|workload| workload.needs_orders()) {
                 note.say(format!("{}: loading {} documents", target.name, self.docs));
                 workload::load_orders(&target.uri, self.docs, &|_| ())?;
                 settle(target, Duration::from_secs(10))?;
@@ -355,6 +372,11 @@ impl Plan<'_> {
         }
         Ok(measurements)
     }
+}
+
+/// Whether a server takes part in a workload: what only reads never meets a log of changes.
+fn takes(target: &Target, workload: &Workload) -> bool {
+    target.name != process::MONGOD_SET || workload.writes()
 }
 
 /// Lets background work of what came before end, so that it is not booked on what comes next.

@@ -16,6 +16,9 @@ const CACHE_GIGABYTES: u64 = 2;
 /// How long a server may take until it answers.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// The name in tables of a mongod that is a replica set of one.
+pub(crate) const MONGOD_SET: &str = "mongod-rs";
+
 /// Which server to start.
 #[derive(Clone, Debug)]
 pub(crate) enum Program {

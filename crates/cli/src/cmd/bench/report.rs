@@ -23,7 +23,8 @@ pub(crate) fn bars(results: &Results) -> Vec<Bar> {
     for (motif, mongod) in pairs(results) {
         let name = format!("{}, {} connections", motif.workload.name, motif.connections);
         if let (Some(bar), Some(ratio)) = (motif.workload.cpu_bar, cpu_ratio(motif, mongod)) {
-            let text = format!("{name}: {ratio:.2} times as cheap as mongod (bar {bar:.1})");
+            let text =
+                format!("{name}: {ratio:.2} times as cheap as {} (bar {bar:.1})", mongod.server);
             bars.push(Bar { text, reached: ratio >= bar });
         }
         if let Some(bar) = motif.workload.wall_bar() {
@@ -33,7 +34,8 @@ pub(crate) fn bars(results: &Results) -> Vec<Bar> {
         }
         if motif.workload.has_wall_bar() && motif.connections >= WALL_CONNECTIONS_MIN {
             let ratio = motif.rate() / mongod.rate().max(1e-9);
-            let text = format!("{name}: {ratio:.2} times mongod's throughput (bar 1.0)");
+            let text =
+                format!("{name}: {ratio:.2} times the throughput of {} (bar 1.0)", mongod.server);
             bars.push(Bar { text, reached: ratio >= 1.0 });
         }
     }
@@ -88,16 +90,16 @@ pub(crate) fn bars(results: &Results) -> Vec<Bar> {
     bars
 }
 
-/// Measurements of MotifDB with those of the other server beside them.
+/// Measurements of MotifDB with those of each other server beside them.
 fn pairs(results: &Results) -> impl Iterator<Item = (&Measurement, &Measurement)> {
     let all = &results.measurements;
-    all.iter().filter(|m| m.server == "motif").filter_map(move |motif| {
-        let other = all.iter().find(|other| {
+    all.iter().filter(|m| m.server == "motif").flat_map(move |motif| {
+        let others = all.iter().filter(|other| {
             other.server != motif.server
                 && other.workload.name == motif.workload.name
                 && other.connections == motif.connections
-        })?;
-        Some((motif, other))
+        });
+        others.map(move |other| (motif, other))
     })
 }
 
@@ -139,7 +141,7 @@ fn tables(out: &mut String, results: &Results, bars: &[Bar]) -> Result<()> {
     if !results.measurements.is_empty() {
         writeln!(
             out,
-            "{:10} {:>5} {:8} {:>11} {:>9} {:>9} {:>9} {:>9} {:>11} {:>8}",
+            "{:10} {:>5} {:9} {:>11} {:>9} {:>9} {:>9} {:>9} {:>11} {:>8}",
             "workload",
             "conn",
             "server",
@@ -161,17 +163,18 @@ fn tables(out: &mut String, results: &Results, bars: &[Bar]) -> Result<()> {
         if std::mem::take(&mut first) {
             writeln!(
                 out,
-                "{:10} {:>5} {:>16} {:>16}",
-                "ratio", "conn", "throughput", "CPU per op"
+                "{:10} {:>5} {:10} {:>14} {:>14}",
+                "ratio", "conn", "to", "throughput", "CPU per op"
             )?;
         }
         let wall = motif.rate() / mongod.rate().max(1e-9);
         let cpu = cpu_ratio(motif, mongod).map_or("-".to_owned(), |ratio| format!("x{ratio:.2}"));
         writeln!(
             out,
-            "{:10} {:>5} {:>16} {:>16}",
+            "{:10} {:>5} {:10} {:>14} {:>14}",
             motif.workload.name,
             motif.connections,
+            mongod.server,
             format!("x{wall:.2}"),
             cpu
         )?;
@@ -179,7 +182,8 @@ fn tables(out: &mut String, results: &Results, bars: &[Bar]) -> Result<()> {
     if !first {
         writeln!(
             out,
-            "(throughput: MotifDB over mongod; CPU: mongod over MotifDB; above 1 is better)\n"
+            "(throughput: MotifDB over mongod; CPU: mongod over MotifDB; above 1 is better; \
+             mongod-rs is a replica set of one, with an oplog)\n"
         )?;
     }
     if let Some(flat) = &results.flat {
@@ -217,7 +221,7 @@ fn line(out: &mut String, measurement: &Measurement) -> Result<()> {
     let or_dash = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1}"));
     writeln!(
         out,
-        "{:10} {:>5} {:8} {:>11.0} {:>9.0} {:>9.0} {:>9.0} {:>9.0} {:>11} {:>8}",
+        "{:10} {:>5} {:9} {:>11.0} {:>9.0} {:>9.0} {:>9.0} {:>9.0} {:>11} {:>8}",
         measurement.workload.name,
         measurement.connections,
         measurement.server,

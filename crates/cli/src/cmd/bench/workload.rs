@@ -154,6 +154,16 @@ impl Workload {
         !matches!(self.kind, Kind::Bulk | Kind::Insert)
     }
 
+    /// Whether it changes documents.
+    pub(crate) fn writes(&self) -> bool {
+        match self.kind {
+            Kind::Bulk | Kind::Insert | Kind::Update | Kind::Mixed(_) | Kind::UpdateMany => true,
+            Kind::PointRead | Kind::Secondary | Kind::Range | Kind::Scan | Kind::IndexBuild => {
+                false
+            }
+        }
+    }
+
     /// Whether it ends when its documents are loaded, rather than when its time is over.
     pub(crate) fn is_load(&self) -> bool {
         self.kind == Kind::Bulk
