@@ -125,6 +125,13 @@ pub struct Inner {
     pub(crate) work: Arc<crate::operation::Work>,
 }
 
+/// How much memory may hold commits that are not in tables yet. The more it is, the more often a
+/// document is changed again before its older version was written anywhere but to the log; but as
+/// much log must be read after a crash.
+fn memtable_bytes(cache_bytes: u64) -> u64 {
+    (cache_bytes / 8).clamp(64 << 20, 256 << 20)
+}
+
 impl Engine {
     /// Opens an engine, and the folder behind it.
     ///
@@ -136,6 +143,7 @@ impl Engine {
             Storage::Disk(path) => {
                 let disk = store::Options {
                     cache_bytes: options.cache_bytes,
+                    memtable_bytes: memtable_bytes(options.cache_bytes),
                     read_only: options.read_only,
                     ..store::Options::default()
                 };

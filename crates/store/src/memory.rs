@@ -122,6 +122,10 @@ impl Store for MemoryStore {
         Ok(seqno)
     }
 
+    fn oldest_snapshot(&self) -> Seqno {
+        self.0.tracker.watermark()
+    }
+
     fn sync(&self, _seqno: Seqno) -> Result<()> {
         Ok(())
     }

@@ -428,3 +428,40 @@ fn a_scan_larger_than_the_budget_keeps_its_hits() {
     store.delete_range(Space::Documents, &[0, 0, 0, 5], &[0, 0, 0, 6]).unwrap();
     assert_eq!(store.stats().page_bytes, 0);
 }
+
+/// A statement that reads everything and writes behind itself leaves pages of everything, however
+/// much it wrote: the next one need not look into the tree.
+#[test]
+fn a_scan_that_writes_behind_itself_leaves_its_pages() {
+    const ENTRIES: u64 = 80_000;
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { page_bytes: 4000, ..Options::default() };
+    let store = DiskStore::open(folder.path(), options).unwrap();
+    let key = |number: u64| [&[0, 0, 0, 5][..], &number.to_be_bytes()].concat();
+    let mut batch = Batch::new();
+    (0..ENTRIES).for_each(|number| batch.put(Space::Documents, &key(number), &[1; 50]));
+    store.write(&batch).unwrap();
+    let (from, to) = (Bound::Included(vec![0, 0, 0, 5]), Bound::Excluded(vec![0, 0, 0, 6]));
+    for (round, hole) in [(2_u8, 40_000), (3, 70_000), (4, 0)] {
+        let snapshot = store.snapshot();
+        let mut range = open(&snapshot, Space::Documents, &from, &to, false);
+        loop {
+            let chunk = take(&mut range, 500, 1);
+            if chunk.is_empty() {
+                break;
+            }
+            let mut batch = Batch::new();
+            for (key, value) in chunk {
+                assert_eq!(value, [round - 1; 50]);
+                batch.put(Space::Documents, &key, &[round; 50]);
+            }
+            store.write(&batch).unwrap();
+        }
+        // A single write takes a page away, where the next round finds a gap.
+        let mut batch = Batch::new();
+        batch.put(Space::Documents, &key(hole), &[round; 50]);
+        store.write(&batch).unwrap();
+    }
+    let stats = store.stats();
+    assert!(stats.page_bytes > (ENTRIES - 1000) * 62, "{stats:?}");
+}

@@ -35,7 +35,7 @@ pub struct Target<'a> {
 /// A document that a statement is about to change.
 pub struct Chosen {
     /// The key of its record.
-    pub record: Vec<u8>,
+    pub record: store::Bytes,
     /// The document.
     pub doc: store::Bytes,
     /// The array place that the filter matched.
@@ -69,7 +69,7 @@ pub fn choose_one(
         if !target.filter.matches_at(RawDoc::new(&doc), &mut position)? {
             continue;
         }
-        let chosen = Chosen { record: record.to_vec(), doc, position };
+        let chosen = Chosen { record, doc, position };
         let Some(sort) = target.sort.as_ref().filter(|_| !plan.sorted) else {
             op.add_cost(scan.examined(), 0);
             return Ok(Some(chosen));
@@ -84,7 +84,8 @@ pub fn choose_one(
     Ok(best.map(|(_, chosen)| chosen))
 }
 
-/// The records that match now, for statements that change many.
+/// The records that match now, for statements that change many, and the commit as of which they are
+/// read.
 ///
 /// # Errors
 /// What the filter or the store gives.
@@ -93,7 +94,7 @@ fn scan_many(
     op: &Operation,
     collection: &Arc<Collection>,
     target: &Target<'_>,
-) -> Result<Scan> {
+) -> Result<(Scan, Seqno)> {
     let snapshot = engine.view(op).snapshot;
     let question = Question {
         collection,
@@ -104,7 +105,19 @@ fn scan_many(
     };
     let plan = planner::plan(&question)?;
     op.note_access(&plan.access);
-    Ok(Scan::new(snapshot, collection.clone(), &plan.access))
+    let seqno = snapshot.seqno();
+    Ok((Scan::new(snapshot, collection.clone(), &plan.access), seqno))
+}
+
+/// Whether documents that were read as of a commit can be changed without another look at them:
+/// the commit of the change finds out if somebody else has changed them since.
+fn can_trust(engine: &Inner, op: &Operation, collection: &Collection, seqno: Seqno) -> bool {
+    // A unique key that one chunk gives up and the next takes would look like a conflict.
+    let has_unique = collection.indexes.iter().any(|i| !i.is_clustered() && i.refuses_equal_keys());
+    !op.is_in_transaction()
+        && !collection.is_written_locked()
+        && !has_unique
+        && engine.remembers(seqno)
 }
 
 /// Rows of one commit of a statement that changes many.
@@ -125,7 +138,7 @@ pub fn for_each_match(
     if op.is_in_transaction() {
         op.with_transaction(|txn| write::check_place(txn, collection))?;
     }
-    let mut scan = scan_many(engine, op, collection, target)?;
+    let (mut scan, scanned_at) = scan_many(engine, op, collection, target)?;
     let mut total = Many::default();
     // An open transaction commits later anyway; one chunk spares it copies of what it wrote,
     // which the scan still looks at.
@@ -138,32 +151,30 @@ pub fn for_each_match(
             let mut position = None;
             if target.filter.matches_at(RawDoc::new(&row.doc), &mut position)? {
                 bytes += row.doc.len();
-                rows.push(Chosen { record: row.record.to_vec(), doc: row.doc, position });
+                rows.push(Chosen { record: row.record, doc: row.doc, position });
             }
         }
         if rows.is_empty() {
             op.add_cost(scan.examined(), 0);
             return Ok(total);
         }
+        let mut trusted = can_trust(engine, op, collection, scanned_at);
         let (part, seqno) = engine.transact(op, collection.is_written_locked(), |txn| {
+            // Whoever came in between makes the commit fail, and then each is looked at again.
+            let trusted = std::mem::take(&mut trusted) && txn.read_at(scanned_at);
             let mut part = Many::default();
             let current = txn.catalog.get(&collection.db, &collection.name).cloned();
             let Some(current) = current.filter(|now| now.id == collection.id) else {
                 return Ok(part);
             };
             for row in &rows {
-                let key = write::document_key(&current, &row.record);
-                let Some(doc) = txn.get(Space::Documents, &key)? else { continue };
-                let changed;
-                let row = if doc == row.doc {
+                let newer;
+                let row = if trusted {
                     row
                 } else {
-                    let mut position = None;
-                    if !target.filter.matches_at(RawDoc::new(&doc), &mut position)? {
-                        continue;
-                    }
-                    changed = Chosen { record: row.record.clone(), doc, position };
-                    &changed
+                    let Some(found) = look_again(txn, &current, row, target)? else { continue };
+                    newer = found;
+                    newer.as_ref().unwrap_or(row)
                 };
                 part.matched += 1;
                 match change(txn, &current, row) {
@@ -185,6 +196,26 @@ pub fn for_each_match(
             return Err(error);
         }
     }
+}
+
+/// A document as a transaction sees it: the newer image if it is another one than was read before.
+/// Nothing if it does not match any more.
+fn look_again(
+    txn: &Transaction,
+    collection: &Collection,
+    row: &Chosen,
+    target: &Target<'_>,
+) -> Result<Option<Option<Chosen>>> {
+    let key = write::document_key(collection, &row.record);
+    let Some(doc) = txn.get(Space::Documents, &key)? else { return Ok(None) };
+    if doc == row.doc {
+        return Ok(Some(None));
+    }
+    let mut position = None;
+    if !target.filter.matches_at(RawDoc::new(&doc), &mut position)? {
+        return Ok(None);
+    }
+    Ok(Some(Some(Chosen { record: row.record.clone(), doc, position })))
 }
 
 /// What a statement for many documents did.

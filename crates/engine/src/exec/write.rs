@@ -7,6 +7,7 @@ use crate::patterns::{self, Deed};
 use crate::txn::{Transaction, store_failed};
 use ::patterns::Origin;
 use query::update::delta::Told;
+use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use store::{Bytes, Space};
@@ -14,11 +15,11 @@ use value::{Code, DocBuf, Error, ObjectId, RawDoc, Result, Type, Val, keys, limi
 
 /// A document's key in the store: the collection's prefix and the record's key.
 #[must_use]
-pub fn document_key(collection: &Collection, record: &[u8]) -> Vec<u8> {
-    let mut key = Vec::with_capacity(4 + record.len());
+pub fn document_key(collection: &Collection, record: &[u8]) -> Bytes {
+    let mut key = SmallVec::<[u8; 64]>::new();
     key.extend_from_slice(&collection.prefix());
     key.extend_from_slice(record);
-    key
+    Bytes::copy_from(&key)
 }
 
 /// The record key of an `_id` in a clustered collection.
@@ -199,8 +200,8 @@ pub(crate) fn insert_plain(
             return Err(maintain::duplicate_key(collection, index, &values));
         }
     }
-    maintain::replace(txn, collection, &record, None, Some(doc))?;
-    txn.put(Space::Documents, key.into(), Bytes::copy_from(doc.bytes()));
+    maintain::replace(txn, collection, &record, maintain::Images::Inserted(doc))?;
+    txn.put(Space::Documents, key, Bytes::copy_from(doc.bytes()));
     txn.count_insert(collection, record, doc.bytes().len() as i64);
     txn.notes.insert(collection, doc);
     Ok(())
@@ -284,8 +285,8 @@ pub(crate) fn replace_plain(
     }
     let key = document_key(collection, record);
     txn.guard(Space::Documents, &key);
-    maintain::replace(txn, collection, record, Some(old), Some(new))?;
-    txn.put(Space::Documents, key.into(), Bytes::copy_from(new.bytes()));
+    maintain::replace(txn, collection, record, maintain::Images::Changed(old, new, told))?;
+    txn.put(Space::Documents, key, Bytes::copy_from(new.bytes()));
     txn.count(collection, 0, new.bytes().len() as i64 - old.bytes().len() as i64);
     let delta = match told {
         Told::Delta(delta) => Some(delta.as_slice()),
@@ -324,8 +325,8 @@ pub(crate) fn delete_plain(
     check_place(txn, collection)?;
     let key = document_key(collection, record);
     txn.guard(Space::Documents, &key);
-    maintain::replace(txn, collection, record, Some(old), None)?;
-    txn.delete(Space::Documents, key.into());
+    maintain::replace(txn, collection, record, maintain::Images::Deleted(old))?;
+    txn.delete(Space::Documents, key);
     txn.count(collection, -1, -(old.bytes().len() as i64));
     txn.notes.delete(collection, old);
     Ok(())

@@ -7,7 +7,7 @@
 use super::{keys, ordered};
 use crate::catalog::{Collection, Index, IndexKind};
 use crate::txn::{Transaction, store_failed};
-use smallvec::SmallVec;
+use query::update::delta::{self, Names, Told};
 use std::sync::Arc;
 use store::{Bytes, Space};
 use value::{Code, Collation, DocBuf, Error, RawDoc, Result, Val};
@@ -32,8 +32,18 @@ pub fn record_of<'k>(index: &Index, entry: &'k [u8]) -> Option<&'k [u8]> {
     Some(rest)
 }
 
-/// Replaces the entries of a document: `old` are its images before and after (either may be
-/// missing).
+/// What becomes of a document.
+#[derive(Clone, Copy)]
+pub enum Images<'d> {
+    /// A new one.
+    Inserted(RawDoc<'d>),
+    /// Its images before and after, and what is told of the change.
+    Changed(RawDoc<'d>, RawDoc<'d>, &'d Told),
+    /// The last image of one that is deleted.
+    Deleted(RawDoc<'d>),
+}
+
+/// Replaces the entries of a document.
 ///
 /// # Errors
 /// DuplicateKey, CannotIndexParallelArrays, or a failing store.
@@ -41,12 +51,21 @@ pub fn replace(
     txn: &mut Transaction,
     collection: &Arc<Collection>,
     record: &[u8],
-    old: Option<RawDoc<'_>>,
-    new: Option<RawDoc<'_>>,
+    images: Images<'_>,
 ) -> Result<()> {
     // All checks come before the first write, so that a refused document leaves nothing behind.
     let mut changes: Vec<(Vec<u8>, Option<Vec<u8>>)> = Vec::new();
-    let changed = old.zip(new).and_then(|(old, new)| changed_fields(old, new));
+    let (old, new, changed) = match images {
+        Images::Inserted(new) => (None, Some(new), None),
+        Images::Deleted(old) => (Some(old), None, None),
+        // Who knows what changed need not compare.
+        Images::Changed(old, new, Told::Delta(delta)) => {
+            (Some(old), Some(new), Some(delta::top_level_names(RawDoc::new(delta))))
+        }
+        Images::Changed(old, new, Told::Replacement) => {
+            (Some(old), Some(new), changed_fields(old, new))
+        }
+    };
     for index in &collection.indexes {
         if index.is_clustered() || changed.as_ref().is_some_and(|names| !depends_on(index, names)) {
             continue;
@@ -91,9 +110,9 @@ pub fn replace(
 
 /// The top-level fields in which two images of a document differ; `None` when they are many, or
 /// the fields stand in another order.
-fn changed_fields<'d>(old: RawDoc<'d>, new: RawDoc<'d>) -> Option<SmallVec<[&'d [u8]; 4]>> {
+fn changed_fields<'d>(old: RawDoc<'d>, new: RawDoc<'d>) -> Option<Names<'d>> {
     const MANY: usize = 8;
-    let mut names = SmallVec::new();
+    let mut names = Names::new();
     let (mut old, mut new) = (old.iter(), new.iter());
     loop {
         match (old.next_bytes(), new.next_bytes()) {

@@ -223,7 +223,7 @@ fn rows(
     batch: usize,
 ) -> Result<Vec<(Vec<u8>, Bytes)>> {
     let Some(collection) = txn.catalog.get(db, name).cloned() else { return Ok(Vec::new()) };
-    let mut from = write::document_key(&collection, after);
+    let mut from = write::document_key(&collection, after).to_vec();
     if !after.is_empty() {
         from.push(0);
     }

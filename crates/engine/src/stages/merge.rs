@@ -532,7 +532,7 @@ impl Merge {
         op: &Operation,
         collection: &Arc<Collection>,
         doc: RawDoc<'_>,
-    ) -> Result<Option<(Vec<u8>, store::Bytes)>> {
+    ) -> Result<Option<(store::Bytes, store::Bytes)>> {
         for on in &self.on {
             if matches!(on.get(doc), Val::Missing | Val::Null | Val::Undefined | Val::Array(_)) {
                 let (code, what) = match on.get(doc) {
@@ -548,7 +548,7 @@ impl Merge {
         if self.is_on_id() && collection.capped().is_none() {
             let record = write::record_of_id(collection, doc.get("_id").unwrap_or(Val::Null));
             let key = write::document_key(collection, &record);
-            return Ok(txn.get(Space::Documents, &key)?.map(|doc| (record, doc)));
+            return Ok(txn.get(Space::Documents, &key)?.map(|doc| (record.into(), doc)));
         }
         let query = DocBuf::build(|out| {
             for on in &self.on {

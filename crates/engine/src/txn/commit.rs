@@ -39,6 +39,8 @@ pub(crate) struct CommitState {
     order: VecDeque<(Seqno, u64)>,
     /// Commits up to here are forgotten: a transaction that began before conflicts for safety.
     floor: Seqno,
+    /// At so many keys the next look for those that nobody needs.
+    crowded: usize,
     pub(super) intents: Intents,
     /// The open transactions of sessions.
     pub(super) open: BTreeMap<u64, Open>,
@@ -57,6 +59,8 @@ impl Open {
     }
 }
 
+/// How many recent keys are kept before those are looked for that nobody needs.
+const RECENT_MIN: usize = 1 << 12;
 /// How many recent keys are remembered. A transaction that is older than all of them runs again.
 const RECENT_MAX: usize = 1 << 18;
 /// How many while open transactions of sessions need them: those cannot run again by themselves.
@@ -71,6 +75,7 @@ impl CommitState {
             recent: HashMap::default(),
             order: VecDeque::new(),
             floor,
+            crowded: RECENT_MIN,
             intents: Intents::default(),
             open: BTreeMap::new(),
         }
@@ -83,23 +88,43 @@ impl CommitState {
         guards.iter().any(|key| self.recent.get(key).is_some_and(|seqno| *seqno > snapshot))
     }
 
-    fn record(&mut self, seqno: Seqno, guards: &[u64]) {
+    /// Whether every commit after this one is remembered.
+    fn remembers(&self, seqno: Seqno) -> bool {
+        self.floor <= seqno
+    }
+
+    /// Remembers the keys of a commit. `oldest` tells the oldest commit as of which anybody reads.
+    fn record(&mut self, seqno: Seqno, guards: &[u64], oldest: impl FnOnce() -> Seqno) {
         for &key in guards {
             self.recent.insert(key, seqno);
             self.order.push_back((seqno, key));
         }
+        if self.order.len() > self.crowded {
+            let oldest = oldest();
+            while self.order.front().is_some_and(|(seqno, _)| *seqno <= oldest) {
+                self.forget_first();
+            }
+            self.crowded = (2 * self.order.len()).max(RECENT_MIN);
+        }
+        if self.order.len() <= RECENT_MAX {
+            return;
+        }
         let needed = self.open.values().map(|open| open.snapshot).min().unwrap_or(Seqno::MAX);
         while self.order.len() > RECENT_MAX {
-            let Some((seqno, key)) = self.order.front().copied() else { break };
-            if seqno > needed && self.order.len() <= RECENT_MAX_OPEN {
+            let first = self.order.front().map_or(0, |(seqno, _)| *seqno);
+            if first > needed && self.order.len() <= RECENT_MAX_OPEN {
                 break;
             }
-            self.order.pop_front();
-            if self.recent.get(&key) == Some(&seqno) {
-                self.recent.remove(&key);
-            }
-            self.floor = self.floor.max(seqno);
+            self.forget_first();
         }
+    }
+
+    fn forget_first(&mut self) {
+        let Some((seqno, key)) = self.order.pop_front() else { return };
+        if self.recent.get(&key) == Some(&seqno) {
+            self.recent.remove(&key);
+        }
+        self.floor = self.floor.max(seqno);
     }
 }
 
@@ -110,6 +135,11 @@ impl Inner {
         // not change meanwhile.
         let catalog = self.catalog.load_full();
         Transaction::new(catalog, self.store.snapshot())
+    }
+
+    /// Whether a commit can tell which keys were written after this one.
+    pub(crate) fn remembers(&self, seqno: Seqno) -> bool {
+        self.commit.lock().remembers(seqno)
     }
 
     /// A transaction on the newest state that is only read.
@@ -209,6 +239,7 @@ impl Inner {
         let Transaction {
             mut snapshot,
             guards,
+            read_at,
             gains,
             multikey,
             notes,
@@ -224,7 +255,8 @@ impl Inner {
         if let Some(key) = state.intents.foreign(owner, &guards) {
             return Err(CommitError::Claimed(key));
         }
-        if !had_lock && state.conflicts(snapshot.seqno(), &guards) {
+        let read_at = read_at.map_or(snapshot.seqno(), |read_at| read_at.min(snapshot.seqno()));
+        if !had_lock && state.conflicts(read_at, &guards) {
             return Err(CommitError::Conflict);
         }
         let catalog = self.catalog_with(&created).map_err(CommitError::Failed)?;
@@ -276,8 +308,9 @@ impl Inner {
         if let Some(catalog) = catalog {
             self.catalog.store(catalog);
         }
-        state.record(seqno, &guards);
-        state.record(seqno, &derived);
+        let oldest = || self.store.oldest_snapshot();
+        state.record(seqno, &guards, oldest);
+        state.record(seqno, &derived, oldest);
         self.changes.publish(creations, seqno);
         self.changes.publish(changes, seqno);
         drop(state);
@@ -324,4 +357,40 @@ fn raise_top(engine: &Inner, gain: &Gain) -> Result<()> {
         *top = Some(inserted.clone());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_forgotten_once_nobody_reads_as_of_before_them() {
+        let mut state = CommitState::new(0);
+        let commits = 3 * RECENT_MIN as u64;
+        for seqno in 1..=commits {
+            state.record(seqno, &[seqno], || 100);
+        }
+        // A reader as of 100 must still be told of everything after that.
+        assert!(state.remembers(100));
+        assert!((101..=commits).all(|key| state.conflicts(100, &[key])));
+        assert!((101..=commits).all(|key| !state.conflicts(key, &[key])));
+        assert!(!state.remembers(99) && state.conflicts(99, &[commits + 1]));
+        let grown = state.order.len();
+        for seqno in commits + 1..=2 * commits {
+            state.record(seqno, &[seqno], || commits);
+        }
+        assert!(state.remembers(commits) && state.order.len() < grown + RECENT_MIN);
+        assert_eq!(state.order.len(), state.recent.len());
+        assert!((commits + 1..=2 * commits).all(|key| state.conflicts(commits, &[key])));
+    }
+
+    #[test]
+    fn a_key_that_was_written_again_is_not_forgotten_with_its_first_write() {
+        let mut state = CommitState::new(0);
+        state.record(1, &[7], || 0);
+        for seqno in 2..=RECENT_MIN as u64 + 10 {
+            state.record(seqno, &[7, 1000 + seqno], || seqno - 1);
+            assert!(state.conflicts(seqno - 1, &[7]), "{seqno}");
+        }
+    }
 }

@@ -24,7 +24,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use store::{Bytes, Direction, Range, Snapshot, Space, StoreError};
+use store::{Bytes, Direction, Range, Seqno, Snapshot, Space, StoreError};
 use value::{Code, Error, Result};
 
 /// A new collection version, unique in the process.
@@ -74,6 +74,8 @@ pub struct Transaction {
     pub snapshot: Snapshot,
     /// Hashes of the keys that nobody else may have written since the snapshot.
     guards: SmallVec<[u64; 8]>,
+    /// The commit as of which documents were read that are older than the snapshot.
+    read_at: Option<Seqno>,
     gains: SmallVec<[Gain; 1]>,
     multikey: SmallVec<[(Arc<Index>, u32); 1]>,
     /// What the log of changes will say.
@@ -99,6 +101,7 @@ impl Transaction {
             catalog,
             snapshot,
             guards: SmallVec::new(),
+            read_at: None,
             gains: SmallVec::new(),
             multikey: SmallVec::new(),
             notes: Notes::default(),
@@ -142,6 +145,16 @@ impl Transaction {
         } else {
             self.guards.push(guard_hash(space, key));
         }
+    }
+
+    /// Says that what is written was read as of an earlier commit: guarded keys that others wrote
+    /// since then make the commit fail. False where nobody would notice.
+    pub(crate) fn read_at(&mut self, seqno: Seqno) -> bool {
+        let noticed = !self.locked && !self.is_of_session();
+        if noticed {
+            self.read_at = Some(seqno);
+        }
+        noticed
     }
 
     /// Makes the commit fail when a pattern wrote the document of this key after the snapshot.

@@ -14,7 +14,7 @@ use super::record::{Kind, Payload, encode_batch};
 use crate::{Batch, Operation, Result, Seqno, StoreError};
 
 /// Encoding buffers that grew above this are given back to the system.
-const KEEP_BUFFER: usize = 1 << 20;
+const KEEP_BUFFER: usize = 2 << 20;
 /// From so many overlapping tables on, writers are slowed down, or wait.
 const SLOW_TABLES: usize = 20;
 const STOP_TABLES: usize = 40;

@@ -19,9 +19,10 @@ use crate::error::is_full;
 use crate::{Result, Seqno, StoreError};
 
 /// More than this waiting in memory makes the writer itself wait for the disk.
-const MAX_PENDING: usize = 4 << 20;
-/// Buffers that grew above this are given back to the system.
-const KEEP_BUFFER: usize = 1 << 20;
+const MAX_PENDING: usize = 2 << 20;
+/// Buffers that grew above this are given back to the system. What a writer that is held back
+/// leaves must stay: fresh memory for every round costs more than all copying.
+const KEEP_BUFFER: usize = 2 * MAX_PENDING;
 
 pub(super) struct Log {
     pool: Pool,
@@ -91,7 +92,7 @@ impl Log {
             pending: Mutex::new(Pending {
                 segment,
                 start: 0,
-                buffer: header,
+                buffer: header.to_vec(),
                 older: Vec::new(),
                 last: recovered.last,
                 batches: 0,
@@ -164,7 +165,9 @@ impl Log {
             })?;
         let old = std::mem::replace(&mut pending.segment, segment);
         old.end.store(position, Ordering::Release);
-        let buffer = std::mem::replace(&mut pending.buffer, header);
+        let mut next = std::mem::take(&mut pending.spare);
+        next.extend_from_slice(&header);
+        let buffer = std::mem::replace(&mut pending.buffer, next);
         let start = std::mem::replace(&mut pending.start, 0);
         if !buffer.is_empty() {
             pending.older.push(Chunk { segment: old.clone(), start, bytes: buffer });
@@ -332,10 +335,10 @@ fn make_segment(
     previous_end: u64,
     bytes: u64,
     first: bool,
-) -> io::Result<(Arc<Segment>, Vec<u8>)> {
+) -> io::Result<(Arc<Segment>, [u8; SEGMENT_HEADER])> {
     let (file, size) = pool.take(generation, bytes + SEGMENT_HEADER as u64, first)?;
     let salt = RandomState::new().build_hasher().finish();
-    let header = SegmentHeader { generation, salt, previous_end }.encode().to_vec();
+    let header = SegmentHeader { generation, salt, previous_end }.encode();
     let segment =
         Segment { file, generation, salt, size, synced: AtomicU64::new(0), end: AtomicU64::new(0) };
     Ok((Arc::new(segment), header))

@@ -242,6 +242,13 @@ impl DiskRange {
         {
             found = self.find();
         }
+        if self.pages_read == 1
+            && self.watch.is_none()
+            && let Some(shelf) = &self.shelf
+        {
+            // Further on there may be gaps, by which time the statement that scans has written.
+            self.watch = shelf.watch(self.snapshot.seqno);
+        }
         match found {
             Found::Page(page) => {
                 self.pages_read += 1;

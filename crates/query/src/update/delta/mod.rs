@@ -15,6 +15,7 @@ pub use between::between;
 pub use describe::{Description, describe};
 
 use super::{Kind, Update};
+use smallvec::SmallVec;
 use value::{RawDoc, RawVal, writer};
 
 /// How an update of one document is told to those who follow changes.
@@ -37,6 +38,27 @@ impl Update {
             Kind::Pipeline(_) => between(old, new),
         }
     }
+}
+
+/// Names of fields.
+pub type Names<'d> = SmallVec<[&'d [u8]; 4]>;
+
+/// The fields of a document, at its top level, that a delta changes.
+#[must_use]
+pub fn top_level_names(delta: RawDoc<'_>) -> Names<'_> {
+    let mut names = Names::new();
+    let mut parts = delta.iter();
+    while let Some((name, part)) = parts.next_bytes() {
+        match (name, part.as_doc()) {
+            (b"d" | b"u" | b"i", Some(fields)) => {
+                let mut fields = fields.iter();
+                names.extend(std::iter::from_fn(|| fields.next_bytes()).map(|(name, _)| name));
+            }
+            ([b's', name @ ..], _) => names.push(name),
+            _ => {}
+        }
+    }
+    names
 }
 
 /// The delta of a document while it is made; each part holds elements.
@@ -172,6 +194,22 @@ mod tests {
                 (show(delta), show(description.as_doc()))
             }
         }
+    }
+
+    #[test]
+    fn a_delta_names_the_fields_that_it_changes() {
+        let named = |delta: &str| {
+            let delta = doc(delta);
+            let names = top_level_names(delta.as_doc());
+            names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(named("{}"), [""; 0]);
+        assert_eq!(
+            named(
+                "{d: {u: false}, u: {a: 1, d: {x: 1}}, i: {z: 2}, ss: {u: {q: 4}}, sd: {a: true, u0: 1}}"
+            ),
+            ["u", "a", "d", "z", "s", "d"]
+        );
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! A page: every entry that a stretch of keys holds, side by side in memory. Reading one costs no
 //! counter per entry and no look at the trees.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
@@ -11,6 +10,9 @@ use crate::{Bytes, Direction};
 
 /// What a page takes beside its entries, about.
 const OVERHEAD: usize = 256;
+
+/// A key and what it is set to; nothing where it is removed.
+pub(super) type Change<'c> = (&'c [u8], Option<&'c [u8]>);
 
 /// All entries of the keys in `[from, to)`, in order. Never changed once made.
 pub(crate) struct Page {
@@ -110,24 +112,29 @@ impl Page {
     }
 
     /// The page with some entries set, or removed where there is no value; nothing if it would
-    /// hold more than `bytes_max`.
+    /// hold more than `bytes_max`. The changes are in the order of their keys, one for each.
     pub(super) fn patched(
         &self,
-        changes: &BTreeMap<&[u8], Option<&[u8]>>,
+        changes: &[Change<'_>],
         bytes_max: usize,
+        builder: &mut Builder,
     ) -> Option<Arc<Page>> {
-        let mut builder = Builder::default();
+        builder.clear();
         builder.keys.reserve(self.keys.len());
         builder.values.reserve(self.values.len());
         builder.ends.reserve(self.ends.len());
-        let mut changes = changes.iter().map(|(key, value)| (*key, *value)).peekable();
+        let mut changes = changes.iter().copied().peekable();
+        // A statement that changes documents in place leaves the keys as they are.
+        let mut same_keys = true;
         for at in 0..self.len() {
             let (key, value) = self.entry(at);
             while let Some((new, set)) = changes.next_if(|(new, _)| *new < key) {
+                same_keys &= set.is_none();
                 set.into_iter().for_each(|value| builder.push(new, value));
             }
             match changes.next_if(|(new, _)| *new == key) {
-                Some((_, set)) => set.into_iter().for_each(|value| builder.push(key, value)),
+                Some((_, Some(value))) => builder.push(key, value),
+                Some((_, None)) => same_keys = false,
                 None => builder.push(key, value),
             }
             if builder.bytes() > bytes_max {
@@ -135,12 +142,14 @@ impl Page {
             }
         }
         for (key, set) in changes {
+            same_keys &= set.is_none();
             set.into_iter().for_each(|value| builder.push(key, value));
             if builder.bytes() > bytes_max {
                 return None;
             }
         }
-        Some(builder.finish(self.from.clone(), self.to.clone(), Direction::Forward))
+        let keys = if same_keys { self.keys.clone() } else { ByteView::new(&builder.keys) };
+        Some(builder.finish_with(keys, self.from.clone(), self.to.clone()))
     }
 
     /// How many entries lie before `key`.
@@ -197,18 +206,27 @@ impl Builder {
         if direction == Direction::Reverse {
             self.reverse();
         }
+        self.finish_with(ByteView::new(&self.keys), from, to)
+    }
+
+    /// The page of all entries, whose keys are also these bytes.
+    fn finish_with(&mut self, keys: ByteView, from: Bytes, to: Bytes) -> Arc<Page> {
         let page = Page {
             from,
             to,
-            keys: ByteView::new(&self.keys),
+            keys,
             values: ByteView::new(&self.values),
             ends: self.ends.as_slice().into(),
             place: AtomicUsize::new(usize::MAX),
         };
+        self.clear();
+        Arc::new(page)
+    }
+
+    fn clear(&mut self) {
         self.keys.clear();
         self.values.clear();
         self.ends.clear();
-        Arc::new(page)
     }
 
     fn reverse(&mut self) {
@@ -259,20 +277,25 @@ mod tests {
             assert_eq!(page.find(&[3; 30]), None);
             assert_eq!((page.lower_bound(&[]), page.lower_bound(&[255])), (0, 50));
             assert_eq!(page.entry(50), (&[][..], &[][..]));
-            let changes = BTreeMap::from([
+            let changes = [
                 (&[0; 30][..], None),
                 (&[3; 30][..], Some(&[7_u8; 9][..])),
                 (&[4; 30][..], Some(&[8; 8][..])),
-                (&[99; 30][..], Some(&[1][..])),
                 (&[98; 30][..], None),
-            ]);
-            let patched = page.patched(&changes, 10_000).unwrap();
+                (&[99; 30][..], Some(&[1][..])),
+            ];
+            let patched = page.patched(&changes, 10_000, &mut builder).unwrap();
             assert_eq!(patched.len(), 50);
             assert_eq!(patched.entry(0), (&[2; 30][..], &[1; 100][..]));
             assert_eq!(patched.entry(1), (&[3; 30][..], &[7; 9][..]));
             assert_eq!(patched.entry(2), (&[4; 30][..], &[8; 8][..]));
             assert_eq!(patched.entry(49), (&[99; 30][..], &[1][..]));
-            assert!(page.patched(&changes, 1000).is_none());
+            assert!(page.patched(&changes, 1000, &mut builder).is_none());
+            let changes = [(&[1; 30][..], None), (&[4; 30][..], Some(&[8_u8; 8][..]))];
+            let patched = page.patched(&changes, 10_000, &mut builder).unwrap();
+            assert_eq!((patched.len(), builder.len()), (50, 0));
+            assert_eq!(patched.entry(2), (&[4; 30][..], &[8; 8][..]));
+            assert_eq!(patched.entry(49), page.entry(49));
         }
     }
 }

@@ -7,7 +7,9 @@
 //!
 //! A page that was read at an older snapshot is put up only if nothing was written to its keys
 //! since. As long as nothing at all was written that is plain; a reader that means to go on while
-//! commits go on *watches*: from then on the keys that are written are noted.
+//! commits go on *watches*: from then on what is written is noted, unless a page stands there that
+//! the commit renews, which keeps others out of its place. Once such a page goes, its whole stretch
+//! is noted.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{self, Unbounded};
@@ -16,11 +18,13 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use parking_lot::RwLock;
 
-use super::page::Page;
+use super::page::{Builder, Change, Page};
 use crate::{Bytes, Direction, Operation, Seqno};
 
 /// So many written keys are noted for those who watch; then they have watched in vain.
 const NOTED_MAX: usize = 1 << 16;
+/// The same for stretches, which are searched one by one.
+const STRETCHES_MAX: usize = 1 << 10;
 /// What a hit brings, what a miss brings, and what reading a page ahead of need costs: a page pays
 /// for itself once it was hit a few times, and where that never happens few are read.
 const HIT: i64 = 8;
@@ -49,6 +53,10 @@ struct State {
     /// How many watch, and what was written since the first of them began.
     watchers: usize,
     noted: BTreeMap<Bytes, Seqno>,
+    /// Stretches of pages that were renewed since and then went, with the last commit to them.
+    stretches: Vec<(Bytes, Bytes, Seqno)>,
+    /// The last commit before the first of them began.
+    watched_from: Seqno,
     /// Those who watch since an earlier round have watched in vain.
     round: u64,
     /// Whether the prefix was dropped.
@@ -87,7 +95,7 @@ impl Drop for Watch {
         if state.round == self.round {
             state.watchers = state.watchers.saturating_sub(1);
             if state.watchers == 0 {
-                state.noted.clear();
+                state.forget_notes();
             }
         }
     }
@@ -103,6 +111,8 @@ impl Shelf {
                 written,
                 watchers: 0,
                 noted: BTreeMap::new(),
+                stretches: Vec::new(),
+                watched_from: 0,
                 round: 0,
                 closed: false,
             }),
@@ -219,11 +229,16 @@ impl Shelf {
             return false;
         }
         if stay && !watches && state.written <= seqno {
-            state.watchers += 1;
-            _old = watch.replace(Watch { shelf: self.clone(), round: state.round });
+            _old = watch.replace(state.watch(self));
         }
         state.pages.insert(page.from.clone(), Standing { page: page.clone(), valid_from });
         true
+    }
+
+    /// Begins to watch for a reader of `seqno` that means to read on; nothing if it is too late.
+    pub(crate) fn watch(self: &Arc<Shelf>, seqno: Seqno) -> Option<Watch> {
+        let mut state = self.state.write();
+        (state.written <= seqno && !state.closed).then(|| state.watch(self))
     }
 
     /// Notes what commit `seqno` writes, before it is published. Pages of which it writes much are
@@ -242,25 +257,43 @@ impl Shelf {
             return;
         }
         let mut operations = operations.peekable();
+        let mut own: Vec<(&Bytes, Option<&[u8]>)> = Vec::new();
+        let mut builder = Builder::default();
         while let Some(operation) = operations.next() {
-            state.note(&operation.key, seqno);
-            let Some(page) = state.page_of(&operation.key, Seqno::MAX).cloned() else { continue };
+            let Some(page) = state.page_of(&operation.key, Seqno::MAX).cloned() else {
+                state.note(&operation.key, seqno);
+                continue;
+            };
             // Batches hold their operations in the order of keys, so those of a page stand
             // together. If not, the page is taken away twice, which is right too.
-            let mut own = BTreeMap::from([(operation.key.as_slice(), operation.value.as_deref())]);
+            own.clear();
+            own.push((&operation.key, operation.value.as_deref()));
             while let Some(next) = operations.next_if(|next| page.covers(&next.key)) {
-                state.note(&next.key, seqno);
-                own.insert(&next.key, next.value.as_deref());
+                own.push((&next.key, next.value.as_deref()));
             }
-            state.pages.remove(page.from.as_slice());
-            if own.len() * PATCHED_SHARE >= page.len().max(PATCHED_SHARE)
-                && let Some(patched) = page.patched(&own, 2 * page_bytes)
-            {
+            if !own.is_sorted_by(|a, b| a.0 < b.0) {
+                keep_last(&mut own);
+            }
+            let standing = state.pages.remove(page.from.as_slice());
+            let patched = (own.len() * PATCHED_SHARE >= page.len().max(PATCHED_SHARE))
+                .then(|| {
+                    let changes: Vec<Change<'_>> =
+                        own.iter().map(|(key, value)| (key.as_slice(), *value)).collect();
+                    page.patched(&changes, 2 * page_bytes, &mut builder)
+                })
+                .flatten();
+            if let Some(patched) = patched {
                 let standing = Standing { page: patched.clone(), valid_from: seqno };
                 state.pages.insert(patched.from.clone(), standing);
                 changed.made.push(patched);
-            } else if self.credit.load(Ordering::Relaxed) > CREDIT_MIN {
-                self.credit.fetch_sub(LOST, Ordering::Relaxed);
+            } else {
+                if let Some(standing) = standing {
+                    state.note_gone(&standing);
+                }
+                own.iter().for_each(|(key, _)| state.note(key, seqno));
+                if self.credit.load(Ordering::Relaxed) > CREDIT_MIN {
+                    self.credit.fetch_sub(LOST, Ordering::Relaxed);
+                }
             }
             changed.gone.push(page);
         }
@@ -273,8 +306,8 @@ impl Shelf {
             .pages
             .get(page.from.as_slice())
             .is_some_and(|standing| Arc::ptr_eq(&standing.page, page));
-        if stands {
-            state.pages.remove(page.from.as_slice());
+        if stands && let Some(standing) = state.pages.remove(page.from.as_slice()) {
+            state.note_gone(&standing);
         }
         stands
     }
@@ -318,7 +351,23 @@ impl Shelf {
     }
 }
 
+/// Puts changes into the order of keys; the last one of a key counts.
+fn keep_last(changes: &mut Vec<(&Bytes, Option<&[u8]>)>) {
+    changes.reverse();
+    changes.sort_by(|a, b| a.0.cmp(b.0));
+    changes.dedup_by(|later, kept| later.0 == kept.0);
+}
+
 impl State {
+    /// One more watches.
+    fn watch(&mut self, shelf: &Arc<Shelf>) -> Watch {
+        if self.watchers == 0 {
+            self.watched_from = self.written;
+        }
+        self.watchers += 1;
+        Watch { shelf: shelf.clone(), round: self.round }
+    }
+
     /// Notes a written key for those who watch.
     fn note(&mut self, key: &Bytes, seqno: Seqno) {
         if self.watchers == 0 {
@@ -327,10 +376,33 @@ impl State {
         if self.noted.len() < NOTED_MAX {
             self.noted.insert(key.clone(), seqno);
         } else {
-            self.round += 1;
-            self.watchers = 0;
-            self.noted.clear();
+            self.give_up_watching();
         }
+    }
+
+    /// Notes the stretch of a page that was taken away, if it was renewed while some watch: what
+    /// the commits wrote there was not noted.
+    fn note_gone(&mut self, standing: &Standing) {
+        if self.watchers == 0 || standing.valid_from <= self.watched_from {
+            return;
+        }
+        if self.stretches.len() < STRETCHES_MAX {
+            let page = &standing.page;
+            self.stretches.push((page.from.clone(), page.to.clone(), standing.valid_from));
+        } else {
+            self.give_up_watching();
+        }
+    }
+
+    fn give_up_watching(&mut self) {
+        self.round += 1;
+        self.watchers = 0;
+        self.forget_notes();
+    }
+
+    fn forget_notes(&mut self) {
+        self.noted.clear();
+        self.stretches.clear();
     }
 
     fn page_of(&self, key: &[u8], seqno: Seqno) -> Option<&Arc<Page>> {
@@ -341,7 +413,10 @@ impl State {
 
     /// Whether a key of the page was written after `seqno`, as far as was noted.
     fn noted_within(&self, page: &Page, seqno: Seqno) -> bool {
-        if page.from >= page.to {
+        let renewed = |(from, to, written): &(Bytes, Bytes, Seqno)| {
+            *written > seqno && *from < page.to && page.from < *to
+        };
+        if page.from >= page.to || self.stretches.iter().any(renewed) {
             return true;
         }
         let range = (Bound::Included(page.from.as_slice()), Bound::Excluded(page.to.as_slice()));
