@@ -18,7 +18,7 @@ use spec::door::House;
 use spec::text;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use value::{DocBuf, Error, Result};
+use value::{Code, DocBuf, Error, Result};
 
 struct Options {
     uri: Option<String>,
@@ -101,7 +101,12 @@ fn run() -> Result<bool> {
             let command = text::doc(&text)
                 .map_err(|error| Error::internal(format!("seed {seed}: {error}\n{text}")))?;
             commands += 1;
-            let (mine, right) = (ours.answer(command.as_doc())?, theirs.answer(command.as_doc())?);
+            let right = match theirs.answer(command.as_doc()) {
+                // It cuts texts in the middle of a letter; we refuse that.
+                Err(error) if error.code() == Code::INVALID_BSON => continue,
+                right => right?,
+            };
+            let mine = ours.answer(command.as_doc())?;
             failures += usize::from(right.code.is_some());
             let differs = difference(command.as_doc(), &mine, &right);
             let counts = differs.is_some_and(|kind| options.codes || kind != Difference::Code);

@@ -1,5 +1,5 @@
 //! Temporary files for work that does not fit into memory: runs of entries that are written once
-//! and read once, front to back.
+//! and read front to back.
 //!
 //! They live in `tmp/` of the data folder. A run removes its file when it is dropped; what a crash
 //! left behind goes when the folder is opened again.
@@ -125,19 +125,32 @@ impl RunWriter {
         let mut file =
             file.into_inner().map_err(|error| failed("write", &guard.0, error.error()))?;
         file.rewind().map_err(|error| failed("read", &guard.0, &error))?;
-        Ok(Run { file: BufReader::with_capacity(BUFFER_BYTES, file), guard, left: bytes })
+        let file = BufReader::with_capacity(BUFFER_BYTES, file);
+        Ok(Run { file, guard, bytes, left: bytes })
     }
 }
 
-/// A run that was written; reading consumes it.
+/// A run that was written, and is read from the front.
 #[derive(Debug)]
 pub struct Run {
     file: BufReader<File>,
     guard: Guard,
+    bytes: u64,
     left: u64,
 }
 
 impl Run {
+    /// Goes back to the front.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn rewind(&mut self) -> Result<()> {
+        use std::io::Seek;
+        self.file.rewind().map_err(|error| failed("read", &self.guard.0, &error))?;
+        self.left = self.bytes;
+        Ok(())
+    }
+
     /// The next entry.
     ///
     /// # Errors
@@ -189,11 +202,14 @@ mod tests {
             writer.push(&n.to_be_bytes(), &vec![7; n as usize]).expect("writes");
         }
         let mut run = writer.finish().expect("finishes");
-        for n in 0..1000_u32 {
-            let (key, value) = run.next().expect("reads").expect("an entry");
-            assert_eq!((key.as_slice(), value.len()), (n.to_be_bytes().as_slice(), n as usize));
+        for _ in 0..2 {
+            for n in 0..1000_u32 {
+                let (key, value) = run.next().expect("reads").expect("an entry");
+                assert_eq!((key.as_slice(), value.len()), (n.to_be_bytes().as_slice(), n as usize));
+            }
+            assert!(run.next().expect("reads").is_none());
+            run.rewind().expect("goes back");
         }
-        assert!(run.next().expect("reads").is_none());
         drop(run);
         drop(scratch);
         assert!(!folder.path().join("tmp").exists());

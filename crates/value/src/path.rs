@@ -147,7 +147,13 @@ fn arrive<'a, B>(
             step(doc, rest, position, expand_leaf, visit)?;
         }
         if wanted == Some(at) {
-            arrive(element, rest.get(1..).unwrap_or(&[]), position, expand_leaf, visit)?;
+            let after = rest.get(1..).unwrap_or(&[]);
+            // What a number picks is taken whole, and a plain value has nothing behind it.
+            if after.is_empty() {
+                visit(Found { value: element.get(), position, element: false })?;
+            } else if element.as_doc().is_some() || element.as_array().is_some() {
+                arrive(element, after, position, expand_leaf, visit)?;
+            }
         }
     }
     ControlFlow::Continue(())

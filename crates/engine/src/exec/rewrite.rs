@@ -1,5 +1,6 @@
 //! Rewriting pipelines before they are compiled: a `$match` moves in front of stages that do not
-//! touch its fields, and neighbours become one, so that the planner sees as much as possible.
+//! touch its fields, neighbours become one, and what counts documents comes before what computes
+//! their fields, so that the planner sees as much as possible.
 
 use value::{DocBuf, RawDoc, RawVal, Val, writer};
 
@@ -39,6 +40,20 @@ pub(super) fn rewritten(pipeline: RawDoc<'_>) -> Option<DocBuf> {
     let mut at = 1;
     while at < steps.len() {
         let (Some(before), Some(step)) = (steps.get(at - 1), steps.get(at)) else { break };
+        if is_sort(before) && is_sort(step) {
+            // Only the last of two orders is seen.
+            steps.remove(at - 1);
+            changed = true;
+            at = (at - 1).max(1);
+            continue;
+        }
+        if counts(step) && KEEP_COUNT.contains(&before.name.as_str()) {
+            // What is left out need not be computed.
+            steps.swap(at - 1, at);
+            changed = true;
+            at = (at - 1).max(1);
+            continue;
+        }
         let Some(filter) = step.filter() else {
             at += 1;
             continue;
@@ -80,6 +95,24 @@ pub(super) fn rewritten(pipeline: RawDoc<'_>) -> Option<DocBuf> {
         steps.iter().for_each(|step| out.push_doc_bytes(step.bytes.bytes()));
     });
     Some(DocBuf::from_bytes(bytes))
+}
+
+/// Stages that give one document for each.
+const KEEP_COUNT: &[&str] =
+    &["$addFields", "$project", "$replaceRoot", "$replaceWith", "$set", "$unset"];
+
+/// Whether a stage is an order that can be compiled.
+fn is_sort(step: &Step) -> bool {
+    step.name == "$sort"
+        && step.value().as_doc().is_some_and(|doc| {
+            !doc.is_empty()
+                && query::sort::SortSpec::parse(doc).is_ok_and(|sort| !sort.needs_score())
+        })
+}
+
+/// Whether a stage passes some documents by their count alone.
+fn counts(step: &Step) -> bool {
+    matches!(step.name.as_str(), "$skip" | "$limit") && step.value().as_i64_exact().is_some()
 }
 
 fn joined(first: RawDoc<'_>, is_list: bool, second: RawDoc<'_>) -> Step {

@@ -12,10 +12,9 @@ use crate::planner::{Access, Candidate, KeyRange};
 use hashbrown::HashMap;
 use query::filter::Filter;
 use smallvec::SmallVec;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{Bytes, Snapshot};
-use value::path::{Path, walk};
+use value::path::{Part, Path};
 use value::{DocBuf, RawDoc, Result, Val, Writer, keys};
 
 /// Finds documents by the values of a field.
@@ -448,15 +447,37 @@ pub(super) fn values_at<'a>(doc: RawDoc<'a>, field: &Path) -> SmallVec<[Val<'a>;
         values.push(value);
         return values;
     }
-    let _ = walk(doc, field.parts(), true, &mut |found| {
-        let whole = matches!(found.value, Val::Array(_)) && !found.element;
-        if !whole && !found.value.is_missing() {
-            values.push(found.value);
-        }
-        ControlFlow::<()>::Continue(())
-    });
+    visit_all(doc, field.parts(), &mut |value| values.push(value));
     if values.is_empty() {
         values.push(Val::Null);
     }
     values
+}
+
+/// Visits the values of a path. Other than in filters, a number behind an array means the element
+/// at that place and nothing else.
+fn visit_all<'a>(doc: RawDoc<'a>, parts: &[Part], visit: &mut dyn FnMut(Val<'a>)) {
+    let Some((part, mut rest)) = parts.split_first() else { return };
+    let Some(mut value) = doc.find(&part.name) else { return };
+    while let (Some(array), Some(Part { index: Some(index), .. })) =
+        (value.as_array(), rest.first())
+    {
+        let Some((_, element)) = array.iter().nth(*index) else { return };
+        value = element;
+        rest = rest.get(1..).unwrap_or(&[]);
+    }
+    match (rest.is_empty(), value.as_array()) {
+        (true, None) => visit(value.get()),
+        (true, Some(array)) => array.iter().for_each(|(_, element)| visit(element.get())),
+        (false, None) => {
+            if let Some(doc) = value.as_doc() {
+                visit_all(doc, rest, visit);
+            }
+        }
+        (false, Some(array)) => {
+            for doc in array.iter().filter_map(|(_, element)| element.as_doc()) {
+                visit_all(doc, rest, visit);
+            }
+        }
+    }
 }

@@ -36,6 +36,8 @@ pub struct AccumulatorSpec {
     count: Option<Expr>,
     /// The order of `$top` and the like.
     sort: Option<SortSpec>,
+    /// The fields of that order, each with whether it descends.
+    sort_paths: Vec<(Expr, bool)>,
     percentiles: Vec<f64>,
     collation: Option<Arc<Collation>>,
 }
@@ -167,6 +169,7 @@ impl AccumulatorSpec {
             argument: Expr::constant(Val::Missing),
             count: None,
             sort: None,
+            sort_paths: Vec::new(),
             percentiles: Vec::new(),
             collation: ctx.collation.cloned(),
         };
@@ -263,6 +266,12 @@ impl AccumulatorSpec {
                         ));
                     };
                     self.sort = Some(SortSpec::parse(sort)?.with_collation(ctx.collation));
+                    self.sort_paths.clear();
+                    for (path, direction) in sort {
+                        let value = Expr::parse(Val::String(&format!("${path}")), ctx)?;
+                        let descending = direction.get().as_f64().is_some_and(|n| n < 0.0);
+                        self.sort_paths.push((value, descending));
+                    }
                 }
                 other => {
                     return Err(Error::new(
@@ -298,6 +307,12 @@ impl AccumulatorSpec {
         }
     }
 
+    /// The parts of the order that `$percentile` and `$median` give.
+    #[must_use]
+    pub fn percentiles(&self) -> &[f64] {
+        &self.percentiles
+    }
+
     /// The expression that is evaluated for each document.
     #[must_use]
     pub fn expression(&self) -> &Expr {
@@ -309,7 +324,23 @@ impl AccumulatorSpec {
         let value = self.argument.eval(env)?;
         let Some(sort) = &self.sort else { return Ok(value) };
         let mut key = Vec::new();
-        sort.key(env.root(), &mut key)?;
+        let mut empty = 0;
+        for (path, descending) in &self.sort_paths {
+            // Other than in `$sort`, arrays are compared whole; only an empty one is less than
+            // null.
+            let value = match path.eval(env)? {
+                Val::Missing => Val::Null,
+                Val::Array(array) if array.is_empty() => {
+                    empty += 1;
+                    Val::Undefined
+                }
+                value => value,
+            };
+            if empty > 1 {
+                return Err(Error::bad_value("cannot sort with keys that are parallel arrays"));
+            }
+            value::keys::encode_with(&mut key, value, *descending, sort.collation.as_deref());
+        }
         // The order travels with the value: the state needs both.
         env.array([Val::Binary(0, env.arena().alloc_slice_copy(&key)), value].into_iter())
     }
@@ -521,6 +552,13 @@ impl Accumulator {
             State::Percentiles(percentiles, _) => percentiles.add(value),
         }
         self.check_memory()
+    }
+
+    /// Whether later values need not be computed: `$first` has its value, `$firstN` was given one
+    /// more than it takes (as in MongoDB, which notices then).
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        matches!(&self.state, State::Edge(edge, single) if edge.is_settled(!single))
     }
 
     fn check_memory(&self) -> Result<()> {

@@ -70,22 +70,25 @@ impl Extreme {
 pub(super) struct Edge {
     limit: usize,
     last: bool,
+    /// Whether a value came that was not taken any more.
+    beyond: bool,
     values: VecDeque<OwnedVal>,
     bytes: usize,
 }
 
 impl Edge {
     pub(super) fn first(limit: usize) -> Edge {
-        Edge { limit, last: false, values: VecDeque::new(), bytes: 0 }
+        Edge { limit, last: false, beyond: false, values: VecDeque::new(), bytes: 0 }
     }
 
     pub(super) fn last(limit: usize) -> Edge {
-        Edge { limit, last: true, values: VecDeque::new(), bytes: 0 }
+        Edge { limit, last: true, beyond: false, values: VecDeque::new(), bytes: 0 }
     }
 
     pub(super) fn add(&mut self, value: Val<'_>) {
         if self.values.len() >= self.limit {
             if !self.last {
+                self.beyond = true;
                 return;
             }
             if let Some(dropped) = self.values.pop_front() {
@@ -95,6 +98,11 @@ impl Edge {
         let value = OwnedVal::new(if value.is_missing() { Val::Null } else { value });
         self.bytes += weight(&value);
         self.values.push_back(value);
+    }
+
+    /// Whether no value that comes can change it; with `beyond` only after one that did not.
+    pub(super) fn is_settled(&self, beyond: bool) -> bool {
+        !self.last && if beyond { self.beyond } else { self.values.len() >= self.limit }
     }
 
     pub(super) fn values(&self) -> impl Iterator<Item = Val<'_>> {

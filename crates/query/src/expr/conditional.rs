@@ -27,7 +27,7 @@ fn parse_cond(
                 ),
             ));
         }
-        return operator.call(arguments);
+        return operator.call(parser, arguments);
     };
     let (mut condition, mut then, mut other) = (None, None, None);
     for (name, operand) in doc {
@@ -47,11 +47,14 @@ fn parse_cond(
     let missing = |code: i32, name: &str| {
         Error::new(Code(code), format!("Missing '{name}' parameter to $cond"))
     };
-    operator.call(vec![
-        condition.ok_or_else(|| missing(17080, "if"))?,
-        then.ok_or_else(|| missing(17081, "then"))?,
-        other.ok_or_else(|| missing(17082, "else"))?,
-    ])
+    operator.call(
+        parser,
+        vec![
+            condition.ok_or_else(|| missing(17080, "if"))?,
+            then.ok_or_else(|| missing(17081, "then"))?,
+            other.ok_or_else(|| missing(17082, "else"))?,
+        ],
+    )
 }
 
 fn cond<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
@@ -71,14 +74,14 @@ fn parse_if_null(
             format!("$ifNull needs at least two arguments, had: {}", arguments.len()),
         ));
     }
-    operator.call(arguments)
+    operator.call(parser, arguments)
 }
 
 /// The value of a node, or null where it is missing.
-pub(super) fn or_null(node: Node) -> Result<Node> {
+pub(super) fn or_null(parser: &Parser<'_>, node: Node) -> Result<Node> {
     match (OPERATORS.iter().find(|operator| operator.name == "$ifNull"), &node) {
         (Some(operator), Node::Field(_) | Node::Variable { .. } | Node::Call(_)) => {
-            operator.call(vec![node, Node::constant(Val::Null)])
+            operator.call(parser, vec![node, Node::constant(Val::Null)])
         }
         (_, Node::Constant(value)) if value.get().is_missing() => Ok(Node::constant(Val::Null)),
         _ => Ok(node),
@@ -108,12 +111,12 @@ fn parse_switch(
             format!("$switch requires an object as an argument, found: {}", value.kind().name()),
         ));
     };
-    let mut arguments = Vec::new();
+    let mut branches = Branches::default();
     let mut default = None;
     for (name, operand) in doc {
         match name {
             "branches" => {
-                let Some(branches) = operand.as_array() else {
+                let Some(list) = operand.as_array() else {
                     return Err(Error::new(
                         Code(40061),
                         format!(
@@ -122,8 +125,8 @@ fn parse_switch(
                         ),
                     ));
                 };
-                for (_, branch) in branches {
-                    parse_branch(parser, branch.get(), &mut arguments)?;
+                for (_, branch) in list {
+                    branches.add(parser, branch.get())?;
                 }
             }
             "default" => default = Some(parser.parse(operand.get())?),
@@ -135,51 +138,80 @@ fn parse_switch(
             }
         }
     }
-    if arguments.is_empty() {
+    if branches.count == 0 {
         return Err(Error::new(Code(40068), "$switch requires at least one branch"));
     }
-    let never = |case: &Node| matches!(case, Node::Constant(value) if !value.get().truthy());
-    if default.is_none() && arguments.iter().step_by(2).all(never) {
-        return Err(Error::new(
-            Code(40069),
-            "Cannot execute a switch statement where all the cases evaluate to false without a \
-             default.",
-        ));
+    let mut arguments = branches.open;
+    let default = branches.always.or(default);
+    match default {
+        // No case is left to look at.
+        Some(default) if arguments.is_empty() => return Ok(default),
+        None if arguments.is_empty() => {
+            return Err(Error::new(
+                Code(40069),
+                "Cannot execute a switch statement where all the cases evaluate to false without \
+                 a default.",
+            ));
+        }
+        default => arguments.extend(default),
     }
-    arguments.extend(default);
-    operator.call(arguments)
+    operator.call(parser, arguments)
 }
 
-fn parse_branch(parser: &mut Parser<'_>, branch: Val<'_>, arguments: &mut Vec<Node>) -> Result<()> {
-    let Val::Document(branch) = branch else {
-        return Err(Error::new(
-            Code(40062),
-            format!(
-                "$switch expected each branch to be an object, found: {}",
-                branch.kind().name()
-            ),
-        ));
-    };
-    let (mut case, mut then) = (None, None);
-    for (name, operand) in branch {
-        match name {
-            "case" => case = Some(parser.parse(operand.get())?),
-            "then" => then = Some(parser.parse(operand.get())?),
-            unknown => {
-                return Err(Error::new(
-                    Code(40063),
-                    format!("$switch found an unknown argument to a branch: {unknown}"),
-                ));
+/// The branches of a `$switch`. As in MongoDB, what stands in a branch that can never be taken is
+/// not computed, not even its constants.
+#[derive(Default)]
+struct Branches {
+    /// How many were written.
+    count: usize,
+    /// Cases and results of those that can be taken.
+    open: Vec<Node>,
+    /// The result of the first whose case is a true constant.
+    always: Option<Node>,
+}
+
+impl Branches {
+    fn add(&mut self, parser: &mut Parser<'_>, branch: Val<'_>) -> Result<()> {
+        let Val::Document(branch) = branch else {
+            return Err(Error::new(
+                Code(40062),
+                format!(
+                    "$switch expected each branch to be an object, found: {}",
+                    branch.kind().name()
+                ),
+            ));
+        };
+        let (mut case, mut then) = (None, None);
+        for (name, operand) in branch {
+            match name {
+                "case" => case = Some(operand.get()),
+                "then" => then = Some(operand.get()),
+                unknown => {
+                    return Err(Error::new(
+                        Code(40063),
+                        format!("$switch found an unknown argument to a branch: {unknown}"),
+                    ));
+                }
             }
         }
+        let case = case.ok_or_else(|| {
+            Error::new(Code(40064), "$switch requires each branch have a 'case' expression")
+        })?;
+        let then = then.ok_or_else(|| {
+            Error::new(Code(40065), "$switch requires each branch have a 'then' expression.")
+        })?;
+        self.count += 1;
+        if self.always.is_some() {
+            return parser.leniently(|parser| parser.parse(case).and(parser.parse(then))).map(drop);
+        }
+        let case = parser.parse(case)?;
+        match case.as_constant().map(Val::truthy) {
+            Some(false) => parser.leniently(|parser| parser.parse(then)).map(drop)?,
+            Some(true) => self.always = Some(parser.parse(then)?),
+            None => self.open.extend([case, parser.parse(then)?]),
+        }
+        Ok(())
     }
-    arguments.push(case.ok_or_else(|| {
-        Error::new(Code(40064), "$switch requires each branch have a 'case' expression")
-    })?);
-    arguments.push(then.ok_or_else(|| {
-        Error::new(Code(40065), "$switch requires each branch have a 'then' expression.")
-    })?);
-    Ok(())
 }
 
 fn switch<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {

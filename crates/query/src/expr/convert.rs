@@ -47,7 +47,7 @@ fn parse_shorthand(
             format!("{} requires a single argument, got {}", operator.name, arguments.len()),
         ));
     }
-    operator.call(arguments)
+    operator.call(parser, arguments)
 }
 
 fn type_name<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
@@ -173,7 +173,7 @@ fn parse_convert(
     let (format, order) = (format.unwrap_or_else(absent), order.unwrap_or_else(absent));
     let mut arguments = vec![input, to, on_null, format, order, base.unwrap_or_else(absent)];
     arguments.extend(on_error);
-    operator.call(arguments)
+    operator.call(parser, arguments)
 }
 
 fn convert<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {

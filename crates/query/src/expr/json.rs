@@ -42,7 +42,7 @@ fn parse_operands(
         .ok_or_else(|| Error::failed_to_parse(format!("Missing 'input' parameter to {name}")))?;
     let mut arguments = vec![input, relaxed.unwrap_or_else(|| Node::constant(Val::Bool(true)))];
     arguments.extend(on_error);
-    operator.call(arguments)
+    operator.call(parser, arguments)
 }
 
 fn serialize<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {

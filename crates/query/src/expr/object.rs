@@ -4,7 +4,7 @@ use super::arithmetic::pair;
 use super::operator::{MANY, Operator};
 use super::parse::Parser;
 use super::show::show;
-use super::{Env, Node};
+use super::{Call, Env, Node};
 use value::{Code, Error, Result, Val};
 
 pub(super) static OPERATORS: &[Operator] = &[
@@ -13,8 +13,8 @@ pub(super) static OPERATORS: &[Operator] = &[
     Operator::special("$getField", parse_get_field, get_field),
     Operator::new("$mergeObjects", 0, MANY, merge_objects),
     Operator::new("$objectToArray", 1, 1, object_to_array),
-    Operator::special("$setField", parse_set_field, set_field),
-    Operator::special("$unsetField", parse_set_field, unset_field),
+    Operator::special_lazy("$setField", parse_set_field, set_field),
+    Operator::special_lazy("$unsetField", parse_set_field, set_field),
 ];
 
 fn binary_size<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
@@ -168,14 +168,14 @@ fn parse_get_field(
         short => {
             let field = constant_name("$getField", short, parser, codes)?;
             let input = parser.parse(Val::String("$$CURRENT"))?;
-            return operator.call(vec![field, input]);
+            return operator.call(parser, vec![field, input]);
         }
     };
     let (mut field, mut input) = (None, None);
     for (name, operand) in doc {
         match name {
             "field" => field = Some(operand.get()),
-            "input" => input = Some(parser.parse(operand.get())?),
+            "input" => input = Some(parser.leniently(|parser| parser.parse(operand.get()))?),
             unknown => {
                 return Err(Error::new(
                     Code(3041701),
@@ -188,7 +188,8 @@ fn parse_get_field(
         .ok_or_else(|| Error::new(Code(3041702), "$getField requires 'field' to be specified"))?;
     let input = input
         .ok_or_else(|| Error::new(Code(3041703), "$getField requires 'input' to be specified"))?;
-    operator.call(vec![constant_name("$getField", field, parser, codes)?, input])
+    let field = constant_name("$getField", field, parser, codes)?;
+    parser.leniently(|parser| operator.call(parser, vec![field, input]))
 }
 
 fn get_field<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
@@ -217,8 +218,8 @@ fn parse_set_field(
     for (argument, operand) in doc {
         match argument {
             "field" => field = Some(operand.get()),
-            "input" => input = Some(parser.parse(operand.get())?),
-            "value" if sets => new = Some(parser.parse(operand.get())?),
+            "input" => input = Some(parser.leniently(|parser| parser.parse(operand.get()))?),
+            "value" if sets => new = Some(parser.leniently(|parser| parser.parse(operand.get()))?),
             unknown => {
                 return Err(Error::new(
                     Code(4161101),
@@ -237,24 +238,18 @@ fn parse_set_field(
     if sets {
         arguments.push(new.ok_or_else(|| missing(4161103, "value"))?);
     }
-    operator.call(arguments)
+    parser.leniently(|parser| operator.call(parser, arguments))
 }
 
-fn set_field<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
-    with_field("$setField", values, env)
-}
-
-fn unset_field<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
-    with_field("$unsetField", values, env)
-}
-
-/// The document with one field set, or removed where the new value is missing.
-fn with_field<'a>(operator: &str, values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
-    let (field, input) = pair(values);
-    let new = values.get(2).copied().unwrap_or(Val::Missing);
+/// The document with one field set, or removed where the new value is missing. The value is not
+/// looked at when there is no document.
+fn set_field<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
+    let operator = call.operator.name;
+    let (field, input) = (call.argument(0, env)?, call.argument(1, env)?);
     if input.is_nullish() {
         return Ok(Val::Null);
     }
+    let new = call.argument(2, env)?;
     let (Val::Document(doc), Val::String(field)) = (input, field) else {
         return Err(Error::new(
             Code(4161105),

@@ -197,12 +197,13 @@ impl Operator {
                 self.parse_named(parser, value, parameters, *not_document, *unknown)?
             }
         };
-        self.call(arguments)
+        self.call(parser, arguments)
     }
 
     /// A call, computed at once where that is possible; what fails then is refused at once too,
-    /// as MongoDB does, even in a branch that is never taken.
-    pub(crate) fn call(&'static self, arguments: Vec<Node>) -> Result<Node> {
+    /// as MongoDB does, even in a branch that is never taken, unless the parser stands where
+    /// MongoDB computes nothing early.
+    pub(crate) fn call(&'static self, parser: &Parser<'_>, arguments: Vec<Node>) -> Result<Node> {
         let mut arguments = arguments;
         let constants = arguments.iter().filter(|node| node.is_constant()).count();
         if self.commutative && constants > 0 && constants < arguments.len() {
@@ -211,7 +212,7 @@ impl Operator {
                 arguments.into_iter().partition(Node::is_constant);
             match known.len() {
                 1 => open.extend(known),
-                _ => open.push(self.call(known)?),
+                _ => open.push(self.call(parser, known)?),
             }
             let last = open.last().and_then(Node::as_constant).map(Val::truthy);
             if let ("$and", Some(false)) | ("$or", Some(true)) = (self.name, last) {
@@ -225,7 +226,7 @@ impl Operator {
         let collated = COLLATED.binary_search(&self.name).is_ok() && arguments.iter().any(is_text);
         let fold = self.pure && !collated && arguments.iter().all(Node::is_constant);
         let call = Node::Call(Box::new(Call { operator: self, arguments, slot: 0, regex: None }));
-        if fold { fold_constant(call) } else { Ok(call) }
+        if fold { parser.fold(call) } else { Ok(call) }
     }
 
     fn check_count(&self, count: usize, least: usize, most: usize) -> Result<()> {
@@ -282,7 +283,7 @@ impl Operator {
             .zip(found)
             .map(|(parameter, node)| match (node, parameter.default) {
                 // What is asked for and turns out missing is null, other than what is left out.
-                (Some(node), Ok(Absent::Missing)) => conditional::or_null(node),
+                (Some(node), Ok(Absent::Missing)) => conditional::or_null(parser, node),
                 (Some(node), _) => Ok(node),
                 (None, Ok(Absent::Missing)) => Ok(Node::constant(Val::Missing)),
                 (None, Ok(Absent::Null)) => Ok(Node::constant(Val::Null)),
@@ -293,13 +294,6 @@ impl Operator {
             })
             .collect()
     }
-}
-
-/// Computes an expression of constants.
-pub(crate) fn fold_constant(call: Node) -> Result<Node> {
-    let arena = bumpalo::Bump::new();
-    let env = Env::new(value::RawDoc::empty(), &arena);
-    call.eval(&env).map(Node::constant)
 }
 
 static FAMILIES: &[&[Operator]] = &[

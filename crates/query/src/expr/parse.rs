@@ -11,15 +11,36 @@ pub(crate) struct Parser<'p> {
     ctx: &'p ParseContext<'p>,
     scope: Vec<(Box<str>, usize)>,
     next_slot: usize,
+    /// Whether constants that cannot be computed are left for the run.
+    lenient: bool,
 }
 
 impl<'p> Parser<'p> {
     pub(crate) fn new(ctx: &'p ParseContext<'p>) -> Parser<'p> {
-        Parser { ctx, scope: Vec::new(), next_slot: 0 }
+        Parser { ctx, scope: Vec::new(), next_slot: 0, lenient: false }
     }
 
     pub(crate) fn context(&self) -> &'p ParseContext<'p> {
         self.ctx
+    }
+
+    /// Does something where constants that fail are no error yet.
+    pub(crate) fn leniently<T>(&mut self, run: impl FnOnce(&mut Parser<'p>) -> T) -> T {
+        let before = std::mem::replace(&mut self.lenient, true);
+        let result = run(self);
+        self.lenient = before;
+        result
+    }
+
+    /// Computes an expression of constants.
+    pub(super) fn fold(&self, node: Node) -> Result<Node> {
+        let arena = bumpalo::Bump::new();
+        let env = super::Env::new(value::RawDoc::empty(), &arena);
+        match node.eval(&env) {
+            Ok(value) => Ok(Node::constant(value)),
+            Err(_) if self.lenient => Ok(node),
+            Err(error) => Err(error),
+        }
     }
 
     /// Compiles one expression.
@@ -57,7 +78,7 @@ impl<'p> Parser<'p> {
                     .collect::<Result<Vec<Node>>>()?;
                 let constant = elements.iter().all(Node::is_constant);
                 let node = Node::Array(elements);
-                if constant { operator::fold_constant(node) } else { Ok(node) }
+                if constant { self.fold(node) } else { Ok(node) }
             }
             other => Ok(Node::constant(other)),
         }
@@ -77,7 +98,7 @@ impl<'p> Parser<'p> {
         }
         let constant = fields.iter().all(|(_, node)| node.is_constant());
         let node = Node::Document(fields);
-        if constant { operator::fold_constant(node) } else { Ok(node) }
+        if constant { self.fold(node) } else { Ok(node) }
     }
 
     /// The operands of an operator: an array of them, or one.

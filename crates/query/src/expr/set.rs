@@ -91,7 +91,7 @@ fn parse_equals(
     if constants.into_iter().any(|value| value.as_array().is_none()) {
         return Err(Error::new(Code(5887502), "All operands of $setEquals must be arrays"));
     }
-    operator.call(arguments)
+    operator.call(parser, arguments)
 }
 
 fn equals<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {

@@ -105,7 +105,7 @@ fn parse_n(parser: &mut Parser<'_>, operator: &'static Operator, value: Val<'_>)
         |code: i32, what: &str| Error::new(Code(code), format!("Missing value for '{what}'"));
     let count = count.ok_or_else(|| missing(5787906, "n"))?;
     let input = input.ok_or_else(|| missing(5787907, "input"))?;
-    operator.call(vec![input, count])
+    operator.call(parser, vec![input, count])
 }
 
 fn elements<'a>(values: &[Val<'a>]) -> Result<(Vec<Val<'a>>, usize)> {
@@ -162,7 +162,7 @@ fn parse_percentile(
     let (input, ranks) = percentile::parse(operator.name, value, many, parser.context())?;
     let mut arguments = vec![parser.parse(input)?];
     arguments.extend(ranks.into_iter().map(|rank| Node::constant(Val::Double(rank))));
-    operator.call(arguments)
+    operator.call(parser, arguments)
 }
 
 fn ranked<'a>(call: &'a Call, env: &Env<'a>) -> Result<Vec<Val<'static>>> {

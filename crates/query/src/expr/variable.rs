@@ -129,13 +129,13 @@ fn meta<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
 
 /// `{}` or `[]`: nothing is asked for.
 pub(super) fn parse_nothing(
-    _: &mut Parser<'_>,
+    parser: &mut Parser<'_>,
     operator: &'static Operator,
     value: Val<'_>,
 ) -> Result<Node> {
     match value {
         Val::Document(inside) | Val::Array(inside) if inside.is_empty() => {
-            operator.call(Vec::new())
+            operator.call(parser, Vec::new())
         }
         _ => {
             Err(Error::new(Code(16020), format!("Expression {} takes no arguments", operator.name)))
@@ -143,10 +143,14 @@ pub(super) fn parse_nothing(
     }
 }
 
-fn parse_rand(_: &mut Parser<'_>, operator: &'static Operator, value: Val<'_>) -> Result<Node> {
+fn parse_rand(
+    parser: &mut Parser<'_>,
+    operator: &'static Operator,
+    value: Val<'_>,
+) -> Result<Node> {
     match value {
-        Val::Document(doc) if doc.is_empty() => operator.call(Vec::new()),
-        Val::Array(array) if array.is_empty() => operator.call(Vec::new()),
+        Val::Document(doc) if doc.is_empty() => operator.call(parser, Vec::new()),
+        Val::Array(array) if array.is_empty() => operator.call(parser, Vec::new()),
         Val::Document(_) | Val::Array(_) => {
             Err(Error::new(Code(3040501), "$rand does not currently accept arguments"))
         }

@@ -256,6 +256,15 @@ fn mod_number(what: &str, value: Val<'_>) -> Result<i64> {
 }
 
 fn regex(_: &Parser<'_>, _: &'static str, value: Val<'_>, site: &Site<'_>) -> Result<Option<Test>> {
+    // Of several the last one counts, and options are said once.
+    let named = |wanted: &'static str| {
+        let all = site.siblings.iter().filter(move |(name, _)| *name == wanted);
+        all.map(|(_, value)| value.get())
+    };
+    if named("$options").count() > 1 {
+        return Err(Error::new(Code(51075), "options set in both $regex and $options"));
+    }
+    let value = named("$regex").last().unwrap_or(value);
     let (pattern, own_options) = match value {
         Val::String(pattern) => (pattern, ""),
         Val::Regex(pattern, options) => (pattern, options),

@@ -121,6 +121,9 @@ impl Push {
             Some(position) => usize::try_from(position).unwrap_or(usize::MAX).min(elements.len()),
         };
         elements.splice(at..at, self.values.iter().map(OwnedVal::raw));
+        if !self.values.is_empty() || (self.sort.is_some() && !elements.is_empty()) {
+            place.touched.set(true);
+        }
         if let Some(order) = &self.sort {
             elements.sort_by(|a, b| order.compare(*a, *b, place.collation));
         }

@@ -114,7 +114,8 @@ impl Update {
         // as a change even if the document comes out the same, as in MongoDB.
         let (bytes, same) = match &self.kind {
             Kind::Modifiers(modifiers) => {
-                let bytes = walk::apply(modifiers, doc, matched_position, is_upsert_insert)?;
+                let (bytes, touched) =
+                    walk::apply(modifiers, doc, matched_position, is_upsert_insert)?;
                 let new = RawDoc::new(&bytes);
                 let unchanged = match (doc.find("_id"), new.find("_id")) {
                     (Some(old), Some(new)) => old == new,
@@ -124,7 +125,7 @@ impl Update {
                 if !unchanged {
                     return Err(immutable_id());
                 }
-                let same = bytes == doc.bytes();
+                let same = !touched && bytes == doc.bytes();
                 (if doc.find("_id").is_none() { id_first(new, None) } else { bytes }, same)
             }
             Kind::Replacement(new) => (replace(doc, new.as_doc())?, new.bytes() == doc.bytes()),

@@ -8,6 +8,7 @@ use super::tree::{Tree, identifier};
 use crate::ParseContext;
 use crate::expr::number;
 use crate::expr::show::{show, show_doc};
+use std::cell::Cell;
 use std::sync::Arc;
 use value::compare::compare_with;
 use value::{Code, Collation, DocBuf, Error, OwnedVal, RawDoc, RawVal, Result, Val, Writer};
@@ -82,6 +83,9 @@ pub(super) struct Place<'d> {
     pub(super) renamed: Vec<Option<RawVal<'d>>>,
     /// What decides over text when values are compared.
     pub(super) collation: Option<&'d Collation>,
+    /// Whether something counts as a change though its bytes stay the same: MongoDB does not
+    /// compare arrays that it sorted or cut, nor numbers that equal nothing.
+    pub(super) touched: Cell<bool>,
 }
 
 impl Place<'_> {
@@ -530,11 +534,12 @@ impl Modifier {
                     None => amount.get(),
                     Some(old) => arithmetic("$inc", old.get(), amount.get(), place)?,
                 };
-                out.append(name, sum);
+                number_or_old(name, old, sum, place, out);
             }
             Modifier::Multiply(factor) => {
-                let old = old.map_or(Val::Int32(0), RawVal::get);
-                out.append(name, arithmetic("$mul", old, factor.get(), place)?);
+                let before = old.map_or(Val::Int32(0), RawVal::get);
+                let product = arithmetic("$mul", before, factor.get(), place)?;
+                number_or_old(name, old, product, place, out);
             }
             Modifier::Min(value) => {
                 let keep =
@@ -572,6 +577,31 @@ fn write(out: &mut Writer<'_>, name: &str, value: Option<RawVal<'_>>) {
     if let Some(value) = value {
         out.raw(name, value);
     }
+}
+
+/// Writes a computed number, or the old one if it equals it in value and type: zeros keep their
+/// sign and decimals their exponent. NaN equals nothing.
+fn number_or_old(
+    name: &str,
+    old: Option<RawVal<'_>>,
+    new: Val<'_>,
+    place: &Place<'_>,
+    out: &mut Writer<'_>,
+) {
+    let is_nan = match new {
+        Val::Double(n) => n.is_nan(),
+        Val::Decimal(n) => n.is_nan(),
+        _ => false,
+    };
+    if is_nan {
+        place.touched.set(true);
+    }
+    let same = old
+        .filter(|old| !is_nan && old.kind() == new.kind() && value::compare::equal(old.get(), new));
+    match same {
+        Some(old) => out.raw(name, old),
+        None => out.append(name, new),
+    };
 }
 
 fn arithmetic(

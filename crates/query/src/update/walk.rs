@@ -4,6 +4,7 @@ use super::modifier::{Modifier, Modifiers, Place};
 use super::tree::{Tree, part_order};
 use crate::expr::show::show;
 use smallvec::SmallVec;
+use std::cell::Cell;
 use value::{Code, Error, RawDoc, RawVal, Result, Val, Writer};
 
 /// Most nulls that an array is filled up with for a place beyond its end.
@@ -12,18 +13,26 @@ const BACKFILL_MAX: usize = 1_500_000;
 /// Subtrees that meet at one place: several where `$`, `$[]` and `$[name]` choose the same element.
 type Trees<'u> = SmallVec<[&'u Tree; 2]>;
 
-/// Applies modifiers to a document.
+/// Applies modifiers to a document. True: it counts as changed even if its bytes are the same.
 pub(super) fn apply(
     modifiers: &Modifiers,
     doc: RawDoc<'_>,
     position: Option<usize>,
     inserting: bool,
-) -> Result<Vec<u8>> {
+) -> Result<(Vec<u8>, bool)> {
     let renamed = modifiers.find_renamed(doc)?;
     let collation = modifiers.collation.as_deref();
     let mut walk = Walk {
         modifiers,
-        place: Place { doc, path: String::new(), inserting, in_array: false, renamed, collation },
+        place: Place {
+            doc,
+            path: String::new(),
+            inserting,
+            in_array: false,
+            renamed,
+            collation,
+            touched: Cell::new(false),
+        },
         position,
     };
     let mut bytes = Vec::with_capacity(doc.bytes().len() + 256);
@@ -34,7 +43,7 @@ pub(super) fn apply(
     let children = walk.resolve(&[children])?;
     walk.fields(&children, doc, &mut out)?;
     out.finish();
-    Ok(bytes)
+    Ok((bytes, walk.place.touched.get()))
 }
 
 fn no_position() -> Error {

@@ -146,6 +146,12 @@ pub fn difference(case: RawDoc<'_>, ours: &Answer, theirs: &Answer) -> Option<Di
             };
             if same { None } else { Some(Difference::Documents) }
         }
+        // The order of `$top` and its kin fails there on fields that are named by numbers.
+        (None, Some(16746)) => None,
+        // An order that another order behind it hides is not made there.
+        (Some(2), None) if ours.message.contains("parallel arrays") && has_order_behind(case) => {
+            None
+        }
         // Binaries are converted since MongoDB 8.0.
         (None, Some(241)) if theirs.message.contains("from binData") => None,
         // An update of nothing does not compute its constants there.
@@ -166,6 +172,14 @@ pub fn difference(case: RawDoc<'_>, ours: &Answer, theirs: &Answer) -> Option<Di
 fn stages<'a>(command: RawDoc<'a>) -> impl Iterator<Item = RawDoc<'a>> {
     let pipeline = command.get("pipeline").and_then(Val::as_array).unwrap_or(RawDoc::empty());
     pipeline.iter().filter_map(|(_, stage)| stage.as_doc())
+}
+
+/// Whether there are two stages that sort.
+fn has_order_behind(command: RawDoc<'_>) -> bool {
+    let sorts = |stage: &RawDoc<'_>| {
+        stage.find("$sort").is_some() || stage.find("$setWindowFields").is_some()
+    };
+    stages(command).filter(sorts).count() > 1
 }
 
 fn has_stage(command: RawDoc<'_>, name: &str) -> bool {
@@ -202,6 +216,7 @@ fn same_value(a: RawVal<'_>, b: RawVal<'_>) -> bool {
         (Val::Double(x), Val::Double(y)) => {
             x.to_bits() == y.to_bits() || (x.is_nan() && y.is_nan())
         }
+        (Val::Decimal(x), Val::Decimal(y)) if x.is_nan() => y.is_nan(),
         (Val::Document(x), Val::Document(y)) | (Val::Array(x), Val::Array(y)) => {
             same_document(x, y)
         }

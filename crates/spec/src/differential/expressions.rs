@@ -193,7 +193,8 @@ pub fn text(random: &mut Random, depth: usize) -> String {
                 text(random, below)
             )
         }
-        8 => format!("{{$toString: {}}}", number(random, below)),
+        // Of doubles MongoDB 6.0 shows six digits.
+        8 => format!("{{$toString: {{$toDecimal: {}}}}}", number(random, below)),
         9 => format!("{{$type: {}}}", any(random, below)),
         10 => {
             let format =

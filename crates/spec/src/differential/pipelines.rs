@@ -98,11 +98,21 @@ fn stage(random: &mut Random) -> String {
         ),
         15..=17 => window(random),
         18 => format!(
-            "{{$lookup: {{from: \"c\", localField: \"{}\", foreignField: \"{}\", as: \"j\"}}}}, {{$project: {{j: {{$map: {{input: \"$j\", in: \"$$this._id\"}}}}}}}}",
-            random.pick(PATHS),
-            random.pick(PATHS)
+            "{{$lookup: {{from: \"c\", localField: \"{}\", foreignField: \"{}\", as: \"j\"}}}}, {{$addFields: {{j: {{$map: {{input: \"$j\", in: \"$$this._id\"}}}}}}}}",
+            joined_path(random),
+            joined_path(random)
         ),
         _ => "{$count: \"k\"}".to_owned(),
+    }
+}
+
+/// A path of a join, which may have a place in it. All fields are kept behind it: MongoDB reads
+/// only those that are asked for, and takes such a place for a name then.
+fn joined_path(random: &mut Random) -> &'static str {
+    if random.chance(20) {
+        random.pick(&["l.0", "x.0", "l.1", "x.0.n"])
+    } else {
+        random.pick(PATHS)
     }
 }
 
@@ -110,7 +120,7 @@ fn stage(random: &mut Random) -> String {
 fn accumulator(random: &mut Random) -> String {
     let operator = random.pick(&[
         "$sum", "$avg", "$min", "$max", "$first", "$last", "$push", "$count", "$firstN", "$lastN",
-        "$minN", "$maxN",
+        "$minN", "$maxN", "$top", "$bottom", "$topN", "$bottomN",
     ]);
     match operator {
         "$count" => "{$count: {}}".to_owned(),
@@ -118,8 +128,15 @@ fn accumulator(random: &mut Random) -> String {
             format!("{{{operator}: {{input: {}, n: {}}}}}", leaf(random), 1 + random.below(3))
         }
         "$sum" | "$avg" => format!("{{{operator}: {}}}", expressions::number(random, 1)),
-        // A group looks at one document alone for these: what fails elsewhere is not met.
-        "$first" | "$last" => format!("{{{operator}: \"${}\"}}", random.pick(PATHS)),
+        "$top" | "$bottom" => {
+            format!("{{{operator}: {{sortBy: {}, output: {}}}}}", sort(random), leaf(random))
+        }
+        "$topN" | "$bottomN" => format!(
+            "{{{operator}: {{sortBy: {}, output: {}, n: {}}}}}",
+            sort(random),
+            leaf(random),
+            1 + random.below(3)
+        ),
         _ => format!("{{{operator}: {}}}", leaf(random)),
     }
 }
@@ -182,8 +199,10 @@ fn window(random: &mut Random) -> String {
         String::new()
     };
     let ranked = output.contains("ank:") || output.contains("$documentNumber");
+    // A field that a window leaves missing keeps its place there.
+    let name = random.pick(&["w", "v", "u", "y", "z"]);
     let order = if ranked { "{_id: 1}".to_owned() } else { sort(random) };
     format!(
-        "{{$setWindowFields: {{{partition}sortBy: {order}, output: {{w: {output}}}}}}}, {{$sort: {{_id: 1}}}}"
+        "{{$setWindowFields: {{{partition}sortBy: {order}, output: {{{name}: {output}}}}}}}, {{$sort: {{_id: 1}}}}"
     )
 }

@@ -67,6 +67,10 @@ impl Table {
         let count = program.fields.len();
         let states = self.states.get_mut(at * count..(at + 1) * count).unwrap_or(&mut []);
         for (((_, spec), feed), state) in program.fields.iter().zip(&program.feeds).zip(states) {
+            if spec.grows() && state.is_settled() {
+                // What could fail in later documents is not even computed.
+                continue;
+            }
             let value = match feed {
                 Feed::Number(number) => *number,
                 Feed::Slot(slot) => env.raw_slot(*slot).get(),

@@ -1,18 +1,19 @@
 //! Accumulators over windows.
 
-use super::column::{each_window, windows};
+use super::column::Column;
 use super::covariance::{Moments, Moving};
 use super::exact::ExactSum;
-use super::sliding::{Extremes, Sliding, TwoStacks, is_wide, slide};
+use super::output::Output;
+use super::ranked::{Distinct, End, Percentiles, Ranks, Tops, array};
+use super::sliding::{Extremes, Part, Sliding, TwoStacks, slide};
+use super::spans::Spans;
 use super::{Frame, Partition};
 use crate::operation::Operation;
 use bumpalo::Bump;
 use query::accumulate::AccumulatorSpec;
 use query::expr::{Env, Expr};
-use value::{OwnedVal, RawDoc, Result, Val, compare};
-
-/// Missing is kept apart from null: some accumulators skip it.
-type Argument = Option<OwnedVal>;
+use std::collections::BTreeSet;
+use value::{Decimal128, OwnedVal, Result, Val, compare};
 
 /// What an accumulator gives for the window of each document.
 pub(super) fn accumulate(
@@ -20,61 +21,85 @@ pub(super) fn accumulate(
     frame: &Frame,
     partition: &Partition,
     op: &Operation,
-) -> Result<Vec<OwnedVal>> {
+    out: &mut Output<'_>,
+) -> Result<()> {
+    // Missing is kept apart from null: some accumulators skip it.
+    let mut arguments = Column::default();
     let mut arena = Bump::new();
-    let mut arguments: Vec<Argument> = Vec::with_capacity(partition.len());
-    for doc in &partition.docs {
-        let argument = spec.argument(&Env::new(RawDoc::new(doc), &arena))?;
-        arguments.push((!argument.is_missing()).then(|| OwnedVal::new(argument)));
+    partition.for_each(op, |doc| {
+        let before = arguments.memory_bytes();
+        arguments.push(spec.argument(&Env::new(doc, &arena))?)?;
         arena.reset();
+        partition.memory.take(arguments.memory_bytes() - before)
+    })?;
+    let spans = Spans::new(frame, partition, op)?;
+    if matches!(spec.name(), "$median" | "$percentile") {
+        return percentiles(spec, &arguments, &spans, partition, op, out);
     }
-    let windows = windows(partition, frame, op)?;
     if frame.begins_open() {
         // Windows only grow: what was added stays.
         let mut state = spec.start(Val::Null)?;
         let mut added = 0;
-        return each_window(&windows, op, |_, to| {
-            for argument in arguments.iter().take(to).skip(added) {
-                state.process(value_of(argument))?;
+        return spans.each(op, out, |_, to| {
+            for at in added..to {
+                state.process(arguments.get(at))?;
             }
             added = added.max(to);
             let arena = Bump::new();
             Ok(OwnedVal::new(state.finish(&arena)?))
         });
     }
-    if is_wide(&windows)
-        && let Some(column) = sliding(spec, &arguments, &windows, op)?
-    {
-        return Ok(column);
+    if sliding(spec, &arguments, &spans, partition, op, out)? {
+        return Ok(());
     }
-    each_window(&windows, op, |from, to| {
+    spans.each(op, out, |from, to| {
         let mut state = spec.start(Val::Null)?;
-        for argument in arguments.iter().take(to).skip(from) {
+        for at in from..to {
             op.check()?;
-            state.process(value_of(argument))?;
+            state.process(arguments.get(at))?;
         }
         let arena = Bump::new();
-        let numbers = arguments.iter().take(to).skip(from);
-        let numbers = numbers.filter(|argument| value_of(argument).is_number()).count();
+        let numbers = (from..to).filter(|at| arguments.get(*at).is_number()).count();
         Ok(narrowed(spec.name(), numbers, state.finish(&arena)?))
     })
 }
 
 /// The value for the first or last document of each window. Other than in groups, a value that is
-/// missing stays so, and only one document is looked at.
+/// missing stays so, and no other document is looked at.
 pub(super) fn edge(
     input: &Expr,
     last: bool,
     frame: &Frame,
     partition: &Partition,
     op: &Operation,
-) -> Result<Vec<OwnedVal>> {
-    each_window(&windows(partition, frame, op)?, op, |from, to| {
+    out: &mut Output<'_>,
+) -> Result<()> {
+    let spans = Spans::new(frame, partition, op)?;
+    let place = |(from, to): (usize, usize)| {
         let at = if last { to.checked_sub(1) } else { Some(from) };
-        let doc = at.filter(|at| (from..to).contains(at)).and_then(|at| partition.docs.get(at));
-        let Some(doc) = doc else { return Ok(OwnedVal::new(Val::Null)) };
-        let arena = Bump::new();
-        Ok(OwnedVal::new(input.eval(&Env::new(RawDoc::new(doc), &arena))?))
+        at.filter(|at| (from..to).contains(at))
+    };
+    let mut wanted = vec![false; partition.len()];
+    partition.memory.take(wanted.len())?;
+    for at in spans.iter().filter_map(place) {
+        if let Some(wanted) = wanted.get_mut(at) {
+            *wanted = true;
+        }
+    }
+    let mut wanted = wanted.into_iter();
+    let mut values = Column::default();
+    let mut arena = Bump::new();
+    partition.for_each(op, |doc| {
+        let before = values.memory_bytes();
+        values.push(match wanted.next() {
+            Some(true) => input.eval(&Env::new(doc, &arena))?,
+            _ => Val::Missing,
+        })?;
+        arena.reset();
+        partition.memory.take(values.memory_bytes() - before)
+    })?;
+    spans.each(op, out, |from, to| {
+        Ok(OwnedVal::new(place((from, to)).map_or(Val::Null, |at| values.get(at))))
     })
 }
 
@@ -88,51 +113,139 @@ fn narrowed(name: &str, numbers: usize, value: Val<'_>) -> OwnedVal {
     })
 }
 
-fn value_of(argument: &Argument) -> Val<'_> {
-    argument.as_ref().map_or(Val::Missing, OwnedVal::get)
-}
-
-/// The same by windows that slide, for accumulators that can.
+/// The same by windows that slide, for accumulators that can. False: nothing was done.
 fn sliding(
     spec: &AccumulatorSpec,
-    arguments: &[Argument],
-    windows: &[(usize, usize)],
+    arguments: &Column,
+    spans: &Spans<'_>,
+    partition: &Partition,
     op: &Operation,
-) -> Result<Option<Vec<OwnedVal>>> {
-    let value = |at: usize| arguments.get(at).map_or(Val::Missing, value_of);
-    let all = |test: fn(Val<'_>) -> bool| arguments.iter().all(|argument| test(value_of(argument)));
-    let column = match spec.name() {
-        "$sum" | "$count" | "$avg" if all(|value| !matches!(value, Val::Decimal(_))) => {
+    out: &mut Output<'_>,
+) -> Result<bool> {
+    let value = |at: usize| arguments.get(at);
+    let collation = spec.expression().collation().map(|collation| &**collation);
+    let count = arguments.len();
+    let all = |test: fn(Val<'_>) -> bool| arguments.iter().all(test);
+    match spec.name() {
+        "$sum" | "$count" | "$avg"
+            if spans.are_wide()
+                // Decimals and doubles together are rounded in the order in which they come.
+                && (all(|value| !matches!(value, Val::Decimal(_)))
+                    || all(|value| !matches!(value, Val::Double(_)))) =>
+        {
             let average = spec.name() == "$avg";
-            slide(windows, op, &mut Total { value, average, sum: Sum::default() })
+            slide(spans, op, &mut Total { value, average, sum: Sum::default() }, out)?;
         }
         "$min" | "$max" => {
+            // Of equal ones the first is the least, and the last the greatest.
             let largest = spec.name() == "$max";
-            let collation = spec.expression().collation().map(|collation| &**collation);
             let better = |a: usize, b: usize| {
                 let order = compare::compare_with(value(a), value(b), collation);
-                if largest { order.is_gt() } else { order.is_lt() }
+                if largest { order.is_ge() } else { order.is_lt() }
             };
-            slide(windows, op, &mut Extreme { value, extremes: Extremes::new(better) })
+            slide(spans, op, &mut Extreme { value, extremes: Extremes::new(better) }, out)?;
         }
-        "$stdDevPop" | "$stdDevSamp" if all(|value| value.as_f64().is_none_or(f64::is_finite)) => {
+        "$stdDevPop" | "$stdDevSamp"
+            if spans.are_wide() && all(|value| value.as_f64().is_none_or(f64::is_finite)) =>
+        {
             let sample = spec.name() == "$stdDevSamp";
-            let parts = arguments.iter().map(|argument| Moments::of_one(value_of(argument)));
+            let part = |at: usize| Moments::of_one(value(at));
             let result = |moments: &Moments| match moments.is_one() && !sample {
                 true => Val::Int32(0),
                 false => moments.deviation(sample),
             };
-            let (parts, stacks) = (parts.collect(), TwoStacks::default());
-            slide(windows, op, &mut Moving { parts, stacks, result })
+            slide(spans, op, &mut Moving { part, stacks: TwoStacks::default(), result }, out)?;
         }
-        _ => return Ok(None),
-    };
-    column.map(Some)
+        name @ ("$minN" | "$maxN") => {
+            let Some(limit) = spec.limit() else { return Ok(false) };
+            partition.memory.take(Ranks::memory_bytes(count))?;
+            let ranks = Ranks::new(
+                count,
+                |at| !value(at).is_nullish(),
+                |a, b| compare::compare_with(value(a), value(b), collation),
+            );
+            let end = if name == "$minN" { End::Low } else { End::HighFirst };
+            let window = BTreeSet::new();
+            slide(spans, op, &mut Tops { ranks, window, end, limit: Some(limit), value }, out)?;
+        }
+        name @ ("$top" | "$topN" | "$bottom" | "$bottomN") => {
+            let Some(limit) = spec.limit() else { return Ok(false) };
+            partition.memory.take(Ranks::memory_bytes(count))?;
+            // Arguments are pairs of the bytes that order them, and the value.
+            let part = |at: usize, which: usize| {
+                let pair = value(at).as_array()?;
+                pair.iter().nth(which).map(|(_, part)| part.get())
+            };
+            let key = |at: usize| match part(at, 0) {
+                Some(Val::Binary(_, key)) => key,
+                _ => &[],
+            };
+            let ranks = Ranks::new(count, |_| true, |a, b| key(a).cmp(key(b)));
+            let end = if name.starts_with("$top") { End::Low } else { End::High };
+            let limit = name.ends_with('N').then_some(limit);
+            let value = |at: usize| part(at, 1).unwrap_or(Val::Null);
+            slide(spans, op, &mut Tops { ranks, window: BTreeSet::new(), end, limit, value }, out)?;
+        }
+        "$addToSet" => {
+            partition.memory.take(Ranks::memory_bytes(count))?;
+            let compare = |a: usize, b: usize| compare::compare_with(value(a), value(b), collation);
+            let ranks = Ranks::new(count, |at| !value(at).is_missing(), compare);
+            let mut set = Distinct::new(ranks, |a, b| compare(a, b).is_eq(), value);
+            slide(spans, op, &mut set, out)?;
+        }
+        name @ ("$firstN" | "$lastN") => {
+            let Some(limit) = spec.limit() else { return Ok(false) };
+            spans.each(op, out, |from, to| {
+                let places = match name {
+                    "$firstN" => from..to.min(from.saturating_add(limit)),
+                    _ => from.max(to.saturating_sub(limit))..to,
+                };
+                Ok(array(places.map(|at| match value(at) {
+                    Val::Missing => Val::Null,
+                    value => value,
+                })))
+            })?;
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
 }
 
-/// The numbers of a window but decimals.
+/// `$median` and `$percentile`.
+fn percentiles(
+    spec: &AccumulatorSpec,
+    arguments: &Column,
+    spans: &Spans<'_>,
+    partition: &Partition,
+    op: &Operation,
+    out: &mut Output<'_>,
+) -> Result<()> {
+    let count = arguments.len();
+    partition.memory.take(Ranks::memory_bytes(count))?;
+    let number = |at: usize| arguments.get(at).as_f64().unwrap_or(f64::NAN);
+    let ranks =
+        Ranks::new(count, |at| !number(at).is_nan(), |a, b| number(a).total_cmp(&number(b)));
+    let many = spec.name() == "$percentile";
+    slide(spans, op, &mut Percentiles::new(ranks, spec.percentiles(), many, number), out)
+}
+
+/// Decimals added up; the rounding of many digits cannot be undone, so nothing is taken away.
+#[derive(Clone, Copy, Default)]
+struct Decimals(Option<Decimal128>);
+
+impl Part for Decimals {
+    fn joined(&self, behind: &Decimals) -> Decimals {
+        Decimals(match (self.0, behind.0) {
+            (Some(a), Some(b)) => Some(a.add(b)),
+            (a, b) => a.or(b),
+        })
+    }
+}
+
+/// The numbers of a window.
 #[derive(Default)]
 struct Sum {
+    decimals: TwoStacks<Decimals>,
     whole: i128,
     doubles: ExactSum,
     doubles_count: u64,
@@ -160,6 +273,7 @@ impl<'v, F: Fn(usize) -> Val<'v>> Sliding for Total<F> {
                 sum.doubles.add(n);
                 sum.doubles_count += 1;
             }
+            Val::Decimal(n) => sum.decimals.push(Decimals(Some(n))),
             _ => return,
         }
         sum.count += 1;
@@ -174,13 +288,21 @@ impl<'v, F: Fn(usize) -> Val<'v>> Sliding for Total<F> {
                 sum.doubles.subtract(n);
                 sum.doubles_count = sum.doubles_count.saturating_sub(1);
             }
+            Val::Decimal(_) => sum.decimals.pop(),
             _ => return,
         }
         sum.count = sum.count.saturating_sub(1);
     }
 
-    fn result(&self) -> OwnedVal {
+    fn result(&self, _: usize) -> OwnedVal {
         let sum = &self.sum;
+        if let Decimals(Some(decimals)) = sum.decimals.whole() {
+            let total = Decimal128::ZERO.add(decimals).add(whole_to_decimal(sum.whole));
+            return OwnedVal::new(Val::Decimal(match self.average {
+                true => total.div(Decimal128::from_u64(sum.count)),
+                false => total,
+            }));
+        }
         let binary = || {
             if sum.doubles_count == 0 {
                 return sum.whole as f64;
@@ -227,7 +349,15 @@ where
         self.extremes.pop(at);
     }
 
-    fn result(&self) -> OwnedVal {
+    fn result(&self, _: usize) -> OwnedVal {
         OwnedVal::new(self.extremes.best().map_or(Val::Null, |at| (self.value)(at)))
     }
+}
+
+fn whole_to_decimal(n: i128) -> Decimal128 {
+    Decimal128::from_parts(value::decimal::Parts {
+        negative: n < 0,
+        coefficient: n.unsigned_abs(),
+        exponent: 0,
+    })
 }

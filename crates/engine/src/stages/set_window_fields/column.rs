@@ -1,81 +1,148 @@
-//! Columns: a value for every document of a partition, and windows for every document.
+//! Columns: a value for every document of a partition, side by side in a few bytes each; and the
+//! memory that one partition may take for them.
 
-use super::{Frame, Partition};
+use super::Partition;
 use crate::operation::Operation;
 use bumpalo::Bump;
 use query::expr::{Env, Expr};
-use value::{OwnedVal, RawDoc, Result, Val};
+use std::cell::Cell;
+use value::writer::write_value;
+use value::{Code, Error, RawVal, Result, Val};
 
-/// Whole numbers, by the place of a document.
-pub(super) fn whole_numbers(
-    places: std::ops::Range<usize>,
-    mut number: impl FnMut(usize) -> usize,
-) -> Vec<OwnedVal> {
-    places
-        .map(|at| {
-            let number = number(at);
-            OwnedVal::new(match i32::try_from(number) {
-                Ok(small) => Val::Int32(small),
-                Err(_) => Val::Int64(i64::try_from(number).unwrap_or(i64::MAX)),
-            })
-        })
-        .collect()
+/// Values one behind the other.
+#[derive(Default)]
+pub(super) struct Column {
+    kinds: Vec<u8>,
+    ends: Vec<u32>,
+    bytes: Vec<u8>,
+}
+
+/// What a value takes beside its bytes.
+const VALUE_BYTES: usize = size_of::<u8>() + size_of::<u32>();
+
+impl Column {
+    /// Appends a value.
+    pub(super) fn push(&mut self, value: Val<'_>) -> Result<()> {
+        write_value(&mut self.bytes, value);
+        let end = u32::try_from(self.bytes.len());
+        let end = end.map_err(|_| exceeded(self.memory_bytes(), u32::MAX as usize))?;
+        self.kinds.push(value.kind() as u8);
+        self.ends.push(end);
+        Ok(())
+    }
+
+    /// The value at a place; missing beyond the end.
+    pub(super) fn get(&self, at: usize) -> Val<'_> {
+        self.raw(at).get()
+    }
+
+    /// The undecoded value at a place.
+    pub(super) fn raw(&self, at: usize) -> RawVal<'_> {
+        let end = |at: usize| self.ends.get(at).map_or(0, |end| *end as usize);
+        let from = at.checked_sub(1).map_or(0, end);
+        let kind = self.kinds.get(at).copied().unwrap_or(0);
+        RawVal { kind, bytes: self.bytes.get(from..end(at)).unwrap_or(&[]) }
+    }
+
+    /// How many values there are.
+    pub(super) fn len(&self) -> usize {
+        self.kinds.len()
+    }
+
+    /// All values.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Val<'_>> {
+        (0..self.len()).map(|at| self.get(at))
+    }
+
+    /// The first place, of sorted values, where a test fails.
+    pub(super) fn partition_point(&self, holds: impl Fn(Val<'_>) -> bool) -> usize {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if holds(self.get(middle)) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// Memory that it takes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.bytes.len() + self.len() * VALUE_BYTES
+    }
+
+    /// Forgets all values.
+    pub(super) fn clear(&mut self) {
+        self.kinds.clear();
+        self.ends.clear();
+        self.bytes.clear();
+    }
+}
+
+/// What the columns of one partition may take. Documents and results go to disk, these do not.
+pub(super) struct Memory {
+    used: Cell<usize>,
+    max: usize,
+}
+
+impl Memory {
+    /// Room for so many bytes.
+    pub(super) fn new(max: usize) -> Memory {
+        Memory { used: Cell::new(0), max }
+    }
+
+    /// Takes some of it.
+    pub(super) fn take(&self, bytes: usize) -> Result<()> {
+        let used = self.used.get().saturating_add(bytes);
+        self.used.set(used);
+        if used > self.max { Err(exceeded(used, self.max)) } else { Ok(()) }
+    }
+
+    /// What is taken now.
+    pub(super) fn used(&self) -> usize {
+        self.used.get()
+    }
+
+    /// Gives back all that was taken since `used` was this.
+    pub(super) fn give_back(&self, used: usize) {
+        self.used.set(used);
+    }
+}
+
+fn exceeded(used: usize, max: usize) -> Error {
+    Error::new(
+        Code(5414201),
+        format!(
+            "Exceeded memory limit in DocumentSourceSetWindowFields, used {used} bytes but max \
+             allowed is {max}"
+        ),
+    )
 }
 
 /// The value of an expression for every document; null where it gives none.
-pub(super) fn evaluate(expr: &Expr, partition: &Partition) -> Result<Vec<OwnedVal>> {
-    evaluate_or(expr, partition, Val::Null)
+pub(super) fn evaluate(expr: &Expr, partition: &Partition, op: &Operation) -> Result<Column> {
+    evaluate_or(expr, partition, Val::Null, op)
 }
 
 /// The value of an expression for every document, another where it gives none.
 pub(super) fn evaluate_or(
     expr: &Expr,
     partition: &Partition,
-    other: Val<'_>,
-) -> Result<Vec<OwnedVal>> {
+    other: Val<'static>,
+    op: &Operation,
+) -> Result<Column> {
+    let mut column = Column::default();
     let mut arena = Bump::new();
-    let mut values = Vec::with_capacity(partition.len());
-    for doc in &partition.docs {
-        let value = match expr.eval(&Env::new(RawDoc::new(doc), &arena))? {
-            Val::Missing => OwnedVal::new(other),
-            value => OwnedVal::new(value),
-        };
-        values.push(value);
+    partition.for_each(op, |doc| {
+        let before = column.memory_bytes();
+        match expr.eval(&Env::new(doc, &arena))? {
+            Val::Missing => column.push(other)?,
+            value => column.push(value)?,
+        }
         arena.reset();
-    }
-    Ok(values)
-}
-
-/// The windows of all documents: first, and one behind the last.
-pub(super) fn windows(
-    partition: &Partition,
-    frame: &Frame,
-    op: &Operation,
-) -> Result<Vec<(usize, usize)>> {
-    let mut windows = Vec::with_capacity(partition.len());
-    for at in 0..partition.len() {
-        op.check()?;
-        windows.push(frame.range(at, &partition.keys)?);
-    }
-    Ok(windows)
-}
-
-/// A value for each window; neighbours with the same window share it.
-pub(super) fn each_window(
-    windows: &[(usize, usize)],
-    op: &Operation,
-    mut compute: impl FnMut(usize, usize) -> Result<OwnedVal>,
-) -> Result<Vec<OwnedVal>> {
-    let mut column: Vec<OwnedVal> = Vec::with_capacity(windows.len());
-    let mut before = None;
-    for window in windows {
-        op.check()?;
-        let value = match (before == Some(*window), column.last()) {
-            (true, Some(same)) => same.clone(),
-            _ => compute(window.0, window.1)?,
-        };
-        before = Some(*window);
-        column.push(value);
-    }
+        partition.memory.take(column.memory_bytes() - before)
+    })?;
     Ok(column)
 }

@@ -1,7 +1,9 @@
 //! `$covariancePop` and `$covarianceSamp`: how two values move together.
 
-use super::column::each_window;
-use super::sliding::{Part, Sliding, TwoStacks, is_wide, slide};
+use super::column::Column;
+use super::output::Output;
+use super::sliding::{Part, Sliding, TwoStacks, slide};
+use super::spans::Spans;
 use crate::operation::Operation;
 use value::{OwnedVal, Result, Val};
 
@@ -73,55 +75,58 @@ impl Part for Moments {
 
 /// The covariances of all windows.
 pub(super) fn covariances(
-    x: &[OwnedVal],
-    y: &[OwnedVal],
+    x: &Column,
+    y: &Column,
     sample: bool,
-    windows: &[(usize, usize)],
+    spans: &Spans<'_>,
     op: &Operation,
-) -> Result<Vec<OwnedVal>> {
-    let pairs: Vec<Option<(f64, f64)>> =
-        x.iter().zip(y).map(|(x, y)| x.get().as_f64().zip(y.get().as_f64())).collect();
-    let finite = pairs.iter().flatten().all(|(x, y)| x.is_finite() && y.is_finite());
-    if finite && is_wide(windows) {
-        let parts =
-            pairs.iter().map(|pair| pair.map_or_else(Moments::default, |(x, y)| Moments::of(x, y)));
+    out: &mut Output<'_>,
+) -> Result<()> {
+    let pair = |at: usize| x.get(at).as_f64().zip(y.get(at).as_f64());
+    let mut pairs = (0..x.len()).filter_map(pair);
+    if spans.are_wide() && pairs.all(|(x, y)| x.is_finite() && y.is_finite()) {
+        let part = |at: usize| pair(at).map_or_else(Moments::default, |(x, y)| Moments::of(x, y));
         let result = |moments: &Moments| moments.covariance(sample);
-        let mut state = Moving { parts: parts.collect(), stacks: TwoStacks::default(), result };
-        return slide(windows, op, &mut state);
+        let mut state = Moving { part, stacks: TwoStacks::default(), result };
+        return slide(spans, op, &mut state, out);
     }
-    each_window(windows, op, |from, to| {
+    spans.each(op, out, |from, to| {
         let mut moments = Moments::default();
-        for (x, y) in pairs.get(from..to).unwrap_or(&[]).iter().flatten() {
-            moments.add(*x, *y);
+        for (x, y) in (from..to).filter_map(pair) {
+            moments.add(x, y);
         }
         Ok(OwnedVal::new(moments.covariance(sample)))
     })
 }
 
 /// Moments of a sliding window.
-pub(super) struct Moving<F> {
-    /// What each document adds.
-    pub(super) parts: Vec<Moments>,
+pub(super) struct Moving<P, F> {
+    /// What the document at a place adds.
+    pub(super) part: P,
     /// The window.
     pub(super) stacks: TwoStacks<Moments>,
     /// What is read from the moments.
     pub(super) result: F,
 }
 
-impl<F: Fn(&Moments) -> Val<'static>> Sliding for Moving<F> {
+impl<P, F> Sliding for Moving<P, F>
+where
+    P: Fn(usize) -> Moments,
+    F: Fn(&Moments) -> Val<'static>,
+{
     fn clear(&mut self) {
         self.stacks = TwoStacks::default();
     }
 
     fn push(&mut self, at: usize) {
-        self.stacks.push(self.parts.get(at).copied().unwrap_or_default());
+        self.stacks.push((self.part)(at));
     }
 
     fn pop(&mut self, _: usize) {
         self.stacks.pop();
     }
 
-    fn result(&self) -> OwnedVal {
+    fn result(&self, _: usize) -> OwnedVal {
         OwnedVal::new((self.result)(&self.stacks.whole()))
     }
 }

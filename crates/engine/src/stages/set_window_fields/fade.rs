@@ -3,6 +3,8 @@
 use super::Partition;
 use super::column::evaluate;
 use super::function::Function;
+use super::output::Output;
+use crate::operation::Operation;
 use crate::stages::StageContext;
 use query::expr::Expr;
 use value::{Decimal128, Error, OwnedVal, Result, Val, number};
@@ -66,12 +68,12 @@ pub(super) fn moving_average(
     input: &Expr,
     alpha: Alpha,
     partition: &Partition,
-) -> Result<Vec<OwnedVal>> {
+    op: &Operation,
+    out: &mut Output<'_>,
+) -> Result<()> {
     let mut last = OwnedVal::new(Val::Null);
     let mut exact = Decimal128::ZERO;
-    let mut column = Vec::with_capacity(partition.len());
-    for value in evaluate(input, partition)? {
-        let now = value.get();
+    for now in evaluate(input, partition, op)?.iter() {
         if now.is_number() {
             let before = last.get();
             let next = if before.is_nullish() {
@@ -95,7 +97,7 @@ pub(super) fn moving_average(
             };
             last = next;
         }
-        column.push(last.clone());
+        out.push(last.get())?;
     }
-    Ok(column)
+    Ok(())
 }

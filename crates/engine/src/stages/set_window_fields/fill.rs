@@ -1,35 +1,45 @@
 //! `$linearFill` and `$locf`: values where there are none.
 
 use super::column::evaluate;
+use super::output::Output;
 use super::{Partition, refuse};
+use crate::operation::Operation;
 use query::expr::Expr;
 use std::cmp::Ordering;
-use value::{Code, Error, OwnedVal, Result, Val, compare, number};
+use value::{Code, Error, Result, Val, compare, number};
 
 /// The last value that was there.
-pub(super) fn carried(input: &Expr, partition: &Partition) -> Result<Vec<OwnedVal>> {
-    let mut last = OwnedVal::new(Val::Null);
-    let values = evaluate(input, partition)?.into_iter();
-    Ok(values
-        .map(|value| {
-            if !value.get().is_nullish() {
-                last = value;
-            }
-            last.clone()
-        })
-        .collect())
+pub(super) fn carried(
+    input: &Expr,
+    partition: &Partition,
+    op: &Operation,
+    out: &mut Output<'_>,
+) -> Result<()> {
+    let values = evaluate(input, partition, op)?;
+    let mut last = Val::Null;
+    values.iter().try_for_each(|value| {
+        if !value.is_nullish() {
+            last = value;
+        }
+        out.push(last)
+    })
 }
 
 /// Values on the line between their neighbours.
-pub(super) fn linear_fill(input: &Expr, partition: &Partition) -> Result<Vec<OwnedVal>> {
-    let values = evaluate(input, partition)?;
-    for pair in partition.keys.windows(2) {
-        let [a, b] = pair else { continue };
-        if compare::compare(a.get(), b.get()) == Ordering::Equal {
+pub(super) fn linear_fill(
+    input: &Expr,
+    partition: &Partition,
+    op: &Operation,
+    out: &mut Output<'_>,
+) -> Result<()> {
+    let values = evaluate(input, partition, op)?;
+    for at in 1..partition.keys.len() {
+        let (a, b) = (partition.keys.get(at - 1), partition.keys.get(at));
+        if compare::compare(a, b) == Ordering::Equal {
             return refuse(6050106, "There can be no repeated values in the sort field");
         }
     }
-    let position = |at: usize| match partition.keys.get(at).map_or(Val::Null, OwnedVal::get) {
+    let position = |at: usize| match partition.keys.get(at) {
         Val::DateTime(ms) => Ok(Val::Int64(ms)),
         key if key.is_number() => match key {
             Val::Int32(n) => Ok(Val::Int32(n)),
@@ -43,37 +53,31 @@ pub(super) fn linear_fill(input: &Expr, partition: &Partition) -> Result<Vec<Own
             format!("Expected numeric or Date sort value, but was {}", other.kind().name()),
         )),
     };
-    let mut column = Vec::with_capacity(values.len());
     let mut left: Option<usize> = None;
     let mut right: Option<usize> = None;
     for (at, value) in values.iter().enumerate() {
-        let value = value.get();
         position(at)?;
         if !value.is_nullish() {
             if !value.is_number() {
                 return Err(Error::type_mismatch("Value to be filled must be numeric or nullish"));
             }
             left = Some(at);
-            column.push(OwnedVal::new(value));
+            out.push(value)?;
             continue;
         }
         if right.is_none_or(|right| right <= at) {
-            right = (at..values.len())
-                .find(|next| values.get(*next).is_some_and(|value| !value.get().is_nullish()));
+            right = (at..values.len()).find(|next| !values.get(*next).is_nullish());
             if right.is_none() {
                 right = Some(values.len());
             }
         }
         let ends = left.zip(right.filter(|right| *right < values.len()));
         let Some((from, to)) = ends else {
-            column.push(OwnedVal::new(Val::Null));
+            out.push(Val::Null)?;
             continue;
         };
         let nan = Val::Double(f64::NAN);
-        let (y0, y1) = match (values.get(from), values.get(to)) {
-            (Some(y0), Some(y1)) => (y0.get(), y1.get()),
-            _ => (nan, nan),
-        };
+        let (y0, y1) = (values.get(from), values.get(to));
         if !y1.is_number() {
             return Err(Error::type_mismatch("Value to be filled must be numeric or nullish"));
         }
@@ -83,7 +87,7 @@ pub(super) fn linear_fill(input: &Expr, partition: &Partition) -> Result<Vec<Own
         let slope = number::divide(rise, run).unwrap_or(nan);
         let step = number::subtract(x, x0).unwrap_or(nan);
         let filled = number::multiply(slope, step).and_then(|up| number::add(y0, up));
-        column.push(OwnedVal::new(filled.unwrap_or(nan)));
+        out.push(filled.unwrap_or(nan))?;
     }
-    Ok(column)
+    Ok(())
 }

@@ -1,5 +1,6 @@
 //! Windows: which documents around one belong to it, counted in documents or in values.
 
+use super::column::Column;
 use super::{Sorting, refuse};
 use crate::stages::StageContext;
 use query::expr::{Expr, add_to_date};
@@ -115,23 +116,33 @@ impl Frame {
         }
     }
 
-    /// The documents of the window of the one at `at`: first, and one behind the last.
-    pub(super) fn range(&self, at: usize, keys: &[OwnedVal]) -> Result<(usize, usize)> {
+    /// The documents of a window that is counted in documents: first, and one behind the last, of
+    /// the document at `at` of `count`.
+    pub(super) fn places(&self, at: usize, count: usize) -> (usize, usize) {
+        let Frame::Documents(lower, upper) = self else { return (0, count) };
+        let last = i64::try_from(count).unwrap_or(i64::MAX);
+        let here = i64::try_from(at).unwrap_or(i64::MAX);
+        let place = |bound: &Bound<i64>, open: i64| match bound {
+            Bound::Unbounded => open,
+            Bound::Current => here,
+            Bound::Offset(count) => here.saturating_add(*count),
+        };
+        let from = place(lower, 0).clamp(0, last);
+        let to = place(upper, last).saturating_add(1).clamp(from, last.max(from));
+        (usize::try_from(from).unwrap_or(0), usize::try_from(to).unwrap_or(0))
+    }
+
+    /// Whether windows depend on the values of the sort field.
+    pub(super) fn reads_keys(&self) -> bool {
+        matches!(self, Frame::Range(..))
+    }
+
+    /// The documents of the window of the one at `at` of `count`: first, and one behind the last.
+    pub(super) fn range(&self, at: usize, count: usize, keys: &Column) -> Result<(usize, usize)> {
         match self {
-            Frame::Documents(lower, upper) => {
-                let last = i64::try_from(keys.len()).unwrap_or(i64::MAX);
-                let here = i64::try_from(at).unwrap_or(i64::MAX);
-                let place = |bound: &Bound<i64>, open: i64| match bound {
-                    Bound::Unbounded => open,
-                    Bound::Current => here,
-                    Bound::Offset(count) => here.saturating_add(*count),
-                };
-                let from = place(lower, 0).clamp(0, last);
-                let to = place(upper, last).saturating_add(1).clamp(from, last.max(from));
-                Ok((usize::try_from(from).unwrap_or(0), usize::try_from(to).unwrap_or(0)))
-            }
+            Frame::Documents(..) => Ok(self.places(at, count)),
             Frame::Range(lower, upper, unit) => {
-                let key = keys.get(at).map_or(Val::Null, OwnedVal::get);
+                let key = keys.get(at);
                 let edge = |bound: &Bound<OwnedVal>| match bound {
                     Bound::Unbounded | Bound::Current => Ok(None),
                     Bound::Offset(by) => Ok(Some(moved(key, by.get(), unit.as_deref())?)),
@@ -140,14 +151,12 @@ impl Frame {
                 // The current document is itself, not all that are equal to it.
                 let open = if matches!(lower, Bound::Current) { at } else { 0 };
                 let from = low.map_or(open, |low: OwnedVal| {
-                    keys.partition_point(|key| {
-                        compare::compare(key.get(), low.get()) == Ordering::Less
-                    })
+                    keys.partition_point(|key| compare::compare(key, low.get()) == Ordering::Less)
                 });
-                let open = if matches!(upper, Bound::Current) { at + 1 } else { keys.len() };
+                let open = if matches!(upper, Bound::Current) { at + 1 } else { count };
                 let to = high.map_or(open, |high: OwnedVal| {
                     keys.partition_point(|key| {
-                        compare::compare(key.get(), high.get()) != Ordering::Greater
+                        compare::compare(key, high.get()) != Ordering::Greater
                     })
                 });
                 Ok((from, to.max(from)))

@@ -2,9 +2,11 @@
 //! computes each.
 
 use super::accumulate::{accumulate, edge};
-use super::column::{each_window, evaluate, whole_numbers, windows};
+use super::column::evaluate;
 use super::covariance::covariances;
 use super::fade::{self, Alpha};
+use super::output::Output;
+use super::spans::{Spans, whole_numbers};
 use super::{Frame, Partition, Sorting, fill, refuse, scale, shift, slope};
 use crate::operation::Operation;
 use crate::stages::StageContext;
@@ -261,56 +263,75 @@ impl Function {
         }
     }
 
-    /// The values of the function for all documents of a partition.
-    pub(super) fn compute(&self, partition: &Partition, op: &Operation) -> Result<Vec<OwnedVal>> {
+    /// Whether it reads the values of the sort field.
+    pub(super) fn reads_keys(&self) -> bool {
         match self {
-            Function::Accumulate(spec, frame) => accumulate(spec, frame, partition, op),
-            Function::Edge { input, last, frame } => edge(input, *last, frame, partition, op),
-            Function::DocumentNumber => Ok(whole_numbers(0..partition.len(), |at| at + 1)),
+            Function::Derivative { .. } | Function::Integral { .. } | Function::LinearFill(_) => {
+                true
+            }
+            Function::Accumulate(_, frame)
+            | Function::Edge { frame, .. }
+            | Function::Covariance { frame, .. }
+            | Function::MinMaxScaler { frame, .. } => frame.reads_keys(),
+            _ => false,
+        }
+    }
+
+    /// Writes the values of the function for all documents of a partition.
+    pub(super) fn compute(
+        &self,
+        partition: &Partition,
+        op: &Operation,
+        out: &mut Output<'_>,
+    ) -> Result<()> {
+        let is_step = |at: usize| partition.steps.get(at).copied().unwrap_or(true);
+        match self {
+            Function::Accumulate(spec, frame) => accumulate(spec, frame, partition, op, out),
+            Function::Edge { input, last, frame } => edge(input, *last, frame, partition, op, out),
+            Function::DocumentNumber => whole_numbers(partition.len(), out, |at| at + 1),
             Function::Rank => {
                 let mut rank = 1;
-                Ok(whole_numbers(0..partition.len(), |at| {
-                    if at > 0 && partition.order.get(at) != partition.order.get(at - 1) {
+                whole_numbers(partition.len(), out, |at| {
+                    if is_step(at) {
                         rank = at + 1;
                     }
                     rank
-                }))
+                })
             }
             Function::DenseRank => {
-                let mut rank = 1;
-                Ok(whole_numbers(0..partition.len(), |at| {
-                    if at > 0 && partition.order.get(at) != partition.order.get(at - 1) {
-                        rank += 1;
-                    }
+                let mut rank = 0;
+                whole_numbers(partition.len(), out, |at| {
+                    rank += usize::from(is_step(at));
                     rank
-                }))
+                })
             }
             Function::Shift { output, by, default } => {
-                shift::shifted(output, *by, default, partition)
+                shift::shifted(output, *by, default, partition, op, out)
             }
             Function::Derivative { input, unit_ms, frame } => {
-                let values = evaluate(input, partition)?;
-                each_window(&windows(partition, frame, op)?, op, |from, to| {
+                let values = evaluate(input, partition, op)?;
+                Spans::new(frame, partition, op)?.each(op, out, |from, to| {
                     slope::derivative(partition, &values, *unit_ms, from, to)
                 })
             }
             Function::Integral { input, unit_ms, frame } => {
-                let values = evaluate(input, partition)?;
-                let windows = windows(partition, frame, op)?;
-                slope::integrals(partition, &values, *unit_ms, &windows, op)
+                let values = evaluate(input, partition, op)?;
+                let spans = Spans::new(frame, partition, op)?;
+                slope::integrals(partition, &values, *unit_ms, &spans, op, out)
             }
             Function::MovingAverage { input, alpha } => {
-                fade::moving_average(input, *alpha, partition)
+                fade::moving_average(input, *alpha, partition, op, out)
             }
             Function::Covariance { x, y, sample, frame } => {
-                let (x, y) = (evaluate(x, partition)?, evaluate(y, partition)?);
-                covariances(&x, &y, *sample, &windows(partition, frame, op)?, op)
+                let (x, y) = (evaluate(x, partition, op)?, evaluate(y, partition, op)?);
+                let spans = Spans::new(frame, partition, op)?;
+                covariances(&x, &y, *sample, &spans, op, out)
             }
-            Function::LinearFill(input) => fill::linear_fill(input, partition),
-            Function::CarryForward(input) => fill::carried(input, partition),
+            Function::LinearFill(input) => fill::linear_fill(input, partition, op, out),
+            Function::CarryForward(input) => fill::carried(input, partition, op, out),
             Function::MinMaxScaler { input, low, high, frame } => {
-                let windows = windows(partition, frame, op)?;
-                scale::all_scaled(input, (*low, *high), &windows, partition, op)
+                let spans = Spans::new(frame, partition, op)?;
+                scale::all_scaled(input, (*low, *high), &spans, partition, op, out)
             }
         }
     }

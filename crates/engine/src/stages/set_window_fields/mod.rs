@@ -1,9 +1,10 @@
 //! `$setWindowFields`: computes fields from the documents around each document.
 //!
-//! The documents are sorted by partition and order (with temporary files when they are many), and
-//! each partition is held in memory while its fields are computed. `frame` says which documents
-//! belong to a window, `function` what is computed from them, `sliding` how that is done without
-//! looking at every document of every window.
+//! The documents are sorted by partition and order, with temporary files when they are many.
+//! `partition` holds one partition, on disk if it is large; `column` has what a function reads of
+//! its documents, which must fit into memory, and `output` what it gives. `frame` says which
+//! documents belong to a window, `function` what is computed from them, `sliding` and `ranked` how
+//! that is done without looking at every document of every window.
 
 mod accumulate;
 mod column;
@@ -13,10 +14,14 @@ mod fade;
 mod fill;
 mod frame;
 mod function;
+mod output;
+mod partition;
+mod ranked;
 mod scale;
 mod shift;
 mod sliding;
 mod slope;
+mod spans;
 
 use super::unwind::with_value;
 use super::{Stage, StageContext, StageRow};
@@ -26,12 +31,13 @@ use crate::operation::Operation;
 use bumpalo::Bump;
 use frame::Frame;
 use function::Function;
+use output::{Output, Results};
+use partition::{Collector, Partition, Taken};
 use query::expr::{Env, Expr};
 use query::sort::SortSpec;
-use std::collections::VecDeque;
 use std::sync::Arc;
 use value::path::Path;
-use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer, keys, limits};
+use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer, keys};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$setWindowFields",
@@ -156,7 +162,7 @@ impl Stage for SetWindowFields {
             started: false,
             sorted: None,
             ahead: None,
-            ready: VecDeque::new(),
+            current: None,
         })
     }
 
@@ -173,7 +179,35 @@ struct Windows {
     sorted: Option<Sorted>,
     /// The first document of the next partition.
     ahead: Option<(Vec<u8>, Vec<u8>)>,
-    ready: VecDeque<Vec<u8>>,
+    /// The partition that was computed last, as far as it was not given yet.
+    current: Option<Computed>,
+}
+
+/// A partition with the values of its fields.
+struct Computed {
+    documents: Taken,
+    left: usize,
+    columns: Vec<Results>,
+    buffer: Vec<u8>,
+}
+
+impl Computed {
+    /// The next document with its fields.
+    fn next(&mut self, spec: &Spec) -> Result<Option<Vec<u8>>> {
+        let Some(mut doc) = self.documents.next()? else { return Ok(None) };
+        self.left = self.left.saturating_sub(1);
+        for ((path, _), column) in spec.outputs.iter().zip(&mut self.columns) {
+            let mut out = Vec::with_capacity(doc.len() + 32);
+            let value = match column.next(&mut self.buffer)?.get() {
+                // A neighbour that lacks the field.
+                Val::Undefined => Val::Missing,
+                value => value,
+            };
+            with_value(RawDoc::new(&doc), path.parts(), value, &mut out);
+            doc = out;
+        }
+        Ok(Some(doc))
+    }
 }
 
 impl Windows {
@@ -231,80 +265,32 @@ impl Windows {
             self.ahead = self.pull(op)?;
         }
         let Some((key, first)) = self.ahead.take() else { return Ok(false) };
-        let mut bytes = first.len();
-        let mut docs = vec![first];
+        let with_keys = self.spec.outputs.iter().any(|(_, function)| function.reads_keys());
+        let spec = self.spec.clone();
+        let mut collector = Collector::new(spec.sorting.as_ref(), with_keys, op);
+        collector.push(first, op)?;
         while let Some((next, doc)) = self.pull(op)? {
             if next != key {
                 self.ahead = Some((next, doc));
                 break;
             }
-            bytes += doc.len() + 32;
-            if bytes > limits::BLOCKING_STAGE_BYTES_MAX {
-                return Err(Error::new(
-                    Code(5414201),
-                    format!(
-                        "Exceeded memory limit in DocumentSourceSetWindowFields, used {bytes} bytes \
-                         but max allowed is {}",
-                        limits::BLOCKING_STAGE_BYTES_MAX
-                    ),
-                ));
-            }
-            docs.push(doc);
+            collector.push(doc, op)?;
         }
-        let partition = Partition::new(docs, self.spec.sorting.as_ref())?;
+        let partition = collector.finish()?;
         let mut columns = Vec::new();
-        for (path, function) in &self.spec.outputs {
-            columns.push((path, function.compute(&partition, op)?));
+        for (_, function) in &spec.outputs {
+            let used = partition.memory.used();
+            let mut output = Output::new(op, spec.outputs.len());
+            function.compute(&partition, op, &mut output)?;
+            let results = output.finish()?;
+            partition.memory.give_back(used);
+            partition.memory.take(results.memory_bytes())?;
+            columns.push(results);
         }
-        for (at, doc) in partition.docs.iter().enumerate() {
-            let mut doc = doc.clone();
-            for (path, column) in &columns {
-                let mut out = Vec::with_capacity(doc.len() + 32);
-                let value = match column.get(at).map_or(Val::Null, OwnedVal::get) {
-                    // A neighbour that lacks the field.
-                    Val::Undefined => Val::Missing,
-                    value => value,
-                };
-                with_value(RawDoc::new(&doc), path.parts(), value, &mut out);
-                doc = out;
-            }
-            self.ready.push_back(doc);
-        }
+        let left = partition.len();
+        let documents = partition.into_documents()?;
+        self.current = Some(Computed { documents, left, columns, buffer: Vec::new() });
         Ok(true)
-    }
-}
-
-/// The documents of a partition, in order.
-struct Partition {
-    docs: Vec<Vec<u8>>,
-    /// The value that a single sort field has in each.
-    keys: Vec<OwnedVal>,
-    /// The bytes that order each.
-    order: Vec<Vec<u8>>,
-}
-
-impl Partition {
-    fn new(docs: Vec<Vec<u8>>, sorting: Option<&Sorting>) -> Result<Partition> {
-        let mut keys = Vec::with_capacity(docs.len());
-        let mut order = Vec::with_capacity(docs.len());
-        for doc in &docs {
-            let doc = RawDoc::new(doc);
-            let mut key = Vec::new();
-            let mut value = Val::Null;
-            if let Some(sorting) = sorting {
-                sorting.spec.key(doc, &mut key)?;
-                if let [(path, _)] = sorting.fields.as_slice() {
-                    value = path.get(doc);
-                }
-            }
-            keys.push(OwnedVal::new(if value.is_missing() { Val::Null } else { value }));
-            order.push(key);
-        }
-        Ok(Partition { docs, keys, order })
-    }
-
-    fn len(&self) -> usize {
-        self.docs.len()
     }
 }
 
@@ -312,8 +298,11 @@ impl Stream for Windows {
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
         op.check()?;
         loop {
-            if let Some(doc) = self.ready.pop_front() {
-                return Ok(Some(Doc::Made(doc)));
+            if let Some(current) = &mut self.current {
+                if let Some(doc) = current.next(&self.spec)? {
+                    return Ok(Some(Doc::Made(doc)));
+                }
+                self.current = None;
             }
             if !self.advance(op)? {
                 return Ok(None);
@@ -322,10 +311,14 @@ impl Stream for Windows {
     }
 
     fn is_done(&self) -> bool {
-        self.started && self.ready.is_empty() && self.ahead.is_none()
+        let given = self.current.as_ref().is_none_or(|current| current.left == 0);
+        self.started && given && self.ahead.is_none()
     }
 
     fn examined(&self, total: &mut Examined) {
         self.input.examined(total);
     }
 }
+
+#[cfg(test)]
+mod tests;

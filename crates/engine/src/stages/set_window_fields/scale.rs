@@ -2,12 +2,14 @@
 
 use super::column::evaluate;
 use super::function::Function;
-use super::sliding::{Extremes, Sliding, is_wide, slide};
+use super::output::Output;
+use super::sliding::{Extremes, Sliding, slide};
+use super::spans::Spans;
 use super::{Frame, Partition};
 use crate::operation::Operation;
 use crate::stages::StageContext;
 use query::expr::Expr;
-use value::{DocBuf, Error, OwnedVal, Result, Val};
+use value::{Error, OwnedVal, Result, Val};
 
 /// Reads `{input: .., min: .., max: ..}`.
 pub(super) fn parse(
@@ -47,9 +49,9 @@ pub(super) fn parse(
     }
 }
 
-fn scaled(
+fn scaled<'v>(
     value: Val<'_>,
-    window: Option<&[OwnedVal]>,
+    window: impl Iterator<Item = Val<'v>>,
     low: f64,
     high: f64,
 ) -> Result<Val<'static>> {
@@ -59,8 +61,8 @@ fn scaled(
         })
     };
     let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
-    for value in window.unwrap_or(&[]) {
-        let value = number(value.get())?;
+    for value in window {
+        let value = number(value)?;
         least = least.min(value);
         most = most.max(value);
     }
@@ -80,6 +82,7 @@ struct Ends<N, L, M> {
     number: N,
     least: Extremes<L>,
     most: Extremes<M>,
+    scale: (f64, f64),
 }
 
 impl<N, L, M> Sliding for Ends<N, L, M>
@@ -103,12 +106,14 @@ where
         self.most.pop(at);
     }
 
-    fn result(&self) -> OwnedVal {
-        let ends = DocBuf::build(|out| {
-            out.f64("l", self.least.best().map_or(f64::INFINITY, &self.number));
-            out.f64("m", self.most.best().map_or(f64::NEG_INFINITY, &self.number));
-        });
-        OwnedVal::new(Val::Document(ends.as_doc()))
+    fn result(&self, at: usize) -> OwnedVal {
+        let least = self.least.best().map_or(f64::INFINITY, &self.number);
+        let most = self.most.best().map_or(f64::NEG_INFINITY, &self.number);
+        OwnedVal::new(between((self.number)(at), (least, most), self.scale))
+    }
+
+    fn is_of_window(&self) -> bool {
+        false
     }
 }
 
@@ -116,31 +121,26 @@ where
 pub(super) fn all_scaled(
     input: &Expr,
     (low, high): (f64, f64),
-    windows: &[(usize, usize)],
+    spans: &Spans<'_>,
     partition: &Partition,
     op: &Operation,
-) -> Result<Vec<OwnedVal>> {
-    let values = evaluate(input, partition)?;
+    out: &mut Output<'_>,
+) -> Result<()> {
+    let values = evaluate(input, partition, op)?;
+    partition.memory.take(values.len() * size_of::<f64>())?;
     let numbers: Option<Vec<f64>> =
-        values.iter().map(|value| value.get().as_f64().filter(|n| !n.is_nan())).collect();
-    if let Some(numbers) = numbers.filter(|_| is_wide(windows)) {
+        values.iter().map(|value| value.as_f64().filter(|n| !n.is_nan())).collect();
+    if let Some(numbers) = numbers.filter(|_| spans.are_wide()) {
         let number = |at: usize| numbers.get(at).copied().unwrap_or(f64::NAN);
         let least = Extremes::new(|a, b| number(a) < number(b));
         let most = Extremes::new(|a, b| number(a) > number(b));
-        let mut ends = Ends { number, least, most };
-        let ends = slide(windows, op, &mut ends)?;
-        let scaled = numbers.iter().zip(&ends).map(|(number, ends)| {
-            let end = |name| ends.get().as_doc().and_then(|doc| doc.get(name)?.as_f64());
-            let (least, most) = (end("l").unwrap_or(0.0), end("m").unwrap_or(0.0));
-            OwnedVal::new(between(*number, (least, most), (low, high)))
-        });
-        return Ok(scaled.collect());
+        let mut ends = Ends { number, least, most, scale: (low, high) };
+        return slide(spans, op, &mut ends, out);
     }
-    let mut column = Vec::with_capacity(values.len());
-    for (value, (from, to)) in values.iter().zip(windows) {
+    for (value, (from, to)) in values.iter().zip(spans.iter()) {
         op.check()?;
-        let window = values.get(*from..*to);
-        column.push(OwnedVal::new(scaled(value.get(), window, low, high)?));
+        let window = (from..to).map(|at| values.get(at));
+        out.push(scaled(value, window, low, high)?)?;
     }
-    Ok(column)
+    Ok(())
 }

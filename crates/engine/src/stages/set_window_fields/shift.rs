@@ -2,7 +2,9 @@
 
 use super::column::evaluate_or;
 use super::function::Function;
+use super::output::Output;
 use super::{Partition, Sorting};
+use crate::operation::Operation;
 use crate::stages::StageContext;
 use query::expr::Expr;
 use value::{Error, OwnedVal, Result, Val};
@@ -53,12 +55,14 @@ pub(super) fn shifted(
     by: i64,
     default: &OwnedVal,
     partition: &Partition,
-) -> Result<Vec<OwnedVal>> {
-    let values = evaluate_or(output, partition, Val::Undefined)?;
-    let shifted = (0..partition.len()).map(|at| {
+    op: &Operation,
+    out: &mut Output<'_>,
+) -> Result<()> {
+    let values = evaluate_or(output, partition, Val::Undefined, op)?;
+    (0..partition.len()).try_for_each(|at| {
         let place = i64::try_from(at).ok().and_then(|at| at.checked_add(by));
         let place = place.and_then(|place| usize::try_from(place).ok());
-        place.and_then(|place| values.get(place)).unwrap_or(default).clone()
-    });
-    Ok(shifted.collect())
+        let place = place.filter(|place| *place < values.len());
+        out.push(place.map_or(default.get(), |place| values.get(place)))
+    })
 }

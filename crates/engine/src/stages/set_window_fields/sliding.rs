@@ -2,9 +2,11 @@
 //! leave it, so that the cost does not grow with the width.
 //!
 //! Sums are exact and can take numbers away; extremes are kept in a queue of those that can still
-//! become one; deviations and covariances, which cannot be undone without errors, are merged from
-//! two stacks.
+//! become one; decimals, deviations and covariances, which cannot be undone without errors, are
+//! merged from two stacks. What depends on the order of values is in `ranked`.
 
+use super::output::Output;
+use super::spans::Spans;
 use crate::operation::Operation;
 use std::collections::VecDeque;
 use value::{OwnedVal, Result};
@@ -17,29 +19,29 @@ pub(super) trait Sliding {
     fn push(&mut self, at: usize);
     /// The first document leaves.
     fn pop(&mut self, at: usize);
-    /// What the window gives.
-    fn result(&self) -> OwnedVal;
-}
-
-/// Documents that a window has on average when sliding begins to pay. Below, each is computed by
-/// itself, exactly as a group would be.
-const WIDE: usize = 32;
-
-/// Whether windows are so wide that sliding pays.
-pub(super) fn is_wide(windows: &[(usize, usize)]) -> bool {
-    let total = windows.iter().fold(0_usize, |sum, (from, to)| sum.saturating_add(to - from));
-    total / WIDE > windows.len()
+    /// What the window gives for the document at `at`.
+    fn result(&self, at: usize) -> OwnedVal;
+    /// Whether that depends on the window alone, so that documents with the same one share it.
+    fn is_of_window(&self) -> bool {
+        true
+    }
 }
 
 /// Slides over windows, and notes what each gives.
 pub(super) fn slide(
-    windows: &[(usize, usize)],
+    spans: &Spans<'_>,
     op: &Operation,
     state: &mut dyn Sliding,
-) -> Result<Vec<OwnedVal>> {
-    let mut column = Vec::with_capacity(windows.len());
+    out: &mut Output<'_>,
+) -> Result<()> {
     let (mut from, mut to) = (0, 0);
-    for (low, high) in windows.iter().copied() {
+    let mut before = None;
+    for (at, (low, high)) in spans.iter().enumerate() {
+        op.check()?;
+        if before.replace((low, high)) == Some((low, high)) && state.is_of_window() {
+            out.repeat()?;
+            continue;
+        }
         if low < from || high < to || low >= to {
             // It goes back, or leaves everything behind.
             state.clear();
@@ -54,10 +56,9 @@ pub(super) fn slide(
             state.pop(from);
             from += 1;
         }
-        op.check()?;
-        column.push(state.result());
+        out.push(state.result(at).get())?;
     }
-    Ok(column)
+    Ok(())
 }
 
 /// The places of a window that hold an extreme, or will when others leave.

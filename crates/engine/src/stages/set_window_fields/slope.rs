@@ -1,8 +1,10 @@
 //! `$derivative` and `$integral`: the slope between the ends of a window, and the area below it.
 
-use super::column::each_window;
+use super::column::Column;
 use super::exact::ExactSum;
-use super::sliding::{Sliding, is_wide, slide};
+use super::output::Output;
+use super::sliding::{Sliding, slide};
+use super::spans::Spans;
 use super::{Partition, refuse};
 use crate::operation::Operation;
 use crate::stages::StageContext;
@@ -65,7 +67,7 @@ fn distance(
     from: usize,
     to: usize,
 ) -> Result<Val<'static>> {
-    let key = |at: usize| partition.keys.get(at).map_or(Val::Null, OwnedVal::get);
+    let key = |at: usize| partition.keys.get(at);
     match (key(from), key(to), unit_ms) {
         (Val::DateTime(a), Val::DateTime(b), Some(_)) => Ok(Val::Int64(b.saturating_sub(a))),
         (Val::DateTime(_), _, None) => {
@@ -86,7 +88,7 @@ fn distance(
 /// The slope between the ends of a window.
 pub(super) fn derivative(
     partition: &Partition,
-    values: &[OwnedVal],
+    values: &Column,
     unit_ms: Option<i64>,
     from: usize,
     to: usize,
@@ -94,10 +96,7 @@ pub(super) fn derivative(
     if to < from + 2 {
         return Ok(OwnedVal::new(Val::Null));
     }
-    let (Some(first), Some(last)) = (values.get(from), values.get(to - 1)) else {
-        return Ok(OwnedVal::new(Val::Null));
-    };
-    let (first, last) = (first.get(), last.get());
+    let (first, last) = (values.get(from), values.get(to - 1));
     let run = distance("$derivative", partition, unit_ms, from, to - 1)?;
     if first.is_nullish() || last.is_nullish() {
         return Ok(OwnedVal::new(Val::Null));
@@ -120,7 +119,7 @@ pub(super) fn derivative(
 /// The area below the values of one window.
 fn integral(
     partition: &Partition,
-    values: &[OwnedVal],
+    values: &Column,
     unit_ms: Option<i64>,
     from: usize,
     to: usize,
@@ -130,7 +129,7 @@ fn integral(
     }
     let mut total = Val::Int32(0);
     for at in from..to {
-        let value = values.get(at).map_or(Val::Null, OwnedVal::get);
+        let value = values.get(at);
         if !value.is_number() {
             return refuse(
                 5423900,
@@ -141,7 +140,7 @@ fn integral(
             distance("$integral", partition, unit_ms, at, at)?;
             continue;
         }
-        let before = values.get(at - 1).map_or(Val::Null, OwnedVal::get);
+        let before = values.get(at - 1);
         let width = distance("$integral", partition, unit_ms, at - 1, at)?;
         let both = number::add(before, value).unwrap_or(Val::Double(f64::NAN));
         let area = number::multiply(both, width).unwrap_or(Val::Double(f64::NAN));
@@ -157,31 +156,33 @@ fn integral(
 /// The areas of all windows.
 pub(super) fn integrals(
     partition: &Partition,
-    values: &[OwnedVal],
+    values: &Column,
     unit_ms: Option<i64>,
-    windows: &[(usize, usize)],
+    spans: &Spans<'_>,
     op: &Operation,
-) -> Result<Vec<OwnedVal>> {
-    if is_wide(windows)
+    out: &mut Output<'_>,
+) -> Result<()> {
+    if spans.are_wide()
         && let Some(areas) = areas(partition, values, unit_ms)
     {
+        partition.memory.take(areas.len() * size_of::<f64>())?;
         let mut sum = Areas { areas, sum: ExactSum::default(), held: 0, unit_ms };
-        return slide(windows, op, &mut sum);
+        return slide(spans, op, &mut sum, out);
     }
-    each_window(windows, op, |from, to| integral(partition, values, unit_ms, from, to))
+    spans.each(op, out, |from, to| integral(partition, values, unit_ms, from, to))
 }
 
 /// The area between each document and the one before it, when all are doubles.
-fn areas(partition: &Partition, values: &[OwnedVal], unit_ms: Option<i64>) -> Option<Vec<f64>> {
+fn areas(partition: &Partition, values: &Column, unit_ms: Option<i64>) -> Option<Vec<f64>> {
     let mut areas = Vec::with_capacity(values.len());
     for (at, value) in values.iter().enumerate() {
         let binary = |value: Val<'_>| value.is_number() && !matches!(value, Val::Decimal(_));
         let before = at.saturating_sub(1);
         let width = distance("$integral", partition, unit_ms, before, at).ok()?;
-        if !binary(value.get()) || !binary(width) {
+        if !binary(value) || !binary(width) {
             return None;
         }
-        let both = number::add(values.get(before)?.get(), value.get())?;
+        let both = number::add(values.get(before), value)?;
         let area = number::multiply(both, width)?.as_f64()? / 2.0;
         areas.push(if at == 0 { 0.0 } else { area });
     }
@@ -223,7 +224,7 @@ impl Sliding for Areas {
         }
     }
 
-    fn result(&self) -> OwnedVal {
+    fn result(&self, _: usize) -> OwnedVal {
         OwnedVal::new(match (self.held, self.unit_ms) {
             (0, _) => Val::Null,
             // One document has no area, and no division has made a double of it.

@@ -67,7 +67,7 @@ pub(super) fn parse(
         }
         direction => arguments.push(Node::constant(Val::Int32(parse_direction(direction)?))),
     }
-    operator.call(arguments)
+    operator.call(parser, arguments)
 }
 
 fn parse_direction(value: Val<'_>) -> Result<i32> {

@@ -69,7 +69,7 @@ pub(super) fn parse(
     let mut arguments = vec![Node::constant(Val::Bool(longest)), Node::constant(Val::Int32(count))];
     arguments.extend(inputs);
     arguments.extend(defaults);
-    operator.call(arguments)
+    operator.call(parser, arguments)
 }
 
 pub(super) fn zip<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {

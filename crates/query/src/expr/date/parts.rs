@@ -44,9 +44,9 @@ pub(super) fn parse(
             let zone = match zone {
                 None => Node::constant(Val::Missing),
                 // A zone that turns out missing is null, other than one that is not asked for.
-                Some(zone) => or_null(zone)?,
+                Some(zone) => or_null(parser, zone)?,
             };
-            operator.call(vec![date, zone])
+            operator.call(parser, vec![date, zone])
         }
         Val::Array(array) if array.count() != 1 => Err(Error::new(
             Code(40536),
@@ -58,7 +58,7 @@ pub(super) fn parse(
         value => {
             let mut arguments = parser.operands(value)?;
             arguments.push(Node::constant(Val::Missing));
-            operator.call(arguments)
+            operator.call(parser, arguments)
         }
     }
 }

@@ -50,12 +50,12 @@ pub(super) fn parse_operands(
     let absent = || Node::constant(Val::Missing);
     let mut arguments = vec![
         text,
-        format.map_or_else(|| Ok(absent()), or_null)?,
-        zone.map_or_else(|| Ok(absent()), or_null)?,
+        format.map_or_else(|| Ok(absent()), |format| or_null(parser, format))?,
+        zone.map_or_else(|| Ok(absent()), |zone| or_null(parser, zone))?,
         on_null.unwrap_or_else(|| Node::constant(Val::Null)),
     ];
     arguments.extend(on_error);
-    operator.call(arguments)
+    operator.call(parser, arguments)
 }
 
 pub(super) fn from_string<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
