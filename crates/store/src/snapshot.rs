@@ -93,6 +93,20 @@ impl Snapshot {
         }
     }
 
+    /// The value of `key`, for who is about to write it: nothing is prepared for later readers.
+    pub fn get_to_write(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+        if key.is_empty() || key.len() > MAX_KEY_BYTES {
+            return Ok(None);
+        }
+        if let Some(own) = self.own.as_ref().and_then(|own| own.get(space, key)) {
+            return Ok(own.clone());
+        }
+        match &self.base {
+            Inner::Disk(snapshot) => snapshot.get_to_write(space, key),
+            Inner::Memory(snapshot) => Ok(snapshot.get(space, key)),
+        }
+    }
+
     /// The entries between two bounds. A range whose lower bound lies above its upper bound is
     /// empty. The range holds the snapshot, so it may outlive this handle.
     pub fn range(

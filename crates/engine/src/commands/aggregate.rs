@@ -1,7 +1,7 @@
 //! `aggregate`: runs a pipeline over a collection, a view or nothing.
 
 use super::find::{first_batch, new_cursor, write_cursor};
-use super::query::{Constants, Find, mentions_meta, no_score};
+use super::query::{Constants, Find, mentions_meta, no_score, rewrites};
 use super::{Command, Context, change_stream, count, find, oplog};
 use crate::catalog::Collection;
 use crate::changes::oplog::is_oplog;
@@ -9,6 +9,7 @@ use crate::cursor::Source;
 pub(super) use crate::exec::pipeline::{Resolved, everything, resolve};
 use crate::exec::{Examined, Stream, pipeline};
 use crate::metrics;
+use crate::patterns::rewrite::Rewrites;
 use crate::stages::{self, Role, Scope, Stage, StageContext};
 use std::sync::Arc;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
@@ -37,6 +38,7 @@ pub(super) static COMMAND: Command = Command {
         "useNewUpsert",
         "runtimeConstants",
         "includeQueryStatsMetrics",
+        "rewrite",
     ]),
     admin: false,
     test: false,
@@ -93,6 +95,8 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let scope = scope(context);
     let resolved = resolve(&scope.catalog, context.db, name, pipeline)?;
     let stage_context = StageContext::new(constants.context(), &scope, context.db);
+    let mut rewriting = rewrites(context, &constants, &scope, hint)?;
+    let resolved = rewritten(resolved, rewriting.as_mut(), &stage_context)?;
     let parsed = stages::parse(resolved.pipeline.as_doc(), &stage_context)?;
     check_metadata(resolved.pipeline.as_doc())?;
     if matches!(parsed.last().map(|stage| stage.role()), Some(Role::Output(_))) {
@@ -108,6 +112,27 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let stream = open(context, &resolved, &parsed, &scope, hint)?;
     let cursor = new_cursor(context, Source::Stream(stream), namespace, resolved.collection, false);
     first_batch(context, cursor, batch_size, false, out)
+}
+
+/// The pipeline as patterns answer it. What does not compile is refused as it was sent.
+///
+/// # Errors
+/// What a stage refuses; when the store fails.
+pub(super) fn rewritten(
+    resolved: Resolved,
+    rewriting: Option<&mut Rewrites<'_>>,
+    context: &StageContext<'_>,
+) -> Result<Resolved> {
+    let (Some(rewriting), Some(collection)) = (rewriting, &resolved.collection) else {
+        return Ok(resolved);
+    };
+    match rewriting.pipeline(collection, resolved.pipeline.as_doc())? {
+        Some(other) => {
+            stages::parse(resolved.pipeline.as_doc(), context)?;
+            Ok(Resolved { collection: other.collection, pipeline: other.stages })
+        }
+        None => Ok(resolved),
+    }
 }
 
 /// Refuses to show metadata where nothing makes it.

@@ -1,6 +1,6 @@
 //! `count` and `distinct`.
 
-use super::query::{Constants, Find};
+use super::query::{Constants, Find, rewrites};
 use super::{Command, Context, aggregate, oplog};
 use crate::catalog::Collection;
 use crate::changes::oplog::is_oplog;
@@ -15,13 +15,13 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::Snapshot;
 use value::path::{Path, walk};
-use value::{Code, Error, OwnedVal, RawDoc, Result, Val, Writer, keys, limits};
+use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer, keys, limits};
 
 pub(super) static COUNT: Command = Command {
     name: "count",
     aliases: &[],
     help: "Counts documents of a collection or view that match a filter.",
-    fields: Some(&["count", "query", "limit", "skip", "hint", "collation", "fields"]),
+    fields: Some(&["count", "query", "limit", "skip", "hint", "collation", "fields", "rewrite"]),
     admin: false,
     test: false,
     run: count,
@@ -68,7 +68,20 @@ fn count(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         }
         Some(collection) => {
             let most = if limit > 0 { Some(skip.saturating_add(limit)) } else { None };
-            matching(context, collection, &find, &constants, most)?
+            let mut rewriting = rewrites(context, &constants, &view, hint)?;
+            let known = match (&mut rewriting, query) {
+                (Some(rewriting), Some(query)) => rewriting.count(collection, query)?,
+                _ => None,
+            };
+            match known {
+                Some(count) => count,
+                None => {
+                    let other = find.rewritten(rewriting.as_mut(), collection)?;
+                    let filter = other.as_ref().map(DocBuf::as_doc).or(query);
+                    let find = Find { filter, ..find };
+                    matching(context, collection, &find, &constants, most)?
+                }
+            }
         }
     };
     let rest = total.saturating_sub(skip);

@@ -2,7 +2,7 @@
 
 use super::args::Args;
 use super::count::{distinct_plan, distinct_scan, entries_are_matches};
-use super::query::{Constants, Find};
+use super::query::{Constants, Find, rewrites};
 use super::{Command, Context};
 use crate::catalog::Collection;
 use crate::exec::scan::Scan;
@@ -114,9 +114,28 @@ fn query_of<'a>(context: &Context<'a>) -> Result<(Find<'a>, Option<&'static str>
 
 fn explain_query(context: &mut Context<'_>, verbosity: &str, out: &mut Writer<'_>) -> Result<()> {
     let name = context.collection_name()?;
-    let (find, stage) = query_of(context)?;
+    let (mut find, stage) = query_of(context)?;
     let constants = Constants::new(context)?;
     let namespace = format!("{}.{name}", context.db);
+    let view = context.engine.view(context.op);
+    let mut rewriting = match context.args.place {
+        "find" | "count" => rewrites(context, &constants, &view, find.hint)?,
+        _ => None,
+    };
+    let source = view.catalog.get(context.db, name).filter(|source| source.view().is_none());
+    let mut counted = None;
+    if let (Some(source), Some(rewriting), Some(filter), "count") =
+        (source, &mut rewriting, find.filter, context.args.place)
+    {
+        counted = rewriting.count(source, filter)?;
+    }
+    let other = match source {
+        Some(source) if counted.is_none() => find.rewritten(rewriting.as_mut(), source)?,
+        _ => None,
+    };
+    if let Some(filter) = &other {
+        find.filter = Some(filter.as_doc());
+    }
     let filter = Filter::parse(find.filter.unwrap_or(RawDoc::empty()), &constants.context())?;
     let above = Above {
         filter: Some(&filter),
@@ -135,6 +154,9 @@ fn explain_query(context: &mut Context<'_>, verbosity: &str, out: &mut Writer<'_
         ));
     }
     out.str("explainVersion", "1");
+    if let Some(rewriting) = &rewriting {
+        rewriting.explain(out);
+    }
     let opened = match &collection {
         None => None,
         Some(collection) => {

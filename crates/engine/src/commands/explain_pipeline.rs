@@ -2,7 +2,7 @@
 //! it and how long that took; or the shape of a find when nothing stands behind it.
 
 use super::explain::{Shown, write_planner, write_server, write_stats};
-use super::query::Constants;
+use super::query::{Constants, rewrites};
 use super::{Context, aggregate};
 use crate::catalog::Collection;
 use crate::exec::find::FindStream;
@@ -42,6 +42,11 @@ pub(super) fn explain(
             let first = pipeline.first().and_then(|(_, stage)| stage.as_doc()?.first());
             stages::check_source(first.map(|(name, _)| name), name.is_some())?;
             let resolved = aggregate::resolve(&scope.catalog, context.db, name, pipeline)?;
+            let mut rewriting = rewrites(context, &constants, &scope, args.hint()?)?;
+            let resolved = aggregate::rewritten(resolved, rewriting.as_mut(), &stage_context)?;
+            if let Some(rewriting) = &rewriting {
+                rewriting.explain(out);
+            }
             let parsed = stages::parse(resolved.pipeline.as_doc(), &stage_context)?;
             (parsed, resolved.collection, None)
         }

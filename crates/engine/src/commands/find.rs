@@ -1,6 +1,6 @@
 //! `find`: documents that match, in batches.
 
-use super::query::{Constants, Find};
+use super::query::{Constants, Find, rewrites};
 use super::{Command, Context, aggregate, oplog};
 use crate::catalog::Collection;
 use crate::changes::oplog::is_oplog;
@@ -44,6 +44,7 @@ pub(super) static COMMAND: Command = Command {
         "term",
         "readOnce",
         "includeQueryStatsMetrics",
+        "rewrite",
     ]),
     admin: false,
     test: false,
@@ -66,7 +67,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     if point_read(context, name, out)? {
         return Ok(());
     }
-    let request = parse(context)?;
+    let mut request = parse(context)?;
     aggregate::set_disk_use(context)?;
     if is_oplog(context.db, name) {
         return oplog::find(context, &request, out);
@@ -81,7 +82,13 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     if collection.view().is_some() {
         return aggregate::run_find_on_view(context, collection, &request, out);
     }
-    let cursor = open(context, &request, &constants, collection, view.snapshot, namespace)?;
+    let mut rewriting = rewrites(context, &constants, &view, request.find.hint)?;
+    let other = request.find.rewritten(rewriting.as_mut(), collection)?;
+    if let Some(filter) = &other {
+        request.find.filter = Some(filter.as_doc());
+    }
+    let snapshot = view.snapshot.clone();
+    let cursor = open(context, &request, &constants, collection, snapshot, namespace)?;
     first_batch(context, cursor, request.batch_size, request.single_batch, out)
 }
 

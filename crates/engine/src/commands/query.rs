@@ -5,8 +5,10 @@ use super::args::Args;
 use crate::catalog::{Catalog, Collection};
 use crate::exec::find::{Escape, FindOptions, FindStream, RecordForm};
 use crate::exec::scan::Scan;
+use crate::patterns::rewrite::Rewrites;
 use crate::planner::min_max::MinMax;
 use crate::planner::{self, Access, Plan, Question};
+use crate::stages::Scope;
 use bumpalo::Bump;
 use query::ParseContext;
 use query::expr::{Env, Expr};
@@ -133,6 +135,23 @@ fn collation(
     Ok(own)
 }
 
+/// How a query may be answered from patterns: not if it says how it wants to be answered itself,
+/// nor at a moment that is past, when they were perhaps not ready.
+///
+/// # Errors
+/// When `rewrite` is no boolean.
+pub fn rewrites<'q>(
+    context: &'q Context<'_>,
+    constants: &Constants,
+    scope: &'q Scope,
+    hint: Option<Val<'_>>,
+) -> Result<Option<Rewrites<'q>>> {
+    let wanted = context.args.get("rewrite").is_none() || context.args.bool("rewrite")?;
+    let now = context.op.reads_newest() || context.op.is_in_transaction();
+    let plain = hint.is_none() && constants.collation().is_none();
+    Ok((wanted && now && plain).then(|| Rewrites::new(scope, context.db)))
+}
+
 /// What a find asks for.
 #[derive(Clone, Copy, Default)]
 pub struct Find<'a> {
@@ -171,6 +190,23 @@ pub struct Opened {
 }
 
 impl Find<'_> {
+    /// The filter that a pattern puts in place of this one.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn rewritten(
+        &self,
+        rewrites: Option<&mut Rewrites<'_>>,
+        collection: &Collection,
+    ) -> Result<Option<DocBuf>> {
+        let plain = self.bounds.is_empty() && !self.return_key;
+        let (Some(rewrites), Some(filter), true) = (rewrites, self.filter, plain) else {
+            return Ok(None);
+        };
+        let most = self.limit.map(|limit| limit.saturating_add(self.skip));
+        rewrites.filter(collection, filter, self.sort, most)
+    }
+
     /// Compiles the parts and chooses a plan.
     ///
     /// # Errors

@@ -315,6 +315,7 @@ pub fn modify(
         "onSourceDelete",
         "onDelete",
         "backfill",
+        "rewrite",
     ];
     if let Some((other, _)) = set.iter().find(|(name, _)| !LIGHT.contains(name)) {
         return Err(Error::new(

@@ -202,6 +202,6 @@ impl Documents for Opened<'_> {
 
 /// The key of what a pattern keeps: behind its number, as documents stand behind their
 /// collection's.
-fn state_key(pattern: u32, key: &[u8]) -> Vec<u8> {
+pub(super) fn state_key(pattern: u32, key: &[u8]) -> Vec<u8> {
     [pattern.to_be_bytes().as_slice(), key].concat()
 }

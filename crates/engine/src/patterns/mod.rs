@@ -5,12 +5,13 @@
 //! statement commits. Such statements run inside of the commit lock, so patterns see the newest
 //! state and nothing can come between. `documents` is what patterns see, `declare` changes
 //! declarations, `build` derives what was there before, `queue` follows what was too much for one
-//! commit, `verify` compares with a recomputation.
+//! commit, `verify` compares with a recomputation, `rewrite` answers queries from what is maintained.
 
 pub mod build;
 pub mod declare;
 mod documents;
 pub mod queue;
+pub mod rewrite;
 pub mod verify;
 
 pub use documents::Opened;

@@ -120,12 +120,13 @@ impl Transaction {
         !self.snapshot.has_writes()
     }
 
-    /// The value of a key, own writes included.
+    /// The value of a key, own writes included. What a transaction reads by its key it mostly
+    /// writes next.
     ///
     /// # Errors
     /// When the store fails.
     pub fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
-        self.snapshot.get(space, key).map_err(store_failed)
+        self.snapshot.get_to_write(space, key).map_err(store_failed)
     }
 
     /// Writes a key.

@@ -202,6 +202,20 @@ impl Fold {
         matches!(self, Fold::Set(_) | Fold::Distinct(_))
     }
 
+    /// Whether `$group` gives the same to the last bit, whatever the order of its input.
+    #[must_use]
+    pub fn is_steady(&self) -> bool {
+        match self {
+            Fold::Sum(_)
+            | Fold::Average(_)
+            | Fold::Count
+            | Fold::Extreme { .. }
+            | Fold::Set(_)
+            | Fold::Distinct(_) => true,
+            Fold::Deviation { .. } | Fold::Ranked { .. } => false,
+        }
+    }
+
     /// Lets a state that needs no other records follow a change.
     pub fn change(&self, state: &mut State, value: Val<'_>, adds: bool) {
         if matches!(self, Fold::Deviation { .. }) {

@@ -273,6 +273,11 @@ impl Grouped {
         if let Some(before) = before
             && (!reached || self.local_key(before) == key)
         {
+            // Most writes leave them alone.
+            let same = |field: &Field| field.path.find(before) == field.path.find(after);
+            if self.fields.iter().all(same) {
+                return Ok(DocBuf::from(after));
+            }
             let kept = self.fields.iter().map(|field| {
                 let value = field.path.find(before).map(|value| OwnedVal::new(value.get()));
                 (field.path.clone(), value)
@@ -471,6 +476,22 @@ impl Grouped {
             self.write_targets(pattern, documents, key.get(), &record, None)?;
         }
         Ok(last)
+    }
+
+    /// The key under which the record of a group is kept.
+    #[must_use]
+    pub fn record_key(key: Val<'_>) -> Vec<u8> {
+        record_key(&keys::key(key))
+    }
+
+    /// How many children a group has and what its fields show, from its record.
+    #[must_use]
+    pub fn shown(&self, record: Option<RawDoc<'_>>) -> (i64, Vec<OwnedVal>) {
+        let record =
+            record.map_or_else(|| self.empty_record(), |doc| Record::of(doc, self.fields.len()));
+        let values = self.fields.iter().zip(&record.states);
+        let values = values.map(|(field, state)| field.fold.value(record.children, state));
+        (record.children, values.collect())
     }
 
     fn values(&self, record: &Record) -> Vec<Assignment> {

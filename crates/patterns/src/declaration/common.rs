@@ -14,6 +14,8 @@ pub struct Common {
     pub reject_over_limit: bool,
     /// Documents of one commit of the build.
     pub batch: usize,
+    /// Whether queries may be answered from what is maintained.
+    pub rewrite: bool,
 }
 
 impl Common {
@@ -29,9 +31,7 @@ impl Common {
         let client_writes = options.choice("clientWrites", &["reject", "ignore"], &[])?;
         options.choice("duringBuild", &["missing"], &["compute", "error"])?;
         options.choice("changeEvents", &["none"], &["flagged"])?;
-        if options.boolean("rewrite")?.unwrap_or(false) {
-            return Err(options.later("'rewrite: true'"));
-        }
+        let rewrite = options.boolean("rewrite")?.unwrap_or(true);
         if options.get("verify").is_some() {
             return Err(options.later("'verify'"));
         }
@@ -46,6 +46,7 @@ impl Common {
             fanout_limit,
             reject_over_limit: over == "reject",
             batch,
+            rewrite,
         })
     }
 
@@ -57,6 +58,7 @@ impl Common {
         out.doc("backfill", |out| {
             out.count("batch", self.batch as u64).str("rate", "auto");
         });
+        out.bool("rewrite", self.rewrite);
         if fans_out {
             out.count("fanoutLimit", self.fanout_limit as u64);
             out.str("overLimit", if self.reject_over_limit { "reject" } else { "async" });

@@ -42,6 +42,17 @@ impl DiskSnapshot {
         Ok(value.map(Bytes::from_tree))
     }
 
+    /// As `get`, but reads no page for later readers: for who is about to write the key, which
+    /// takes its page away again.
+    pub(crate) fn get_to_write(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+        if let Looked::Known(value) = self.shared.pages.get(space, key, self.seqno) {
+            return Ok(value);
+        }
+        let tree = &self.shared.trees[space.index()];
+        let value = tree.get(key, self.seqno + 1).map_err(|error| tree_error(tree, &error))?;
+        Ok(value.map(Bytes::from_tree))
+    }
+
     pub(crate) fn range(
         &self,
         space: Space,

@@ -1,5 +1,7 @@
 //! What patterns cost in server CPU, and what they save: each beside the hand-written form on the
 //! same server and on mongod. All cases take turns in every round; the cheapest round counts.
+//! Writes do not wait for the disk: what that costs is the same with and without patterns, and
+//! on a busy machine it hides everything else.
 
 use super::Notes;
 use super::data::Dice;
@@ -228,16 +230,16 @@ fn repeat(
     Ok(times)
 }
 
-fn durable(out: &mut Writer<'_>) {
+fn acknowledged(out: &mut Writer<'_>) {
     out.doc("writeConcern", |concern| {
-        concern.i32("w", 1).bool("j", true);
+        concern.i32("w", 1).bool("j", false);
     });
 }
 
 fn insert(collection: &str, docs: impl FnOnce(&mut value::writer::ArrayWriter<'_>)) -> DocBuf {
     DocBuf::build(|out| {
         out.str("insert", collection).array("documents", docs);
-        durable(out);
+        acknowledged(out);
     })
 }
 
@@ -249,7 +251,7 @@ fn update(collection: &str, filter: &DocBuf, change: &DocBuf, multi: bool) -> Do
                 out.append("u", Val::Document(change.as_doc())).bool("multi", multi);
             });
         });
-        durable(out);
+        acknowledged(out);
     })
 }
 
