@@ -226,6 +226,14 @@ impl Store for FaultStore {
         self.store.snapshot()
     }
 
+    fn keep_since(&self, seqno: Option<Seqno>) {
+        self.store.keep_since(seqno);
+    }
+
+    fn snapshot_at(&self, seqno: Seqno) -> Option<Snapshot> {
+        self.store.snapshot_at(seqno)
+    }
+
     fn write(&self, batch: &Batch) -> Result<Seqno> {
         self.store.write(batch)
     }

@@ -94,6 +94,15 @@ pub trait Store: Send + Sync {
     /// until it is dropped.
     fn snapshot(&self) -> Snapshot;
 
+    /// Keeps what later commits replace, so that [`Store::snapshot_at`] can read every commit from
+    /// this one on; what only earlier ones need may go. With nothing, nothing is kept, as in the
+    /// beginning. How much is kept has a limit, at which the oldest goes first.
+    fn keep_since(&self, seqno: Option<Seqno>);
+
+    /// A view of what was published up to `seqno`, which must have been published; nothing if it
+    /// is not kept any more.
+    fn snapshot_at(&self, seqno: Seqno) -> Option<Snapshot>;
+
     /// Applies the batch whole and publishes it; later snapshots see it. It is not on disk before
     /// [`Store::sync`] says so. After an error nothing was applied. An empty batch applies nothing
     /// and returns the last published number.

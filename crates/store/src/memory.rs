@@ -15,6 +15,8 @@ use crate::{
 
 /// Entries that a range copies out under one lock.
 const CHUNK: usize = 128;
+/// The most bytes of superseded versions that are kept for reading the past.
+const HISTORY_BYTES: u64 = 64 << 20;
 
 /// Versions of one key, oldest first; `None` is a delete.
 type Versions = Vec<(Seqno, Option<Bytes>)>;
@@ -37,6 +39,12 @@ struct Maps {
     bytes: [u64; 4],
     /// Keys with a superseded version, with the commit that superseded it, in commit order.
     superseded: VecDeque<(Seqno, Space, Bytes)>,
+    /// The commit from which on the past is kept, if it is.
+    kept_since: Option<Seqno>,
+    /// What this commit superseded may be forgotten, so that those before cannot be read.
+    floor: Seqno,
+    /// Bytes of superseded versions, about.
+    superseded_bytes: u64,
 }
 
 impl MemoryStore {
@@ -61,6 +69,8 @@ impl Maps {
                 self.bytes[index] -= entry_bytes(key, old.as_ref());
             }
         }
+        self.superseded_bytes +=
+            versions.last().map_or(0, |old| superseded_cost(key, old.1.as_ref()));
         versions.push((seqno, value));
         self.bytes[index] += size;
         if known {
@@ -68,19 +78,28 @@ impl Maps {
         }
     }
 
-    /// Forgets versions that no snapshot at `watermark` or later can see.
+    /// Forgets versions that no snapshot at `watermark` or later can see, unless the past is kept.
     fn collect(&mut self, watermark: Seqno) {
-        while self.superseded.front().is_some_and(|front| front.0 <= watermark) {
-            let Some((_, space, key)) = self.superseded.pop_front() else { break };
+        let mut kept = self.kept_since.map_or(watermark, |since| since.min(watermark));
+        if self.superseded_bytes > HISTORY_BYTES {
+            // A part of the past at once, so that this is not done with every commit.
+            let part = self.superseded.get(self.superseded.len() / 4);
+            kept = part.map_or(kept, |part| part.0.min(watermark).max(kept));
+        }
+        while self.superseded.front().is_some_and(|front| front.0 <= kept) {
+            let Some((seqno, space, key)) = self.superseded.pop_front() else { break };
+            self.floor = seqno;
             let index = space.index();
             let Some(versions) = self.spaces[index].get_mut(key.as_slice()) else { continue };
-            let visible = versions.partition_point(|version| version.0 <= watermark);
+            let visible = versions.partition_point(|version| version.0 <= kept);
             let mut forget = visible.saturating_sub(1);
             if visible > 0 && versions[visible - 1].1.is_none() {
                 forget = visible;
             }
             for (_, value) in versions.drain(..forget) {
                 self.bytes[index] -= entry_bytes(&key, value.as_ref());
+                let cost = superseded_cost(&key, value.as_ref());
+                self.superseded_bytes = self.superseded_bytes.saturating_sub(cost);
             }
             if versions.is_empty() {
                 self.spaces[index].remove(key.as_slice());
@@ -93,6 +112,11 @@ fn entry_bytes(key: &Bytes, value: Option<&Bytes>) -> u64 {
     (key.len() + value.map_or(0, |value| value.len())) as u64
 }
 
+/// What a superseded version takes: its bytes, and its places in the lists.
+fn superseded_cost(key: &Bytes, value: Option<&Bytes>) -> u64 {
+    entry_bytes(key, value) + 64
+}
+
 fn visible(versions: &Versions, seqno: Seqno) -> Option<&Bytes> {
     versions.iter().rev().find(|version| version.0 <= seqno)?.1.as_ref()
 }
@@ -101,6 +125,22 @@ impl Store for MemoryStore {
     fn snapshot(&self) -> Snapshot {
         let (seqno, shard) = self.0.tracker.open();
         Snapshot::memory(MemorySnapshot { shared: self.0.clone(), seqno, shard })
+    }
+
+    fn keep_since(&self, seqno: Option<Seqno>) {
+        let mut maps = self.0.maps.write();
+        maps.kept_since = seqno;
+        maps.collect(self.0.tracker.watermark());
+    }
+
+    fn snapshot_at(&self, seqno: Seqno) -> Option<Snapshot> {
+        // Registered under the lock under which versions are forgotten.
+        let maps = self.0.maps.read();
+        if seqno < maps.floor {
+            return None;
+        }
+        let shard = self.0.tracker.open_at(seqno);
+        Some(Snapshot::memory(MemorySnapshot { shared: self.0.clone(), seqno, shard }))
     }
 
     fn write(&self, batch: &Batch) -> Result<Seqno> {
@@ -163,6 +203,7 @@ impl Store for MemoryStore {
             published: self.0.tracker.published(),
             durable: self.0.tracker.published(),
             writes: self.0.writes.load(Ordering::Relaxed),
+            history_bytes: self.0.maps.read().superseded_bytes,
             ..Stats::default()
         };
         let maps = self.0.maps.read();
@@ -214,6 +255,21 @@ impl MemorySnapshot {
     pub(crate) fn get(&self, space: Space, key: &[u8]) -> Option<Bytes> {
         let maps = self.shared.maps.read();
         visible(maps.spaces[space.index()].get(key)?, self.seqno).cloned()
+    }
+
+    /// The commit that wrote the first entry between two bounds, if there is one.
+    pub(crate) fn commit_of_first(
+        &self,
+        space: Space,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+    ) -> Option<Seqno> {
+        let maps = self.shared.maps.read();
+        let mut entries = maps.spaces[space.index()].range::<[u8], _>((from, to));
+        entries.find_map(|(_, versions)| {
+            let newest = versions.iter().rev().find(|version| version.0 <= self.seqno)?;
+            newest.1.is_some().then_some(newest.0)
+        })
     }
 
     pub(crate) fn range(

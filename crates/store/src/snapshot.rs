@@ -144,6 +144,24 @@ impl Snapshot {
         Ok(Range { source, current: None, lent: Block::new() })
     }
 
+    /// The commit that wrote the first entry between two keys, if there is one. Private writes do
+    /// not count.
+    pub fn commit_of_first(
+        &self,
+        space: Space,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+    ) -> Result<Option<Seqno>> {
+        let (from, to) = (fit_lower(from), fit_upper(to));
+        if is_empty(&from, &to) {
+            return Ok(None);
+        }
+        match &self.base {
+            Inner::Disk(snapshot) => snapshot.commit_of_first(space, from, to),
+            Inner::Memory(snapshot) => Ok(snapshot.commit_of_first(space, from, to)),
+        }
+    }
+
     /// Keys that cut `[from, to)` into up to `parts` ranges of about equal size, in order, for
     /// readers that share the work: the first range begins at `from`, each other one at its key.
     /// What is small is cut into fewer parts, or not at all.

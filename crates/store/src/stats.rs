@@ -52,6 +52,8 @@ pub struct Stats {
     pub cache_bytes: u64,
     /// The most bytes that the block cache may take.
     pub cache_capacity_bytes: u64,
+    /// Bytes that are kept only so that the past can be read.
+    pub history_bytes: u64,
     /// Bytes in the cache of pages.
     pub page_bytes: u64,
     /// The most bytes that the cache of pages may take.

@@ -52,6 +52,14 @@ impl Tracker {
         (seqno, shard as u8)
     }
 
+    /// Registers a snapshot of an earlier commit; returns the shard to give back. What it sees may
+    /// be gone already, and is only kept from now on.
+    pub(crate) fn open_at(&self, seqno: Seqno) -> u8 {
+        let shard = own_shard();
+        add(&mut self.shards[shard].open.lock(), seqno);
+        shard as u8
+    }
+
     /// Registers one more holder of a number that is already held.
     pub(crate) fn open_again(&self, seqno: Seqno, shard: u8) {
         add(&mut self.shards[usize::from(shard) % SHARDS].open.lock(), seqno);

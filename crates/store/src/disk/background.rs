@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use lsm_tree::compaction::Leveled;
-use lsm_tree::{AbstractTree, Memtable, SeqNo, Tree};
+use lsm_tree::{AbstractTree, Memtable, SeqNo, TableId, Tree};
 use parking_lot::{Condvar, Mutex};
 
 use super::Shared;
@@ -174,8 +174,9 @@ struct Sealed {
     generation: u64,
     last: SeqNo,
     bytes: u64,
-    /// Kept so that their memory is freed here, outside of all locks.
-    memtables: Vec<Arc<Memtable>>,
+    /// Of each tree, if there was anything in it. Kept until all are in tables, so that their
+    /// memory is freed here, outside of all locks.
+    memtables: [Option<Arc<Memtable>>; 4],
 }
 
 /// Starts the background threads.
@@ -216,7 +217,7 @@ fn flush_loop(shared: &Shared) {
             signals.flush = false;
         }
         let result = guarded(Task::Flush, || shared.flush());
-        shared.work.report(Task::Flush, &result);
+        shared.report(Task::Flush, &result);
         if result.is_err() {
             let mut signals = shared.work.signals.lock();
             signals.flush = true;
@@ -241,7 +242,7 @@ fn merge_loop(shared: &Shared) {
             signals.merge = false;
         }
         let result = guarded(Task::Merge, || shared.merge(&mut reclaimed));
-        shared.work.report(Task::Merge, &result);
+        shared.report(Task::Merge, &result);
         if result.is_err() {
             let mut signals = shared.work.signals.lock();
             signals.merge = true;
@@ -292,6 +293,14 @@ fn guarded(task: Task, work: impl FnOnce() -> Result<()>) -> Result<()> {
 }
 
 impl Shared {
+    fn report(&self, task: Task, result: &Result<()>) {
+        if matches!(result, Err(StoreError::Full)) {
+            // Room for the present.
+            self.history.forget();
+        }
+        self.work.report(task, result);
+    }
+
     /// Writes everything in memory to tables and releases the log segments that held it.
     pub(super) fn flush(&self) -> Result<()> {
         let Some(log) = &self.log else { return Ok(()) };
@@ -305,11 +314,11 @@ impl Shared {
         }
         {
             let mut commit = self.commit.lock();
-            let mut memtables = Vec::new();
+            let memtables = self.trees.each_ref().map(|tree| tree.rotate_memtable());
             for (tree, active) in self.trees.iter().zip(&mut commit.memtables) {
-                memtables.extend(tree.rotate_memtable());
                 *active = tree.active_memtable();
             }
+            self.history.seal(&self.trees, self.tracker.published());
             let bytes = self.active_bytes.swap(0, Ordering::Relaxed);
             self.sealed_bytes.fetch_add(bytes, Ordering::Relaxed);
             let (generation, last) = (log.cut(), log.last());
@@ -323,13 +332,18 @@ impl Shared {
         // A batch spans trees, which are written one after the other: only the log makes it whole
         // after a crash in between, so it must be on disk first.
         log.sync(sealed.last)?;
-        for tree in &self.trees {
-            if tree.sealed_memtable_count() > 0 {
-                let lock = tree.get_flush_lock();
-                let watermark = self.tracker.watermark() + 1;
-                tree.flush(&lock, watermark).map_err(|error| tree_error(tree, &error))?;
+        for space in Space::ALL {
+            let tree = &self.trees[space.index()];
+            // What is not sealed any more was written by an attempt that failed later.
+            if tree.sealed_memtable_count() > 0
+                && let Some(memtable) = &sealed.memtables[space.index()]
+            {
+                let written =
+                    self.write_tables(tree, memtable).map_err(|error| tree_error(tree, &error))?;
+                self.history.written(space, tree, &written);
             }
         }
+        self.history.fit(&self.trees, self.options.history_bytes);
         self.dropped.save(&self.path)?;
         self.sealed_bytes.fetch_sub(sealed.bytes, Ordering::Relaxed);
         let generation = sealed.generation;
@@ -341,6 +355,17 @@ impl Shared {
         self.work.note_overlapping(&self.trees);
         self.work.want_merge();
         Ok(())
+    }
+
+    /// Writes a sealed memtable to tables, with all versions in it: the past may be asked for them
+    /// until merging leaves them out.
+    fn write_tables(&self, tree: &Tree, memtable: &Memtable) -> lsm_tree::Result<Vec<TableId>> {
+        let _lock = tree.get_flush_lock();
+        let written = tree.flush_to_tables(memtable.iter().map(Ok))?;
+        let tables = written.map(|(tables, _)| tables).unwrap_or_default();
+        let watermark = self.tracker.watermark() + 1;
+        tree.register_tables(&tables, None, None, &[memtable.id()], watermark)?;
+        Ok(tables.iter().map(|table| table.id()).collect())
     }
 
     /// Lets go of memtables and tables that are older than the oldest open snapshot. A cursor that

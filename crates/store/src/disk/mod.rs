@@ -11,6 +11,7 @@ mod background;
 mod commit;
 mod dropped;
 mod file;
+mod history;
 mod log;
 mod pages;
 mod range;
@@ -34,6 +35,7 @@ use parking_lot::Mutex;
 use background::{FlushState, Work};
 use commit::Commit;
 use dropped::{DroppedRange, DroppedRanges};
+use history::History;
 use log::Log;
 pub(crate) use pages::Page;
 use pages::Pages;
@@ -59,6 +61,8 @@ pub struct Options {
     pub memtable_bytes: u64,
     /// The size of a log segment.
     pub segment_bytes: u64,
+    /// The most bytes of replaced tables that are kept for reading the past ([`Store::keep_since`]).
+    pub history_bytes: u64,
     /// Commits that nobody waits for are on disk after this time at the latest.
     pub sync_interval: Duration,
     /// The space of dropped ranges is taken back after this time.
@@ -77,6 +81,7 @@ impl Default for Options {
             page_bytes: 32 << 10,
             memtable_bytes: 64 << 20,
             segment_bytes: 16 << 20,
+            history_bytes: 2 << 30,
             sync_interval: Duration::from_millis(100),
             reclaim_interval: Duration::from_secs(10),
             read_only: false,
@@ -105,6 +110,7 @@ pub(crate) struct Shared {
     dropped: Arc<DroppedRanges>,
     cache: Arc<Cache>,
     pages: Pages,
+    history: History,
     flushing: Mutex<FlushState>,
     work: Work,
     closed: AtomicBool,
@@ -152,6 +158,14 @@ impl DiskStore {
 impl Store for DiskStore {
     fn snapshot(&self) -> Snapshot {
         Snapshot::disk(DiskSnapshot::open(&self.shared))
+    }
+
+    fn keep_since(&self, seqno: Option<Seqno>) {
+        self.shared.history.keep(seqno);
+    }
+
+    fn snapshot_at(&self, seqno: Seqno) -> Option<Snapshot> {
+        DiskSnapshot::open_at(&self.shared, seqno).map(Snapshot::disk)
     }
 
     fn write(&self, batch: &Batch) -> Result<Seqno> {
@@ -216,6 +230,7 @@ impl Store for DiskStore {
             stalls: count(&shared.counters.stalls),
             cache_bytes: shared.cache.size(),
             cache_capacity_bytes: shared.cache.capacity(),
+            history_bytes: shared.history.bytes(&shared.trees),
             page_bytes: shared.pages.sizes().0,
             page_capacity_bytes: shared.pages.sizes().1,
             page_hits: shared.pages.counts().0,

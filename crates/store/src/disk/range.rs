@@ -303,10 +303,8 @@ impl DiskRange {
     }
 
     fn open(&self, from: Bound<&[u8]>, to: Bound<&[u8]>, end: Bytes, joins: bool) -> Reader {
-        let tree = &self.snapshot.shared.trees[self.space.index()];
-        let bounds = (fit_lower(from), fit_upper(to));
-        let entries = tree.create_range::<&[u8], _>(&bounds, self.snapshot.seqno + 1, None);
-        Reader { entries: Box::new(entries), end, joins }
+        let entries = self.snapshot.entries(self.space, fit_lower(from), fit_upper(to));
+        Reader { entries, end, joins }
     }
 
     /// The next entry of the tree.

@@ -3,9 +3,10 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use lsm_tree::AbstractTree;
+use lsm_tree::{AbstractTree, KvPair};
 
 use super::Shared;
+use super::history::{View, Views};
 use super::pages::{Looked, Shelf};
 use super::range::DiskRange;
 use super::trees::tree_error;
@@ -16,12 +17,21 @@ pub(crate) struct DiskSnapshot {
     pub(super) shared: Arc<Shared>,
     pub(super) seqno: Seqno,
     shard: u8,
+    /// The trees as they were, if the trees as they are do not answer for this commit.
+    past: Option<Arc<Views>>,
 }
 
 impl DiskSnapshot {
     pub(super) fn open(shared: &Arc<Shared>) -> DiskSnapshot {
         let (seqno, shard) = shared.tracker.open();
-        DiskSnapshot { shared: shared.clone(), seqno, shard }
+        DiskSnapshot { shared: shared.clone(), seqno, shard, past: None }
+    }
+
+    /// A view of an earlier commit, if it can still be read.
+    pub(super) fn open_at(shared: &Arc<Shared>, seqno: Seqno) -> Option<DiskSnapshot> {
+        let past = Some(shared.history.views(&shared.trees, seqno)?);
+        let shard = shared.tracker.open_at(seqno);
+        Some(DiskSnapshot { shared: shared.clone(), seqno, shard, past })
     }
 
     pub(crate) fn seqno(&self) -> Seqno {
@@ -33,13 +43,24 @@ impl DiskSnapshot {
             Looked::Known(value) => return Ok(value),
             Looked::Unknown { read_page } => read_page,
         };
-        let tree = &self.shared.trees[space.index()];
-        // A tree shows what lies below the number it is asked for.
-        let value = tree.get(key, self.seqno + 1).map_err(|error| tree_error(tree, &error))?;
-        if read_page && value.is_some() {
+        let value = self.get_from_tree(space, key)?;
+        if read_page && value.is_some() && self.past.is_none() {
             DiskRange::read_page_at(self, space, key)?;
         }
-        Ok(value.map(Bytes::from_tree))
+        Ok(value)
+    }
+
+    fn get_from_tree(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+        let tree = &self.shared.trees[space.index()];
+        let value = match self.past {
+            // A tree shows what lies below the number it is asked for.
+            None => tree.get(key, self.seqno + 1),
+            Some(_) => {
+                let only = Bound::Included(key);
+                self.entries(space, only, only).next().transpose().map(|e| e.map(|(_, v)| v))
+            }
+        };
+        Ok(value.map_err(|error| tree_error(tree, &error))?.map(Bytes::from_tree))
     }
 
     /// As `get`, but reads no page for later readers: for who is about to write the key, which
@@ -48,9 +69,40 @@ impl DiskSnapshot {
         if let Looked::Known(value) = self.shared.pages.get(space, key, self.seqno) {
             return Ok(value);
         }
+        self.get_from_tree(space, key)
+    }
+
+    /// The entries of a tree between two bounds.
+    pub(super) fn entries(
+        &self,
+        space: Space,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+    ) -> Box<dyn DoubleEndedIterator<Item = lsm_tree::Result<KvPair>> + Send> {
+        match &self.past {
+            None => {
+                let tree = &self.shared.trees[space.index()];
+                let bounds = (from, to);
+                Box::new(tree.create_range::<&[u8], _>(&bounds, self.seqno + 1, None))
+            }
+            Some(past) => {
+                let entries = past[space.index()].range(from, to, self.seqno);
+                Box::new(entries.map(|entry| entry.map(|entry| (entry.key.user_key, entry.value))))
+            }
+        }
+    }
+
+    /// The commit that wrote the first entry between two bounds, if there is one.
+    pub(crate) fn commit_of_first(
+        &self,
+        space: Space,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+    ) -> Result<Option<Seqno>> {
         let tree = &self.shared.trees[space.index()];
-        let value = tree.get(key, self.seqno + 1).map_err(|error| tree_error(tree, &error))?;
-        Ok(value.map(Bytes::from_tree))
+        let first = View::of(tree, true).range(from, to, self.seqno).next().transpose();
+        let first = first.map_err(|error| tree_error(tree, &error))?;
+        Ok(first.map(|entry| entry.key.seqno))
     }
 
     pub(crate) fn range(
@@ -88,7 +140,8 @@ impl DiskSnapshot {
 impl Clone for DiskSnapshot {
     fn clone(&self) -> DiskSnapshot {
         self.shared.tracker.open_again(self.seqno, self.shard);
-        DiskSnapshot { shared: self.shared.clone(), ..*self }
+        let (seqno, shard) = (self.seqno, self.shard);
+        DiskSnapshot { shared: self.shared.clone(), seqno, shard, past: self.past.clone() }
     }
 }
 

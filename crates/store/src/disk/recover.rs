@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use super::commit::{Commit, insert};
 use super::dropped::{DroppedRange, DroppedRanges};
 use super::file::{LogFile, sync_folder};
+use super::history::History;
 use super::log::{Log, Recovered};
 use super::pages::Pages;
 use super::record::{
@@ -89,6 +90,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Shared> {
             options.cache_bytes - options.cache_bytes / BLOCK_SHARE,
             options.page_bytes,
         ),
+        history: History::new(last),
         flushing: Mutex::default(),
         work: Default::default(),
         closed: AtomicBool::new(false),
