@@ -8,7 +8,7 @@ use crate::metrics::{Metrics, Network};
 use crate::operation::Slot;
 use crate::request::{Flow, Peer, Request};
 use crate::session::Sessions;
-use crate::txn::{CommitState, Moments, store_failed};
+use crate::txn::{CommitState, Past, store_failed};
 use arc_swap::ArcSwap;
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
@@ -76,8 +76,8 @@ pub struct Inner {
     pub(crate) commit: Mutex<CommitState>,
     /// Signalled when the transaction of a session ends; goes with `commit`.
     pub(crate) ended: Condvar,
-    /// Moments that are read again.
-    pub(crate) moments: Moments,
+    /// What can be read of the past.
+    pub(crate) past: Past,
     pub(crate) next_id: AtomicU32,
     /// The logical clock.
     pub clock: Clock,
@@ -170,6 +170,8 @@ impl Engine {
         let clock = Clock::new();
         let changes = crate::changes::ChangeLog::open(&*store, &clock, options.read_only)?;
         let floor = snapshot.seqno();
+        let seqno = store.snapshot().seqno();
+        store.keep_since(Some(seqno));
         drop(snapshot);
         let inner = Arc::new(Inner {
             options,
@@ -177,7 +179,7 @@ impl Engine {
             catalog: ArcSwap::from_pointee(loaded.catalog),
             commit: Mutex::new(CommitState::new(floor)),
             ended: Condvar::new(),
-            moments: Moments::default(),
+            past: Past::new(clock.now(), seqno),
             next_id: AtomicU32::new(loaded.next_id),
             clock,
             changes,
@@ -306,7 +308,7 @@ fn start_housekeeping(inner: &Arc<Inner>) -> Result<()> {
                 crate::metrics::add(&inner.metrics.cursors_timed_out, closed as u64);
                 inner.sessions.transactions.expire(&inner);
                 inner.sessions.forget_old(&inner);
-                inner.moments.forget_old();
+                inner.forget_past();
                 crate::ttl::run(&inner);
                 if let Err(error) = crate::changes::retention::trim(&inner) {
                     tracing::warn!(%error, "cannot drop old entries of the oplog");

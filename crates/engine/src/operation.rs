@@ -140,6 +140,7 @@ pub struct Operation {
     reading: RefCell<Reading>,
     /// The cluster time of the moment that is read.
     read_time: Cell<Option<u64>>,
+    begins_at: Cell<Option<u64>>,
     /// The session and the number of the transaction that the command runs in.
     transaction: Cell<Option<([u8; 16], i64)>>,
     /// Whether a statement failed, though the command itself did not.
@@ -179,6 +180,7 @@ impl Operation {
             waited: Cell::new(false),
             reading: RefCell::default(),
             read_time: Cell::new(None),
+            begins_at: Cell::new(None),
             transaction: Cell::new(None),
             failed: Cell::new(false),
             labelled: Cell::new(false),
@@ -277,6 +279,16 @@ impl Operation {
     #[must_use]
     pub fn read_time(&self) -> Option<u64> {
         self.read_time.get()
+    }
+
+    /// Says which cluster time the transaction reads that the command begins.
+    pub(crate) fn begin_at(&self, time: Option<u64>) {
+        self.begins_at.set(time);
+    }
+
+    /// The cluster time that the transaction reads which the command begins, if one was given.
+    pub(crate) fn begins_at(&self) -> Option<u64> {
+        self.begins_at.get()
     }
 
     /// Notes that a statement failed, though the reply tells of it without failing itself: its

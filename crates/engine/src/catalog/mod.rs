@@ -16,6 +16,7 @@ pub use collection::{
 use patterns::{Bound, Pattern};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use value::{Code, Error, Result};
 
 /// One database: its collections by name.
 #[derive(Clone, Default)]
@@ -47,6 +48,33 @@ impl Database {
 pub struct Catalog {
     /// Databases by name; one without collections does not exist.
     pub databases: BTreeMap<Box<str>, Arc<Database>>,
+    /// In a picture of the past: what cannot be read there.
+    pub absent: Option<Arc<Absent>>,
+}
+
+/// Collections that were made, dropped or renamed after a moment, so that those of their names
+/// cannot be read there.
+pub struct Absent {
+    /// The moment's cluster time.
+    pub at: u64,
+    /// Their names, with the time of the last such change.
+    pub names: BTreeMap<(Box<str>, Box<str>), u64>,
+}
+
+impl Absent {
+    fn check(&self, db: &str, name: &str) -> Result<()> {
+        let Some(changed) = self.names.get(&(db.into(), name.into())) else { return Ok(()) };
+        let show = |time: u64| format!("Timestamp({}, {})", time >> 32, time & 0xFFFF_FFFF);
+        Err(Error::new(
+            Code::SNAPSHOT_UNAVAILABLE,
+            format!(
+                "Unable to read from a snapshot due to pending collection catalog changes; please \
+                 retry the operation. Snapshot timestamp is {}. Collection minimum is {}",
+                show(self.at),
+                show(*changed)
+            ),
+        ))
+    }
 }
 
 impl Catalog {
@@ -81,6 +109,35 @@ impl Catalog {
     #[must_use]
     pub fn patterns(&self, db: &str) -> &[Arc<Pattern>] {
         self.databases.get(db).map_or(&[], |db| &db.patterns)
+    }
+
+    /// The collections that are not the same in another picture.
+    pub fn differing<'c>(
+        &'c self,
+        other: &'c Catalog,
+    ) -> impl Iterator<Item = &'c Arc<Collection>> {
+        let changed = self.databases.iter().filter_map(|(db, database)| {
+            let there = other.databases.get(db);
+            let same = there.is_some_and(|there| Arc::ptr_eq(there, database));
+            (!same).then_some((database, there))
+        });
+        changed.flat_map(|(database, there)| {
+            database.collections.values().filter(move |collection| {
+                let same = there.and_then(|there| there.collections.get(&collection.name));
+                !same.is_some_and(|same| Arc::ptr_eq(same, collection))
+            })
+        })
+    }
+
+    /// Refuses a collection that is not what it was at the moment of this picture.
+    ///
+    /// # Errors
+    /// SnapshotUnavailable.
+    pub fn check(&self, db: &str, name: &str) -> Result<()> {
+        match &self.absent {
+            None => Ok(()),
+            Some(absent) => absent.check(db, name),
+        }
     }
 
     /// Every collection of every database.

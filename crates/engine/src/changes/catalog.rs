@@ -61,21 +61,9 @@ pub(crate) fn note_catalog(notes: &mut Notes, old: &Catalog, new: &Catalog, caus
     }
 }
 
-/// The collections of one picture that are not the same in another.
-fn changed<'c>(picture: &'c Catalog, other: &Catalog) -> Vec<&'c Arc<Collection>> {
-    let mut found = Vec::new();
-    for (db, database) in &picture.databases {
-        let there = other.databases.get(db);
-        if there.is_some_and(|there| Arc::ptr_eq(there, database)) {
-            continue;
-        }
-        found.extend(database.collections.values().filter(|collection| {
-            let same = there.and_then(|there| there.collections.get(&collection.name));
-            let same = same.is_some_and(|same| Arc::ptr_eq(same, collection));
-            !same && !is_private(collection)
-        }));
-    }
-    found
+/// The collections of one picture that are not the same in another, and of which the log tells.
+fn changed<'c>(picture: &'c Catalog, other: &'c Catalog) -> Vec<&'c Arc<Collection>> {
+    picture.differing(other).filter(|collection| !is_private(collection)).collect()
 }
 
 fn uuid(collection: &Collection) -> Option<[u8; 16]> {

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use store::{Batch, Bytes, Direction, Seqno, Space, Store};
+use store::{Batch, Bytes, Direction, Seqno, Snapshot, Space, Store};
 use value::Result;
 
 /// First byte of the records' keys in the log space.
@@ -254,6 +254,21 @@ impl ChangeLog {
             .map_err(store_failed)?;
         let holding = range.next().map_err(store_failed)?.and_then(|(key, _)| time_of(key));
         Ok(holding.unwrap_or(time).saturating_sub(1))
+    }
+
+    /// The first commit with changes after a time, if there is one.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub(crate) fn commit_after(&self, snapshot: &Snapshot, time: u64) -> Result<Option<Seqno>> {
+        let (from, to) = (key(time), key(u64::MAX));
+        let (from, to) = (Bound::Excluded(from.as_slice()), Bound::Included(to.as_slice()));
+        snapshot.commit_of_first(Space::Log, from, to).map_err(store_failed)
+    }
+
+    /// Changes up to this time are gone.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
     }
 
     /// Waits until there is a change after a time. False when there is none yet.

@@ -204,6 +204,7 @@ fn distinct(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     };
     metrics::add(&context.engine.metrics.queries, 1);
     let view = context.engine.view(context.op);
+    view.catalog.check(context.db, name)?;
     let mut stream: Box<dyn Stream> = match view.catalog.get(context.db, name) {
         None => {
             find.check(&constants)?;

@@ -75,6 +75,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let constants = Constants::new(context)?;
     let namespace = format!("{}.{name}", context.db);
     let view = context.engine.view(context.op);
+    view.catalog.check(context.db, name)?;
     let Some(collection) = view.catalog.get(context.db, name) else {
         request.find.check(&constants)?;
         return write_cursor(out, context.op, &namespace, |_| Ok(()));

@@ -129,6 +129,7 @@ impl<'a> Insert<'a> {
         from: usize,
         prepared: &[Result<Cow<'_, [u8]>>],
     ) -> Result<Option<Inserted>> {
+        txn.catalog.check(self.db, self.name)?;
         let Some(collection) = txn.catalog.get(self.db, self.name).cloned() else {
             return Ok(None);
         };

@@ -381,7 +381,7 @@ fn run(
     if let Some(concern) = concern {
         concern.check_times(engine)?;
         match place {
-            Some(_) => concern.check_in_transaction()?,
+            Some(_) => concern.enter_transaction(op)?,
             None => concern.apply(engine, op, command)?,
         }
     }

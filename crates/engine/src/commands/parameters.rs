@@ -127,6 +127,19 @@ static PARAMETERS: &[Parameter] = &[
         }),
     },
     Parameter {
+        name: "minSnapshotHistoryWindowInSeconds",
+        write: |engine, out, name| {
+            let seconds = engine.past.window_seconds.load(Ordering::Relaxed);
+            out.i32(name, i32::try_from(seconds).unwrap_or(i32::MAX));
+        },
+        set: Some(|engine, value| {
+            let seconds =
+                whole(value).filter(|seconds| (0..=i64::from(i32::MAX)).contains(seconds))?;
+            engine.past.window_seconds.store(seconds, Ordering::Relaxed);
+            Some(())
+        }),
+    },
+    Parameter {
         name: "oplogMinRetentionHours",
         write: |engine, out, name| {
             out.f64(name, engine.changes.keep_hours());

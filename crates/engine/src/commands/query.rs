@@ -356,6 +356,7 @@ fn parse_projection(
 /// # Errors
 /// CommandNotSupportedOnView.
 pub fn writable(catalog: &Catalog, db: &str, name: &str) -> Result<Option<Arc<Collection>>> {
+    catalog.check(db, name)?;
     match catalog.get(db, name) {
         Some(collection) if collection.view().is_some() => Err(Error::new(
             Code::COMMAND_NOT_SUPPORTED_ON_VIEW,

@@ -99,13 +99,16 @@ impl<'a> ReadConcern<'a> {
         Ok(())
     }
 
-    /// Refuses what the first statement of a transaction cannot ask for.
+    /// Makes the transaction that a command begins read what it asks for.
     ///
     /// # Errors
-    /// InvalidOptions.
-    pub(super) fn check_in_transaction(&self) -> Result<()> {
+    /// InvalidOptions when a transaction cannot.
+    pub(super) fn enter_transaction(&self, op: &Operation) -> Result<()> {
         match self.level {
-            None | Some("local" | "majority" | "snapshot") => Ok(()),
+            None | Some("local" | "majority" | "snapshot") => {
+                op.begin_at(self.at);
+                Ok(())
+            }
             Some(_) => refuse(
                 "The readConcern level must be either 'local' (default), 'majority' or 'snapshot' \
                  in order to run in a transaction",

@@ -38,6 +38,7 @@ pub fn resolve(
     let Some(name) = name else { return Ok(Resolved { collection: None, pipeline }) };
     let mut name = name.to_owned();
     for _ in 0..VIEW_DEPTH_MAX {
+        catalog.check(db, &name)?;
         let Some(collection) = catalog.get(db, &name) else {
             return Ok(Resolved { collection: None, pipeline });
         };

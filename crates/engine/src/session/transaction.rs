@@ -163,7 +163,8 @@ impl Transactions {
     /// Begins a transaction and makes the command run in it.
     ///
     /// # Errors
-    /// TransactionTooOld and ConflictingOperationInProgress when the number was used before.
+    /// TransactionTooOld and ConflictingOperationInProgress when the number was used before;
+    /// SnapshotTooOld when it is to read a time that is not kept any more.
     pub(crate) fn begin(
         &self,
         engine: &Inner,
@@ -171,6 +172,8 @@ impl Transactions {
         session: Session,
         number: i64,
     ) -> Result<()> {
+        let at = op.begins_at();
+        let on = at.map(|at| engine.moment(Some(at))).transpose()?.map(|(view, _)| view);
         let stored = stored(engine, session)?.map_or(-1, |(number, _)| number);
         let mut states = self.wait_for_statement(op, session)?;
         let newest = states.get(&session).map_or(-1, |state| state.number).max(stored);
@@ -208,7 +211,7 @@ impl Transactions {
         if let Some(before) = before {
             self.drop_state(engine, session, before);
         }
-        let mut txn = engine.open_transaction();
+        let mut txn = engine.open_transaction(on);
         txn.notes.set_transaction(session, number);
         op.enter_transaction(session, number, Box::new(txn));
         Ok(())

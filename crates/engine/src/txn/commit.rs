@@ -219,6 +219,7 @@ impl Inner {
         note_catalog(&mut notes, &self.catalog.load(), &catalog, cause);
         let changes = self.changes.stamp(&self.clock, &mut batch, notes.finish());
         let seqno = self.store.write(&batch).map_err(store_failed)?;
+        self.past.note(&self.catalog.load(), &catalog, self.clock.now(), seqno);
         self.catalog.store(Arc::new(catalog));
         self.changes.publish(changes, seqno);
         drop(lock);
@@ -306,6 +307,7 @@ impl Inner {
             capped |= gain.collection.capped().is_some();
         }
         if let Some(catalog) = catalog {
+            self.past.note(&self.catalog.load(), &catalog, self.clock.now(), seqno);
             self.catalog.store(catalog);
         }
         let oldest = || self.store.oldest_snapshot();

@@ -8,14 +8,14 @@
 
 mod commit;
 mod intents;
-mod moments;
 mod open;
+mod past;
 mod replay;
 
 pub(crate) use commit::CommitState;
-pub(crate) use moments::Moments;
 pub use open::View;
 pub(crate) use open::write_conflict;
+pub(crate) use past::Past;
 
 use crate::catalog::{Catalog, Collection, Index};
 use crate::changes::Notes;

@@ -72,13 +72,14 @@ impl Inner {
         })
     }
 
-    /// Begins the transaction of a session.
-    pub(crate) fn open_transaction(&self) -> Transaction {
+    /// Begins the transaction of a session, on the newest state or on another one.
+    pub(crate) fn open_transaction(&self, on: Option<View>) -> Transaction {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let owner = NEXT.fetch_add(1, Ordering::Relaxed);
         let mut state = self.commit.lock();
         // Inside the lock: nothing is committed or changed between the two looks.
-        let mut txn = Transaction::new(self.catalog.load_full(), self.store.snapshot());
+        let View { catalog, snapshot } = on.unwrap_or_else(|| self.newest());
+        let mut txn = Transaction::new(catalog, snapshot);
         txn.owner = Some(owner);
         state.open.insert(owner, Open::new(txn.snapshot.seqno()));
         txn
