@@ -343,7 +343,6 @@ impl Shared {
                 self.history.written(space, tree, &written);
             }
         }
-        self.history.fit(&self.trees, self.options.history_bytes);
         self.dropped.save(&self.path)?;
         self.sealed_bytes.fetch_sub(sealed.bytes, Ordering::Relaxed);
         let generation = sealed.generation;
@@ -377,6 +376,7 @@ impl Shared {
             let _commit = self.commit.lock();
             self.tracker.publish(self.counter.next());
         }
+        self.history.fit(&self.trees, self.options.history_bytes);
         let watermark = self.tracker.watermark() + 1;
         for tree in &self.trees {
             let path = &tree.tree_config().path;
