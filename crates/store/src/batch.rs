@@ -53,6 +53,24 @@ impl Batch {
         self.bytes += std::mem::take(&mut other.bytes);
     }
 
+    /// Lets keys that are set to these very values hold these handles instead of copies of their own.
+    /// What shares memory with a value of [`Space::Log`] is written to disk once, with that.
+    pub fn share(&mut self, space: Space, mut values: Vec<(Bytes, Bytes)>) {
+        if !values.is_sorted_by(|a, b| a.0 <= b.0) {
+            values.sort_by(|a, b| a.0.cmp(&b.0));
+        }
+        let mut values = values.into_iter().peekable();
+        // Those of a space mostly stand in the order of keys; of others a few keep their copies.
+        for operation in self.operations.iter_mut().filter(|operation| operation.space == space) {
+            while values.next_if(|(key, _)| *key < operation.key).is_some() {}
+            while let Some((_, value)) = values.next_if(|(key, _)| *key == operation.key) {
+                if operation.value.as_ref() == Some(&value) {
+                    operation.value = Some(value);
+                }
+            }
+        }
+    }
+
     /// The changes, in order.
     pub fn operations(&self) -> &[Operation] {
         &self.operations

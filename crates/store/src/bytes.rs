@@ -2,7 +2,9 @@
 //! A clone costs a counter, never a copy; short values live inside the handle.
 
 use std::fmt;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
+
+use byteview::ByteView;
 
 /// Immutable shared bytes. Cloning is cheap; up to 20 bytes need no heap at all.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,13 +16,24 @@ impl Bytes {
         Bytes(lsm_tree::Slice::new(bytes))
     }
 
+    /// Copies `bytes` once, and makes handles of parts of the copy that share its memory; those that
+    /// do not exist are empty.
+    pub fn copy_with_parts(
+        bytes: &[u8],
+        parts: impl Iterator<Item = Range<usize>>,
+    ) -> (Bytes, impl Iterator<Item = Bytes>) {
+        let whole = ByteView::new(bytes);
+        let handle = Bytes(whole.clone().into());
+        (handle, parts.map(move |part| Bytes::part_of(&whole, part.start, part.end)))
+    }
+
     /// The bytes themselves.
     pub fn as_slice(&self) -> &[u8] {
         &self.0
     }
 
     /// The bytes of `whole` from `start` to `end`, sharing its memory; empty if they do not exist.
-    pub(crate) fn part_of(whole: &byteview::ByteView, start: usize, end: usize) -> Bytes {
+    pub(crate) fn part_of(whole: &ByteView, start: usize, end: usize) -> Bytes {
         if start <= end && end <= whole.len() {
             Bytes(whole.slice(start..end).into())
         } else {

@@ -129,7 +129,8 @@ impl ChangeLog {
                 let mut notes = Notes::default();
                 notes.nothing(INITIATING);
                 let mut batch = Batch::new();
-                let stamped = log.stamp(clock, &mut batch, notes.finish());
+                let records = notes.finish(&mut batch);
+                let stamped = log.stamp(clock, &mut batch, records);
                 let seqno = store.write(&batch).map_err(store_failed)?;
                 log.publish(stamped, seqno);
             }

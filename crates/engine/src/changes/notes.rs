@@ -1,15 +1,20 @@
 //! What a transaction did so far, in the form of log records. The bytes are made while documents
-//! are written, so that a commit only adds its time.
+//! are written, so that a commit only adds its time. A document that a record has whole is kept once:
+//! what is written under its key shares the bytes of the record, in memory and in the log of the store.
 
 use super::record;
 use crate::catalog::Collection;
 use smallvec::SmallVec;
-use store::Bytes;
+use std::ops::Range;
+use store::{Batch, Bytes, Space};
 use value::{DocBuf, RawDoc, Val};
 
 /// From so many bytes on a record is full, so that large commits need no large buffers. What a
 /// multi-document transaction does stays in one record: it has one time.
 const RECORD_BYTES: usize = 64 * 1024;
+
+/// Shorter documents are not worth sharing their bytes with the record that tells of them.
+const SHARED_BYTES_MIN: usize = 128;
 
 /// Records, each with the number of cluster times that it takes.
 pub(crate) type Records = SmallVec<[(Bytes, u64); 1]>;
@@ -19,6 +24,10 @@ pub(crate) type Records = SmallVec<[(Bytes, u64); 1]>;
 pub(crate) struct Notes {
     full: Records,
     bytes: Vec<u8>,
+    /// Keys of documents that stand whole in the buffer, and where.
+    whole: Vec<(Bytes, Range<usize>)>,
+    /// The same of full records, with the bytes themselves.
+    shared: Vec<(Bytes, Bytes)>,
     session: Option<([u8; 16], i64)>,
     /// Collections that are named in the record, by their identity.
     known: Vec<([u8; 16], String)>,
@@ -74,11 +83,11 @@ impl Notes {
         self.derived = derived;
     }
 
-    /// Notes an inserted document.
-    pub(crate) fn insert(&mut self, collection: &Collection, doc: RawDoc<'_>) {
+    /// Notes an inserted document, which is written under a key.
+    pub(crate) fn insert(&mut self, collection: &Collection, key: Bytes, doc: RawDoc<'_>) {
         if !is_private(collection) {
             self.start(record::INSERT, collection, None, None);
-            self.bytes.extend_from_slice(doc.bytes());
+            self.whole_document(key, doc);
         }
     }
 
@@ -86,6 +95,7 @@ impl Notes {
     pub(crate) fn replace(
         &mut self,
         collection: &Collection,
+        key: Bytes,
         old: RawDoc<'_>,
         new: RawDoc<'_>,
         delta: Option<&[u8]>,
@@ -98,7 +108,7 @@ impl Notes {
         match delta {
             None => {
                 self.start(record::REPLACE, collection, before, None);
-                self.bytes.extend_from_slice(new.bytes());
+                self.whole_document(key, new);
             }
             Some(delta) => {
                 self.start(record::UPDATE, collection, before, images.then_some(new));
@@ -148,10 +158,13 @@ impl Notes {
         self.bytes.extend_from_slice(doc.bytes());
     }
 
-    /// The records.
-    pub(crate) fn finish(mut self) -> Records {
+    /// The records. Documents of the batch that stand in them share their bytes from here on.
+    pub(crate) fn finish(mut self, batch: &mut Batch) -> Records {
         if self.count > 0 {
             self.seal();
+        }
+        if !self.shared.is_empty() {
+            batch.share(Space::Documents, self.shared);
         }
         self.full
     }
@@ -160,7 +173,12 @@ impl Notes {
     fn seal(&mut self) {
         let times = if self.transaction { 1 } else { u64::from(self.count) };
         record::write_head(&mut self.bytes, crate::clock::now_ms(), self.count, self.transaction);
-        self.full.push((Bytes::copy_from(&self.bytes), times));
+        let places = self.whole.iter().map(|(_, place)| place.clone());
+        let (record, parts) = Bytes::copy_with_parts(&self.bytes, places);
+        self.shared
+            .extend(self.whole.iter().zip(parts).map(|((key, _), part)| (key.clone(), part)));
+        self.full.push((record, times));
+        self.whole.clear();
         self.bytes.clear();
         self.known.clear();
         self.count = 0;
@@ -209,6 +227,15 @@ impl Notes {
         record::write_collection(&mut self.bytes, uuid, db.len(), &namespace);
         self.known.push((uuid, namespace));
         (self.known.len() - 1) as u16
+    }
+
+    /// Writes a document that is also written under a key.
+    fn whole_document(&mut self, key: Bytes, doc: RawDoc<'_>) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(doc.bytes());
+        if doc.bytes().len() >= SHARED_BYTES_MIN {
+            self.whole.push((key, start..self.bytes.len()));
+        }
     }
 
     /// Writes `{_id: ..}` of a document.

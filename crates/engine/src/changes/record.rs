@@ -325,7 +325,7 @@ mod tests {
         notes.command("db", Some([1; 16]), &doc(2), Some(&doc(3)));
         notes.command("other", None, &doc(4), None);
         notes.nothing("text");
-        let records = notes.finish();
+        let records = notes.finish(&mut store::Batch::new());
         records.first().expect("something was noted").0.clone()
     }
 
@@ -358,7 +358,7 @@ mod tests {
         for _ in 0..200 {
             notes.command("db", Some([1; 16]), &doc, None);
         }
-        let records = notes.finish();
+        let records = notes.finish(&mut store::Batch::new());
         assert!((3..=4).contains(&records.len()), "{}", records.len());
         let mut changes = 0;
         for (record, times) in records {

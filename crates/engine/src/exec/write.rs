@@ -201,9 +201,9 @@ pub(crate) fn insert_plain(
         }
     }
     maintain::replace(txn, collection, &record, maintain::Images::Inserted(doc))?;
-    txn.put(Space::Documents, key, Bytes::copy_from(doc.bytes()));
+    txn.put(Space::Documents, key.clone(), Bytes::copy_from(doc.bytes()));
     txn.count_insert(collection, record, doc.bytes().len() as i64);
-    txn.notes.insert(collection, doc);
+    txn.notes.insert(collection, key, doc);
     Ok(())
 }
 
@@ -286,13 +286,13 @@ pub(crate) fn replace_plain(
     let key = document_key(collection, record);
     txn.guard(Space::Documents, &key);
     maintain::replace(txn, collection, record, maintain::Images::Changed(old, new, told))?;
-    txn.put(Space::Documents, key, Bytes::copy_from(new.bytes()));
+    txn.put(Space::Documents, key.clone(), Bytes::copy_from(new.bytes()));
     txn.count(collection, 0, new.bytes().len() as i64 - old.bytes().len() as i64);
     let delta = match told {
         Told::Delta(delta) => Some(delta.as_slice()),
         Told::Replacement => None,
     };
-    txn.notes.replace(collection, old, new, delta);
+    txn.notes.replace(collection, key, old, new, delta);
     Ok(())
 }
 

@@ -217,7 +217,8 @@ impl Inner {
         }
         let mut notes = Notes::default();
         note_catalog(&mut notes, &self.catalog.load(), &catalog, cause);
-        let changes = self.changes.stamp(&self.clock, &mut batch, notes.finish());
+        let records = notes.finish(&mut batch);
+        let changes = self.changes.stamp(&self.clock, &mut batch, records);
         let seqno = self.store.write(&batch).map_err(store_failed)?;
         self.past.note(&self.catalog.load(), &catalog, self.clock.now(), seqno);
         self.catalog.store(Arc::new(catalog));
@@ -249,8 +250,8 @@ impl Inner {
             derived,
             ..
         } = txn;
-        let records = notes.finish();
         let mut batch = snapshot.take_writes();
+        let records = notes.finish(&mut batch);
         let had_lock = lock.is_some();
         let mut state = lock.unwrap_or_else(|| self.commit.lock());
         if let Some(key) = state.intents.foreign(owner, &guards) {
@@ -297,7 +298,8 @@ impl Inner {
         if let Some(catalog) = &catalog {
             note_catalog(&mut creations, &self.catalog.load(), catalog, Cause::Plain);
         }
-        let creations = self.changes.stamp(&self.clock, &mut batch, creations.finish());
+        let creations = creations.finish(&mut batch);
+        let creations = self.changes.stamp(&self.clock, &mut batch, creations);
         let changes = self.changes.stamp(&self.clock, &mut batch, records);
         let seqno = self.store.write(&batch).map_err(|e| CommitError::Failed(store_failed(e)))?;
         let mut capped = false;

@@ -5,6 +5,8 @@
 //! records, and how far the segment was known to be on disk when the record was made, so that
 //! damage before that point is told from a tail that never reached the disk.
 
+use byteview::ByteView;
+
 use crate::{Batch, Bytes, Operation, Seqno, Space};
 
 /// Bytes before the first record of a segment.
@@ -175,33 +177,85 @@ pub(super) fn was_synced(file: &[u8], offset: u64, salt: u64) -> bool {
     false
 }
 
-/// Writes the operations of a batch as a payload.
+/// Whether an operation sets a value, and whether that is a part of another one.
+const HAS_VALUE: u8 = 0x80;
+const IS_PART: u8 = 0x40;
+const SPACE: u8 = 0x3F;
+/// Shorter values are not worth a look whether they are parts of others.
+const PART_BYTES_MIN: usize = 64;
+
+/// Writes the operations of a batch as a payload. Those of [`Space::Log`] come first: a value that
+/// lies inside of one of theirs, in the same memory, is written as a reference to it.
 pub(super) fn encode_batch(buffer: &mut Vec<u8>, batch: &Batch) {
     buffer.reserve(batch.bytes() + batch.len() * 9);
-    for operation in batch.operations() {
-        buffer.push(operation.space as u8 | if operation.value.is_some() { 0x80 } else { 0 });
-        buffer.extend_from_slice(&(operation.key.len() as u16).to_le_bytes());
-        buffer.extend_from_slice(&operation.key);
-        if let Some(value) = &operation.value {
-            buffer.extend_from_slice(&(value.len() as u32).to_le_bytes());
-            buffer.extend_from_slice(value);
+    let mut wholes: Vec<&[u8]> = Vec::new();
+    for operation in batch.operations().iter().filter(|operation| operation.space == Space::Log) {
+        wholes.extend(operation.value.as_deref());
+        encode_operation(buffer, operation, None);
+    }
+    // Parts mostly follow each other, so the whole that had the last one is asked first.
+    let mut last = 0;
+    for operation in batch.operations().iter().filter(|operation| operation.space != Space::Log) {
+        let value = operation.value.as_deref().filter(|value| value.len() >= PART_BYTES_MIN);
+        let part = value.and_then(|value| {
+            let within = |at: usize| Some((at, offset_in(wholes.get(at)?, value)?));
+            within(last).or_else(|| (0..wholes.len()).find_map(within))
+        });
+        last = part.map_or(last, |(at, _)| at);
+        encode_operation(buffer, operation, part);
+    }
+}
+
+/// Where a value lies in a whole, if it shares its memory.
+fn offset_in(whole: &[u8], value: &[u8]) -> Option<usize> {
+    let (whole, value) = (whole.as_ptr_range(), value.as_ptr_range());
+    (whole.start <= value.start && value.end <= whole.end)
+        .then(|| value.start.addr() - whole.start.addr())
+}
+
+fn encode_operation(buffer: &mut Vec<u8>, operation: &Operation, part: Option<(usize, usize)>) {
+    let value = if operation.value.is_some() { HAS_VALUE } else { 0 };
+    buffer.push(operation.space as u8 | value | if part.is_some() { IS_PART } else { 0 });
+    buffer.extend_from_slice(&(operation.key.len() as u16).to_le_bytes());
+    buffer.extend_from_slice(&operation.key);
+    let Some(value) = &operation.value else { return };
+    buffer.extend_from_slice(&(value.len() as u32).to_le_bytes());
+    match part {
+        Some((whole, offset)) => {
+            buffer.extend_from_slice(&(whole as u32).to_le_bytes());
+            buffer.extend_from_slice(&(offset as u32).to_le_bytes());
         }
+        None => buffer.extend_from_slice(value),
     }
 }
 
 /// Reads the operations of a batch one by one; nothing if the payload makes no sense.
 pub(super) fn decode_batch(payload: &[u8], mut each: impl FnMut(Operation)) -> Option<()> {
+    let mut wholes: Vec<ByteView> = Vec::new();
     let mut rest = payload;
     while !rest.is_empty() {
         let tag = take(&mut rest, 1)?[0];
-        let space = Space::from_number(tag & 0x7f)?;
+        let space = Space::from_number(tag & SPACE)?;
         let length = u16::from_le_bytes(take(&mut rest, 2)?.try_into().ok()?);
         let key = Bytes::copy_from(take(&mut rest, usize::from(length))?);
-        let value = if tag & 0x80 != 0 {
-            let length = u32_at(take(&mut rest, 4)?, 0) as usize;
-            Some(Bytes::copy_from(take(&mut rest, length)?))
-        } else {
-            None
+        let value = match tag & (HAS_VALUE | IS_PART) {
+            0 => None,
+            HAS_VALUE => {
+                let length = u32_at(take(&mut rest, 4)?, 0) as usize;
+                let value = ByteView::new(take(&mut rest, length)?);
+                if space == Space::Log {
+                    wholes.push(value.clone());
+                }
+                Some(Bytes::part_of(&value, 0, length))
+            }
+            tags if tags == HAS_VALUE | IS_PART => {
+                let numbers = take(&mut rest, 12)?;
+                let [length, whole, offset] = [0, 4, 8].map(|at| u32_at(numbers, at) as usize);
+                let whole = wholes.get(whole)?;
+                let end = offset.checked_add(length).filter(|end| *end <= whole.len())?;
+                Some(Bytes::part_of(whole, offset, end))
+            }
+            _ => return None,
         };
         each(Operation { space, key, value });
     }
@@ -269,6 +323,43 @@ mod tests {
         assert_eq!(seen.len(), 2);
         assert_eq!(&*seen[0].key, b"key");
         assert_eq!(seen[1].value, None);
+    }
+
+    #[test]
+    fn what_shares_memory_is_written_once_and_shared_again() {
+        let text: Vec<u8> = (0..=255).cycle().take(2000).collect();
+        let (whole, parts) = Bytes::copy_with_parts(&text, [100..400, 500..1900].into_iter());
+        let parts: Vec<Bytes> = parts.collect();
+        let mut batch = Batch::new();
+        let key = |number: u8| Bytes::copy_from(&[number]);
+        batch.put_owned(Space::Documents, key(1), Bytes::copy_from(&parts[0]));
+        batch.put_owned(Space::Documents, key(2), Bytes::copy_from(&parts[1]));
+        batch.put_owned(Space::Documents, key(3), Bytes::copy_from(&parts[1]));
+        batch.put_owned(Space::Documents, key(4), Bytes::copy_from(&text));
+        batch.delete_owned(Space::Documents, key(5));
+        batch.put(Space::Log, b"old", &[9; 100]);
+        batch.delete(Space::Log, b"old");
+        batch.put_owned(Space::Log, key(7), whole);
+        batch.put_owned(Space::Log, key(8), Bytes::copy_from(&text));
+        let keys = [2, 1, 4, 5, 6].map(key);
+        let values = [1, 0, 0, 0, 0].map(|at: usize| parts[at].clone());
+        batch.share(Space::Documents, keys.into_iter().zip(values).collect());
+        let mut payload = Vec::new();
+        encode_batch(&mut payload, &batch);
+        // Twice in the log, and what was not shared: the third and the fourth document.
+        assert!(payload.len() < 2 * 2000 + 1400 + 2000 + 300, "{}", payload.len());
+        let mut seen = Vec::new();
+        decode_batch(&payload, |operation| seen.push(operation)).unwrap();
+        seen.sort_by_key(|operation| operation.space);
+        assert_eq!(seen, batch.operations());
+        // Whatever stands there instead, it is refused or read, never believed beyond its bounds.
+        for at in 0..payload.len() {
+            for flip in [0x01, 0x40, 0xFF] {
+                let mut damaged = payload.clone();
+                damaged[at] ^= flip;
+                let _ = decode_batch(&damaged, drop);
+            }
+        }
     }
 
     #[test]
