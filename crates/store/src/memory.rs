@@ -154,7 +154,9 @@ impl Store for MemoryStore {
         }
         let seqno = self.0.tracker.published() + 1;
         for operation in batch.operations() {
-            maps.apply(seqno, operation.space, &operation.key, operation.value.clone());
+            // A copy: what shares the memory of a larger value would keep all of that alive.
+            let value = operation.value.as_deref().map(Bytes::copy_from);
+            maps.apply(seqno, operation.space, &operation.key, value);
         }
         self.0.tracker.publish(seqno);
         maps.collect(self.0.tracker.watermark());

@@ -2,31 +2,93 @@
 //!
 //! A snapshot with writes of its own answers every read as if they were committed. Clones of it
 //! keep what they saw: writing to one copies the writes if another still looks at them.
+//!
+//! Most transactions write much and read little of it back, so writes are put in order when
+//! somebody reads, or at the end.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
 use crate::snapshot::Source;
 use crate::{Batch, Bytes, Direction, Result, Space};
 
-/// Writes that nobody else sees, by space and key; nothing stands for a delete.
+/// Writes that nobody else sees, by space.
 #[derive(Clone, Default)]
 pub(crate) struct Overlay {
-    spaces: [BTreeMap<Bytes, Option<Bytes>>; 4],
+    spaces: [Writes; 4],
     bytes: usize,
+}
+
+/// A key and its value; nothing stands for a delete.
+type Write = (Bytes, Option<Bytes>);
+
+/// The writes to one space.
+#[derive(Default)]
+struct Writes(RwLock<Layers>);
+
+#[derive(Clone, Default)]
+struct Layers {
+    ordered: BTreeMap<Bytes, Option<Bytes>>,
+    /// Later ones, in the order in which they came.
+    recent: Vec<Write>,
+}
+
+impl Layers {
+    fn put_in_order(&mut self) {
+        self.ordered.extend(self.recent.drain(..));
+    }
+}
+
+impl Clone for Writes {
+    fn clone(&self) -> Writes {
+        Writes(RwLock::new(self.0.read().clone()))
+    }
+}
+
+impl Writes {
+    /// All writes, in order.
+    fn ordered(&self) -> RwLockReadGuard<'_, Layers> {
+        let layers = self.0.read();
+        if layers.recent.is_empty() {
+            return layers;
+        }
+        drop(layers);
+        let mut layers = self.0.write();
+        layers.put_in_order();
+        RwLockWriteGuard::downgrade(layers)
+    }
+
+    /// All writes in the order of keys, one for each key.
+    fn into_ordered(self) -> Vec<Write> {
+        let mut layers = self.0.into_inner();
+        if !layers.ordered.is_empty() {
+            layers.put_in_order();
+            return layers.ordered.into_iter().collect();
+        }
+        let mut recent = layers.recent;
+        if !recent.is_sorted_by(|a, b| a.0 < b.0) {
+            // The last one of a key counts: with the later ones in front, the others go.
+            recent.reverse();
+            recent.sort_by(|a, b| a.0.cmp(&b.0));
+            recent.dedup_by(|older, newer| older.0 == newer.0);
+        }
+        recent
+    }
 }
 
 impl Overlay {
     /// What was written for a key, if anything was.
-    pub(crate) fn get(&self, space: Space, key: &[u8]) -> Option<&Option<Bytes>> {
-        self.spaces[space.index()].get(key)
+    pub(crate) fn get(&self, space: Space, key: &[u8]) -> Option<Option<Bytes>> {
+        self.spaces[space.index()].ordered().ordered.get(key).cloned()
     }
 
     /// Notes a write; the last one of a key counts.
     pub(crate) fn set(&mut self, space: Space, key: Bytes, value: Option<Bytes>) {
         self.bytes += key.len() + value.as_ref().map_or(0, |value| value.len());
-        self.spaces[space.index()].insert(key, value);
+        self.spaces[space.index()].0.get_mut().recent.push((key, value));
     }
 
     /// Bytes of all keys and values that were ever written.
@@ -36,14 +98,15 @@ impl Overlay {
 
     /// Whether anything was written between two bounds that do not cross.
     pub(crate) fn touches(&self, space: Space, from: Bound<&[u8]>, to: Bound<&[u8]>) -> bool {
-        self.spaces[space.index()].range::<[u8], _>((from, to)).next().is_some()
+        let writes = self.spaces[space.index()].ordered();
+        writes.ordered.range::<[u8], _>((from, to)).next().is_some()
     }
 
     /// The writes as changes of a batch, in the order of spaces and keys.
     pub(crate) fn into_batch(self) -> Batch {
         let mut batch = Batch::new();
         for (space, own) in Space::ALL.into_iter().zip(self.spaces) {
-            for (key, value) in own {
+            for (key, value) in own.into_ordered() {
                 match value {
                     Some(value) => batch.put_owned(space, key, value),
                     None => batch.delete_owned(space, key),
@@ -122,7 +185,8 @@ impl OverlaidRange {
 
     fn take_own(&mut self) -> Option<(Bytes, Option<Bytes>)> {
         let bounds = (self.from.as_ref().map(|b| &**b), self.to.as_ref().map(|b| &**b));
-        let mut entries = self.own.spaces[self.space.index()].range::<[u8], _>(bounds);
+        let writes = self.own.spaces[self.space.index()].ordered();
+        let mut entries = writes.ordered.range::<[u8], _>(bounds);
         let (key, value) = match self.direction {
             Direction::Forward => entries.next(),
             Direction::Reverse => entries.next_back(),
@@ -160,7 +224,7 @@ mod tests {
         #[test]
         fn own_writes_read_as_if_they_were_committed(
             stored in prop::collection::vec((0_u8..40, any::<bool>()), 0..40),
-            own in prop::collection::vec((0_u8..40, any::<bool>()), 0..40),
+            own in prop::collection::vec((0_u8..40, any::<bool>(), any::<bool>()), 0..40),
             from in 0_u8..40, to in 0_u8..40, open: bool,
         ) {
             let store = MemoryStore::new();
@@ -173,10 +237,14 @@ mod tests {
             }
             store.write(&batch).unwrap();
             let mut snapshot = store.snapshot();
-            for (number, live) in own {
+            for (number, live, reads) in own {
                 match live {
                     true => snapshot.put(Space::Documents, key(number), key(2)),
                     false => snapshot.delete(Space::Documents, key(number)),
+                }
+                if reads {
+                    let expected = live.then(|| key(2));
+                    prop_assert_eq!(snapshot.get(Space::Documents, &[number]).unwrap(), expected);
                 }
             }
             let mut committed = snapshot.clone();

@@ -85,7 +85,7 @@ impl Snapshot {
             return Ok(None);
         }
         if let Some(own) = self.own.as_ref().and_then(|own| own.get(space, key)) {
-            return Ok(own.clone());
+            return Ok(own);
         }
         match &self.base {
             Inner::Disk(snapshot) => snapshot.get(space, key),

@@ -8,18 +8,30 @@ use std::path::Path;
 use std::time::Duration;
 
 use common::{Model, apply, assert_same, tiny};
-use store::{Batch, DiskStore, Fault, FaultPlan, FaultStore, Options, Space, Store, StoreError};
+use store::{
+    Batch, Bytes, DiskStore, Fault, FaultPlan, FaultStore, Options, Space, Store, StoreError,
+};
 
 /// Batch `number` of the workload: it touches all spaces, overwrites and deletes what earlier ones
-/// wrote, and now and then is larger than a log segment.
+/// wrote, and now and then is larger than a log segment. Of every other one the document is a part of
+/// what goes to the log of changes, in the same memory.
 fn batch(number: u64) -> Batch {
     let mut batch = Batch::new();
     let size = if number % 13 == 12 { 20_000 } else { 20 + (number * 37 % 900) as usize };
     let slot = (number % 7).to_be_bytes();
     batch.put(Space::Catalog, b"last", &number.to_be_bytes());
-    batch.put(Space::Documents, &slot, &vec![number as u8; size]);
+    let document = vec![number as u8; size];
+    batch.put(Space::Documents, &slot, &document);
     batch.put(Space::Indexes, &[slot.as_slice(), &number.to_be_bytes()].concat(), b"");
-    batch.put(Space::Log, &number.to_be_bytes(), &slot);
+    if number % 2 == 0 {
+        let text = [slot.as_slice(), &document, &slot].concat();
+        let (record, parts) = Bytes::copy_with_parts(&text, std::iter::once(8..8 + size));
+        let shared = parts.map(|part| (Bytes::copy_from(&slot), part)).collect();
+        batch.share(Space::Documents, shared);
+        batch.put_owned(Space::Log, number.to_be_bytes().to_vec(), record);
+    } else {
+        batch.put(Space::Log, &number.to_be_bytes(), &slot);
+    }
     if number >= 7 {
         batch.delete(Space::Indexes, &[slot.as_slice(), &(number - 7).to_be_bytes()].concat());
     }

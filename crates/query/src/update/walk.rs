@@ -100,7 +100,10 @@ impl<'u, 'd> Walk<'u, 'd> {
         let mut done: SmallVec<[bool; 16]> = SmallVec::from_elem(false, children.len());
         let mut left = children.len();
         let mut elements = doc.iter();
+        // What comes between changes goes over in one copy.
+        let mut same = elements.rest();
         while left > 0 {
+            let before = elements.rest().len();
             let Some((name, value)) = elements.next() else { break };
             let place = if children.len() <= 4 {
                 children.iter().position(|(known, _)| known == name)
@@ -112,15 +115,15 @@ impl<'u, 'd> Walk<'u, 'd> {
                 (Some(done), Some((_, trees))) => {
                     *done = true;
                     left -= 1;
+                    let length = same.len().saturating_sub(before);
+                    out.buffer().extend_from_slice(same.get(..length).unwrap_or(&[]));
+                    same = elements.rest();
                     self.element(name, name, trees, Some(value), false, out)?;
                 }
-                _ => {
-                    out.raw(name, value);
-                }
+                _ => {}
             }
         }
-        // Nothing is left to change: the rest goes over in one copy.
-        out.buffer().extend_from_slice(elements.rest());
+        out.buffer().extend_from_slice(same);
         for ((name, trees), done) in children.iter().zip(done) {
             if !done {
                 self.element(name, name, trees, None, false, out)?;

@@ -14,8 +14,8 @@ use crate::{Damage, FaultPlan, Result, StoreError};
 
 /// The first segment of a folder is small, because making it delays the opening.
 const FIRST_BYTES: u64 = 1 << 20;
-/// Spare segments that are kept; more are removed.
-const MAX_SPARES: usize = 3;
+/// At least so many spare segments are kept.
+const MIN_SPARES: u64 = 3;
 /// The note of released segments: the same entry twice, written one after the other, so that one
 /// is always whole.
 const SLOT: usize = 512;
@@ -37,16 +37,27 @@ pub(super) struct Segment {
 pub(super) struct Pool {
     folder: PathBuf,
     segment_bytes: u64,
+    /// Spare segments that are kept; more are removed.
+    spares_max: usize,
     plan: Option<Arc<FaultPlan>>,
     spares: Mutex<Vec<PathBuf>>,
     next_spare: AtomicU64,
 }
 
 impl Pool {
-    pub(super) fn new(folder: &Path, segment_bytes: u64, plan: Option<Arc<FaultPlan>>) -> Pool {
+    /// The segments of a folder. About `released_bytes` of them are given back at once, and needed
+    /// again soon: filling new ones with zeros is much of what writing costs.
+    pub(super) fn new(
+        folder: &Path,
+        segment_bytes: u64,
+        released_bytes: u64,
+        plan: Option<Arc<FaultPlan>>,
+    ) -> Pool {
+        let spares_max = (released_bytes / segment_bytes.max(1)).clamp(MIN_SPARES, 64) as usize;
         Pool {
             folder: folder.to_path_buf(),
             segment_bytes,
+            spares_max,
             plan,
             spares: Mutex::default(),
             next_spare: AtomicU64::new(0),
@@ -111,7 +122,7 @@ impl Pool {
     /// Takes back a segment that is not needed any more: recycled if it has the usual size,
     /// removed otherwise.
     pub(super) fn give_back(&self, path: &Path, size: u64) -> io::Result<()> {
-        if size == self.segment_bytes && self.spares.lock().len() < MAX_SPARES {
+        if size == self.segment_bytes && self.spares.lock().len() < self.spares_max {
             let spare = self.next_spare_path();
             std::fs::rename(path, &spare)?;
             self.spares.lock().push(spare);
@@ -273,7 +284,7 @@ mod tests {
     #[test]
     fn segments_are_recycled_up_to_a_limit() {
         let folder = tempfile::tempdir().unwrap();
-        let pool = Pool::new(folder.path(), 4096, None);
+        let pool = Pool::new(folder.path(), 4096, 0, None);
         for generation in 1..=5 {
             let (file, size) = pool.take(generation, 100, false).unwrap();
             assert_eq!(size, 4096);
@@ -282,9 +293,11 @@ mod tests {
         for generation in 1..=5 {
             pool.give_back(&pool.path(generation), 4096).unwrap();
         }
-        assert_eq!(pool.spare_bytes(), 4096 * MAX_SPARES as u64);
+        assert_eq!(pool.spare_bytes(), 4096 * MIN_SPARES);
+        let roomy = Pool::new(folder.path(), 4096, 20_000, None);
+        assert_eq!((pool.spares_max as u64, roomy.spares_max), (MIN_SPARES, 4));
         let (big, size) = pool.take(6, 10_000, false).unwrap();
         assert_eq!((size, big.path()), (10_000, &*pool.path(6)));
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), MAX_SPARES + 1);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count() as u64, MIN_SPARES + 1);
     }
 }

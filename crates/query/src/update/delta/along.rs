@@ -4,7 +4,7 @@
 use super::super::modifier::{Modifier, Modifiers};
 use super::super::tree::Tree;
 use super::{ArrayDelta, DocDelta, Piece};
-use value::{RawDoc, RawVal};
+use value::{RawDoc, RawVal, Type};
 
 /// The delta from `old` to `new`, which the modifiers made.
 pub(super) fn delta(
@@ -29,7 +29,8 @@ impl Along<'_> {
     fn fields(&self, children: &[(Box<str>, Tree)], old: RawDoc<'_>, new: RawDoc<'_>) -> Vec<u8> {
         let mut delta = DocDelta::default();
         for (name, tree) in children {
-            delta.add(name, self.piece(tree, old.find(name), new.find(name)));
+            let (before, after) = find_both(old, new, name);
+            delta.add(name, self.piece(tree, before, after));
         }
         delta.finish()
     }
@@ -104,6 +105,36 @@ impl Along<'_> {
         delta.add(place, self.piece(tree, Some(before), Some(after)));
         Some(delta.finish())
     }
+}
+
+/// The value of a field in two documents. Where they are alike up to it, and it is of a fixed size,
+/// the second one need not be searched.
+fn find_both<'v>(
+    old: RawDoc<'v>,
+    new: RawDoc<'v>,
+    name: &str,
+) -> (Option<RawVal<'v>>, Option<RawVal<'v>>) {
+    let (before, after) = (old.elements_bytes(), new.elements_bytes());
+    let mut elements = old.iter();
+    while let Some((found, value)) = elements.next_bytes() {
+        if found != name.as_bytes() {
+            continue;
+        }
+        let end = before.len().saturating_sub(elements.rest().len());
+        let start = end.saturating_sub(value.bytes.len());
+        // The bytes before it name its type, so it is as long as the other one.
+        let same = is_of_fixed_size(value.kind())
+            && before.get(..start).is_some_and(|part| after.get(..start) == Some(part));
+        let bytes = after.get(start..end).filter(|_| same);
+        let other = bytes.map(|bytes| RawVal { kind: value.kind, bytes });
+        return (Some(value), other.or_else(|| new.find(name)));
+    }
+    (None, new.find(name))
+}
+
+fn is_of_fixed_size(kind: Type) -> bool {
+    use Type::{Bool, DateTime, Double, Int32, Int64, ObjectId, Timestamp};
+    matches!(kind, Bool | DateTime | Double | Int32 | Int64 | ObjectId | Timestamp)
 }
 
 /// The delta of an array to which elements were appended.

@@ -7,7 +7,7 @@ use value::{RawDoc, RawVal, Writer, limits, writer};
 /// What a delta says.
 #[derive(Default)]
 pub struct Description {
-    updated: Vec<u8>,
+    updated: super::Part,
     removed: Vec<String>,
     truncated: Vec<(String, i32)>,
     ambiguous: Vec<(String, Vec<Step>)>,

@@ -61,13 +61,16 @@ pub fn top_level_names(delta: RawDoc<'_>) -> Names<'_> {
     names
 }
 
+/// Elements; most updates change few and small ones, which need no memory of their own.
+type Part = SmallVec<[u8; 64]>;
+
 /// The delta of a document while it is made; each part holds elements.
 #[derive(Default)]
 struct DocDelta {
-    removed: Vec<u8>,
-    updated: Vec<u8>,
-    inserted: Vec<u8>,
-    nested: Vec<u8>,
+    removed: Part,
+    updated: Part,
+    inserted: Part,
+    nested: Part,
 }
 
 impl DocDelta {
@@ -116,13 +119,13 @@ enum Piece<'v> {
 /// The delta of an array while it is made.
 #[derive(Default)]
 struct ArrayDelta {
-    places: Vec<(usize, Vec<u8>)>,
+    places: Vec<(usize, Part)>,
     length: Option<usize>,
 }
 
 impl ArrayDelta {
     fn add(&mut self, place: usize, piece: Piece<'_>) {
-        let mut bytes = Vec::new();
+        let mut bytes = Part::new();
         let name = place.to_string();
         match piece {
             Piece::Same | Piece::Removed => return,
@@ -155,7 +158,7 @@ impl ArrayDelta {
 }
 
 /// Appends an element whose name has a mark in front.
-fn element(bytes: &mut Vec<u8>, mark: &str, name: &str, value: RawVal<'_>) {
+fn element(bytes: &mut Part, mark: &str, name: &str, value: RawVal<'_>) {
     bytes.push(value.kind);
     bytes.extend_from_slice(mark.as_bytes());
     bytes.extend_from_slice(name.as_bytes());
@@ -217,6 +220,8 @@ mod tests {
         let old = "{_id: 1, x: 1, s: {p: 1, q: 2}, arr: [1, 2, 3], d: [{n: 1}, {n: 2}]}";
         for (update, delta) in [
             ("{$set: {x: 2}}", "{u:{x:2}}"),
+            ("{$inc: {x: 1, 's.q': 1}}", "{u:{x:2},ss:{u:{q:3}}}"),
+            ("{$set: {x: 'long', 's.p': 1.5, 's.q': 8}}", "{u:{x:'long'},ss:{u:{p:1.5,q:8}}}"),
             ("{$set: {s: {p: 1, q: 3}}}", "{u:{s:{p:1,q:3}}}"),
             ("{$set: {'s.q': 4, 'n.e.w': 1}}", "{i:{n:{e:{w:1}}},ss:{u:{q:4}}}"),
             ("{$unset: {'s.q': 1}}", "{ss:{d:{q:false}}}"),
