@@ -31,7 +31,7 @@ impl Privilege {
                     for (_, name) in names {
                         let name = name.get().as_str().unwrap_or("");
                         let action = Action::named(name).ok_or_else(|| {
-                            wrong(format!("Unrecognized action privilege strings: {name}"))
+                            Error::bad_value(format!("Unrecognized action: {name}"))
                         })?;
                         set.add(action);
                     }

@@ -17,8 +17,8 @@ const DATA: &str = "./motif-data";
 pub(crate) struct ServeArgs {
     /// Where to wait for clients [default: 127.0.0.1:27017]
     ///
-    /// Port 0 takes a free one. There is no authentication yet, so only addresses of this machine
-    /// are taken unless `--insecure-listen-without-authentication` is given.
+    /// Port 0 takes a free one. Addresses that other machines can reach are taken only with
+    /// `--auth`, or with `--insecure-listen-without-authentication`.
     #[arg(long, env = "MOTIF_LISTEN", value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<String>,
     /// Folder that holds the data; made when it does not exist [default: ./motif-data]
@@ -38,6 +38,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "MOTIF_TEST_COMMANDS", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "true|false")]
     pub(crate) test_commands: Option<bool>,
+    /// Clients must log in, and may do what their roles allow; `motif user add` makes users
+    #[arg(long, env = "MOTIF_AUTH", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", value_name = "true|false")]
+    pub(crate) auth: Option<bool>,
     /// Listen on addresses that other machines can reach, although everyone who reaches them may
     /// read and change everything
     #[arg(long, env = "MOTIF_INSECURE_LISTEN_WITHOUT_AUTHENTICATION", num_args = 0..=1,
@@ -58,6 +62,7 @@ struct FileSettings {
     log_level: Option<LogLevel>,
     log_format: Option<LogFormat>,
     test_commands: Option<bool>,
+    auth: Option<bool>,
     insecure_listen_without_authentication: Option<bool>,
 }
 
@@ -93,6 +98,8 @@ pub(crate) struct Settings {
     pub(crate) log_level: LogLevel,
     pub(crate) log_format: LogFormat,
     pub(crate) test_commands: bool,
+    /// Whether clients must log in.
+    pub(crate) auth: bool,
     pub(crate) config: Option<PathBuf>,
 }
 
@@ -108,7 +115,8 @@ impl Settings {
             .insecure_listen_without_authentication
             .or(file.insecure_listen_without_authentication)
             .unwrap_or(false);
-        let addresses = addresses(&listen, insecure)?;
+        let auth = args.auth.or(file.auth).unwrap_or(false);
+        let addresses = addresses(&listen, insecure || auth)?;
         Ok(Settings {
             listen,
             addresses,
@@ -120,6 +128,7 @@ impl Settings {
             log_level: args.log_level.or(file.log_level).unwrap_or(LogLevel::Info),
             log_format: args.log_format.or(file.log_format).unwrap_or(LogFormat::Text),
             test_commands: args.test_commands.or(file.test_commands).unwrap_or(false),
+            auth,
             config: args.config,
         })
     }
@@ -135,6 +144,9 @@ impl Settings {
                     net.str("bindIp", &address.ip().to_string());
                     net.i32("port", i32::from(address.port()));
                 }
+            });
+            out.doc("security", |security| {
+                security.str("authorization", if self.auth { "enabled" } else { "disabled" });
             });
             out.doc("storage", |storage| {
                 storage.str("dbPath", &self.data.to_string_lossy());
@@ -172,9 +184,9 @@ fn addresses(listen: &str, insecure: bool) -> Result<Vec<SocketAddr>> {
     }
     if !insecure && let Some(open) = addresses.iter().find(|address| !address.ip().is_loopback()) {
         bail!(
-            "refusing to listen on {open}: other machines can reach it and there is no \
-             authentication yet\nhint: listen on 127.0.0.1, or give \
-             --insecure-listen-without-authentication if the network is closed"
+            "refusing to listen on {open}: other machines can reach it, and everyone there could \
+             read and change everything\nhint: give --auth, so that clients must log in; or listen \
+             on 127.0.0.1; or give --insecure-listen-without-authentication if the network is closed"
         );
     }
     Ok(addresses)
@@ -243,6 +255,16 @@ mod tests {
         };
         assert!(Settings::resolve(open(None)).is_err());
         assert!(Settings::resolve(open(Some(true))).is_ok());
+    }
+
+    #[test]
+    fn an_open_address_is_fine_with_authentication() {
+        let args = ServeArgs {
+            listen: Some("0.0.0.0:27017".to_owned()),
+            auth: Some(true),
+            ..ServeArgs::default()
+        };
+        assert!(Settings::resolve(args).unwrap().auth);
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod limits;
 mod size;
 
 use clap::{Parser, Subcommand};
-use cmd::{bench, check, serve, transfer, version};
+use cmd::{bench, check, serve, transfer, user, version};
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
@@ -19,6 +19,8 @@ Examples:
   motif                                        serve ./motif-data on 127.0.0.1:27017
   motif serve --listen 127.0.0.1:5000 --data /var/lib/motif --cache 2GB
   motif serve --config motif.toml
+  motif serve --auth --listen 0.0.0.0:27017
+  motif user add ada --role root
   motif check /var/lib/motif
   motif import --db shop --collection orders --file orders.json
   motif export --db shop --collection orders --file orders.csv --fields _id,total
@@ -44,6 +46,7 @@ enum Command {
     Check(check::CheckArgs),
     Import(transfer::import::ImportArgs),
     Export(transfer::export::ExportArgs),
+    User(user::UserArgs),
     Bench(bench::BenchArgs),
     /// Print the version
     Version,
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Some(Command::Check(args)) => check::run(&args),
         Some(Command::Import(args)) => transfer::import::run(&args),
         Some(Command::Export(args)) => transfer::export::run(&args),
+        Some(Command::User(args)) => user::run(&args),
         Some(Command::Bench(args)) => bench::run(&args),
         Some(Command::Version) => version::run().map(|()| ExitCode::SUCCESS),
     };

@@ -2,14 +2,16 @@
 //! pool, no monitoring, no retries. Tools, tests and the load program share it, because they want
 //! to see exactly what goes over the wire and to measure it without a driver in between.
 //!
-//! `Client` connects and runs commands, `cursor` walks results, `message` frames bytes, `uri`
-//! reads `mongodb://host:port`.
+//! `Client` connects and runs commands, `login` proves who it is, `cursor` walks results, `message`
+//! frames bytes, `uri` reads `mongodb://host:port`.
 
 mod cursor;
+mod login;
 mod message;
 mod uri;
 
 pub use cursor::Cursor;
+pub use login::Credentials;
 pub use message::{Message, SectionRef, frame, frame_into};
 pub use uri::Target;
 
@@ -43,11 +45,12 @@ pub struct Client {
 impl Client {
     /// Connects to `mongodb://host[:port][/database][?options]`, or to a plain `host:port`.
     ///
-    /// No handshake is made: servers answer OP_MSG commands without one.
+    /// No handshake is made: servers answer OP_MSG commands without one. With `user:password@` in
+    /// front of the host it logs in.
     ///
     /// # Errors
-    /// `FailedToParse` for a URI that asks for what this client cannot do (several hosts,
-    /// credentials, TLS), `HostUnreachable` when nobody answers.
+    /// `FailedToParse` for a URI that asks for what this client cannot do (several hosts, TLS),
+    /// `HostUnreachable` when nobody answers, `AuthenticationFailed`.
     pub fn connect(uri: &str) -> Result<Client> {
         let target = Target::parse(uri)?;
         let address = target.address();
@@ -57,7 +60,13 @@ impl Client {
         let mut last = None;
         for socket in address.to_socket_addrs().map_err(|error| unreachable(&error))? {
             match TcpStream::connect_timeout(&socket, CONNECT_TIMEOUT) {
-                Ok(stream) => return Client::from_stream(stream),
+                Ok(stream) => {
+                    let mut client = Client::from_stream(stream)?;
+                    if let Some(credentials) = &target.credentials {
+                        client.log_in(credentials)?;
+                    }
+                    return Ok(client);
+                }
                 Err(error) => last = Some(error),
             }
         }

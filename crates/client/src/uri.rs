@@ -1,5 +1,6 @@
-//! `mongodb://host:port/database?options`, as far as one unauthenticated connection needs it.
+//! `mongodb://user:password@host:port/database?options`, as far as one connection needs it.
 
+use crate::Credentials;
 use value::{Error, Result};
 
 /// Where to connect.
@@ -11,6 +12,8 @@ pub struct Target {
     pub port: u16,
     /// The database of the path, if there is one.
     pub database: Option<String>,
+    /// Who logs in.
+    pub credentials: Option<Credentials>,
 }
 
 /// Options which this client honours by doing nothing: it keeps one connection to one host.
@@ -36,21 +39,41 @@ impl Target {
         let rest = uri.strip_prefix("mongodb://").unwrap_or(uri);
         let (rest, options) = rest.split_once('?').unwrap_or((rest, ""));
         let (hosts, database) = rest.split_once('/').unwrap_or((rest, ""));
+        let mut source = None;
         for option in options.split('&').filter(|option| !option.is_empty()) {
-            let (name, _) = option.split_once('=').unwrap_or((option, ""));
-            if !HARMLESS.contains(&name.to_ascii_lowercase().as_str()) {
+            let (name, value) = option.split_once('=').unwrap_or((option, ""));
+            if name.eq_ignore_ascii_case("authSource") {
+                source = Some(decode(value).ok_or_else(|| refuse("authSource is malformed"))?);
+            } else if name.eq_ignore_ascii_case("authMechanism") && value != "SCRAM-SHA-256" {
+                return Err(refuse("the only mechanism here is SCRAM-SHA-256"));
+            } else if !name.eq_ignore_ascii_case("authMechanism")
+                && !HARMLESS.contains(&name.to_ascii_lowercase().as_str())
+            {
                 return Err(refuse(&format!("option {name} is not supported here")));
             }
         }
-        if hosts.contains('@') {
-            return Err(refuse("credentials are not supported here"));
-        }
+        let (user, hosts) = match hosts.rsplit_once('@') {
+            Some((user, hosts)) => (Some(user), hosts),
+            None => (None, hosts),
+        };
         if hosts.contains(',') {
             return Err(refuse("name one host"));
         }
         let (host, port) = split_port(hosts).ok_or_else(|| refuse("the host is malformed"))?;
         let database = (!database.is_empty()).then(|| database.to_owned());
-        Ok(Target { host, port, database })
+        let credentials = match user {
+            None => None,
+            Some(user) => {
+                let (user, password) = user.split_once(':').unwrap_or((user, ""));
+                let part = |text: &str| {
+                    decode(text).ok_or_else(|| refuse("the user or the password is malformed"))
+                };
+                let source = source.or_else(|| database.clone());
+                let source = source.unwrap_or_else(|| "admin".to_owned());
+                Some(Credentials { user: part(user)?, password: part(password)?, source })
+            }
+        };
+        Ok(Target { host, port, database, credentials })
     }
 
     /// `host:port`, as the socket functions read it.
@@ -62,6 +85,24 @@ impl Target {
             format!("{}:{}", self.host, self.port)
         }
     }
+}
+
+/// Undoes `%41`.
+fn decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        if *first == b'%' {
+            let (digits, after) = after.split_at_checked(2)?;
+            let digits = std::str::from_utf8(digits).ok()?;
+            bytes.push(u8::from_str_radix(digits, 16).ok()?);
+            rest = after;
+        } else {
+            bytes.push(*first);
+            rest = after;
+        }
+    }
+    String::from_utf8(bytes).ok()
 }
 
 /// Host and port; the port is 27017 when it is not named.
@@ -99,11 +140,22 @@ mod tests {
     }
 
     #[test]
+    fn credentials_are_read() {
+        let login = |uri| Target::parse(uri).unwrap().credentials.unwrap();
+        let plain = login("mongodb://ada:p%40ss%3A@h/shop?authSource=users");
+        assert_eq!((&*plain.user, &*plain.password, &*plain.source), ("ada", "p@ss:", "users"));
+        assert_eq!(login("mongodb://ada:x@h/shop").source, "shop");
+        assert_eq!(login("mongodb://ada:x@h").source, "admin");
+        assert!(!format!("{plain:?}").contains("p@ss"), "passwords are not printed");
+    }
+
+    #[test]
     fn what_is_not_supported_is_refused() {
         for uri in [
             "mongodb+srv://x",
             "mongodb://a,b",
-            "mongodb://u:p@h",
+            "mongodb://u:%@h",
+            "mongodb://u:p@h/?authMechanism=PLAIN",
             "mongodb://h?tls=true",
             "mongodb://:1",
             "mongodb://h:99999",

@@ -1,5 +1,6 @@
 //! One conversation: a connection, or a caller inside the process.
 
+use crate::access::Login;
 use crate::commands;
 use crate::engine::Inner;
 use crate::operation::{Operation, Slot};
@@ -19,6 +20,8 @@ pub struct Client {
     pub(crate) local: Option<String>,
     /// The `getMore` that an exhaust stream repeats.
     pub(crate) exhaust: Option<DocBuf>,
+    /// As whom it goes on.
+    pub(crate) login: Login,
     /// The session that was used last, and when the registry of sessions was told.
     touched: Option<([u8; 16], Instant)>,
 }
@@ -35,17 +38,30 @@ impl Client {
             operation_id: AtomicU64::new(0),
             killed: AtomicBool::new(false),
             application: Mutex::new(String::new()),
+            user: Mutex::new(None),
             metadata: Mutex::new(None),
             last_active_ms: AtomicI64::new(0),
         });
         engine.slots.lock().insert(peer.connection_id, slot.clone());
-        Client { engine, slot, local: peer.local, exhaust: None, touched: None }
+        let login =
+            Login::new(slot.clone(), peer.authenticate, peer.is_local, peer.certificate);
+        Client { engine, slot, local: peer.local, exhaust: None, login, touched: None }
     }
 
     /// The engine behind.
     #[must_use]
     pub fn engine(&self) -> &Inner {
         &self.engine
+    }
+
+    /// The login, and the engine that it asks.
+    pub(crate) fn login(&mut self) -> (&mut Login, &Arc<Inner>) {
+        (&mut self.login, &self.engine)
+    }
+
+    /// The engine, to look users up.
+    pub(crate) fn directory(&self) -> crate::access::Directory {
+        crate::access::Directory::open(Arc::clone(&self.engine))
     }
 
     /// The engine, for what outlives the request.

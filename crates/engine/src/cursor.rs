@@ -50,6 +50,8 @@ pub struct Cursor {
     pub pending: Option<Doc>,
     /// The session that opened it.
     pub session: Option<[u8; 16]>,
+    /// The user who opened it, as `name@db`.
+    pub owner: Option<Box<str>>,
     /// The transaction that opened it, by its number in the session.
     pub transaction: Option<i64>,
     /// Never closed for being idle.
@@ -207,6 +209,7 @@ enum State {
     /// Taken out by a running `getMore`; holds what `killCursors` needs to know.
     Busy {
         namespace: String,
+        owner: Option<Box<str>>,
         killed: bool,
     },
 }
@@ -256,11 +259,16 @@ impl Cursors {
         Ok(())
     }
 
-    /// Takes a cursor out to use it.
+    /// Takes a cursor out to use it, if the user who opened it is one who is `allowed`.
     ///
     /// # Errors
-    /// CursorNotFound, CursorInUse.
-    pub fn take(&self, id: i64, namespace: &str) -> Result<Box<Cursor>> {
+    /// CursorNotFound, CursorInUse, Unauthorized.
+    pub fn take(
+        &self,
+        id: i64,
+        namespace: &str,
+        allowed: impl Fn(Option<&str>) -> bool,
+    ) -> Result<Box<Cursor>> {
         let mut open = self.open.lock();
         match open.get_mut(&id) {
             None => Err(not_found(id)),
@@ -280,7 +288,17 @@ impl Cursors {
                         ),
                     ));
                 }
-                let busy = State::Busy { namespace: namespace.to_owned(), killed: false };
+                let owner = match &*state {
+                    State::Idle(cursor) => cursor.owner.clone(),
+                    State::Busy { owner, .. } => owner.clone(),
+                };
+                if !allowed(owner.as_deref()) {
+                    return Err(Error::new(
+                        Code::UNAUTHORIZED,
+                        format!("cursor id {id} was not created by the authenticated user"),
+                    ));
+                }
+                let busy = State::Busy { namespace: namespace.to_owned(), owner, killed: false };
                 match std::mem::replace(state, busy) {
                     State::Idle(cursor) => Ok(cursor),
                     State::Busy { .. } => Err(not_found(id)),
@@ -310,12 +328,21 @@ impl Cursors {
         self.open.lock().remove(&id);
     }
 
+    /// Who opened a cursor; nothing when there is no such cursor.
+    #[must_use]
+    pub fn owner(&self, id: i64) -> Option<Option<Box<str>>> {
+        match self.open.lock().get(&id)? {
+            State::Idle(cursor) => Some(cursor.owner.clone()),
+            State::Busy { owner, .. } => Some(owner.clone()),
+        }
+    }
+
     /// Closes a cursor of this namespace. False when there is none.
     pub fn kill(&self, id: i64, namespace: &str) -> bool {
         let mut open = self.open.lock();
         let closed = match open.get_mut(&id) {
             Some(State::Idle(cursor)) if cursor.namespace == namespace => open.remove(&id),
-            Some(State::Busy { namespace: own, killed }) if own == namespace => {
+            Some(State::Busy { namespace: own, killed, .. }) if own == namespace => {
                 *killed = true;
                 return true;
             }

@@ -87,6 +87,8 @@ pub struct Inner {
     pub cursors: Cursors,
     /// Retryable writes and session times.
     pub sessions: Sessions,
+    /// Who may do what.
+    pub(crate) access: crate::access::Access,
     /// Counters.
     pub metrics: Metrics,
     /// Counters that the server fills.
@@ -185,6 +187,7 @@ impl Engine {
             changes,
             cursors: Cursors::new(),
             sessions,
+            access: crate::access::Access::new(),
             metrics: Metrics::default(),
             network: Network::default(),
             slots: Mutex::new(BTreeMap::new()),

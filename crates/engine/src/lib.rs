@@ -35,6 +35,7 @@
 //! `planner` chooses indexes, `exec` runs, `index` keeps entries, `txn` commits, `catalog` knows
 //! what exists.
 
+mod access;
 mod catalog;
 mod changes;
 mod check;

@@ -28,6 +28,8 @@ pub struct Slot {
     pub killed: AtomicBool,
     /// The application's name from `hello`.
     pub application: Mutex<String>,
+    /// Who logged in, as `name@db`.
+    pub user: Mutex<Option<Box<str>>>,
     /// What the client said about itself in `hello`.
     pub metadata: Mutex<Option<DocBuf>>,
     /// When the connection last did something, in milliseconds since 1970.

@@ -248,7 +248,15 @@ fn describe(op: &Operation, ended: &Ended<'_>, millis: i64) -> DocBuf {
         if !application.is_empty() {
             out.str("appName", &application);
         }
-        out.array("allUsers", |_| {}).str("user", "");
+        let user = slot.user.lock();
+        out.array("allUsers", |users| {
+            if let Some((name, db)) = user.as_deref().and_then(|user| user.rsplit_once('@')) {
+                users.push_doc(|out| {
+                    out.str("user", name).str("db", db);
+                });
+            }
+        });
+        out.str("user", user.as_deref().unwrap_or(""));
     })
 }
 

@@ -31,6 +31,19 @@ pub struct Sequence<'a> {
     pub documents: &'a [u8],
 }
 
+impl<'a> Sequence<'a> {
+    /// The documents.
+    pub fn iter(&self) -> impl Iterator<Item = RawDoc<'a>> + use<'a> {
+        let mut rest = self.documents;
+        std::iter::from_fn(move || {
+            let length = u32::from_le_bytes(*rest.first_chunk::<4>()?) as usize;
+            let (doc, after) = rest.split_at_checked(length)?;
+            rest = after;
+            Some(RawDoc::new(doc))
+        })
+    }
+}
+
 /// How a connection goes on after a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flow {
@@ -53,4 +66,10 @@ pub struct Peer {
     pub local: Option<String>,
     /// Number of the connection.
     pub connection_id: i64,
+    /// Whether the client must log in, and needs privileges for what it does.
+    pub authenticate: bool,
+    /// Whether the client is on this machine.
+    pub is_local: bool,
+    /// The subject of the certificate by which the client proved itself, if it showed one.
+    pub certificate: Option<String>,
 }

@@ -44,6 +44,8 @@ pub struct ServerOptions {
     pub message_timeout: Duration,
     /// How long a stop waits for running commands.
     pub stop_grace: Duration,
+    /// Whether clients must log in, and need privileges for what they do.
+    pub authenticate: bool,
 }
 
 impl Default for ServerOptions {
@@ -55,6 +57,7 @@ impl Default for ServerOptions {
             linger: Duration::from_secs(1),
             message_timeout: Duration::from_secs(60),
             stop_grace: Duration::from_secs(5),
+            authenticate: false,
         }
     }
 }

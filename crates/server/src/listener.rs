@@ -151,7 +151,14 @@ fn welcome(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr) {
     }
     let local = stream.local_addr().ok().map(|address| address.to_string());
     let id = core.links.next_id();
-    let peer = Peer { remote: remote.to_string(), local, connection_id: id };
+    let peer = Peer {
+        remote: remote.to_string(),
+        local,
+        connection_id: id,
+        authenticate: core.options.authenticate,
+        is_local: remote.ip().is_loopback(),
+        certificate: None,
+    };
     let client = core.engine.connect(peer);
     let slot = Arc::clone(client.slot());
     let interrupt = Box::new(move || slot.killed.store(true, Ordering::Relaxed));

@@ -4,4 +4,5 @@ pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod serve;
 pub(crate) mod transfer;
+pub(crate) mod user;
 pub(crate) mod version;

@@ -40,8 +40,11 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
         .with_context(|| format!("cannot open the data folder `{}`", settings.data.display()))?;
     let _ = SERVED.set(engine.clone());
     engine.on_log_level(change_log_level);
-    let server_options =
-        ServerOptions { listen: settings.addresses.clone(), ..ServerOptions::default() };
+    let server_options = ServerOptions {
+        listen: settings.addresses.clone(),
+        authenticate: settings.auth,
+        ..ServerOptions::default()
+    };
     let server = match Server::bind(engine.clone(), server_options) {
         Ok(server) => server,
         Err(error) => {
@@ -84,9 +87,14 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
 fn greet(settings: &Settings, address: SocketAddr) {
     let data = std::path::absolute(&settings.data).unwrap_or_else(|_| settings.data.clone());
     let text = format!(
-        "MotifDB {}\nData folder:  {}\nConnect with: mongosh \"mongodb://{address}\"\n",
+        "MotifDB {}\nData folder:  {}\nConnect with: mongosh \"mongodb://{address}\"\n{}\n",
         env!("CARGO_PKG_VERSION"),
-        data.display()
+        data.display(),
+        if settings.auth {
+            "Access:       clients must log in; make users with: motif user add"
+        } else {
+            "Access:       no authentication: whoever reaches the address may do everything"
+        }
     );
     // Nobody may be reading; that is no reason not to serve.
     let mut out = std::io::stdout().lock();

@@ -1,6 +1,7 @@
 //! `connectionStatus` and `whatsmyuri`: who the client is to this server.
 
 use super::{Command, Context};
+use crate::access::directory::{write_privileges, write_roles};
 use value::{Result, Writer};
 
 pub(super) static CONNECTION_STATUS: Command = Command {
@@ -23,14 +24,22 @@ pub(super) static WHATS_MY_URI: Command = Command {
     run: whats_my_uri,
 };
 
-/// Nobody can log in yet.
 fn connection_status(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let privileges = context.args.bool("showPrivileges")?;
+    let (login, engine) = context.client.login();
+    login.refresh(engine)?;
     out.doc("authInfo", |out| {
-        out.array("authenticatedUsers", |_| {});
-        out.array("authenticatedUserRoles", |_| {});
+        out.array("authenticatedUsers", |users| {
+            for user in login.users() {
+                users.push_doc(|out| {
+                    out.str("user", &user.name).str("db", &user.db);
+                });
+            }
+        });
+        let roles = login.users().iter().flat_map(|user| &user.all_roles);
+        write_roles(out, "authenticatedUserRoles", roles);
         if privileges {
-            out.array("authenticatedUserPrivileges", |_| {});
+            write_privileges(out, "authenticatedUserPrivileges", &login.privileges().list());
         }
     });
     Ok(())

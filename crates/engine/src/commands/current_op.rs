@@ -6,6 +6,7 @@ use crate::operation::Slot;
 use crate::session::OpenTransaction;
 use query::ParseContext;
 use query::filter::Filter;
+use access::Action;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use value::ejson::date;
@@ -35,6 +36,7 @@ pub(super) static KILL_OP: Command = Command {
 fn current_op(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let doc = context.args.doc;
     let idle_too = doc.get("$all").is_some_and(Val::truthy);
+    let own_only = doc.get("$ownOps").is_some_and(Val::truthy);
     let filter = DocBuf::build(|out| {
         for (at, (name, value)) in doc.iter().enumerate() {
             let generic = matches!(
@@ -57,7 +59,7 @@ fn current_op(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     });
     let filter = Filter::parse(filter.as_doc(), &ParseContext::new(crate::clock::now_ms()))?;
     let mut found = Vec::new();
-    for row in list(context, idle_too) {
+    for row in list(context, idle_too, own_only) {
         if filter.matches(row.as_doc())? {
             found.push(row);
         }
@@ -69,16 +71,26 @@ fn current_op(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
 }
 
 /// One row for each running command and job, and for idle connections if they are wanted.
-pub(super) fn list(context: &Context<'_>, idle_too: bool) -> Vec<DocBuf> {
+///
+/// Who may not see those of others sees their own.
+pub(super) fn list(context: &Context<'_>, idle_too: bool, own_only: bool) -> Vec<DocBuf> {
     let engine = context.engine;
+    let login = &context.client.login;
+    let all = !login.required || (!own_only && login.may_touch(None, Action::Inprog));
     let host = format!("{}:{}", crate::host::name(), port(&engine.options.listen));
     let now = date::print(crate::clock::now_ms(), false);
     let mut rows = Vec::new();
     for slot in engine.slots.lock().values() {
         let id = slot.operation_id.load(Ordering::Relaxed);
-        if id != 0 || idle_too {
+        // Taken out of its lock first: one of them is our own.
+        let user = slot.user.lock().clone();
+        let shown = all || login.is(user.as_deref());
+        if shown && (id != 0 || idle_too) {
             rows.push(DocBuf::build(|out| write_slot(slot, id, &host, &now, out)));
         }
+    }
+    if !all {
+        return rows;
     }
     for open in engine.sessions.transactions.list() {
         if !open.active {
@@ -111,6 +123,13 @@ fn write_slot(slot: &Slot, id: u64, host: &str, now: &str, out: &mut Writer<'_>)
     drop(application);
     if let Some(metadata) = &*slot.metadata.lock() {
         out.append("clientMetadata", Val::Document(metadata.as_doc()));
+    }
+    if let Some((name, db)) = slot.user.lock().as_deref().and_then(|user| user.rsplit_once('@')) {
+        out.array("effectiveUsers", |users| {
+            users.push_doc(|out| {
+                out.str("user", name).str("db", db);
+            });
+        });
     }
     out.bool("active", active).str("currentOpTime", now);
     if !active {
@@ -227,10 +246,17 @@ fn kill_op(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     if op != 0 {
         for slot in engine.slots.lock().values() {
             if slot.operation_id.load(Ordering::Relaxed) == op {
+                let user = slot.user.lock().clone();
+                if !context.client.login.may_touch(user.as_deref(), Action::Killop) {
+                    return Err(Error::new(Code::UNAUTHORIZED, "not authorized to kill this op"));
+                }
                 slot.killed.store(true, Ordering::Relaxed);
             }
         }
         for job in engine.jobs.lock().iter().filter(|job| job.id == op) {
+            if !context.client.login.may_touch(None, Action::Killop) {
+                return Err(Error::new(Code::UNAUTHORIZED, "not authorized to kill this op"));
+            }
             job.killed.store(true, Ordering::Relaxed);
         }
         engine.wake_tailing_cursors();

@@ -302,7 +302,7 @@ fn running(context: &Context<'_>, value: Val<'_>, name: Option<&str>) -> Result<
             value.kind().name()
         )));
     };
-    let mut idle = false;
+    let (mut idle, mut all_users) = (false, false);
     for (name, value) in doc {
         let known = [
             "allUsers",
@@ -325,8 +325,10 @@ fn running(context: &Context<'_>, value: Val<'_>, name: Option<&str>) -> Result<
                 value.kind().name()
             )));
         };
-        if name == "idleConnections" {
-            idle = on;
+        match name {
+            "idleConnections" => idle = on,
+            "allUsers" => all_users = on,
+            _ => {}
         }
     }
     if name.is_some() || context.db != "admin" {
@@ -335,7 +337,7 @@ fn running(context: &Context<'_>, value: Val<'_>, name: Option<&str>) -> Result<
             "$currentOp must be run against the 'admin' database with {aggregate: 1}",
         ));
     }
-    Ok(current_op::list(context, idle))
+    Ok(current_op::list(context, idle, !all_users))
 }
 
 /// Reads the options that both lists of sessions take; there are no users to choose by.

@@ -256,6 +256,7 @@ pub(super) fn new_cursor(
         source,
         pending: None,
         session: context.session,
+        owner: context.op.slot().user.lock().clone(),
         transaction: context.transaction,
         no_timeout,
         collection,

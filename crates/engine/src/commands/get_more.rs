@@ -7,6 +7,7 @@ use crate::exec::Examined;
 use crate::exec::scan::Scan;
 use crate::metrics;
 use crate::request::Flow;
+use access::Action;
 use std::time::{Duration, Instant};
 use store::Space;
 use value::{Code, DocBuf, Error, Result, Val, Writer};
@@ -67,7 +68,9 @@ fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         None => None,
     };
     let namespace = format!("{}.{name}", context.db);
-    let mut cursor = engine.cursors.take(id, &namespace)?;
+    let login = &context.client.login;
+    let own = |owner: Option<&str>| !login.required || login.is(owner);
+    let mut cursor = engine.cursors.take(id, &namespace, own)?;
     if cursor.session.is_some() && cursor.session != context.session {
         let (code, how) = match context.session {
             Some(_) => (50738, "in another session"),
@@ -292,6 +295,14 @@ fn kill_cursors(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         let Val::Int64(id) = id.get() else {
             return Err(context.args.wrong_type(&format!("cursors.{at}"), id.get(), "long"));
         };
+        if let Some(owner) = context.engine.cursors.owner(id)
+            && !context.client.login.may_touch(owner.as_deref(), Action::KillAnyCursor)
+        {
+            return Err(Error::new(
+                Code::UNAUTHORIZED,
+                format!("not authorized to kill cursor {id}"),
+            ));
+        }
         if context.engine.cursors.kill(id, &namespace) { &mut killed } else { &mut missing }
             .push(id);
     }

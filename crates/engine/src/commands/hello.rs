@@ -1,7 +1,7 @@
 //! `hello` and its old name `isMaster`: how drivers learn what they talk to. The answer is that
 //! of a replica set of one, because drivers offer sessions and retries only then.
 
-use super::{Command, Context};
+use super::{Command, Context, sasl};
 use value::{ObjectId, Result, Val, Writer, limits};
 
 pub(super) static HELLO: Command = Command {
@@ -67,10 +67,8 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>, primary: &str) -> Result
     out.i32("minWireVersion", 0).i32("maxWireVersion", WIRE_VERSION);
     out.bool("readOnly", context.engine.options.read_only);
     write_compression(context, out);
-    if args.doc.get("saslSupportedMechs").is_some() {
-        // There are no users yet, so nobody can log in by any of them.
-        out.array("saslSupportedMechs", |_| {});
-    }
+    sasl::write_mechanisms(context, out)?;
+    sasl::speculate(context, out);
     Ok(())
 }
 

@@ -20,13 +20,18 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let args = &context.args;
     let batch_size = listing::batch_size(args, "listCollections.cursor")?;
     let name_only = args.bool("nameOnly")?;
-    args.bool("authorizedCollections")?;
+    let own_only = args.bool("authorizedCollections")? && context.client.login.required;
+    let privileges = context.client.login.privileges();
+    let shown = |name: &str| {
+        let find = access::Actions::of(&[access::Action::Find]);
+        !own_only || privileges.on_collection(context.db, name).contains(find)
+    };
     let filter = args.optional_doc("filter")?.unwrap_or(RawDoc::empty());
     let filter = Filter::parse(filter, &ParseContext::new(crate::clock::now_ms()))?;
     let catalog = context.engine.catalog.load_full();
     let mut documents = Vec::new();
     if let Some(database) = catalog.databases.get(context.db) {
-        for collection in database.collections.values() {
+        for collection in database.collections.values().filter(|one| shown(&one.name)) {
             let whole = describe(collection, context.engine.options.read_only);
             // With `nameOnly` the filter sees names and types only, as in MongoDB.
             let shown = if name_only { names(whole.as_doc()) } else { whole };
@@ -35,7 +40,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             }
         }
     }
-    if context.db == "local" {
+    if context.db == "local" && shown("oplog.rs") {
         let whole = oplog::describe(context.engine);
         let shown = if name_only { names(whole.as_doc()) } else { whole };
         if filter.matches(shown.as_doc())? {

@@ -19,7 +19,10 @@ pub(super) static COMMAND: Command = Command {
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let args = &context.args;
     let name_only = args.bool("nameOnly")?;
-    args.bool("authorizedDatabases")?;
+    let own_only = args.get("authorizedDatabases").is_some() && args.bool("authorizedDatabases")?;
+    let login = &context.client.login;
+    let all = !login.required
+        || (!own_only && login.may_touch(None, access::Action::ListDatabases));
     let filter = args.optional_doc("filter")?.unwrap_or(RawDoc::empty());
     let filter = Filter::parse(filter, &ParseContext::new(crate::clock::now_ms()))?;
     let catalog = context.engine.catalog.load_full();
@@ -28,7 +31,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let mut names: BTreeSet<&str> = catalog.databases.keys().map(|name| &**name).collect();
     // The oplog is always there.
     names.insert("local");
-    for name in names {
+    for name in names.into_iter().filter(|name| all || login.privileges().reaches_database(name)) {
         let collections = catalog.databases.get(name).into_iter();
         let collections = collections.flat_map(|database| database.collections.values());
         let sizes = collections.map(|collection| sizes::of(context.engine, collection));

@@ -54,6 +54,8 @@ mod re_index;
 mod read_concern;
 mod rename_collection;
 mod replica_set;
+mod roles;
+mod sasl;
 mod server_facts;
 mod server_status;
 mod sessions;
@@ -63,6 +65,7 @@ mod stable_api;
 mod statements;
 mod transactions;
 mod update;
+mod users;
 mod validate;
 mod write_concern;
 
@@ -99,6 +102,13 @@ pub struct Command {
     pub test: bool,
     /// Does it.
     pub run: fn(&mut Context<'_>, &mut Writer<'_>) -> Result<()>,
+}
+
+/// Whether a command logs in, or is about users: only such run on the database of users elsewhere, and
+/// nobody may see their fields.
+fn is_about_users(name: &str) -> bool {
+    name.contains("User")
+        || matches!(name, "saslStart" | "saslContinue" | "authenticate" | "logout" | "usersInfo")
 }
 
 /// What a command works with.
@@ -168,6 +178,7 @@ pub use change_stream::STAGES as CHANGE_STAGES;
 pub static ALL: &[&Command] = &[
     &transactions::ABORT,
     &aggregate::COMMAND,
+    &sasl::AUTHENTICATE,
     &build_info::COMMAND,
     &bulk_write::COMMAND,
     &capped::CLONE,
@@ -183,15 +194,21 @@ pub static ALL: &[&Command] = &[
     &create::COMMAND,
     &create_indexes::COMMAND,
     &patterns::CREATE,
+    &roles::CREATE,
+    &users::CREATE,
     &current_op::CURRENT_OP,
     &db_stats::DATA_SIZE,
     &db_stats::DB_STATS,
     &delete::COMMAND,
     &count::DISTINCT,
     &drop::COMMAND,
+    &roles::DROP_ALL,
+    &users::DROP_ALL,
     &drop_database::COMMAND,
     &drop_indexes::COMMAND,
     &patterns::DROP,
+    &roles::DROP,
+    &users::DROP,
     &sessions::END,
     &explain::COMMAND,
     &server_facts::FEATURES,
@@ -205,9 +222,13 @@ pub static ALL: &[&Command] = &[
     &get_more::GET_MORE,
     &parameters::GET,
     &get_nonce::COMMAND,
+    &roles::GRANT_PRIVILEGES,
+    &roles::GRANT,
+    &users::GRANT,
     &hello::HELLO,
     &host_info::COMMAND,
     &insert::COMMAND,
+    &roles::INVALIDATE,
     &hello::IS_MASTER,
     &sessions::KILL_ALL,
     &sessions::KILL_BY_PATTERN,
@@ -220,6 +241,7 @@ pub static ALL: &[&Command] = &[
     &list_indexes::COMMAND,
     &patterns::LIST,
     &server_facts::LOCK_INFO,
+    &sasl::LOGOUT,
     &patterns::MODIFY,
     &ping::COMMAND,
     &plan_cache::CLEAR,
@@ -234,12 +256,21 @@ pub static ALL: &[&Command] = &[
     &replica_set::GET_STATUS,
     &oplog::RESIZE,
     &patterns::RESUME,
+    &roles::REVOKE_PRIVILEGES,
+    &roles::REVOKE,
+    &users::REVOKE,
+    &roles::INFO,
+    &sasl::CONTINUE,
+    &sasl::START,
     &server_status::COMMAND,
     &parameters::SET,
     &shutdown::COMMAND,
     &sessions::START,
     &patterns::SUSPEND,
     &update::COMMAND,
+    &roles::UPDATE,
+    &users::UPDATE,
+    &users::INFO,
     &validate::COMMAND,
     &patterns::VALIDATE,
     &server_facts::WHATS_MY_SNI,
@@ -315,11 +346,11 @@ fn note(
     reply_bytes: usize,
 ) {
     let elapsed = op.started.elapsed();
-    if op.name.get().is_empty() || !engine.profiler.concerns(elapsed) {
+    let name = op.name.get();
+    if name.is_empty() || !engine.profiler.concerns(elapsed) || is_about_users(name) {
         return;
     }
     let db = body.get("$db").and_then(Val::as_str).unwrap_or("");
-    let name = op.name.get();
     profiler::note(engine, op, &profiler::Ended { name, body, db, elapsed, error, reply_bytes });
 }
 
@@ -352,7 +383,9 @@ fn run(
             return Err(Error::new(Code(40571), "OP_MSG requests require a $db argument"));
         }
     };
-    crate::namespace::check_database(db)?;
+    if db != crate::access::EXTERNAL || !is_about_users(command.name) {
+        crate::namespace::check_database(db)?;
+    }
     if command.admin && db != "admin" {
         return Err(Error::new(
             Code::UNAUTHORIZED,
@@ -362,6 +395,10 @@ fn run(
     let args = Args::new(command.name, body);
     if let Some(fields) = command.fields {
         args.check_fields(fields, true)?;
+    }
+    if client.login.required {
+        let (login, shared) = client.login();
+        crate::access::check(shared, login, command.name, db, request)?;
     }
     let session = session::session_of(body)?;
     if let Some(session) = session {
@@ -376,7 +413,9 @@ fn run(
     let slot = op.slot();
     slot.operation_id
         .store(engine.next_operation.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
-    slot.current.lock().set(op.started, command.name, body.bytes());
+    // Nobody else shall see a password.
+    let shown = if is_about_users(command.name) { &[] } else { body.bytes() };
+    slot.current.lock().set(op.started, command.name, shown);
     op.name.set(command.name);
     if let Some(concern) = concern {
         concern.check_times(engine)?;
@@ -406,6 +445,10 @@ fn run(
     }
     enter(&context, place)?;
     (command.run)(&mut context, out)?;
+    if matches!(command.name, "drop" | "dropDatabase" | "renameCollection") {
+        // It may have been the collection of users.
+        engine.access.changed();
+    }
     if place.is_none() {
         read_concern::wait(engine, concern)?;
     }

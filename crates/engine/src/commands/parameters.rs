@@ -26,6 +26,9 @@ pub(super) static SET: Command = Command {
     run: set,
 };
 
+/// Hashing a password more often than this would keep a login busy for seconds.
+const ITERATIONS_MAX: u32 = 10_000_000;
+
 /// A setting.
 struct Parameter {
     name: &'static str,
@@ -51,7 +54,11 @@ static PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "authenticationMechanisms",
         write: |_, out, name| {
-            out.array(name, |_| {});
+            out.array(name, |names| {
+                for name in ["MONGODB-X509", "SCRAM-SHA-1", "SCRAM-SHA-256"] {
+                    names.push(Val::String(name));
+                }
+            });
         },
         set: None,
     },
@@ -159,6 +166,30 @@ static PARAMETERS: &[Parameter] = &[
             out.bool(name, false);
         },
         set: None,
+    },
+    Parameter {
+        name: "scramIterationCount",
+        write: |engine, out, name| {
+            out.count(name, u64::from(engine.access.sha1_iterations.load(Ordering::Relaxed)));
+        },
+        set: Some(|engine, value| {
+            let count = u32::try_from(whole(value)?).ok();
+            let count = count.filter(|count| (5_000..=ITERATIONS_MAX).contains(count))?;
+            engine.access.sha1_iterations.store(count, Ordering::Relaxed);
+            Some(())
+        }),
+    },
+    Parameter {
+        name: "scramSHA256IterationCount",
+        write: |engine, out, name| {
+            out.count(name, u64::from(engine.access.sha256_iterations.load(Ordering::Relaxed)));
+        },
+        set: Some(|engine, value| {
+            let count = u32::try_from(whole(value)?).ok();
+            let count = count.filter(|count| (5_000..=ITERATIONS_MAX).contains(count))?;
+            engine.access.sha256_iterations.store(count, Ordering::Relaxed);
+            Some(())
+        }),
     },
     Parameter {
         name: "transactionLifetimeLimitSeconds",

@@ -27,13 +27,7 @@ impl<'a> Statements<'a> {
                 documents.push(doc);
             }
         } else if let Some(sequence) = context.request.sequences.iter().find(|s| s.name == field) {
-            let mut rest = sequence.documents;
-            while let Some(prefix) = rest.first_chunk::<4>() {
-                let length = u32::from_le_bytes(*prefix) as usize;
-                let Some((doc, after)) = rest.split_at_checked(length) else { break };
-                documents.push(RawDoc::new(doc));
-                rest = after;
-            }
+            documents.extend(sequence.iter());
         } else {
             return Err(context.args.missing(field));
         }

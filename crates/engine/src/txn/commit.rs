@@ -307,6 +307,9 @@ impl Inner {
             gain.collection.counters.documents.fetch_add(gain.documents, Ordering::Relaxed);
             gain.collection.counters.bytes.fetch_add(gain.bytes, Ordering::Relaxed);
             capped |= gain.collection.capped().is_some();
+            if crate::access::directory::is_part(&gain.collection) {
+                self.access.changed();
+            }
         }
         if let Some(catalog) = catalog {
             self.past.note(&self.catalog.load(), &catalog, self.clock.now(), seqno);

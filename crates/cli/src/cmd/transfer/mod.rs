@@ -6,7 +6,7 @@ pub(crate) mod export;
 pub(crate) mod import;
 mod input;
 mod output;
-mod target;
+pub(crate) mod target;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};

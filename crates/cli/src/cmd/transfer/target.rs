@@ -8,25 +8,27 @@ use std::path::Path;
 use value::{DocBuf, RawDoc, Val};
 
 /// A server or an opened folder.
-pub(super) enum Target {
+pub(crate) enum Target {
     Server(Box<Client>),
     Folder(Engine, Box<motifdb::Client>),
 }
 
 impl Target {
     /// Connects to a server.
-    pub(super) fn server(uri: &str) -> Result<Target> {
+    pub(crate) fn server(uri: &str) -> Result<Target> {
         let client = Client::connect(uri).map_err(|error| {
-            anyhow!(
-                "{}\nhint: start a server with `motif serve`, or open a folder with --data",
-                error.message()
-            )
+            let hint = if error.code() == value::Code::HOST_UNREACHABLE {
+                "\nhint: start a server with `motif serve`, or open a folder with --data"
+            } else {
+                ""
+            };
+            anyhow!("{}{hint}", error.message())
         })?;
         Ok(Target::Server(Box::new(client)))
     }
 
     /// Opens a data folder; only an import may make one.
-    pub(super) fn folder(folder: &Path, create: bool) -> Result<Target> {
+    pub(crate) fn folder(folder: &Path, create: bool) -> Result<Target> {
         if !create && !folder.is_dir() {
             bail!("there is no data folder `{}`", folder.display());
         }
@@ -40,7 +42,7 @@ impl Target {
     }
 
     /// Runs a command; an error reply is an error.
-    pub(super) fn run(&mut self, database: &str, command: &DocBuf) -> Result<DocBuf> {
+    pub(crate) fn run(&mut self, database: &str, command: &DocBuf) -> Result<DocBuf> {
         Ok(match self {
             Target::Server(client) => client.run(database, command)?,
             Target::Folder(_, conversation) => {
@@ -51,7 +53,7 @@ impl Target {
 
     /// Inserts documents that stand one after another in `documents`; the reply tells of those
     /// that could not be inserted.
-    pub(super) fn insert(
+    pub(crate) fn insert(
         &mut self,
         database: &str,
         collection: &str,
@@ -86,7 +88,7 @@ impl Target {
     }
 
     /// Gives every document that a `find` or `aggregate` finds to `each`, batch by batch.
-    pub(super) fn for_each(
+    pub(crate) fn for_each(
         &mut self,
         database: &str,
         collection: &str,
@@ -114,7 +116,7 @@ impl Target {
     }
 
     /// Ends the work; a folder is flushed and closed.
-    pub(super) fn close(self) -> Result<()> {
+    pub(crate) fn close(self) -> Result<()> {
         match self {
             Target::Server(_) => Ok(()),
             Target::Folder(engine, conversation) => {

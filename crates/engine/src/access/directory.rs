@@ -1,0 +1,328 @@
+//! Users and roles: documents of `admin.system.users` and `admin.system.roles`, in MongoDB's form, so
+//! that its tools read, dump and restore them.
+
+use crate::catalog::Collection;
+use crate::engine::{Engine, Inner};
+use crate::request::Peer;
+use crate::Client;
+use ::access::scram::{Credentials, Mechanism};
+use ::access::{Privilege, Privileges, builtin};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
+
+/// The collection of users.
+pub(crate) const USERS: &str = "system.users";
+/// The collection of roles.
+pub(crate) const ROLES: &str = "system.roles";
+
+/// Whether a collection holds users or roles.
+pub(crate) fn is_part(collection: &Collection) -> bool {
+    &*collection.db == "admin" && matches!(&*collection.name, USERS | ROLES)
+}
+
+/// A role, by its name and the database that it belongs to.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct RoleName {
+    pub(crate) role: String,
+    pub(crate) db: String,
+}
+
+impl RoleName {
+    pub(crate) fn new(role: &str, db: &str) -> RoleName {
+        RoleName { role: role.to_owned(), db: db.to_owned() }
+    }
+
+    /// Reads a name, or `{role, db}`; a name alone is of `db`.
+    pub(crate) fn parse(value: Val<'_>, db: &str) -> Result<RoleName> {
+        match value {
+            Val::String(role) => Ok(RoleName::new(role, db)),
+            Val::Document(doc) => {
+                let part = |name: &str| {
+                    doc.get(name).and_then(Val::as_str).ok_or_else(|| {
+                        Error::bad_value(format!("RoleName must contain a field named: {name}"))
+                    })
+                };
+                Ok(RoleName::new(part("role")?, part("db")?))
+            }
+            _ => Err(Error::bad_value("Role name must be either a document or string")),
+        }
+    }
+
+    /// Reads an array of names, each once.
+    pub(crate) fn parse_all(array: RawDoc<'_>, db: &str) -> Result<Vec<RoleName>> {
+        let mut names = Vec::new();
+        for (_, value) in array {
+            let name = RoleName::parse(value.get(), db)?;
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    pub(crate) fn write(&self, out: &mut Writer<'_>) {
+        out.str("role", &self.role).str("db", &self.db);
+    }
+
+    pub(crate) fn not_found(&self) -> Error {
+        Error::new(Code::ROLE_NOT_FOUND, format!("Could not find role: {self}"))
+    }
+
+    pub(crate) fn is_builtin(&self) -> bool {
+        builtin::find(&self.db, &self.role).is_some()
+    }
+
+    /// The `_id` of its document.
+    pub(crate) fn id(&self) -> String {
+        format!("{}.{}", self.db, self.role)
+    }
+}
+
+impl std::fmt::Display for RoleName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}@{}", self.role, self.db)
+    }
+}
+
+/// Writes an array of roles.
+pub(crate) fn write_roles<'r>(
+    out: &mut Writer<'_>,
+    field: &str,
+    roles: impl IntoIterator<Item = &'r RoleName>,
+) {
+    out.array(field, |array| {
+        roles.into_iter().for_each(|role| array.push_doc(|out| role.write(out)));
+    });
+}
+
+/// Writes an array of privileges.
+pub(crate) fn write_privileges(out: &mut Writer<'_>, field: &str, privileges: &[Privilege]) {
+    out.array(field, |array| {
+        privileges.iter().for_each(|privilege| array.push_doc(|out| privilege.write(out)));
+    });
+}
+
+/// A role with its own privileges and roles.
+pub(crate) struct Role {
+    pub(crate) name: RoleName,
+    pub(crate) privileges: Vec<Privilege>,
+    pub(crate) roles: Vec<RoleName>,
+    pub(crate) builtin: bool,
+}
+
+impl Role {
+    fn parse(name: RoleName, doc: RawDoc<'_>) -> Result<Role> {
+        let array = |field| doc.get(field).and_then(Val::as_array).unwrap_or(RawDoc::empty());
+        let privileges = array("privileges").into_iter().filter_map(|(_, value)| value.as_doc());
+        // An action of another version of the server allows nothing here; the rest of the role holds.
+        let privileges = privileges.filter_map(|doc| Privilege::parse(doc).ok()).collect();
+        let roles = RoleName::parse_all(array("roles"), &name.db)?;
+        Ok(Role { name, privileges, roles, builtin: false })
+    }
+}
+
+/// A user whose roles were followed to their ends.
+pub(crate) struct User {
+    pub(crate) name: String,
+    pub(crate) db: String,
+    /// The roles that it has, directly or through others.
+    pub(crate) all_roles: Vec<RoleName>,
+    pub(crate) privileges: Privileges,
+    /// The document.
+    pub(crate) doc: DocBuf,
+}
+
+impl User {
+    /// What is kept of the password for a mechanism.
+    pub(crate) fn credentials(&self, mechanism: Mechanism) -> Option<Credentials> {
+        let all = self.doc.as_doc().get("credentials").and_then(Val::as_doc)?;
+        Credentials::parse(all.get(mechanism.name()).and_then(Val::as_doc)?)
+    }
+}
+
+/// Reads and writes the documents, with the rights of the server itself.
+pub(crate) struct Directory {
+    client: Client,
+}
+
+impl Directory {
+    pub(crate) fn open(engine: Arc<Inner>) -> Directory {
+        Directory { client: Engine(engine).connect(Peer::default()) }
+    }
+
+    /// All documents of a collection of `admin` that a filter matches, by `_id`.
+    pub(crate) fn find(&mut self, collection: &str, filter: RawDoc<'_>) -> Result<Vec<DocBuf>> {
+        let command = DocBuf::build(|out| {
+            out.str("find", collection).append("filter", Val::Document(filter));
+            out.doc("sort", |out| {
+                out.i32("_id", 1);
+            });
+        });
+        let mut reply = self.client.run_command("admin", command.as_doc())?;
+        let mut found = Vec::new();
+        loop {
+            let cursor = reply.as_doc().get("cursor").and_then(Val::as_doc).unwrap_or(RawDoc::empty());
+            for batch in ["firstBatch", "nextBatch"] {
+                let documents = cursor.get(batch).and_then(Val::as_array).into_iter().flatten();
+                found.extend(documents.filter_map(|(_, doc)| doc.as_doc()).map(DocBuf::from));
+            }
+            let id = cursor.get("id").and_then(Val::as_i64_exact).unwrap_or(0);
+            if id == 0 {
+                return Ok(found);
+            }
+            let more = DocBuf::build(|out| {
+                out.i64("getMore", id).str("collection", collection);
+            });
+            reply = self.client.run_command("admin", more.as_doc())?;
+        }
+    }
+
+    /// The document of this `_id`.
+    pub(crate) fn get(&mut self, collection: &str, id: &str) -> Result<Option<DocBuf>> {
+        let filter = DocBuf::build(|out| {
+            out.str("_id", id);
+        });
+        Ok(self.find(collection, filter.as_doc())?.pop())
+    }
+
+    /// Whether there is any user.
+    pub(crate) fn has_users(&mut self) -> Result<bool> {
+        let command = DocBuf::build(|out| {
+            out.str("count", USERS).i32("limit", 1);
+        });
+        let reply = self.client.run_command("admin", command.as_doc())?;
+        Ok(reply.as_doc().get("n").and_then(Val::as_i64_exact) != Some(0))
+    }
+
+    /// Runs a write on `admin` and says how many documents it touched; users and roles are new then.
+    ///
+    /// # Errors
+    /// The command's, or that of its first write.
+    pub(crate) fn write(&mut self, command: &DocBuf) -> Result<i64> {
+        let reply = self.client.run_command("admin", command.as_doc())?;
+        let reply = reply.as_doc();
+        let errors = reply.get("writeErrors").and_then(Val::as_array);
+        if let Some(error) = errors.and_then(|errors| errors.first()?.1.as_doc()) {
+            let code = error.get("code").and_then(Val::as_i64_exact).unwrap_or(1);
+            let message = error.get("errmsg").and_then(Val::as_str).unwrap_or("");
+            return Err(Error::new(Code(i32::try_from(code).unwrap_or(1)), message));
+        }
+        Ok(reply.get("n").and_then(Val::as_i64_exact).unwrap_or(0))
+    }
+
+    /// Adds a document; `false` when there is one of its `_id`.
+    pub(crate) fn insert(&mut self, collection: &str, doc: &DocBuf) -> Result<bool> {
+        let command = DocBuf::build(|out| {
+            out.str("insert", collection);
+            out.array("documents", |array| array.push(Val::Document(doc.as_doc())));
+        });
+        match self.write(&command) {
+            Ok(_) => Ok(true),
+            Err(error) if error.code() == Code::DUPLICATE_KEY => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Changes the documents that a filter matches; says how many there were.
+    pub(crate) fn update(
+        &mut self,
+        collection: &str,
+        filter: RawDoc<'_>,
+        change: RawDoc<'_>,
+    ) -> Result<i64> {
+        let command = DocBuf::build(|out| {
+            out.str("update", collection);
+            out.array("updates", |array| {
+                array.push_doc(|out| {
+                    out.append("q", Val::Document(filter)).append("u", Val::Document(change));
+                    out.bool("multi", !is_replacement(change));
+                });
+            });
+        });
+        self.write(&command)
+    }
+
+    /// Puts a document in the place of the one with its `_id`.
+    pub(crate) fn replace(&mut self, collection: &str, doc: &DocBuf) -> Result<i64> {
+        let id = doc.as_doc().get("_id").and_then(Val::as_str).unwrap_or("");
+        let filter = DocBuf::build(|out| {
+            out.str("_id", id);
+        });
+        self.update(collection, filter.as_doc(), doc.as_doc())
+    }
+
+    /// Removes the documents that a filter matches; says how many.
+    pub(crate) fn remove(&mut self, collection: &str, filter: RawDoc<'_>) -> Result<i64> {
+        let command = DocBuf::build(|out| {
+            out.str("delete", collection);
+            out.array("deletes", |array| {
+                array.push_doc(|out| {
+                    out.append("q", Val::Document(filter)).i32("limit", 0);
+                });
+            });
+        });
+        self.write(&command)
+    }
+
+    /// The user of this name, with what its roles allow.
+    pub(crate) fn user(&mut self, db: &str, name: &str) -> Result<Option<User>> {
+        let Some(doc) = self.get(USERS, &format!("{db}.{name}"))? else { return Ok(None) };
+        self.resolve(doc).map(Some)
+    }
+
+    /// Follows the roles of a user's document.
+    pub(crate) fn resolve(&mut self, doc: DocBuf) -> Result<User> {
+        let fields = doc.as_doc();
+        let text = |name| fields.get(name).and_then(Val::as_str).unwrap_or("").to_owned();
+        let (name, db) = (text("user"), text("db"));
+        let roles = fields.get("roles").and_then(Val::as_array).unwrap_or(RawDoc::empty());
+        let roles = RoleName::parse_all(roles, &db)?;
+        let (all_roles, privileges) = self.inherited(&roles)?;
+        Ok(User { name, db, all_roles, privileges, doc })
+    }
+
+    /// The role of this name; built-in roles have no document.
+    pub(crate) fn role(&mut self, name: &RoleName) -> Result<Option<Role>> {
+        if let Some(role) = builtin::find(&name.db, &name.role) {
+            let privileges = role.privileges(&name.db);
+            let name = name.clone();
+            return Ok(Some(Role { name, privileges, roles: Vec::new(), builtin: true }));
+        }
+        match self.get(ROLES, &name.id())? {
+            None => Ok(None),
+            Some(doc) => Role::parse(name.clone(), doc.as_doc()).map(Some),
+        }
+    }
+
+    /// Refuses roles that do not exist.
+    pub(crate) fn check_roles(&mut self, roles: &[RoleName]) -> Result<()> {
+        for role in roles {
+            self.role(role)?.ok_or_else(|| role.not_found())?;
+        }
+        Ok(())
+    }
+
+    /// These roles and all that they contain, and what all of them allow.
+    pub(crate) fn inherited(&mut self, roles: &[RoleName]) -> Result<(Vec<RoleName>, Privileges)> {
+        let mut seen = BTreeSet::new();
+        let mut privileges = Privileges::default();
+        let mut open = roles.to_vec();
+        while let Some(name) = open.pop() {
+            if seen.contains(&name) {
+                continue;
+            }
+            // A role that was dropped meanwhile allows nothing.
+            if let Some(role) = self.role(&name)? {
+                role.privileges.iter().for_each(|privilege| privileges.add(privilege));
+                open.extend(role.roles);
+                seen.insert(name);
+            }
+        }
+        Ok((seen.into_iter().collect(), privileges))
+    }
+}
+
+fn is_replacement(change: RawDoc<'_>) -> bool {
+    !change.first().is_some_and(|(name, _)| name.starts_with('$'))
+}

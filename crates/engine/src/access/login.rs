@@ -1,0 +1,239 @@
+//! As whom a conversation goes on: the users that logged in, and the login that is under way.
+
+use super::{Directory, EXTERNAL, User};
+use crate::engine::Inner;
+use crate::operation::Slot;
+use ::access::{Action, Actions, Privileges};
+use ::access::scram::{self, ClientFirst, Credentials, Mechanism, Server};
+use std::sync::Arc;
+use value::{Code, Error, Result};
+
+/// What a conversation knows about its client.
+pub(crate) struct Login {
+    /// Where others see who it is.
+    slot: Arc<Slot>,
+    /// Whether commands need privileges at all.
+    pub(crate) required: bool,
+    /// Whether the client is on this machine.
+    pub(crate) local: bool,
+    /// The subject of the certificate that the client showed.
+    pub(crate) certificate: Option<String>,
+    users: Vec<Arc<User>>,
+    privileges: Arc<Privileges>,
+    /// The state of users and roles that `users` came from.
+    generation: u64,
+    exchange: Option<Exchange>,
+}
+
+/// A login between its first message and its last.
+struct Exchange {
+    user: String,
+    db: String,
+    mechanism: Mechanism,
+    step: Step,
+    /// Whether the client wants no empty message at the end.
+    short: bool,
+}
+
+enum Step {
+    /// The client's proof comes next.
+    Proof(Server),
+    /// All is proved; the client sends an empty message.
+    Empty,
+}
+
+/// What a step of a login answers.
+pub(crate) struct Answer {
+    pub(crate) payload: String,
+    pub(crate) done: bool,
+}
+
+impl Login {
+    /// Nobody yet.
+    pub(crate) fn new(
+        slot: Arc<Slot>,
+        required: bool,
+        local: bool,
+        certificate: Option<String>,
+    ) -> Login {
+        Login {
+            slot,
+            required,
+            local,
+            certificate,
+            users: Vec::new(),
+            privileges: Arc::default(),
+            generation: 0,
+            exchange: None,
+        }
+    }
+
+    /// Who logged in.
+    pub(crate) fn users(&self) -> &[Arc<User>] {
+        &self.users
+    }
+
+    /// All that the users may do.
+    pub(crate) fn privileges(&self) -> &Arc<Privileges> {
+        &self.privileges
+    }
+
+    /// Whether the client is this user.
+    pub(crate) fn is(&self, user: Option<&str>) -> bool {
+        user.is_some() && user == self.slot.user.lock().as_deref()
+    }
+
+    /// Whether something that belongs to a user may be touched: it is the client's own, or the client
+    /// has this right over those of others.
+    pub(crate) fn may_touch(&self, owner: Option<&str>, right: Action) -> bool {
+        !self.required
+            || self.is(owner)
+            || self.privileges.on_cluster().contains(Actions::of(&[right]))
+    }
+
+    /// Looks users up again when any user or role changed.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub(crate) fn refresh(&mut self, engine: &Arc<Inner>) -> Result<()> {
+        let generation = engine.access.generation();
+        if self.users.is_empty() || self.generation == generation {
+            return Ok(());
+        }
+        let mut directory = Directory::open(Arc::clone(engine));
+        let mut users = Vec::new();
+        for user in &self.users {
+            // Who was dropped may do nothing from now on. Another user of the same name is another user.
+            let found = directory.user(&user.db, &user.name)?;
+            let same = |found: &User| found.doc.as_doc().get("userId") == user.doc.as_doc().get("userId");
+            users.extend(found.filter(same).map(Arc::new));
+        }
+        self.generation = generation;
+        self.set_users(users);
+        Ok(())
+    }
+
+    fn set_users(&mut self, users: Vec<Arc<User>>) {
+        let mut all = Privileges::default();
+        for user in &users {
+            user.privileges.list().iter().for_each(|privilege| all.add(privilege));
+        }
+        *self.slot.user.lock() =
+            users.first().map(|user| format!("{}@{}", user.name, user.db).into_boxed_str());
+        self.users = users;
+        self.privileges = Arc::new(all);
+    }
+
+    /// Logs the users of a database out.
+    pub(crate) fn logout(&mut self, db: &str) {
+        let users = self.users.iter().filter(|user| user.db != db).cloned().collect();
+        self.set_users(users);
+    }
+
+    fn enter(&mut self, engine: &Inner, user: User) {
+        let mut users = self.users.clone();
+        users.retain(|known| known.db != user.db);
+        users.push(Arc::new(user));
+        self.generation = engine.access.generation();
+        self.set_users(users);
+    }
+
+    /// Begins a login by password.
+    ///
+    /// # Errors
+    /// AuthenticationFailed, MechanismUnavailable, and what the first message may be wrong by.
+    pub(crate) fn start(
+        &mut self,
+        engine: &Arc<Inner>,
+        db: &str,
+        mechanism: &str,
+        payload: &[u8],
+        short: bool,
+    ) -> Result<Answer> {
+        self.exchange = None;
+        let Some(mechanism) = Mechanism::named(mechanism).filter(|_| db != EXTERNAL) else {
+            return Err(Error::new(
+                Code::MECHANISM_UNAVAILABLE,
+                format!("Received authentication for mechanism {mechanism} which is not enabled"),
+            ));
+        };
+        let first = ClientFirst::parse(payload).map_err(|error| {
+            tracing::info!(db, %error, "authentication failed: not a message of SCRAM");
+            scram::failed()
+        })?;
+        let known = Directory::open(Arc::clone(engine)).user(db, &first.user)?;
+        let credentials = known.and_then(|user| user.credentials(mechanism));
+        let credentials = credentials.unwrap_or_else(|| {
+            let iterations = mechanism.usual_iterations();
+            Credentials::of_nobody(mechanism, &engine.access.secret, &first.user, iterations)
+        });
+        let (server, payload) = Server::start(mechanism, &first, credentials);
+        let (user, db) = (first.user, db.to_owned());
+        self.exchange = Some(Exchange { user, db, mechanism, step: Step::Proof(server), short });
+        Ok(Answer { payload, done: false })
+    }
+
+    /// The next message of a login.
+    ///
+    /// # Errors
+    /// AuthenticationFailed when the proof is wrong; ProtocolError when no login is under way.
+    pub(crate) fn go_on(&mut self, engine: &Arc<Inner>, payload: &[u8]) -> Result<Answer> {
+        let Some(mut exchange) = self.exchange.take() else {
+            return Err(Error::new(Code::PROTOCOL_ERROR, "No SASL session state found"));
+        };
+        match exchange.step {
+            Step::Empty => {
+                if !payload.is_empty() {
+                    return Err(scram::failed());
+                }
+                self.complete(engine, &exchange.db, &exchange.user, exchange.mechanism.name())?;
+                Ok(Answer { payload: String::new(), done: true })
+            }
+            Step::Proof(server) => {
+                let proved = server.finish(payload).map_err(|error| {
+                    let (user, db) = (&exchange.user, &exchange.db);
+                    tracing::warn!(user, db, %error, "authentication failed");
+                    scram::failed()
+                })?;
+                if exchange.short {
+                    self.complete(engine, &exchange.db, &exchange.user, exchange.mechanism.name())?;
+                    return Ok(Answer { payload: proved, done: true });
+                }
+                exchange.step = Step::Empty;
+                self.exchange = Some(exchange);
+                Ok(Answer { payload: proved, done: false })
+            }
+        }
+    }
+
+    /// Logs in by the certificate that the client showed.
+    ///
+    /// # Errors
+    /// AuthenticationFailed.
+    pub(crate) fn by_certificate(&mut self, engine: &Arc<Inner>, named: Option<&str>) -> Result<String> {
+        let subject = self.certificate.clone().ok_or_else(|| {
+            Error::new(
+                Code::AUTHENTICATION_FAILED,
+                "No verified subject name available from client",
+            )
+        })?;
+        if named.is_some_and(|named| named != subject) {
+            return Err(Error::new(
+                Code::AUTHENTICATION_FAILED,
+                "There is no x.509 client certificate matching the user.",
+            ));
+        }
+        self.complete(engine, EXTERNAL, &subject, "MONGODB-X509")?;
+        Ok(subject)
+    }
+
+    fn complete(&mut self, engine: &Arc<Inner>, db: &str, name: &str, mechanism: &str) -> Result<()> {
+        let user = Directory::open(Arc::clone(engine)).user(db, name)?.ok_or_else(|| {
+            tracing::warn!(user = name, db, mechanism, "authentication failed: no such user");
+            scram::failed()
+        })?;
+        tracing::info!(user = name, db, mechanism, "authenticated");
+        self.enter(engine, user);
+        Ok(())
+    }
+}

@@ -1,0 +1,156 @@
+//! What the stages of a pipeline need: each that reads or writes another collection, or tells about the
+//! server, is a privilege of its own.
+
+use ::access::{Action, Actions, Privileges};
+use value::{RawDoc, Val};
+
+/// Deeper pipelines in pipelines are not looked into: they are refused when they are parsed.
+const DEPTH_MAX: usize = 64;
+
+const FIND: Actions = Actions::of(&[Action::Find]);
+
+/// A pipeline and what it may be run with.
+pub(super) struct Pipeline<'a> {
+    pub(super) privileges: &'a Privileges,
+    pub(super) db: &'a str,
+    /// Whether `$out` and `$merge` skip validators.
+    pub(super) bypass: bool,
+}
+
+impl Pipeline<'_> {
+    /// Whether all that a pipeline over this collection does is allowed; without a collection it is the
+    /// database's.
+    pub(super) fn is_allowed(&self, collection: Option<&str>, stages: RawDoc<'_>) -> bool {
+        let first = stages.first().and_then(|(_, stage)| stage.as_doc()?.first());
+        let source = match first {
+            Some((name, value)) => self.source(collection, name, value.get()),
+            None => None,
+        };
+        let source = source.unwrap_or_else(|| self.reads(self.db, collection.unwrap_or("$cmd")));
+        source && self.stages_allowed(stages, 0)
+    }
+
+    /// What a first stage needs that reads something else than the collection's documents.
+    fn source(&self, collection: Option<&str>, stage: &str, value: Val<'_>) -> Option<bool> {
+        let on = |action| {
+            let actions = Actions::of(&[action]);
+            self.privileges.on_collection(self.db, collection.unwrap_or("$cmd")).contains(actions)
+        };
+        let cluster = |action| self.privileges.on_cluster().contains(Actions::of(&[action]));
+        let flag = |name: &str| value.as_doc().and_then(|doc| doc.get(name)).is_some_and(Val::truthy);
+        Some(match stage {
+            "$collStats" => on(Action::CollStats),
+            "$indexStats" => on(Action::IndexStats),
+            "$planCacheStats" => on(Action::PlanCacheRead),
+            "$listCatalog" => match collection {
+                Some(_) => on(Action::ListCollections) && on(Action::ListIndexes),
+                None => self.privileges.on_anything().contains(Actions::of(&[
+                    Action::ListCollections,
+                    Action::ListIndexes,
+                ])),
+            },
+            "$changeStream" => self.stream_allowed(collection, flag("allChangesForCluster")),
+            // Everybody may see what they run themselves.
+            "$currentOp" => !flag("allUsers") || cluster(Action::Inprog),
+            "$listLocalSessions" | "$listSessions" => {
+                !flag("allUsers") || cluster(Action::ListSessions)
+            }
+            "$documents" => true,
+            "$queryStats" => cluster(Action::QueryStatsRead),
+            "$querySettings" => cluster(Action::QuerySettings),
+            _ => return None,
+        })
+    }
+
+    fn stream_allowed(&self, collection: Option<&str>, cluster: bool) -> bool {
+        let both = Actions::of(&[Action::Find, Action::ChangeStream]);
+        match collection {
+            _ if cluster => self.privileges.on_any_collection().contains(both),
+            Some(name) => self.privileges.on_collection(self.db, name).contains(both),
+            None => self.privileges.on_database(self.db).contains(both),
+        }
+    }
+
+    fn reads(&self, db: &str, collection: &str) -> bool {
+        self.privileges.on_collection(db, collection).contains(FIND)
+    }
+
+    fn stages_allowed(&self, stages: RawDoc<'_>, depth: usize) -> bool {
+        depth >= DEPTH_MAX
+            || stages
+                .iter()
+                .filter_map(|(_, stage)| stage.as_doc()?.first())
+                .all(|(name, value)| self.stage_allowed(name, value.get(), depth))
+    }
+
+    fn stage_allowed(&self, stage: &str, value: Val<'_>, depth: usize) -> bool {
+        let inner = |doc: RawDoc<'_>| match doc.get("pipeline") {
+            Some(Val::Array(stages)) => self.stages_allowed(stages, depth + 1),
+            _ => true,
+        };
+        match (stage, value) {
+            ("$lookup" | "$graphLookup", Val::Document(doc)) => {
+                let from = match doc.get("from") {
+                    Some(Val::String(name)) => self.reads(self.db, name),
+                    Some(Val::Document(from)) => {
+                        let part = |name| from.get(name).and_then(Val::as_str).unwrap_or("");
+                        self.reads(part("db"), part("coll"))
+                    }
+                    // A pipeline that begins with `$documents` reads no collection.
+                    _ => true,
+                };
+                from && inner(doc)
+            }
+            ("$unionWith", Val::String(name)) => self.reads(self.db, name),
+            ("$unionWith", Val::Document(doc)) => {
+                let read = |name| self.reads(self.db, name);
+                doc.get("coll").and_then(Val::as_str).is_none_or(read) && inner(doc)
+            }
+            ("$facet", Val::Document(parts)) => parts
+                .iter()
+                .filter_map(|(_, part)| part.as_array())
+                .all(|stages| self.stages_allowed(stages, depth + 1)),
+            ("$out", value) => {
+                let (db, name) = self.target(value, "coll");
+                let mut needed = Actions::of(&[Action::Insert, Action::Remove]);
+                if self.bypass {
+                    needed.add(Action::BypassDocumentValidation);
+                }
+                self.privileges.on_collection(db, name).contains(needed)
+            }
+            ("$merge", value) => self.merge_allowed(value),
+            _ => true,
+        }
+    }
+
+    fn target<'v>(&'v self, value: Val<'v>, field: &str) -> (&'v str, &'v str) {
+        match value {
+            Val::String(name) => (self.db, name),
+            Val::Document(doc) => {
+                let part = |name| doc.get(name).and_then(Val::as_str);
+                (part("db").unwrap_or(self.db), part(field).unwrap_or(""))
+            }
+            _ => (self.db, ""),
+        }
+    }
+
+    fn merge_allowed(&self, value: Val<'_>) -> bool {
+        let options = value.as_doc();
+        let into = options.and_then(|doc| doc.get("into")).unwrap_or(value);
+        let (db, name) = self.target(into, "coll");
+        let mode = |name| options.and_then(|doc| doc.get(name)).and_then(Val::as_str);
+        let mut needed = Actions::default();
+        match mode("whenMatched") {
+            Some("fail") => needed.add(Action::Insert),
+            Some("keepExisting") => needed.add(Action::Update),
+            _ => needed.add(Action::Update),
+        }
+        if mode("whenNotMatched").is_none_or(|mode| mode == "insert") {
+            needed.add(Action::Insert);
+        }
+        if self.bypass {
+            needed.add(Action::BypassDocumentValidation);
+        }
+        self.privileges.on_collection(db, name).contains(needed)
+    }
+}

@@ -1,0 +1,133 @@
+//! Logging in and out: `saslStart`, `saslContinue`, `authenticate`, `logout`.
+
+use super::{Command, Context};
+use crate::access::login::Answer;
+use value::{Code, Error, RawDoc, Result, Val, Writer};
+
+const fn row(
+    name: &'static str,
+    help: &'static str,
+    fields: &'static [&'static str],
+    run: fn(&mut Context<'_>, &mut Writer<'_>) -> Result<()>,
+) -> Command {
+    Command { name, aliases: &[], help, fields: Some(fields), admin: false, test: false, run }
+}
+
+pub(super) static START: Command = row(
+    "saslStart",
+    "Begins to log in by a password.",
+    &["saslStart", "mechanism", "payload", "autoAuthorize", "options", "db"],
+    |context, out| {
+        let answer = start(context, context.args.doc, context.db)?;
+        write(out, &answer);
+        Ok(())
+    },
+);
+
+pub(super) static CONTINUE: Command = row(
+    "saslContinue",
+    "Goes on with logging in.",
+    &["saslContinue", "conversationId", "payload"],
+    go_on,
+);
+
+pub(super) static AUTHENTICATE: Command = row(
+    "authenticate",
+    "Logs in by the client's certificate.",
+    &["authenticate", "mechanism", "user", "db"],
+    |context, out| authenticate(context, context.args.doc, out),
+);
+
+pub(super) static LOGOUT: Command = row(
+    "logout",
+    "Logs out of a database.",
+    &["logout"],
+    |context, _| {
+        let db = context.db;
+        context.client.login.logout(db);
+        Ok(())
+    },
+);
+
+/// All logins of a conversation have this number: there is one at a time.
+const CONVERSATION: i32 = 1;
+
+fn start(context: &mut Context<'_>, doc: RawDoc<'_>, db: &str) -> Result<Answer> {
+    let mechanism = doc.get("mechanism").and_then(Val::as_str).ok_or_else(|| {
+        Error::new(Code(40414), "BSON field 'saslStart.mechanism' is missing but a required field")
+    })?;
+    let options = doc.get("options").and_then(Val::as_doc).unwrap_or(RawDoc::empty());
+    let short = options.get("skipEmptyExchange").is_some_and(Val::truthy);
+    let (login, engine) = context.client.login();
+    login.start(engine, db, mechanism, payload(doc), short)
+}
+
+fn payload(doc: RawDoc<'_>) -> &[u8] {
+    match doc.get("payload") {
+        Some(Val::Binary(_, bytes)) => bytes,
+        Some(Val::String(text)) => text.as_bytes(),
+        _ => &[],
+    }
+}
+
+fn write(out: &mut Writer<'_>, answer: &Answer) {
+    out.i32("conversationId", CONVERSATION).bool("done", answer.done);
+    out.append("payload", Val::Binary(0, answer.payload.as_bytes()));
+}
+
+fn go_on(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    let doc = context.args.doc;
+    if doc.get("conversationId").and_then(Val::as_i64_exact) != Some(i64::from(CONVERSATION)) {
+        return Err(Error::new(Code::PROTOCOL_ERROR, "sasl: Mismatched conversation id"));
+    }
+    let (login, engine) = context.client.login();
+    let answer = login.go_on(engine, payload(doc))?;
+    write(out, &answer);
+    Ok(())
+}
+
+fn authenticate(context: &mut Context<'_>, doc: RawDoc<'_>, out: &mut Writer<'_>) -> Result<()> {
+    let mechanism = doc.get("mechanism").and_then(Val::as_str).unwrap_or("");
+    if mechanism != "MONGODB-X509" {
+        return Err(Error::new(
+            Code::MECHANISM_UNAVAILABLE,
+            format!("Received authentication for mechanism {mechanism} which is not enabled"),
+        ));
+    }
+    let named = doc.get("user").and_then(Val::as_str);
+    let (login, engine) = context.client.login();
+    let user = login.by_certificate(engine, named)?;
+    out.str("dbname", crate::access::EXTERNAL).str("user", &user);
+    Ok(())
+}
+
+/// Does in `hello` what the client would ask next. What fails is left out, so that it asks.
+pub(super) fn speculate(context: &mut Context<'_>, out: &mut Writer<'_>) {
+    let Some(Val::Document(doc)) = context.args.doc.get("speculativeAuthenticate") else { return };
+    let db = doc.get("db").and_then(Val::as_str).unwrap_or(context.db);
+    if doc.find("authenticate").is_some() {
+        let mut result = Ok(());
+        let reply = value::DocBuf::build(|out| result = authenticate(context, doc, out));
+        if result.is_ok() {
+            out.append("speculativeAuthenticate", Val::Document(reply.as_doc()));
+        }
+    } else if let Ok(answer) = start(context, doc, db) {
+        out.doc("speculativeAuthenticate", |out| write(out, &answer));
+    }
+}
+
+/// Tells by which mechanisms a user can log in. Users that do not exist look like others.
+pub(super) fn write_mechanisms(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    use access::scram::Mechanism;
+    let Some(Val::String(named)) = context.args.doc.get("saslSupportedMechs") else { return Ok(()) };
+    let (db, name) = named.split_once('.').unwrap_or((named, ""));
+    let user = context.client.directory().user(db, name)?;
+    out.array("saslSupportedMechs", |names| {
+        for mechanism in Mechanism::ALL.into_iter().rev() {
+            if user.as_ref().is_none_or(|user| user.credentials(mechanism).is_some()) {
+                names.push(Val::String(mechanism.name()));
+            }
+        }
+    });
+    Ok(())
+}
