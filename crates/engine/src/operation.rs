@@ -199,6 +199,7 @@ impl Operation {
             operation_id: AtomicU64::new(0),
             killed: AtomicBool::new(false),
             application: Mutex::new(String::new()),
+            user: Mutex::new(None),
             metadata: Mutex::new(None),
             last_active_ms: AtomicI64::new(0),
         };

@@ -12,8 +12,6 @@ mod required;
 pub(crate) use directory::{Directory, RoleName, User};
 pub(crate) use login::Login;
 pub(crate) use required::check;
-#[cfg(test)]
-pub(crate) use required::is_known;
 
 use ::access::scram::{self, Mechanism};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -55,7 +55,6 @@ impl Pipeline<'_> {
             "$listLocalSessions" | "$listSessions" => {
                 !flag("allUsers") || cluster(Action::ListSessions)
             }
-            "$documents" => true,
             "$queryStats" => cluster(Action::QueryStatsRead),
             "$querySettings" => cluster(Action::QuerySettings),
             _ => return None,

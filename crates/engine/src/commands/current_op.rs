@@ -243,26 +243,36 @@ fn kill_op(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     };
     let op = u64::try_from(op).unwrap_or(0);
     let engine = context.engine;
+    let mut found = false;
     if op != 0 {
         for slot in engine.slots.lock().values() {
             if slot.operation_id.load(Ordering::Relaxed) == op {
                 let user = slot.user.lock().clone();
                 if !context.client.login.may_touch(user.as_deref(), Action::Killop) {
-                    return Err(Error::new(Code::UNAUTHORIZED, "not authorized to kill this op"));
+                    return Err(not_allowed());
                 }
+                found = true;
                 slot.killed.store(true, Ordering::Relaxed);
             }
         }
         for job in engine.jobs.lock().iter().filter(|job| job.id == op) {
             if !context.client.login.may_touch(None, Action::Killop) {
-                return Err(Error::new(Code::UNAUTHORIZED, "not authorized to kill this op"));
+                return Err(not_allowed());
             }
             job.killed.store(true, Ordering::Relaxed);
         }
         engine.wake_tailing_cursors();
     }
+    // Nor does a stranger learn which operations there are.
+    if !found && !context.client.login.may_touch(None, Action::Killop) {
+        return Err(not_allowed());
+    }
     out.str("info", "attempting to kill op");
     Ok(())
+}
+
+fn not_allowed() -> Error {
+    Error::new(Code::UNAUTHORIZED, "not authorized on admin to kill this operation")
 }
 
 #[cfg(test)]

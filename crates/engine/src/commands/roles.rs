@@ -388,16 +388,3 @@ fn describe(
         }
     })
 }
-
-/// Nothing else uses it, but a role without privileges must still be a document.
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_role_without_privileges_is_a_document() {
-        let doc = document(&RoleName::new("r", "d"), &[], &[]);
-        assert_eq!(doc.as_doc().get("_id").and_then(Val::as_str), Some("d.r"));
-        assert_eq!(doc.as_doc().get("roles").and_then(Val::as_array).map(RawDoc::count), Some(0));
-    }
-}
