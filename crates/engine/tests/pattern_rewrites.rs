@@ -256,3 +256,77 @@ fn trees_answer_walks_and_searches_in_paths() {
     assert!(number("totalKeysExamined") <= number("nReturned") + 1, "{stats:?}");
     assert!(print(reply.as_doc()).contains("IXSCAN"));
 }
+
+#[test]
+fn copies_stand_in_for_lookups() {
+    let lookup =
+        "{$lookup: {from: 'customers', localField: 'c._id', foreignField: '_id', as: 'j'}}";
+    let tails = [
+        ("{$project: {name: '$j.name'}}", "copy:$lookup"),
+        (
+            "{$unwind: '$j'}, {$project: {t: {$ifNull: ['$j.name', 'none']}, mail: '$j.email'}}",
+            "copy:$lookup",
+        ),
+        (
+            "{$unwind: {path: '$j', preserveNullAndEmptyArrays: true}}, {$project: {tier: '$j.tier.of', x: 1}}",
+            "copy:$lookup",
+        ),
+        ("{$project: {'j.name': 1}}", "copy:$lookup"),
+        ("{$unwind: '$j'}, {$group: {_id: '$j.name', n: {$sum: 1}}}", "copy:$lookup"),
+        // All of the document, the order of its fields, a field that is not copied, whether there is one.
+        ("{$project: {j: 1}}", ""),
+        ("{$project: {'j.name': 1, 'j.email': 1}}", ""),
+        ("{$project: {age: '$j.age'}}", ""),
+        ("{$project: {n: {$size: '$j'}}}", ""),
+        ("{$project: {all: '$$ROOT'}}", ""),
+        ("{$addFields: {name: '$j.name'}}", ""),
+    ];
+    for deleted in ["unset", "keep"] {
+        let server = Server::new();
+        // A copy from before the declaration whose source is not there any more.
+        server.run("{insert: 'orders', documents: [{_id: 1, c: {_id: 1}}]}");
+        server.run(&format!("{{createPatterns: 'orders', patterns: [{{name: 'copy', kind: 'extendedReference', ref: 'c._id', from: 'customers', into: 'c', fields: ['name', {{as: 'mail', expr: '$email'}}, 'tier'], onSourceDelete: '{deleted}'}}]}}"));
+        let query = |tail: &str| {
+            format!(
+                "{{aggregate: 'orders', cursor: {{}}, pipeline: [{{$match: {{x: {{$ne: 99}}}}}}, {lookup}, {tail}]}}"
+            )
+        };
+        // That source was never there: with `keep` nobody knows what became of its copies.
+        let missing = server.code("{insert: 'customers', documents: [{_id: 1, name: 'Ann', email: 'a', age: 3, tier: {of: 'gold'}}]}");
+        assert_eq!(missing, 0);
+        for (tail, from) in tails {
+            let expected = if deleted == "keep" { "" } else { from };
+            assert_eq!(used(&server, &query(tail)), expected, "{tail} {deleted}");
+        }
+        let mut dice = Dice(11);
+        for _ in 0..40 {
+            for _ in 0..3 {
+                let (id, customer) = (dice.below(8), dice.below(4));
+                let name = ["'Ann'", "null", "5", "['x', 'y']"][dice.below(4) as usize];
+                let reference = ["1", "2.0", "3", "null", "[1, 2]", "9"][dice.below(6) as usize];
+                server.run(&match dice.below(5) {
+                    0 => format!("{{delete: 'customers', deletes: [{{q: {{_id: {customer}}}, limit: 1}}]}}"),
+                    1 | 2 => format!("{{update: 'customers', updates: [{{q: {{_id: {customer}}}, u: {{email: 'e{id}', name: {name}, age: {id}, tier: [{{of: {id}}}]}}, upsert: true}}]}}"),
+                    _ => format!("{{update: 'orders', updates: [{{q: {{_id: {id}}}, u: {{c: {{_id: {reference}}}, x: {customer}}}, upsert: true}}]}}"),
+                });
+            }
+            tails.iter().for_each(|(tail, _)| check(&server, &query(tail)));
+        }
+    }
+    // Kept copies stand in until the first of them outlives its source.
+    let server = Server::new();
+    server.run("{insert: 'customers', documents: [{_id: 1, name: 'Ann'}, {_id: 2, name: 'Bob'}]}");
+    server.run("{createPatterns: 'orders', patterns: [{name: 'copy', kind: 'extendedReference', ref: 'c._id', from: 'customers', into: 'c', fields: ['name']}]}");
+    server.run("{insert: 'orders', documents: [{_id: 1, c: {_id: 1}}]}");
+    let query = format!(
+        "{{aggregate: 'orders', cursor: {{}}, pipeline: [{lookup}, {{$project: {{name: '$j.name'}}}}]}}"
+    );
+    assert_eq!(used(&server, &query), "copy:$lookup");
+    server.run("{delete: 'customers', deletes: [{q: {_id: 2}, limit: 1}]}");
+    assert_eq!(used(&server, &query), "copy:$lookup");
+    server.run("{delete: 'customers', deletes: [{q: {_id: 1}, limit: 1}]}");
+    assert_eq!(used(&server, &query), "");
+    check(&server, &query);
+    // Only a rewrite can say what stands in.
+    assert_eq!(server.code("{aggregate: 'orders', cursor: {}, pipeline: [{$lookup: {from: 'customers', localField: 'c._id', foreignField: '_id', as: 'j', $copied: {ref: 'x', fields: {}}}}]}"), 9);
+}

@@ -94,9 +94,9 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     stages::check_source(first.map(|(name, _)| name), name.is_some())?;
     let scope = scope(context);
     let resolved = resolve(&scope.catalog, context.db, name, pipeline)?;
-    let stage_context = StageContext::new(constants.context(), &scope, context.db);
+    let mut stage_context = StageContext::new(constants.context(), &scope, context.db);
     let mut rewriting = rewrites(context, &constants, &scope, hint)?;
-    let resolved = rewritten(resolved, rewriting.as_mut(), &stage_context)?;
+    let resolved = rewritten(resolved, rewriting.as_mut(), &mut stage_context)?;
     let parsed = stages::parse(resolved.pipeline.as_doc(), &stage_context)?;
     check_metadata(resolved.pipeline.as_doc())?;
     if matches!(parsed.last().map(|stage| stage.role()), Some(Role::Output(_))) {
@@ -121,7 +121,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
 pub(super) fn rewritten(
     resolved: Resolved,
     rewriting: Option<&mut Rewrites<'_>>,
-    context: &StageContext<'_>,
+    context: &mut StageContext<'_>,
 ) -> Result<Resolved> {
     let (Some(rewriting), Some(collection)) = (rewriting, &resolved.collection) else {
         return Ok(resolved);
@@ -129,6 +129,7 @@ pub(super) fn rewritten(
     match rewriting.pipeline(collection, resolved.pipeline.as_doc())? {
         Some(other) => {
             stages::parse(resolved.pipeline.as_doc(), context)?;
+            context.rewritten = true;
             Ok(Resolved { collection: other.collection, pipeline: other.stages })
         }
         None => Ok(resolved),

@@ -31,7 +31,7 @@ pub(super) fn explain(
     aggregate::set_disk_use(context)?;
     let constants = Constants::new(context)?;
     let scope = aggregate::scope(context);
-    let stage_context = StageContext::new(constants.context(), &scope, context.db);
+    let mut stage_context = StageContext::new(constants.context(), &scope, context.db);
     let told = super::diagnostics::documents(context, name, pipeline)?;
     let (parsed, collection, told) = match told {
         Some((docs, rest)) => {
@@ -43,7 +43,7 @@ pub(super) fn explain(
             stages::check_source(first.map(|(name, _)| name), name.is_some())?;
             let resolved = aggregate::resolve(&scope.catalog, context.db, name, pipeline)?;
             let mut rewriting = rewrites(context, &constants, &scope, args.hint()?)?;
-            let resolved = aggregate::rewritten(resolved, rewriting.as_mut(), &stage_context)?;
+            let resolved = aggregate::rewritten(resolved, rewriting.as_mut(), &mut stage_context)?;
             if let Some(rewriting) = &rewriting {
                 rewriting.explain(out);
             }

@@ -37,19 +37,28 @@ pub struct StageContext<'a> {
     pub within: Within,
     /// How many pipelines it is nested in.
     pub depth: usize,
+    /// Whether patterns rewrote it: then stages may say what clients cannot.
+    pub rewritten: bool,
 }
 
 impl<'a> StageContext<'a> {
     /// The surroundings of a command's pipeline.
     #[must_use]
     pub fn new(parse: ParseContext<'a>, scope: &'a Arc<Scope>, db: &'a str) -> StageContext<'a> {
-        StageContext { parse, scope: Some(scope), db, within: Within::Command, depth: 0 }
+        StageContext {
+            parse,
+            scope: Some(scope),
+            db,
+            within: Within::Command,
+            depth: 0,
+            rewritten: false,
+        }
     }
 
     /// The surroundings of a pipeline that is only checked, for a view.
     #[must_use]
     pub fn of_view(parse: ParseContext<'a>, db: &'a str) -> StageContext<'a> {
-        StageContext { parse, scope: None, db, within: Within::View, depth: 0 }
+        StageContext { parse, scope: None, db, within: Within::View, depth: 0, rewritten: false }
     }
 
     /// A copy that outlives the request's borrowed parts.
@@ -116,6 +125,7 @@ impl Kept {
             db: &self.db,
             within: self.within,
             depth: self.depth,
+            rewritten: false,
         }
     }
 }

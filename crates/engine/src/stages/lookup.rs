@@ -3,8 +3,10 @@
 //! An equality of two fields, or of a field and a variable of `let`, is answered by an index of the
 //! other collection or by one table of it in memory (`foreign`). A pipeline is compiled once, its
 //! variables are filled for each document; what its front gives that depends on none of them is
-//! read once. An `$unwind` of the result is done here too, so that no array is made.
+//! read once. An `$unwind` of the result is done here too, so that no array is made. Where a pattern
+//! keeps copies of all that is needed, the other side is not read at all (`copied`).
 
+use super::copied::Copied;
 use super::foreign::{Foreign, Matches, Strategy, is_plain, question, values_at};
 use super::nested::{Compiled, Nested, collect, string_field};
 use super::unwind::with_value;
@@ -40,6 +42,8 @@ struct Spec {
     variables: Vec<(String, Expr)>,
     /// The `$unwind` of the result that follows at once: no array is made.
     unwinding: Option<UnwindSpec>,
+    /// What stands in for the other side, where a document has all of it.
+    copied: Option<Copied>,
 }
 
 fn refuse<T>(message: impl Into<String>) -> Result<T> {
@@ -56,9 +60,11 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     let (mut from, mut place, mut local, mut foreign) = (None, None, None, None);
     let mut pipeline = None;
     let mut variables = None;
+    let mut copied = None;
     for (name, value) in doc {
         let value = value.get();
         match name {
+            Copied::NAME if context.rewritten => copied = Copied::parse(value),
             "pipeline" => {
                 let Val::Array(stages) = value else {
                     return Err(Error::type_mismatch(format!(
@@ -119,7 +125,8 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     let names: Vec<&str> = compiled.iter().map(|(name, _)| name.as_str()).collect();
     let own = pipeline.unwrap_or(RawDoc::empty());
     let nested = Nested::new(context, Within::Lookup, from, own, &names)?;
-    let spec = Spec { nested, place: field(place)?, fields, variables: compiled, unwinding: None };
+    let place = field(place)?;
+    let spec = Spec { nested, place, fields, variables: compiled, unwinding: None, copied };
     // What does not compile is refused before anything runs.
     let first = spec.state()?;
     let pool = Mutex::new(vec![first]);
@@ -426,6 +433,9 @@ impl LookingUp {
 
     /// The documents that belong to one.
     fn matches(&mut self, doc: RawDoc<'_>, op: &Operation) -> Result<Matches> {
+        if let Some(copy) = self.spec.copied.as_ref().and_then(|copied| copied.of(doc)) {
+            return Ok(Matches::few(smallvec::smallvec![copy]));
+        }
         let state = match &mut self.state {
             Some(state) => state,
             none => {

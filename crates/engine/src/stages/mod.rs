@@ -9,6 +9,7 @@ mod bucket;
 mod bucket_auto;
 mod chunks;
 mod context;
+mod copied;
 mod count;
 mod densify;
 mod documents;

@@ -56,6 +56,9 @@ type Copies = Vec<Option<OwnedVal>>;
 /// The key under which a source waits whose followers are too many for one commit.
 const QUEUE: u8 = 4;
 
+/// The key that is there once copies may have outlived their source.
+const LOST: u8 = 6;
+
 impl Reference {
     /// Where references and copies stand.
     ///
@@ -297,7 +300,7 @@ impl Reference {
                     ),
                 ));
             }
-            if self.on_delete != SourceDelete::Keep {
+            if self.on_delete != SourceDelete::Keep || self.live {
                 noted.push((encoded, value));
             }
         }
@@ -345,6 +348,12 @@ impl Reference {
             followers.push(DocBuf::from(doc));
             Ok(followers.len() <= limit)
         })?;
+        if self.on_delete == SourceDelete::Keep
+            && !followers.is_empty()
+            && self.find_source(documents, key)?.is_none()
+        {
+            return lose(pattern, documents);
+        }
         if followers.len() <= limit {
             return self.follow(pattern, documents, key, &followers);
         }
@@ -439,9 +448,19 @@ impl Reference {
         }
         self.rewrite(doc, &mut |key| match self.find_source(documents, key)? {
             Some(source) => self.copies(source.as_doc()).map(Some),
-            None if self.on_delete == SourceDelete::Keep => Ok(None),
+            None if self.on_delete == SourceDelete::Keep => {
+                lose(pattern, documents)?;
+                Ok(None)
+            }
             None => Ok(Some(vec![None; self.fields.len()])),
         })
+    }
+
+    /// Keys under which something is kept exactly while copies may differ from their sources: a
+    /// key of its own, and the beginning of others.
+    #[must_use]
+    pub fn stale_keys() -> ([u8; 1], [u8; 1]) {
+        ([LOST], [QUEUE])
     }
 
     /// How many followers wait in the queue.
@@ -503,6 +522,11 @@ impl Reference {
         }
         Ok(())
     }
+}
+
+/// Notes that copies may have outlived their source.
+fn lose(pattern: &Pattern, documents: &mut dyn Documents) -> Result<()> {
+    documents.set_state(pattern.id, &[LOST], Some(DocBuf::new()))
 }
 
 fn position(queued: RawDoc<'_>) -> Vec<u8> {

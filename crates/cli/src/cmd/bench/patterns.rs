@@ -17,10 +17,10 @@ use value::{DocBuf, Val, Writer, ejson};
 
 /// Rounds; the cheapest counts.
 const ROUNDS: u64 = 5;
-/// Single writes of a case in a round.
-const WRITES: u64 = 10_000;
+/// Single writes of a case in a round; a quarter of them where they are done by hand.
+const WRITES: u64 = 40_000;
 /// Single reads of a case in a round.
-const READS: u64 = 3_000;
+const READS: u64 = 10_000;
 /// Orders whose revenue is summed by month.
 const ORDERS: u64 = 200_000;
 /// Parents of what is inserted.
@@ -281,7 +281,8 @@ fn inserts(
     by_hand: bool,
 ) -> Result<u64> {
     let mut dice = Dice::new(round);
-    for number in 0..WRITES {
+    let writes = if by_hand { WRITES / 4 } else { WRITES };
+    for number in 0..writes {
         let id = 1_000_000 + round * WRITES + number;
         let product = dice.below(PRODUCTS);
         let command = insert(collection, |docs| docs.push_doc(|out| order(out, id, product)));
@@ -291,12 +292,13 @@ fn inserts(
             run(client, database, &update("products_hand", &by_id(product), &change, false))?;
         }
     }
-    Ok(WRITES)
+    Ok(writes)
 }
 
 fn reviews(client: &mut Client, collection: &str, round: u64, by_hand: bool) -> Result<u64> {
     let mut dice = Dice::new(round);
-    for number in 0..WRITES {
+    let writes = if by_hand { WRITES / 4 } else { WRITES };
+    for number in 0..writes {
         let id = round * WRITES + number;
         let (product, rating) = (dice.below(PRODUCTS), dice.below(1000));
         let command = insert(collection, |docs| {
@@ -318,7 +320,7 @@ fn reviews(client: &mut Client, collection: &str, round: u64, by_hand: bool) -> 
             run(client, DATABASE, &update("products_hand", &by_id(product), &change, false))?;
         }
     }
-    Ok(WRITES)
+    Ok(writes)
 }
 
 /// The pipeline that the maintained months replace.

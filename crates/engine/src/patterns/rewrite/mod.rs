@@ -2,11 +2,13 @@
 //! result; only where it is read from changes.
 //!
 //! `groups` answers `$group` and counts from folds, `subset` finds the first few children of a
-//! parent, `tree` turns walks and searches in paths into lookups. Only patterns that are ready and
+//! parent, `tree` turns walks and searches in paths into lookups, `reference` lets copies stand in
+//! for what a `$lookup` would read. Only patterns that are ready and
 //! declared with `rewrite: true` are used, at the snapshot of the query, so that values and
 //! documents are of one moment. A command with `rewrite: false` is answered without any of this.
 
 mod groups;
+mod reference;
 mod subset;
 mod tree;
 
@@ -15,8 +17,9 @@ use crate::catalog::Collection;
 use crate::stages::Scope;
 use crate::store_failed;
 use ::patterns::{Pattern, Phase};
+use std::ops::Bound;
 use std::sync::Arc;
-use store::Space;
+use store::{Direction, Space};
 use value::{DocBuf, RawDoc, RawVal, Result, Val, Writer};
 
 /// What a query was answered from, for explain.
@@ -106,7 +109,13 @@ impl<'q> Rewrites<'q> {
             return Ok(Some(found));
         }
         let first = self.first_match(collection, &stages)?;
-        let walks = self.walks(collection, &stages);
+        let mut walks = self.walks(collection, &stages);
+        if let Some((at, lookup)) = self.copied(collection, &stages)? {
+            walks.resize(stages.len(), None);
+            if let Some(place) = walks.get_mut(at) {
+                *place = Some(lookup);
+            }
+        }
         if first.is_none() && walks.iter().all(Option::is_none) {
             return Ok(None);
         }
@@ -161,7 +170,13 @@ impl<'q> Rewrites<'q> {
     ) -> impl Iterator<Item = &'c Arc<Pattern>> + use<'c> {
         let bound = collection.patterns.as_deref();
         let all = bound.into_iter().flat_map(|bound| bound.sources.iter());
-        all.filter(|pattern| pattern.phase == Phase::Ready && pattern.common.rewrite)
+        all.filter(|pattern| Rewrites::is_usable(pattern))
+    }
+
+    /// Whether what a pattern maintains is of the same moment as the documents.
+    fn is_usable(pattern: &Pattern) -> bool {
+        let sync = pattern.declaration.as_doc().get("mode") == Some(Val::String("sync"));
+        pattern.phase == Phase::Ready && pattern.common.rewrite && sync
     }
 
     /// What a pattern keeps under a key.
@@ -169,6 +184,16 @@ impl<'q> Rewrites<'q> {
         let key = state_key(pattern.id, key);
         let found = self.scope.snapshot.get(Space::Documents, &key).map_err(store_failed)?;
         Ok(found.map(|bytes| DocBuf::from_bytes(bytes.to_vec())))
+    }
+
+    /// Whether a pattern keeps anything under keys that begin like this.
+    fn has_states(&self, pattern: &Pattern, prefix: &[u8]) -> Result<bool> {
+        let from = state_key(pattern.id, prefix);
+        let snapshot = &self.scope.snapshot;
+        let found = snapshot
+            .range(Space::Documents, Bound::Included(&from), Bound::Unbounded, Direction::Forward)
+            .and_then(|mut range| range.next_entry());
+        Ok(found.map_err(store_failed)?.is_some_and(|(key, _)| key.starts_with(&from)))
     }
 
     fn note(&mut self, pattern: &Arc<Pattern>, how: &'static str) {

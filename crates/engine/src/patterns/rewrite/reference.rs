@@ -1,0 +1,135 @@
+//! Copies in place of what a `$lookup` would read, when the stages behind it need nothing else of
+//! the other document. A document that lacks one of the copies is looked up as ever.
+
+use super::Rewrites;
+use crate::catalog::Collection;
+use ::patterns::paths;
+use ::patterns::pattern::Behaviour;
+use ::patterns::reference::Reference;
+use value::{DocBuf, RawDoc, RawVal, Result, Val};
+
+impl Rewrites<'_> {
+    /// The first `$lookup` that copies can stand in for: its place and what it is replaced by.
+    pub(super) fn copied(
+        &mut self,
+        collection: &Collection,
+        stages: &[(&str, RawVal<'_>)],
+    ) -> Result<Option<(usize, DocBuf)>> {
+        // What other stages leave of a document need not hold copies any more.
+        let passes = |name: &str| matches!(name, "$match" | "$sort" | "$limit" | "$skip");
+        let at = stages.iter().take_while(|(name, _)| passes(name)).count();
+        let Some(("$lookup", spec)) = stages.get(at).copied() else { return Ok(None) };
+        let Some(spec) = spec.as_doc().filter(|spec| spec.count() == 4) else { return Ok(None) };
+        let text = |name| spec.get(name).and_then(Val::as_str).unwrap_or("");
+        let (from, local, place) = (text("from"), text("localField"), text("as"));
+        if text("foreignField") != "_id" || place.is_empty() || place.contains('.') {
+            return Ok(None);
+        }
+        let Some(needed) = needed(stages.get(at + 1..).unwrap_or(&[]), place) else {
+            return Ok(None);
+        };
+        let Some(bound) = &collection.patterns else { return Ok(None) };
+        for pattern in bound.targets.iter().filter(|pattern| Rewrites::is_usable(pattern)) {
+            let Behaviour::Reference(reference) = &pattern.behaviour else { continue };
+            let fits = reference.source == from
+                && reference.place.reference.text() == local
+                && reference.matched.text() == "_id"
+                && reference.live;
+            let Some(copies) = copies(pattern.declaration.as_doc(), reference, &needed) else {
+                continue;
+            };
+            let (lost, queued) = Reference::stale_keys();
+            if !fits || self.has_states(pattern, &lost)? || self.has_states(pattern, &queued)? {
+                continue;
+            }
+            self.note(pattern, "$lookup");
+            let lookup = DocBuf::build(|out| {
+                out.doc("$lookup", |out| {
+                    out.extend(spec).doc("$copied", |out| {
+                        out.str("ref", local).doc("fields", |out| {
+                            for (name, path) in &copies {
+                                out.str(name, path);
+                            }
+                        });
+                    });
+                });
+            });
+            return Ok(Some((at, lookup)));
+        }
+        Ok(None)
+    }
+}
+
+/// The fields of the joined document that the stages behind a `$lookup` need; `None` when that
+/// may be all of it, or when the order of its fields would show.
+fn needed(stages: &[(&str, RawVal<'_>)], place: &str) -> Option<Vec<String>> {
+    let unwound = |value: RawVal<'_>| {
+        let path = match value.get() {
+            Val::Document(doc) => doc.get("path")?.as_str()?,
+            other => other.as_str()?,
+        };
+        path.strip_prefix('$').map(|path| path == place)
+    };
+    let rest = match stages {
+        [("$unwind", value), rest @ ..] if unwound(*value) == Some(true) => rest,
+        stages => stages,
+    };
+    let (name, spec) = rest.first()?;
+    let spec = spec.as_doc()?;
+    let mut read = Vec::new();
+    let mut shown = 0;
+    match *name {
+        "$group" => paths::of_expression(Val::Document(spec), &mut read),
+        "$project" => {
+            for (path, value) in spec {
+                match value.get() {
+                    Val::Bool(_) | Val::Int32(_) | Val::Int64(_) | Val::Double(_)
+                        if path == "_id" => {}
+                    included @ (Val::Bool(_) | Val::Int32(_) | Val::Int64(_) | Val::Double(_)) => {
+                        if !included.truthy() {
+                            return None;
+                        }
+                        shown += usize::from(paths::is_within(path, place));
+                        read.push(path.to_owned());
+                    }
+                    _ if paths::meet(path, place) => return None,
+                    expression => paths::of_expression(expression, &mut read),
+                }
+            }
+        }
+        _ => return None,
+    }
+    let mut needed: Vec<String> = Vec::new();
+    for path in read.iter().filter(|path| paths::meet(path, place)) {
+        let inner = path.strip_prefix(place)?.strip_prefix('.')?;
+        let field = inner.split('.').next().unwrap_or(inner);
+        if !needed.iter().any(|known| known == field) {
+            needed.push(field.to_owned());
+        }
+    }
+    (!needed.is_empty() && shown <= 1).then_some(needed)
+}
+
+/// Where the copies of fields stand; `None` when one is not copied as it is.
+fn copies(
+    declaration: RawDoc<'_>,
+    reference: &Reference,
+    needed: &[String],
+) -> Option<Vec<(String, String)>> {
+    let declared = declaration.get("fields").and_then(Val::as_array)?;
+    let copy_of = |field: &String| {
+        declared.iter().find_map(|(_, copy)| match copy.get() {
+            Val::String(path) => (path == field).then_some(path),
+            Val::Document(doc) => {
+                let source = doc.get("expr").and_then(Val::as_str)?.strip_prefix('$')?;
+                (source == field).then(|| doc.get("as").and_then(Val::as_str))?
+            }
+            _ => None,
+        })
+    };
+    let into = reference.place.into.text();
+    needed
+        .iter()
+        .map(|field| Some((field.clone(), format!("{into}.{}", copy_of(field)?))))
+        .collect()
+}
