@@ -125,6 +125,8 @@ pub struct Inner {
     pub(crate) profiler: crate::profiler::Profiler,
     /// What operations share.
     pub(crate) work: Arc<crate::operation::Work>,
+    /// Whether reads that name no concern show only what is on disk.
+    pub(crate) durable_reads: AtomicBool,
 }
 
 /// How much memory may hold commits that are not in tables yet. The more it is, the more often a
@@ -168,6 +170,11 @@ impl Engine {
         };
         let snapshot = store.snapshot();
         let loaded = persist::load(&snapshot)?;
+        let durable_reads = loaded
+            .catalog
+            .concerns
+            .as_ref()
+            .is_some_and(|concerns| crate::commands::reads_durably(concerns.as_doc()));
         let sessions = Sessions::new();
         let clock = Clock::new();
         let changes = crate::changes::ChangeLog::open(&*store, &clock, options.read_only)?;
@@ -208,6 +215,7 @@ impl Engine {
             fail_points: crate::fail_points::FailPoints::default(),
             profiler: crate::profiler::Profiler::default(),
             work: Arc::new(crate::operation::Work::new(scratch)),
+            durable_reads: AtomicBool::new(durable_reads),
         });
         if !inner.options.read_only {
             for collection in loaded.unfinished {

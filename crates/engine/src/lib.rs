@@ -64,6 +64,7 @@ mod stages;
 mod trash;
 mod ttl;
 mod txn;
+mod usage;
 mod validation;
 
 pub use bson;

@@ -8,7 +8,7 @@ use crate::expr::show::show;
 use crate::project::field_path;
 use std::sync::Arc;
 use value::path::{Part, Path};
-use value::{Code, Collation, DocBuf, Error, RawDoc, RawVal, Result, Val, keys};
+use value::{Code, Collation, DocBuf, Error, OwnedVal, RawDoc, RawVal, Result, Val, keys};
 
 /// Most fields of one sort.
 const FIELDS_MAX: usize = 32;
@@ -27,12 +27,14 @@ pub struct SortField {
 }
 
 /// A compiled sort specification.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct SortSpec {
     /// The fields, most significant first.
     pub fields: Vec<SortField>,
     /// What decides over text; `None` compares bytes.
     pub collation: Option<Arc<Collation>>,
+    /// Whether `{$meta: "sortKey"}` asks for its keys.
+    pub shows_key: bool,
 }
 
 impl SortSpec {
@@ -80,7 +82,7 @@ impl SortSpec {
         if fields.len() > FIELDS_MAX {
             return Err(Error::bad_value("too many compound keys"));
         }
-        Ok(SortSpec { fields, collation: None })
+        Ok(SortSpec { fields, collation: None, shows_key: false })
     }
 
     /// The same sort under a collation.
@@ -160,9 +162,20 @@ impl SortSpec {
         Ok(())
     }
 
+    /// The values that decide over the place of a document; of arrays those that decide.
+    ///
+    /// # Errors
+    /// As `key`.
+    pub fn values(&self, doc: RawDoc<'_>) -> Result<Vec<OwnedVal>> {
+        let mut expansion = Expansion { values: Some(Vec::new()), ..Expansion::new(self) };
+        let cursors = self.fields.iter().map(|field| Cursor::Walking(field.path.parts()));
+        expansion.expand(cursors.collect(), doc)?;
+        Ok(expansion.values.unwrap_or_default())
+    }
+
     #[cold]
     fn key_with_arrays(&self, doc: RawDoc<'_>, score: f64, out: &mut Vec<u8>) -> Result<()> {
-        let mut expansion = Expansion { spec: self, best: None, scratch: Vec::new() };
+        let mut expansion = Expansion::new(self);
         let cursors = self.fields.iter().map(|field| match field.score {
             true => Cursor::Done(Val::Double(score)),
             false => Cursor::Walking(field.path.parts()),
@@ -251,9 +264,15 @@ struct Expansion<'s> {
     /// The smallest key so far.
     best: Option<Vec<u8>>,
     scratch: Vec<u8>,
+    /// The values of that key, where they are wanted.
+    values: Option<Vec<OwnedVal>>,
 }
 
 impl<'s> Expansion<'s> {
+    fn new(spec: &'s SortSpec) -> Expansion<'s> {
+        Expansion { spec, best: None, scratch: Vec::new(), values: None }
+    }
+
     /// Goes through `doc`; where fields meet an array, goes on with each of its elements.
     fn expand<'a>(&mut self, mut cursors: Vec<Cursor<'a, 's>>, doc: RawDoc<'a>) -> Result<()> {
         let mut meetings: Vec<Option<Meeting<'a, 's>>> = Vec::with_capacity(cursors.len());
@@ -309,6 +328,13 @@ impl<'s> Expansion<'s> {
         }
         if self.best.as_ref().is_none_or(|best| self.scratch < *best) {
             self.best = Some(self.scratch.clone());
+            if let Some(values) = &mut self.values {
+                values.clear();
+                values.extend(cursors.iter().map(|cursor| match cursor {
+                    Cursor::Done(Val::Missing) | Cursor::Walking(_) => OwnedVal::new(Val::Null),
+                    Cursor::Done(value) => OwnedVal::new(*value),
+                }));
+            }
         }
     }
 }

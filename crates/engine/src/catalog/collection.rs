@@ -83,6 +83,8 @@ pub struct Counters {
     pub next_sequence: AtomicU64,
     /// How often all documents were read, for `$collStats`.
     pub scans: AtomicU64,
+    /// How long operations took.
+    pub usage: crate::usage::Usage,
     /// The plans that are kept for its queries.
     pub plans: crate::planner::cache::PlanCache,
     /// Some of its documents, for the planner.

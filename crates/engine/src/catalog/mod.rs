@@ -50,6 +50,8 @@ pub struct Catalog {
     pub databases: BTreeMap<Box<str>, Arc<Database>>,
     /// In a picture of the past: what cannot be read there.
     pub absent: Option<Arc<Absent>>,
+    /// The concerns of commands that name none, where they were set.
+    pub concerns: Option<Arc<value::DocBuf>>,
 }
 
 /// Collections that were made, dropped or renamed after a moment, so that those of their names

@@ -20,6 +20,8 @@ const MULTIKEY: u8 = 3;
 const NEXT_ID: u8 = 4;
 const BUILD: u8 = 5;
 const PATTERN: u8 = 6;
+/// Stands apart from the records of collections.
+const CONCERNS: u8 = 20;
 
 /// The record of a collection.
 #[must_use]
@@ -49,6 +51,12 @@ pub fn next_id_key() -> [u8; 5] {
 #[must_use]
 pub fn build_key(index_id: u32) -> [u8; 5] {
     tagged(BUILD, index_id)
+}
+
+/// The record of the concerns of commands that name none.
+#[must_use]
+pub fn concerns_key() -> [u8; 5] {
+    tagged(CONCERNS, 0)
 }
 
 /// The record of a pattern.
@@ -168,6 +176,8 @@ pub fn load(snapshot: &Snapshot) -> Result<Loaded> {
     }
     let unfinished = Vec::new();
     let mut loaded = Loaded { catalog: Catalog::default(), next_id, unfinished, progress };
+    let concerns = snapshot.get(Space::Catalog, &concerns_key()).map_err(crate::store_failed)?;
+    loaded.catalog.concerns = concerns.map(|bytes| Arc::new(DocBuf::from_bytes(bytes.to_vec())));
     for (id, record) in records {
         let [documents, bytes, sequence] = counters.get(&id).copied().unwrap_or_default();
         let found = Counters::default();

@@ -1,7 +1,7 @@
 //! `aggregate`: runs a pipeline over a collection, a view or nothing.
 
 use super::find::{first_batch, new_cursor, write_cursor};
-use super::query::{Constants, Find, mentions_meta, no_score, rewrites};
+use super::query::{Constants, Find, mentions_meta, no_score, no_sort, rewrites};
 use super::{Command, Context, change_stream, count, find, oplog};
 use crate::catalog::Collection;
 use crate::changes::oplog::is_oplog;
@@ -138,7 +138,8 @@ pub(super) fn rewritten(
 
 /// Refuses to show metadata where nothing makes it.
 pub(super) fn check_metadata(pipeline: RawDoc<'_>) -> Result<()> {
-    if !mentions_meta(pipeline, &["textScore", "geoNearDistance", "geoNearPoint"], 0) {
+    let keywords = ["textScore", "geoNearDistance", "geoNearPoint", "sortKey"];
+    if !mentions_meta(pipeline, &keywords, 0) {
         return Ok(());
     }
     // What makes it may also stand in an inner pipeline.
@@ -146,6 +147,9 @@ pub(super) fn check_metadata(pipeline: RawDoc<'_>) -> Result<()> {
     let asks = |keyword: &str| mentions_meta(pipeline, &[keyword], 0);
     if asks("textScore") && !has(b"$text\0") {
         return Err(no_score());
+    }
+    if asks("sortKey") && !has(b"$sort\0") {
+        return Err(no_sort());
     }
     for (keyword, what) in [("geoNearDistance", "distance"), ("geoNearPoint", "point")] {
         if asks(keyword) && !has(b"$geoNear\0") {
@@ -218,7 +222,9 @@ fn open(
     hint: Option<Val<'_>>,
 ) -> Result<Box<dyn Stream>> {
     let collection = resolved.collection.as_ref();
-    let (stream, plan) = pipeline::open(parsed, collection, &scope.snapshot, hint)?;
+    let asks = |keyword| mentions_meta(resolved.pipeline.as_doc(), &[keyword], 0);
+    let wanted = pipeline::Wanted { index_key: asks("indexKey"), record: asks("recordId") };
+    let (stream, plan) = pipeline::open_showing(parsed, collection, &scope.snapshot, hint, wanted)?;
     if let Some(plan) = plan {
         context.op.note_access(&plan.access);
     }
@@ -309,7 +315,6 @@ pub(super) fn open_view(
     view: &Arc<Collection>,
     filter: RawDoc<'_>,
 ) -> Result<Box<dyn Stream>> {
-    let constants = Constants::new(context)?;
     let mut pipeline = Vec::new();
     value::writer::write_array(&mut pipeline, |out| {
         if !filter.is_empty() {
@@ -318,8 +323,18 @@ pub(super) fn open_view(
             });
         }
     });
+    open_pipeline(context, &view.name, RawDoc::new(&pipeline))
+}
+
+/// Opens a pipeline over a collection or view.
+pub(super) fn open_pipeline(
+    context: &Context<'_>,
+    name: &str,
+    pipeline: RawDoc<'_>,
+) -> Result<Box<dyn Stream>> {
+    let constants = Constants::new(context)?;
     let scope = scope(context);
-    let resolved = resolve(&scope.catalog, context.db, Some(&view.name), RawDoc::new(&pipeline))?;
+    let resolved = resolve(&scope.catalog, context.db, Some(name), pipeline)?;
     let stage_context = StageContext::new(constants.context(), &scope, context.db);
     let parsed = stages::parse(resolved.pipeline.as_doc(), &stage_context)?;
     open(context, &resolved, &parsed, &scope, None)

@@ -57,6 +57,11 @@ pub static ALL: &[Diagnostic] = &[
         help: "Lists the plans that are kept for queries of a collection.",
         make: kept_plans,
     },
+    Diagnostic {
+        name: "$querySettings",
+        help: "Lists settings of queries, of which there are none.",
+        make: query_settings,
+    },
 ];
 
 /// The documents of a pipeline's first stage if it tells about the server, and the other stages.
@@ -97,6 +102,27 @@ pub(super) fn documents(
         pipeline.iter().skip(1).for_each(|(_, stage)| out.push_raw(stage));
     });
     Ok(Some((documents, DocBuf::from_bytes(rest))))
+}
+
+/// Nothing can be set yet (`setQuerySettings`), so nothing is.
+fn query_settings(
+    context: &Context<'_>,
+    value: Val<'_>,
+    name: Option<&str>,
+) -> Result<Vec<DocBuf>> {
+    if name.is_some() || context.db != "admin" {
+        return Err(Error::new(
+            Code::INVALID_NAMESPACE,
+            "$querySettings must be run against the 'admin' database with {aggregate: 1}",
+        ));
+    }
+    let Val::Document(doc) = value else {
+        return Err(Error::failed_to_parse("$querySettings value must be an object"));
+    };
+    let args = Args::new("$querySettings", doc);
+    args.check_fields(&["showDebugQueryShape"], false)?;
+    args.bool("showDebugQueryShape")?;
+    Ok(Vec::new())
 }
 
 fn is_diagnostic(name: &str) -> bool {
@@ -144,12 +170,23 @@ fn collection_statistics(
     };
     let count = args.optional_doc("count")?.is_some();
     let scans = args.optional_doc("queryExecStats")?.is_some();
-    if args.get("latencyStats").is_some() {
-        return Err(Error::new(
-            Code::NOT_IMPLEMENTED,
-            "$collStats: {latencyStats} is not available in this version",
-        ));
-    }
+    let latency = match args.optional_doc("latencyStats")? {
+        None => None,
+        Some(latency) => {
+            let args = Args::new("$collStats.latencyStats", latency);
+            args.check_fields(&["histograms"], false)?;
+            match args.get("histograms") {
+                None => Some(false),
+                Some(Val::Bool(histograms)) => Some(histograms),
+                Some(other) => {
+                    return Err(Error::type_mismatch(format!(
+                        "Field 'histograms' should be a boolean value, but found: {}",
+                        other.kind().name()
+                    )));
+                }
+            }
+        }
+    };
     let collection = context.engine.collection(context.db, name);
     let is_view = collection.as_ref().is_some_and(|collection| collection.view().is_some());
     if is_view && (count || scans || storage.is_some()) {
@@ -179,6 +216,11 @@ fn collection_statistics(
         out.str("ns", &format!("{}.{name}", context.db));
         out.str("host", &host(context));
         out.append("localTime", Val::DateTime(crate::clock::now_ms()));
+        if let Some(histograms) = latency {
+            let unused = crate::usage::Usage::default();
+            let usage = collection.as_ref().map_or(&unused, |found| &found.counters.usage);
+            out.doc("latencyStats", |out| usage.write_latencies(out, histograms));
+        }
         if storage.is_some() {
             out.doc("storageStats", |out| {
                 let scale = scale.unwrap_or(1).max(1);

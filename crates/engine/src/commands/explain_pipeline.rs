@@ -171,6 +171,50 @@ impl Asked<'_> {
     }
 }
 
+/// Writes how a pipeline inside of a stage would run: the find in front as a `$cursor`, and the
+/// other stages. Nothing is written when that cannot be planned.
+///
+/// # Errors
+/// What the planner gives.
+pub(crate) fn explain_nested(
+    parsed: &[Box<dyn Stage>],
+    collection: Option<&Arc<Collection>>,
+    snapshot: &Snapshot,
+    namespace: &str,
+    list: &mut value::writer::ArrayWriter<'_>,
+) -> Result<()> {
+    let makes_its_own = matches!(parsed.first().map(|stage| stage.role()), Some(Role::Source));
+    let mut rest = parsed;
+    if !makes_its_own {
+        let front = match collection {
+            Some(collection) => {
+                front(parsed, collection, snapshot, None, &aggregate::everything()?)?
+            }
+            None => nothing(parsed)?,
+        };
+        rest = parsed.get(front.stages..).unwrap_or(&[]);
+        let sort = front.sort.as_ref().map(query::sort::SortSpec::to_document);
+        let above = Above {
+            filter: Some(&front.filter),
+            sort: sort.as_ref().map(DocBuf::as_doc),
+            limit: front.limit,
+            ..Above::default()
+        };
+        let shown =
+            Shown { plan: &front.plan, above: &above, stage: None, would_modify: 0, values: false };
+        list.push_doc(|out| {
+            out.doc("$cursor", |out| {
+                out.doc("queryPlanner", |out| {
+                    let collection = collection.map(|collection| &**collection);
+                    write_planner(out, namespace, collection, &front.filter, &shown);
+                });
+            });
+        });
+    }
+    Run(Vec::new()).write(list, rest);
+    Ok(())
+}
+
 const ESTIMATE: &str = "executionTimeMillisEstimate";
 
 /// The front of a pipeline over a collection that does not exist.

@@ -20,8 +20,10 @@ pub(crate) mod create;
 mod create_indexes;
 mod current_op;
 mod db_stats;
+mod default_concerns;
 mod delete;
 pub mod diagnostics;
+mod digests;
 mod drop;
 mod drop_database;
 mod drop_indexes;
@@ -43,6 +45,7 @@ mod list_commands;
 mod list_databases;
 mod list_indexes;
 mod listing;
+mod log_rotate;
 mod oplog;
 mod parameters;
 mod patterns;
@@ -63,10 +66,12 @@ mod shutdown;
 mod sizes;
 mod stable_api;
 mod statements;
+mod top;
 mod transactions;
 mod update;
 mod users;
 mod validate;
+mod validate_db_metadata;
 mod write_concern;
 
 use crate::catalog::Catalog;
@@ -168,11 +173,17 @@ impl<'a> Context<'a> {
     /// # Errors
     /// When `writeConcern` is not understood.
     pub fn write_concern(&self) -> Result<WriteConcern> {
-        WriteConcern::parse(self.args.doc)
+        let catalog = self.engine.catalog.load();
+        match (&catalog.concerns, self.args.doc.find("writeConcern")) {
+            (Some(concerns), None) => WriteConcern::parse_default(concerns.as_doc()),
+            _ => WriteConcern::parse(self.args.doc),
+        }
     }
 }
 
 pub use change_stream::STAGES as CHANGE_STAGES;
+pub(crate) use default_concerns::reads_durably;
+pub(crate) use explain_pipeline::explain_nested;
 
 /// Every command, sorted by name.
 pub static ALL: &[&Command] = &[
@@ -198,6 +209,7 @@ pub static ALL: &[&Command] = &[
     &users::CREATE,
     &current_op::CURRENT_OP,
     &db_stats::DATA_SIZE,
+    &digests::DB_HASH,
     &db_stats::DB_STATS,
     &delete::COMMAND,
     &count::DISTINCT,
@@ -212,11 +224,12 @@ pub static ALL: &[&Command] = &[
     &sessions::END,
     &explain::COMMAND,
     &server_facts::FEATURES,
+    &digests::FILE_MD5,
     &find::COMMAND,
     &find_and_modify::COMMAND,
     &fsync::COMMAND,
     &get_cmd_line_opts::COMMAND,
-    &replica_set::GET_DEFAULT_CONCERNS,
+    &default_concerns::GET,
     &server_facts::DIAGNOSTIC_DATA,
     &get_log::COMMAND,
     &get_more::GET_MORE,
@@ -241,6 +254,7 @@ pub static ALL: &[&Command] = &[
     &list_indexes::COMMAND,
     &patterns::LIST,
     &server_facts::LOCK_INFO,
+    &log_rotate::COMMAND,
     &sasl::LOGOUT,
     &patterns::MODIFY,
     &ping::COMMAND,
@@ -263,15 +277,18 @@ pub static ALL: &[&Command] = &[
     &sasl::CONTINUE,
     &sasl::START,
     &server_status::COMMAND,
+    &default_concerns::SET,
     &parameters::SET,
     &shutdown::COMMAND,
     &sessions::START,
     &patterns::SUSPEND,
+    &top::COMMAND,
     &update::COMMAND,
     &roles::UPDATE,
     &users::UPDATE,
     &users::INFO,
     &validate::COMMAND,
+    &validate_db_metadata::COMMAND,
     &patterns::VALIDATE,
     &server_facts::WHATS_MY_SNI,
     &connection_status::WHATS_MY_URI,
@@ -347,6 +364,7 @@ fn note(
 ) {
     let elapsed = op.started.elapsed();
     let name = op.name.get();
+    crate::usage::note(engine, name, body, elapsed);
     if name.is_empty() || !engine.profiler.concerns(elapsed) || is_about_users(name) {
         return;
     }
@@ -450,7 +468,7 @@ fn run(
         engine.access.changed();
     }
     if place.is_none() {
-        read_concern::wait(engine, concern)?;
+        read_concern::wait(engine, concern, command)?;
     }
     Ok(context.flow)
 }

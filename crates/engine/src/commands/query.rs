@@ -5,6 +5,7 @@ use super::args::Args;
 use crate::catalog::{Catalog, Collection};
 use crate::exec::find::{Escape, FindOptions, FindStream, RecordForm};
 use crate::exec::scan::Scan;
+use crate::exec::shown::Shown;
 use crate::patterns::rewrite::Rewrites;
 use crate::planner::min_max::MinMax;
 use crate::planner::{self, Access, Plan, Question};
@@ -229,7 +230,9 @@ impl Find<'_> {
             true => planner::plan_for_entries(&question)?,
             false => self.bounds.plan(&question)?,
         };
-        if !self.return_key && !self.show_record {
+        let asks = |keyword| self.asks_for(keyword);
+        let shows = asks("sortKey") || asks("indexKey") || asks("recordId");
+        if !self.return_key && !self.show_record && !shows {
             planner::cover::apply(&mut plan, &filter, sort.as_ref(), projection.as_deref());
         }
         let counted = self.counts && super::count::entries_are_matches(&plan, &filter);
@@ -251,6 +254,12 @@ impl Find<'_> {
             projection: projection.clone(),
             show_record: self.record_form(collection),
             return_key: self.return_key.then(|| keys_of(access)),
+            shown: Shown {
+                // The natural order has no keys.
+                sort: asks("sortKey").then(|| sort.clone().unwrap_or_default()),
+                access: asks("indexKey").then(|| keys_of(access)),
+                record: asks("recordId").then(|| collection.clone()),
+            },
             escape: None,
         };
         let way_out = planner::way_out(&question, &plan).filter(|_| self.bounds.is_empty());
@@ -299,8 +308,21 @@ impl Find<'_> {
         if wanted && filter.text().is_none() {
             return Err(no_score());
         }
+        if self.asks_for("sortKey") && self.sort.is_none_or(RawDoc::is_empty) {
+            return Err(no_sort());
+        }
         Ok(())
     }
+
+    /// Whether the projection asks for metadata.
+    fn asks_for(&self, keyword: &str) -> bool {
+        self.projection.is_some_and(|doc| mentions_meta(doc, &[keyword], 0))
+    }
+}
+
+/// The error for the key of an order where there is none.
+pub(super) fn no_sort() -> Error {
+    Error::bad_value("cannot use sortKey $meta projection without a sort")
 }
 
 /// Whether a document has `{$meta: "textScore"}` somewhere.
@@ -309,7 +331,7 @@ fn mentions_score(doc: RawDoc<'_>, depth: usize) -> bool {
 }
 
 /// Whether a document asks somewhere for one of these metadata.
-pub(super) fn mentions_meta(doc: RawDoc<'_>, keywords: &[&str], depth: usize) -> bool {
+pub(crate) fn mentions_meta(doc: RawDoc<'_>, keywords: &[&str], depth: usize) -> bool {
     doc.iter().any(|(name, value)| match value.get() {
         Val::String(text) => name == "$meta" && keywords.contains(&text),
         Val::Document(inner) | Val::Array(inner) => {

@@ -5,6 +5,7 @@
 use super::Command;
 use crate::engine::Inner;
 use crate::operation::Operation;
+use std::sync::atomic::Ordering;
 use value::{Code, Error, RawDoc, Result, Val};
 
 /// What a command asks for.
@@ -151,8 +152,15 @@ impl<'a> ReadConcern<'a> {
 ///
 /// # Errors
 /// When the disk fails.
-pub(super) fn wait(engine: &Inner, concern: Option<ReadConcern<'_>>) -> Result<()> {
-    let level = concern.and_then(|concern| concern.level);
+pub(super) fn wait(
+    engine: &Inner,
+    concern: Option<ReadConcern<'_>>,
+    command: &Command,
+) -> Result<()> {
+    let level = concern.and_then(|concern| concern.level).or_else(|| {
+        let by_default = engine.durable_reads.load(Ordering::Relaxed);
+        (by_default && READS.contains(&command.name)).then_some("majority")
+    });
     if matches!(level, Some("majority" | "linearizable" | "snapshot")) {
         let seen = engine.store.snapshot().seqno();
         engine.store.sync(seen).map_err(crate::store_failed)?;

@@ -1,5 +1,5 @@
 //! Commands about the replica set, whose only member this server is: `replSetGetStatus`,
-//! `replSetGetConfig`, `getDefaultRWConcern`, `connPoolStats`.
+//! `replSetGetConfig`, `connPoolStats`.
 
 use super::hello::{SET_NAME, address, write_op_time};
 use super::{Command, Context};
@@ -23,16 +23,6 @@ pub(super) static GET_CONFIG: Command = Command {
     admin: true,
     test: false,
     run: get_config,
-};
-
-pub(super) static GET_DEFAULT_CONCERNS: Command = Command {
-    name: "getDefaultRWConcern",
-    aliases: &[],
-    help: "Tells how reads and writes are acknowledged when a command does not say.",
-    fields: Some(&["getDefaultRWConcern", "inMemory"]),
-    admin: true,
-    test: false,
-    run: get_default_concerns,
 };
 
 pub(super) static POOL_STATS: Command = Command {
@@ -102,20 +92,6 @@ fn get_config(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         out.i64("protocolVersion", 1).bool("writeConcernMajorityJournalDefault", true);
         out.doc("settings", |_| {});
     });
-    Ok(())
-}
-
-fn get_default_concerns(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
-    context.args.bool("inMemory")?;
-    out.doc("defaultReadConcern", |out| {
-        out.str("level", "local");
-    });
-    out.doc("defaultWriteConcern", |out| {
-        out.str("w", "majority").i32("wtimeout", 0);
-    });
-    out.str("defaultWriteConcernSource", "implicit");
-    out.str("defaultReadConcernSource", "implicit");
-    out.append("localUpdateWallClockTime", Val::DateTime(crate::clock::now_ms()));
     Ok(())
 }
 

@@ -88,6 +88,29 @@ impl WriteConcern {
         Ok(concern)
     }
 
+    /// The concern that was set for writes that name none.
+    ///
+    /// # Errors
+    /// As `parse`.
+    pub fn parse_default(concerns: RawDoc<'_>) -> Result<WriteConcern> {
+        let wish = concerns.get("defaultWriteConcern").unwrap_or(Val::Missing);
+        let body = DocBuf::build(|out| {
+            out.append("writeConcern", wish);
+        });
+        WriteConcern::parse(body.as_doc())
+    }
+
+    /// Refuses what one server cannot give.
+    ///
+    /// # Errors
+    /// UnsatisfiableWriteConcern.
+    pub fn check_satisfiable(&self) -> Result<()> {
+        match &self.unsatisfiable {
+            Some((reason, _)) => Err(Error::new(Code::UNSATISFIABLE_WRITE_CONCERN, reason.clone())),
+            None => Ok(()),
+        }
+    }
+
     /// Waits until a commit is as safe as asked for.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use super::return_key::key_of;
 use super::scan::{Row, Scan};
+use super::shown::Shown;
 use super::sort::{Sorted, Sorter, Totals};
 use super::{Doc, Examined, Stream, Visit};
 use crate::operation::Operation;
@@ -39,6 +40,8 @@ pub struct FindOptions {
     pub show_record: Option<RecordForm>,
     /// Set when index keys are returned instead of documents: how they are found.
     pub return_key: Option<Access>,
+    /// What the projection asks for by `$meta`.
+    pub shown: Shown,
     /// What to do instead when the plan reads much more than was expected.
     pub escape: Option<Escape>,
 }
@@ -71,6 +74,7 @@ pub struct FindStream {
     arena: Bump,
     show_record: Option<RecordForm>,
     return_key: Option<Access>,
+    shown: Shown,
     sort_totals: Totals,
     escape: Option<Escape>,
     /// The last document of a text search, whose score may be asked for.
@@ -115,6 +119,7 @@ impl FindStream {
             arena: Bump::new(),
             show_record: options.show_record,
             return_key: options.return_key,
+            shown: options.shown,
             sort_totals: Totals::default(),
             escape: options.escape,
             last: None,
@@ -135,6 +140,7 @@ impl FindStream {
             arena: Bump::new(),
             show_record: None,
             return_key: None,
+            shown: Shown::default(),
             sort_totals: Totals::default(),
             escape: None,
             last: None,
@@ -320,15 +326,20 @@ impl FindStream {
         }
         let Some(projection) = &self.projection else { return Ok(doc) };
         let mut out = Vec::with_capacity(doc.len());
-        match self.filter.as_ref().and_then(|filter| filter.text()) {
-            Some(text) => {
-                let meta = DocBuf::build(|out| {
+        let text = self.filter.as_ref().and_then(|filter| filter.text());
+        if text.is_none() && self.shown.is_empty() {
+            projection.apply(doc.raw(), position, &self.arena, &mut out)?;
+        } else {
+            let mut failed = Ok(());
+            let meta = DocBuf::build(|out| {
+                if let Some(text) = text {
                     out.f64("textScore", text.score(doc.raw()));
-                });
-                let (doc, meta) = (doc.raw(), meta.as_doc());
-                projection.apply_with_meta(doc, meta, position, &self.arena, &mut out)?;
-            }
-            None => projection.apply(doc.raw(), position, &self.arena, &mut out)?,
+                }
+                failed = self.shown.write(doc.raw(), out);
+            });
+            failed?;
+            let (doc, meta) = (doc.raw(), meta.as_doc());
+            projection.apply_with_meta(doc, meta, position, &self.arena, &mut out)?;
         }
         self.arena.reset();
         if self.show_record.is_some()

@@ -15,6 +15,7 @@ pub mod pipeline;
 pub mod return_key;
 mod rewrite;
 pub mod scan;
+pub mod shown;
 pub mod sort;
 pub mod write;
 

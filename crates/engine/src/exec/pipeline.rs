@@ -2,6 +2,7 @@
 
 use super::find::{FindOptions, FindStream};
 use super::scan::Scan;
+use super::shown::{Shown, WithMeta};
 use super::{Doc, Stream};
 use crate::catalog::{Catalog, Collection};
 use crate::operation::Operation;
@@ -76,6 +77,29 @@ pub fn open(
     snapshot: &Snapshot,
     hint: Option<Val<'_>>,
 ) -> Result<(Box<dyn Stream>, Option<Plan>)> {
+    open_showing(stages, collection, snapshot, hint, Wanted::default())
+}
+
+/// What a pipeline asks for by `$meta` of the documents that it reads.
+#[derive(Clone, Copy, Default)]
+pub struct Wanted {
+    /// The keys of the index through which they are found.
+    pub index_key: bool,
+    /// The keys of their records.
+    pub record: bool,
+}
+
+/// As `open`, with what `$meta` asks for.
+///
+/// # Errors
+/// What the planner gives.
+pub fn open_showing(
+    stages: &[Box<dyn Stage>],
+    collection: Option<&Arc<Collection>>,
+    snapshot: &Snapshot,
+    hint: Option<Val<'_>>,
+    wanted: Wanted,
+) -> Result<(Box<dyn Stream>, Option<Plan>)> {
     check_text(stages)?;
     if let (None, Some(Role::Near(near))) = (collection, stages.first().map(|stage| stage.role())) {
         return Err(near.no_collection());
@@ -85,8 +109,18 @@ pub fn open(
         return Ok((follow(stages, Box::new(Ready(Vec::new().into_iter()))), None));
     };
     let mut front = front(stages, collection, snapshot, hint, &everything()?)?;
-    front.cover(stages.get(front.stages..).unwrap_or(&[]));
+    let shown = Shown {
+        sort: front.sort.clone().filter(|sort| sort.shows_key),
+        access: wanted.index_key.then(|| front.plan.access.clone()),
+        record: wanted.record.then(|| collection.clone()),
+    };
+    if shown.is_empty() {
+        front.cover(stages.get(front.stages..).unwrap_or(&[]));
+    }
     let mut stream: Box<dyn Stream> = Box::new(front.open(collection, snapshot));
+    if !shown.is_empty() {
+        stream = Box::new(WithMeta::new(stream, shown));
+    }
     if let Some(Role::Near(near)) = stages.first().map(|stage| stage.role()) {
         stream = near.with_distances(stream, &front.plan)?;
     }

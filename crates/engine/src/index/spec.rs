@@ -89,7 +89,7 @@ const KEPT: &[&str] = &[
 const GEO_KEPT: &[&str] = &["bits", "min", "max", "finestIndexedLevel", "coarsestIndexedLevel"];
 
 /// Options of an index that MongoDB knows and that this version refuses rather than ignores.
-const LATER: &[&str] = &["columnstoreProjection", "prepareUnique", "storageEngine"];
+const LATER: &[&str] = &["columnstoreProjection", "storageEngine"];
 
 /// Kinds of indexes that MongoDB knows and that this version does not have.
 const KINDS_LATER: &[&str] = &["columnstore", "geoHaystack"];
@@ -140,6 +140,11 @@ pub fn parse(spec: RawDoc<'_>, ignore_unknown: bool) -> Result<IndexSpec> {
     if key.count() > limits::INDEX_FIELDS_MAX {
         return Err(Error::new(Code(13103), "too many compound keys"));
     }
+    if fields.prepare_unique && fields.unique == Some(true) {
+        let message = "an index that is unique need not be prepared for it";
+        let error = Error::new(Code::CANNOT_CREATE_INDEX, message);
+        return Err(in_specification(spec, error));
+    }
     if let Some(seconds) = fields.expire_after_seconds {
         check_expiry(spec, key, seconds)?;
     }
@@ -157,6 +162,9 @@ pub fn parse(spec: RawDoc<'_>, ignore_unknown: bool) -> Result<IndexSpec> {
         }
         if fields.hidden == Some(true) {
             out.bool("hidden", true);
+        }
+        if fields.prepare_unique {
+            out.bool("prepareUnique", true);
         }
         if text::is_text(key) {
             text::write_options(spec, key, out);
@@ -189,6 +197,7 @@ struct Fields<'a> {
     hidden: Option<bool>,
     expire_after_seconds: Option<Val<'a>>,
     collation: Option<RawDoc<'a>>,
+    prepare_unique: bool,
 }
 
 fn read_fields<'a>(spec: RawDoc<'a>, ignore_unknown: bool, out: &mut Fields<'a>) -> Result<()> {
@@ -209,6 +218,7 @@ fn read_fields<'a>(spec: RawDoc<'a>, ignore_unknown: bool, out: &mut Fields<'a>)
             "v" => out.version = Some(version(spec, value)?),
             "unique" => out.unique = Some(flag(name, value)?),
             "hidden" => out.hidden = Some(flag(name, value)?),
+            "prepareUnique" => out.prepare_unique = flag(name, value)?,
             "sparse" | "background" => {
                 flag(name, value)?;
             }

@@ -10,14 +10,13 @@ use crate::operation::Operation;
 use crate::store_failed;
 use std::sync::Arc;
 use store::Run;
-use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer, limits, writer};
+use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer, limits, writer};
 
 pub(super) static ROW: StageRow =
     StageRow { name: "$facet", help: "Runs several pipelines over the same documents.", parse };
 
 struct Facet {
     parts: Arc<Vec<Part>>,
-    source: OwnedVal,
 }
 
 struct Part {
@@ -59,7 +58,7 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
         }
         parts.push(Part { name: name.to_owned(), stages: super::parse(pipeline, &inner)? });
     }
-    Ok(Box::new(Facet { parts: Arc::new(parts), source: value.into() }))
+    Ok(Box::new(Facet { parts: Arc::new(parts) }))
 }
 
 fn check_name(name: &str) -> Result<()> {
@@ -88,7 +87,16 @@ impl Stage for Facet {
     }
 
     fn explain(&self, out: &mut Writer<'_>) {
-        out.raw(ROW.name, self.source.raw());
+        out.doc(ROW.name, |out| {
+            for part in self.parts.iter() {
+                out.array(&part.name, |list| {
+                    list.push_doc(|out| {
+                        out.doc("$internalFacetTeeConsumer", |_| {});
+                    });
+                    part.stages.iter().for_each(|stage| list.push_doc(|out| stage.explain(out)));
+                });
+            }
+        });
     }
 }
 

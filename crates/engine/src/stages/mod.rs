@@ -193,6 +193,7 @@ fn parse_watched(
 ) -> Result<(Vec<Box<dyn Stage>>, usize)> {
     let mut stages: Vec<Box<dyn Stage>> = Vec::new();
     let mut names = Vec::new();
+    let shows_key = crate::commands::query::mentions_meta(pipeline, &["sortKey"], 0);
     let (mut constant, mut varies) = (0, false);
     for (_, element) in pipeline {
         let Some(doc) = element.as_doc() else {
@@ -213,7 +214,13 @@ fn parse_watched(
             .and_then(|at| ALL.get(at))
             .ok_or_else(|| unknown(name, &names, context.within))?;
         let (stage, reads) = Late::watch(watched, || (row.parse)(value.get(), context));
-        let stage = stage?;
+        let mut stage = stage?;
+        if shows_key
+            && row.name == "$sort"
+            && let Some(order) = value.as_doc()
+        {
+            stage = sort::make_shown(order, context.collation)?;
+        }
         names.push(row.name);
         if names.len() > STAGES_MAX {
             return Err(Error::new(

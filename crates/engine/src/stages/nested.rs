@@ -138,6 +138,25 @@ impl Nested {
         self.read(if base { &[] } else { &self.below })
     }
 
+    /// Writes how compiled stages over the collection `name` would run, for explain.
+    pub(super) fn explain(
+        &self,
+        stages: &[Box<dyn Stage>],
+        name: &str,
+        list: &mut value::writer::ArrayWriter<'_>,
+    ) {
+        let namespace = format!("{}.{name}", self.kept.get().db);
+        let planned = self.kept.scope.as_ref().is_some_and(|scope| {
+            let collection = self.collection.as_ref();
+            crate::commands::explain_nested(stages, collection, &scope.snapshot, &namespace, list)
+                .is_ok()
+        });
+        if !planned {
+            // What cannot be planned is shown as it was written.
+            self.joined.as_doc().iter().for_each(|(_, stage)| list.push_raw(stage));
+        }
+    }
+
     /// The documents of compiled stages over the collection.
     pub(super) fn read(&self, stages: &[Box<dyn Stage>]) -> Result<Box<dyn Stream>> {
         let scope = self

@@ -1,6 +1,7 @@
 //! `$sort`: orders the documents.
 
 use super::{Role, Stage, StageContext, StageRow};
+use crate::exec::shown::{Shown, WithMeta};
 use crate::exec::sort::{self, Sorter, Totals};
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
@@ -23,6 +24,16 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
         return Err(Error::new(Code(15976), "$sort stage must have at least one sort key"));
     }
     make(doc, context.collation)
+}
+
+/// A stage whose keys `$meta` asks for.
+pub(super) fn make_shown(
+    doc: RawDoc<'_>,
+    collation: Option<&Arc<Collation>>,
+) -> Result<Box<dyn Stage>> {
+    let mut spec = SortSpec::parse(doc)?.with_collation(collation);
+    spec.shows_key = true;
+    Ok(Box::new(Sort { spec, source: doc.into() }))
 }
 
 /// A stage for a sort specification that was checked.
@@ -52,8 +63,11 @@ pub(crate) fn open_sorted(
     spec: SortSpec,
     limit: Option<usize>,
 ) -> Box<dyn Stream> {
+    let shown =
+        Shown { sort: Some(spec.clone()).filter(|sort| sort.shows_key), ..Shown::default() };
     let sorter = Some(Sorter::new(spec, limit));
-    Box::new(Sorted { input, sorter, docs: None, totals: Totals::default() })
+    let sorted = Box::new(Sorted { input, sorter, docs: None, totals: Totals::default() });
+    if shown.is_empty() { sorted } else { Box::new(WithMeta::new(sorted, shown)) }
 }
 
 struct Sorted {

@@ -5,7 +5,7 @@ use super::{Stage, StageContext, StageRow, Within};
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
 use std::sync::Arc;
-use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer};
+use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$unionWith",
@@ -15,7 +15,13 @@ pub(super) static ROW: StageRow = StageRow {
 
 struct UnionWith {
     other: Arc<Other>,
-    source: OwnedVal,
+    from: Option<String>,
+}
+
+impl UnionWith {
+    fn from(&self) -> &str {
+        self.from.as_deref().unwrap_or("$cmd.aggregate")
+    }
 }
 
 /// The other pipeline.
@@ -73,7 +79,8 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     }
     let nested = Nested::new(context, Within::Union, from, pipeline, &[])?;
     let compiled = nested.compile()?;
-    Ok(Box::new(UnionWith { other: Arc::new(Other { nested, compiled }), source: value.into() }))
+    let from = from.map(str::to_owned);
+    Ok(Box::new(UnionWith { other: Arc::new(Other { nested, compiled }), from }))
 }
 
 impl Stage for UnionWith {
@@ -87,7 +94,13 @@ impl Stage for UnionWith {
     }
 
     fn explain(&self, out: &mut Writer<'_>) {
-        out.raw(ROW.name, self.source.raw());
+        let Other { nested, compiled } = &*self.other;
+        out.doc(ROW.name, |out| {
+            if let Some(from) = &self.from {
+                out.str("coll", from);
+            }
+            out.array("pipeline", |list| nested.explain(&compiled.joined, self.from(), list));
+        });
     }
 }
 

@@ -1,47 +1,86 @@
 //! The digests of the hash operators: MD5, SHA-256 and XXH64.
 
-/// MD5 (RFC 1321): not a defence against anyone, only what the format prescribes.
+/// MD5 (RFC 1321) of what comes in parts: not a defence against anyone, only what formats
+/// prescribe.
+#[derive(Clone, Debug)]
+pub struct Md5 {
+    state: [u32; 4],
+    /// What does not fill a block yet.
+    rest: Vec<u8>,
+    length: u64,
+}
+
+impl Default for Md5 {
+    fn default() -> Md5 {
+        let state = [0x6745_2301, 0xEFCD_AB89, 0x98BA_DCFE, 0x1032_5476];
+        Md5 { state, rest: Vec::new(), length: 0 }
+    }
+}
+
+impl Md5 {
+    /// Takes more of the input.
+    pub fn update(&mut self, input: &[u8]) {
+        self.length = self.length.wrapping_add(input.len() as u64);
+        self.rest.extend_from_slice(input);
+        let (blocks, rest) = self.rest.as_chunks::<64>();
+        for block in blocks {
+            md5_block(&mut self.state, block);
+        }
+        let rest = rest.to_vec();
+        self.rest = rest;
+    }
+
+    /// The digest of all that was taken.
+    #[must_use]
+    pub fn finish(mut self) -> [u8; 16] {
+        let bits = self.length.wrapping_mul(8);
+        let zeros = (119 - self.rest.len() % 64) % 64;
+        self.update(&[0x80]);
+        self.update(&vec![0; zeros]);
+        self.update(&bits.to_le_bytes());
+        let mut digest = [0u8; 16];
+        for (bytes, word) in digest.as_chunks_mut::<4>().0.iter_mut().zip(self.state) {
+            *bytes = word.to_le_bytes();
+        }
+        digest
+    }
+}
+
+/// MD5 of one text.
 pub(super) fn md5(input: &[u8]) -> [u8; 16] {
+    let mut digest = Md5::default();
+    digest.update(input);
+    digest.finish()
+}
+
+fn md5_block(state: &mut [u32; 4], block: &[u8; 64]) {
     const SHIFTS: [[u32; 4]; 4] =
         [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23], [6, 10, 15, 21]];
-    let mut message = input.to_vec();
-    message.push(0x80);
-    while message.len() % 64 != 56 {
-        message.push(0);
+    // The constants are the sines of the step numbers.
+    static CONSTANTS: std::sync::LazyLock<[u32; 64]> = std::sync::LazyLock::new(|| {
+        std::array::from_fn(|step| (((step + 1) as f64).sin().abs() * 4_294_967_296.0) as u32)
+    });
+    let mut words = [0u32; 16];
+    for (word, bytes) in words.iter_mut().zip(block.as_chunks::<4>().0) {
+        *word = u32::from_le_bytes(*bytes);
     }
-    message.extend_from_slice(&((input.len() as u64).wrapping_mul(8)).to_le_bytes());
-    let mut state: [u32; 4] = [0x6745_2301, 0xEFCD_AB89, 0x98BA_DCFE, 0x1032_5476];
-    for block in message.as_chunks::<64>().0 {
-        let mut words = [0u32; 16];
-        for (word, bytes) in words.iter_mut().zip(block.as_chunks::<4>().0) {
-            *word = u32::from_le_bytes(*bytes);
-        }
-        let [mut a, mut b, mut c, mut d] = state;
-        for step in 0..64usize {
-            let (mixed, at) = match step / 16 {
-                0 => ((b & c) | (!b & d), step),
-                1 => ((d & b) | (!d & c), (5 * step + 1) % 16),
-                2 => (b ^ c ^ d, (3 * step + 5) % 16),
-                _ => (c ^ (b | !d), (7 * step) % 16),
-            };
-            // The constants are the sines of the step numbers.
-            let constant = (((step + 1) as f64).sin().abs() * 4_294_967_296.0) as u32;
-            let word = words.get(at).copied().unwrap_or(0);
-            let shift =
-                SHIFTS.get(step / 16).and_then(|row| row.get(step % 4)).copied().unwrap_or(0);
-            let sum = a.wrapping_add(mixed).wrapping_add(constant).wrapping_add(word);
-            (a, d, c) = (d, c, b);
-            b = b.wrapping_add(sum.rotate_left(shift));
-        }
-        for (state, add) in state.iter_mut().zip([a, b, c, d]) {
-            *state = state.wrapping_add(add);
-        }
+    let [mut a, mut b, mut c, mut d] = *state;
+    for (step, constant) in CONSTANTS.iter().enumerate() {
+        let (mixed, at) = match step / 16 {
+            0 => ((b & c) | (!b & d), step),
+            1 => ((d & b) | (!d & c), (5 * step + 1) % 16),
+            2 => (b ^ c ^ d, (3 * step + 5) % 16),
+            _ => (c ^ (b | !d), (7 * step) % 16),
+        };
+        let word = words.get(at).copied().unwrap_or(0);
+        let shift = SHIFTS.get(step / 16).and_then(|row| row.get(step % 4)).copied().unwrap_or(0);
+        let sum = a.wrapping_add(mixed).wrapping_add(*constant).wrapping_add(word);
+        (a, d, c) = (d, c, b);
+        b = b.wrapping_add(sum.rotate_left(shift));
     }
-    let mut digest = [0u8; 16];
-    for (bytes, word) in digest.as_chunks_mut::<4>().0.iter_mut().zip(state) {
-        *bytes = word.to_le_bytes();
+    for (state, add) in state.iter_mut().zip([a, b, c, d]) {
+        *state = state.wrapping_add(add);
     }
-    digest
 }
 
 /// The first 32 bits of the fractional parts of a root of a prime.
@@ -163,6 +202,11 @@ mod tests {
         assert_eq!(hex(md5(b"")), "d41d8cd98f00b204e9800998ecf8427e");
         assert_eq!(hex(md5(b"abc")), "900150983cd24fb0d6963f7d28e17f72");
         assert_eq!(hex(md5(&[b'a'; 200])), "887f30b43b2867f4a9accceee7d16e6c");
+        for length in 0..200 {
+            let mut parts = Md5::default();
+            (0..length).for_each(|_| parts.update(b"a"));
+            assert_eq!(parts.finish(), md5(&vec![b'a'; length]));
+        }
     }
 
     #[test]

@@ -23,6 +23,7 @@ mod parse;
 mod set;
 pub(crate) mod show;
 mod slotted;
+pub use digest::Md5;
 pub use show::show_doc;
 mod statistics;
 mod string;

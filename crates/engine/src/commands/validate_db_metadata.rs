@@ -1,0 +1,61 @@
+//! `validateDBMetadata`: whether what is stored of collections and indexes fits the stable API.
+//! All kinds of indexes and options that are not part of it are refused with `apiStrict` when they
+//! are made; what was made without is told here.
+
+use super::{Command, Context};
+use crate::catalog::{Collection, IndexKind};
+use value::{Result, Val, Writer};
+
+pub(super) static COMMAND: Command = Command {
+    name: "validateDBMetadata",
+    aliases: &[],
+    help: "Lists collections and indexes that the stable API does not have.",
+    fields: Some(&["validateDBMetadata", "apiParameters", "db", "collection"]),
+    admin: false,
+    test: false,
+    run,
+};
+
+fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    let parameters = context.args.doc("apiParameters")?;
+    let strict = parameters.get("strict").is_some_and(Val::truthy);
+    let (db, collection) =
+        (context.args.optional_string("db")?, context.args.optional_string("collection")?);
+    let catalog = context.engine.catalog.load_full();
+    let mut all: Vec<&Collection> = catalog
+        .databases
+        .values()
+        .flat_map(|database| database.collections.values())
+        .map(|collection| &**collection)
+        // Elsewhere than on admin only the database itself is looked at.
+        .filter(|found| context.db == "admin" || *context.db == *found.db)
+        .filter(|found| db.is_none_or(|db| *db == *found.db))
+        .filter(|found| collection.is_none_or(|name| *name == *found.name))
+        .collect();
+    all.sort_by_key(|collection| collection.namespace());
+    out.array("apiVersionErrors", |list| {
+        for collection in all.into_iter().filter(|_| strict) {
+            for index in &collection.indexes {
+                let outside = match index.kind {
+                    IndexKind::Text(_) => true,
+                    _ => index.sparse,
+                };
+                if outside {
+                    list.push_doc(|out| {
+                        out.str("ns", &collection.namespace());
+                        out.i32("code", value::Code::API_STRICT_ERROR.0);
+                        out.str("codeName", "APIStrictError");
+                        out.str(
+                            "errmsg",
+                            &format!(
+                                "The index with name {} is not allowed in API version 1.",
+                                index.name
+                            ),
+                        );
+                    });
+                }
+            }
+        }
+    });
+    Ok(())
+}

@@ -1,0 +1,108 @@
+//! What `$meta` shows of documents beside what they hold: the key of the order that they are in, of
+//! the index through which they were found, and of their record.
+
+use super::return_key::key_of;
+use super::write::record_of_id;
+use super::{Doc, Examined, Stream};
+use crate::catalog::Collection;
+use crate::operation::Operation;
+use crate::planner::Access;
+use query::sort::SortSpec;
+use std::sync::Arc;
+use value::{DocBuf, RawDoc, Result, Val, Writer};
+
+/// Which metadata are shown.
+#[derive(Clone, Default)]
+pub struct Shown {
+    /// `sortKey`: of this order.
+    pub sort: Option<SortSpec>,
+    /// `indexKey`: of the index of this access.
+    pub access: Option<Access>,
+    /// `recordId`: in this collection. Capped collections number their documents, and the number
+    /// is not in a document.
+    pub record: Option<Arc<Collection>>,
+}
+
+impl Shown {
+    /// Whether there is nothing to show.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sort.is_none() && self.access.is_none() && self.record.is_none()
+    }
+
+    /// Writes the metadata of a document, by keyword.
+    ///
+    /// # Errors
+    /// When it has no place in the order.
+    pub fn write(&self, doc: RawDoc<'_>, out: &mut Writer<'_>) -> Result<()> {
+        if let Some(sort) = &self.sort {
+            let values = sort.values(doc)?;
+            out.array("sortKey", |list| values.iter().for_each(|value| list.push(value.get())));
+        }
+        if let Some(access) = &self.access {
+            let key = key_of(access, doc)?;
+            if !key.as_doc().is_empty() {
+                out.append("indexKey", Val::Document(key.as_doc()));
+            }
+        }
+        if let (Some(collection), Some(id)) = (&self.record, doc.get("_id"))
+            && collection.capped().is_none()
+        {
+            out.append("recordId", Val::Binary(0, &record_of_id(collection, id)));
+        }
+        Ok(())
+    }
+}
+
+/// A stream whose documents have metadata.
+pub struct WithMeta {
+    input: Box<dyn Stream>,
+    shown: Shown,
+    meta: Option<DocBuf>,
+}
+
+impl WithMeta {
+    /// Adds metadata to the documents of a stream.
+    #[must_use]
+    pub fn new(input: Box<dyn Stream>, shown: Shown) -> WithMeta {
+        WithMeta { input, shown, meta: None }
+    }
+}
+
+impl Stream for WithMeta {
+    fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
+        let Some(doc) = self.input.next(op)? else { return Ok(None) };
+        let mut failed = Ok(());
+        self.meta = Some(DocBuf::build(|out| {
+            if let Some(meta) = self.input.meta() {
+                out.extend(meta.as_doc());
+            }
+            failed = self.shown.write(doc.raw(), out);
+        }));
+        failed.map(|()| Some(doc))
+    }
+
+    fn is_done(&self) -> bool {
+        self.input.is_done()
+    }
+
+    fn score(&self) -> Option<f64> {
+        self.input.score()
+    }
+
+    fn meta(&self) -> Option<DocBuf> {
+        self.meta.clone()
+    }
+
+    fn has_meta(&self) -> bool {
+        true
+    }
+
+    fn figures(&self, out: &mut Writer<'_>) {
+        self.input.figures(out);
+    }
+
+    fn examined(&self, total: &mut Examined) {
+        self.input.examined(total);
+    }
+}

@@ -1,0 +1,177 @@
+//! How long operations on a collection took, for `top` and `$collStats`.
+
+use crate::engine::Inner;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use value::{RawDoc, Val, Writer};
+
+/// What was done to a collection.
+#[derive(Default)]
+pub struct Usage {
+    kinds: [Latency; KINDS.len()],
+    classes: [Class; CLASSES.len()],
+}
+
+/// How often, and for how long.
+#[derive(Default)]
+struct Latency {
+    count: AtomicU64,
+    micros: AtomicU64,
+}
+
+impl Latency {
+    fn add(&self, micros: u64) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.micros.fetch_add(micros, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> (u64, u64) {
+        (self.micros.load(Ordering::Relaxed), self.count.load(Ordering::Relaxed))
+    }
+}
+
+/// Operations of one class, by how long they took.
+struct Class {
+    all: Latency,
+    buckets: [AtomicU64; BUCKETS],
+}
+
+impl Default for Class {
+    fn default() -> Class {
+        Class { all: Latency::default(), buckets: std::array::from_fn(|_| AtomicU64::new(0)) }
+    }
+}
+
+/// The kinds of operations that `top` tells apart.
+const KINDS: [&str; 6] = ["queries", "getmore", "insert", "update", "remove", "commands"];
+
+/// The classes that `$collStats` tells apart.
+const CLASSES: [&str; 3] = ["reads", "writes", "commands"];
+
+const BUCKETS: usize = 51;
+
+/// Powers of two, with a step between them where most operations lie.
+fn lower_bound(bucket: usize) -> u64 {
+    match bucket {
+        0 => 0,
+        1..=10 => 1 << bucket,
+        11..=30 => {
+            let power = 1_u64 << (11 + (bucket - 11) / 2);
+            if bucket % 2 == 1 { power } else { power + power / 2 }
+        }
+        _ => 1 << (bucket - 10).min(40),
+    }
+}
+
+fn bucket(micros: u64) -> usize {
+    (1..BUCKETS).take_while(|bucket| lower_bound(*bucket) <= micros).count()
+}
+
+/// The kind and the class of a command.
+fn kind_of(command: &str) -> (usize, usize) {
+    match command {
+        "find" => (0, 0),
+        "getMore" => (1, 0),
+        "insert" => (2, 1),
+        "update" => (3, 1),
+        "delete" => (4, 1),
+        "findAndModify" => (5, 1),
+        "aggregate" | "count" | "distinct" => (5, 0),
+        _ => (5, 2),
+    }
+}
+
+/// Notes a command that ended with the collection that it names.
+pub(crate) fn note(engine: &Inner, command: &str, body: RawDoc<'_>, elapsed: Duration) {
+    let named = match command {
+        "getMore" => body.get("collection"),
+        _ => body.first().map(|(_, value)| value.get()),
+    };
+    let (Some(Val::String(name)), Some(Val::String(db))) = (named, body.get("$db")) else { return };
+    let catalog = engine.catalog.load();
+    let Some(collection) = catalog.get(db, name) else { return };
+    let micros = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
+    let (kind, class) = kind_of(command);
+    let usage = &collection.counters.usage;
+    if let Some(kind) = usage.kinds.get(kind) {
+        kind.add(micros);
+    }
+    if let Some(class) = usage.classes.get(class) {
+        class.all.add(micros);
+        if let Some(bucket) = class.buckets.get(bucket(micros)) {
+            bucket.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Usage {
+    /// Writes what `top` shows of a collection; nothing when it was not used.
+    pub(crate) fn write_top(&self, out: &mut Writer<'_>, namespace: &str) {
+        let kinds = self.kinds.each_ref().map(Latency::get);
+        let classes = self.classes.each_ref().map(|class| class.all.get());
+        let [reads, writes, commands] = classes;
+        let total = (reads.0 + writes.0 + commands.0, reads.1 + writes.1 + commands.1);
+        if total.1 == 0 {
+            return;
+        }
+        let write = |out: &mut Writer<'_>, name: &str, (micros, count): (u64, u64)| {
+            out.doc(name, |out| {
+                out.count("time", micros).count("count", count);
+            });
+        };
+        out.doc(namespace, |out| {
+            write(out, "total", total);
+            write(out, "readLock", reads);
+            write(out, "writeLock", writes);
+            for (name, kind) in KINDS.iter().zip(kinds) {
+                write(out, name, kind);
+            }
+        });
+    }
+
+    /// Writes what `$collStats` shows.
+    pub(crate) fn write_latencies(&self, out: &mut Writer<'_>, histograms: bool) {
+        for (name, class) in CLASSES.iter().zip(&self.classes) {
+            out.doc(name, |out| {
+                if histograms {
+                    out.array("histogram", |list| {
+                        for (at, count) in class.buckets.iter().enumerate() {
+                            let count = count.load(Ordering::Relaxed);
+                            if count > 0 {
+                                list.push_doc(|out| {
+                                    out.i64("micros", lower_bound(at) as i64);
+                                    out.i64("count", count as i64);
+                                });
+                            }
+                        }
+                    });
+                }
+                let (micros, count) = class.all.get();
+                out.i64("latency", micros as i64).i64("ops", count as i64);
+            });
+        }
+        // What a transaction does counts with its commands.
+        out.doc("transactions", |out| {
+            if histograms {
+                out.array("histogram", |_| {});
+            }
+            out.i64("latency", 0).i64("ops", 0);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_time_has_the_bucket_with_the_next_lower_bound() {
+        for at in 1..BUCKETS {
+            assert!(lower_bound(at) > lower_bound(at - 1), "bucket {at}");
+            assert_eq!(bucket(lower_bound(at)), at);
+            assert_eq!(bucket(lower_bound(at) - 1), at - 1);
+        }
+        assert_eq!([0, 1, 2, 3, 2048, 3072, 8192].map(bucket), [0, 0, 1, 1, 11, 12, 15]);
+        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+    }
+}
