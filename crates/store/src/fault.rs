@@ -238,10 +238,6 @@ impl Store for FaultStore {
         self.store.write(batch)
     }
 
-    fn oldest_snapshot(&self) -> Seqno {
-        self.store.oldest_snapshot()
-    }
-
     fn sync(&self, seqno: Seqno) -> Result<()> {
         self.store.sync(seqno)
     }

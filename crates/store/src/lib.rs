@@ -108,10 +108,6 @@ pub trait Store: Send + Sync {
     /// and returns the last published number.
     fn write(&self, batch: &Batch) -> Result<Seqno>;
 
-    /// The oldest commit as of which anybody reads, or the last one: no snapshot that is open, or
-    /// will be opened, is older.
-    fn oldest_snapshot(&self) -> Seqno;
-
     /// Returns when every commit up to `seqno` is on disk. Callers that wait at the same time
     /// share one flush.
     fn sync(&self, seqno: Seqno) -> Result<()>;

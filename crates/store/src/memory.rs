@@ -164,10 +164,6 @@ impl Store for MemoryStore {
         Ok(seqno)
     }
 
-    fn oldest_snapshot(&self) -> Seqno {
-        self.0.tracker.watermark()
-    }
-
     fn sync(&self, _seqno: Seqno) -> Result<()> {
         Ok(())
     }

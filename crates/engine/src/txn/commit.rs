@@ -39,8 +39,6 @@ pub(crate) struct CommitState {
     order: VecDeque<(Seqno, u64)>,
     /// Commits up to here are forgotten: a transaction that began before conflicts for safety.
     floor: Seqno,
-    /// At so many keys the next look for those that nobody needs.
-    crowded: usize,
     pub(super) intents: Intents,
     /// The open transactions of sessions.
     pub(super) open: BTreeMap<u64, Open>,
@@ -59,8 +57,6 @@ impl Open {
     }
 }
 
-/// How many recent keys are kept before those are looked for that nobody needs.
-const RECENT_MIN: usize = 1 << 12;
 /// How many recent keys are remembered. A transaction that is older than all of them runs again.
 const RECENT_MAX: usize = 1 << 18;
 /// How many while open transactions of sessions need them: those cannot run again by themselves.
@@ -75,7 +71,6 @@ impl CommitState {
             recent: HashMap::default(),
             order: VecDeque::new(),
             floor,
-            crowded: RECENT_MIN,
             intents: Intents::default(),
             open: BTreeMap::new(),
         }
@@ -93,18 +88,10 @@ impl CommitState {
         self.floor <= seqno
     }
 
-    /// Remembers the keys of a commit. `oldest` tells the oldest commit as of which anybody reads.
-    fn record(&mut self, seqno: Seqno, guards: &[u64], oldest: impl FnOnce() -> Seqno) {
+    fn record(&mut self, seqno: Seqno, guards: &[u64]) {
         for &key in guards {
             self.recent.insert(key, seqno);
             self.order.push_back((seqno, key));
-        }
-        if self.order.len() > self.crowded {
-            let oldest = oldest();
-            while self.order.front().is_some_and(|(seqno, _)| *seqno <= oldest) {
-                self.forget_first();
-            }
-            self.crowded = (2 * self.order.len()).max(RECENT_MIN);
         }
         if self.order.len() <= RECENT_MAX {
             return;
@@ -315,9 +302,8 @@ impl Inner {
             self.past.note(&self.catalog.load(), &catalog, self.clock.now(), seqno);
             self.catalog.store(catalog);
         }
-        let oldest = || self.store.oldest_snapshot();
-        state.record(seqno, &guards, oldest);
-        state.record(seqno, &derived, oldest);
+        state.record(seqno, &guards);
+        state.record(seqno, &derived);
         self.changes.publish(creations, seqno);
         self.changes.publish(changes, seqno);
         drop(state);
@@ -371,33 +357,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_forgotten_once_nobody_reads_as_of_before_them() {
+    fn what_is_forgotten_conflicts_with_whoever_began_before() {
         let mut state = CommitState::new(0);
-        let commits = 3 * RECENT_MIN as u64;
+        let commits = RECENT_MAX as u64 + 100;
         for seqno in 1..=commits {
-            state.record(seqno, &[seqno], || 100);
+            state.record(seqno, &[seqno]);
         }
-        // A reader as of 100 must still be told of everything after that.
-        assert!(state.remembers(100));
-        assert!((101..=commits).all(|key| state.conflicts(100, &[key])));
-        assert!((101..=commits).all(|key| !state.conflicts(key, &[key])));
-        assert!(!state.remembers(99) && state.conflicts(99, &[commits + 1]));
-        let grown = state.order.len();
-        for seqno in commits + 1..=2 * commits {
-            state.record(seqno, &[seqno], || commits);
-        }
-        assert!(state.remembers(commits) && state.order.len() < grown + RECENT_MIN);
+        assert!(state.remembers(100) && !state.remembers(99));
+        assert!(state.conflicts(100, &[101]) && !state.conflicts(100, &[100]));
+        assert!(state.conflicts(99, &[commits + 1]) && !state.conflicts(99, &[]));
         assert_eq!(state.order.len(), state.recent.len());
-        assert!((commits + 1..=2 * commits).all(|key| state.conflicts(commits, &[key])));
     }
 
     #[test]
     fn a_key_that_was_written_again_is_not_forgotten_with_its_first_write() {
         let mut state = CommitState::new(0);
-        state.record(1, &[7], || 0);
-        for seqno in 2..=RECENT_MIN as u64 + 10 {
-            state.record(seqno, &[7, 1000 + seqno], || seqno - 1);
-            assert!(state.conflicts(seqno - 1, &[7]), "{seqno}");
+        state.record(1, &[7]);
+        for seqno in 2..=RECENT_MAX as u64 + 10 {
+            state.record(seqno, &[7, 1000 + seqno]);
         }
+        let newest = RECENT_MAX as u64 + 10;
+        assert!(state.conflicts(newest - 1, &[7]) && !state.conflicts(newest, &[7]));
     }
 }

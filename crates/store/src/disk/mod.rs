@@ -172,10 +172,6 @@ impl Store for DiskStore {
         self.shared.write(batch)
     }
 
-    fn oldest_snapshot(&self) -> Seqno {
-        self.shared.tracker.watermark()
-    }
-
     fn sync(&self, seqno: Seqno) -> Result<()> {
         match &self.shared.log {
             Some(log) => log.sync(seqno),
