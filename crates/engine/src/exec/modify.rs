@@ -120,8 +120,9 @@ fn can_trust(engine: &Inner, op: &Operation, collection: &Collection, seqno: Seq
         && engine.remembers(seqno)
 }
 
-/// Rows of one commit of a statement that changes many.
-const CHUNK_ROWS: usize = 500;
+/// Rows of one commit of a statement that changes many: what they were, what they become and what is
+/// logged of them should fit into the cache of a core.
+const CHUNK_ROWS: usize = 250;
 const CHUNK_BYTES: usize = 4 * 1024 * 1024;
 
 /// Runs `change` on every document that matches, in commits of many documents.
