@@ -219,7 +219,7 @@ impl Engine {
         });
         if !inner.options.read_only {
             for collection in loaded.unfinished {
-                crate::index::resume(&inner, &collection, &loaded.progress)?;
+                crate::index::resume(&inner, &collection)?;
             }
             crate::stages::remove_leftovers(&inner)?;
             crate::trash::sweep(&inner)?;

@@ -74,6 +74,8 @@ pub struct Work {
     pub sort_bytes_max: AtomicUsize,
     /// Bytes that the groups of one `$group` may hold in memory.
     pub group_bytes_max: AtomicUsize,
+    /// Bytes that one index build may hold in memory to sort them.
+    pub build_bytes_max: AtomicUsize,
     /// Threads that help operations now.
     helpers: AtomicUsize,
     /// Whether operations use the disk that do not say.
@@ -88,9 +90,16 @@ impl Work {
             scratch,
             sort_bytes_max: AtomicUsize::new(limits::BLOCKING_STAGE_BYTES_MAX),
             group_bytes_max: AtomicUsize::new(limits::BLOCKING_STAGE_BYTES_MAX),
+            build_bytes_max: AtomicUsize::new(limits::INDEX_BUILD_BYTES_MAX),
             helpers: AtomicUsize::new(0),
             disk_by_default: AtomicBool::new(true),
         }
+    }
+
+    /// Where temporary files go.
+    #[must_use]
+    pub fn scratch(&self) -> &Scratch {
+        &self.scratch
     }
 }
 
@@ -449,19 +458,30 @@ impl Operation {
         if steps.is_multiple_of(STEPS_BETWEEN_CHECKS) { self.check_now() } else { Ok(()) }
     }
 
+    /// What looks whether to stop in the place of this operation, for threads that work for it.
+    #[must_use]
+    pub fn stop_check(&self) -> impl Fn() -> Result<()> + Send + Sync + use<> {
+        let (slot, deadline) = (self.slot.clone(), self.deadline.get());
+        move || check_stop(&slot, deadline)
+    }
+
     /// Looks right away whether to stop.
     ///
     /// # Errors
     /// Interrupted or MaxTimeMSExpired.
     pub fn check_now(&self) -> Result<()> {
-        if self.slot.killed.load(Ordering::Relaxed) {
-            return Err(Error::new(Code::INTERRUPTED, "operation was interrupted"));
-        }
-        if self.deadline.get().is_some_and(|deadline| Instant::now() >= deadline) {
-            return Err(Error::new(Code::MAX_TIME_MS_EXPIRED, "operation exceeded time limit"));
-        }
-        Ok(())
+        check_stop(&self.slot, self.deadline.get())
     }
+}
+
+fn check_stop(slot: &Slot, deadline: Option<Instant>) -> Result<()> {
+    if slot.killed.load(Ordering::Relaxed) {
+        return Err(Error::new(Code::INTERRUPTED, "operation was interrupted"));
+    }
+    if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        return Err(Error::new(Code::MAX_TIME_MS_EXPIRED, "operation exceeded time limit"));
+    }
+    Ok(())
 }
 
 /// The name of an access, and the indexes that it reads.

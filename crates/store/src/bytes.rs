@@ -45,6 +45,10 @@ impl Bytes {
         Bytes(slice)
     }
 
+    pub(crate) fn into_tree(self) -> lsm_tree::Slice {
+        self.0
+    }
+
     pub(crate) fn to_tree(&self) -> lsm_tree::Slice {
         self.0.clone()
     }

@@ -13,7 +13,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::{Batch, Damage, DiskStore, Options, Result, Seqno, Snapshot, Space, Stats, Store};
+use crate::{
+    Batch, Damage, DiskStore, Load, Options, Result, Seqno, Snapshot, Space, Stats, Store,
+};
 
 /// Disks write sectors of this size whole or not at all.
 const SECTOR: u64 = 512;
@@ -244,6 +246,10 @@ impl Store for FaultStore {
 
     fn delete_range(&self, space: Space, from: &[u8], to: &[u8]) -> Result<()> {
         self.store.delete_range(space, from, to)
+    }
+
+    fn load(&self, space: Space, prefixes: &[[u8; 4]]) -> Result<Box<dyn Load>> {
+        self.store.load(space, prefixes)
     }
 
     fn checkpoint(&self) -> Result<()> {

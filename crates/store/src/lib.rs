@@ -14,6 +14,7 @@ mod bytes;
 pub mod disk;
 mod error;
 mod fault;
+mod load;
 mod memory;
 mod overlay;
 mod scratch;
@@ -26,6 +27,7 @@ pub use bytes::Bytes;
 pub use disk::{DiskStore, Options};
 pub use error::{Result, StoreError};
 pub use fault::{Fault, FaultPlan, FaultStore};
+pub use load::{Entries, Load};
 pub use memory::MemoryStore;
 pub use scratch::{Run, RunWriter, Scratch};
 pub use snapshot::{Block, Direction, Lent, Range, Snapshot};
@@ -116,6 +118,11 @@ pub trait Store: Send + Sync {
     /// reads and that are never used again: a snapshot that still reads there may or may not see
     /// the old entries. The intent is logged; it is durable once a later `sync` returns.
     fn delete_range(&self, space: Space, from: &[u8], to: &[u8]) -> Result<()>;
+
+    /// Begins to bring in many entries at once, behind prefixes that hold nothing but what commits
+    /// write to them from now on, or wrote as the entries will say: the entries of a snapshot
+    /// that is taken afterwards. Commits go on; what they write to these prefixes stays.
+    fn load(&self, space: Space, prefixes: &[[u8; 4]]) -> Result<Box<dyn Load>>;
 
     /// Writes everything held in memory to its trees and releases the log.
     fn checkpoint(&self) -> Result<()>;

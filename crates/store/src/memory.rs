@@ -6,8 +6,9 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
+use crate::load::{Entries, Load, Written, check_key};
 use crate::tracker::Tracker;
 use crate::{
     Batch, Bytes, Damage, Direction, Result, Seqno, Snapshot, Space, Stats, Store, StoreError,
@@ -45,6 +46,8 @@ struct Maps {
     floor: Seqno,
     /// Bytes of superseded versions, about.
     superseded_bytes: u64,
+    /// Loads that want to hear what is written.
+    loads: Vec<Arc<Written>>,
 }
 
 impl MemoryStore {
@@ -158,6 +161,7 @@ impl Store for MemoryStore {
             let value = operation.value.as_deref().map(Bytes::copy_from);
             maps.apply(seqno, operation.space, &operation.key, value);
         }
+        maps.loads.iter().for_each(|load| load.note(batch));
         self.0.tracker.publish(seqno);
         maps.collect(self.0.tracker.watermark());
         self.0.writes.fetch_add(1, Ordering::Relaxed);
@@ -188,6 +192,12 @@ impl Store for MemoryStore {
             .sum();
         maps.bytes[space.index()] -= bytes;
         Ok(())
+    }
+
+    fn load(&self, space: Space, prefixes: &[[u8; 4]]) -> Result<Box<dyn Load>> {
+        let written = Arc::new(Written::new(space, prefixes));
+        self.0.maps.write().loads.push(written.clone());
+        Ok(Box::new(MemoryLoad { shared: self.0.clone(), written, entries: Mutex::default() }))
     }
 
     fn checkpoint(&self) -> Result<()> {
@@ -235,6 +245,49 @@ impl Store for MemoryStore {
     fn close(&self) -> Result<()> {
         self.0.closed.store(true, Ordering::Release);
         Ok(())
+    }
+}
+
+/// Entries that are not in the maps yet.
+struct MemoryLoad {
+    shared: Arc<Shared>,
+    written: Arc<Written>,
+    entries: Mutex<Vec<(Bytes, Bytes)>>,
+}
+
+impl Load for MemoryLoad {
+    fn write(&self, parts: Vec<Entries<'_>>) -> Result<()> {
+        let mut entries = self.entries.lock();
+        for entry in parts.into_iter().flatten() {
+            let (key, value) = entry?;
+            check_key(self.written.space, &key)?;
+            entries.push((key, value));
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<u64> {
+        if self.shared.closed.load(Ordering::Acquire) {
+            return Err(StoreError::Closed);
+        }
+        let mut maps = self.shared.maps.write();
+        let written = self.written.take();
+        let seqno = self.shared.tracker.published() + 1;
+        for (key, value) in std::mem::take(&mut *self.entries.lock()) {
+            if !written.contains_key(&key) {
+                maps.apply(seqno, self.written.space, &key, Some(value));
+            }
+        }
+        self.shared.tracker.publish(seqno);
+        drop(maps);
+        Ok(self.written.puts())
+    }
+}
+
+impl Drop for MemoryLoad {
+    fn drop(&mut self) {
+        let mut maps = self.shared.maps.write();
+        maps.loads.retain(|load| !Arc::ptr_eq(load, &self.written));
     }
 }
 

@@ -28,3 +28,5 @@ pub const FIRST_BATCH_DOCUMENTS: usize = 101;
 pub const BATCH_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Memory that a blocking sort or group may use, in bytes.
 pub const BLOCKING_STAGE_BYTES_MAX: usize = 100 * 1024 * 1024;
+/// Memory that an index build may use for sorting, in bytes.
+pub const INDEX_BUILD_BYTES_MAX: usize = 200 * 1024 * 1024;

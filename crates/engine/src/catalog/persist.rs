@@ -47,7 +47,7 @@ pub fn next_id_key() -> [u8; 5] {
     tagged(NEXT_ID, 0)
 }
 
-/// The record of how far the build of an index came: the key of the last document it has.
+/// A record that earlier versions kept of how far the build of an index came.
 #[must_use]
 pub fn build_key(index_id: u32) -> [u8; 5] {
     tagged(BUILD, index_id)
@@ -129,8 +129,6 @@ pub struct Loaded {
     pub next_id: u32,
     /// Collections with indexes whose build did not end before the process did.
     pub unfinished: Vec<Arc<Collection>>,
-    /// How far these builds came, by the indexes' identifiers.
-    pub progress: HashMap<u32, Vec<u8>>,
 }
 
 /// Reads the catalog.
@@ -141,7 +139,6 @@ pub fn load(snapshot: &Snapshot) -> Result<Loaded> {
     let mut counters: HashMap<u32, [u64; 3]> = HashMap::new();
     let mut multikey: HashMap<u32, u32> = HashMap::new();
     let mut records: Vec<(u32, DocBuf)> = Vec::new();
-    let mut progress: HashMap<u32, Vec<u8>> = HashMap::new();
     let mut next_id = 1;
     let mut found_patterns: Vec<(String, Pattern)> = Vec::new();
     let from = [COLLECTION];
@@ -167,15 +164,12 @@ pub fn load(snapshot: &Snapshot) -> Result<Loaded> {
                 multikey.insert(id, bits);
             }
             NEXT_ID => next_id = u32::from_be_bytes(*value.first_chunk().ok_or_else(damaged)?),
-            BUILD => {
-                progress.insert(id, value.to_vec());
-            }
+            BUILD => {}
             PATTERN => found_patterns.push(decode_pattern(id, RawDoc::new(value))?),
             _ => return Err(damaged()),
         }
     }
-    let unfinished = Vec::new();
-    let mut loaded = Loaded { catalog: Catalog::default(), next_id, unfinished, progress };
+    let mut loaded = Loaded { catalog: Catalog::default(), next_id, unfinished: Vec::new() };
     let concerns = snapshot.get(Space::Catalog, &concerns_key()).map_err(crate::store_failed)?;
     loaded.catalog.concerns = concerns.map(|bytes| Arc::new(DocBuf::from_bytes(bytes.to_vec())));
     for (id, record) in records {

@@ -134,6 +134,19 @@ static PARAMETERS: &[Parameter] = &[
         }),
     },
     Parameter {
+        name: "maxIndexBuildMemoryUsageMegabytes",
+        write: |engine, out, name| {
+            let bytes = engine.work.build_bytes_max.load(Ordering::Relaxed);
+            out.i32(name, i32::try_from(bytes >> 20).unwrap_or(i32::MAX));
+        },
+        set: Some(|engine, value| {
+            let megabytes = i32::try_from(whole(value)?).ok().filter(|number| *number >= 50)?;
+            let bytes = usize::try_from(megabytes).ok()?.checked_mul(1 << 20)?;
+            engine.work.build_bytes_max.store(bytes, Ordering::Relaxed);
+            Some(())
+        }),
+    },
+    Parameter {
         name: "minSnapshotHistoryWindowInSeconds",
         write: |engine, out, name| {
             let seconds = engine.past.window_seconds.load(Ordering::Relaxed);

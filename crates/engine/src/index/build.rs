@@ -2,16 +2,17 @@
 //!
 //! First the index enters the catalog as unfinished: from then on every write keeps it, and
 //! statements that were under way run again because the collection's version changed. Then the
-//! documents are walked (`fill`). At last the index becomes ready. A build that fails takes its index away
-//! again; one that the process did not survive goes on at the next start, behind the last batch
-//! (`resume`).
+//! documents are read (`fill`). At last their entries are shown and the index becomes ready, in one
+//! commit. A build that fails takes its index away again; one that the process did not survive begins
+//! again at the next start (`resume`).
 
-use super::fill::fill;
+use super::fill::{Check, Filled, check_all_unique, fill, wanted};
 use super::spec::{self, IndexSpec};
 use crate::catalog::{Catalog, Collection, IndexState, change, persist};
 use crate::engine::Inner;
 use crate::job::Job;
 use crate::operation::Operation;
+use crate::store_failed;
 use crate::txn::Transaction;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -74,9 +75,7 @@ pub fn create(
                 std::thread::sleep(Duration::from_millis(5));
             }
             Begun::Filling(outcome, collection, ids) => {
-                let filled = fill(engine, op, &collection, &ids)
-                    .and_then(|()| finish(engine, &collection, &ids));
-                return match filled {
+                return match run(engine, &collection, &ids, &op.stop_check()) {
                     Ok(()) => Ok(outcome),
                     Err(error) => {
                         if let Err(second) = take_away(engine, &collection, &ids) {
@@ -92,6 +91,22 @@ pub fn create(
             }
         }
     }
+}
+
+/// Fills indexes that the catalog knows as unfinished, and makes them ready.
+///
+/// # Errors
+/// See `create`; the indexes are left as they are.
+pub(super) fn run(
+    engine: &Inner,
+    collection: &Collection,
+    ids: &[u32],
+    check: Check<'_>,
+) -> Result<()> {
+    let job = new_job(engine, collection);
+    let _listed = Listed::new(engine, job.clone());
+    let filled = fill(engine, &job, collection, ids, check)?;
+    finish(engine, collection, ids, filled, check)
 }
 
 /// Creates indexes inside of a transaction: of a collection that it made and left empty.
@@ -257,25 +272,56 @@ pub(super) fn find(catalog: &Catalog, built: &Collection) -> Option<Arc<Collecti
     }
 }
 
-pub(super) fn finish(engine: &Inner, built: &Collection, ids: &[u32]) -> Result<()> {
+/// Shows the entries of indexes and makes them ready.
+fn finish(
+    engine: &Inner,
+    built: &Collection,
+    ids: &[u32],
+    filled: Filled,
+    check: Check<'_>,
+) -> Result<()> {
+    let Filled { load, equal, multikey } = filled;
+    let doubtful = engine.change_catalog(|catalog, batch| {
+        let indexes = wanted(catalog, built, ids)?;
+        // Nobody commits between this and the new version of the collection: who did not see the
+        // entries, and so could not tell whether a value is taken, runs again.
+        let written = load.finish().map_err(store_failed)?;
+        let unique = indexes.iter().any(|index| index.unique);
+        let doubtful = unique && (equal || written > 0);
+        for (index, bits) in multikey.iter().filter(|(_, bits)| *bits != 0) {
+            let bits = index.multikey.fetch_or(*bits, Ordering::Relaxed) | bits;
+            batch.put(Space::Catalog, &persist::multikey_key(index.id), &bits.to_be_bytes());
+        }
+        let state = if doubtful { IndexState::Building } else { IndexState::Ready };
+        set_state(catalog, batch, built, ids, state).map(|()| doubtful)
+    })?;
+    if !doubtful {
+        return Ok(());
+    }
+    // From here on writers keep values apart; those that came before are compared now.
+    check_all_unique(engine, built, ids, check)?;
     engine.change_catalog(|catalog, batch| {
-        let collection =
-            find(catalog, built).ok_or_else(|| aborted("the collection was dropped"))?;
-        let known = collection.indexes.iter().filter(|index| ids.contains(&index.id)).count();
-        if known < ids.len() {
-            return Err(aborted("the index was dropped"));
-        }
-        let ready = change::altered(&collection, |collection| {
-            for index in collection.indexes.iter_mut().filter(|index| ids.contains(&index.id)) {
-                *index = change::with_state(index, IndexState::Ready);
-            }
-        });
-        change::put(catalog, batch, ready);
-        for id in ids {
-            batch.delete(Space::Catalog, &persist::build_key(*id));
-        }
-        Ok(())
+        wanted(catalog, built, ids)?;
+        set_state(catalog, batch, built, ids, IndexState::Ready)
     })
+}
+
+/// Gives the collection a new version in which these indexes have this state.
+fn set_state(
+    catalog: &mut Catalog,
+    batch: &mut store::Batch,
+    built: &Collection,
+    ids: &[u32],
+    state: IndexState,
+) -> Result<()> {
+    let collection = find(catalog, built).ok_or_else(|| aborted("the collection was dropped"))?;
+    let altered = change::altered(&collection, |collection| {
+        for index in collection.indexes.iter_mut().filter(|index| ids.contains(&index.id)) {
+            *index = change::with_state(index, state);
+        }
+    });
+    change::put(catalog, batch, altered);
+    Ok(())
 }
 
 /// Removes indexes whose build failed.
@@ -322,7 +368,6 @@ impl Drop for Listed<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fill::{LARGE, Part, fill_batch, fill_next, parts};
     use super::*;
     use crate::engine::{Engine, Options, Storage};
     use value::ejson;
@@ -372,15 +417,7 @@ mod tests {
         let given = ejson::parse_doc("{key: {a: 1}, name: 'a'}").expect("test text");
         let spec = spec::parse(given.as_doc(), false).expect("is right");
         let begun = begin(engine.inner(), "t", "c", &[spec]).expect("begins");
-        let Begun::Filling(_, collection, ids) = begun else { panic!("there are documents") };
-        engine
-            .inner()
-            .transact_alone(&|| Ok(()), false, |txn| {
-                let all = Part::behind(&collection, collection.prefix().to_vec());
-                fill_batch(txn, &collection, &ids, &all, LARGE)
-            })
-            .map(|_| ())
-            .expect("fills");
+        assert!(matches!(begun, Begun::Filling(..)), "there are documents");
         // Writes keep the unfinished index.
         run(&engine, "{insert: 'c', documents: [{_id: 3, a: 3}]}").expect("works");
         engine.close().expect("closes");
@@ -396,12 +433,13 @@ mod tests {
     }
 
     #[test]
-    fn a_build_goes_on_behind_its_last_batch() {
+    fn a_build_that_ended_before_it_was_ready_begins_again() {
         let folder = tempfile::tempdir().expect("a folder");
         let options =
             || Options { storage: Storage::Disk(folder.path().to_owned()), ..Options::default() };
         let engine = Engine::open(options()).expect("opens");
-        let documents: Vec<String> = (0..20_000).map(|n| format!("{{_id: {n}, a: {n}}}")).collect();
+        let documents: Vec<String> =
+            (0..20_000).map(|n| format!("{{_id: {n}, a: [{n}, {n}.5]}}")).collect();
         run(&engine, &format!("{{insert: 'c', documents: [{}]}}", documents.join(",")))
             .expect("works");
         let given = ejson::parse_doc("{key: {a: 1}, name: 'a', unique: true}").expect("test text");
@@ -409,16 +447,10 @@ mod tests {
         let begun = begin(engine.inner(), "t", "c", &[spec]).expect("begins");
         let Begun::Filling(_, collection, ids) = begun else { panic!("there are documents") };
         let job = new_job(engine.inner(), &collection);
-        let all = Part::behind(&collection, collection.prefix().to_vec());
-        let last = fill_next(engine.inner(), &job, &collection, &ids, &all, &|| Ok(()))
-            .expect("fills")
-            .expect("there is more");
-        let progress = |engine: &Engine| {
-            let snapshot = engine.inner().store.snapshot();
-            persist::load(&snapshot).expect("can be read").progress
-        };
-        assert_eq!(progress(&engine).into_values().collect::<Vec<_>>(), [last]);
-        // A document that the build has passed, and one that it has not.
+        let filled = fill(engine.inner(), &job, &collection, &ids, &|| Ok(())).expect("fills");
+        assert_eq!(job.done.load(Ordering::Relaxed), 20_000);
+        // The entries are in the store, but the process does not live to say so.
+        filled.load.finish().expect("shows the entries");
         run(&engine, "{update: 'c', updates: [{q: {_id: 5}, u: {$set: {a: -5}}}, {q: {_id: 19000}, u: {$set: {a: -9400}}}]}")
             .expect("works");
         engine.close().expect("closes");
@@ -426,48 +458,97 @@ mod tests {
         let engine = Engine::open(options()).expect("opens again");
         run(&engine, "{createIndexes: 'c', indexes: [{key: {a: 1}, name: 'a', unique: true}]}")
             .expect("works");
-        assert!(progress(&engine).is_empty());
+        let renewed = engine.inner().collection("t", "c").expect("is there");
+        let index = renewed.index("a").expect("is there");
+        assert!(!ids.contains(&index.id) && index.is_multikey());
         assert_eq!(engine.check(&mut |_, _, _| {}).expect("can be read"), Vec::<String>::new());
         let count = run(&engine, "{count: 'c', query: {a: {$gte: -9999}}, hint: 'a'}");
         assert_eq!(count.expect("works").as_doc().get("n"), Some(value::Val::Int32(20_000)));
     }
 
     #[test]
-    fn two_threads_add_every_entry() {
+    fn entries_beyond_the_memory_are_sorted_on_disk() {
         let folder = tempfile::tempdir().expect("a folder");
         let storage = Storage::Disk(folder.path().to_owned());
         let engine = Engine::open(Options { storage, ..Options::default() }).expect("opens");
-        let documents: Vec<String> =
-            (0..6000).map(|n| format!("{{_id: {n}, a: {}}}", n * 7919 % 6000)).collect();
+        let documents: Vec<String> = (0..25_000)
+            .map(|n| format!("{{_id: {n}, a: {}, b: ['x', {n}]}}", n * 7919 % 25_000))
+            .collect();
         run(&engine, &format!("{{insert: 'c', documents: [{}]}}", documents.join(",")))
             .expect("works");
-        let given = ejson::parse_doc("{key: {a: 1}, name: 'a'}").expect("test text");
-        let spec = spec::parse(given.as_doc(), false).expect("is right");
-        let begun = begin(engine.inner(), "t", "c", &[spec]).expect("begins");
-        let Begun::Filling(_, collection, ids) = begun else { panic!("there are documents") };
-        let job = new_job(engine.inner(), &collection);
-        let parts = parts(engine.inner(), &collection, 1000).expect("splits");
-        if std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1) {
-            assert_eq!(parts.len(), 2);
+        for (name, bytes) in [("small", 100_000), ("tiny", 1), ("large", 1 << 30)] {
+            engine.inner().work.build_bytes_max.store(bytes, Ordering::Relaxed);
+            if bytes == 1 {
+                // A run for each entry would be too many files.
+                run(&engine, "{delete: 'c', deletes: [{q: {_id: {$gte: 100}}, limit: 0}]}")
+                    .expect("works");
+            }
+            let command = format!(
+                "{{createIndexes: 'c', indexes: [{{key: {{a: 1}}, name: '{name}', unique: true, \
+                 collation: {{locale: 'de'}}}}, {{key: {{b: 1, a: -1}}, name: '{name}2', \
+                 collation: {{locale: 'de'}}}}]}}"
+            );
+            run(&engine, &command).expect("works");
+            let problems = engine.check(&mut |_, _, _| {}).expect("can be read");
+            assert_eq!(problems, Vec::<String>::new());
+            let left = std::fs::read_dir(folder.path().join("tmp")).map_or(0, Iterator::count);
+            assert_eq!(left, 0);
+            run(&engine, "{dropIndexes: 'c', index: '*'}").expect("works");
         }
-        std::thread::scope(|scope| {
-            for mut part in parts {
-                let (engine, job, collection, ids) = (&engine, &job, &collection, &ids);
+    }
+
+    #[test]
+    fn writes_go_on_while_an_index_is_built() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let storage = Storage::Disk(folder.path().to_owned());
+        for storage in [Storage::Memory, storage] {
+            let engine = Engine::open(Options { storage, ..Options::default() }).expect("opens");
+            let documents: Vec<String> =
+                (0..21_000).map(|n| format!("{{_id: {n}, a: {}, b: [1, {n}]}}", n % 977)).collect();
+            run(&engine, &format!("{{insert: 'c', documents: [{}]}}", documents.join(",")))
+                .expect("works");
+            let stop = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                for thread in 0..2_u64 {
+                    let (engine, stop) = (&engine, &stop);
+                    scope.spawn(move || {
+                        let mut n = thread;
+                        while !stop.load(Ordering::Relaxed) {
+                            n = n.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                            let id = (n >> 33) % 22_000;
+                            let a = (n >> 20) % 977;
+                            let text = match n >> 61 {
+                                0 => format!("{{delete: 'c', deletes: [{{q: {{_id: {id}}}, limit: 1}}]}}"),
+                                1 => format!("{{update: 'c', updates: [{{q: {{a: {a}}}, u: {{$inc: {{a: 1}}}}, multi: true}}]}}"),
+                                _ => format!("{{update: 'c', updates: [{{q: {{_id: {id}}}, u: {{$set: {{a: {a}, b: [{a}]}}}}, upsert: true}}]}}"),
+                            };
+                            run(engine, &text).expect("works");
+                        }
+                    });
+                }
+                let (engine, stop) = (&engine, &stop);
                 scope.spawn(move || {
-                    let next = |part: &Part| {
-                        fill_next(engine.inner(), job, collection, ids, part, &|| Ok(()))
-                    };
-                    while let Some(last) = next(&part).expect("fills") {
-                        part.advance(last);
+                    for round in 0..4 {
+                        let command = format!(
+                            "{{createIndexes: 'c', indexes: [{{key: {{a: 1}}, name: 'a{round}'}}, \
+                             {{key: {{b: 1, a: 1}}, name: 'b{round}'}}]}}"
+                        );
+                        let built = run(engine, &command);
+                        let problems = built.map(|_| engine.check(&mut |_, _, _| {}));
+                        if !matches!(&problems, Ok(Ok(problems)) if problems.is_empty())
+                            || round == 3
+                        {
+                            stop.store(true, Ordering::Relaxed);
+                        }
+                        assert_eq!(problems.expect("works").expect("reads"), Vec::<String>::new());
+                        if round < 3 {
+                            run(engine, "{dropIndexes: 'c', index: '*'}").expect("works");
+                        }
                     }
                 });
-            }
-        });
-        assert_eq!(job.done.load(Ordering::Relaxed), 6000);
-        finish(engine.inner(), &collection, &ids).expect("finishes");
-        assert_eq!(engine.check(&mut |_, _, _| {}).expect("can be read"), Vec::<String>::new());
-        let count = run(&engine, "{count: 'c', query: {a: {$gte: 0}}, hint: 'a'}");
-        assert_eq!(count.expect("works").as_doc().get("n"), Some(value::Val::Int32(6000)));
+            });
+            assert_eq!(engine.check(&mut |_, _, _| {}).expect("reads"), Vec::<String>::new());
+        }
     }
 
     #[test]

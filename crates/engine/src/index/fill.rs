@@ -1,154 +1,255 @@
-//! Filling an index that is being built: the documents are walked in batches, each in a transaction
-//! that fails when a document of the batch changes meanwhile; large collections by two threads.
+//! Filling an index that is being built: the documents of one snapshot are read by several threads,
+//! their entries sorted (`runs`) and written straight into tables of the store. Writes go on
+//! meanwhile; what they do to the index is newer, and the store keeps it (`store::Load`).
 
-use super::build::{Listed, aborted, find, new_job};
+use super::build::{aborted, find};
+use super::runs::{Collected, Collector, Watch, merged};
 use super::{keys, maintain, ordered};
-use crate::catalog::{Collection, Index, persist};
+use crate::catalog::{Catalog, Collection, Index};
 use crate::engine::Inner;
 use crate::job::Job;
-use crate::operation::Operation;
 use crate::store_failed;
 use crate::trash::range_of;
-use crate::txn::Transaction;
 use parking_lot::Mutex;
-use std::ops::Bound;
+use std::collections::VecDeque;
+use std::ops::{Bound, Range};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use store::{Bytes, Direction, Space};
+use std::sync::atomic::{AtomicBool, Ordering};
+use store::{Bytes, Direction, Load, Snapshot, Space};
 use value::{Code, Error, RawDoc, Result};
 
-/// Documents and bytes of documents in one batch. Entries are written in the order of their keys,
-/// so a large batch is much cheaper for the store.
-pub(super) const LARGE: Size = Size { documents: 16_000, bytes: 16 * 1024 * 1024 };
-/// The same for a batch that met a writer: few enough to rarely meet the next.
-const SMALL: Size = Size { documents: 1000, bytes: 4 * 1024 * 1024 };
+/// From so many documents on, several threads read them, in so many parts: parts are not equally
+/// large, so whoever is done takes another.
+const LARGE_COLLECTION: u64 = 20_000;
+const PARTS: usize = 16;
+/// The most threads of one build.
+const THREADS_MAX: usize = 4;
+/// After so many blocks of documents a thread looks whether the index is still wanted.
+const BETWEEN_LOOKS: usize = 64;
 
-/// From so many documents on, two threads walk them.
-const LARGE_COLLECTION: u64 = 100_000;
+/// Says with an error that a build is to stop.
+pub(super) type Check<'c> = &'c (dyn Fn() -> Result<()> + Sync);
 
-/// How large a batch becomes.
-#[derive(Clone, Copy)]
-pub(super) struct Size {
-    documents: u64,
-    bytes: usize,
+/// An index that was filled, except that nobody sees its entries yet.
+pub(super) struct Filled {
+    /// The entries.
+    pub(super) load: Box<dyn Load>,
+    /// Whether a unique index has equal values, unless writes have changed that since.
+    pub(super) equal: bool,
+    /// For each index, which of its fields hold arrays.
+    pub(super) multikey: Vec<(Arc<Index>, u32)>,
 }
 
-/// Walks the documents and adds their entries.
+/// The build that the threads work on.
+struct Fill<'b> {
+    engine: &'b Inner,
+    job: &'b Job,
+    built: &'b Collection,
+    /// In the order of their prefixes.
+    indexes: Vec<Arc<Index>>,
+    snapshot: &'b Snapshot,
+    /// Ranges of documents that nobody has read yet.
+    parts: Mutex<VecDeque<Range<Vec<u8>>>>,
+    failure: Mutex<Option<Error>>,
+    failed: AtomicBool,
+}
+
+/// What one thread found.
+struct Found {
+    entries: Vec<Collected>,
+    multikey: Vec<u32>,
+}
+
+/// Reads the documents and writes their entries; `check` says whether to stop.
+///
+/// # Errors
+/// What a document is refused for, or that the build was stopped.
 pub(super) fn fill(
     engine: &Inner,
-    op: &Operation,
-    collection: &Collection,
+    job: &Job,
+    built: &Collection,
     ids: &[u32],
-) -> Result<()> {
-    let job = new_job(engine, collection);
-    let _listed = Listed::new(engine, job.clone());
-    let mut parts = parts(engine, collection, LARGE_COLLECTION)?;
-    let others = parts.split_off(1);
-    let failure: Mutex<Option<Error>> = Mutex::new(None);
-    let walk = |mut part: Part, check: &dyn Fn() -> Result<()>| {
-        loop {
-            if failure.lock().is_some() {
-                return;
-            }
-            match check().and_then(|()| fill_next(engine, &job, collection, ids, &part, check)) {
-                Ok(Some(last)) => part.after = last,
-                Ok(None) => return,
-                Err(error) => {
-                    failure.lock().get_or_insert(error);
-                    return;
-                }
-            }
-        }
+    check: Check<'_>,
+) -> Result<Filled> {
+    engine.check_writable()?;
+    let mut indexes = wanted(&engine.catalog.load(), built, ids)?;
+    indexes.sort_unstable_by_key(|index| index.id);
+    let prefixes: Vec<[u8; 4]> = indexes.iter().map(|index| index.prefix()).collect();
+    // First this: what is written behind the snapshot is noted.
+    let load = engine.store.load(Space::Indexes, &prefixes).map_err(store_failed)?;
+    let snapshot = engine.store.snapshot();
+    let large = built.counters.documents() >= LARGE_COLLECTION;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = if large { cores.min(THREADS_MAX) } else { 1 };
+    let fill = Fill {
+        engine,
+        job,
+        built,
+        indexes,
+        snapshot: &snapshot,
+        parts: Mutex::new(parts(&snapshot, built, if threads > 1 { PARTS } else { 1 })?),
+        failure: Mutex::default(),
+        failed: AtomicBool::new(false),
     };
-    std::thread::scope(|scope| {
-        let walk = &walk;
-        for part in others {
-            let name = "index build".to_owned();
-            let thread = std::thread::Builder::new().name(name);
-            let again = part.clone();
-            if thread.spawn_scoped(scope, move || walk(part, &|| engine.check_open())).is_err() {
-                walk(again, &|| op.check_now());
-            }
-        }
-        parts.into_iter().for_each(|part| walk(part, &|| op.check_now()));
-    });
+    let found = fill.read(threads, check);
+    let Fill { indexes, failure, .. } = fill;
     if let Some(error) = failure.into_inner() {
         return Err(error);
     }
-    check_all_unique(engine, collection, ids, &mut || op.check())
-}
-
-/// Documents that one thread walks.
-#[derive(Clone)]
-pub(super) struct Part {
-    /// The last key that was done.
-    after: Vec<u8>,
-    /// The first key behind the part.
-    end: Vec<u8>,
-    /// Whether a build that the process does not survive goes on behind this part's last batch.
-    /// Only the first part does: what others have done is done again then, and stays the same.
-    noted: bool,
-}
-
-impl Part {
-    /// All documents behind a key.
-    pub(super) fn behind(collection: &Collection, after: Vec<u8>) -> Part {
-        Part { after, end: range_of(collection.id).1.to_vec(), noted: true }
+    drop(snapshot);
+    let mut multikey: Vec<_> = indexes.iter().map(|index| (index.clone(), 0)).collect();
+    for thread in &found {
+        for ((_, all), bits) in multikey.iter_mut().zip(&thread.multikey) {
+            *all |= bits;
+        }
     }
-
-    /// Goes on behind this key.
-    pub(super) fn advance(&mut self, after: Vec<u8>) {
-        self.after = after;
-    }
+    let mut entries: Vec<Vec<Collected>> = found.into_iter().map(|found| found.entries).collect();
+    let equal = AtomicBool::new(false);
+    let goes_on = || {
+        check().and_then(|()| stopped(engine, job))?;
+        wanted(&engine.catalog.load(), built, ids).map(drop)
+    };
+    let watch = Watch { equal: &equal, stop: &|| goes_on().is_err() };
+    let written = load.write(merged(&indexes, &mut entries, threads, &watch));
+    // Rather the reason for the end than the end.
+    goes_on()?;
+    written.map_err(store_failed)?;
+    Ok(Filled { load, equal: equal.into_inner(), multikey })
 }
 
-/// The parts of a large collection for as many threads, of which there are two: making keys and
-/// committing them take about as long, and commits come one at a time.
-pub(super) fn parts(engine: &Inner, collection: &Collection, large: u64) -> Result<Vec<Part>> {
-    let whole = Part::behind(collection, collection.prefix().to_vec());
-    let alone = std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1);
-    if alone || collection.counters.documents() < large {
-        return Ok(vec![whole]);
-    }
-    let snapshot = engine.store.snapshot();
-    let cuts = snapshot.split(Space::Documents, &whole.after, &whole.end, 2);
-    let Some(cut) = cuts.map_err(store_failed)?.pop() else { return Ok(vec![whole]) };
-    // A part begins behind a key and ends before one, so the cut itself belongs to the first.
-    let end = [cut.as_slice(), &[0]].concat();
-    let second = Part { after: cut.to_vec(), end: whole.end, noted: false };
-    Ok(vec![Part { after: whole.after, end, noted: true }, second])
-}
-
-/// Adds the entries of the next batch of documents; nothing is left when it returns `None`.
-pub(super) fn fill_next(
-    engine: &Inner,
-    job: &Job,
-    collection: &Collection,
+/// The indexes that are built, as the catalog knows them now.
+///
+/// # Errors
+/// IndexBuildAborted if it does not know them any more.
+pub(super) fn wanted(
+    catalog: &Catalog,
+    built: &Collection,
     ids: &[u32],
-    part: &Part,
-    check: &dyn Fn() -> Result<()>,
-) -> Result<Option<Vec<u8>>> {
-    let check = || match job.killed.load(Ordering::Relaxed) {
-        true => Err(Error::new(Code::INTERRUPTED, "operation was interrupted")),
-        false => check(),
-    };
-    check()?;
-    engine.check_writable()?;
-    let mut size = LARGE;
-    let fill = |txn: &mut Transaction| {
-        fill_batch(txn, collection, ids, part, std::mem::replace(&mut size, SMALL))
-    };
-    let (batch, _) = engine.transact_alone(&check, false, fill)?;
-    job.advance(batch.documents);
-    Ok(batch.last)
+) -> Result<Vec<Arc<Index>>> {
+    let collection = find(catalog, built).ok_or_else(|| aborted("the collection was dropped"))?;
+    let indexes: Vec<Arc<Index>> =
+        collection.indexes.iter().filter(|index| ids.contains(&index.id)).cloned().collect();
+    if indexes.len() < ids.len() {
+        return Err(aborted("the index was dropped"));
+    }
+    Ok(indexes)
 }
 
-/// Refuses equal values in the unique ones of these indexes.
+/// Whether somebody has stopped the build or the engine.
+fn stopped(engine: &Inner, job: &Job) -> Result<()> {
+    match job.killed.load(Ordering::Relaxed) {
+        true => Err(Error::new(Code::INTERRUPTED, "operation was interrupted")),
+        false => engine.check_open(),
+    }
+}
+
+/// Ranges that hold all documents.
+fn parts(
+    snapshot: &Snapshot,
+    built: &Collection,
+    count: usize,
+) -> Result<VecDeque<Range<Vec<u8>>>> {
+    let (start, end) = range_of(built.id);
+    let cuts = match count {
+        1 => Vec::new(),
+        _ => snapshot.split(Space::Documents, &start, &end, count).map_err(store_failed)?,
+    };
+    let mut parts = VecDeque::new();
+    let mut from = start.to_vec();
+    for cut in cuts.iter().map(Bytes::as_slice).chain([end.as_slice()]) {
+        parts.push_back(std::mem::replace(&mut from, cut.to_vec())..cut.to_vec());
+    }
+    Ok(parts)
+}
+
+impl Fill<'_> {
+    /// Reads all parts with so many threads, of which this is one.
+    fn read(&self, threads: usize, check: Check<'_>) -> Vec<Found> {
+        let limit = self.engine.work.build_bytes_max.load(Ordering::Relaxed) / threads.max(1);
+        std::thread::scope(|scope| {
+            let mut others = Vec::new();
+            for _ in 1..threads {
+                let thread = std::thread::Builder::new().name("index build".to_owned());
+                // Without it the others have more to do.
+                others.extend(thread.spawn_scoped(scope, || self.read_parts(limit, check)));
+            }
+            let own = self.read_parts(limit, check);
+            let mut found = vec![own];
+            for other in others {
+                found.push(other.join().unwrap_or_else(|_| {
+                    let panicked = || Error::internal("a thread of an index build panicked");
+                    self.failure.lock().get_or_insert_with(panicked);
+                    None
+                }));
+            }
+            found.into_iter().flatten().collect()
+        })
+    }
+
+    /// Reads parts until none is left, or somebody has failed.
+    fn read_parts(&self, limit: usize, check: Check<'_>) -> Option<Found> {
+        let scratch = self.engine.work.scratch();
+        let mut collector = Collector::new(scratch, self.indexes.len(), limit);
+        let mut multikey = vec![0; self.indexes.len()];
+        while !self.failed.load(Ordering::Relaxed)
+            && let Some(part) = { self.parts.lock().pop_front() }
+        {
+            if let Err(error) = self.read_part(&part, &mut collector, &mut multikey, check) {
+                self.failed.store(true, Ordering::Relaxed);
+                self.failure.lock().get_or_insert(error);
+                return None;
+            }
+        }
+        Some(Found { entries: collector.finish(), multikey })
+    }
+
+    fn read_part(
+        &self,
+        part: &Range<Vec<u8>>,
+        collector: &mut Collector<'_>,
+        multikey: &mut [u32],
+        check: Check<'_>,
+    ) -> Result<()> {
+        let bounds = (Bound::Included(&*part.start), Bound::Excluded(&*part.end));
+        let range = self.snapshot.range(Space::Documents, bounds.0, bounds.1, Direction::Forward);
+        let mut range = range.map_err(store_failed)?;
+        let ids: Vec<u32> = self.indexes.iter().map(|index| index.id).collect();
+        for number in 0_usize.. {
+            if self.failed.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            check()?;
+            stopped(self.engine, self.job)?;
+            if number.is_multiple_of(BETWEEN_LOOKS) {
+                wanted(&self.engine.catalog.load(), self.built, &ids)?;
+            }
+            let Some(block) = range.lend_block().map_err(store_failed)? else { break };
+            let count = block.len();
+            for (key, doc) in block {
+                let record = key.get(4..).unwrap_or(&[]);
+                for ((at, index), multikey) in self.indexes.iter().enumerate().zip(&mut *multikey) {
+                    let found = keys::keys(index, RawDoc::new(doc))?;
+                    *multikey |= found.multikey;
+                    for key in &found.keys {
+                        collector.add(at, index, (&key.values, record, &key.types))?;
+                    }
+                }
+            }
+            self.job.advance(count as u64);
+        }
+        Ok(())
+    }
+}
+
+/// Refuses equal values in the unique ones of these indexes, whose entries are all there.
+///
+/// # Errors
+/// DuplicateKey.
 pub(super) fn check_all_unique(
     engine: &Inner,
     collection: &Collection,
     ids: &[u32],
-    check: &mut dyn FnMut() -> Result<()>,
+    check: Check<'_>,
 ) -> Result<()> {
     let unique = collection.indexes.iter().filter(|i| i.unique && ids.contains(&i.id));
     for index in unique {
@@ -157,120 +258,30 @@ pub(super) fn check_all_unique(
     Ok(())
 }
 
-/// Walks the entries of a unique index, which are complete now, and refuses two of equal values.
-fn check_unique(
-    engine: &Inner,
-    check: &mut dyn FnMut() -> Result<()>,
-    built: &Collection,
-    index: &Index,
-) -> Result<()> {
+/// Walks the entries of a unique index and refuses two of equal values.
+fn check_unique(engine: &Inner, check: Check<'_>, built: &Collection, index: &Index) -> Result<()> {
     let snapshot = engine.store.snapshot();
     let (from, to) = range_of(index.id);
     let mut range = snapshot
         .range(Space::Indexes, Bound::Included(&from), Bound::Excluded(&to), Direction::Forward)
         .map_err(store_failed)?;
     let mut last: Vec<u8> = Vec::new();
-    while let Some((entry, _)) = range.next().map_err(store_failed)? {
+    while let Some(block) = range.lend_block().map_err(store_failed)? {
         check()?;
-        let record = maintain::record_of(index, entry)
-            .ok_or_else(|| Error::internal("an entry of the new index is not understood"))?;
-        let values = entry.get(..entry.len() - record.len()).unwrap_or(&[]);
-        if values == last {
-            let key = crate::exec::write::document_key(built, record);
-            let doc = snapshot.get(Space::Documents, &key).map_err(store_failed)?;
-            let values = values.get(4..).unwrap_or(&[]);
-            let shown = doc.map(|doc| ordered::key_values(index, RawDoc::new(&doc), values));
-            return Err(maintain::duplicate_key(built, index, &shown.unwrap_or_default()));
+        for (entry, _) in block {
+            let record = maintain::record_of(index, entry)
+                .ok_or_else(|| Error::internal("an entry of the new index is not understood"))?;
+            let values = entry.get(..entry.len() - record.len()).unwrap_or(&[]);
+            if values == last {
+                let key = crate::exec::write::document_key(built, record);
+                let doc = snapshot.get(Space::Documents, &key).map_err(store_failed)?;
+                let values = values.get(4..).unwrap_or(&[]);
+                let shown = doc.map(|doc| ordered::key_values(index, RawDoc::new(&doc), values));
+                return Err(maintain::duplicate_key(built, index, &shown.unwrap_or_default()));
+            }
+            last.clear();
+            last.extend_from_slice(values);
         }
-        last.clear();
-        last.extend_from_slice(values);
-    }
-    Ok(())
-}
-
-/// How far one batch came.
-pub(super) struct Batch {
-    documents: u64,
-    /// The key of its last document; nothing when the collection ended.
-    last: Option<Vec<u8>>,
-}
-
-pub(super) fn fill_batch(
-    txn: &mut Transaction,
-    built: &Collection,
-    ids: &[u32],
-    part: &Part,
-    size: Size,
-) -> Result<Batch> {
-    let collection =
-        find(&txn.catalog, built).ok_or_else(|| aborted("the collection was dropped"))?;
-    let indexes: Vec<Arc<Index>> =
-        collection.indexes.iter().filter(|index| ids.contains(&index.id)).cloned().collect();
-    if indexes.len() < ids.len() {
-        return Err(aborted("the index was dropped"));
-    }
-    let (after, end) = (Bound::Excluded(&*part.after), Bound::Excluded(&*part.end));
-    let range = txn.snapshot.range(Space::Documents, after, end, Direction::Forward);
-    let mut range = range.map_err(store_failed)?;
-    // The collection must still be this one when the entries become visible.
-    txn.count(&collection, 0, 0);
-    let mut batch = Batch { documents: 0, last: None };
-    let mut bytes = 0;
-    let mut last: Vec<u8> = Vec::new();
-    let mut entries: Vec<(Bytes, Bytes)> = Vec::new();
-    let ended = loop {
-        if batch.documents >= size.documents || bytes >= size.bytes {
-            break false;
-        }
-        let Some((key, doc)) = range.next().map_err(store_failed)? else { break true };
-        // A change of the document meanwhile makes the batch run again.
-        txn.guard(Space::Documents, key);
-        txn.guard_derived(key);
-        let record = key.get(4..).unwrap_or(&[]);
-        for index in &indexes {
-            add_entries(txn, index, record, RawDoc::new(doc), &mut entries)?;
-        }
-        batch.documents += 1;
-        bytes += doc.len();
-        last.clear();
-        last.extend_from_slice(key);
-    };
-    // In order each finds its place beside the one before it.
-    entries.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-    for (entry, types) in entries {
-        txn.put(Space::Indexes, entry, types);
-    }
-    if !ended && part.noted {
-        // Committed with the entries: after a crash the build goes on behind them.
-        for id in ids {
-            let key = persist::build_key(*id);
-            txn.put(Space::Catalog, Bytes::copy_from(&key), Bytes::copy_from(&last));
-        }
-    }
-    batch.last = (!ended).then_some(last);
-    Ok(batch)
-}
-
-fn add_entries(
-    txn: &mut Transaction,
-    index: &Arc<Index>,
-    record: &[u8],
-    doc: RawDoc<'_>,
-    entries: &mut Vec<(Bytes, Bytes)>,
-) -> Result<()> {
-    let found = keys::keys(index, doc)?;
-    if found.multikey != 0 {
-        txn.mark_multikey(index, found.multikey);
-    }
-    for key in found.keys {
-        if index.unique {
-            // Equal keys are looked for at the end, in one walk. Until then, this makes a writer
-            // of the same key that does not see this entry run again.
-            txn.guard(Space::Indexes, &maintain::entry_key(index, &key.values, &[]));
-        }
-        // An entry that a writer made already is the same: writing it again changes nothing.
-        let entry = maintain::entry_key(index, &key.values, record);
-        entries.push((entry.into(), key.types.into()));
     }
     Ok(())
 }

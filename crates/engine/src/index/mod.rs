@@ -1,5 +1,5 @@
 //! Indexes: the keys of a document (`keys`, and one file for each kind of index), keeping entries
-//! right on writes (`maintain`), building an index beside running writes (`build`, `fill`), and checking
+//! right on writes (`maintain`), building an index beside running writes (`build`, `fill`, `runs`), and checking
 //! specifications (`spec`).
 
 pub mod build;
@@ -11,6 +11,7 @@ pub mod maintain;
 pub mod options;
 pub mod ordered;
 mod resume;
+mod runs;
 pub mod spec;
 pub mod text;
 pub mod wildcard;

@@ -1,72 +1,60 @@
-//! Going on with builds that an earlier process began and did not end: in a thread of its own,
-//! behind the last batch whose entries were committed.
+//! Builds that an earlier process began and did not end begin again, in a thread of their own, behind a
+//! new prefix: what is behind the old one may lack what writers did last.
 
-use super::build::{Listed, finish, new_job, take_away};
-use super::fill::{Part, check_all_unique, fill_next};
-use crate::catalog::{Collection, IndexState};
+use super::build;
+use crate::catalog::{Collection, IndexState, change, persist};
 use crate::engine::Inner;
-use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use value::{Code, Error, Result};
 
-/// Starts the thread that ends the builds of a collection. `progress` says how far each index
-/// came.
+/// Starts the thread that builds the unfinished indexes of a collection. What is left of the earlier
+/// builds belongs to nobody then.
 ///
 /// # Errors
-/// When no thread can be started.
-pub fn resume(
-    engine: &Arc<Inner>,
-    collection: &Arc<Collection>,
-    progress: &HashMap<u32, Vec<u8>>,
-) -> Result<()> {
-    let unfinished = collection.indexes.iter().filter(|i| i.state == IndexState::Building);
-    let ids: Vec<u32> = unfinished.map(|index| index.id).collect();
-    // Several builds go on together, where the one stopped that came least far.
-    let start = collection.prefix().to_vec();
-    let after = ids.iter().map(|id| progress.get(id).unwrap_or(&start)).min().cloned();
+/// When no thread can be started, or the store fails.
+pub fn resume(engine: &Arc<Inner>, collection: &Arc<Collection>) -> Result<()> {
+    let (collection, ids) = renew(engine, collection)?;
     let weak = Arc::downgrade(engine);
-    let collection = collection.clone();
     let thread = std::thread::Builder::new()
         .name("index build".to_owned())
-        .spawn(move || run(&weak, &collection, &ids, after.unwrap_or(start)))
+        .spawn(move || run(&weak, &collection, &ids))
         .map_err(|error| Error::internal(format!("cannot start a thread: {error}")))?;
     engine.builders.lock().push(thread);
     Ok(())
 }
 
-fn run(engine: &Weak<Inner>, collection: &Arc<Collection>, ids: &[u32], after: Vec<u8>) {
+/// Gives unfinished indexes new prefixes.
+fn renew(engine: &Inner, collection: &Collection) -> Result<(Arc<Collection>, Vec<u32>)> {
+    engine.change_catalog(|catalog, batch| {
+        let mut indexes = collection.indexes.clone();
+        let mut ids = Vec::new();
+        for index in indexes.iter_mut().filter(|index| index.state == IndexState::Building) {
+            change::forget_index(batch, index);
+            let id = engine.new_id(batch);
+            ids.push(id);
+            let spec = index.spec.as_doc();
+            *index = Arc::new(persist::index_from_spec(id, spec, IndexState::Building, 0)?);
+        }
+        let renewed = change::altered(collection, |collection| collection.indexes = indexes);
+        change::put(catalog, batch, renewed.clone());
+        Ok((renewed, ids))
+    })
+}
+
+fn run(engine: &Weak<Inner>, collection: &Arc<Collection>, ids: &[u32]) {
     let namespace = collection.namespace();
-    tracing::info!(%namespace, "goes on with an index build");
-    let Err(error) = build(engine, collection, ids, after) else { return };
+    tracing::info!(%namespace, "begins an index build again");
     let Some(engine) = engine.upgrade() else { return };
+    let gone = || Error::new(Code::SHUTDOWN_IN_PROGRESS, "the engine was closed");
+    // Nobody else uses the engine any more: the next process begins again.
+    let check = || if Arc::strong_count(&engine) == 1 { Err(gone()) } else { Ok(()) };
+    let Err(error) = build::run(&engine, collection, ids, &check) else { return };
     // A process that ends leaves the build to the next one.
     if error.code() == Code::SHUTDOWN_IN_PROGRESS {
         return;
     }
-    tracing::warn!(%error, %namespace, "an index build that was gone on with failed");
-    if let Err(error) = take_away(&engine, collection, ids) {
+    tracing::warn!(%error, %namespace, "an index build that was begun again failed");
+    if let Err(error) = build::take_away(&engine, collection, ids) {
         tracing::error!(%error, "cannot remove an unfinished index");
     }
-}
-
-fn build(
-    weak: &Weak<Inner>,
-    collection: &Arc<Collection>,
-    ids: &[u32],
-    after: Vec<u8>,
-) -> Result<()> {
-    let gone = || Error::new(Code::SHUTDOWN_IN_PROGRESS, "the engine was closed");
-    let engine = weak.upgrade().ok_or_else(gone)?;
-    let job = new_job(&engine, collection);
-    let _listed = Listed::new(&engine, job.clone());
-    let mut part = Part::behind(collection, after);
-    while let Some(last) = fill_next(&engine, &job, collection, ids, &part, &|| Ok(()))? {
-        // Nobody else uses the engine any more: the next process goes on.
-        if Arc::strong_count(&engine) == 1 {
-            return Err(gone());
-        }
-        part.advance(last);
-    }
-    check_all_unique(&engine, collection, ids, &mut || engine.check_open())?;
-    finish(&engine, collection, ids)
 }

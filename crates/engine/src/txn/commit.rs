@@ -234,7 +234,6 @@ impl Inner {
             notes,
             created,
             owner,
-            derived,
             ..
         } = txn;
         let mut batch = snapshot.take_writes();
@@ -303,7 +302,6 @@ impl Inner {
             self.catalog.store(catalog);
         }
         state.record(seqno, &guards);
-        state.record(seqno, &derived);
         self.changes.publish(creations, seqno);
         self.changes.publish(changes, seqno);
         drop(state);

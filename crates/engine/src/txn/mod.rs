@@ -52,11 +52,6 @@ fn guard_hash(space: Space, key: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// The hash of a document's key where only a pattern's write counts.
-fn derived_hash(key: &[u8]) -> u64 {
-    guard_hash(Space::Documents, key).rotate_left(17) ^ 0x9E37_79B9_7F4A_7C15
-}
-
 /// What a collection gains by a transaction.
 struct Gain {
     collection: Arc<Collection>,
@@ -90,9 +85,6 @@ pub struct Transaction {
     pub(crate) locked: bool,
     /// What patterns have to do before it commits.
     pub(crate) work: crate::patterns::Work,
-    /// Hashes of the keys of documents that patterns wrote: nobody conflicts with them but those
-    /// who ask for it.
-    derived: SmallVec<[u64; 1]>,
 }
 
 impl Transaction {
@@ -110,7 +102,6 @@ impl Transaction {
             claimed: 0,
             locked: false,
             work: crate::patterns::Work::default(),
-            derived: SmallVec::new(),
         }
     }
 
@@ -139,11 +130,10 @@ impl Transaction {
         self.snapshot.delete(space, key);
     }
 
-    /// Makes the commit fail when somebody else guarded the same key after the snapshot.
+    /// Makes the commit fail when somebody else guarded the same key after the snapshot. What
+    /// patterns do to documents conflicts with nobody.
     pub fn guard(&mut self, space: Space, key: &[u8]) {
-        if self.work.is_derived() && space == Space::Documents {
-            self.derived.push(derived_hash(key));
-        } else {
+        if !self.work.is_derived() || space != Space::Documents {
             self.guards.push(guard_hash(space, key));
         }
     }
@@ -156,11 +146,6 @@ impl Transaction {
             self.read_at = Some(seqno);
         }
         noticed
-    }
-
-    /// Makes the commit fail when a pattern wrote the document of this key after the snapshot.
-    pub fn guard_derived(&mut self, key: &[u8]) {
-        self.guards.push(derived_hash(key));
     }
 
     /// Counts documents and bytes that a collection gains.

@@ -80,7 +80,7 @@ impl Work {
         }
     }
 
-    fn want_merge(&self) {
+    pub(super) fn want_merge(&self) {
         self.signals.lock().merge = true;
         self.merge_wanted.notify_one();
     }
@@ -157,7 +157,7 @@ impl Work {
         self.overlapping.load(Ordering::Relaxed)
     }
 
-    fn note_overlapping(&self, trees: &[Tree; 4]) {
+    pub(super) fn note_overlapping(&self, trees: &[Tree; 4]) {
         let most = trees.iter().map(|tree| tree.l0_run_count()).max().unwrap_or(0);
         self.overlapping.store(most, Ordering::Relaxed);
     }

@@ -11,6 +11,7 @@ use lsm_tree::{InternalValue, Memtable, ValueType};
 use super::Shared;
 use super::log::Log;
 use super::record::{Kind, Payload, encode_batch};
+use crate::load::Written;
 use crate::{Batch, Operation, Result, Seqno, StoreError};
 
 /// Encoding buffers that grew above this are given back to the system.
@@ -23,6 +24,8 @@ const STOP_TABLES: usize = 40;
 pub(super) struct Commit {
     /// The active memtable of each tree. Asking the tree each time would cost several counters.
     pub(super) memtables: [Arc<Memtable>; 4],
+    /// Loads that want to hear what is written.
+    pub(super) loads: Vec<Arc<Written>>,
 }
 
 /// Puts one operation into its memtable; returns the bytes that it takes there.
@@ -83,6 +86,7 @@ impl Shared {
             .map(|operation| insert(&commit.memtables, operation, seqno))
             .sum();
         self.active_bytes.fetch_add(bytes, Ordering::Relaxed);
+        commit.loads.iter().for_each(|load| load.note(batch));
         // Before it is published: who sees the commit must not find a page without it.
         self.pages.write(batch, seqno);
         self.tracker.publish(seqno);

@@ -12,6 +12,7 @@ mod commit;
 mod dropped;
 mod file;
 mod history;
+mod load;
 mod log;
 mod pages;
 mod range;
@@ -45,8 +46,8 @@ use record::{Kind, Payload, encode_range};
 
 use crate::tracker::Tracker;
 use crate::{
-    Batch, Bytes, Damage, FaultPlan, MAX_KEY_BYTES, Result, Seqno, Snapshot, Space, SpaceStats,
-    Stats, Store, StoreError,
+    Batch, Bytes, Damage, FaultPlan, Load, MAX_KEY_BYTES, Result, Seqno, Snapshot, Space,
+    SpaceStats, Stats, Store, StoreError,
 };
 
 /// How a disk store is opened.
@@ -205,6 +206,10 @@ impl Store for DiskStore {
         self.shared.work.want_sync();
         self.shared.work.want_reclaim(self.shared.options.reclaim_interval);
         Ok(())
+    }
+
+    fn load(&self, space: Space, prefixes: &[[u8; 4]]) -> Result<Box<dyn Load>> {
+        Ok(Box::new(load::DiskLoad::begin(&self.shared, space, prefixes)?))
     }
 
     fn checkpoint(&self) -> Result<()> {

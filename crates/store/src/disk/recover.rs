@@ -84,7 +84,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Shared> {
     Ok(Shared {
         tracker: Tracker::new(last),
         counter: setup.counter.clone(),
-        commit: Mutex::new(Commit { memtables }),
+        commit: Mutex::new(Commit { memtables, loads: Vec::new() }),
         log,
         dropped,
         cache: setup.cache.clone(),

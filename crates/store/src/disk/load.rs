@@ -1,0 +1,186 @@
+//! A load writes tables straight away: no log, no memtables.
+//!
+//! Its entries have the lowest number there is, so that whatever a commit writes to the same key
+//! is newer, before or after. But its tables stand above older ones in the tree, where a read of
+//! one key looks first, and a delete below them may be forgotten when tables are merged. So no
+//! key may be in both: keys that were written before the tables are, are left out of them; those
+//! written later are written once more, by the same step that shows the tables.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use lsm_tree::{AbstractTree, InternalValue, Table, ValueType};
+use parking_lot::Mutex;
+
+use super::Shared;
+use super::commit::insert;
+use super::record::{Kind, Payload, encode_batch};
+use super::trees::tree_error;
+use crate::load::{Entries, Keys, Load, Written, check_key};
+use crate::{Batch, Bytes, Result, Space, StoreError};
+
+/// Keys that were written meanwhile go to the log in records of so many bytes.
+const RECORD_BYTES: usize = 4 << 20;
+/// The number of entries that are brought in: that of entries so old that every snapshot sees them.
+const LOWEST: u64 = 0;
+
+/// Tables that are not part of the tree yet.
+pub(super) struct DiskLoad {
+    shared: Arc<Shared>,
+    written: Arc<Written>,
+    tables: Mutex<Vec<Table>>,
+}
+
+impl DiskLoad {
+    pub(super) fn begin(
+        shared: &Arc<Shared>,
+        space: Space,
+        prefixes: &[[u8; 4]],
+    ) -> Result<DiskLoad> {
+        shared.writable_log()?;
+        let written = Arc::new(Written::new(space, prefixes));
+        shared.commit.lock().loads.push(written.clone());
+        Ok(DiskLoad { shared: shared.clone(), written, tables: Mutex::default() })
+    }
+
+    fn check_power(&self) -> Result<()> {
+        if self.shared.options.fault.as_ref().is_some_and(|plan| plan.power_lost()) {
+            return Err(StoreError::Poisoned { reason: "power is gone".to_string() });
+        }
+        Ok(())
+    }
+
+    /// Writes one part; the tables that were written, also before an error.
+    fn write_part(&self, early: &Keys, entries: Entries<'_>) -> (Vec<Table>, Result<()>) {
+        let space = self.written.space;
+        let mut failure = Ok(());
+        let stream = entries
+            .map_while(|entry| {
+                let checked = entry.and_then(|entry| check_key(space, &entry.0).map(|()| entry));
+                // Ending early, rather than with an error, leaves whole tables to be removed.
+                checked.map_err(|error| failure = Err(error)).ok()
+            })
+            .filter(|(key, _)| early.is_empty() || !early.contains_key(key))
+            .map(|(key, value)| {
+                let (key, value) = (key.into_tree(), value.into_tree());
+                Ok(InternalValue::from_components(key, value, LOWEST, ValueType::Value))
+            });
+        let tree = &self.shared.trees[space.index()];
+        match tree.flush_to_tables(stream) {
+            Ok(written) => (written.map_or_else(Vec::new, |(tables, _)| tables), failure),
+            // Files that were begun go when the folder is opened again.
+            Err(error) => (Vec::new(), Err(tree_error(tree, &error))),
+        }
+    }
+
+    fn forget(&self) {
+        let mut commit = self.shared.commit.lock();
+        commit.loads.retain(|load| !Arc::ptr_eq(load, &self.written));
+    }
+}
+
+impl Load for DiskLoad {
+    fn write(&self, mut parts: Vec<Entries<'_>>) -> Result<()> {
+        self.check_power()?;
+        let early = self.written.take();
+        let last = parts.pop();
+        let mut results = std::thread::scope(|scope| {
+            let early = &early;
+            let threads: Vec<_> = parts
+                .into_iter()
+                .map(|part| scope.spawn(move || self.write_part(early, part)))
+                .collect();
+            let last = last.map(|part| self.write_part(early, part));
+            let failed = || (Vec::new(), Err(panicked()));
+            let mut results: Vec<_> = threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|_| failed()))
+                .collect();
+            results.extend(last);
+            results
+        });
+        let mut tables = self.tables.lock();
+        for (written, _) in &mut results {
+            tables.append(written);
+        }
+        results.into_iter().try_for_each(|(_, result)| result)
+    }
+
+    fn finish(self: Box<Self>) -> Result<u64> {
+        let shared = &self.shared;
+        let log = shared.writable_log()?;
+        self.check_power()?;
+        let tree = &shared.trees[self.written.space.index()];
+        let mut commit = shared.commit.lock();
+        if shared.closed.load(Ordering::Acquire) {
+            return Err(StoreError::Closed);
+        }
+        commit.loads.retain(|load| !Arc::ptr_eq(load, &self.written));
+        // From here on the files belong to the tree, whatever happens.
+        let tables = std::mem::take(&mut *self.tables.lock());
+        if !tables.is_empty() {
+            tree.register_tables(&tables, None, None, &[], 0)
+                .map_err(|error| tree_error(tree, &error))?;
+        }
+        for prefix in &self.written.prefixes {
+            let end = u32::from_be_bytes(*prefix).checked_add(1).map(u32::to_be_bytes);
+            let end = end.as_ref().map_or(&[0xFF; 5][..], |end| end);
+            shared.pages.drop_range(self.written.space, prefix, end);
+        }
+        let mut buffer = Vec::new();
+        for batch in batches(self.written.space, self.written.take()) {
+            buffer.clear();
+            encode_batch(&mut buffer, &batch);
+            let payload = Payload::new(Kind::Batch, &buffer);
+            let seqno = log.append(&payload, || shared.counter.next())?;
+            let insert = |operation| insert(&commit.memtables, operation, seqno);
+            let bytes = batch.operations().iter().map(insert).sum();
+            shared.active_bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+        // Above the number of the tree's new view, so that snapshots from now on see it.
+        shared.tracker.publish(shared.counter.next());
+        drop(commit);
+        shared.work.note_overlapping(&shared.trees);
+        shared.work.want_merge();
+        shared.work.want_sync();
+        Ok(self.written.puts())
+    }
+}
+
+impl Drop for DiskLoad {
+    fn drop(&mut self) {
+        self.forget();
+        for table in self.tables.lock().drain(..) {
+            if let Err(error) = std::fs::remove_file(&*table.path) {
+                tracing::warn!(file = %table.path.display(), %error, "cannot remove a table");
+            }
+        }
+    }
+}
+
+/// What commits made of keys, in batches that fit into a log record.
+fn batches(space: Space, keys: Keys) -> Vec<Batch> {
+    let mut keys: Vec<(Bytes, Option<Bytes>)> = keys.into_iter().collect();
+    keys.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+    let mut batches: Vec<Batch> = Vec::new();
+    for (key, value) in keys {
+        if batches.last().is_none_or(|batch| batch.bytes() >= RECORD_BYTES) {
+            batches.push(Batch::new());
+        }
+        let Some(batch) = batches.last_mut() else { continue };
+        match value {
+            Some(value) => batch.put_owned(space, key, value),
+            None => batch.delete_owned(space, key),
+        }
+    }
+    batches
+}
+
+fn panicked() -> StoreError {
+    StoreError::Io {
+        action: "write tables to",
+        file: "the store".into(),
+        kind: std::io::ErrorKind::Other,
+        message: "the thread panicked".to_string(),
+    }
+}
