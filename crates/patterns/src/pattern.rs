@@ -81,7 +81,7 @@ pub enum Behaviour {
     /// Copies fields of a document that is referred to.
     Reference(Reference),
     /// Keeps what follows from the parents of nodes.
-    Tree(Tree),
+    Tree(Box<Tree>),
 }
 
 impl Pattern {

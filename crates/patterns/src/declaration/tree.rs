@@ -64,7 +64,7 @@ pub(super) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
         out.append("maintain", Val::Document(wanted));
         out.str("onMissingParent", missing).str("onDelete", deleted).str("strategy", strategy);
     });
-    let behaviour = Behaviour::Tree(Tree {
+    let behaviour = Behaviour::Tree(Box::new(Tree {
         id: Path::new(id),
         parent: Path::new(parent),
         scope: scope.map(Path::new),
@@ -83,7 +83,7 @@ pub(super) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
             _ => NodeDelete::Restrict,
         },
         reads,
-    });
+    }));
     Ok(Parsed { behaviour, target: collection.to_owned(), shown })
 }
 
