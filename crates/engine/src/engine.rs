@@ -115,6 +115,8 @@ pub struct Inner {
     pub(crate) builders: Mutex<Vec<std::thread::JoinHandle<()>>>,
     /// The patterns that are being built.
     pub(crate) pattern_builds: crate::patterns::build::Builds,
+    /// Tells that patterns have something to follow.
+    pub(crate) pattern_bell: Arc<crate::patterns::queue::Bell>,
     /// What dropped collections and indexes left in the store.
     pub(crate) trash: crate::trash::Trash,
     /// When documents expire next.
@@ -210,6 +212,7 @@ impl Engine {
             builders: Mutex::default(),
             jobs: Mutex::new(Vec::new()),
             pattern_builds: crate::patterns::build::Builds::default(),
+            pattern_bell: Arc::default(),
             trash: crate::trash::Trash::default(),
             ttl: crate::ttl::Ttl::default(),
             fail_points: crate::fail_points::FailPoints::default(),
@@ -224,6 +227,7 @@ impl Engine {
             crate::stages::remove_leftovers(&inner)?;
             crate::trash::sweep(&inner)?;
             start_housekeeping(&inner)?;
+            crate::patterns::queue::start(&inner)?;
         }
         Ok(Engine(inner))
     }
@@ -325,7 +329,6 @@ fn start_housekeeping(inner: &Arc<Inner>) -> Result<()> {
                     tracing::warn!(%error, "cannot drop old entries of the oplog");
                 }
                 crate::patterns::build::start(&inner);
-                crate::patterns::queue::run(&inner);
                 if let Err(error) = crate::trash::empty(&inner) {
                     tracing::warn!(%error, "cannot free the space of what was dropped");
                 }

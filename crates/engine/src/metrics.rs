@@ -40,6 +40,8 @@ pub struct Metrics {
     pub failures: Counter,
     /// Retried writes that had been executed already.
     pub retried_writes: Counter,
+    /// Documents that patterns wrote.
+    pub pattern_writes: Counter,
 }
 
 /// What the server counts about connections.

@@ -287,6 +287,11 @@ impl Operation {
         self.read_time.set(Some(time));
     }
 
+    /// Makes the command read this view, at the time that it reads anyway.
+    pub(crate) fn read_view(&self, view: View) {
+        *self.reading.borrow_mut() = Reading::At(Box::new(view));
+    }
+
     /// The cluster time of the moment that the command reads, if it asked for one.
     #[must_use]
     pub fn read_time(&self) -> Option<u64> {

@@ -537,7 +537,7 @@ fn declarations_are_checked_listed_and_survive() {
         2
     );
     assert_eq!(server.code("{dropPatterns: 'products', names: ['nope']}"), 4);
-    assert_eq!(server.code("{renameCollection: 't.products', to: 't.x', $db: 'admin'}"), 238);
+    assert_eq!(server.code("{renameCollection: 't.products', to: 'u.x', $db: 'admin'}"), 238);
     server.run("{create: 'capped', capped: true, size: 1000}");
     assert_eq!(
         server

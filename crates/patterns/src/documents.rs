@@ -71,6 +71,11 @@ pub trait Documents {
     /// When the store fails.
     fn set_state(&mut self, pattern: u32, key: &[u8], state: Option<DocBuf>) -> Result<()>;
 
+    /// The time, in milliseconds since 1970.
+    fn now(&self) -> i64 {
+        0
+    }
+
     /// Visits what a pattern keeps under keys that begin with `prefix` and are above `after`, in
     /// their order, until `visit` says false.
     ///

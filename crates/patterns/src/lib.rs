@@ -4,10 +4,12 @@
 //! `declaration` reads and checks what a client declared, `pattern` is what became of it, `graph`
 //! orders patterns that feed each other. When a document changes, `maintain` asks each pattern of
 //! its collection for the document's own maintained fields (`shape`), notes what other documents
-//! must follow (`note`) and brings them up to date before the commit (`settle`). `computed`,
+//! must follow (`note`) and brings them up to date before the commit (`settle`). `clearing` takes
+//! away what a pattern that was dropped has left, `queue` keeps what follows later. `computed`,
 //! `reference`, `subset` and `tree` are the kinds. Everything reaches documents through
 //! `documents::Documents` alone, so that the same patterns can run on another database.
 
+pub mod clearing;
 pub mod computed;
 pub mod declaration;
 pub mod documents;
@@ -18,10 +20,11 @@ pub mod memory;
 pub mod ownership;
 pub mod paths;
 pub mod pattern;
+pub mod queue;
 pub mod reference;
 pub mod subset;
 pub mod tree;
 
 pub use documents::{Documents, Find};
 pub use maintain::{Bound, Origin, Pending};
-pub use pattern::{Pattern, Phase};
+pub use pattern::{Need, Pattern, Phase};

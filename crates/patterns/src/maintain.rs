@@ -2,6 +2,7 @@
 //! finds out what others must follow, and `settle` lets them, pattern after pattern in the order of
 //! the graph. What is settled is a write again, noted for the patterns behind.
 
+use crate::clearing;
 use crate::computed::Child;
 use crate::documents::Documents;
 use crate::pattern::{Behaviour, Pattern, Phase};
@@ -59,6 +60,12 @@ impl Bound {
         self.targets.is_empty() && self.sources.is_empty()
     }
 
+    /// Whether what is maintained in its documents is not derived everywhere yet.
+    #[must_use]
+    pub fn is_building(&self) -> bool {
+        self.targets.iter().any(|pattern| pattern.phase == Phase::Building)
+    }
+
     /// The image that is stored in place of what was written.
     ///
     /// # Errors
@@ -71,6 +78,11 @@ impl Bound {
         origin: Origin,
     ) -> Result<DocBuf> {
         let mut image = DocBuf::from(after);
+        for pattern in self.targets.iter().filter(|p| p.phase == Phase::Clearing) {
+            if origin != Origin::Pattern(pattern.id) {
+                image = clearing::strip(pattern, self, documents, before, image.as_doc())?;
+            }
+        }
         for pattern in &self.targets {
             if origin == Origin::Pattern(pattern.id) || !pattern.phase.is_maintained() {
                 continue;
@@ -152,7 +164,7 @@ fn is_counted(
     documents: &mut dyn Documents,
     child: Option<RawDoc<'_>>,
 ) -> Result<bool> {
-    if pattern.phase == Phase::Ready {
+    if pattern.phase.is_built() {
         return Ok(true);
     }
     let Some(progress) = pattern.progress(documents)? else { return Ok(false) };

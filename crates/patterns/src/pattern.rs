@@ -1,7 +1,7 @@
 //! A pattern that was declared: where it reads, what it maintains, and how.
 
 use crate::computed::{Grouped, Same};
-use crate::declaration::Common;
+use crate::declaration::{Common, Mode};
 use crate::documents::Documents;
 use crate::reference::Reference;
 use crate::tree::Tree;
@@ -14,11 +14,25 @@ pub enum Phase {
     Building,
     /// Every maintained value is right.
     Ready,
+    /// It is maintained, but something went past it: values may be wrong until it is built anew.
+    Degraded,
     /// Nothing is maintained until it is resumed, which builds it again.
     Suspended,
     /// It could not be built; nothing is maintained.
     Failed,
+    /// It was dropped: the values that it left are being removed.
+    Clearing,
 }
+
+/// All phases.
+pub static PHASES: &[Phase] = &[
+    Phase::Building,
+    Phase::Ready,
+    Phase::Degraded,
+    Phase::Suspended,
+    Phase::Failed,
+    Phase::Clearing,
+];
 
 impl Phase {
     /// The word that `listPatterns` shows.
@@ -27,23 +41,45 @@ impl Phase {
         match self {
             Phase::Building => "building",
             Phase::Ready => "ready",
+            Phase::Degraded => "degraded",
             Phase::Suspended => "suspended",
             Phase::Failed => "failed",
+            Phase::Clearing => "clearing",
         }
     }
 
     /// The phase of this name.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Phase> {
-        let all = [Phase::Building, Phase::Ready, Phase::Suspended, Phase::Failed];
-        all.into_iter().find(|phase| phase.name() == name)
+        PHASES.iter().copied().find(|phase| phase.name() == name)
     }
 
     /// Whether writes have to keep the pattern right.
     #[must_use]
     pub fn is_maintained(self) -> bool {
-        matches!(self, Phase::Building | Phase::Ready)
+        matches!(self, Phase::Building | Phase::Ready | Phase::Degraded)
     }
+
+    /// Whether all that was there before the declaration has been derived.
+    #[must_use]
+    pub fn is_built(self) -> bool {
+        matches!(self, Phase::Ready | Phase::Degraded)
+    }
+
+    /// Whether work in the background leads to another phase.
+    #[must_use]
+    pub fn is_passing(self) -> bool {
+        matches!(self, Phase::Building | Phase::Clearing)
+    }
+}
+
+/// What somebody must be allowed on a collection in order to declare a pattern.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Need {
+    /// To read its documents (`find`): copies show them to readers of the target.
+    Read,
+    /// To declare patterns on it (`createPattern`).
+    Declare,
 }
 
 /// A declared pattern.
@@ -164,6 +200,67 @@ impl Pattern {
         }
     }
 
+    /// Whether targets follow later than in the commit of their source.
+    #[must_use]
+    pub fn is_deferred(&self) -> bool {
+        self.phase.is_built() && self.common.mode != Mode::Sync
+    }
+
+    /// Whether targets may wait in a queue, be it from a time when it had another mode.
+    #[must_use]
+    pub fn may_queue(&self) -> bool {
+        matches!(self.behaviour, Behaviour::Grouped(_) | Behaviour::Reference(_))
+    }
+
+    /// Whether targets may be behind their sources, as it is declared.
+    #[must_use]
+    pub fn may_be_stale(&self) -> bool {
+        self.common.mode != Mode::Sync || matches!(self.behaviour, Behaviour::Reference(_))
+    }
+
+    /// The same pattern after a collection got another name; `None` if it does not name it.
+    ///
+    /// # Errors
+    /// As `altered`.
+    pub fn renamed(&self, from: &str, to: &str) -> Result<Option<Pattern>> {
+        let own = self.owns_documents();
+        let names = |option: &str, value: Val<'_>| {
+            (option == "from" || (own && option == "into")) && value == Val::String(from)
+        };
+        let declaration = self.declaration.as_doc();
+        let named = declaration.iter().any(|(option, value)| names(option, value.get()));
+        if self.collection != from && !named {
+            return Ok(None);
+        }
+        let collection = if self.collection == from { to } else { &self.collection };
+        let declaration = DocBuf::build(|out| {
+            for (option, value) in declaration {
+                match names(option, value.get()) {
+                    true => out.str(option, to),
+                    false => out.raw(option, value),
+                };
+            }
+        });
+        let mut pattern = crate::declaration::parse(collection, declaration.as_doc())?;
+        pattern.id = self.id;
+        pattern.rank = self.rank;
+        pattern.phase = self.phase;
+        pattern.failure.clone_from(&self.failure);
+        Ok(Some(pattern))
+    }
+
+    /// What somebody needs to be allowed in order to declare it: to read its sources, and to have
+    /// patterns maintain its targets.
+    #[must_use]
+    pub fn needs(&self) -> Vec<(Need, &str)> {
+        let mut needs = vec![(Need::Declare, &*self.target)];
+        if self.collection != self.target {
+            needs.push((Need::Declare, &*self.collection));
+        }
+        needs.extend(self.source().filter(|s| *s != self.target).map(|s| (Need::Read, s)));
+        needs
+    }
+
     /// Whether the documents of the target belong to the pattern as a whole.
     #[must_use]
     pub fn owns_documents(&self) -> bool {
@@ -191,7 +288,7 @@ impl Pattern {
     /// # Errors
     /// When the store fails.
     pub fn progress(&self, documents: &mut dyn Documents) -> Result<Option<Progress>> {
-        if self.phase != Phase::Building {
+        if !self.phase.is_passing() {
             return Ok(None);
         }
         let Some(doc) = documents.state(self.id, PROGRESS)? else { return Ok(None) };

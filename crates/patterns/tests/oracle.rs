@@ -372,11 +372,8 @@ fn contradictions_are_refused_by_name() {
             "needs an order",
         ),
         ("{kind: 'computed', groupBy: '$x', fields: {a: {$sum: 1}}}", "'groupBy' needs 'into'"),
-        ("{kind: 'computed', fields: {a: '$b'}, mode: {every: '1h'}}", "'sync' is not available"),
-        (
-            "{kind: 'computed', fields: {a: '$b'}, duringBuild: 'compute'}",
-            "'compute' is not available",
-        ),
+        ("{kind: 'computed', fields: {a: '$b'}, mode: {every: '1h'}}", "must be 'sync' here"),
+        ("{kind: 'computed', fields: {a: '$b'}, duringBuild: 'wait'}", "must be one of"),
         (
             "{kind: 'extendedReference', ref: 'c._id', from: 'x', into: 'c', fields: ['_id']}",
             "the reference itself",

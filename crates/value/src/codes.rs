@@ -535,6 +535,7 @@ codes! {
     57986 RETRYABLE_INTERNAL_TRANSACTION_NOT_SUPPORTED "RetryableInternalTransactionNotSupported"
     91331 RETRIABLE_REMOTE_COMMAND_FAILURE "RetriableRemoteCommandFailure"
     96001 PATTERN_VIOLATION "PatternViolation"
+    96002 PATTERN_NOT_READY "PatternNotReady"
     640570 ILLEGAL_CHANGE_TO_EXPECTED_SHARD_VERSION "IllegalChangeToExpectedShardVersion"
     640571 ILLEGAL_CHANGE_TO_EXPECTED_DATABASE_VERSION "IllegalChangeToExpectedDatabaseVersion"
     1003141 REMOVE_SHARD_DRAINING_IN_PROGRESS "RemoveShardDrainingInProgress"

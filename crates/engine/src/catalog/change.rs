@@ -6,7 +6,7 @@
 use super::{Catalog, Collection, Counters, Index, IndexState, Kind, persist};
 use crate::engine::Inner;
 use crate::trash::Trash;
-use patterns::Pattern;
+use patterns::{Pattern, Phase};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use store::{Batch, Space};
@@ -163,11 +163,13 @@ pub fn add_pattern(catalog: &mut Catalog, db: &str, pattern: Pattern) -> Result<
 /// When the patterns feed each other in a cycle or maintain the same.
 pub fn set_patterns(catalog: &mut Catalog, db: &str, all: Vec<Arc<Pattern>>) -> Result<()> {
     let Some(database) = catalog.databases.get_mut(db) else { return Ok(()) };
+    // What is being cleared feeds nobody, and others may own its fields.
+    let (going, all): (Vec<_>, Vec<_>) = all.into_iter().partition(|p| p.phase == Phase::Clearing);
     let borrowed: Vec<&Pattern> = all.iter().map(|pattern| &**pattern).collect();
     let order = patterns::graph::order(&borrowed)?;
     let mut ordered = Vec::new();
-    for (rank, at) in order.into_iter().enumerate() {
-        let Some(pattern) = all.get(at) else { continue };
+    let placed = order.into_iter().filter_map(|at| all.get(at)).chain(&going);
+    for (rank, pattern) in placed.enumerate() {
         ordered.push(if pattern.rank == rank {
             pattern.clone()
         } else {

@@ -101,7 +101,7 @@ impl Wanted {
         match change.kind {
             Kind::Nothing => Ok(None),
             // What patterns maintain follows from other changes.
-            _ if change.derived => Ok(None),
+            _ if change.derived && !is_flagged(engine, change) => Ok(None),
             Kind::Command => Ok(self.command_event(change, token)),
             _ => self.document_event(engine, op, change, token),
         }
@@ -169,6 +169,9 @@ impl Wanted {
         }
         write_namespace(&mut out, "ns", db, name);
         change.write_key(&mut out, "documentKey");
+        if change.derived {
+            out.bool("patternUpdate", true);
+        }
         if let (Kind::Update, Some(delta)) = (change.kind, change.more) {
             out.doc("updateDescription", |out| describe(delta).write(out, self.expanded));
         }
@@ -319,6 +322,13 @@ fn write_description(
         }
         _ => {}
     }
+}
+
+/// Whether streams show what patterns write to the collection of a change: one of them asks for it.
+fn is_flagged(engine: &Inner, change: &Change<'_>) -> bool {
+    let (db, name) = change.names();
+    let catalog = engine.catalog.load();
+    catalog.patterns(db).iter().any(|p| p.target == name && p.common.flagged_events)
 }
 
 fn missing_image(change: &Change<'_>, kind: &str, what: &str, which: &str) -> Error {

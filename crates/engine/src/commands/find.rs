@@ -177,7 +177,11 @@ fn point_read(context: &Context<'_>, name: &str, out: &mut Writer<'_>) -> Result
     context.args.bool("singleBatch")?;
     let catalog = context.engine.catalog.load();
     let Some(collection) = catalog.get(context.db, name) else { return Ok(false) };
-    if collection.view().is_some() || collection.capped().is_some() {
+    let building = |bound: &::patterns::Bound| bound.is_building();
+    if collection.view().is_some()
+        || collection.capped().is_some()
+        || collection.patterns.as_deref().is_some_and(building)
+    {
         return Ok(false);
     }
     let mut key = smallvec::SmallVec::<[u8; 64]>::new();

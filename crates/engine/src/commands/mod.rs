@@ -435,12 +435,17 @@ fn run(
     let shown = if is_about_users(command.name) { &[] } else { body.bytes() };
     slot.current.lock().set(op.started, command.name, shown);
     op.name.set(command.name);
+    let fresh = concern.is_some_and(|concern| concern.fresh_patterns);
+    crate::patterns::reading::prepare(engine, op, db, command.name, body, fresh)?;
     if let Some(concern) = concern {
         concern.check_times(engine)?;
         match place {
             Some(_) => concern.enter_transaction(op)?,
             None => concern.apply(engine, op, command)?,
         }
+    }
+    if place.is_none() {
+        crate::patterns::reading::complete(engine, op, db, command.name, body)?;
     }
     let mut context = Context {
         engine,

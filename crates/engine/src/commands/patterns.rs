@@ -3,14 +3,12 @@
 
 use super::{Command, Context, listing};
 use crate::engine::Inner;
-use crate::exec::modify;
 use crate::patterns::{Opened, build, declare, verify};
-use ::patterns::pattern::Behaviour;
-use ::patterns::{Documents, Pattern, Phase, edit};
+use ::patterns::declaration::Mode;
+use ::patterns::{Pattern, Phase, queue};
 use std::sync::Arc;
 use std::time::Duration;
-use value::path::Path;
-use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
+use value::{Code, DocBuf, Error, Result, Val, Writer};
 
 const fn row(
     name: &'static str,
@@ -30,7 +28,7 @@ pub(super) static CREATE: Command = row(
 pub(super) static DROP: Command = row(
     "dropPatterns",
     "Removes patterns and what they maintain.",
-    &["dropPatterns", "names", "keepValues"],
+    &["dropPatterns", "names", "keepValues", "wait"],
     drop_patterns,
 );
 pub(super) static LIST: Command =
@@ -110,7 +108,7 @@ fn finish_builds(context: &Context<'_>, ids: &[u32], wait: bool) -> Result<()> {
         let built = catalog.patterns(context.db).iter().filter(|p| ids.contains(&p.id));
         let mut busy = false;
         for pattern in built {
-            busy |= pattern.phase == Phase::Building;
+            busy |= pattern.phase.is_passing();
             if pattern.phase == Phase::Failed {
                 return Err(Error::new(
                     Code::OPERATION_FAILED,
@@ -132,7 +130,8 @@ fn named(context: &Context<'_>, name: &str) -> Result<Vec<Arc<Pattern>>> {
     let catalog = context.engine.catalog.load();
     let all = || {
         let patterns = catalog.patterns(context.db).iter();
-        patterns.filter(|pattern| pattern.collection == name).cloned().collect()
+        let living = |p: &&Arc<Pattern>| p.collection == name && p.phase != Phase::Clearing;
+        patterns.filter(living).cloned().collect()
     };
     let list = match context.args.get("names") {
         None | Some(Val::Null | Val::String("*")) => return Ok(all()),
@@ -173,11 +172,12 @@ fn describe(engine: &Inner, db: &str, pattern: &Arc<Pattern>) -> Result<DocBuf> 
     let mut txn = engine.reader();
     let mut documents = Opened::new(&mut txn, db);
     let progress = pattern.progress(&mut documents)?;
-    let waiting = match &pattern.behaviour {
-        Behaviour::Reference(reference) => Some(reference.waiting(pattern, &mut documents)?),
-        _ => None,
+    let waiting = match pattern.may_be_stale() {
+        true => Some(queue::waiting(pattern, &mut documents)?),
+        false => None,
     };
-    let what = format!("Pattern Build: {}", pattern.name);
+    let round = queue::last_round(pattern, &mut documents)?;
+    let what = build::title(pattern);
     let namespace = format!("{db}.{}", pattern.collection);
     let job = engine
         .jobs
@@ -191,7 +191,7 @@ fn describe(engine: &Inner, db: &str, pattern: &Arc<Pattern>) -> Result<DocBuf> 
         out.append("kind", kind).str("collection", &pattern.collection);
         out.str("state", pattern.phase.name());
         out.append("declaration", Val::Document(pattern.declaration.as_doc()));
-        if pattern.phase == Phase::Building {
+        if pattern.phase.is_passing() {
             let total =
                 job.as_ref().map_or(0, |job| job.total.load(std::sync::atomic::Ordering::Relaxed));
             let done = progress.map_or(0, |progress| progress.done.max(0) as u64);
@@ -203,8 +203,20 @@ fn describe(engine: &Inner, db: &str, pattern: &Arc<Pattern>) -> Result<DocBuf> 
                 }
             });
         }
-        if let Some(waiting) = waiting {
-            out.count("pending", waiting);
+        if let Some((waiting, since)) = waiting {
+            let now = crate::clock::now_ms();
+            let lag = since.map_or(0, |since| now.saturating_sub(since).max(0) as u64);
+            out.count("pending", waiting).count("lagMS", lag);
+            let as_of = match pattern.common.mode {
+                Mode::Every(..) => round,
+                _ => since.or(Some(now)),
+            };
+            if let Some(as_of) = as_of {
+                out.append("asOf", Val::DateTime(as_of));
+            }
+            if pattern.common.max_staleness.is_some_and(|most| lag > most) {
+                out.bool("overdue", true);
+            }
         }
         if !pattern.failure.is_empty() {
             out.str("error", &pattern.failure);
@@ -219,6 +231,8 @@ fn modify_pattern(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()>
     let name = context.args.string("name")?;
     let set = context.args.doc("set")?;
     declare::modify(context.engine, context.db, collection, name, set)?;
+    // What waits may not have to wait any more.
+    context.engine.pattern_bell.ring();
     concern.write_error(out);
     Ok(())
 }
@@ -240,7 +254,9 @@ fn resume(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let name = context.collection_name()?;
     let wait = context.args.bool_or_true("wait")?;
     let concern = context.write_concern()?;
-    let stopped = |pattern: &Arc<Pattern>| !pattern.phase.is_maintained();
+    let stopped = |pattern: &Arc<Pattern>| {
+        matches!(pattern.phase, Phase::Suspended | Phase::Failed | Phase::Degraded)
+    };
     let patterns: Vec<Arc<Pattern>> = named(context, name)?.into_iter().filter(stopped).collect();
     rebuild(context, name, &patterns, wait)?;
     concern.write_error(out);
@@ -272,10 +288,14 @@ fn validate(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         let op = context.op;
         let report = verify::check(context.engine, context.db, &pattern, &|| op.check_now())?;
         let mut repaired = 0;
-        if repair && report.drift > 0 && pattern.phase == Phase::Ready {
-            rebuild(context, name, std::slice::from_ref(&pattern), true)?;
+        if repair && report.drift > 0 && pattern.phase.is_built() {
+            let stop = || op.check_now();
+            if !verify::repair(context.engine, context.db, &pattern, &report, &stop)? {
+                rebuild(context, name, std::slice::from_ref(&pattern), true)?;
+            }
             repaired = report.drift;
         }
+        mark(context, &pattern, report.drift, repaired)?;
         reports.push((pattern, report, repaired));
     }
     out.array("patterns", |list| {
@@ -283,6 +303,9 @@ fn validate(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             list.push_doc(|out| {
                 out.str("name", &pattern.name).str("state", pattern.phase.name());
                 out.count("checked", report.checked).count("drift", report.drift);
+                if pattern.may_be_stale() {
+                    out.count("stale", report.stale);
+                }
                 out.array("samples", |list| {
                     report.samples.iter().for_each(|doc| list.push_doc_bytes(doc.bytes()));
                 });
@@ -293,52 +316,37 @@ fn validate(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Notes what a check means for a pattern: one that is wrong answers nothing until it is repaired.
+fn mark(context: &Context<'_>, pattern: &Pattern, drift: u64, repaired: u64) -> Result<()> {
+    let (engine, db) = (context.engine, context.db);
+    let phase = match pattern.phase {
+        Phase::Ready if drift > 0 && repaired == 0 => Phase::Degraded,
+        Phase::Degraded if drift == repaired => Phase::Ready,
+        _ => return Ok(()),
+    };
+    declare::set_phase(engine, db, pattern.id, phase, "")
+}
+
 fn drop_patterns(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     check_place(context)?;
     let name = context.collection_name()?;
     let concern = context.write_concern()?;
     let keep = context.args.bool("keepValues")?;
+    let wait = context.args.bool_or_true("wait")?;
     if context.args.get("names").is_none() {
         return Err(context.args.missing("names"));
     }
     let (engine, db) = (context.engine, context.db);
     let before = declare::count(&engine.catalog.load(), db, name);
     let gone = named(context, name)?;
-    engine.change_catalog(|catalog, batch| declare::remove(catalog, batch, db, &gone))?;
-    declare::discard(engine, &gone);
-    if !keep {
-        for pattern in &gone {
-            clear(context, pattern)?;
-        }
+    if keep {
+        engine.change_catalog(|catalog, batch| declare::remove(catalog, batch, db, &gone))?;
+        declare::discard(engine, &gone);
+    } else {
+        let ids = declare::clear(engine, db, &gone)?;
+        finish_builds(context, &ids, wait)?;
     }
     out.count("nPatternsWas", before as u64);
     concern.write_error(out);
-    Ok(())
-}
-
-/// Removes what a pattern maintained, in batches beside other writes.
-fn clear(context: &Context<'_>, pattern: &Pattern) -> Result<()> {
-    let (engine, db) = (context.engine, context.db);
-    let Some(collection) = engine.collection(db, &pattern.target) else { return Ok(()) };
-    let paths: Vec<edit::Assignment> =
-        pattern.maintains().iter().map(|path| (Path::new(path), None)).collect();
-    let own = pattern.owns_documents();
-    let target = modify::everything()?;
-    modify::for_each_match(engine, context.op, &collection, &target, |txn, _, chosen| {
-        let doc = RawDoc::new(&chosen.doc);
-        let mut documents = Opened::new(txn, db);
-        if own {
-            documents.delete(pattern.id, &pattern.target, doc)?;
-            return Ok(true);
-        }
-        let image = match &pattern.behaviour {
-            Behaviour::Reference(reference) => reference.cleared(doc)?,
-            _ => edit::assign(doc, &paths)?,
-        };
-        if image.bytes() != doc.bytes() {
-            documents.replace(pattern.id, &pattern.target, doc, &image)?;
-        }
-        Ok(true)
-    })?;
     Ok(())
 }

@@ -15,6 +15,8 @@ pub(super) struct ReadConcern<'a> {
     pub(super) level: Option<&'a str>,
     at: Option<u64>,
     after: Option<u64>,
+    /// Whether what patterns maintain must not be behind.
+    pub(super) fresh_patterns: bool,
 }
 
 static LEVELS: &[&str] = &["local", "available", "majority", "linearizable", "snapshot"];
@@ -35,7 +37,8 @@ impl<'a> ReadConcern<'a> {
                 value.kind().name()
             )));
         };
-        let known = ["level", "afterClusterTime", "afterOpTime", "atClusterTime", "provenance"];
+        let known =
+            ["level", "afterClusterTime", "afterOpTime", "atClusterTime", "provenance", "patterns"];
         if let Some((name, _)) = doc.iter().find(|(name, _)| !known.contains(name)) {
             return Err(Error::new(
                 Code(40415),
@@ -51,7 +54,17 @@ impl<'a> ReadConcern<'a> {
                 ));
             }
         };
+        let fresh_patterns = match doc.get("patterns") {
+            None => false,
+            Some(Val::String("fresh")) => true,
+            Some(_) => {
+                return Err(Error::bad_value(
+                    "Enumeration value for field 'readConcern.patterns' is not a valid value.",
+                ));
+            }
+        };
         let concern = ReadConcern {
+            fresh_patterns,
             level,
             at: time(doc, "atClusterTime")?,
             after: time(doc, "afterClusterTime")?,
@@ -70,6 +83,9 @@ impl<'a> ReadConcern<'a> {
         }
         if self.at.is_some() && level != "snapshot" {
             return refuse("atClusterTime field can be set only if level is equal to snapshot");
+        }
+        if self.at.is_some() && self.fresh_patterns {
+            return refuse("patterns cannot be fresh at a time that is over");
         }
         if self.at.is_some() && self.after.is_some() {
             return refuse(

@@ -61,16 +61,18 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             ));
         }
         let existing = catalog.get(&target.db, &target.collection).cloned();
-        for name in [&source, &target] {
-            if declare::concerns(catalog, &name.db, &name.collection) {
-                return Err(Error::new(
-                    Code::NOT_IMPLEMENTED,
-                    format!(
-                        "'{name}' takes part in patterns: renaming such collections is not \
-                         available in this version"
-                    ),
-                ));
-            }
+        let patterns = catalog.patterns(&source.db).to_vec();
+        let leaves =
+            source.db != target.db && declare::concerns(catalog, &source.db, &source.collection);
+        if leaves || declare::concerns(catalog, &target.db, &target.collection) {
+            let name = if leaves { &source } else { &target };
+            return Err(Error::new(
+                Code::NOT_IMPLEMENTED,
+                format!(
+                    "'{name}' takes part in patterns: it can neither move to another database nor \
+                     be replaced by a renamed collection"
+                ),
+            ));
         }
         match &existing {
             Some(view) if view.view().is_some() => {
@@ -91,6 +93,10 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             collection.name = target.collection.clone();
         });
         change::put(catalog, batch, renamed);
+        if source.db == target.db && !patterns.is_empty() {
+            let names = (&*source.collection, &*target.collection);
+            declare::rename(catalog, batch, &source.db, &patterns, names)?;
+        }
         Ok(existing)
     })?;
     if let Some(replaced) = replaced {

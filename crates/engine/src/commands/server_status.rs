@@ -36,6 +36,7 @@ static SECTIONS: &[(&str, Section)] = &[
     ("opcounters", operation_counters),
     ("opcountersRepl", replicated_counters),
     ("oplogTruncation", |context, out| context.engine.changes.write_truncation(out)),
+    ("patterns", patterns),
     ("repl", replica_set),
     ("storageEngine", storage_engine),
     ("store", store),
@@ -60,6 +61,17 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// How many patterns there are in each state, and what they wrote since the start.
+fn patterns(context: &Context<'_>, out: &mut Writer<'_>) {
+    let catalog = context.engine.catalog.load();
+    let all = || catalog.databases.values().flat_map(|db| &db.patterns);
+    long(out, "total", all().count() as u64);
+    for phase in ::patterns::pattern::PHASES {
+        long(out, phase.name(), all().filter(|pattern| pattern.phase == *phase).count() as u64);
+    }
+    put(out, "writes", &context.engine.metrics.pattern_writes);
 }
 
 fn put(out: &mut Writer<'_>, name: &str, counter: &Counter) {

@@ -251,7 +251,8 @@ pub fn replace(
 ) -> Result<Option<DocBuf>> {
     if keeps_effects(txn) {
         let replacement = *told == Told::Replacement;
-        txn.work.record(collection, record, Deed::Replace(new.clone(), replacement));
+        let kept = patterns::kept(txn, collection, old, new)?;
+        txn.work.record(collection, record, Deed::Replace(kept, replacement));
     }
     match &collection.patterns {
         Some(bound) => {

@@ -1,4 +1,5 @@
-//! Deriving what was there before a declaration, beside running writes.
+//! Deriving what was there before a declaration, and removing what is left behind a dropped one,
+//! beside running writes.
 //!
 //! From the declaration on every write keeps the pattern, as far as the build has come: documents
 //! are walked in the order of their `_id`s, in short commits inside of the commit lock, and each
@@ -13,7 +14,7 @@ use crate::job::Job;
 use crate::store_failed;
 use crate::txn::Transaction;
 use ::patterns::pattern::{Behaviour, Progress};
-use ::patterns::{Documents, Pattern, Phase, edit};
+use ::patterns::{Documents, Pattern, Phase, clearing, edit};
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -24,6 +25,8 @@ use value::{Code, DocBuf, Error, RawDoc, Result, Val};
 
 /// How long one commit of a build may keep others waiting.
 const SLICE: Duration = Duration::from_millis(2);
+/// The same while others write.
+const SLICE_BESIDE: Duration = Duration::from_micros(700);
 
 /// Most documents of one commit: more would not be done in its time.
 const ROWS_MAX: usize = 256;
@@ -39,7 +42,7 @@ pub struct Builds(Mutex<HashSet<u32>>);
 pub fn start(engine: &Arc<Inner>) {
     let catalog = engine.catalog.load();
     for (db, database) in &catalog.databases {
-        for pattern in database.patterns.iter().filter(|p| p.phase == Phase::Building) {
+        for pattern in database.patterns.iter().filter(|p| p.phase.is_passing()) {
             if !engine.pattern_builds.0.lock().insert(pattern.id) {
                 continue;
             }
@@ -63,9 +66,13 @@ fn run(engine: &Arc<Inner>, db: &str, id: u32) {
     if let Err(error) = outcome
         && error.code() != Code::SHUTDOWN_IN_PROGRESS
     {
-        tracing::warn!(%error, db, "a pattern cannot be built");
-        let failed = declare::set_phase(engine, db, id, Phase::Failed, &error.to_string());
-        if let Err(error) = failed {
+        tracing::warn!(%error, db, "a pattern cannot be built or cleared");
+        let phase = engine.catalog.load().patterns(db).iter().find(|p| p.id == id).map(|p| p.phase);
+        let noted = match phase {
+            Some(Phase::Clearing) => declare::forget(engine, db, id),
+            _ => declare::set_phase(engine, db, id, Phase::Failed, &error.to_string()),
+        };
+        if let Err(error) = noted {
             tracing::error!(%error, "cannot note that a pattern could not be built");
         }
     }
@@ -75,23 +82,29 @@ fn run(engine: &Arc<Inner>, db: &str, id: u32) {
 fn build(engine: &Arc<Inner>, db: &str, id: u32) -> Result<()> {
     let find = |catalog: &crate::catalog::Catalog| {
         let found = catalog.patterns(db).iter().find(|p| p.id == id).cloned();
-        found.filter(|pattern| pattern.phase == Phase::Building)
+        found.filter(|pattern| pattern.phase.is_passing())
     };
     let Some(pattern) = find(&engine.catalog.load()) else { return Ok(()) };
     let job = listed(engine, db, &pattern);
+    let begun = Instant::now();
+    let mut pace = Pace { last: engine.store.snapshot().seqno(), beside: false };
     let outcome = loop {
         let started = Instant::now();
+        let slice = if pace.beside { SLICE_BESIDE } else { SLICE };
         let step = engine.transact_alone(&|| engine.check_open(), true, |txn| {
             // A declaration that went or changed meanwhile is somebody else's business.
             let Some(pattern) = find(&txn.catalog) else { return Ok(Step::Gone) };
-            step(txn, db, &pattern)
+            step(txn, db, &pattern, slice)
         });
-        let step = match step {
-            Ok((step, _)) => step,
+        let (step, seqno) = match step {
+            Ok(step) => step,
             Err(error) => break Err(error),
         };
         match step {
             Step::Gone => break Ok(()),
+            Step::Done if pattern.phase == Phase::Clearing => {
+                break declare::forget(engine, db, id);
+            }
             Step::Done => break declare::set_phase(engine, db, id, Phase::Ready, ""),
             Step::More(documents) => job.advance(documents),
         }
@@ -105,26 +118,35 @@ fn build(engine: &Arc<Inner>, db: &str, id: u32) -> Result<()> {
         if job.killed.load(Ordering::Relaxed) {
             break Err(Error::new(Code::INTERRUPTED, "the build was stopped by killOp"));
         }
-        // Others take their turn: as long as the commit kept them waiting, when there are any.
-        if engine.slots.lock().len() > 1 {
-            std::thread::sleep(started.elapsed().min(SLICE));
-        } else {
-            std::thread::yield_now();
+        pace.give_way(engine, started.elapsed(), seqno);
+        if let Some(rate) = pattern.common.rate {
+            let due = job.done.load(Ordering::Relaxed) as f64 / rate as f64;
+            let ahead = Duration::from_secs_f64(due).saturating_sub(begun.elapsed());
+            std::thread::sleep(ahead.min(Duration::from_millis(200)));
         }
     };
     engine.jobs.lock().retain(|other| !Arc::ptr_eq(other, &job));
     outcome
 }
 
+/// What the row of a build in `currentOp` says.
+#[must_use]
+pub fn title(pattern: &Pattern) -> String {
+    let what = if pattern.phase == Phase::Clearing { "Clear" } else { "Build" };
+    format!("Pattern {what}: {}", pattern.name)
+}
+
 fn listed(engine: &Inner, db: &str, pattern: &Pattern) -> Arc<Job> {
     let count = |name: &str| engine.collection(db, name).map_or(0, |c| c.counters.documents());
     let total = match &pattern.behaviour {
-        Behaviour::Grouped(grouped) => count(&grouped.source) + count(&grouped.target),
+        Behaviour::Grouped(grouped) if pattern.phase == Phase::Building => {
+            count(&grouped.source) + count(&grouped.target)
+        }
         _ => count(&pattern.target),
     };
     let job = Arc::new(Job {
         id: engine.next_operation.fetch_add(1, Ordering::Relaxed),
-        what: format!("Pattern Build: {}", pattern.name),
+        what: title(pattern),
         namespace: format!("{db}.{}", pattern.collection),
         started: Instant::now(),
         done: AtomicU64::new(0),
@@ -135,6 +157,70 @@ fn listed(engine: &Inner, db: &str, pattern: &Pattern) -> Arc<Job> {
     job
 }
 
+/// How a build keeps out of others' way.
+struct Pace {
+    /// The newest commit that was seen.
+    last: store::Seqno,
+    /// Whether others commit too.
+    beside: bool,
+}
+
+impl Pace {
+    /// Pauses after a commit that took so long, if others commit as well: three times as long, so
+    /// that most of them find the commit lock free.
+    fn give_way(&mut self, engine: &Inner, took: Duration, own: store::Seqno) {
+        self.beside = own > self.last.saturating_add(1);
+        self.last = own;
+        if self.beside {
+            std::thread::sleep(took.min(SLICE) * 3);
+        } else {
+            std::thread::yield_now();
+        }
+        // Whoever waited for the lock has it by now.
+        self.beside |= engine.store.snapshot().seqno() > own;
+    }
+}
+
+/// Derives for a reader what a build has not come to, in a transaction that is never committed:
+/// one document if its `_id` is all that the reader looks at, else all of them. False when that is
+/// too much.
+///
+/// # Errors
+/// What the pattern refuses, and what stops the reader.
+pub(super) fn complete(
+    txn: &mut Transaction,
+    db: &str,
+    pattern: &Arc<Pattern>,
+    id: Option<Val<'_>>,
+    stop: &dyn Fn() -> Result<()>,
+) -> Result<bool> {
+    /// Most documents that are derived for one reader.
+    const DOCUMENTS_MAX: u64 = 20_000;
+    let mut documents = Opened::new(txn, db);
+    let progress = pattern.progress(&mut documents)?;
+    let has_records = !pattern.has_records() || progress.as_ref().is_some_and(|p| p.targets);
+    if let Some(id) = id.filter(|_| has_records && !pattern.owns_documents()) {
+        let Some(doc) = documents.get(&pattern.target, id)? else { return Ok(true) };
+        let image = image(pattern, &mut documents, doc.as_doc())?;
+        if image != doc {
+            documents.replace(pattern.id, &pattern.target, doc.as_doc(), &image)?;
+        }
+        super::settle(txn)?;
+        return Ok(true);
+    }
+    let count = |name: &str| txn.catalog.get(db, name).map_or(0, |c| c.counters.documents());
+    let sources = pattern.source().filter(|s| *s != pattern.target).map_or(0, count);
+    let all = sources + count(&pattern.target);
+    let done = progress.map_or(0, |progress| progress.done.max(0) as u64);
+    if all.saturating_sub(done) > DOCUMENTS_MAX {
+        return Ok(false);
+    }
+    while let Step::More(_) = step(txn, db, pattern, Duration::MAX)? {
+        stop()?;
+    }
+    Ok(true)
+}
+
 /// What one commit of a build came to.
 enum Step {
     More(u64),
@@ -143,9 +229,10 @@ enum Step {
     Gone,
 }
 
-fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>) -> Result<Step> {
+fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>, slice: Duration) -> Result<Step> {
     let started = Instant::now();
-    let folds = pattern.has_records();
+    let clears = pattern.phase == Phase::Clearing;
+    let folds = pattern.has_records() && !clears;
     let progress = pattern.progress(&mut Opened::new(txn, db))?;
     let mut progress = progress.unwrap_or(Progress { targets: !folds, at: Vec::new(), done: 0 });
     if progress.targets && progress.at == END {
@@ -160,7 +247,7 @@ fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>) -> Result<Step>
     }
     let mut count = 0;
     if let (Behaviour::Grouped(grouped), true, true) =
-        (&pattern.behaviour, progress.targets, pattern.owns_documents())
+        (&pattern.behaviour, progress.targets && !clears, pattern.owns_documents())
     {
         let batch = pattern.common.batch.min(100);
         let mut documents = Opened::new(txn, db);
@@ -188,7 +275,7 @@ fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>) -> Result<Step>
             derive(txn, db, pattern, &progress, &doc)?;
             progress.at = record;
             count += 1;
-            if started.elapsed() >= SLICE {
+            if started.elapsed() >= slice {
                 break;
             }
         }
@@ -259,6 +346,11 @@ fn derive(
     if let (Behaviour::Tree(tree), false) = (&pattern.behaviour, progress.targets) {
         txn.work.pending(db).add_node(pattern, tree.visit(doc));
         return Ok(());
+    }
+    if pattern.phase == Phase::Clearing {
+        let bound = txn.catalog.get(db, &pattern.target).and_then(|c| c.patterns.clone());
+        let bound = bound.unwrap_or_default();
+        return clearing::clear(pattern, &bound, &mut Opened::new(txn, db), doc);
     }
     let mut documents = Opened::new(txn, db);
     let image = image(pattern, &mut documents, doc).map_err(named)?;

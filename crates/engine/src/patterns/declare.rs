@@ -31,7 +31,7 @@ pub struct Outcome {
 pub fn find(catalog: &Catalog, db: &str, collection: &str, name: &str) -> Result<Arc<Pattern>> {
     let all = catalog.patterns(db).iter();
     all.into_iter()
-        .find(|pattern| pattern.collection == collection && pattern.name == name)
+        .find(|p| p.collection == collection && p.name == name && p.phase != Phase::Clearing)
         .cloned()
         .ok_or_else(|| {
             Error::new(
@@ -44,7 +44,8 @@ pub fn find(catalog: &Catalog, db: &str, collection: &str, name: &str) -> Result
 /// How many patterns are declared on a collection.
 #[must_use]
 pub fn count(catalog: &Catalog, db: &str, collection: &str) -> usize {
-    catalog.patterns(db).iter().filter(|pattern| pattern.collection == collection).count()
+    let all = catalog.patterns(db).iter();
+    all.filter(|p| p.collection == collection && p.phase != Phase::Clearing).count()
 }
 
 /// Declares patterns on a collection: all of them or none. They are to be built then.
@@ -106,6 +107,7 @@ fn check_together(engine: &Inner, db: &str, patterns: &[Pattern]) -> Result<()> 
     let catalog = engine.catalog.load();
     let known = catalog.patterns(db).iter().map(|pattern| &**pattern);
     let all: Vec<&Pattern> = known
+        .filter(|known| known.phase != Phase::Clearing)
         .filter(|known| {
             !patterns.iter().any(|p| p.collection == known.collection && p.name == known.name)
         })
@@ -229,7 +231,8 @@ pub fn needed_by(
             .iter()
             .any(|(name, key)| **name == *collection.name && is_support(index, key.as_doc()))
     };
-    catalog.patterns(&collection.db).iter().find(needs).map(|pattern| pattern.name.clone())
+    let mut living = catalog.patterns(&collection.db).iter().filter(|p| p.phase != Phase::Clearing);
+    living.find(needs).map(|pattern| pattern.name.clone())
 }
 
 /// Removes patterns from the catalog; their state is freed by `discard`.
@@ -266,6 +269,67 @@ pub fn concerns(catalog: &Catalog, db: &str, name: &str) -> bool {
 pub fn going_with(catalog: &Catalog, db: &str, name: &str) -> Vec<Arc<Pattern>> {
     let goes = |pattern: &&Arc<Pattern>| pattern.target == name;
     catalog.patterns(db).iter().filter(goes).cloned().collect()
+}
+
+/// Lets patterns follow a collection to its new name.
+///
+/// # Errors
+/// When the catalog cannot be written.
+pub fn rename(
+    catalog: &mut Catalog,
+    batch: &mut Batch,
+    db: &str,
+    all: &[Arc<Pattern>],
+    (from, to): (&str, &str),
+) -> Result<()> {
+    let mut patterns = Vec::new();
+    for pattern in all {
+        match pattern.renamed(from, to)? {
+            None => patterns.push(pattern.clone()),
+            Some(renamed) => {
+                let record = persist::encode_pattern(db, &renamed);
+                batch.put(Space::Catalog, &persist::pattern_key(renamed.id), record.bytes());
+                patterns.push(Arc::new(renamed));
+            }
+        }
+    }
+    change::set_patterns(catalog, db, patterns)
+}
+
+/// Takes patterns out of all writes and plans; what they maintained goes in the background. Their
+/// names are free at once. Returns the numbers under which they are cleared.
+///
+/// # Errors
+/// When the catalog cannot be written.
+pub fn clear(engine: &Inner, db: &str, gone: &[Arc<Pattern>]) -> Result<Vec<u32>> {
+    let ids = engine.change_catalog(|catalog, batch| {
+        remove(catalog, batch, db, gone)?;
+        let mut ids = Vec::new();
+        for pattern in gone {
+            let mut cleared = pattern.altered(|pattern| pattern.phase = Phase::Clearing)?;
+            cleared.id = engine.new_id(batch);
+            ids.push(cleared.id);
+            put(catalog, batch, db, cleared)?;
+        }
+        Ok(ids)
+    })?;
+    discard(engine, gone);
+    Ok(ids)
+}
+
+/// Removes a pattern that was cleared.
+///
+/// # Errors
+/// When the catalog cannot be written.
+pub fn forget(engine: &Inner, db: &str, id: u32) -> Result<()> {
+    let gone = engine.change_catalog(|catalog, batch| {
+        let known = catalog.patterns(db).iter().find(|p| p.id == id).cloned();
+        let gone: Vec<Arc<Pattern>> = known.into_iter().collect();
+        remove(catalog, batch, db, &gone)?;
+        Ok(gone)
+    })?;
+    discard(engine, &gone);
+    Ok(())
 }
 
 /// Sets the phase of a pattern. Building begins anew, with a state of its own.
@@ -307,8 +371,12 @@ pub fn modify(
 ) -> Result<()> {
     /// Options that change nothing of what is maintained.
     static LIGHT: &[&str] = &[
+        "changeEvents",
         "clientWrites",
+        "duringBuild",
         "fanoutLimit",
+        "maxStalenessMS",
+        "mode",
         "overLimit",
         "onMissing",
         "onMissingParent",

@@ -39,6 +39,7 @@ impl<'t> Opened<'t> {
     /// Runs a write of a pattern.
     fn derive<T>(&mut self, write: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
         self.txn.work.derived = true;
+        self.txn.work.writes += 1;
         self.txn.notes.set_derived(true);
         let outcome = write(self.txn);
         self.txn.work.derived = false;
@@ -167,7 +168,12 @@ impl Documents for Opened<'_> {
         Ok(found.map(|bytes| DocBuf::from_bytes(bytes.to_vec())))
     }
 
+    fn now(&self) -> i64 {
+        crate::clock::now_ms()
+    }
+
     fn set_state(&mut self, pattern: u32, key: &[u8], state: Option<DocBuf>) -> Result<()> {
+        self.txn.work.queued |= state.is_some() && ::patterns::queue::is_entry(key);
         let key: Bytes = state_key(pattern, key).into();
         match state {
             Some(state) => self.txn.put(Space::Documents, key, state.into_bytes().into()),

@@ -4,13 +4,16 @@
 //! document gets its maintained fields, what must follow is noted, and `settle` does it before the
 //! statement commits. Such statements run inside of the commit lock, so patterns see the newest
 //! state and nothing can come between. `documents` is what patterns see, `declare` changes
-//! declarations, `build` derives what was there before, `queue` follows what was too much for one
-//! commit, `verify` compares with a recomputation, `rewrite` answers queries from what is maintained.
+//! declarations, `build` derives what was there before and removes what a dropped pattern left,
+//! `queue` follows what does not follow in the same commit, `reading` is what patterns mean to
+//! readers, `verify` compares with a recomputation, `rewrite` answers queries from what is
+//! maintained.
 
 pub mod build;
 pub mod declare;
 mod documents;
 pub mod queue;
+pub mod reading;
 pub mod rewrite;
 pub mod verify;
 
@@ -19,7 +22,7 @@ pub use documents::Opened;
 use crate::catalog::Collection;
 use crate::exec::write;
 use crate::txn::Transaction;
-use ::patterns::{Bound, Origin, Pending};
+use ::patterns::{Bound, Origin, Pending, Phase, clearing};
 use query::update::delta::{Told, between};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,6 +37,10 @@ pub struct Work {
     derived: bool,
     /// Whether the statement must run again inside of the commit lock.
     wants_lock: bool,
+    /// Whether something was queued to be followed later.
+    queued: bool,
+    /// Documents that patterns wrote.
+    writes: u64,
     /// What the statements of a session's transaction did: it is done again on the newest state
     /// when the transaction commits.
     effects: Vec<Effect>,
@@ -70,6 +77,18 @@ impl Work {
     #[must_use]
     pub fn wants_lock(&self) -> bool {
         self.wants_lock
+    }
+
+    /// How many documents patterns wrote.
+    #[must_use]
+    pub fn writes(&self) -> u64 {
+        self.writes
+    }
+
+    /// Whether something was queued to be followed later.
+    #[must_use]
+    pub fn has_queued(&self) -> bool {
+        self.queued
     }
 
     /// Notes what a statement of a session's transaction did.
@@ -164,6 +183,26 @@ pub fn replace(
     };
     write::replace_plain(txn, collection, change.record, old, &image, told)?;
     txn.work.pending(&collection.db).add(notes);
+    Ok(image)
+}
+
+/// What a session's transaction keeps of a replacement, to be done again when it commits: without
+/// what a dropped pattern left in the document, which may be gone by then.
+///
+/// # Errors
+/// When the store fails.
+pub fn kept(
+    txn: &mut Transaction,
+    collection: &Collection,
+    old: RawDoc<'_>,
+    new: &DocBuf,
+) -> Result<DocBuf> {
+    let mut image = new.clone();
+    let Some(bound) = &collection.patterns else { return Ok(image) };
+    for pattern in bound.targets.iter().filter(|p| p.phase == Phase::Clearing) {
+        let mut documents = Opened::new(txn, &collection.db);
+        image = clearing::stripped(pattern, bound, &mut documents, Some(old), image.as_doc())?;
+    }
     Ok(image)
 }
 

@@ -1,74 +1,227 @@
-//! Following what was too much for one commit: sources whose followers are queued, a batch at a
-//! time, each in a commit of its own. The queue is part of the pattern's state, so that it is
-//! written with the change that caused it and survives a crash.
+//! Following what does not follow in the commit of its source: a batch at a time, each in a commit
+//! of its own. The queues are part of the patterns' state, written with the change that caused them.
+//!
+//! One thread works at all queues. A commit that queues something wakes it.
 
 use super::Opened;
 use crate::engine::Inner;
-use ::patterns::pattern::Behaviour;
-use ::patterns::{Pattern, Phase};
+use ::patterns::declaration::Mode;
+use ::patterns::{Documents, Pattern, queue};
+use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
+use std::sync::Weak;
 use std::time::{Duration, Instant};
-use value::{Code, Result};
+use value::{Code, Error, Result};
 
 /// Documents of one commit.
 const BATCH: usize = 200;
-/// How long one round may take.
-const ROUND: Duration = Duration::from_millis(400);
+/// Entries of one commit.
+const ENTRIES: usize = 100;
+/// How long one pattern may take before others have their turn.
+const TURN: Duration = Duration::from_millis(200);
+/// How often schedules are looked at.
+const PAUSE: Duration = Duration::from_millis(100);
 
-/// Works at the queues for some time. Called again and again.
-pub fn run(engine: &Inner) {
-    let started = Instant::now();
-    let catalog = engine.catalog.load_full();
-    for (db, database) in &catalog.databases {
-        for pattern in &database.patterns {
-            if !matches!(pattern.behaviour, Behaviour::Reference(_))
-                || pattern.phase != Phase::Ready
-            {
-                continue;
-            }
+/// Wakes the thread that works at the queues.
+pub struct Bell {
+    rung: Mutex<bool>,
+    wake: Condvar,
+}
+
+impl Default for Bell {
+    fn default() -> Bell {
+        // What an earlier process left is looked for at once.
+        Bell { rung: Mutex::new(true), wake: Condvar::new() }
+    }
+}
+
+impl Bell {
+    /// Something was queued.
+    pub fn ring(&self) {
+        *self.rung.lock() = true;
+        self.wake.notify_one();
+    }
+
+    /// Waits for some time; true when something was queued.
+    fn wait(&self) -> bool {
+        let mut rung = self.rung.lock();
+        if !*rung {
+            self.wake.wait_for(&mut rung, PAUSE);
+        }
+        std::mem::take(&mut *rung)
+    }
+}
+
+/// Starts the thread that works at the queues.
+///
+/// # Errors
+/// When there are no threads to be had.
+pub fn start(engine: &Arc<Inner>) -> Result<()> {
+    let weak: Weak<Inner> = Arc::downgrade(engine);
+    let bell = engine.pattern_bell.clone();
+    std::thread::Builder::new()
+        .name("pattern queue".to_owned())
+        .spawn(move || {
+            let mut busy = true;
             loop {
-                match work(engine, db, pattern) {
-                    Ok(true) if started.elapsed() < ROUND => {
-                        std::thread::sleep(Duration::from_millis(1));
-                    }
-                    Ok(true) => return,
-                    Ok(false) => break,
-                    Err(error) if error.code() == Code::SHUTDOWN_IN_PROGRESS => return,
-                    Err(error) => {
-                        tracing::warn!(%error, pattern = pattern.name, "cannot follow a source");
-                        break;
-                    }
+                let rung = busy || bell.wait();
+                let Some(engine) = weak.upgrade() else { return };
+                if engine.check_open().is_err() {
+                    return;
+                }
+                busy = round(&engine, rung);
+                if busy {
+                    // Others take their turn.
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+        })
+        .map(drop)
+        .map_err(|error| Error::internal(format!("cannot start a thread: {error}")))
+}
+
+/// Works at every queue that is due. Returns whether there is more to do at once.
+fn round(engine: &Inner, rung: bool) -> bool {
+    let catalog = engine.catalog.load_full();
+    let mut busy = false;
+    for (db, database) in &catalog.databases {
+        let queued = database.patterns.iter().filter(|p| p.may_queue() && p.phase.is_built());
+        for pattern in queued {
+            let done = match &pattern.common.mode {
+                Mode::Every(period, _) => scheduled(engine, db, pattern, *period),
+                _ if rung => turn(engine, db, pattern),
+                _ => continue,
+            };
+            match done {
+                Ok(more) => busy |= more,
+                Err(error) if error.code() == Code::SHUTDOWN_IN_PROGRESS => return false,
+                Err(error) => {
+                    tracing::warn!(%error, pattern = pattern.name, "cannot follow a source");
                 }
             }
         }
     }
+    busy
 }
 
-/// Follows one batch; false when nothing waits.
-fn work(engine: &Inner, db: &str, known: &Arc<Pattern>) -> Result<bool> {
-    let waits = {
-        let mut waits = false;
-        let mut txn = engine.reader();
-        let mut documents = Opened::new(&mut txn, db);
-        if let Behaviour::Reference(reference) = &known.behaviour {
-            waits = reference.is_waiting(known, &mut documents)?;
+/// Works at a queue for some time; true when something is left.
+fn turn(engine: &Inner, db: &str, pattern: &Arc<Pattern>) -> Result<bool> {
+    let started = Instant::now();
+    while is_waiting(engine, db, pattern)? {
+        if started.elapsed() >= TURN {
+            return Ok(true);
         }
-        waits
+        batch(engine, db, pattern, &[])?;
+        std::thread::yield_now();
+    }
+    Ok(false)
+}
+
+/// Does a scheduled round if it is time. All that was queued before shows afterwards.
+fn scheduled(engine: &Inner, db: &str, pattern: &Arc<Pattern>, period: u64) -> Result<bool> {
+    let now = crate::clock::now_ms();
+    let last = {
+        let mut txn = engine.reader();
+        queue::last_round(pattern, &mut Opened::new(&mut txn, db))?
     };
-    if !waits {
+    if last.is_some_and(|last| now < last.saturating_add(period as i64)) {
         return Ok(false);
     }
-    let (more, _) = engine.transact_alone(&|| engine.check_open(), true, |txn| {
-        let Some(pattern) = txn.catalog.patterns(db).iter().find(|p| p.id == known.id).cloned()
-        else {
-            return Ok(false);
-        };
-        match &pattern.behaviour {
-            Behaviour::Reference(reference) => {
-                reference.work(&pattern, &mut Opened::new(txn, db), BATCH)
-            }
-            _ => Ok(false),
+    if last.is_some() {
+        flush(engine, db, pattern, &|| engine.check_open())?;
+    }
+    engine.transact_alone(&|| engine.check_open(), true, |txn| {
+        let known = txn.catalog.patterns(db).iter().any(|p| p.id == pattern.id);
+        if known {
+            queue::set_last_round(pattern, &mut Opened::new(txn, db), now)?;
         }
+        Ok(())
     })?;
-    Ok(more)
+    Ok(false)
+}
+
+fn is_waiting(engine: &Inner, db: &str, pattern: &Pattern) -> Result<bool> {
+    let mut txn = engine.reader();
+    let found = queue::entries(pattern, &mut Opened::new(&mut txn, db), &[], 1)?;
+    Ok(!found.is_empty())
+}
+
+/// One commit: entries at `places`, or the first ones. Returns the places that are left of those.
+fn batch(
+    engine: &Inner,
+    db: &str,
+    known: &Arc<Pattern>,
+    places: &[Vec<u8>],
+) -> Result<Vec<Vec<u8>>> {
+    let (left, _) = engine.transact_alone(&|| engine.check_open(), true, |txn| {
+        let found = txn.catalog.patterns(db).iter().find(|p| p.id == known.id).cloned();
+        let Some(pattern) = found.filter(|pattern| pattern.phase.is_built()) else {
+            return Ok(Vec::new());
+        };
+        let mut documents = Opened::new(txn, db);
+        let mut todo = if places.is_empty() {
+            let entries = queue::entries(&pattern, &mut documents, &[], ENTRIES)?;
+            entries.into_iter().map(|entry| entry.place).collect()
+        } else {
+            places.to_vec()
+        };
+        let (mut done, mut count) = (0, 0);
+        for place in todo.iter().take(ENTRIES) {
+            count += queue::work(&pattern, &mut documents, place, BATCH)?;
+            if documents.state(pattern.id, place)?.is_none() {
+                done += 1;
+            }
+            if count >= BATCH {
+                break;
+            }
+        }
+        // What is settled may be noted for patterns behind; an entry that stays is the last one.
+        todo.drain(..done);
+        Ok(todo)
+    })?;
+    Ok(left)
+}
+
+/// Works until all that is queued by now shows.
+///
+/// # Errors
+/// When a target cannot be written, or `stop` says so.
+pub fn flush(
+    engine: &Inner,
+    db: &str,
+    pattern: &Arc<Pattern>,
+    stop: &dyn Fn() -> Result<()>,
+) -> Result<()> {
+    let mut left: Vec<Vec<u8>> = {
+        let mut txn = engine.reader();
+        let entries = queue::entries(pattern, &mut Opened::new(&mut txn, db), &[], usize::MAX)?;
+        entries.into_iter().map(|entry| entry.place).collect()
+    };
+    while !left.is_empty() {
+        stop()?;
+        left = batch(engine, db, pattern, &left)?;
+    }
+    Ok(())
+}
+
+/// Works until everything that a reader of these collections may see is up to date.
+///
+/// # Errors
+/// As `flush`.
+pub fn freshen(
+    engine: &Inner,
+    db: &str,
+    names: &[&str],
+    stop: &dyn Fn() -> Result<()>,
+) -> Result<()> {
+    let catalog = engine.catalog.load_full();
+    let all = catalog.patterns(db);
+    if !all.iter().any(|pattern| names.contains(&&*pattern.target)) {
+        return Ok(());
+    }
+    // In the order in which they feed each other.
+    for pattern in all.iter().filter(|p| p.may_queue() && p.phase.is_built()) {
+        flush(engine, db, pattern, stop)?;
+    }
+    Ok(())
 }

@@ -234,6 +234,7 @@ impl Inner {
             notes,
             created,
             owner,
+            work,
             ..
         } = txn;
         let mut batch = snapshot.take_writes();
@@ -305,6 +306,12 @@ impl Inner {
         self.changes.publish(creations, seqno);
         self.changes.publish(changes, seqno);
         drop(state);
+        if work.writes() > 0 {
+            crate::metrics::add(&self.metrics.pattern_writes, work.writes());
+        }
+        if work.has_queued() {
+            self.pattern_bell.ring();
+        }
         if capped {
             self.wake_tailing_cursors();
         }

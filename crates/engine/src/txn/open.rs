@@ -53,6 +53,14 @@ impl Inner {
         }
     }
 
+    /// A transaction above a view that nobody will ever commit: what is written there is for the
+    /// eyes of one reader.
+    pub(crate) fn private(&self, view: View) -> Transaction {
+        let mut txn = Transaction::new(view.catalog, view.snapshot);
+        txn.locked = true;
+        txn
+    }
+
     /// Runs a statement: in the open transaction of the command's session, or else in one of its
     /// own that commits. Returns what the statement returned and the commit to wait for.
     pub(crate) fn transact<T>(

@@ -10,6 +10,7 @@ use crate::catalog::Catalog;
 use crate::engine::Inner;
 use crate::exec::write;
 use crate::patterns::{self, Deed, Effect};
+use ::patterns::Bound;
 use query::update::delta::{Told, between};
 use std::sync::Arc;
 use store::{Seqno, Space};
@@ -65,10 +66,25 @@ impl Inner {
     }
 }
 
+/// Whether the patterns that maintained a collection's documents still do.
+fn keeps_all(known: &Bound, now: Option<&Bound>) -> bool {
+    known.targets.iter().filter(|pattern| pattern.phase.is_maintained()).all(|pattern| {
+        now.is_some_and(|now| {
+            now.targets.iter().any(|p| p.id == pattern.id && p.phase.is_maintained())
+        })
+    })
+}
+
 fn replay(txn: &mut Transaction, effect: &Effect) -> Result<()> {
     let known = &effect.collection;
     let found = txn.catalog.get(&known.db, &known.name).cloned();
     let collection = found.filter(|now| now.id == known.id).ok_or_else(write_conflict)?;
+    if let Some(known) = &known.patterns
+        && !keeps_all(known, collection.patterns.as_deref())
+    {
+        // What a pattern maintained that is no more would become the client's.
+        return Err(write_conflict());
+    }
     let key = write::document_key(&collection, &effect.record);
     match &effect.deed {
         Deed::Insert(doc) => write::insert(txn, &collection, doc.as_doc()),

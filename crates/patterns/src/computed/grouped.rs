@@ -9,6 +9,7 @@ use super::fold::{Fold, Part, State};
 use crate::documents::{Documents, Find};
 use crate::edit::{self, Assignment};
 use crate::pattern::{Pattern, Phase, Progress};
+use crate::queue;
 use bumpalo::Bump;
 use query::expr::{Env, Expr};
 use query::filter::Filter;
@@ -240,7 +241,9 @@ impl Grouped {
         Ok(())
     }
 
-    fn local_key(&self, parent: RawDoc<'_>) -> Option<Vec<u8>> {
+    /// The encoded key of the group that a target shows; none for one without.
+    #[must_use]
+    pub fn local_key(&self, parent: RawDoc<'_>) -> Option<Vec<u8>> {
         let value = match &self.keys {
             Keys::Parents { local, .. } => local.get(parent),
             Keys::Groups(_) => parent.get("_id").unwrap_or(Val::Null),
@@ -262,13 +265,13 @@ impl Grouped {
     ) -> Result<DocBuf> {
         let key = self.local_key(after);
         let reached = match pattern.phase {
-            Phase::Ready => true,
+            Phase::Ready | Phase::Degraded => true,
             Phase::Building => {
                 let progress = pattern.progress(documents)?;
                 let id = keys::key(after.get("_id").unwrap_or(Val::Null));
                 progress.is_some_and(|p| p.targets && (before.is_none() || id <= p.at))
             }
-            Phase::Suspended | Phase::Failed => false,
+            Phase::Suspended | Phase::Failed | Phase::Clearing => false,
         };
         if let Some(before) = before
             && (!reached || self.local_key(before) == key)
@@ -355,11 +358,29 @@ impl Grouped {
         if record.children <= 0 {
             record = self.empty_record();
         }
+        if pattern.is_deferred() {
+            return queue::put(pattern, documents, encoded, group.key.get());
+        }
         let progress = pattern.progress(documents)?;
         if pattern.phase == Phase::Building && !progress.as_ref().is_some_and(|p| p.targets) {
             return Ok(());
         }
         self.write_targets(pattern, documents, group.key.get(), &record, progress.as_ref())
+    }
+
+    /// Brings the targets of a group up to date with its record. Returns how many groups: one.
+    ///
+    /// # Errors
+    /// When the store fails or a target cannot be written.
+    pub fn follow_group(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        key: Val<'_>,
+    ) -> Result<usize> {
+        let record = self.record(pattern, documents, &keys::key(key))?;
+        self.write_targets(pattern, documents, key, &record, None)?;
+        Ok(1)
     }
 
     fn write_targets(

@@ -1,13 +1,22 @@
 //! The options that all kinds of patterns have.
 
 use super::options::Options;
+use crate::pattern::Behaviour;
 use value::{RawDoc, Result, Val, Writer};
 
 /// Options that all kinds have, with their defaults.
 #[derive(Clone, Debug)]
 pub struct Common {
+    /// When targets follow their sources.
+    pub mode: Mode,
+    /// After how many milliseconds a target that does not follow is worth an alarm.
+    pub max_staleness: Option<u64>,
     /// Operators that name maintained fields are ignored rather than refused.
     pub ignore_client_writes: bool,
+    /// What readers see before the build is through.
+    pub during_build: DuringBuild,
+    /// Whether change streams of the target show what patterns write.
+    pub flagged_events: bool,
     /// Most documents that follow one change in its own commit.
     pub fanout_limit: usize,
     /// Whether more of them are refused rather than queued.
@@ -16,59 +25,184 @@ pub struct Common {
     pub batch: usize,
     /// Whether queries may be answered from what is maintained.
     pub rewrite: bool,
+    /// Most documents of the build in a second; it finds its own pace without.
+    pub rate: Option<usize>,
+}
+
+/// When targets follow their sources.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// In the same commit.
+    Sync,
+    /// Soon, and at the latest after so many milliseconds unless there is too much to do.
+    Async(u64),
+    /// All at once, each time that so many milliseconds have passed; with the text that said so.
+    Every(u64, String),
+}
+
+/// What readers see before a build is through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DuringBuild {
+    /// What is not derived yet is derived for the reader.
+    Compute,
+    /// What is not derived yet is missing.
+    Missing,
+    /// Reading fails.
+    Error,
 }
 
 impl Common {
-    /// Reads the options; `fans_out` when many documents may follow one.
-    pub(super) fn parse(options: &mut Options<'_>, fans_out: bool) -> Result<Common> {
-        match options.get("mode") {
-            None | Some(Val::String("sync")) => {}
-            Some(Val::Document(_)) => {
-                return Err(options.later("a 'mode' other than 'sync'"));
-            }
-            Some(_) => return Err(options.bad("'mode' must be 'sync'")),
+    /// Reads the options of a pattern that behaves like this.
+    pub(super) fn parse(options: &mut Options<'_>, behaviour: &Behaviour) -> Result<Common> {
+        let fans_out = fans_out(behaviour);
+        let mode = mode(options)?;
+        let deferrable = matches!(behaviour, Behaviour::Grouped(_) | Behaviour::Reference(_));
+        if mode != Mode::Sync && !deferrable {
+            return Err(options.bad(
+                "'mode' must be 'sync' here: what is maintained belongs to the document that is \
+                 written",
+            ));
+        }
+        let max_staleness = options.positive("maxStalenessMS")?.map(|ms| ms as u64);
+        if max_staleness.is_some() && mode == Mode::Sync && !fans_out {
+            return Err(options.bad("'maxStalenessMS' needs another 'mode': 'sync' is never stale"));
         }
         let client_writes = options.choice("clientWrites", &["reject", "ignore"], &[])?;
-        options.choice("duringBuild", &["missing"], &["compute", "error"])?;
-        options.choice("changeEvents", &["none"], &["flagged"])?;
+        let during_build =
+            match options.choice("duringBuild", &["compute", "missing", "error"], &[])? {
+                "missing" => DuringBuild::Missing,
+                "error" => DuringBuild::Error,
+                _ => DuringBuild::Compute,
+            };
+        let events = options.choice("changeEvents", &["none", "flagged"], &[])?;
         let rewrite = options.boolean("rewrite")?.unwrap_or(true);
         if options.get("verify").is_some() {
             return Err(options.later("'verify'"));
         }
-        let batch = batch(options)?;
+        let (batch, rate) = backfill(options)?;
         let (mut fanout_limit, mut over) = (1000, "async");
         if fans_out {
             fanout_limit = options.positive("fanoutLimit")?.unwrap_or(1000);
             over = options.choice("overLimit", &["async", "reject"], &["pointer"])?;
         }
+        if over == "reject" && mode != Mode::Sync {
+            return Err(options.bad(
+                "'overLimit: reject' needs the mode 'sync': nothing is too much for a queue",
+            ));
+        }
         Ok(Common {
+            mode,
+            max_staleness,
             ignore_client_writes: client_writes == "ignore",
+            during_build,
+            flagged_events: events == "flagged",
             fanout_limit,
             reject_over_limit: over == "reject",
             batch,
             rewrite,
+            rate,
         })
     }
 
     /// Appends the options, as `listPatterns` shows them.
-    pub(super) fn write(&self, out: &mut Writer<'_>, fans_out: bool) {
-        out.str("mode", "sync");
+    pub(super) fn write(&self, out: &mut Writer<'_>, behaviour: &Behaviour) {
+        match &self.mode {
+            Mode::Sync => {
+                out.str("mode", "sync");
+            }
+            Mode::Async(lag) => {
+                out.doc("mode", |out| {
+                    out.doc("async", |out| {
+                        out.count("maxLagMS", *lag);
+                    });
+                });
+            }
+            Mode::Every(_, text) => {
+                out.doc("mode", |out| {
+                    out.str("every", text);
+                });
+            }
+        }
+        if let Some(ms) = self.max_staleness {
+            out.count("maxStalenessMS", ms);
+        }
         out.str("clientWrites", if self.ignore_client_writes { "ignore" } else { "reject" });
-        out.str("duringBuild", "missing").str("changeEvents", "none");
+        out.str(
+            "duringBuild",
+            match self.during_build {
+                DuringBuild::Compute => "compute",
+                DuringBuild::Missing => "missing",
+                DuringBuild::Error => "error",
+            },
+        );
+        out.str("changeEvents", if self.flagged_events { "flagged" } else { "none" });
         out.doc("backfill", |out| {
-            out.count("batch", self.batch as u64).str("rate", "auto");
+            out.count("batch", self.batch as u64);
+            match self.rate {
+                Some(rate) => out.count("rate", rate as u64),
+                None => out.str("rate", "auto"),
+            };
         });
         out.bool("rewrite", self.rewrite);
-        if fans_out {
+        if fans_out(behaviour) {
             out.count("fanoutLimit", self.fanout_limit as u64);
             out.str("overLimit", if self.reject_over_limit { "reject" } else { "async" });
         }
     }
 }
 
-fn batch(options: &mut Options<'_>) -> Result<usize> {
+/// Whether many documents may follow one.
+fn fans_out(behaviour: &Behaviour) -> bool {
+    matches!(behaviour, Behaviour::Reference(_))
+}
+
+fn mode(options: &mut Options<'_>) -> Result<Mode> {
+    let wanted = "'mode' must be 'sync', {async: {maxLagMS: …}} or {every: '1h'}";
+    let doc = match options.get("mode") {
+        None | Some(Val::String("sync")) => return Ok(Mode::Sync),
+        Some(Val::Document(doc)) => doc,
+        Some(_) => return Err(options.bad(wanted)),
+    };
+    let mut fields = doc.iter();
+    match (fields.next().map(|(name, value)| (name, value.get())), fields.next()) {
+        (Some(("async", Val::Document(lag))), None) => {
+            let given = lag.get("maxLagMS").map_or(Some(1000), Val::as_i64_exact);
+            match given {
+                Some(lag_ms @ 1..=86_400_000) if lag.iter().all(|(name, _)| name == "maxLagMS") => {
+                    Ok(Mode::Async(lag_ms as u64))
+                }
+                _ => Err(options.bad("'mode.async.maxLagMS' must be a number from 1 to 86400000")),
+            }
+        }
+        (Some(("every", Val::String(text))), None) => match milliseconds(text) {
+            Some(ms) => Ok(Mode::Every(ms, text.to_owned())),
+            None => Err(options.bad(format!(
+                "'mode.every' must be a time like '30s', '5m', '1h' or '1d', found '{text}'"
+            ))),
+        },
+        _ => Err(options.bad(wanted)),
+    }
+}
+
+/// A time such as `1h`.
+fn milliseconds(text: &str) -> Option<u64> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at_checked(digits)?;
+    let unit = match unit {
+        "ms" => 1,
+        "s" => 1000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    let number: u64 = number.parse().ok()?;
+    number.checked_mul(unit).filter(|ms| (1..=366 * 86_400_000).contains(ms))
+}
+
+fn backfill(options: &mut Options<'_>) -> Result<(usize, Option<usize>)> {
     let doc = options.document("backfill")?.unwrap_or(RawDoc::empty());
-    let mut batch = 1000;
+    let (mut batch, mut rate) = (1000, None);
     for (name, value) in doc {
         match (name, value.get()) {
             ("batch", number) => match number.as_i64_exact() {
@@ -80,9 +214,16 @@ fn batch(options: &mut Options<'_>) -> Result<usize> {
                 }
             },
             ("rate", Val::String("auto")) => {}
-            ("rate", _) => return Err(options.later("a 'backfill.rate' other than 'auto'")),
+            ("rate", number) => match number.as_i64_exact() {
+                Some(number @ 1..=1_000_000_000) => rate = Some(number as usize),
+                _ => {
+                    return Err(options.bad(
+                        "'backfill.rate' must be 'auto' or a whole number of documents a second",
+                    ));
+                }
+            },
             (other, _) => return Err(options.bad(format!("'backfill.{other}' is unknown"))),
         }
     }
-    Ok(batch)
+    Ok((batch, rate))
 }

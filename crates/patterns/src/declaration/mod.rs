@@ -11,7 +11,7 @@ mod reference;
 mod subset;
 mod tree;
 
-pub use common::Common;
+pub use common::{Common, DuringBuild, Mode};
 
 use crate::pattern::{Behaviour, Pattern, Phase};
 use options::Options;
@@ -69,8 +69,7 @@ pub fn parse(collection: &str, doc: RawDoc<'_>) -> Result<Pattern> {
             )));
         }
     };
-    let fans_out = matches!(parsed.behaviour, Behaviour::Reference(_));
-    let common = Common::parse(&mut options, fans_out)?;
+    let common = Common::parse(&mut options, &parsed.behaviour)?;
     options.finish(&kind)?;
     let mut pattern = Pattern {
         id: 0,
@@ -91,7 +90,7 @@ pub fn parse(collection: &str, doc: RawDoc<'_>) -> Result<Pattern> {
     pattern.declaration = DocBuf::build(|out| {
         out.str("name", &pattern.name).str("kind", &kind);
         out.extend(parsed.shown.as_doc());
-        pattern.common.write(out, fans_out);
+        pattern.common.write(out, &pattern.behaviour);
     });
     Ok(pattern)
 }

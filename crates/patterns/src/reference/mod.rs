@@ -8,7 +8,8 @@ mod context;
 
 use crate::documents::{Documents, Find};
 use crate::edit::{self, Assignment};
-use crate::pattern::{Pattern, Phase};
+use crate::pattern::Pattern;
+use crate::queue;
 use bumpalo::Bump;
 use context::Place;
 use query::expr::{Env, Expr};
@@ -52,9 +53,6 @@ pub enum SourceDelete {
 
 /// The copies of one reference: a value for each field.
 type Copies = Vec<Option<OwnedVal>>;
-
-/// The key under which a source waits whose followers are too many for one commit.
-const QUEUE: u8 = 4;
 
 /// The key that is there once copies may have outlived their source.
 const LOST: u8 = 6;
@@ -141,14 +139,14 @@ impl Reference {
         // A document that refers to itself has what it is about to have.
         let own = (self.source == pattern.target).then(|| keys::key(self.matched.get(after)));
         // Before the build came by, only what a snapshot froze can be trusted.
-        if let Some(before) = before.filter(|_| pattern.phase == Phase::Ready || !self.live) {
+        if let Some(before) = before.filter(|_| pattern.phase.is_built() || !self.live) {
             self.place.visit(before, &mut |key, held| {
                 let copies: Copies = self
                     .fields
                     .iter()
                     .map(|(path, _)| path.find(held).map(|value| OwnedVal::new(value.get())))
                     .collect();
-                let trusted = pattern.phase == Phase::Ready || copies.iter().any(Option::is_some);
+                let trusted = pattern.phase.is_built() || copies.iter().any(Option::is_some);
                 if trusted {
                     known.entry(keys::key(key)).or_insert(copies);
                 }
@@ -235,6 +233,13 @@ impl Reference {
         }
         let copied = if reference.is_nullish() { Some(none) } else { copies(reference)? };
         let Some(copied) = copied else { return Ok(DocBuf::from(context)) };
+        // Copies in a row belonged to references in a row, which are no more.
+        let row = into.find(context).is_some_and(|held| held.as_array().is_some());
+        let emptied = match row && !into.text().is_empty() {
+            true => Some(edit::assign(context, &[(into.clone(), None)])?),
+            false => None,
+        };
+        let context = emptied.as_ref().map_or(context, DocBuf::as_doc);
         let changes: Vec<Assignment> = self
             .fields
             .iter()
@@ -342,6 +347,9 @@ impl Reference {
         encoded: &[u8],
         key: Val<'_>,
     ) -> Result<()> {
+        if pattern.is_deferred() {
+            return queue::put(pattern, documents, encoded, key);
+        }
         let limit = pattern.common.fanout_limit;
         let mut followers = Vec::new();
         documents.find(&self.followers(pattern, key, &[]), &mut |doc| {
@@ -367,48 +375,38 @@ impl Reference {
                 ),
             ));
         }
-        let queued = DocBuf::build(|out| {
-            out.append("k", key);
-            out.append("at", Val::Binary(0, &[]));
-        });
-        documents.set_state(pattern.id, &[&[QUEUE], encoded].concat(), Some(queued))
+        queue::put(pattern, documents, encoded, key)
     }
 
-    /// Brings the next followers of the first source in the queue up to date, at most `batch`.
-    /// Returns whether anything waits.
+    /// Brings the followers of a source behind a place up to date, at most `batch`. Returns how many,
+    /// and where they go on if there may be more.
     ///
     /// # Errors
     /// When the store fails.
-    pub fn work(
+    pub fn follow_some(
         &self,
         pattern: &Pattern,
         documents: &mut dyn Documents,
+        key: Val<'_>,
+        after: &[u8],
         batch: usize,
-    ) -> Result<bool> {
-        let mut first: Option<(Vec<u8>, DocBuf)> = None;
-        documents.states(pattern.id, &[QUEUE], &[], &mut |key, doc| {
-            first = Some((key.to_vec(), DocBuf::from(doc)));
-            Ok(false)
-        })?;
-        let Some((entry, queued)) = first else { return Ok(false) };
-        let key = OwnedVal::new(queued.as_doc().get("k").unwrap_or(Val::Null));
-        let at = position(queued.as_doc());
+    ) -> Result<(usize, Option<Vec<u8>>)> {
         let mut followers = Vec::new();
-        documents.find(&self.followers(pattern, key.get(), &at), &mut |doc| {
+        documents.find(&self.followers(pattern, key, after), &mut |doc| {
             followers.push(DocBuf::from(doc));
             Ok(followers.len() < batch)
         })?;
-        self.follow(pattern, documents, key.get(), &followers)?;
-        let more = followers.len() >= batch;
-        let next = followers.last().filter(|_| more).map(|last| {
-            let at = keys::key(last.as_doc().get("_id").unwrap_or(Val::Null));
-            DocBuf::build(|out| {
-                out.raw("k", key.raw());
-                out.append("at", Val::Binary(0, &at));
-            })
-        });
-        documents.set_state(pattern.id, &entry, next)?;
-        Ok(true)
+        self.follow(pattern, documents, key, &followers)?;
+        let last = followers.last().filter(|_| followers.len() >= batch);
+        let next = last.map(|last| keys::key(last.as_doc().get("_id").unwrap_or(Val::Null)));
+        Ok((followers.len(), next))
+    }
+
+    /// The encoded references of a document.
+    #[must_use]
+    pub fn references(&self, doc: RawDoc<'_>) -> Vec<Vec<u8>> {
+        let found = crate::computed::values_at(doc, &self.place.reference);
+        found.into_iter().map(|(key, _)| key).collect()
     }
 
     /// The document without any copies.
@@ -419,17 +417,27 @@ impl Reference {
         self.rewrite(doc, &mut |_| Ok(Some(vec![None; self.fields.len()])))
     }
 
-    /// Whether a source waits in the queue.
+    /// The document `after` without the copies of references that have them already `before`.
     ///
     /// # Errors
-    /// When the store fails.
-    pub fn is_waiting(&self, pattern: &Pattern, documents: &mut dyn Documents) -> Result<bool> {
-        let mut waits = false;
-        documents.states(pattern.id, &[QUEUE], &[], &mut |_, _| {
-            waits = true;
-            Ok(false)
-        })?;
-        Ok(waits)
+    /// As `cleared`.
+    pub fn cleared_if_same(&self, before: RawDoc<'_>, after: RawDoc<'_>) -> Result<DocBuf> {
+        let (old, new) = (self.held(before), self.held(after));
+        self.rewrite(after, &mut |key| {
+            let key = keys::key(key);
+            Ok((old.get(&key) == new.get(&key)).then(|| vec![None; self.fields.len()]))
+        })
+    }
+
+    /// The copies that a document holds, by the references.
+    fn held(&self, doc: RawDoc<'_>) -> BTreeMap<Vec<u8>, Copies> {
+        let mut held: BTreeMap<Vec<u8>, Copies> = BTreeMap::new();
+        self.place.visit(doc, &mut |key, at| {
+            let copies = self.fields.iter();
+            let copies = copies.map(|(path, _)| path.find(at).map(|v| OwnedVal::new(v.get())));
+            held.entry(keys::key(key)).or_insert_with(|| copies.collect());
+        });
+        held
     }
 
     /// The image of a target with copies derived from the sources alone; what a snapshot froze and
@@ -460,28 +468,25 @@ impl Reference {
     /// key of its own, and the beginning of others.
     #[must_use]
     pub fn stale_keys() -> ([u8; 1], [u8; 1]) {
-        ([LOST], [QUEUE])
+        ([LOST], [queue::QUEUE])
     }
 
-    /// How many followers wait in the queue.
+    /// How many documents behind a place refer to a source.
     ///
     /// # Errors
     /// When the store fails.
-    pub fn waiting(&self, pattern: &Pattern, documents: &mut dyn Documents) -> Result<u64> {
-        let mut queued: Vec<DocBuf> = Vec::new();
-        documents.states(pattern.id, &[QUEUE], &[], &mut |_, doc| {
-            queued.push(DocBuf::from(doc));
+    pub fn count_followers(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        key: Val<'_>,
+        after: &[u8],
+    ) -> Result<u64> {
+        let mut count = 0;
+        documents.find(&self.followers(pattern, key, after), &mut |_| {
+            count += 1;
             Ok(true)
         })?;
-        let mut count = 0;
-        for queued in queued {
-            let key = OwnedVal::new(queued.as_doc().get("k").unwrap_or(Val::Null));
-            let at = position(queued.as_doc());
-            documents.find(&self.followers(pattern, key.get(), &at), &mut |_| {
-                count += 1;
-                Ok(true)
-            })?;
-        }
         Ok(count)
     }
 
@@ -527,11 +532,4 @@ impl Reference {
 /// Notes that copies may have outlived their source.
 fn lose(pattern: &Pattern, documents: &mut dyn Documents) -> Result<()> {
     documents.set_state(pattern.id, &[LOST], Some(DocBuf::new()))
-}
-
-fn position(queued: RawDoc<'_>) -> Vec<u8> {
-    match queued.get("at") {
-        Some(Val::Binary(_, at)) => at.to_vec(),
-        _ => Vec::new(),
-    }
 }

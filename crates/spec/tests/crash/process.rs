@@ -118,6 +118,14 @@ impl Server {
     }
 }
 
+impl Drop for Server {
+    /// A test that panics leaves no process behind.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 /// `motif check`: checksums, indexes against documents, counts.
 pub(crate) fn check_folder(binary: &Path, folder: &Path) {
     let output = Command::new(binary)

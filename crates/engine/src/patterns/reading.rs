@@ -1,0 +1,160 @@
+//! What patterns mean to readers: values that are not derived yet, and those that follow later.
+
+use super::{build, queue};
+use crate::engine::Inner;
+use crate::operation::Operation;
+use crate::txn::View;
+use ::patterns::declaration::DuringBuild;
+use ::patterns::{Pattern, Phase};
+use std::sync::Arc;
+use std::time::Duration;
+use value::{Code, Error, RawDoc, Result, Val};
+
+/// Commands that read documents.
+static READS: &[&str] = &["aggregate", "count", "distinct", "find"];
+
+/// Called before a command reads: refuses what may not be read yet, and waits for what the reader
+/// wants to be up to date.
+///
+/// # Errors
+/// PatternNotReady; what stops the operation.
+pub fn prepare(
+    engine: &Inner,
+    op: &Operation,
+    db: &str,
+    command: &str,
+    body: RawDoc<'_>,
+    fresh: bool,
+) -> Result<()> {
+    if !READS.contains(&command) {
+        return Ok(());
+    }
+    let catalog = engine.catalog.load();
+    let patterns = catalog.patterns(db);
+    if patterns.is_empty() {
+        return Ok(());
+    }
+    let names = read_by(body);
+    let unfinished = patterns.iter().find(|pattern| {
+        pattern.phase == Phase::Building
+            && pattern.common.during_build == DuringBuild::Error
+            && names.contains(&&*pattern.target)
+    });
+    if let Some(pattern) = unfinished {
+        return Err(Error::new(
+            Code::PATTERN_NOT_READY,
+            format!(
+                "the pattern '{}' of '{db}.{}' is being built, and duringBuild is 'error'",
+                pattern.name, pattern.collection
+            ),
+        ));
+    }
+    if fresh {
+        queue::freshen(engine, db, &names, &|| op.check_now())?;
+    }
+    Ok(())
+}
+
+/// Called when it is known which state a command reads: where a build is under way, the reader gets
+/// what is still to be derived on top of it. A build that has far to go is waited for.
+///
+/// # Errors
+/// What stops the operation.
+pub fn complete(
+    engine: &Inner,
+    op: &Operation,
+    db: &str,
+    command: &str,
+    body: RawDoc<'_>,
+) -> Result<()> {
+    if !READS.contains(&command) || engine.catalog.load().patterns(db).is_empty() {
+        return Ok(());
+    }
+    let names = read_by(body);
+    loop {
+        let view = engine.view(op);
+        let unfinished: Vec<Arc<Pattern>> = view
+            .catalog
+            .patterns(db)
+            .iter()
+            .filter(|p| p.phase == Phase::Building)
+            .filter(|p| p.common.during_build == DuringBuild::Compute)
+            .cloned()
+            .collect();
+        if !unfinished.iter().any(|pattern| names.contains(&&*pattern.target)) {
+            return Ok(());
+        }
+        let catalog = view.catalog.clone();
+        let mut txn = engine.private(view);
+        // With several of them one may read what another one makes.
+        let id = point(command, body).filter(|_| unfinished.len() == 1);
+        let mut is_complete = true;
+        for pattern in &unfinished {
+            match build::complete(&mut txn, db, pattern, id, &|| op.check_now()) {
+                Ok(done) => is_complete &= done,
+                Err(error) => {
+                    op.check_now()?;
+                    // The build meets the same and fails with it; readers see what there is.
+                    tracing::debug!(%error, pattern = pattern.name, "cannot derive for a reader");
+                    return Ok(());
+                }
+            }
+        }
+        if is_complete {
+            op.read_view(View { catalog, snapshot: txn.snapshot });
+            return Ok(());
+        }
+        if op.read_time().is_some() {
+            // A moment that is over does not come nearer by waiting.
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+        op.check_now()?;
+    }
+}
+
+/// The `_id` that is all that a command looks for.
+fn point<'b>(command: &str, body: RawDoc<'b>) -> Option<Val<'b>> {
+    let filter = body.get("filter").and_then(Val::as_doc).filter(|_| command == "find")?;
+    let mut fields = filter.iter();
+    match (fields.next(), fields.next()) {
+        (Some(("_id", id)), None) => match id.get() {
+            Val::Document(_) | Val::Regex(..) | Val::Array(_) => None,
+            id => Some(id),
+        },
+        _ => None,
+    }
+}
+
+/// The collections that a command reads.
+fn read_by(body: RawDoc<'_>) -> Vec<&str> {
+    let mut names = Vec::new();
+    if let Some((_, Val::String(name))) = body.first().map(|(name, value)| (name, value.get())) {
+        names.push(name);
+    }
+    if let Some(pipeline) = body.get("pipeline") {
+        joined(pipeline, &mut names);
+    }
+    names
+}
+
+/// Adds the collections that the stages of a pipeline read.
+fn joined<'p>(pipeline: Val<'p>, names: &mut Vec<&'p str>) {
+    let Val::Array(stages) = pipeline else { return };
+    for (_, stage) in stages {
+        let Some((name, what)) = stage.as_doc().and_then(RawDoc::first) else { continue };
+        match (name, what.get()) {
+            ("$unionWith", Val::String(other)) => names.push(other),
+            ("$lookup" | "$graphLookup" | "$unionWith", Val::Document(options)) => {
+                for option in ["from", "coll"] {
+                    names.extend(options.get(option).and_then(Val::as_str));
+                }
+                joined(options.get("pipeline").unwrap_or(Val::Null), names);
+            }
+            ("$facet", Val::Document(facets)) => {
+                facets.iter().for_each(|(_, inner)| joined(inner.get(), names));
+            }
+            _ => {}
+        }
+    }
+}

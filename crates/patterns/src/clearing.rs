@@ -1,0 +1,127 @@
+//! Removing what a pattern that was dropped has left in documents.
+//!
+//! From the drop on its fields belong to clients again, while a walk over the documents takes the
+//! old values away. Who writes a document before the walk came by takes them away too, unless the
+//! write changed them: then they are the client's. Such documents are marked, so that the walk
+//! leaves them alone.
+
+use crate::documents::Documents;
+use crate::edit::{self, Assignment};
+use crate::maintain::Bound;
+use crate::paths::meet;
+use crate::pattern::{Behaviour, Pattern, Phase};
+use value::path::Path;
+use value::{DocBuf, RawDoc, RawVal, Result, Val, keys};
+
+/// The key of the mark of a document that the walk must leave alone.
+fn mark(record: &[u8]) -> Vec<u8> {
+    [b"\0d", record].concat()
+}
+
+/// The paths that are to be removed: those that no other pattern has taken over.
+fn paths(pattern: &Pattern, bound: &Bound) -> Vec<Path> {
+    let living: Vec<String> = bound
+        .targets
+        .iter()
+        .filter(|other| other.phase != Phase::Clearing)
+        .flat_map(|other| other.maintains())
+        .collect();
+    let free = |path: &String| !living.iter().any(|other| meet(path, other));
+    pattern.maintains().into_iter().filter(free).map(|path| Path::new(&path)).collect()
+}
+
+/// The image of a document that somebody writes, without what the pattern left in it.
+///
+/// # Errors
+/// When the store fails.
+pub fn strip(
+    pattern: &Pattern,
+    bound: &Bound,
+    documents: &mut dyn Documents,
+    before: Option<RawDoc<'_>>,
+    after: RawDoc<'_>,
+) -> Result<DocBuf> {
+    let image = stripped(pattern, bound, documents, before, after)?;
+    let record = keys::key(after.get("_id").unwrap_or(Val::Null));
+    if !is_done(pattern, documents, &record)? {
+        let one = DocBuf::build(|out| {
+            out.bool("d", true);
+        });
+        documents.set_state(pattern.id, &mark(&record), Some(one))?;
+    }
+    Ok(image)
+}
+
+/// The same, without noting that the document is done.
+///
+/// # Errors
+/// When the store fails.
+pub fn stripped(
+    pattern: &Pattern,
+    bound: &Bound,
+    documents: &mut dyn Documents,
+    before: Option<RawDoc<'_>>,
+    after: RawDoc<'_>,
+) -> Result<DocBuf> {
+    let record = keys::key(after.get("_id").unwrap_or(Val::Null));
+    let Some(before) = before.filter(|_| !pattern.owns_documents()) else {
+        return Ok(DocBuf::from(after));
+    };
+    if is_done(pattern, documents, &record)? {
+        return Ok(DocBuf::from(after));
+    }
+    let free = paths(pattern, bound);
+    if let Behaviour::Reference(reference) = &pattern.behaviour {
+        if free.is_empty() {
+            return Ok(DocBuf::from(after));
+        }
+        return reference.cleared_if_same(before, after);
+    }
+    let gone: Vec<Assignment> = free
+        .into_iter()
+        .filter(|path| {
+            let value = |doc| path.find(doc).map(RawVal::get);
+            value(before).is_some() && value(before) == value(after)
+        })
+        .map(|path| (path, None))
+        .collect();
+    edit::assign(after, &gone)
+}
+
+fn is_done(pattern: &Pattern, documents: &mut dyn Documents, record: &[u8]) -> Result<bool> {
+    let walked =
+        pattern.progress(documents)?.is_some_and(|progress| progress.at.as_slice() >= record);
+    Ok(walked || documents.state(pattern.id, &mark(record))?.is_some())
+}
+
+/// Removes what the pattern left in a document that the walk came to.
+///
+/// # Errors
+/// When the store fails.
+pub fn clear(
+    pattern: &Pattern,
+    bound: &Bound,
+    documents: &mut dyn Documents,
+    doc: RawDoc<'_>,
+) -> Result<()> {
+    let record = keys::key(doc.get("_id").unwrap_or(Val::Null));
+    if documents.state(pattern.id, &mark(&record))?.is_some() {
+        return documents.set_state(pattern.id, &mark(&record), None);
+    }
+    if pattern.owns_documents() {
+        return documents.delete(pattern.id, &pattern.target, doc);
+    }
+    let free = paths(pattern, bound);
+    let image = match &pattern.behaviour {
+        Behaviour::Reference(reference) if !free.is_empty() => reference.cleared(doc)?,
+        Behaviour::Reference(_) => return Ok(()),
+        _ => {
+            let gone: Vec<Assignment> = free.into_iter().map(|path| (path, None)).collect();
+            edit::assign(doc, &gone)?
+        }
+    };
+    if image.bytes() != doc.bytes() {
+        documents.replace(pattern.id, &pattern.target, doc, &image)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,194 @@
+//! What does not follow in the commit of its source: the groups and sources whose targets wait.
+//!
+//! An entry says only whose targets must look again, never what they shall show, so that several
+//! changes are one entry and the order of work does not matter. It is written in the source's commit
+//! and goes in the commit that brings the last of its targets up to date: each change shows once,
+//! whenever the process ends.
+
+use crate::documents::Documents;
+use crate::pattern::{Behaviour, Pattern};
+use value::{DocBuf, OwnedVal, RawDoc, Result, Val};
+
+/// Entries stand under this byte and the encoded key.
+pub(crate) const QUEUE: u8 = 4;
+/// Where the time of the last scheduled round is kept.
+const ROUND: &[u8] = b"\0r";
+
+/// An entry of a queue.
+pub struct Entry {
+    /// Where it is kept.
+    pub place: Vec<u8>,
+    /// The key of the group, or the value that references name.
+    pub key: OwnedVal,
+    /// Targets up to this `_id` key are done.
+    pub at: Vec<u8>,
+    /// Since when it waits, in milliseconds.
+    pub since: i64,
+}
+
+impl Entry {
+    fn of(place: &[u8], doc: RawDoc<'_>) -> Entry {
+        let at = match doc.get("at") {
+            Some(Val::Binary(_, at)) => at.to_vec(),
+            _ => Vec::new(),
+        };
+        let since = doc.get("t").and_then(Val::as_i64_exact).unwrap_or(0);
+        let key = OwnedVal::new(doc.get("k").unwrap_or(Val::Null));
+        Entry { place: place.to_vec(), key, at, since }
+    }
+
+    fn to_doc(&self) -> DocBuf {
+        DocBuf::build(|out| {
+            out.raw("k", self.key.raw());
+            out.append("at", Val::Binary(0, &self.at));
+            out.i64("t", self.since);
+        })
+    }
+}
+
+/// Whether what is kept under a key is an entry.
+#[must_use]
+pub fn is_entry(place: &[u8]) -> bool {
+    place.first() == Some(&QUEUE)
+}
+
+fn place_of(encoded: &[u8]) -> Vec<u8> {
+    [&[QUEUE], encoded].concat()
+}
+
+/// Queues the targets of a key, all of them.
+///
+/// # Errors
+/// When the store fails.
+pub fn put(
+    pattern: &Pattern,
+    documents: &mut dyn Documents,
+    encoded: &[u8],
+    key: Val<'_>,
+) -> Result<()> {
+    let place = place_of(encoded);
+    let known = documents.state(pattern.id, &place)?;
+    let since = match &known {
+        Some(known) => Entry::of(&place, known.as_doc()).since,
+        None => documents.now(),
+    };
+    let entry = Entry { place, key: OwnedVal::new(key), at: Vec::new(), since };
+    documents.set_state(pattern.id, &entry.place, Some(entry.to_doc()))
+}
+
+/// The entries behind a place, at most `limit`.
+///
+/// # Errors
+/// When the store fails.
+pub fn entries(
+    pattern: &Pattern,
+    documents: &mut dyn Documents,
+    after: &[u8],
+    limit: usize,
+) -> Result<Vec<Entry>> {
+    let mut found = Vec::new();
+    documents.states(pattern.id, &[QUEUE], after, &mut |place, doc| {
+        found.push(Entry::of(place, doc));
+        Ok(found.len() < limit)
+    })?;
+    Ok(found)
+}
+
+/// Whether the targets of an encoded key wait.
+///
+/// # Errors
+/// When the store fails.
+pub fn has(pattern: &Pattern, documents: &mut dyn Documents, encoded: &[u8]) -> Result<bool> {
+    Ok(documents.state(pattern.id, &place_of(encoded))?.is_some())
+}
+
+/// Brings targets of an entry up to date, about `batch` of them; the entry goes with the last.
+/// Returns how many were looked at.
+///
+/// # Errors
+/// When the store fails or a target cannot be written.
+pub fn work(
+    pattern: &Pattern,
+    documents: &mut dyn Documents,
+    place: &[u8],
+    batch: usize,
+) -> Result<usize> {
+    let Some(doc) = documents.state(pattern.id, place)? else { return Ok(0) };
+    let mut entry = Entry::of(place, doc.as_doc());
+    let (count, next) = match &pattern.behaviour {
+        Behaviour::Grouped(grouped) => {
+            (grouped.follow_group(pattern, documents, entry.key.get())?, None)
+        }
+        Behaviour::Reference(reference) => {
+            reference.follow_some(pattern, documents, entry.key.get(), &entry.at, batch)?
+        }
+        Behaviour::Same(_) | Behaviour::Tree(_) => (0, None),
+    };
+    let kept = next.map(|at| {
+        entry.at = at;
+        entry.to_doc()
+    });
+    documents.set_state(pattern.id, place, kept)?;
+    Ok(count)
+}
+
+/// How many targets wait, and since when the first does.
+///
+/// # Errors
+/// When the store fails.
+pub fn waiting(pattern: &Pattern, documents: &mut dyn Documents) -> Result<(u64, Option<i64>)> {
+    let queued = entries(pattern, documents, &[], usize::MAX)?;
+    let since = queued.iter().map(|entry| entry.since).min();
+    let mut count = 0;
+    for entry in &queued {
+        count += match &pattern.behaviour {
+            Behaviour::Reference(reference) => {
+                reference.count_followers(pattern, documents, entry.key.get(), &entry.at)?
+            }
+            _ => 1,
+        };
+    }
+    Ok((count, since))
+}
+
+/// Whether a target shows an older state than its sources, because an entry waits for it.
+///
+/// # Errors
+/// When the store fails.
+pub fn is_stale(
+    pattern: &Pattern,
+    documents: &mut dyn Documents,
+    target: RawDoc<'_>,
+) -> Result<bool> {
+    let keys = match &pattern.behaviour {
+        Behaviour::Grouped(grouped) => grouped.local_key(target).into_iter().collect(),
+        Behaviour::Reference(reference) => reference.references(target),
+        Behaviour::Same(_) | Behaviour::Tree(_) => Vec::new(),
+    };
+    for key in keys {
+        if has(pattern, documents, &key)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// When the last scheduled round was, in milliseconds.
+///
+/// # Errors
+/// When the store fails.
+pub fn last_round(pattern: &Pattern, documents: &mut dyn Documents) -> Result<Option<i64>> {
+    let doc = documents.state(pattern.id, ROUND)?;
+    Ok(doc.and_then(|doc| doc.as_doc().get("t").and_then(Val::as_i64_exact)))
+}
+
+/// Notes that a scheduled round shows the state of this time.
+///
+/// # Errors
+/// When the store fails.
+pub fn set_last_round(pattern: &Pattern, documents: &mut dyn Documents, time: i64) -> Result<()> {
+    let doc = DocBuf::build(|out| {
+        out.i64("t", time);
+    });
+    documents.set_state(pattern.id, ROUND, Some(doc))
+}
