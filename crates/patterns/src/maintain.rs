@@ -78,10 +78,11 @@ impl Bound {
         origin: Origin,
     ) -> Result<DocBuf> {
         let mut image = DocBuf::from(after);
-        for pattern in self.targets.iter().filter(|p| p.phase == Phase::Clearing) {
-            if origin != Origin::Pattern(pattern.id) {
-                image = clearing::strip(pattern, self, documents, before, image.as_doc())?;
-            }
+        // What a pattern writes may have been derived from what a dropped one left: the walk takes
+        // that away, and all follow.
+        let going = self.targets.iter().filter(|p| p.phase == Phase::Clearing);
+        for pattern in going.filter(|_| origin == Origin::Client) {
+            image = clearing::strip(pattern, self, documents, before, image.as_doc())?;
         }
         for pattern in &self.targets {
             if origin == Origin::Pattern(pattern.id) || !pattern.phase.is_maintained() {
