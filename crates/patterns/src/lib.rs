@@ -27,4 +27,4 @@ pub mod tree;
 
 pub use documents::{Documents, Find};
 pub use maintain::{Bound, Origin, Pending};
-pub use pattern::{Need, Pattern, Phase};
+pub use pattern::{Pattern, Phase};

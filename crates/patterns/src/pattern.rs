@@ -73,15 +73,6 @@ impl Phase {
     }
 }
 
-/// What somebody must be allowed on a collection in order to declare a pattern.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Need {
-    /// To read its documents (`find`): copies show them to readers of the target.
-    Read,
-    /// To declare patterns on it (`createPattern`).
-    Declare,
-}
-
 /// A declared pattern.
 #[derive(Debug)]
 pub struct Pattern {
@@ -247,18 +238,6 @@ impl Pattern {
         pattern.phase = self.phase;
         pattern.failure.clone_from(&self.failure);
         Ok(Some(pattern))
-    }
-
-    /// What somebody needs to be allowed in order to declare it: to read its sources, and to have
-    /// patterns maintain its targets.
-    #[must_use]
-    pub fn needs(&self) -> Vec<(Need, &str)> {
-        let mut needs = vec![(Need::Declare, &*self.target)];
-        if self.collection != self.target {
-            needs.push((Need::Declare, &*self.collection));
-        }
-        needs.extend(self.source().filter(|s| *s != self.target).map(|s| (Need::Read, s)));
-        needs
     }
 
     /// Whether the documents of the target belong to the pattern as a whole.
