@@ -324,19 +324,19 @@ impl AccumulatorSpec {
         let value = self.argument.eval(env)?;
         let Some(sort) = &self.sort else { return Ok(value) };
         let mut key = Vec::new();
-        let mut empty = 0;
+        let mut arrays = 0;
         for (path, descending) in &self.sort_paths {
-            // Other than in `$sort`, arrays are compared whole; only an empty one is less than
-            // null.
+            // Other than in `$sort`, an array is compared whole; only an empty one is less than
+            // null. Two of them have no order.
             let value = match path.eval(env)? {
                 Val::Missing => Val::Null,
-                Val::Array(array) if array.is_empty() => {
-                    empty += 1;
-                    Val::Undefined
+                Val::Array(array) => {
+                    arrays += 1;
+                    if array.is_empty() { Val::Undefined } else { Val::Array(array) }
                 }
                 value => value,
             };
-            if empty > 1 {
+            if arrays > 1 {
                 return Err(Error::bad_value("cannot sort with keys that are parallel arrays"));
             }
             value::keys::encode_with(&mut key, value, *descending, sort.collation.as_deref());

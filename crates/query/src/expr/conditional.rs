@@ -74,7 +74,24 @@ fn parse_if_null(
             format!("$ifNull needs at least two arguments, had: {}", arguments.len()),
         ));
     }
-    operator.call(parser, arguments)
+    // Constants that are null are passed over, and nothing comes behind another constant.
+    let mut left = Vec::new();
+    let last = arguments.len() - 1;
+    for (at, argument) in arguments.into_iter().enumerate() {
+        match argument.as_constant().map(Val::is_nullish) {
+            Some(true) if at < last => {}
+            Some(false) if left.is_empty() => return Ok(argument),
+            Some(false) => {
+                left.push(argument);
+                break;
+            }
+            _ => left.push(argument),
+        }
+    }
+    match <[Node; 1]>::try_from(left) {
+        Ok([only]) => Ok(only),
+        Err(left) => operator.call(parser, left),
+    }
 }
 
 /// The value of a node, or null where it is missing.

@@ -205,6 +205,9 @@ impl Operator {
     /// MongoDB computes nothing early.
     pub(crate) fn call(&'static self, parser: &Parser<'_>, arguments: Vec<Node>) -> Result<Node> {
         let mut arguments = arguments;
+        if matches!(self.name, "$add" | "$multiply") {
+            arguments = self.flattened(arguments);
+        }
         let constants = arguments.iter().filter(|node| node.is_constant()).count();
         if self.commutative && constants > 0 && constants < arguments.len() {
             // Constants go to the end as one, as in MongoDB: it decides which operand is met first.
@@ -227,6 +230,19 @@ impl Operator {
         let fold = self.pure && !collated && arguments.iter().all(Node::is_constant);
         let call = Node::Call(Box::new(Call { operator: self, arguments, slot: 0, regex: None }));
         if fold { parser.fold(call) } else { Ok(call) }
+    }
+
+    /// The operands with those of the same operator inside, as MongoDB computes them: the digits of
+    /// decimals depend on the order.
+    fn flattened(&self, arguments: Vec<Node>) -> Vec<Node> {
+        let mut flat = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            match argument {
+                Node::Call(call) if call.operator.name == self.name => flat.extend(call.arguments),
+                argument => flat.push(argument),
+            }
+        }
+        flat
     }
 
     fn check_count(&self, count: usize, least: usize, most: usize) -> Result<()> {
