@@ -20,10 +20,13 @@ use crate::{Seqno, Space};
 pub(super) type Entries =
     Box<dyn DoubleEndedIterator<Item = lsm_tree::Result<InternalValue>> + Send>;
 
+/// Reads the entries between two bounds below a number. A function, because what it reads from has
+/// a type that the trees keep to themselves.
+type Read = dyn Fn((Bound<&[u8]>, Bound<&[u8]>), SeqNo) -> Entries + Send + Sync;
+
 /// A tree as it was at some moment.
 pub(super) struct View {
-    /// A function, because what it reads from has a type that the trees keep to themselves.
-    read: Box<dyn Fn((Bound<&[u8]>, Bound<&[u8]>), SeqNo) -> Entries + Send + Sync>,
+    read: Box<Read>,
     /// Its tables with their sizes.
     tables: Vec<(TableId, u64)>,
 }
