@@ -6,7 +6,7 @@
 
 use crate::expr::path_through_array;
 use bumpalo::Bump;
-use value::raw::same_name;
+use value::shape::{NAMES_MAX, Shape};
 use value::{RawDoc, RawVal, Val};
 
 /// What a slot holds whose path leads nowhere.
@@ -44,20 +44,23 @@ impl Paths {
     }
 }
 
-/// A tree of paths, ready to be filled from documents.
-#[derive(Debug)]
+/// A tree of paths, ready to be filled from documents. It remembers what they look like, so that
+/// every thread has one of its own.
+#[derive(Clone, Debug)]
 pub struct Slots {
     top: Level,
     count: usize,
 }
 
 /// The names of one level.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Level {
     fields: Vec<Field>,
+    /// The names of the fields, in their order.
+    shape: Shape,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Field {
     name: Box<str>,
     /// The slot of the value itself, if a path ends here.
@@ -66,9 +69,6 @@ struct Field {
     /// The slots of all paths that go on, with what is left of them: for arrays on the way.
     below: Vec<(usize, Vec<Box<str>>)>,
 }
-
-/// Names that one level may have: a bit for each says what was found.
-const NAMES_MAX: usize = 64;
 
 impl Slots {
     /// The tree of some paths; `None` if there are too many, or an empty one.
@@ -81,6 +81,7 @@ impl Slots {
         for (slot, path) in paths {
             top.insert(slot, path)?;
         }
+        top.finish()?;
         Some(Slots { top, count })
     }
 
@@ -125,10 +126,8 @@ impl Slots {
 
     /// Fills the slots from a document. Those of paths that lead nowhere are left as they are.
     #[inline]
-    pub fn fill<'a>(&self, doc: RawDoc<'a>, arena: &'a Bump, values: &mut [RawVal<'a>]) {
-        if !self.top.fields.is_empty() {
-            self.top.fill(doc, arena, values);
-        }
+    pub fn fill<'a>(&mut self, doc: RawDoc<'a>, arena: &'a Bump, values: &mut [RawVal<'a>]) {
+        self.top.fill(doc, arena, values);
     }
 }
 
@@ -153,33 +152,27 @@ impl Level {
         field.inner.insert(slot, rest)
     }
 
-    fn fill<'a>(&self, doc: RawDoc<'a>, arena: &'a Bump, values: &mut [RawVal<'a>]) {
-        let mut left = u64::MAX >> (NAMES_MAX - self.fields.len());
-        let mut elements = doc.iter();
-        while let Some((name, value)) = elements.next_bytes() {
-            let mut open = left;
-            while open != 0 {
-                let at = open.trailing_zeros() as usize;
-                open &= open - 1;
-                let Some(field) = self.fields.get(at) else { break };
-                if !same_name(field.name.as_bytes(), name) {
-                    continue;
-                }
+    /// Makes the shapes, when all paths are there.
+    fn finish(&mut self) -> Option<()> {
+        self.shape = Shape::new(self.fields.iter().map(|field| &*field.name))?;
+        self.fields.iter_mut().try_for_each(|field| field.inner.finish())
+    }
+
+    #[inline]
+    fn fill<'a>(&mut self, doc: RawDoc<'a>, arena: &'a Bump, values: &mut [RawVal<'a>]) {
+        let Level { fields, shape } = self;
+        shape.each(doc, |at, value| {
+            if let Some(field) = fields.get_mut(at) {
                 field.found(value, arena, values);
-                // A name that comes again does not count.
-                left &= !(1 << at);
-                if left == 0 {
-                    return;
-                }
-                break;
             }
-        }
+            true
+        });
     }
 }
 
 impl Field {
     #[inline]
-    fn found<'a>(&self, value: RawVal<'a>, arena: &'a Bump, values: &mut [RawVal<'a>]) {
+    fn found<'a>(&mut self, value: RawVal<'a>, arena: &'a Bump, values: &mut [RawVal<'a>]) {
         if let Some(slot) = self.slot.and_then(|slot| values.get_mut(slot)) {
             *slot = value;
         }
@@ -229,7 +222,7 @@ mod tests {
             .collect();
         let slotted: Vec<Expr> = plain.iter().map(|expr| expr.in_slots(&mut numbered)).collect();
         assert_eq!(numbered.len(), paths.len());
-        let slots = Slots::new(numbered.iter().enumerate(), numbered.len()).unwrap();
+        let mut slots = Slots::new(numbered.iter().enumerate(), numbered.len()).unwrap();
         for text in docs {
             let doc = ejson::parse_doc(text).unwrap();
             let arena = Bump::new();

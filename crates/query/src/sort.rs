@@ -138,8 +138,22 @@ impl SortSpec {
     /// # Errors
     /// As `key`.
     pub fn key_with_score(&self, doc: RawDoc<'_>, score: f64, out: &mut Vec<u8>) -> Result<()> {
+        self.key_below(doc, score, None, out).map(|_| ())
+    }
+
+    /// As `key`, of a document with a score; false as soon as the key is known to be above `bound`.
+    ///
+    /// # Errors
+    /// As `key`.
+    pub fn key_below(
+        &self,
+        doc: RawDoc<'_>,
+        score: f64,
+        bound: Option<&[u8]>,
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
         let start = out.len();
-        for field in &self.fields {
+        for (at, field) in self.fields.iter().enumerate() {
             if field.random {
                 let bits = (crate::filter::random() * f64::from(u32::MAX)) as u32;
                 keys::encode(out, Val::Int64(i64::from(bits)), false);
@@ -155,11 +169,26 @@ impl SortSpec {
                 }
                 None => {
                     out.truncate(start);
-                    return self.key_with_arrays(doc, score, out);
+                    return self.key_with_arrays(doc, score, out).map(|()| true);
                 }
             }
+            let so_far = out.get(start..).unwrap_or(&[]);
+            let before = bound.and_then(|bound| bound.get(..so_far.len()));
+            if before.is_some_and(|before| so_far > before) && self.cannot_fail_behind(at) {
+                return Ok(false);
+            }
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// Whether the fields behind this one can be left out: several could be arrays side by side,
+    /// and a number in a path could mean two things, which must be told.
+    fn cannot_fail_behind(&self, at: usize) -> bool {
+        match self.fields.get(at + 1..).unwrap_or(&[]) {
+            [] => true,
+            [one] => one.path.is_single(),
+            _ => false,
+        }
     }
 
     /// The values that decide over the place of a document; of arrays those that decide.

@@ -399,6 +399,7 @@ enum Run<'a> {
 impl<'a> Iterator for Lent<'a> {
     type Item = (&'a [u8], &'a [u8]);
 
+    #[inline]
     fn next(&mut self) -> Option<(&'a [u8], &'a [u8])> {
         match &mut self.0 {
             Run::Entries(entries) => {

@@ -373,6 +373,24 @@ pub fn number(key: &[u8], descending: bool) -> Option<Number> {
     Some(Number::Double(sign(whole as f64 + fraction)))
 }
 
+/// Where a byte first stands; looks at eight at once.
+#[inline]
+fn position(bytes: &[u8], wanted: u8) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let mut at = 0;
+    for chunk in bytes.chunks_exact(8) {
+        let word = chunk.first_chunk().map_or(0, |chunk| u64::from_le_bytes(*chunk));
+        let word = word ^ (ONES * u64::from(wanted));
+        // The lowest bit that is set belongs to the first byte that is zero now.
+        let zeros = word.wrapping_sub(ONES) & !word & (ONES << 7);
+        if zeros != 0 {
+            return Some(at + (zeros.trailing_zeros() / 8) as usize);
+        }
+        at += 8;
+    }
+    bytes.iter().skip(at).position(|byte| *byte == wanted).map(|place| at + place)
+}
+
 struct Skipper<'a> {
     key: &'a [u8],
     /// What every byte is XORed with: `FF` in a descending field.
@@ -401,7 +419,8 @@ impl Skipper<'_> {
     }
 
     fn text(&mut self) -> Option<()> {
-        while self.byte()? != 0 {}
+        let length = position(self.key.get(self.at..)?, self.flip)?;
+        self.at += length + 1;
         Some(())
     }
 

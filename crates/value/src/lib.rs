@@ -17,6 +17,7 @@ pub mod limits;
 pub mod number;
 pub mod path;
 pub mod raw;
+pub mod shape;
 pub mod types;
 pub mod validate;
 pub mod writer;

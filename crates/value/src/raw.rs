@@ -152,7 +152,7 @@ pub fn same_name(one: &[u8], other: &[u8]) -> bool {
 
 /// Length of a name up to its terminating zero. Names are short: eight bytes are looked at at once.
 #[inline]
-fn name_length(bytes: &[u8]) -> Option<usize> {
+pub(crate) fn name_length(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     let Some((head, rest)) = bytes.split_first_chunk::<8>() else {
         return bytes.iter().position(|&b| b == 0);
@@ -173,7 +173,7 @@ fn text(bytes: &[u8]) -> &str {
 }
 
 #[inline]
-fn length_at(bytes: &[u8]) -> Option<usize> {
+pub(crate) fn length_at(bytes: &[u8]) -> Option<usize> {
     let prefix = bytes.first_chunk::<4>()?;
     usize::try_from(i32::from_le_bytes(*prefix)).ok()
 }

@@ -139,6 +139,18 @@ impl Reading {
     }
 }
 
+impl Reading {
+    /// Whether every entry makes a document, none is passed over, and they are read upwards.
+    #[must_use]
+    pub fn tells_all_forward(&self) -> bool {
+        self.direction == Direction::Forward && self.tells_all()
+    }
+
+    fn tells_all(&self) -> bool {
+        self.cover.is_some() && self.check.is_none() && self.key_filter.is_none()
+    }
+}
+
 /// The entries of ranges of one index.
 pub struct EntryScan {
     /// How they are read.
@@ -240,10 +252,7 @@ impl EntryScan {
     /// Whether every entry makes a document, and none is passed over.
     #[must_use]
     pub fn tells_all(&self) -> bool {
-        matches!(self.source, Source::One(..))
-            && self.reading.cover.is_some()
-            && self.reading.check.is_none()
-            && self.reading.key_filter.is_none()
+        matches!(self.source, Source::One(..)) && self.reading.tells_all()
     }
 
     /// The range that is read when `tells_all`, with its index and how documents are made.
@@ -283,8 +292,9 @@ fn open(snapshot: &Snapshot, range: &KeyRange, direction: Direction) -> Result<R
     snapshot.range(Space::Indexes, from, to, direction).map_err(store_failed)
 }
 
+/// The error of an entry that is none.
 #[cold]
-pub(super) fn damaged(index: &Index) -> Error {
+pub(crate) fn damaged(index: &Index) -> Error {
     Error::new(
         Code::DATA_CORRUPTION_DETECTED,
         format!("an entry of index '{}' is not understood; run `motif check`", index.name),

@@ -4,11 +4,11 @@ use super::return_key::key_of;
 use super::scan::{Row, Scan};
 use super::shown::Shown;
 use super::sort::{Sorted, Sorter, Totals};
-use super::{Doc, Examined, Stream, Visit};
+use super::{Doc, Examined, Stream, Take, Visit, Wanted};
 use crate::operation::Operation;
 use crate::planner::{Access, Plan};
 use bumpalo::Bump;
-use query::filter::Filter;
+use query::filter::{Filter, Matcher};
 use query::project::Projection;
 use query::sort::SortSpec;
 use std::sync::Arc;
@@ -66,6 +66,8 @@ enum Step {
 pub struct FindStream {
     scan: Scan,
     filter: Option<Arc<Filter>>,
+    /// Runs the filter, unless the place in an array that matched is asked for.
+    matcher: Option<Matcher>,
     sorter: Option<Sorter>,
     sorted: Option<Sorted>,
     skip: u64,
@@ -110,6 +112,7 @@ impl FindStream {
         }
         FindStream {
             scan,
+            matcher: filter.clone().filter(|_| !position).map(Matcher::new),
             filter,
             sorter,
             sorted: None,
@@ -131,6 +134,7 @@ impl FindStream {
     fn of_scan(scan: Scan, filter: Option<Arc<Filter>>) -> FindStream {
         FindStream {
             scan,
+            matcher: filter.clone().map(Matcher::new),
             filter,
             sorter: None,
             sorted: None,
@@ -160,6 +164,13 @@ impl FindStream {
             && self.return_key.is_none()
     }
 
+    /// Whether everything that the scan finds is given as it is, so that entries can stand for
+    /// documents.
+    #[must_use]
+    pub fn lends_entries(&self) -> bool {
+        self.is_plain() && self.filter.is_none()
+    }
+
     /// What a blocking sort used, for explain.
     #[must_use]
     pub fn sort_totals(&self) -> Totals {
@@ -177,9 +188,12 @@ impl FindStream {
     /// The next row that matches, before sort, skip and limit.
     fn matching(&mut self, op: &Operation) -> Result<Option<(Row, Option<usize>)>> {
         let mut position = None;
-        let row = match &self.filter {
-            None => self.scan.next(op)?,
-            Some(filter) => self
+        let row = match (&mut self.matcher, &self.filter) {
+            (Some(matcher), _) => {
+                self.scan.next_where(op, &mut |doc| matcher.matches(RawDoc::new(doc)))?
+            }
+            (None, None) => self.scan.next(op)?,
+            (None, Some(filter)) => self
                 .scan
                 .next_where(op, &mut |doc| filter.matches_at(RawDoc::new(doc), &mut position))?,
         };
@@ -203,9 +217,11 @@ impl FindStream {
             if examined.keys.max(examined.documents) > most {
                 return Ok(Step::Lost);
             }
-            let matches = match &self.filter {
-                Some(filter) => filter.matches_at(RawDoc::new(&row.doc), &mut position)?,
-                None => true,
+            let doc = RawDoc::new(&row.doc);
+            let matches = match (&mut self.matcher, &self.filter) {
+                (Some(matcher), _) => matcher.matches(doc)?,
+                (None, None) => true,
+                (None, Some(filter)) => filter.matches_at(doc, &mut position)?,
             };
             if matches {
                 let row = match self.show_record {
@@ -235,12 +251,14 @@ impl FindStream {
 
     /// Lends the documents that match to `visit`, before sort, skip and limit.
     fn lend_matching(&mut self, op: &Operation, visit: &mut Visit<'_>) -> Result<()> {
-        match &self.filter {
-            None => self.scan.for_each(op, &mut |doc| visit(RawDoc::new(doc))),
-            Some(filter) => self.scan.for_each(op, &mut |doc| {
-                let doc = RawDoc::new(doc);
-                if filter.matches(doc)? { visit(doc) } else { Ok(()) }
-            }),
+        match (&mut self.matcher, &self.filter) {
+            (Some(matcher), _) => self
+                .scan
+                .for_each(op, |doc| if matcher.matches(doc)? { visit(doc) } else { Ok(()) }),
+            (None, None) => self.scan.for_each(op, visit),
+            (None, Some(filter)) => {
+                self.scan.for_each(op, |doc| if filter.matches(doc)? { visit(doc) } else { Ok(()) })
+            }
         }
     }
 
@@ -412,6 +430,13 @@ impl Stream for FindStream {
             visit(doc.raw())?;
         }
         Ok(())
+    }
+
+    fn lend(&mut self, op: &Operation, wanted: &[Wanted], take: &mut dyn Take) -> Result<bool> {
+        if self.lends_entries() {
+            return self.scan.lend(op, Some(wanted), take);
+        }
+        self.for_each(op, &mut |doc| take.document(doc)).map(|()| false)
     }
 
     fn has_meta(&self) -> bool {

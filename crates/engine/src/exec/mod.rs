@@ -1,10 +1,10 @@
 //! Execution: streams that pull documents from each other.
 //!
-//! `scan` finds documents by a plan's access (`entries` reads those of an index, `distinct` one
-//! for each value), `find` filters,
-//! sorts, skips, limits and projects them, `pipeline` runs aggregation stages, `write` changes
+//! `scan` finds documents by a plan's access (`entries` reads those of an index, `columns` the values
+//! in them, `distinct` one for each value), `find` filters, sorts, skips, limits and projects them, `pipeline` runs aggregation stages, `write` changes
 //! documents. Nothing here parses.
 
+pub mod columns;
 pub mod distinct;
 pub mod entries;
 pub mod find;
@@ -20,6 +20,7 @@ pub mod sort;
 pub mod write;
 
 use crate::operation::Operation;
+use columns::Columns;
 use std::ops::Deref;
 use store::Bytes;
 use value::{DocBuf, RawDoc, Result, Writer};
@@ -54,6 +55,35 @@ impl Doc {
 /// Takes documents that are lent to it, one after another.
 pub type Visit<'v> = dyn FnMut(RawDoc<'_>) -> Result<()> + 'v;
 
+/// A field that someone reads.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Its path.
+    pub path: String,
+    /// Whether the value itself is needed, and not only what tells it apart from others.
+    pub value: bool,
+}
+
+/// Takes what is lent to it: documents, or of entries the fields that it wants.
+pub trait Take {
+    /// Takes a document.
+    ///
+    /// # Errors
+    /// What whoever takes it gives.
+    fn document(&mut self, doc: RawDoc<'_>) -> Result<()>;
+
+    /// Takes the wanted fields of a document, in the order in which they were asked for.
+    ///
+    /// # Errors
+    /// What whoever takes it gives.
+    fn entry(&mut self, columns: Columns<'_>) -> Result<()>;
+
+    /// Whether that is enough for now. Asked from time to time.
+    fn pause(&self) -> bool {
+        false
+    }
+}
+
 /// Documents, one at a time.
 pub trait Stream: Send {
     /// The next document.
@@ -73,6 +103,15 @@ pub trait Stream: Send {
             visit(doc.raw())?;
         }
         Ok(())
+    }
+
+    /// Lends what is left as `for_each` does, but only the wanted fields where they are found
+    /// without a document. True if it was asked to pause before the end.
+    ///
+    /// # Errors
+    /// As `for_each`.
+    fn lend(&mut self, op: &Operation, _wanted: &[Wanted], take: &mut dyn Take) -> Result<bool> {
+        self.for_each(op, &mut |doc| take.document(doc)).map(|()| false)
     }
 
     /// Cuts off parts that others can read at the same time: what is left of this stream comes

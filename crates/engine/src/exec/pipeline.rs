@@ -114,18 +114,27 @@ pub fn open_showing(
         access: wanted.index_key.then(|| front.plan.access.clone()),
         record: wanted.record.then(|| collection.clone()),
     };
+    let rest = stages.get(front.stages..).unwrap_or(&[]);
     if shown.is_empty() {
-        front.cover(stages.get(front.stages..).unwrap_or(&[]));
+        front.cover(rest);
     }
-    let mut stream: Box<dyn Stream> = Box::new(front.open(collection, snapshot));
+    let found = front.open(collection, snapshot);
+    if shown.is_empty()
+        && found.lends_entries()
+        && let Some((fused, taken)) = fuse(rest)
+        && fused.key_paths().is_some_and(|paths| front.plan.access.keeps_together(&paths))
+    {
+        let groups = fused.open_ordered(Box::new(found));
+        return Ok((follow(rest.get(taken..).unwrap_or(&[]), groups), Some(front.plan)));
+    }
+    let mut stream: Box<dyn Stream> = Box::new(found);
     if !shown.is_empty() {
         stream = Box::new(WithMeta::new(stream, shown));
     }
     if let Some(Role::Near(near)) = stages.first().map(|stage| stage.role()) {
         stream = near.with_distances(stream, &front.plan)?;
     }
-    let stream = follow(stages.get(front.stages..).unwrap_or(&[]), stream);
-    Ok((stream, Some(front.plan)))
+    Ok((follow(rest, stream), Some(front.plan)))
 }
 
 /// Refuses a text search anywhere but in front, and a sort by its score where there is none.
@@ -215,8 +224,8 @@ impl Front {
     /// Lets the plan answer from its index alone, if that has all that a group behind it reads.
     fn cover(&mut self, rest: &[Box<dyn Stage>]) {
         let Some((fused, _)) = fuse(rest) else { return };
-        let Some(needed) = fused.needed() else { return };
-        let mut needed = needed.to_vec();
+        let Some(wanted) = fused.wanted() else { return };
+        let mut needed: Vec<String> = wanted.iter().map(|wanted| wanted.path.clone()).collect();
         if let Some(sort) = &self.sort {
             if sort.needs_score() {
                 return;

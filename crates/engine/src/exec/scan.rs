@@ -1,12 +1,13 @@
 //! Finding documents: a point, a range of the collection, or ranges of an index.
 
+use super::columns::{ColumnReader, Columns};
 use super::entries::{EntryScan, Reading, damaged};
 use super::near::NearScan;
-use super::{Doc, Examined};
+use super::{Doc, Examined, Take, Wanted};
 use crate::catalog::Collection;
 use crate::index::maintain::record_of;
 use crate::operation::Operation;
-use crate::planner::cover::{Buffers, Lent, Made};
+use crate::planner::cover::{self, Buffers, Made};
 use crate::planner::{Access, Candidate, KeyRange};
 use crate::store_failed;
 use std::collections::{HashSet, VecDeque};
@@ -14,7 +15,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use store::{Bytes, Direction, Range, Snapshot, Space};
-use value::{Error, Result};
+use value::{Error, RawDoc, Result};
 
 /// A document and the key of its record.
 pub struct Row {
@@ -264,10 +265,14 @@ impl Scan {
         {
             return Vec::new();
         }
-        let [Part::Documents(range, Direction::Forward)] = self.parts.make_contiguous() else {
-            return Vec::new();
+        let (space, range, reading) = match self.parts.make_contiguous() {
+            [Part::Documents(range, Direction::Forward)] => (Space::Documents, range, None),
+            [Part::Entries(reading, range)] if reading.tells_all_forward() => {
+                (Space::Indexes, range, Some(reading.clone()))
+            }
+            _ => return Vec::new(),
         };
-        let Ok(keys) = self.snapshot.split(Space::Documents, &range.from, &range.to, parts) else {
+        let Ok(keys) = self.snapshot.split(space, &range.from, &range.to, parts) else {
             return Vec::new();
         };
         let ends = keys.iter().skip(1).map(|key| key.to_vec()).chain([range.to.clone()]);
@@ -279,7 +284,10 @@ impl Scan {
         let part = |range| Scan {
             snapshot: self.snapshot.clone(),
             collection: self.collection.clone(),
-            parts: VecDeque::from([Part::Documents(range, Direction::Forward)]),
+            parts: VecDeque::from([match &reading {
+                None => Part::Documents(range, Direction::Forward),
+                Some(reading) => Part::Entries(reading.clone(), range),
+            }]),
             current: None,
             seen: None,
             skip: 0,
@@ -295,8 +303,22 @@ impl Scan {
     pub fn for_each(
         &mut self,
         op: &Operation,
-        visit: &mut dyn FnMut(&[u8]) -> Result<()>,
+        visit: impl FnMut(RawDoc<'_>) -> Result<()>,
     ) -> Result<()> {
+        self.lend(op, None, &mut Each(visit)).map(|_| ())
+    }
+
+    /// Lends what is left: of entries that tell all that is wanted their fields, else documents.
+    /// True if it was asked to pause before the end.
+    ///
+    /// # Errors
+    /// As `next`, and what `take` gives.
+    pub fn lend(
+        &mut self,
+        op: &Operation,
+        wanted: Option<&[Wanted]>,
+        take: &mut dyn Take,
+    ) -> Result<bool> {
         loop {
             match (&mut self.current, &mut self.seen) {
                 (Some(Current::Documents(range)), None) if self.skip == 0 => {
@@ -304,7 +326,7 @@ impl Scan {
                         for (_, doc) in block {
                             op.check()?;
                             self.examined.documents += 1;
-                            visit(doc)?;
+                            take.document(RawDoc::new(doc))?;
                         }
                     }
                     self.current = None;
@@ -312,40 +334,23 @@ impl Scan {
                 (Some(Current::Entries(entries)), seen)
                     if self.skip == 0 && entries.tells_all() =>
                 {
-                    let Some((index, range, cover)) = entries.plain() else { continue };
-                    let mut buffers = Buffers::default();
-                    while let Some(block) = range.lend_block().map_err(store_failed)? {
-                        for (entry, types) in block {
-                            op.check()?;
-                            self.examined.keys += 1;
-                            if let Some(seen) = seen {
-                                let record =
-                                    record_of(index, entry).ok_or_else(|| damaged(index))?;
-                                if !seen.insert(Bytes::copy_from(record)) {
-                                    continue;
-                                }
-                            }
-                            let key = entry.get(4..).unwrap_or(&[]);
-                            match cover.lend(key, types, &mut buffers) {
-                                Lent::Document(doc) => visit(doc)?,
-                                Lent::Unknown => {
-                                    let record = record_of(index, entry);
-                                    let record = record.ok_or_else(|| damaged(index))?;
-                                    let record = Bytes::copy_from(record);
-                                    let row = fetch(&self.snapshot, &self.collection, record)?;
-                                    self.examined.documents += 1;
-                                    let row = row.ok_or_else(|| dangling(&self.collection))?;
-                                    visit(&row.doc)?;
-                                }
-                                Lent::Damaged => return Err(damaged(index)),
-                            }
-                        }
+                    let mut lender = Lender {
+                        snapshot: &self.snapshot,
+                        collection: &self.collection,
+                        examined: &mut self.examined,
+                        seen,
+                    };
+                    if lender.entries(entries, wanted, take, op)? {
+                        return Ok(true);
                     }
                     self.current = None;
+                    if take.pause() {
+                        return Ok(true);
+                    }
                 }
                 _ => match self.next(op)? {
-                    None => return Ok(()),
-                    Some(row) => visit(&row.doc)?,
+                    None => return Ok(false),
+                    Some(row) => take.document(RawDoc::new(&row.doc))?,
                 },
             }
         }
@@ -417,6 +422,80 @@ impl Scan {
     }
 }
 
+/// Takes documents only.
+struct Each<F>(F);
+
+impl<F: FnMut(RawDoc<'_>) -> Result<()>> Take for Each<F> {
+    #[inline]
+    fn document(&mut self, doc: RawDoc<'_>) -> Result<()> {
+        (self.0)(doc)
+    }
+
+    fn entry(&mut self, _: Columns<'_>) -> Result<()> {
+        Err(Error::internal("fields were lent to someone who wants documents"))
+    }
+}
+
+/// Lends what the entries of an index tell.
+struct Lender<'s> {
+    snapshot: &'s Snapshot,
+    collection: &'s Collection,
+    examined: &'s mut Examined,
+    seen: &'s mut Option<HashSet<Bytes>>,
+}
+
+impl Lender<'_> {
+    /// Lends entries that tell all; true if it was asked to pause.
+    fn entries(
+        &mut self,
+        entries: &mut EntryScan,
+        wanted: Option<&[Wanted]>,
+        take: &mut dyn Take,
+        op: &Operation,
+    ) -> Result<bool> {
+        let Some((index, range, cover)) = entries.plain() else { return Ok(false) };
+        let mut columns = wanted.and_then(|wanted| ColumnReader::new(index, wanted));
+        let mut buffers = Buffers::default();
+        while let Some(block) = range.lend_block().map_err(store_failed)? {
+            let mut previous: &[u8] = &[];
+            for (entry, types) in block {
+                op.check()?;
+                self.examined.keys += 1;
+                if let Some(seen) = self.seen {
+                    let record = record_of(index, entry).ok_or_else(|| damaged(index))?;
+                    if !seen.insert(Bytes::copy_from(record)) {
+                        continue;
+                    }
+                }
+                let key = entry.get(4..).unwrap_or(&[]);
+                // Where nothing is kept beside the key, it tells everything: nothing is missing.
+                if let (Some(columns), true) = (&mut columns, types.is_empty()) {
+                    columns.go_to(key, previous).ok_or_else(|| damaged(index))?;
+                    previous = key;
+                    columns.lend(key, |columns| take.entry(columns))?;
+                    continue;
+                }
+                match cover.lend(key, types, &mut buffers) {
+                    cover::Lent::Document(doc) => take.document(RawDoc::new(doc))?,
+                    cover::Lent::Unknown => {
+                        let record = record_of(index, entry).ok_or_else(|| damaged(index))?;
+                        let record = Bytes::copy_from(record);
+                        let row = fetch(self.snapshot, self.collection, record)?;
+                        self.examined.documents += 1;
+                        let row = row.ok_or_else(|| dangling(self.collection))?;
+                        take.document(RawDoc::new(&row.doc))?;
+                    }
+                    cover::Lent::Damaged => return Err(damaged(index)),
+                }
+            }
+            if take.pause() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
 fn whole(collection: &Collection) -> KeyRange {
     KeyRange { from: collection.prefix().to_vec(), to: (collection.id + 1).to_be_bytes().to_vec() }
 }
@@ -433,8 +512,9 @@ pub fn fetch(snapshot: &Snapshot, collection: &Collection, record: Bytes) -> Res
     Ok(doc.map(|doc| Row { record, doc }))
 }
 
+/// The error of an entry whose document is not there.
 #[cold]
-fn dangling(collection: &Collection) -> Error {
+pub(crate) fn dangling(collection: &Collection) -> Error {
     Error::new(
         value::Code::DATA_CORRUPTION_DETECTED,
         format!(

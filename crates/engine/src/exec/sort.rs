@@ -98,25 +98,26 @@ impl Sorter {
     /// # Errors
     /// As `push`.
     pub fn push_scored(&mut self, doc: RawDoc<'_>, score: f64, op: &Operation) -> Result<()> {
-        self.key.clear();
-        self.sort.key_with_score(doc, score, &mut self.key)?;
-        let key = &self.key;
+        let mut key = std::mem::take(&mut self.key);
+        key.clear();
+        let full = self.limit.is_some_and(|limit| self.heap.len() >= limit);
+        let last = if full { self.heap.peek().map(|last| last.key.as_slice()) } else { None };
+        let below = self.sort.key_below(doc, score, last, &mut key);
+        self.key = key;
         let arrived = self.arrived;
         self.arrived += 1;
         // Of equal keys the one that came first wins, so an equal one is not wanted either.
-        if self.bound.as_ref().is_some_and(|bound| *key >= *bound) {
+        let key = self.key.as_slice();
+        if !below? || self.bound.as_ref().is_some_and(|bound| key >= bound.as_slice()) {
             return Ok(());
         }
-        match self.limit {
-            Some(limit) if self.heap.len() >= limit => {
-                if self.heap.peek().is_none_or(|last| *key >= last.key) {
-                    return Ok(());
-                }
-                if let Some(last) = self.heap.pop() {
-                    self.bytes -= last.bytes();
-                }
+        if full {
+            if self.heap.peek().is_none_or(|last| key >= last.key.as_slice()) {
+                return Ok(());
             }
-            _ => {}
+            if let Some(last) = self.heap.pop() {
+                self.bytes -= last.bytes();
+            }
         }
         let entry = Entry { key: self.key.clone(), arrived, doc: doc.bytes().to_vec() };
         self.bytes += entry.bytes();

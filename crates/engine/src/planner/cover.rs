@@ -108,6 +108,30 @@ pub fn apply(
     candidate.cover = Cover::of(&candidate.index, &needed).map(Arc::new);
 }
 
+impl Access {
+    /// Whether entries that cover the query have all documents with equal values of these fields side
+    /// by side.
+    #[must_use]
+    pub fn keeps_together(&self, paths: &[&str]) -> bool {
+        let Access::Index(candidate) = self else { return false };
+        let Candidate { index, equalities, .. } = candidate;
+        // Ranges are read in the order of the index, one after another.
+        let plain = candidate.cover.is_some()
+            && candidate.merge.is_empty()
+            && candidate.check.is_none()
+            && candidate.key_filter.is_none()
+            && !index.repeats();
+        let place = |path: &&str| index.fields.iter().position(|field| field.path.text() == *path);
+        let Some(mut columns) = paths.iter().map(place).collect::<Option<Vec<usize>>>() else {
+            return false;
+        };
+        columns.retain(|column| column >= equalities);
+        columns.sort_unstable();
+        columns.dedup();
+        plain && columns.iter().copied().eq(*equalities..equalities + columns.len())
+    }
+}
+
 /// Adds the paths that a filter looks at; false if it looks at more.
 fn paths(node: &Node, out: &mut Vec<String>) -> bool {
     match node {

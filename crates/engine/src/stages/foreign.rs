@@ -5,15 +5,20 @@
 use super::nested::{Nested, collect};
 use super::table::Table;
 use crate::catalog::{Collection, Index, IndexKind, IndexState};
-use crate::exec::scan::{Scan, fetch};
+use crate::exec::entries::damaged;
+use crate::exec::scan::{Scan, dangling, fetch};
 use crate::exec::{Doc, Examined, Stream};
+use crate::index::maintain::record_of;
 use crate::operation::Operation;
 use crate::planner::{Access, Candidate, KeyRange};
+use crate::store_failed;
 use hashbrown::HashMap;
 use query::filter::Filter;
 use smallvec::SmallVec;
+use std::ops::Bound;
 use std::sync::Arc;
-use store::{Bytes, Snapshot};
+use std::sync::atomic::Ordering;
+use store::{Bytes, Direction, Snapshot, Space};
 use value::path::{Part, Path};
 use value::{DocBuf, RawDoc, Result, Val, Writer, keys};
 
@@ -272,6 +277,19 @@ impl Foreign {
                 }
             }
             Way::Index(snapshot, collection, index) => {
+                if let ([key], false) = (keys.as_slice(), index.repeats()) {
+                    let (found, examined) = by_key((snapshot, collection, index), key, op)?;
+                    if let Some(found) = found {
+                        self.examined.keys += examined;
+                        self.examined.documents += examined;
+                        for doc in found {
+                            if passes(&doc)? {
+                                docs.push(doc);
+                            }
+                        }
+                        return Ok(Matches::few(docs));
+                    }
+                }
                 let access = entries_of(index, keys);
                 let mut scan = Scan::new(snapshot.clone(), collection.clone(), &access);
                 while docs.len() < FEW {
@@ -343,6 +361,37 @@ impl Foreign {
         let index = index.clone();
         Some(Way::Index(snapshot, collection, index))
     }
+}
+
+/// The documents whose entries begin with one value, and how many entries were read: cheaper than a
+/// scan. No documents if there are many.
+fn by_key(
+    (snapshot, collection, index): (&Snapshot, &Collection, &Index),
+    key: &[u8],
+    op: &Operation,
+) -> Result<(Option<SmallVec<[Doc; 2]>>, u64)> {
+    let mut from = SmallVec::<[u8; 64]>::from_slice(&index.prefix());
+    from.extend_from_slice(key);
+    if index.fields.first().is_some_and(|field| field.descending) {
+        keys::invert(from.get_mut(4..).unwrap_or(&mut []));
+    }
+    let to = crate::planner::bounds::after(&from);
+    let bounds = (Bound::Included(from.as_slice()), Bound::Excluded(to.as_slice()));
+    let range = snapshot.range(Space::Indexes, bounds.0, bounds.1, Direction::Forward);
+    let mut range = range.map_err(store_failed)?;
+    index.uses.fetch_add(1, Ordering::Relaxed);
+    let mut docs = SmallVec::new();
+    while let Some((entry, _)) = range.next().map_err(store_failed)? {
+        op.check()?;
+        if docs.len() == FEW {
+            return Ok((None, 0));
+        }
+        let record = record_of(index, entry).ok_or_else(|| damaged(index))?;
+        let row = fetch(snapshot, collection, Bytes::copy_from(record))?;
+        docs.push(row.ok_or_else(|| dangling(collection))?.into());
+    }
+    let examined = docs.len() as u64;
+    Ok((Some(docs), examined))
 }
 
 /// The entries of an index that begin with one of these values.

@@ -4,7 +4,7 @@ use super::{Role, Stage, StageContext, StageRow};
 use crate::exec::{Doc, Examined, Stream, Visit};
 use crate::operation::Operation;
 use query::ParseContext;
-use query::filter::Filter;
+use query::filter::{Filter, Matcher};
 use std::sync::Arc;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
@@ -37,7 +37,7 @@ pub(super) fn make(doc: RawDoc<'_>, context: &ParseContext<'_>) -> Result<Box<dy
 
 impl Stage for Match {
     fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
-        Box::new(Matching { input, filter: self.filter.clone() })
+        Box::new(Matching { input, matcher: Matcher::new(self.filter.clone()) })
     }
 
     fn role(&self) -> Role<'_> {
@@ -51,14 +51,14 @@ impl Stage for Match {
 
 struct Matching {
     input: Box<dyn Stream>,
-    filter: Arc<Filter>,
+    matcher: Matcher,
 }
 
 impl Stream for Matching {
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
         op.check()?;
         while let Some(doc) = self.input.next(op)? {
-            if self.filter.matches(doc.raw())? {
+            if self.matcher.matches(doc.raw())? {
                 return Ok(Some(doc));
             }
         }
@@ -66,13 +66,13 @@ impl Stream for Matching {
     }
 
     fn split(&mut self, parts: usize) -> Vec<Box<dyn Stream>> {
-        let part = |input| Box::new(Matching { input, filter: self.filter.clone() }) as Box<_>;
+        let part = |input| Box::new(Matching { input, matcher: self.matcher.clone() }) as Box<_>;
         self.input.split(parts).into_iter().map(part).collect()
     }
 
     fn for_each(&mut self, op: &Operation, visit: &mut Visit<'_>) -> Result<()> {
-        let Matching { input, filter } = self;
-        input.for_each(op, &mut |doc| if filter.matches(doc)? { visit(doc) } else { Ok(()) })
+        let Matching { input, matcher } = self;
+        input.for_each(op, &mut |doc| if matcher.matches(doc)? { visit(doc) } else { Ok(()) })
     }
 
     fn score(&self) -> Option<f64> {

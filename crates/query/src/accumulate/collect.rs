@@ -118,6 +118,11 @@ impl Distinct {
         self.known.place(&self.key);
     }
 
+    /// Adds a value by its key.
+    pub(super) fn add_key(&mut self, key: &[u8]) {
+        self.known.place(key);
+    }
+
     pub(super) fn count(&self) -> usize {
         self.known.len()
     }

@@ -382,7 +382,7 @@ impl AccumulatorSpec {
             Kind::ConcatArrays => State::Concat(Concat::default()),
             Kind::SetUnion => State::Union(Box::new(Set::new(self.collation.clone()))),
             Kind::Median | Kind::Percentile => State::Percentiles(
-                Percentiles::new(self.percentiles.clone()),
+                Box::new(Percentiles::new(self.percentiles.clone())),
                 self.kind == Kind::Percentile,
             ),
         };
@@ -400,6 +400,18 @@ impl AccumulatorSpec {
     pub fn counting(&self) -> Option<AccumulatorSpec> {
         let makes_set = self.kind == Kind::AddToSet;
         makes_set.then(|| AccumulatorSpec { kind: Kind::CountDistinct, ..self.clone() })
+    }
+
+    /// Whether the keys of values are enough for it: it only tells them apart.
+    #[must_use]
+    pub fn takes_keys(&self) -> bool {
+        self.kind == Kind::CountDistinct && self.collation.is_none()
+    }
+
+    /// Whether it is fed with the very argument of another.
+    #[must_use]
+    pub fn has_argument_of(&self, other: &AccumulatorSpec) -> bool {
+        self.sort.is_none() && other.sort.is_none() && self.argument.is_same(&other.argument)
     }
 
     /// Whether it is fed with an order beside its argument.
@@ -498,7 +510,7 @@ enum State {
     Merge(Box<Merge>),
     Concat(Concat),
     /// True: an array of percentiles, not the median alone.
-    Percentiles(Percentiles, bool),
+    Percentiles(Box<Percentiles>, bool),
 }
 
 /// What a ranking is fed with and gives.
@@ -514,12 +526,21 @@ enum Shape {
 
 impl Accumulator {
     /// Takes the next value, as `AccumulatorSpec::argument` gave it.
+    #[inline]
     pub fn process(&mut self, value: Val<'_>) -> Result<()> {
+        // Sums are the most common by far, and need no look at the memory.
         match &mut self.state {
             State::Sum(sum) | State::Average(sum) => {
                 sum.add(value);
-                return Ok(());
+                Ok(())
             }
+            _ => self.process_other(value),
+        }
+    }
+
+    fn process_other(&mut self, value: Val<'_>) -> Result<()> {
+        match &mut self.state {
+            State::Sum(sum) | State::Average(sum) => sum.add(value),
             State::Deviation(deviation, _) => {
                 deviation.add(value);
                 return Ok(());
@@ -559,6 +580,15 @@ impl Accumulator {
     #[must_use]
     pub fn is_settled(&self) -> bool {
         matches!(&self.state, State::Edge(edge, single) if edge.is_settled(!single))
+    }
+
+    /// Takes the next value by its key, where `AccumulatorSpec::takes_keys`.
+    pub fn process_key(&mut self, key: &[u8]) -> Result<()> {
+        match &mut self.state {
+            State::Distinct(distinct) => distinct.add_key(key),
+            _ => return Err(Error::internal("an accumulator is fed with values")),
+        }
+        self.check_memory()
     }
 
     fn check_memory(&self) -> Result<()> {

@@ -9,46 +9,69 @@ use value::{Decimal128, RawDoc, Val};
 /// A sum of numbers of all types; everything else is ignored.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sum {
-    whole: i128,
+    whole: Whole,
     doubles: ExactSum,
-    decimals: Option<Decimal128>,
+    decimals: Option<Box<Decimal128>>,
     seen_long: bool,
     seen_double: bool,
     count: u64,
 }
 
+/// A whole number of 128 bits in two halves, which may stand at any place that is good for one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Whole {
+    high: i64,
+    low: u64,
+}
+
+impl Whole {
+    #[inline]
+    fn get(self) -> i128 {
+        (i128::from(self.high) << 64) | i128::from(self.low)
+    }
+
+    #[inline]
+    fn add(&mut self, n: i128) {
+        let sum = self.get().wrapping_add(n);
+        *self = Whole { high: (sum >> 64) as i64, low: sum as u64 };
+    }
+}
+
 impl Sum {
     /// Adds a number.
+    #[inline]
     pub(crate) fn add(&mut self, value: Val<'_>) {
         match value {
-            Val::Int32(n) => self.whole += i128::from(n),
+            Val::Int32(n) => self.whole.add(i128::from(n)),
             Val::Int64(n) => {
                 self.seen_long = true;
-                self.whole += i128::from(n);
+                self.whole.add(i128::from(n));
             }
             Val::Double(n) => {
                 self.seen_double = true;
                 self.doubles.add(n);
             }
-            Val::Decimal(n) => {
-                let sum = self.decimals.unwrap_or(Decimal128::ZERO);
-                self.decimals = Some(sum.add(n));
-            }
+            Val::Decimal(n) => self.add_decimal(n),
             _ => return,
         }
         self.count += 1;
     }
 
+    fn add_decimal(&mut self, n: Decimal128) {
+        let sum = self.decimals.get_or_insert_with(|| Box::new(Decimal128::ZERO));
+        **sum = sum.add(n);
+    }
+
     /// Writes everything that `absorb` needs.
     pub(super) fn save(&self, out: &mut ArrayWriter<'_>) {
-        out.push(Val::Int64((self.whole >> 64) as i64));
-        out.push(Val::Int64(self.whole as i64));
+        out.push(Val::Int64(self.whole.high));
+        out.push(Val::Int64(self.whole.low as i64));
         let (small, large, special) = self.doubles.parts();
         for parts in [small, large] {
             out.push_array(|list| parts.iter().for_each(|part| list.push(Val::Double(*part))));
         }
         special.iter().for_each(|count| out.push(Val::Int64(*count)));
-        out.push(self.decimals.map_or(Val::Null, Val::Decimal));
+        out.push(self.decimals.as_deref().map_or(Val::Null, |sum| Val::Decimal(*sum)));
         out.push(Val::Bool(self.seen_long));
         out.push(Val::Bool(self.seen_double));
         out.push(Val::Int64(self.count as i64));
@@ -59,7 +82,7 @@ impl Sum {
         let mut parts = saved.iter().map(|(_, part)| part.get());
         let mut whole = || parts.next().and_then(Val::as_i64_exact).unwrap_or(0);
         let (high, low) = (whole(), whole());
-        self.whole += (i128::from(high) << 64) | i128::from(low as u64);
+        self.whole.add(Whole { high, low: low as u64 }.get());
         let mut doubles = || -> Vec<f64> {
             let list = parts.next().and_then(Val::as_array).unwrap_or(RawDoc::empty());
             list.iter().filter_map(|(_, part)| part.get().as_f64()).collect()
@@ -69,8 +92,7 @@ impl Sum {
         let special = [special(), special(), special()];
         self.doubles.merge(&ExactSum::from_parts(small, large, special));
         if let Some(Val::Decimal(n)) = parts.next() {
-            let sum = self.decimals.unwrap_or(Decimal128::ZERO);
-            self.decimals = Some(sum.add(n));
+            self.add_decimal(n);
         }
         self.seen_long |= parts.next() == Some(Val::Bool(true));
         self.seen_double |= parts.next() == Some(Val::Bool(true));
@@ -80,7 +102,7 @@ impl Sum {
     /// Doubles and whole numbers together.
     fn binary(&self) -> ExactSum {
         let mut all = self.doubles.clone();
-        all.add_whole(self.whole);
+        all.add_whole(self.whole.get());
         all
     }
 
@@ -88,22 +110,23 @@ impl Sum {
         if self.seen_double {
             decimals.add(exact_to_decimal(&self.binary()))
         } else {
-            decimals.add(whole_to_decimal(self.whole))
+            decimals.add(whole_to_decimal(self.whole.get()))
         }
     }
 
     /// The sum, in the widest type seen; zero for no numbers.
     pub(crate) fn total(&self) -> Val<'static> {
-        if let Some(decimals) = self.decimals {
+        if let Some(decimals) = self.decimals.as_deref().copied() {
             return Val::Decimal(self.decimal(decimals));
         }
         if self.seen_double {
             return Val::Double(self.binary().value());
         }
-        match (i32::try_from(self.whole), i64::try_from(self.whole)) {
+        let whole = self.whole.get();
+        match (i32::try_from(whole), i64::try_from(whole)) {
             (Ok(small), _) if !self.seen_long => Val::Int32(small),
             (_, Ok(long)) => Val::Int64(long),
-            _ => Val::Double(self.whole as f64),
+            _ => Val::Double(whole as f64),
         }
     }
 
@@ -112,7 +135,7 @@ impl Sum {
         if self.count == 0 {
             return Val::Null;
         }
-        match self.decimals {
+        match self.decimals.as_deref().copied() {
             Some(decimals) => {
                 Val::Decimal(self.decimal(decimals).div(Decimal128::from_u64(self.count)))
             }

@@ -35,11 +35,20 @@ impl Extreme {
             return;
         }
         let better = self.kind == NULL || {
+            // Numbers and dates of one type need no decoding.
+            if let Val::Int64(n) | Val::DateTime(n) = value
+                && self.kind == value.kind() as u8
+                && let Some(best) = self.bytes.first_chunk::<8>()
+            {
+                let best = i64::from_le_bytes(*best);
+                if if self.largest { n <= best } else { n >= best } {
+                    return;
+                }
+            }
             let order = compare_with(value, self.result(), self.collation.as_deref());
             if self.largest { order.is_gt() } else { order.is_lt() }
         };
         if better {
-            let mut bytes = Vec::new();
             self.kind = value.kind() as u8;
             self.bytes.clear();
             match value {
@@ -49,6 +58,7 @@ impl Extreme {
                     self.bytes.extend_from_slice(&n.to_le_bytes());
                 }
                 value => {
+                    let mut bytes = Vec::new();
                     write_value(&mut bytes, value);
                     self.bytes.extend_from_slice(&bytes);
                 }

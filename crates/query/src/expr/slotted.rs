@@ -36,6 +36,21 @@ impl Expr {
         if let Node::Slot(at) = &self.node { Some(*at) } else { None }
     }
 
+    /// Adds the slots that the expression reads.
+    pub fn slots(&self, out: &mut Vec<usize>) {
+        self.clone().node.each(&mut |node| {
+            if let Node::Slot(at) = node {
+                out.push(*at);
+            }
+        });
+    }
+
+    /// Whether another expression surely gives the same for every document.
+    #[must_use]
+    pub fn is_same(&self, other: &Expr) -> bool {
+        self.collation == other.collation && self.node.is_same(&other.node)
+    }
+
     /// The fields, if the expression makes a document of them.
     pub fn as_document(&self) -> Option<Vec<(&str, Expr)>> {
         let Node::Document(fields) = &self.node else { return None };
@@ -108,6 +123,33 @@ impl Expr {
 }
 
 impl Node {
+    fn is_same(&self, other: &Node) -> bool {
+        let all = |ours: &[Node], theirs: &[Node]| {
+            ours.len() == theirs.len() && ours.iter().zip(theirs).all(|(a, b)| a.is_same(b))
+        };
+        match (self, other) {
+            (Node::Constant(a), Node::Constant(b)) => a.raw() == b.raw(),
+            (Node::Field(a), Node::Field(b)) => a == b,
+            (Node::Slot(a), Node::Slot(b)) => a == b,
+            (Node::Variable { slot: a, path: c }, Node::Variable { slot: b, path: d }) => {
+                a == b && c == d
+            }
+            (Node::Document(a), Node::Document(b)) => {
+                a.len() == b.len() && a.iter().zip(b).all(|((a, c), (b, d))| a == b && c.is_same(d))
+            }
+            (Node::Array(a), Node::Array(b)) => all(a, b),
+            (Node::Call(a), Node::Call(b)) => {
+                is_call(a, b.operator.name)
+                    && a.slot == b.slot
+                    && a.regex.is_none()
+                    && b.regex.is_none()
+                    && !is_call(a, "$rand")
+                    && all(&a.arguments, &b.arguments)
+            }
+            _ => false,
+        }
+    }
+
     /// Visits every node, operands before operators.
     fn each(&mut self, visit: &mut dyn FnMut(&mut Node)) {
         match self {

@@ -131,16 +131,23 @@ fn all(tests: &[Test], value: RawVal<'_>) -> Result<bool> {
 impl Leaf {
     #[inline]
     fn matches(&self, doc: RawDoc<'_>, position: &mut Option<usize>) -> Result<bool> {
-        let parts = self.path.parts();
+        self.matches_value(doc.find(self.path.first()).unwrap_or(MISSING), position)
+    }
+
+    /// The same where the value of the path's first name is known.
+    #[inline]
+    pub(super) fn matches_value(
+        &self,
+        value: RawVal<'_>,
+        position: &mut Option<usize>,
+    ) -> Result<bool> {
+        let rest = self.path.parts().get(1..).unwrap_or(&[]);
         // Most paths are one name and most values no arrays: no walk is needed then.
-        if let [part] = parts {
-            let value = doc.find(&part.name).unwrap_or(MISSING);
-            if value.kind != ARRAY {
-                return self.test.matches(value);
-            }
+        if value.kind == MISSING.kind || (rest.is_empty() && value.kind != ARRAY) {
+            return self.test.matches(value);
         }
         let expand = !matches!(self.test, Test::Size(_));
-        walk::any(doc, parts, None, expand, &mut |value, at| {
+        walk::arrive(value, rest, None, expand, &mut |value, at| {
             let found = self.test.matches(value)?;
             if found && at.is_some() {
                 *position = at;

@@ -1,12 +1,14 @@
 //! Filters: does a document match?
 //!
 //! `parse` compiles what the client wrote into `node`s, with the operators of `operators`;
-//! `walk` finds the values that a path means, `matches` tests them; `schema` is `$jsonSchema`;
+//! `walk` finds the values that a path means, `matches` tests them, `matcher` does it for document
+//! after document; `schema` is `$jsonSchema`;
 //! `explain` prints a filter as MongoDB's explain shows it.
 
 mod bits;
 mod collated;
 mod explain;
+mod matcher;
 mod matches;
 pub mod node;
 mod operators;
@@ -18,6 +20,7 @@ mod types;
 mod walk;
 
 pub use collated::Collated;
+pub use matcher::Matcher;
 pub use node::{Bits, BitsAsk, ExprNode, Leaf, Node, Test};
 pub use operators::{Operator, operators};
 pub use schema::Schema;
@@ -116,8 +119,13 @@ impl Filter {
 
     /// The conditions that are tested.
     fn left(&self) -> impl Iterator<Item = &Node> {
+        self.left_places().map(|(_, node)| node)
+    }
+
+    /// The same with their places among all.
+    fn left_places(&self) -> impl Iterator<Item = (usize, &Node)> {
         let all = self.root.conditions().iter().enumerate();
-        all.filter(|(at, _)| !self.left_out.contains(*at)).map(|(_, node)| node)
+        all.filter(|(at, _)| !self.left_out.contains(*at))
     }
 
     /// Compiles the conditions of an `$elemMatch` on document elements, or an array filter.

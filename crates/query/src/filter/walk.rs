@@ -30,8 +30,8 @@ where
     }
 }
 
-/// Goes on from a value that was found by its name.
-fn arrive<'a, F>(
+/// Goes on from a value that was found by the first name of a path.
+pub(super) fn arrive<'a, F>(
     value: RawVal<'a>,
     rest: &[Part],
     position: Option<usize>,

@@ -2,18 +2,30 @@
 //! order does not matter. The sum is kept as doubles that do not overlap (Shewchuk's expansions,
 //! as Python's `fsum` does) and is rounded once, when it is read.
 
+use smallvec::SmallVec;
+
 /// Values from here on are kept apart, scaled down: their sums could overflow.
 const LARGE: f64 = 1.0e300;
+/// Sums of two values below this cannot overflow, nor come near to what is kept apart.
+const SIMPLE: f64 = 1.0e299;
 /// What large values are scaled by: a power of two, so that nothing is lost.
 const SCALE: f64 = 1.0 / (1_u128 << 100) as f64;
 
-/// An exact sum of doubles.
+/// Doubles that do not overlap, smallest first. Most sums have no more than three.
+type Parts = SmallVec<[f64; 3]>;
+
+/// An exact sum of doubles. Many groups have one each, so that what is rare takes no room.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ExactSum {
-    /// Doubles that do not overlap, smallest first.
-    small: Vec<f64>,
-    /// The same for large values, scaled.
-    large: Vec<f64>,
+    small: Parts,
+    rare: Option<Box<Rare>>,
+}
+
+/// What most sums do not have.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Rare {
+    /// The parts of large values, scaled.
+    large: Parts,
     /// How many of the values are NaN, infinite, negative infinite.
     nan: i64,
     infinite: i64,
@@ -28,7 +40,20 @@ impl ExactSum {
     }
 
     /// Adds a value.
+    #[inline]
     pub fn add(&mut self, value: f64) {
+        // The sum so far and the value often make one double again, and nothing is left.
+        if let [sum] = self.small.as_mut_slice()
+            && value.abs() < SIMPLE
+            && sum.abs() < SIMPLE
+        {
+            let next = *sum + value;
+            let (high, low) = if sum.abs() < value.abs() { (value, *sum) } else { (*sum, value) };
+            if low - (next - high) == 0.0 && next != 0.0 {
+                *sum = next;
+                return;
+            }
+        }
         self.change(value, 1);
     }
 
@@ -40,10 +65,13 @@ impl ExactSum {
     /// Adds all that another sum has.
     pub fn merge(&mut self, other: &ExactSum) {
         other.small.iter().for_each(|part| self.add(*part));
-        other.large.iter().for_each(|part| grow(&mut self.large, *part));
-        self.nan += other.nan;
-        self.infinite += other.infinite;
-        self.negative_infinite += other.negative_infinite;
+        if let Some(other) = &other.rare {
+            let rare = self.rare();
+            other.large.iter().for_each(|part| grow(&mut rare.large, *part));
+            rare.nan += other.nan;
+            rare.infinite += other.infinite;
+            rare.negative_infinite += other.negative_infinite;
+        }
     }
 
     /// Adds a whole number, in pieces that doubles hold exactly.
@@ -57,26 +85,31 @@ impl ExactSum {
         }
     }
 
+    fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
     fn change(&mut self, value: f64, times: i64) {
         if value.is_nan() {
-            self.nan += times;
+            self.rare().nan += times;
         } else if value.is_infinite() {
+            let rare = self.rare();
             if value > 0.0 {
-                self.infinite += times;
+                rare.infinite += times;
             } else {
-                self.negative_infinite += times;
+                rare.negative_infinite += times;
             }
         } else {
             let value = if times < 0 { -value } else { value };
             if value.abs() >= LARGE {
-                grow(&mut self.large, value * SCALE);
+                grow(&mut self.rare().large, value * SCALE);
             } else {
                 grow(&mut self.small, value);
                 if let Some(last) = self.small.last().copied()
                     && last.abs() >= LARGE
                 {
                     self.small.pop();
-                    grow(&mut self.large, last * SCALE);
+                    grow(&mut self.rare().large, last * SCALE);
                 }
             }
         }
@@ -85,19 +118,20 @@ impl ExactSum {
     /// The sum, rounded once to the nearest double.
     #[must_use]
     pub fn value(&self) -> f64 {
-        if self.nan > 0 || (self.infinite > 0 && self.negative_infinite > 0) {
+        let Some(rare) = &self.rare else { return rounded(&self.small) };
+        if rare.nan > 0 || (rare.infinite > 0 && rare.negative_infinite > 0) {
             return f64::NAN;
         }
-        if self.infinite > 0 {
+        if rare.infinite > 0 {
             return f64::INFINITY;
         }
-        if self.negative_infinite > 0 {
+        if rare.negative_infinite > 0 {
             return f64::NEG_INFINITY;
         }
-        if self.large.is_empty() {
+        if rare.large.is_empty() {
             return rounded(&self.small);
         }
-        let mut all = self.large.clone();
+        let mut all = rare.large.clone();
         for part in &self.small {
             grow(&mut all, part * SCALE);
         }
@@ -119,19 +153,26 @@ impl ExactSum {
     /// The numbers that `from_parts` makes the same sum of: parts, large parts, special values.
     #[must_use]
     pub fn parts(&self) -> (&[f64], &[f64], [i64; 3]) {
-        (&self.small, &self.large, [self.nan, self.infinite, self.negative_infinite])
+        match &self.rare {
+            None => (&self.small, &[], [0; 3]),
+            Some(rare) => {
+                (&self.small, &rare.large, [rare.nan, rare.infinite, rare.negative_infinite])
+            }
+        }
     }
 
     /// The sum that had these `parts`.
     #[must_use]
     pub fn from_parts(small: Vec<f64>, large: Vec<f64>, special: [i64; 3]) -> ExactSum {
         let [nan, infinite, negative_infinite] = special;
-        ExactSum { small, large, nan, infinite, negative_infinite }
+        let rare = Rare { large: large.into(), nan, infinite, negative_infinite };
+        let has_rare = rare != Rare::default();
+        ExactSum { small: small.into(), rare: has_rare.then(|| Box::new(rare)) }
     }
 }
 
 /// Adds a double to doubles that do not overlap; they do not overlap afterwards.
-fn grow(parts: &mut Vec<f64>, value: f64) {
+fn grow(parts: &mut Parts, value: f64) {
     let mut sum = value;
     let mut kept = 0;
     for at in 0..parts.len() {

@@ -3,26 +3,30 @@
 //! Groups are found by the encoded bytes of the key, so that equal numbers of different types
 //! unite; the first value that was seen is the one shown. `program` is what happens to a document,
 //! `table` holds the groups, `spill` those that do not fit into memory, `read` reads the input, with
-//! two threads where that pays. This file has the stage and its stream.
+//! two threads where that pays, `ordered` gives groups as they end where the input has them side by
+//! side. This file has the stage and its stream.
 
+mod ordered;
 mod program;
 mod read;
 mod spill;
+mod states;
 mod table;
 #[cfg(test)]
 mod tests;
 
 use super::{CountShape, Role, Stage, StageContext, StageRow, UnwindSpec};
-use crate::exec::{Doc, Examined, Stream};
+use crate::exec::{Doc, Examined, Stream, Visit, Wanted};
 use crate::operation::Operation;
 use bumpalo::Bump;
+use ordered::Ordered;
 use program::Program;
 use query::accumulate::AccumulatorSpec;
 use query::expr::Expr;
 use query::project::Projection;
 use spill::{Groups, Partition, Totals};
 use table::Table;
-use value::{Code, DocBuf, Error, OwnedVal, Result, Val, Writer};
+use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$group",
@@ -156,8 +160,25 @@ impl Group {
 impl Fused {
     /// The fields of the input that are read; `None` if it may be all of it.
     #[must_use]
-    pub(crate) fn needed(&self) -> Option<&[String]> {
-        self.program.needed.as_deref()
+    pub(crate) fn wanted(&self) -> Option<&[Wanted]> {
+        self.program.wanted.as_deref()
+    }
+
+    /// The paths of the fields that make up the key; `None` if it is made of more.
+    #[must_use]
+    pub(crate) fn key_paths(&self) -> Option<Vec<&str>> {
+        self.program.key_paths().filter(|_| !self.program.unwinds())
+    }
+
+    /// Puts the group behind a stream in which the documents of each group follow each other, and
+    /// which pauses when it is asked to.
+    #[must_use]
+    pub(crate) fn open_ordered(self, input: Box<dyn Stream>) -> Box<dyn Stream> {
+        let groups = Box::new(Ordered::new(input, self.program));
+        match self.after {
+            None => groups,
+            Some(projection) => super::open_projected(groups, projection),
+        }
     }
 
     /// Puts the group, and what changed behind it, behind a stream.
@@ -192,15 +213,36 @@ impl Grouping {
     fn new(input: Box<dyn Stream>, program: Program) -> Grouping {
         Grouping {
             input,
+            table: Table::new(&program),
             program,
             ready: false,
-            table: Table::new(),
             given: 0,
             partitions: Vec::new(),
             arena: Bump::new(),
             parts: Vec::new(),
             totals: Totals::default(),
         }
+    }
+
+    /// Sees to it that there is a group in memory to give; false at the end.
+    fn advance(&mut self, op: &Operation) -> Result<bool> {
+        op.check()?;
+        if !self.ready {
+            self.ready = true;
+            self.read(op)?;
+        }
+        op.check()?;
+        while self.given == self.table.len() {
+            // What was given need not be kept while the next is read.
+            self.table = Table::new(&self.program);
+            self.given = 0;
+            let Some(partition) = self.partitions.pop() else { return Ok(false) };
+            let Groups { table, partitions, totals } = partition.read(&self.program, op)?;
+            self.table = table;
+            self.partitions.extend(partitions);
+            self.totals.add(totals);
+        }
+        Ok(true)
     }
 
     fn read(&mut self, op: &Operation) -> Result<()> {
@@ -218,30 +260,26 @@ impl Grouping {
 
 impl Stream for Grouping {
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
-        op.check()?;
-        if !self.ready {
-            self.ready = true;
-            self.read(op)?;
+        if !self.advance(op)? {
+            return Ok(None);
         }
-        op.check()?;
-        while self.given == self.table.len() {
-            let Some(partition) = self.partitions.pop() else {
-                self.table = Table::new();
-                self.given = 0;
-                return Ok(None);
-            };
-            // What was given need not be kept while the next is read.
-            self.table = Table::new();
-            self.given = 0;
-            let Groups { table, partitions, totals } = partition.read(&self.program, op)?;
-            self.table = table;
-            self.partitions.extend(partitions);
-            self.totals.add(totals);
-        }
-        let doc = self.table.document(&self.program, self.given, &self.arena)?;
+        let mut doc = Vec::new();
+        self.table.document(&self.program, self.given, &self.arena, &mut doc)?;
         self.arena.reset();
         self.given += 1;
         Ok(Some(Doc::Made(doc)))
+    }
+
+    fn for_each(&mut self, op: &Operation, visit: &mut Visit<'_>) -> Result<()> {
+        let mut doc = Vec::new();
+        while self.advance(op)? {
+            doc.clear();
+            self.table.document(&self.program, self.given, &self.arena, &mut doc)?;
+            self.arena.reset();
+            self.given += 1;
+            visit(RawDoc::new(&doc))?;
+        }
+        Ok(())
     }
 
     fn is_done(&self) -> bool {

@@ -6,13 +6,13 @@
 
 use super::Spec;
 use super::table::Table;
+use crate::exec::Wanted;
 use crate::stages::UnwindSpec;
 use bumpalo::Bump;
 use query::accumulate::AccumulatorSpec;
 use query::expr::{Env, Expr};
 use query::project::Projection;
 use query::slots::{MISSING, Paths, Slots};
-use smallvec::SmallVec;
 use std::sync::Arc;
 use value::{Collation, DocBuf, OwnedVal, RawDoc, RawVal, Result, Val, keys};
 
@@ -24,26 +24,75 @@ pub(super) struct Program {
     pub(super) fields: Vec<(String, AccumulatorSpec)>,
     /// What each accumulator is fed with.
     pub(super) feeds: Vec<Feed>,
-    /// The fields of the input that are read; `None` if it may be all of it.
-    pub(super) needed: Option<Vec<String>>,
+    /// The fields of the input that are read, by their slots; `None` if it may be all of it.
+    pub(super) wanted: Option<Vec<Wanted>>,
     pub(super) collation: Option<Arc<Collation>>,
+}
+
+/// The slots of a program as one thread fills them.
+pub(super) struct Eyes {
+    /// Of the document.
+    outer: Slots,
+    /// Of the elements of its array.
+    inner: Slots,
 }
 
 /// What an accumulator is fed with. Most are fed with a field or a number: those need no evaluation.
 pub(super) enum Feed {
     Number(Val<'static>),
     Slot(usize),
+    /// The key of a field: what is counted need not be decoded.
+    Key(usize),
     Argument,
+    /// What the last one before it was fed with that has an argument.
+    Again,
 }
 
 impl Feed {
     fn new(spec: &AccumulatorSpec) -> Feed {
         match (spec.is_sorted(), spec.expression().as_constant(), spec.expression().as_slot()) {
             (false, Some(Val::Int32(n)), _) => Feed::Number(Val::Int32(n)),
+            (false, _, Some(slot)) if spec.takes_keys() => Feed::Key(slot),
             (false, _, Some(slot)) => Feed::Slot(slot),
             _ => Feed::Argument,
         }
     }
+
+    /// What all accumulators are fed with. An argument that follows itself is evaluated once.
+    fn all(fields: &[(String, AccumulatorSpec)]) -> Vec<Feed> {
+        let mut last: Option<&AccumulatorSpec> = None;
+        let mut feeds = Vec::with_capacity(fields.len());
+        for (_, spec) in fields {
+            feeds.push(match Feed::new(spec) {
+                Feed::Argument if last.is_some_and(|last| last.has_argument_of(spec)) => {
+                    Feed::Again
+                }
+                Feed::Argument => {
+                    last = Some(spec);
+                    Feed::Argument
+                }
+                feed => feed,
+            });
+        }
+        feeds
+    }
+}
+
+/// Slots that need no memory of their own.
+const VALUES: usize = 4;
+
+/// Room for the values of slots, all missing.
+#[inline]
+fn room<'r, 'v>(
+    few: &'r mut [RawVal<'v>; VALUES],
+    many: &'r mut Vec<RawVal<'v>>,
+    count: usize,
+) -> &'r mut [RawVal<'v>] {
+    if count <= VALUES {
+        return few.get_mut(..count).unwrap_or(&mut []);
+    }
+    many.resize(count, MISSING);
+    many
 }
 
 /// How the key of a group is found.
@@ -127,16 +176,16 @@ impl Program {
             Some(unwound) => !unwound.is_inner(*slot),
         });
         let slots = Slots::new(outer, paths.len())?;
-        let needed = (!reads_root).then(|| paths.iter().map(|path| path.join(".")).collect());
-        Some(Program {
-            slots,
-            unwind: unwound,
-            collation: key.collation().cloned(),
-            key: Key::new(key),
-            feeds: fields.iter().map(|(_, spec)| Feed::new(spec)).collect(),
-            fields,
-            needed,
-        })
+        let collation = key.collation().cloned();
+        let (key, feeds) = (Key::new(key), Feed::all(&fields));
+        let mut read = Vec::new();
+        if let (Key::Slot(slot), Some(_)) = (&key, &collation) {
+            read.push(*slot);
+        }
+        let values = decoded(read, &key, (&fields, &feeds), paths.len());
+        let wanted = |(path, value): (&[Box<str>], bool)| Wanted { path: path.join("."), value };
+        let wanted = (!reads_root).then(|| paths.iter().zip(values).map(wanted).collect());
+        Some(Program { slots, unwind: unwound, collation, key, feeds, fields, wanted })
     }
 
     /// A program that looks up every path on its own.
@@ -147,9 +196,40 @@ impl Program {
             key: Key::Computed(spec.key.clone()),
             feeds: spec.fields.iter().map(|_| Feed::Argument).collect(),
             fields: spec.fields.clone(),
-            needed: None,
+            wanted: None,
             collation: spec.key.collation().cloned(),
         }
+    }
+
+    /// The field that is the key, if that is its encoded value.
+    pub(super) fn key_slot(&self) -> Option<usize> {
+        match &self.key {
+            Key::Slot(slot) if self.collation.is_none() => Some(*slot),
+            _ => None,
+        }
+    }
+
+    /// The paths of the fields that make up the key: groups are in the order of these if documents
+    /// are. `None` if it is made of more, or other text counts as equal.
+    pub(super) fn key_paths(&self) -> Option<Vec<&str>> {
+        let wanted = self.wanted.as_ref().filter(|_| self.collation.is_none())?;
+        let path = |slot: usize| wanted.get(slot).map(|wanted| wanted.path.as_str());
+        match &self.key {
+            Key::Slot(slot) => Some(vec![path(*slot)?]),
+            Key::Fields(fields) => fields.iter().map(|(_, expr)| path(expr.as_slot()?)).collect(),
+            Key::Constant(_) | Key::Computed(_) => None,
+        }
+    }
+
+    /// Whether elements of arrays are grouped, not documents.
+    pub(super) fn unwinds(&self) -> bool {
+        self.unwind.is_some()
+    }
+
+    /// What one thread needs to read documents.
+    pub(super) fn eyes(&self) -> Eyes {
+        let inner = self.unwind.as_ref().map_or_else(Slots::none, |unwound| unwound.inner.clone());
+        Eyes { outer: self.slots.clone(), inner }
     }
 
     /// Puts a document into its group, or each element of its array. `meta` is what `$meta` knows
@@ -157,47 +237,53 @@ impl Program {
     #[inline]
     pub(super) fn take(
         &self,
-        doc: RawDoc<'_>,
-        meta: RawDoc<'_>,
+        eyes: &mut Eyes,
+        (doc, meta): (RawDoc<'_>, RawDoc<'_>),
         arena: &Bump,
         table: &mut Table,
     ) -> Result<()> {
-        let mut values: SmallVec<[RawVal<'_>; 8]> = SmallVec::from_elem(MISSING, self.slots.len());
-        self.slots.fill(doc, arena, &mut values);
+        let (mut few, mut many) = ([MISSING; VALUES], Vec::new());
+        let values = room(&mut few, &mut many, self.slots.len());
+        eyes.outer.fill(doc, arena, values);
+        let values = &*values;
         let Some(unwound) = &self.unwind else {
-            return table.add(self, &Env::new(doc, arena).with_meta(meta).with_slots(&values));
+            return table.add(self, &Env::new(doc, arena).with_meta(meta).with_slots(values));
         };
         let array = values.get(unwound.slot).copied().unwrap_or(MISSING);
         match array.get() {
             Val::Array(elements) if !elements.is_empty() => {
                 let mut elements = elements.iter();
                 while let Some((_, element)) = elements.next_bytes() {
-                    self.take_element(unwound, element, (doc, meta), &values, arena, table)?;
+                    self.take_element(eyes, element, (doc, meta), values, arena, table)?;
                 }
                 Ok(())
             }
             Val::Array(_) if unwound.keep_empty => {
-                self.take_element(unwound, MISSING, (doc, meta), &values, arena, table)
+                self.take_element(eyes, MISSING, (doc, meta), values, arena, table)
             }
             Val::Array(_) => Ok(()),
             value if value.is_nullish() && !unwound.keep_empty => Ok(()),
-            _ => self.take_element(unwound, array, (doc, meta), &values, arena, table),
+            _ => self.take_element(eyes, array, (doc, meta), values, arena, table),
         }
     }
 
     /// Puts one element of a document's array into its group; `outer` are the document's slots.
     fn take_element<'a>(
         &'a self,
-        unwound: &Unwound,
+        eyes: &mut Eyes,
         element: RawVal<'a>,
         (doc, meta): (RawDoc<'a>, RawDoc<'a>),
         outer: &[RawVal<'a>],
         arena: &'a Bump,
         table: &mut Table,
     ) -> Result<()> {
-        let mut values: SmallVec<[RawVal<'_>; 8]> = SmallVec::from_slice(outer);
-        unwound.fill(element, arena, &mut values);
-        table.add(self, &Env::new(doc, arena).with_meta(meta).with_slots(&values))
+        let (mut few, mut many) = ([MISSING; VALUES], Vec::new());
+        let values = room(&mut few, &mut many, outer.len());
+        values.copy_from_slice(outer);
+        if let Some(unwound) = &self.unwind {
+            unwound.fill(&mut eyes.inner, element, arena, values);
+        }
+        table.add(self, &Env::new(doc, arena).with_meta(meta).with_slots(values))
     }
 
     /// Appends the key of the document's group.
@@ -251,6 +337,28 @@ impl Program {
     }
 }
 
+/// Which slots must hold values, beside those that are known to: of the others the keys are enough.
+fn decoded(
+    mut read: Vec<usize>,
+    key: &Key,
+    (fields, feeds): (&[(String, AccumulatorSpec)], &[Feed]),
+    count: usize,
+) -> Vec<bool> {
+    match key {
+        Key::Constant(_) | Key::Slot(_) => {}
+        Key::Fields(fields) => fields.iter().for_each(|(_, expr)| expr.slots(&mut read)),
+        Key::Computed(expr) => expr.slots(&mut read),
+    }
+    for ((_, spec), feed) in fields.iter().zip(feeds) {
+        match feed {
+            Feed::Number(_) | Feed::Key(_) | Feed::Again => {}
+            Feed::Slot(slot) => read.push(*slot),
+            Feed::Argument => spec.expression().slots(&mut read),
+        }
+    }
+    (0..count).map(|slot| read.contains(&slot)).collect()
+}
+
 impl Key {
     fn new(expr: Expr) -> Key {
         if let Some(value) = expr.as_constant() {
@@ -300,16 +408,22 @@ impl Unwound {
         self.below.contains(&slot)
     }
 
-    fn fill<'a>(&self, element: RawVal<'a>, arena: &'a Bump, values: &mut [RawVal<'a>]) {
+    fn fill<'a>(
+        &self,
+        inner: &mut Slots,
+        element: RawVal<'a>,
+        arena: &'a Bump,
+        values: &mut [RawVal<'a>],
+    ) {
         for slot in &self.whole {
             if let Some(place) = values.get_mut(*slot) {
                 *place = element;
             }
         }
         if let Some(doc) = element.as_doc() {
-            self.inner.fill(doc, arena, values);
+            inner.fill(doc, arena, values);
         } else if let Some(array) = element.as_array() {
-            self.inner.fill_through(array, arena, values);
+            inner.fill_through(array, arena, values);
         }
     }
 }

@@ -3,10 +3,11 @@
 //! Both fill tables of their own; at the end the groups of the second are put behind those of the
 //! first, so that firsts, lasts and lists are as if one thread had read everything.
 
-use super::program::Program;
+use super::program::{Eyes, Program};
 use super::spill::{Groups, Spill};
 use super::table::Table;
-use crate::exec::Stream;
+use crate::exec::columns::Columns;
+use crate::exec::{Stream, Take};
 use crate::operation::{Helper, Operation};
 use bumpalo::Bump;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -100,7 +101,7 @@ struct Reader<'p> {
 
 impl<'p> Reader<'p> {
     fn new(program: &'p Program, bytes_max: usize) -> Reader<'p> {
-        Reader { program, table: Table::new(), spill: Spill::new(0, bytes_max), stop: None }
+        Reader { program, table: Table::new(program), spill: Spill::new(0, bytes_max), stop: None }
     }
 
     /// Takes all documents of a stream. `early` sees the groups of the first ones.
@@ -110,31 +111,20 @@ impl<'p> Reader<'p> {
         op: &Operation,
         early: &mut dyn FnMut(&Table) -> Result<()>,
     ) -> Result<()> {
-        let Reader { program, table, spill, stop } = self;
-        let mut arena = Bump::new();
-        let mut seen = 0_u32;
-        let mut take = |doc: RawDoc<'_>, meta: RawDoc<'_>| {
-            program.take(doc, meta, &arena, table)?;
-            arena.reset();
-            seen = seen.wrapping_add(1);
-            if seen.is_multiple_of(DOCUMENTS_BETWEEN_LOOKS) {
-                table.check_memory(program, spill, op)?;
-                if stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
-                    return Err(Error::internal("the other thread of a group failed"));
-                }
-                if seen == DOCUMENTS_BEFORE_HELP {
-                    early(table)?;
-                }
+        let (eyes, arena) = (self.program.eyes(), Bump::new());
+        let program = self.program;
+        let mut taker = Taker { reader: self, op, early, eyes, arena, seen: 0 };
+        if input.has_meta() {
+            while let Some(doc) = input.next(op)? {
+                let meta = input.meta().unwrap_or_default();
+                taker.take(doc.raw(), meta.as_doc())?;
             }
-            Ok(())
-        };
-        if !input.has_meta() {
-            return input.for_each(op, &mut |doc| take(doc, RawDoc::empty()));
+            return Ok(());
         }
-        while let Some(doc) = input.next(op)? {
-            take(doc.raw(), input.meta().unwrap_or_default().as_doc())?;
+        match program.wanted.as_ref().filter(|_| !program.unwinds()) {
+            Some(wanted) => input.lend(op, wanted, &mut taker).map(|_| ()),
+            None => input.for_each(op, &mut |doc| taker.document(doc)),
         }
-        Ok(())
     }
 
     /// Puts the groups of another reader behind these.
@@ -146,14 +136,14 @@ impl<'p> Reader<'p> {
             for at in 0..other.table.len() {
                 op.check()?;
                 saved.clear();
-                other.table.save(program, at, &mut saved);
+                other.table.save(at, &mut saved);
                 table.absorb(program, other.table.keys.key(at), &saved)?;
                 table.check_memory(program, spill, op)?;
             }
             if spill.is_empty() {
-                return Ok(Groups { table: self.table, ..Groups::default() });
+                return Ok(Groups::in_memory(self.table));
             }
-            other.table = Table::new();
+            other.table = Table::new(program);
         }
         spill.write(table, program, op)?;
         other.spill.write(&mut other.table, program, op)?;
@@ -161,5 +151,55 @@ impl<'p> Reader<'p> {
         totals.add(other.spill.totals());
         let partitions = self.spill.finish(other.spill)?;
         Ok(Groups { table: self.table, partitions, totals })
+    }
+}
+
+/// Puts what is lent into the groups of a reader.
+struct Taker<'t, 'p> {
+    reader: &'t mut Reader<'p>,
+    op: &'t Operation,
+    early: &'t mut dyn FnMut(&Table) -> Result<()>,
+    eyes: Eyes,
+    arena: Bump,
+    seen: u32,
+}
+
+impl Taker<'_, '_> {
+    #[inline]
+    fn take(&mut self, doc: RawDoc<'_>, meta: RawDoc<'_>) -> Result<()> {
+        let Reader { program, table, .. } = &mut *self.reader;
+        program.take(&mut self.eyes, (doc, meta), &self.arena, table)?;
+        self.took()
+    }
+
+    /// Looks from time to time whether to go on.
+    #[inline]
+    fn took(&mut self) -> Result<()> {
+        self.arena.reset();
+        self.seen = self.seen.wrapping_add(1);
+        if self.seen.is_multiple_of(DOCUMENTS_BETWEEN_LOOKS) { self.look() } else { Ok(()) }
+    }
+
+    fn look(&mut self) -> Result<()> {
+        let Reader { program, table, spill, stop } = &mut *self.reader;
+        table.check_memory(program, spill, self.op)?;
+        if stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            return Err(Error::internal("the other thread of a group failed"));
+        }
+        if self.seen == DOCUMENTS_BEFORE_HELP { (self.early)(table) } else { Ok(()) }
+    }
+}
+
+impl Take for Taker<'_, '_> {
+    #[inline]
+    fn document(&mut self, doc: RawDoc<'_>) -> Result<()> {
+        self.take(doc, RawDoc::empty())
+    }
+
+    #[inline]
+    fn entry(&mut self, columns: Columns<'_>) -> Result<()> {
+        let Reader { program, table, .. } = &mut *self.reader;
+        table.add_entry(program, &columns, &self.arena)?;
+        self.took()
     }
 }

@@ -44,11 +44,17 @@ impl Totals {
 }
 
 /// Groups, in memory or on disk.
-#[derive(Default)]
 pub(super) struct Groups {
     pub(super) table: Table,
     pub(super) partitions: Vec<Partition>,
     pub(super) totals: Totals,
+}
+
+impl Groups {
+    /// Groups of which none went to the disk.
+    pub(super) fn in_memory(table: Table) -> Groups {
+        Groups { table, partitions: Vec::new(), totals: Totals::default() }
+    }
 }
 
 /// A partition that was written and is to be read.
@@ -97,14 +103,14 @@ impl Spill {
                 None => writer.insert(op.scratch().create().map_err(store_failed)?),
             };
             saved.clear();
-            table.save(program, at, &mut saved);
+            table.save(at, &mut saved);
             let key = table.keys.key(at);
             writer.push(key, &saved).map_err(store_failed)?;
             self.totals.bytes += (key.len() + saved.len()) as u64;
         }
         self.totals.spills += 1;
         self.totals.groups += table.len() as u64;
-        *table = Table::new();
+        *table = Table::new(program);
         Ok(())
     }
 
@@ -130,7 +136,7 @@ impl Spill {
 impl Partition {
     /// The groups of the partition; or, when they do not fit into memory, smaller partitions.
     pub(super) fn read(self, program: &Program, op: &Operation) -> Result<Groups> {
-        let mut table = Table::new();
+        let mut table = Table::new(program);
         let mut spill = Spill::new(self.level, op.group_bytes_max());
         for mut run in self.runs {
             while let Some((key, saved)) = run.next().map_err(store_failed)? {
@@ -140,7 +146,7 @@ impl Partition {
             }
         }
         if spill.is_empty() {
-            return Ok(Groups { table, ..Groups::default() });
+            return Ok(Groups::in_memory(table));
         }
         spill.write(&mut table, program, op)?;
         let totals = spill.totals();

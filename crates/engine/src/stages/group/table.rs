@@ -3,25 +3,29 @@
 
 use super::program::{Feed, Program};
 use super::spill::Spill;
+use super::states::States;
+use crate::exec::columns::Columns;
 use crate::operation::Operation;
 use bumpalo::Bump;
 use query::accumulate::Accumulator;
 use query::expr::Env;
 use query::key_table::{KeyTable, Place};
-use value::{Code, Error, RawDoc, RawVal, Result, Writer};
+use smallvec::SmallVec;
+use value::key_types::{Decoded, Decoder};
+use value::{Code, Error, RawDoc, RawVal, Result, Val, Writer};
 
 /// All groups in memory.
-#[derive(Default)]
 pub(super) struct Table {
     pub(super) keys: KeyTable,
     ids: Vec<u8>,
     heads: Vec<Head>,
-    /// For each group as many as the stage has.
-    states: Vec<Accumulator>,
+    states: States,
     /// Bytes of accumulators beyond their own size.
     grown: usize,
     /// The key of the document at hand.
     key: Vec<u8>,
+    /// Whether the documents of a group always follow each other.
+    ordered: bool,
 }
 
 struct Head {
@@ -32,8 +36,17 @@ struct Head {
 }
 
 impl Table {
-    pub(super) fn new() -> Table {
-        Table::default()
+    /// No groups yet.
+    pub(super) fn new(program: &Program) -> Table {
+        Table {
+            keys: KeyTable::default(),
+            ids: Vec::new(),
+            heads: Vec::new(),
+            states: States::new(program.fields.len()),
+            grown: 0,
+            key: Vec::new(),
+            ordered: false,
+        }
     }
 
     /// Memory that the groups take, in bytes.
@@ -41,7 +54,7 @@ impl Table {
         self.keys.memory_bytes()
             + self.ids.capacity()
             + self.heads.capacity() * size_of::<Head>()
-            + self.states.capacity() * size_of::<Accumulator>()
+            + self.states.memory_bytes()
             + self.grown
     }
 
@@ -50,89 +63,169 @@ impl Table {
         self.heads.len()
     }
 
+    /// A table of groups whose documents always follow each other.
+    pub(super) fn ordered(program: &Program) -> Table {
+        Table { ordered: true, ..Table::new(program) }
+    }
+
+    #[inline]
+    fn place(&mut self, key: &[u8]) -> Place {
+        match self.ordered {
+            true => self.keys.place_last(key),
+            false => self.keys.place(key),
+        }
+    }
+
     /// Takes the document of `env` into its group.
     #[inline]
     pub(super) fn add<'a>(&mut self, program: &'a Program, env: &Env<'a>) -> Result<()> {
-        self.key.clear();
-        program.write_key(env, &mut self.key)?;
-        let at = match self.keys.place(&self.key) {
-            Place::Known(at) => at,
+        let at = self.group_of(program, env)?;
+        self.feed(at, program, env, None)
+    }
+
+    /// Takes a document that an index entry tells into its group.
+    #[inline]
+    pub(super) fn add_entry<'a>(
+        &mut self,
+        program: &'a Program,
+        columns: &Columns<'a>,
+        arena: &'a Bump,
+    ) -> Result<()> {
+        let env = Env::new(RawDoc::empty(), arena).with_slots(columns.values);
+        let key = program.key_slot().and_then(|slot| columns.keys.get(slot));
+        let at = match key.map(|key| (key, self.place(key))) {
+            None => self.group_of(program, &env)?,
+            Some((_, Place::Known(at))) => at,
+            Some((_, Place::Full)) => return Err(too_many()),
+            Some((key, Place::New(at))) => {
+                let damaged = || Error::internal("a key that was read is none");
+                match Decoder::new(key, &[]).next(false, &mut self.ids).ok_or_else(damaged)? {
+                    Decoded::Value(kind) => self.start(program, kind as u8)?,
+                    Decoded::Missing => return Err(damaged()),
+                }
+                at
+            }
+        };
+        self.feed(at, program, &env, Some(columns))
+    }
+
+    /// The group of the document of `env`, which begins with it if it is the first.
+    #[inline]
+    fn group_of<'a>(&mut self, program: &'a Program, env: &Env<'a>) -> Result<usize> {
+        let mut key = std::mem::take(&mut self.key);
+        key.clear();
+        program.write_key(env, &mut key)?;
+        let place = self.place(&key);
+        self.key = key;
+        match place {
+            Place::Known(at) => Ok(at),
             Place::New(at) => {
                 let kind = program.write_id(env, &mut self.ids)?;
                 self.start(program, kind)?;
-                at
+                Ok(at)
             }
-            Place::Full => return Err(too_many()),
-        };
-        let count = program.fields.len();
-        let states = self.states.get_mut(at * count..(at + 1) * count).unwrap_or(&mut []);
+            Place::Full => Err(too_many()),
+        }
+    }
+
+    /// Feeds the accumulators of a group.
+    #[inline]
+    fn feed<'a>(
+        &mut self,
+        at: usize,
+        program: &'a Program,
+        env: &Env<'a>,
+        columns: Option<&Columns<'a>>,
+    ) -> Result<()> {
+        let states = self.states.get_mut(at);
+        let mut argument: Option<Val<'a>> = None;
         for (((_, spec), feed), state) in program.fields.iter().zip(&program.feeds).zip(states) {
             if spec.grows() && state.is_settled() {
                 // What could fail in later documents is not even computed.
+                if matches!(feed, Feed::Argument) {
+                    argument = None;
+                }
                 continue;
             }
-            let value = match feed {
-                Feed::Number(number) => *number,
-                Feed::Slot(slot) => env.raw_slot(*slot).get(),
-                Feed::Argument => spec.argument(env)?,
-            };
+            let before = if spec.grows() { state.memory_bytes() } else { 0 };
+            match (feed, columns) {
+                (Feed::Number(number), _) => state.process(*number)?,
+                (Feed::Key(slot), Some(columns)) => {
+                    state.process_key(columns.keys.get(*slot).copied().unwrap_or(&[]))?;
+                }
+                (Feed::Slot(slot) | Feed::Key(slot), _) => {
+                    state.process(env.raw_slot(*slot).get())?;
+                }
+                (Feed::Argument | Feed::Again, _) => {
+                    let known = argument.filter(|_| matches!(feed, Feed::Again));
+                    let value = known.map_or_else(|| spec.argument(env), Ok)?;
+                    argument = Some(value);
+                    state.process(value)?;
+                }
+            }
             if spec.grows() {
-                let before = state.memory_bytes();
-                state.process(value)?;
                 self.grown = (self.grown + state.memory_bytes()).saturating_sub(before);
-            } else {
-                state.process(value)?;
             }
         }
         Ok(())
+    }
+
+    /// Forgets all groups but the last, which may go on.
+    pub(super) fn keep_last(&mut self) {
+        let Some(last) = self.len().checked_sub(1) else { return };
+        let (key, id) = (self.keys.key(last).to_vec(), self.id(last));
+        let (kind, id) = (id.kind, id.bytes.to_vec());
+        self.states.keep_last();
+        self.keys.clear();
+        self.ids.clear();
+        self.heads.clear();
+        self.keys.place_last(&key);
+        self.ids.extend_from_slice(&id);
+        self.heads.push(Head { kind, end: self.ids.len() });
+        self.grown = self.states.get(0).iter().map(Accumulator::memory_bytes).sum();
     }
 
     /// Begins a group whose `_id` was appended.
     fn start(&mut self, program: &Program, kind: u8) -> Result<()> {
         self.heads.push(Head { kind, end: self.ids.len() });
-        let id = self.id(self.heads.len() - 1).get();
-        let mut states = Vec::with_capacity(program.fields.len());
+        let id = id_at(&self.heads, &self.ids, self.heads.len() - 1).get();
+        let mut states = SmallVec::<[Accumulator; 4]>::new();
         for (_, spec) in &program.fields {
             states.push(spec.start(id)?);
         }
-        self.states.append(&mut states);
+        self.states.push(states.into_iter());
         Ok(())
     }
 
     /// The `_id` of a group.
     fn id(&self, at: usize) -> RawVal<'_> {
-        let from = match at.checked_sub(1) {
-            Some(before) => self.heads.get(before).map_or(0, |head| head.end),
-            None => 0,
-        };
-        let (kind, to) = self.heads.get(at).map_or((0, from), |head| (head.kind, head.end));
-        RawVal { kind, bytes: self.ids.get(from..to).unwrap_or(&[]) }
+        id_at(&self.heads, &self.ids, at)
     }
 
-    fn states(&self, program: &Program, at: usize) -> &[Accumulator] {
-        let count = program.fields.len();
-        self.states.get(at * count..(at + 1) * count).unwrap_or(&[])
-    }
-
-    /// The document of a group.
-    pub(super) fn document(&self, program: &Program, at: usize, arena: &Bump) -> Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        let mut out = Writer::start(&mut bytes);
+    /// Appends the document of a group.
+    pub(super) fn document(
+        &self,
+        program: &Program,
+        at: usize,
+        arena: &Bump,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let mut out = Writer::start(out);
         out.raw("_id", self.id(at));
-        for ((name, _), state) in program.fields.iter().zip(self.states(program, at)) {
+        for ((name, _), state) in program.fields.iter().zip(self.states.get(at)) {
             out.append(name, state.finish(arena)?);
         }
         out.finish();
-        Ok(bytes)
+        Ok(())
     }
 
     /// Appends everything that `absorb` needs of a group.
-    pub(super) fn save(&self, program: &Program, at: usize, out: &mut Vec<u8>) {
+    pub(super) fn save(&self, at: usize, out: &mut Vec<u8>) {
         let id = self.id(at);
         out.push(id.kind);
         out.extend_from_slice(&(id.bytes.len() as u32).to_le_bytes());
         out.extend_from_slice(id.bytes);
-        self.states(program, at).iter().for_each(|state| state.save(out));
+        self.states.get(at).iter().for_each(|state| state.save(out));
     }
 
     /// Takes a group that was saved, as if its documents came behind those seen so far.
@@ -142,7 +235,7 @@ impl Table {
         let (length, rest) = rest.split_first_chunk::<4>().ok_or_else(damaged)?;
         let length = u32::from_le_bytes(*length) as usize;
         let (id, mut rest) = rest.split_at_checked(length).ok_or_else(damaged)?;
-        let at = match self.keys.place(key) {
+        let at = match self.place(key) {
             Place::Known(at) => at,
             Place::New(at) => {
                 self.ids.extend_from_slice(id);
@@ -151,8 +244,7 @@ impl Table {
             }
             Place::Full => return Err(too_many()),
         };
-        let count = program.fields.len();
-        for state in self.states.get_mut(at * count..(at + 1) * count).unwrap_or(&mut []) {
+        for state in self.states.get_mut(at) {
             let length = rest.first_chunk::<4>().ok_or_else(damaged)?;
             let length = u32::from_le_bytes(*length) as usize;
             let (own, after) = rest.split_at_checked(length).ok_or_else(damaged)?;
@@ -183,6 +275,15 @@ impl Table {
         }
         spill.write(self, program, op)
     }
+}
+
+fn id_at<'i>(heads: &[Head], ids: &'i [u8], at: usize) -> RawVal<'i> {
+    let from = match at.checked_sub(1) {
+        Some(before) => heads.get(before).map_or(0, |head| head.end),
+        None => 0,
+    };
+    let (kind, to) = heads.get(at).map_or((0, from), |head| (head.kind, head.end));
+    RawVal { kind, bytes: ids.get(from..to).unwrap_or(&[]) }
 }
 
 fn too_many() -> Error {

@@ -55,6 +55,7 @@ impl Page {
     }
 
     /// Where entry `at` begins and ends.
+    #[inline]
     fn span(&self, at: usize) -> (Ends, Ends) {
         let start = match at.checked_sub(1) {
             Some(before) => self.ends.get(before).copied().unwrap_or_default(),
@@ -69,6 +70,7 @@ impl Page {
     }
 
     /// The key and value of an entry; empty ones behind the end.
+    #[inline]
     pub(crate) fn entry(&self, at: usize) -> (&[u8], &[u8]) {
         let (start, end) = self.span(at);
         let key = self.keys.get(start.key as usize..end.key as usize);

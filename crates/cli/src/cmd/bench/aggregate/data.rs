@@ -31,8 +31,8 @@ pub(super) static TABLES: &[Table] = &[
         name: "customers",
         count: |documents| (documents / CUSTOMER_SHARE).max(1),
         write: write_customer,
-        index: None,
-        sql_index: None,
+        index: Some(&["number"]),
+        sql_index: Some("((d->>'number')::bigint)"),
     },
     Table {
         name: "events",
@@ -109,6 +109,7 @@ fn write_customer(bytes: &mut Vec<u8>, id: u64, _: u64) {
     let dice = &mut Dice::new(id ^ 0xC057);
     write_doc(bytes, |customer| {
         customer.i64("_id", id as i64);
+        customer.i64("number", id as i64);
         customer.str("name", &format!("{} {}", pick(dice, &WORDS), pick(dice, &CITIES)));
         customer.str("region", pick(dice, &REGIONS));
         customer.i32("since", dice.below(30) as i32 + 1990);

@@ -69,6 +69,15 @@ pub(super) static ALL: &[Query] = &[
             ON c.id = (s.d->>'customer')::bigint WHERE s.id < 1000",
     },
     Query {
+        name: "lookup2",
+        about: "join 1000 rows by a secondary index",
+        tables: &["sales", "customers"],
+        pipeline: r#"[{$match: {_id: {$lt: 1000}}}, {$lookup: {from: "customers",
+            localField: "customer", foreignField: "number", as: "who"}}]"#,
+        sql: "SELECT s.d, c.d FROM sales s LEFT JOIN customers c
+            ON (c.d->>'number')::bigint = (s.d->>'customer')::bigint WHERE s.id < 1000",
+    },
+    Query {
         name: "regex",
         about: "count with a regular expression",
         tables: &["sales"],

@@ -1,0 +1,123 @@
+//! Groups of an input in which the documents of each follow each other: a group is given when the
+//! next one begins, so that they need neither a table nor much memory, and the first ones come before
+//! the input ends.
+
+use super::program::{Eyes, Program};
+use super::table::Table;
+use crate::exec::columns::Columns;
+use crate::exec::{Doc, Examined, Stream, Take, Visit};
+use crate::operation::Operation;
+use bumpalo::Bump;
+use value::{RawDoc, Result, Writer};
+
+/// The stream of groups.
+pub(super) struct Ordered {
+    input: Box<dyn Stream>,
+    program: Program,
+    eyes: Eyes,
+    /// Some groups side by side; the last one may go on while the input has more.
+    table: Table,
+    given: usize,
+    ended: bool,
+    arena: Bump,
+}
+
+impl Ordered {
+    pub(super) fn new(input: Box<dyn Stream>, program: Program) -> Ordered {
+        let eyes = program.eyes();
+        let (table, arena) = (Table::ordered(&program), Bump::new());
+        Ordered { input, program, eyes, table, given: 0, ended: false, arena }
+    }
+
+    /// How many groups are known to be complete.
+    fn complete(&self) -> usize {
+        self.table.len().saturating_sub(usize::from(!self.ended))
+    }
+
+    /// Sees to it that there is a group to give; false at the end.
+    fn advance(&mut self, op: &Operation) -> Result<bool> {
+        op.check()?;
+        while self.given >= self.complete() {
+            if self.ended {
+                return Ok(false);
+            }
+            if self.given > 0 {
+                self.table.keep_last();
+                self.given = 0;
+            }
+            let Ordered { input, program, eyes, table, arena, .. } = self;
+            let wanted = program.wanted.as_deref().unwrap_or(&[]);
+            let mut taker = Taker { program, eyes, table, arena };
+            self.ended = !input.lend(op, wanted, &mut taker)?;
+        }
+        Ok(true)
+    }
+
+    fn write(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        self.table.document(&self.program, self.given, &self.arena, out)?;
+        self.arena.reset();
+        self.given += 1;
+        Ok(())
+    }
+}
+
+impl Stream for Ordered {
+    fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
+        if !self.advance(op)? {
+            return Ok(None);
+        }
+        let mut doc = Vec::new();
+        self.write(&mut doc)?;
+        Ok(Some(Doc::Made(doc)))
+    }
+
+    fn for_each(&mut self, op: &Operation, visit: &mut Visit<'_>) -> Result<()> {
+        let mut doc = Vec::new();
+        while self.advance(op)? {
+            doc.clear();
+            self.write(&mut doc)?;
+            visit(RawDoc::new(&doc))?;
+        }
+        Ok(())
+    }
+
+    fn is_done(&self) -> bool {
+        self.ended && self.given >= self.table.len()
+    }
+
+    fn figures(&self, out: &mut Writer<'_>) {
+        out.bool("usedDisk", false);
+        out.i64("spills", 0).i64("spilledBytes", 0).i64("spilledRecords", 0);
+    }
+
+    fn examined(&self, total: &mut Examined) {
+        self.input.examined(total);
+    }
+}
+
+/// Puts what is lent into the group at hand, or begins the next.
+struct Taker<'t> {
+    program: &'t Program,
+    eyes: &'t mut Eyes,
+    table: &'t mut Table,
+    arena: &'t mut Bump,
+}
+
+impl Take for Taker<'_> {
+    fn document(&mut self, doc: RawDoc<'_>) -> Result<()> {
+        self.program.take(self.eyes, (doc, RawDoc::empty()), self.arena, self.table)?;
+        self.arena.reset();
+        Ok(())
+    }
+
+    #[inline]
+    fn entry(&mut self, columns: Columns<'_>) -> Result<()> {
+        self.table.add_entry(self.program, &columns, self.arena)?;
+        self.arena.reset();
+        Ok(())
+    }
+
+    fn pause(&self) -> bool {
+        self.table.len() > 1
+    }
+}
