@@ -298,7 +298,8 @@ fn change_roles(context: &mut Context<'_>, add: bool) -> Result<()> {
     let name = own_role(context)?;
     let mut directory = context.client.directory();
     existing(&mut directory, &name)?;
-    let roles = named_roles(context, &mut directory)?;
+    let roles = named_roles(context)?;
+    directory.check_roles(&roles)?;
     if add {
         check_inner(&mut directory, &name, &roles)?;
     }

@@ -2,6 +2,7 @@
 
 use super::{Command, Context};
 use crate::access::login::Answer;
+use std::borrow::Cow;
 use value::{Code, Error, RawDoc, Result, Val, Writer};
 
 const fn row(
@@ -59,14 +60,18 @@ fn start(context: &mut Context<'_>, doc: RawDoc<'_>, db: &str) -> Result<Answer>
     let options = doc.get("options").and_then(Val::as_doc).unwrap_or(RawDoc::empty());
     let short = options.get("skipEmptyExchange").is_some_and(Val::truthy);
     let (login, engine) = context.client.login();
-    login.start(engine, db, mechanism, payload(doc), short)
+    login.start(engine, db, mechanism, &payload(doc)?, short)
 }
 
-fn payload(doc: RawDoc<'_>) -> &[u8] {
+fn payload(doc: RawDoc<'_>) -> Result<Cow<'_, [u8]>> {
     match doc.get("payload") {
-        Some(Val::Binary(_, bytes)) => bytes,
-        Some(Val::String(text)) => text.as_bytes(),
-        _ => &[],
+        Some(Val::Binary(_, bytes)) => Ok(Cow::Borrowed(bytes)),
+        Some(Val::String(text)) => {
+            value::ejson::decode_base64(text).map(Cow::Owned).ok_or_else(|| {
+                Error::new(Code(10270), "Failed decoding SASL payload: invalid base64")
+            })
+        }
+        _ => Ok(Cow::Borrowed(&[])),
     }
 }
 
@@ -81,7 +86,7 @@ fn go_on(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         return Err(Error::new(Code::PROTOCOL_ERROR, "sasl: Mismatched conversation id"));
     }
     let (login, engine) = context.client.login();
-    let answer = login.go_on(engine, payload(doc))?;
+    let answer = login.go_on(engine, &payload(doc)?)?;
     write(out, &answer);
     Ok(())
 }

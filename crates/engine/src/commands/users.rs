@@ -3,7 +3,7 @@
 
 use super::{Command, Context};
 use crate::access::directory::{USERS, write_privileges, write_roles};
-use crate::access::{Directory, EXTERNAL, RoleName};
+use crate::access::{EXTERNAL, RoleName};
 use crate::catalog::change::random_uuid;
 use access::scram::{Credentials, Mechanism};
 use query::ParseContext;
@@ -295,8 +295,8 @@ fn drop_all(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The roles in the command, which must exist.
-pub(super) fn named_roles(context: &Context<'_>, directory: &mut Directory) -> Result<Vec<RoleName>> {
+/// The roles in the command: at least one.
+pub(super) fn named_roles(context: &Context<'_>) -> Result<Vec<RoleName>> {
     let args = &context.args;
     let roles = args.optional_array("roles")?.ok_or_else(|| args.missing("roles"))?;
     let roles = RoleName::parse_all(roles, context.db)?;
@@ -306,7 +306,6 @@ pub(super) fn named_roles(context: &Context<'_>, directory: &mut Directory) -> R
             context.name
         )));
     }
-    directory.check_roles(&roles)?;
     Ok(roles)
 }
 
@@ -329,17 +328,18 @@ fn revoke(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
 
 fn change_roles(context: &mut Context<'_>, add: bool) -> Result<()> {
     let (name, db) = (context.args.string(context.name)?, context.db);
+    let not_found = || {
+        let message = format!("Could not find user \"{name}\" for db \"{db}\"");
+        Error::new(Code::USER_NOT_FOUND, message)
+    };
+    let id = format!("{db}.{name}");
     let mut directory = context.client.directory();
-    let roles = named_roles(context, &mut directory)?;
-    let filter = id_filter(&format!("{db}.{name}"));
+    let roles = named_roles(context)?;
+    directory.get(USERS, &id)?.ok_or_else(not_found)?;
+    directory.check_roles(&roles)?;
     let change = change_of_roles(&roles, add);
-    if directory.update(USERS, filter.as_doc(), change.as_doc())? == 0 {
-        return Err(Error::new(
-            Code::USER_NOT_FOUND,
-            format!("Could not find user \"{name}\" for db \"{db}\""),
-        ));
-    }
-    Ok(())
+    let changed = directory.update(USERS, id_filter(&id).as_doc(), change.as_doc())?;
+    if changed == 0 { Err(not_found()) } else { Ok(()) }
 }
 
 /// The filter for the users that `usersInfo` names.
