@@ -168,7 +168,12 @@ impl Credentials {
     /// Those of nobody: the same for the same name, and no password fits. So a stranger does not
     /// learn which users exist.
     #[must_use]
-    pub fn of_nobody(mechanism: Mechanism, secret: &[u8], user: &str, iterations: u32) -> Credentials {
+    pub fn of_nobody(
+        mechanism: Mechanism,
+        secret: &[u8],
+        user: &str,
+        iterations: u32,
+    ) -> Credentials {
         let mut salt = mechanism.mac(secret, user.as_bytes());
         salt.truncate(mechanism.salt_bytes());
         let stored_key = random(mechanism.key_bytes());

@@ -12,7 +12,7 @@ use crate::operation::Operation;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use value::{Code, DocBuf, Error, Result, limits};
 
@@ -210,7 +210,7 @@ enum State {
     Busy {
         namespace: String,
         owner: Option<Box<str>>,
-        killed: bool,
+        killed: Arc<AtomicBool>,
     },
 }
 
@@ -259,7 +259,8 @@ impl Cursors {
         Ok(())
     }
 
-    /// Takes a cursor out to use it, if the user who opened it is one who is `allowed`.
+    /// Takes a cursor out to use it, if the user who opened it is one who is `allowed`, with the
+    /// sign that it was killed meanwhile.
     ///
     /// # Errors
     /// CursorNotFound, CursorInUse, Unauthorized.
@@ -268,7 +269,7 @@ impl Cursors {
         id: i64,
         namespace: &str,
         allowed: impl Fn(Option<&str>) -> bool,
-    ) -> Result<Box<Cursor>> {
+    ) -> Result<(Box<Cursor>, Arc<AtomicBool>)> {
         let mut open = self.open.lock();
         match open.get_mut(&id) {
             None => Err(not_found(id)),
@@ -298,9 +299,11 @@ impl Cursors {
                         format!("cursor id {id} was not created by the authenticated user"),
                     ));
                 }
-                let busy = State::Busy { namespace: namespace.to_owned(), owner, killed: false };
+                let killed = Arc::new(AtomicBool::new(false));
+                let namespace = namespace.to_owned();
+                let busy = State::Busy { namespace, owner, killed: killed.clone() };
                 match std::mem::replace(state, busy) {
-                    State::Idle(cursor) => Ok(cursor),
+                    State::Idle(cursor) => Ok((cursor, killed)),
                     State::Busy { .. } => Err(not_found(id)),
                 }
             }
@@ -312,7 +315,7 @@ impl Cursors {
         cursor.last_used = Instant::now();
         let mut open = self.open.lock();
         match open.get(&cursor.id) {
-            Some(State::Busy { killed: false, .. }) => {
+            Some(State::Busy { killed, .. }) if !killed.load(Ordering::Relaxed) => {
                 open.insert(cursor.id, State::Idle(cursor));
                 true
             }
@@ -343,7 +346,7 @@ impl Cursors {
         let closed = match open.get_mut(&id) {
             Some(State::Idle(cursor)) if cursor.namespace == namespace => open.remove(&id),
             Some(State::Busy { namespace: own, killed, .. }) if own == namespace => {
-                *killed = true;
+                killed.store(true, Ordering::Relaxed);
                 return true;
             }
             _ => None,

@@ -156,6 +156,8 @@ pub struct Operation {
     transaction: Cell<Option<([u8; 16], i64)>>,
     /// Whether a statement failed, though the command itself did not.
     failed: Cell<bool>,
+    /// Set when the cursor is killed that the command reads.
+    cursor_killed: RefCell<Option<Arc<AtomicBool>>>,
     labelled: Cell<bool>,
 }
 
@@ -192,6 +194,7 @@ impl Operation {
             reading: RefCell::default(),
             read_time: Cell::new(None),
             begins_at: Cell::new(None),
+            cursor_killed: RefCell::new(None),
             transaction: Cell::new(None),
             failed: Cell::new(false),
             labelled: Cell::new(false),
@@ -306,6 +309,11 @@ impl Operation {
     /// The cluster time that the transaction reads which the command begins, if one was given.
     pub(crate) fn begins_at(&self) -> Option<u64> {
         self.begins_at.get()
+    }
+
+    /// Makes the command stop when the cursor that it reads is killed.
+    pub(crate) fn use_cursor(&self, killed: Arc<AtomicBool>) {
+        *self.cursor_killed.borrow_mut() = Some(killed);
     }
 
     /// Notes that a statement failed, though the reply tells of it without failing itself: its
@@ -473,8 +481,11 @@ impl Operation {
     /// Looks right away whether to stop.
     ///
     /// # Errors
-    /// Interrupted or MaxTimeMSExpired.
+    /// Interrupted, CursorKilled or MaxTimeMSExpired.
     pub fn check_now(&self) -> Result<()> {
+        if self.cursor_killed.borrow().as_ref().is_some_and(|sign| sign.load(Ordering::Relaxed)) {
+            return Err(Error::new(Code::CURSOR_KILLED, "operation was interrupted"));
+        }
         check_stop(&self.slot, self.deadline.get())
     }
 }

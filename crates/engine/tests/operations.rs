@@ -135,3 +135,55 @@ fn a_kept_plan_is_given_up_when_it_reads_far_more() {
     assert_eq!(index("{a: 0, b: 2}").as_deref(), Some("a"), "the kept plan is good enough");
     assert_eq!(index("{a: 1, b: 0}").as_deref(), Some("b"), "the kept plan would read everything");
 }
+
+#[test]
+fn a_waiting_get_more_ends_when_its_cursor_is_killed() {
+    let engine = engine(false);
+    let opened =
+        run(&engine, "t", "{aggregate: 'c', pipeline: [{$changeStream: {}}], cursor: {}}").unwrap();
+    let cursor = opened.as_doc().get("cursor").and_then(Val::as_doc).unwrap();
+    let id = cursor.get("id").and_then(Val::as_i64_exact).unwrap();
+    let waiting = std::thread::spawn({
+        let engine = engine.clone();
+        move || {
+            let begun = std::time::Instant::now();
+            let more = format!("{{getMore: NumberLong({id}), collection: 'c', maxTimeMS: 60000}}");
+            (code(&engine, "t", &more), begun.elapsed())
+        }
+    });
+    let kill = format!("{{killCursors: 'c', cursors: [NumberLong({id})]}}");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    run(&engine, "t", &kill).unwrap();
+    let (code, took) = waiting.join().unwrap();
+    assert_eq!(code, 237);
+    assert!(took < std::time::Duration::from_secs(20), "{took:?}");
+}
+
+#[test]
+fn a_stream_does_not_go_on_from_the_token_of_another_one() {
+    let engine = engine(false);
+    run(&engine, "t", "{insert: 'a', documents: [{_id: 1}]}").unwrap();
+    let begun = run(&engine, "t", "{insert: 'b', documents: [{_id: 1}]}").unwrap();
+    let Some(Val::Timestamp(begun)) = begun.as_doc().get("operationTime") else { panic!() };
+    run(&engine, "t", "{insert: 'a', documents: [{_id: 2}, {_id: 3}]}").unwrap();
+    run(&engine, "t", "{insert: 'b', documents: [{_id: 2}]}").unwrap();
+    let open = |name: &str, place: &str| {
+        let text = format!(
+            "{{aggregate: '{name}', pipeline: [{{$changeStream: {{{place}}}}}], cursor: {{}}}}"
+        );
+        run(&engine, "t", &text)
+    };
+    let (seconds, count) = (begun >> 32, begun & 0xFFFF_FFFF);
+    let place = format!("startAtOperationTime: Timestamp({seconds}, {count})");
+    let events = documents(&open("a", &place).unwrap());
+    assert_eq!(events.len(), 2);
+    let token = events[0].as_doc().get("_id").and_then(Val::as_doc).unwrap();
+    let token = ejson::print_value(Val::Document(token), ejson::Format::Shell);
+    let resume = format!("resumeAfter: {token}");
+    assert_eq!(documents(&open("a", &resume).unwrap()).len(), 1);
+    let whole = "{aggregate: 1, pipeline: [{$changeStream: {PLACE}}], cursor: {}}";
+    let whole = run(&engine, "t", &whole.replace("PLACE", &resume)).unwrap();
+    assert_eq!(documents(&whole).len(), 2, "a token of one collection is one of its database");
+    assert_eq!(open("b", &resume).unwrap_err().code().0, 280);
+    assert_eq!(open("b", &format!("startAfter: {token}")).unwrap_err().code().0, 280);
+}

@@ -67,6 +67,8 @@ pub(crate) struct Feed {
     wanted: Wanted,
     /// Events up to here are not fed.
     after: Token,
+    /// Whether the event of that place was not met yet, which must be one of this stream.
+    unmet: bool,
     /// The event that ends the stream, when it is due.
     ending: Option<(Vec<u8>, Token)>,
     state: Arc<Mutex<State>>,
@@ -93,7 +95,8 @@ impl Feed {
         let follower = Follower::starting_at(engine, after.time)?;
         let state = State { token: after, parts_seen: 0, seen: follower.seen, ended: false };
         let state = Arc::new(Mutex::new(state));
-        Ok(Feed { engine: shared, follower, wanted, after, ending: None, state })
+        let unmet = matches!(start, Start::After(_)) && after.event && !after.invalidate;
+        Ok(Feed { engine: shared, follower, wanted, after, unmet, ending: None, state })
     }
 
     fn feed(&mut self, token: Token, bytes: Vec<u8>, parts_seen: u32) -> Doc {
@@ -126,6 +129,10 @@ impl Stream for Feed {
             let Some(event) = self.wanted.event(&engine, op, &change, &token.text())? else {
                 continue;
             };
+            self.unmet &= token != Token { part: 0, ..self.after };
+            if self.unmet && token > self.after {
+                return Err(not_found(&self.after));
+            }
             let end = Token { invalidate: true, ..token };
             if event.ends && end > self.after {
                 self.ending = Some((self.wanted.invalidate(&change, &end), end));
@@ -141,6 +148,18 @@ impl Stream for Feed {
         self.state.lock().seen = self.follower.seen;
         Ok(None)
     }
+}
+
+/// The error for a token that is not of this stream, but of another one.
+fn not_found(token: &Token) -> Error {
+    Error::new(
+        Code::CHANGE_STREAM_FATAL_ERROR,
+        format!(
+            "cannot resume stream; the resume token was not found. {{_data: \"{}\"}}",
+            token.text()
+        ),
+    )
+    .with_label("NonResumableChangeStreamError")
 }
 
 /// A cursor's view of the log.

@@ -70,7 +70,8 @@ fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let namespace = format!("{}.{name}", context.db);
     let login = &context.client.login;
     let own = |owner: Option<&str>| !login.required || login.is(owner);
-    let mut cursor = engine.cursors.take(id, &namespace, own)?;
+    let (mut cursor, killed) = engine.cursors.take(id, &namespace, own)?;
+    context.op.use_cursor(killed);
     if cursor.session.is_some() && cursor.session != context.session {
         let (code, how) = match context.session {
             Some(_) => (50738, "in another session"),
