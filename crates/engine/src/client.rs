@@ -43,8 +43,7 @@ impl Client {
             last_active_ms: AtomicI64::new(0),
         });
         engine.slots.lock().insert(peer.connection_id, slot.clone());
-        let login =
-            Login::new(slot.clone(), peer.authenticate, peer.is_local, peer.certificate);
+        let login = Login::new(slot.clone(), peer.authenticate, peer.is_local, peer.certificate);
         Client { engine, slot, local: peer.local, exhaust: None, login, touched: None }
     }
 

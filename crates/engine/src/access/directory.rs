@@ -1,10 +1,10 @@
 //! Users and roles: documents of `admin.system.users` and `admin.system.roles`, in MongoDB's form, so
 //! that its tools read, dump and restore them.
 
+use crate::Client;
 use crate::catalog::Collection;
 use crate::engine::{Engine, Inner};
 use crate::request::Peer;
-use crate::Client;
 use ::access::scram::{Credentials, Mechanism};
 use ::access::{Privilege, Privileges, builtin};
 use std::collections::BTreeSet;
@@ -162,7 +162,8 @@ impl Directory {
         let mut reply = self.client.run_command("admin", command.as_doc())?;
         let mut found = Vec::new();
         loop {
-            let cursor = reply.as_doc().get("cursor").and_then(Val::as_doc).unwrap_or(RawDoc::empty());
+            let cursor =
+                reply.as_doc().get("cursor").and_then(Val::as_doc).unwrap_or(RawDoc::empty());
             for batch in ["firstBatch", "nextBatch"] {
                 let documents = cursor.get(batch).and_then(Val::as_array).into_iter().flatten();
                 found.extend(documents.filter_map(|(_, doc)| doc.as_doc()).map(DocBuf::from));

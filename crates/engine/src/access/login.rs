@@ -3,8 +3,8 @@
 use super::{Directory, EXTERNAL, User};
 use crate::engine::Inner;
 use crate::operation::Slot;
-use ::access::{Action, Actions, Privileges};
 use ::access::scram::{self, ClientFirst, Credentials, Mechanism, Server};
+use ::access::{Action, Actions, Privileges};
 use std::sync::Arc;
 use value::{Code, Error, Result};
 
@@ -105,7 +105,8 @@ impl Login {
         for user in &self.users {
             // Who was dropped may do nothing from now on. Another user of the same name is another user.
             let found = directory.user(&user.db, &user.name)?;
-            let same = |found: &User| found.doc.as_doc().get("userId") == user.doc.as_doc().get("userId");
+            let same =
+                |found: &User| found.doc.as_doc().get("userId") == user.doc.as_doc().get("userId");
             users.extend(found.filter(same).map(Arc::new));
         }
         self.generation = generation;
@@ -210,7 +211,11 @@ impl Login {
     ///
     /// # Errors
     /// AuthenticationFailed.
-    pub(crate) fn by_certificate(&mut self, engine: &Arc<Inner>, named: Option<&str>) -> Result<String> {
+    pub(crate) fn by_certificate(
+        &mut self,
+        engine: &Arc<Inner>,
+        named: Option<&str>,
+    ) -> Result<String> {
         let subject = self.certificate.clone().ok_or_else(|| {
             Error::new(
                 Code::AUTHENTICATION_FAILED,
@@ -227,7 +232,13 @@ impl Login {
         Ok(subject)
     }
 
-    fn complete(&mut self, engine: &Arc<Inner>, db: &str, name: &str, mechanism: &str) -> Result<()> {
+    fn complete(
+        &mut self,
+        engine: &Arc<Inner>,
+        db: &str,
+        name: &str,
+        mechanism: &str,
+    ) -> Result<()> {
         let user = Directory::open(Arc::clone(engine)).user(db, name)?.ok_or_else(|| {
             tracing::warn!(user = name, db, mechanism, "authentication failed: no such user");
             scram::failed()

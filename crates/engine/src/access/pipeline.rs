@@ -37,17 +37,18 @@ impl Pipeline<'_> {
             self.privileges.on_collection(self.db, collection.unwrap_or("$cmd")).contains(actions)
         };
         let cluster = |action| self.privileges.on_cluster().contains(Actions::of(&[action]));
-        let flag = |name: &str| value.as_doc().and_then(|doc| doc.get(name)).is_some_and(Val::truthy);
+        let flag =
+            |name: &str| value.as_doc().and_then(|doc| doc.get(name)).is_some_and(Val::truthy);
         Some(match stage {
             "$collStats" => on(Action::CollStats),
             "$indexStats" => on(Action::IndexStats),
             "$planCacheStats" => on(Action::PlanCacheRead),
             "$listCatalog" => match collection {
                 Some(_) => on(Action::ListCollections) && on(Action::ListIndexes),
-                None => self.privileges.on_anything().contains(Actions::of(&[
-                    Action::ListCollections,
-                    Action::ListIndexes,
-                ])),
+                None => self
+                    .privileges
+                    .on_anything()
+                    .contains(Actions::of(&[Action::ListCollections, Action::ListIndexes])),
             },
             "$changeStream" => self.stream_allowed(collection, flag("allChangesForCluster")),
             // Everybody may see what they run themselves.

@@ -269,9 +269,9 @@ impl<'a> Asked<'a> {
         let roles = self.body.get(field).and_then(Val::as_array).unwrap_or(RawDoc::empty());
         // What is no role is refused when the command reads it.
         let roles = RoleName::parse_all(roles, self.db).unwrap_or_default();
-        roles.iter().all(|role| {
-            self.privileges.on_database(&role.db).contains(Actions::of(&[action]))
-        })
+        roles
+            .iter()
+            .all(|role| self.privileges.on_database(&role.db).contains(Actions::of(&[action])))
     }
 
     /// Whether the user may give these privileges, or take them away.
@@ -301,7 +301,8 @@ fn insert(asked: &Asked<'_>) -> bool {
 
 fn update(asked: &Asked<'_>) -> bool {
     let mut needed = Actions::of(&[Update]);
-    if asked.statements("updates").any(|statement| statement.get("upsert").is_some_and(Val::truthy)) {
+    if asked.statements("updates").any(|statement| statement.get("upsert").is_some_and(Val::truthy))
+    {
         needed.add(Insert);
     }
     asked.writes(needed)
@@ -359,14 +360,16 @@ fn view_allowed(asked: &Asked<'_>) -> bool {
     }
     let Some(on) = asked.body.get("viewOn").and_then(Val::as_str) else { return true };
     let stages = asked.body.get("pipeline").and_then(Val::as_array).unwrap_or(RawDoc::empty());
-    Pipeline { privileges: asked.privileges, db: asked.db, bypass: false }.is_allowed(Some(on), stages)
+    Pipeline { privileges: asked.privileges, db: asked.db, bypass: false }
+        .is_allowed(Some(on), stages)
 }
 
 fn create(asked: &Asked<'_>) -> bool {
     let name = asked.collection();
     let makes = if asked.flag("capped") {
         asked.on_collection(name, &[ConvertToCapped])
-            && (asked.on_collection(name, &[CreateCollection]) || asked.on_collection(name, &[Insert]))
+            && (asked.on_collection(name, &[CreateCollection])
+                || asked.on_collection(name, &[Insert]))
     } else {
         asked.on_collection(name, &[CreateCollection]) || asked.on_collection(name, &[Insert])
     };
@@ -470,9 +473,11 @@ fn create_user(asked: &Asked<'_>) -> bool {
 }
 
 fn update_user(asked: &Asked<'_>) -> bool {
-    let own = asked.login.users().iter().any(|user| {
-        user.db == asked.db && user.name == asked.collection()
-    });
+    let own = asked
+        .login
+        .users()
+        .iter()
+        .any(|user| user.db == asked.db && user.name == asked.collection());
     let may = |field: &str, action: Action, own_action: Action| {
         asked.body.find(field).is_none()
             || asked.on_database(&[action])
@@ -538,9 +543,8 @@ fn users_info(asked: &Asked<'_>) -> bool {
 fn roles_info(asked: &Asked<'_>) -> bool {
     let Some((_, value)) = asked.body.first() else { return true };
     let view = |db: &str| asked.privileges.on_database(db).contains(Actions::of(&[ViewRole]));
-    let has = |name: &RoleName| {
-        asked.login.users().iter().any(|user| user.all_roles.contains(name))
-    };
+    let has =
+        |name: &RoleName| asked.login.users().iter().any(|user| user.all_roles.contains(name));
     let one = |value: Val<'_>| match RoleName::parse(value, asked.db) {
         Ok(name) => view(&name.db) || has(&name),
         Err(_) => true,

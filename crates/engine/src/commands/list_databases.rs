@@ -21,8 +21,8 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let name_only = args.bool("nameOnly")?;
     let own_only = args.get("authorizedDatabases").is_some() && args.bool("authorizedDatabases")?;
     let login = &context.client.login;
-    let all = !login.required
-        || (!own_only && login.may_touch(None, access::Action::ListDatabases));
+    let all =
+        !login.required || (!own_only && login.may_touch(None, access::Action::ListDatabases));
     let filter = args.optional_doc("filter")?.unwrap_or(RawDoc::empty());
     let filter = Filter::parse(filter, &ParseContext::new(crate::clock::now_ms()))?;
     let catalog = context.engine.catalog.load_full();

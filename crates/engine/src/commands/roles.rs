@@ -84,9 +84,7 @@ pub(super) static INVALIDATE: Command = Command {
 fn own_role(context: &Context<'_>) -> Result<RoleName> {
     let name = RoleName::new(context.args.string(context.name)?, context.db);
     if name.is_builtin() {
-        return Err(Error::bad_value(format!(
-            "{name} is a built-in role and cannot be modified"
-        )));
+        return Err(Error::bad_value(format!("{name} is a built-in role and cannot be modified")));
     }
     Ok(name)
 }
@@ -106,9 +104,9 @@ fn privileges(context: &Context<'_>) -> Result<Option<Vec<Privilege>>> {
     let Some(list) = context.args.optional_array("privileges")? else { return Ok(None) };
     let mut all = Privileges::default();
     for (_, value) in list {
-        let doc = value.as_doc().ok_or_else(|| {
-            context.args.wrong_type("privileges.0", value.get(), "object")
-        })?;
+        let doc = value
+            .as_doc()
+            .ok_or_else(|| context.args.wrong_type("privileges.0", value.get(), "object"))?;
         let privilege = Privilege::parse(doc)?;
         let here = match &privilege.resource {
             Resource::Database(db) | Resource::Exact(db, _) => **db == *context.db,
@@ -214,11 +212,7 @@ fn update(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
     if let Some(roles) = &roles {
         check_inner(&mut directory, &name, roles)?;
     }
-    let doc = document(
-        &name,
-        &privileges.unwrap_or(old.privileges),
-        &roles.unwrap_or(old.roles),
-    );
+    let doc = document(&name, &privileges.unwrap_or(old.privileges), &roles.unwrap_or(old.roles));
     directory.replace(ROLES, &doc)?;
     Ok(())
 }

@@ -39,16 +39,12 @@ pub(super) static AUTHENTICATE: Command = row(
     |context, out| authenticate(context, context.args.doc, out),
 );
 
-pub(super) static LOGOUT: Command = row(
-    "logout",
-    "Logs out of a database.",
-    &["logout"],
-    |context, _| {
+pub(super) static LOGOUT: Command =
+    row("logout", "Logs out of a database.", &["logout"], |context, _| {
         let db = context.db;
         context.client.login.logout(db);
         Ok(())
-    },
-);
+    });
 
 /// All logins of a conversation have this number: there is one at a time.
 const CONVERSATION: i32 = 1;
@@ -66,11 +62,9 @@ fn start(context: &mut Context<'_>, doc: RawDoc<'_>, db: &str) -> Result<Answer>
 fn payload(doc: RawDoc<'_>) -> Result<Cow<'_, [u8]>> {
     match doc.get("payload") {
         Some(Val::Binary(_, bytes)) => Ok(Cow::Borrowed(bytes)),
-        Some(Val::String(text)) => {
-            value::ejson::decode_base64(text).map(Cow::Owned).ok_or_else(|| {
-                Error::new(Code(10270), "Failed decoding SASL payload: invalid base64")
-            })
-        }
+        Some(Val::String(text)) => value::ejson::decode_base64(text)
+            .map(Cow::Owned)
+            .ok_or_else(|| Error::new(Code(10270), "Failed decoding SASL payload: invalid base64")),
         _ => Ok(Cow::Borrowed(&[])),
     }
 }
@@ -124,7 +118,9 @@ pub(super) fn speculate(context: &mut Context<'_>, out: &mut Writer<'_>) {
 /// Tells by which mechanisms a user can log in. Users that do not exist look like others.
 pub(super) fn write_mechanisms(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     use access::scram::Mechanism;
-    let Some(Val::String(named)) = context.args.doc.get("saslSupportedMechs") else { return Ok(()) };
+    let Some(Val::String(named)) = context.args.doc.get("saslSupportedMechs") else {
+        return Ok(());
+    };
     let (db, name) = named.split_once('.').unwrap_or((named, ""));
     let user = context.client.directory().user(db, name)?;
     out.array("saslSupportedMechs", |names| {

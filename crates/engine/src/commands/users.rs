@@ -50,8 +50,7 @@ pub(super) static UPDATE: Command = row(
     ],
     update,
 );
-pub(super) static DROP: Command =
-    row("dropUser", "Removes a user.", &["dropUser"], drop_user);
+pub(super) static DROP: Command = row("dropUser", "Removes a user.", &["dropUser"], drop_user);
 pub(super) static DROP_ALL: Command = row(
     "dropAllUsersFromDatabase",
     "Removes all users of a database.",
@@ -239,14 +238,16 @@ fn update(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
     }
     let mut directory = context.client.directory();
     let id = format!("{db}.{name}");
-    let known = directory.get(USERS, &id)?.ok_or_else(|| {
-        Error::new(Code::USER_NOT_FOUND, format!("User {name}@{db} not found"))
-    })?;
+    let known = directory
+        .get(USERS, &id)?
+        .ok_or_else(|| Error::new(Code::USER_NOT_FOUND, format!("User {name}@{db} not found")))?;
     if let Some(roles) = &wanted.roles {
         directory.check_roles(roles)?;
     }
     let mut credentials = wanted.credentials(context)?;
-    if credentials.is_none() && let Some(kept) = &wanted.mechanisms {
+    if credentials.is_none()
+        && let Some(kept) = &wanted.mechanisms
+    {
         let old = known.as_doc().get("credentials").and_then(Val::as_doc);
         let old = old.unwrap_or(RawDoc::empty());
         if kept.iter().any(|mechanism| old.find(mechanism.name()).is_none()) {

@@ -2,8 +2,8 @@
 //! document at hand. They have no order of their own, so they stand in only where nobody sees it.
 
 use crate::exec::Doc;
-use value::path::Path;
 use value::Val;
+use value::path::Path;
 
 /// Where the fields of the other document are copied to.
 pub(super) struct Copied {
