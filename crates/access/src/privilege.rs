@@ -69,8 +69,11 @@ pub struct Privileges {
     databases: Map<Actions>,
     named: Map<Actions>,
     exact: Map<Map<Actions>>,
-    buckets: Vec<(Option<Box<str>>, Option<Box<str>>, Actions)>,
+    buckets: Vec<Buckets>,
 }
+
+/// Of which database, of which collection; nothing stands for all of them.
+type Buckets = (Option<Box<str>>, Option<Box<str>>, Actions);
 
 impl Privileges {
     /// Everything.

@@ -472,7 +472,6 @@ impl Operation {
     }
 
     /// What looks whether to stop in the place of this operation, for threads that work for it.
-    #[must_use]
     pub fn stop_check(&self) -> impl Fn() -> Result<()> + Send + Sync + use<> {
         let (slot, deadline) = (self.slot.clone(), self.deadline.get());
         move || check_stop(&slot, deadline)

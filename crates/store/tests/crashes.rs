@@ -23,7 +23,7 @@ fn batch(number: u64) -> Batch {
     let document = vec![number as u8; size];
     batch.put(Space::Documents, &slot, &document);
     batch.put(Space::Indexes, &[slot.as_slice(), &number.to_be_bytes()].concat(), b"");
-    if number % 2 == 0 {
+    if number.is_multiple_of(2) {
         let text = [slot.as_slice(), &document, &slot].concat();
         let (record, parts) = Bytes::copy_with_parts(&text, std::iter::once(8..8 + size));
         let shared = parts.map(|part| (Bytes::copy_from(&slot), part)).collect();

@@ -75,7 +75,7 @@ impl Shape {
             }
         }
         if rest.len() > 1 {
-            return self.miss(doc, self.steps.len(), rest, left, &mut found);
+            self.miss(doc, self.steps.len(), rest, left, &mut found)
         }
     }
 

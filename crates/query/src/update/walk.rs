@@ -111,16 +111,13 @@ impl<'u, 'd> Walk<'u, 'd> {
                 children.binary_search_by(|(known, _)| part_order(known, name)).ok()
             };
             let fresh = place.and_then(|at| done.get_mut(at)).filter(|done| !**done);
-            match (fresh, place.and_then(|at| children.get(at))) {
-                (Some(done), Some((_, trees))) => {
-                    *done = true;
-                    left -= 1;
-                    let length = same.len().saturating_sub(before);
-                    out.buffer().extend_from_slice(same.get(..length).unwrap_or(&[]));
-                    same = elements.rest();
-                    self.element(name, name, trees, Some(value), false, out)?;
-                }
-                _ => {}
+            if let (Some(done), Some((_, trees))) = (fresh, place.and_then(|at| children.get(at))) {
+                *done = true;
+                left -= 1;
+                let length = same.len().saturating_sub(before);
+                out.buffer().extend_from_slice(same.get(..length).unwrap_or(&[]));
+                same = elements.rest();
+                self.element(name, name, trees, Some(value), false, out)?;
             }
         }
         out.buffer().extend_from_slice(same);

@@ -11,7 +11,8 @@ fn run(stage: &str, docs: &[DocBuf], op: &Operation) -> Result<Vec<String>> {
     let source = ejson::parse_value(stage).expect("a stage");
     let context = StageContext::of_view(ParseContext::new(0), "test");
     let stage = parse(source.get(), &context)?;
-    let mut stream = stage.open(Box::new(Ready(docs.to_vec().into_iter())));
+    let owned: Vec<DocBuf> = docs.to_vec();
+    let mut stream = stage.open(Box::new(Ready(owned.into_iter())));
     let mut found = Vec::new();
     while let Some(doc) = stream.next(op)? {
         found.push(ejson::print(doc.raw(), ejson::Format::Canonical));
