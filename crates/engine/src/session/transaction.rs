@@ -589,7 +589,12 @@ mod tests {
             .expect("works");
         let (code, waited) = waiting_write(&engine, |_| {});
         assert_eq!(code, 0);
-        assert!(waited < Duration::from_secs(3), "{waited:?}");
+        assert!(waited < Duration::from_secs(20), "{waited:?}");
+        // What it kept from others is free a moment before it is counted out.
+        let end = Instant::now() + Duration::from_secs(20);
+        while transactions.open() != 0 && Instant::now() < end {
+            std::thread::yield_now();
+        }
         assert_eq!(transactions.open(), 0);
         assert_eq!(self::code(&engine, "admin", "{commitTransaction: 1, PLACE}"), 251);
     }
