@@ -83,6 +83,28 @@ fn a_dropped_pattern_is_cleared_in_the_background() {
 }
 
 #[test]
+fn who_writes_while_a_pattern_is_cleared_leaves_nothing_behind() {
+    let server = Server::new();
+    server.run("{insert: 's', documents: [{_id: 1, name: 'one'}, {_id: 2, name: 'two'}]}");
+    server.insert_many("c", 30_000, "r: 1");
+    server.run(
+        "{update: 'c', updates: [{q: {_id: {$gte: 29997}}, u: {$set: {r: [1, 2]}}, multi: true}]}",
+    );
+    server.run("{createPatterns: 'c', patterns: [{name: 'd', kind: 'extendedReference', ref: 'r', from: 's', into: 'copy', fields: ['name'], fanoutLimit: 100000, backfill: {rate: 60000}}]}");
+    server.run("{dropPatterns: 'c', names: ['d'], wait: false}");
+    // The copies are of no reference any more, but still those that the pattern left.
+    server.run("{update: 'c', updates: [{q: {_id: 29999}, u: {$set: {r: 2}}}, {q: {_id: 29998}, u: {$set: {r: [2, 2, 2]}}}, {q: {_id: 29995}, u: {$set: {r: 2}}}, {q: {_id: 29994}, u: {$unset: {r: 1}}}, {q: {_id: 29993}, u: {$set: {r: [1]}}}]}");
+    server.run("{update: 'c', updates: [{q: {_id: 29992}, u: {$set: {r: [], copy: {name: 'mine'}}}}, {q: {_id: 29991}, u: {copy: {name: 'mine'}}}]}");
+    // What is refused was not written.
+    let twice = "{insert: 'c', ordered: false, documents: [{_id: 29990}, {_id: 50000}]}";
+    assert_eq!(server.try_run(twice).map(|reply| whole(&reply, "n")), Ok(1));
+    server.wait_until("cleared", || server.docs("{listPatterns: 'c'}").is_empty());
+    let left = server.docs("{find: 'c', filter: {copy: {$exists: true}}, sort: {_id: 1}}");
+    let ids: Vec<i64> = left.iter().map(|doc| whole(doc, "_id")).collect();
+    assert_eq!(ids, [29991, 29992], "{left:?}");
+}
+
+#[test]
 fn readers_may_be_refused_during_a_build_and_its_rate_is_kept() {
     let server = Server::new();
     server.insert_many("c", 3000, "x: 2");

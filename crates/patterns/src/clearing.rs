@@ -30,29 +30,27 @@ fn paths(pattern: &Pattern, bound: &Bound) -> Vec<Path> {
     pattern.maintains().into_iter().filter(free).map(|path| Path::new(&path)).collect()
 }
 
-/// The image of a document that somebody writes, without what the pattern left in it.
+/// Notes that a client has written a document: the walk leaves it alone. Only what was written may
+/// be noted, since the statement may go on behind a document that was refused.
 ///
 /// # Errors
 /// When the store fails.
-pub fn strip(
+pub fn note_written(
     pattern: &Pattern,
-    bound: &Bound,
     documents: &mut dyn Documents,
-    before: Option<RawDoc<'_>>,
-    after: RawDoc<'_>,
-) -> Result<DocBuf> {
-    let image = stripped(pattern, bound, documents, before, after)?;
-    let record = keys::key(after.get("_id").unwrap_or(Val::Null));
-    if !is_done(pattern, documents, &record)? {
-        let one = DocBuf::build(|out| {
-            out.bool("d", true);
-        });
-        documents.set_state(pattern.id, &mark(&record), Some(one))?;
+    doc: RawDoc<'_>,
+) -> Result<()> {
+    let record = keys::key(doc.get("_id").unwrap_or(Val::Null));
+    if is_done(pattern, documents, &record)? {
+        return Ok(());
     }
-    Ok(image)
+    let one = DocBuf::build(|out| {
+        out.bool("d", true);
+    });
+    documents.set_state(pattern.id, &mark(&record), Some(one))
 }
 
-/// The same, without noting that the document is done.
+/// The image of a document that somebody writes, without what the pattern left in it.
 ///
 /// # Errors
 /// When the store fails.

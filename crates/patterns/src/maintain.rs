@@ -80,9 +80,8 @@ impl Bound {
         let mut image = DocBuf::from(after);
         // What a pattern writes may have been derived from what a dropped one left: the walk takes
         // that away, and all follow.
-        let going = self.targets.iter().filter(|p| p.phase == Phase::Clearing);
-        for pattern in going.filter(|_| origin == Origin::Client) {
-            image = clearing::strip(pattern, self, documents, before, image.as_doc())?;
+        for pattern in self.cleared().filter(|_| origin == Origin::Client) {
+            image = clearing::stripped(pattern, self, documents, before, image.as_doc())?;
         }
         for pattern in &self.targets {
             if origin == Origin::Pattern(pattern.id) || !pattern.phase.is_maintained() {
@@ -102,6 +101,25 @@ impl Bound {
             };
         }
         Ok(image)
+    }
+
+    /// The patterns whose values are being removed.
+    fn cleared(&self) -> impl Iterator<Item = &Arc<Pattern>> {
+        self.targets.iter().filter(|pattern| pattern.phase == Phase::Clearing)
+    }
+
+    /// Notes that a document was written, once nothing can refuse it any more.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn note_written(
+        &self,
+        documents: &mut dyn Documents,
+        image: RawDoc<'_>,
+        origin: Origin,
+    ) -> Result<()> {
+        let mut cleared = self.cleared().filter(|_| origin == Origin::Client);
+        cleared.try_for_each(|pattern| clearing::note_written(pattern, documents, image))
     }
 
     /// What others must follow when a document changes. Refuses what patterns do not allow.

@@ -149,6 +149,7 @@ pub fn insert(
     }
     let notes = bound.note(&mut documents, None, Some(image.as_doc()), origin)?;
     write::insert_plain(txn, collection, image.as_doc())?;
+    bound.note_written(&mut Opened::new(txn, &collection.db), image.as_doc(), origin)?;
     txn.work.pending(&collection.db).add(notes);
     Ok(image)
 }
@@ -182,6 +183,7 @@ pub fn replace(
         }
     };
     write::replace_plain(txn, collection, change.record, old, &image, told)?;
+    bound.note_written(&mut Opened::new(txn, &collection.db), image.as_doc(), origin)?;
     txn.work.pending(&collection.db).add(notes);
     Ok(image)
 }

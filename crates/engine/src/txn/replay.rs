@@ -10,7 +10,7 @@ use crate::catalog::Catalog;
 use crate::engine::Inner;
 use crate::exec::write;
 use crate::patterns::{self, Deed, Effect};
-use ::patterns::Bound;
+use ::patterns::{Bound, Pattern, Phase};
 use query::update::delta::{Told, between};
 use std::sync::Arc;
 use store::{Seqno, Space};
@@ -66,13 +66,21 @@ impl Inner {
     }
 }
 
-/// Whether the patterns that maintained a collection's documents still do.
+/// Whether the patterns whose values a collection's documents had still have them there: those that
+/// maintained them still do, and one that was suspended is there or maintains again.
 fn keeps_all(known: &Bound, now: Option<&Bound>) -> bool {
-    known.targets.iter().filter(|pattern| pattern.phase.is_maintained()).all(|pattern| {
-        now.is_some_and(|now| {
-            now.targets.iter().any(|p| p.id == pattern.id && p.phase.is_maintained())
+    let stays = |pattern: &Pattern| {
+        let mut targets = now.into_iter().flat_map(|now| &now.targets);
+        targets.any(|p| match pattern.phase.is_maintained() {
+            true => p.id == pattern.id && p.phase.is_maintained(),
+            false => {
+                let same = p.name == pattern.name && p.collection == pattern.collection;
+                p.id == pattern.id || (same && p.phase.is_maintained())
+            }
         })
-    })
+    };
+    // What is being cleared is not in the images that are kept.
+    known.targets.iter().filter(|p| p.phase != Phase::Clearing).all(|pattern| stays(pattern))
 }
 
 fn replay(txn: &mut Transaction, effect: &Effect) -> Result<()> {

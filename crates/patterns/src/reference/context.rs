@@ -73,6 +73,25 @@ impl Place {
         });
     }
 
+    /// Visits the documents that hold copies, whatever stands at the references. An empty row of
+    /// copies counts as an empty document.
+    pub fn visit_copies(&self, doc: RawDoc<'_>, visit: &mut dyn FnMut(RawDoc<'_>)) {
+        contexts(doc, &self.common, &mut |context| {
+            if self.rest_into.text().is_empty() {
+                return visit(context);
+            }
+            let Some(held) = self.rest_into.find(context) else { return };
+            if let Some(at) = held.as_doc() {
+                visit(at);
+            } else if let Some(row) = held.as_array() {
+                if row.is_empty() {
+                    visit(RawDoc::empty());
+                }
+                row.iter().filter_map(|(_, element)| element.as_doc()).for_each(&mut *visit);
+            }
+        });
+    }
+
     /// The document without the array elements that hold this reference; `None` when it does not
     /// stand in an array.
     #[must_use]

@@ -13,7 +13,7 @@ use crate::queue;
 use bumpalo::Bump;
 use context::Place;
 use query::expr::{Env, Expr};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use value::path::Path;
 use value::{Code, DocBuf, Error, OwnedVal, RawDoc, RawVal, Result, Val, keys};
 
@@ -414,30 +414,77 @@ impl Reference {
     /// # Errors
     /// PatternViolation when something stands in a path's way.
     pub fn cleared(&self, doc: RawDoc<'_>) -> Result<DocBuf> {
-        self.rewrite(doc, &mut |_| Ok(Some(vec![None; self.fields.len()])))
+        self.place.rewrite(doc, &mut |context| self.bare(context, &|_| true))
     }
 
-    /// The document `after` without the copies of references that have them already `before`.
+    /// The document `after` without the copies that stand in it `before` already, whatever the
+    /// references beside them became.
     ///
     /// # Errors
     /// As `cleared`.
     pub fn cleared_if_same(&self, before: RawDoc<'_>, after: RawDoc<'_>) -> Result<DocBuf> {
-        let (old, new) = (self.held(before), self.held(after));
-        self.rewrite(after, &mut |key| {
-            let key = keys::key(key);
-            Ok((old.get(&key) == new.get(&key)).then(|| vec![None; self.fields.len()]))
-        })
+        let mut left: BTreeSet<Vec<u8>> = BTreeSet::new();
+        self.place.visit_copies(before, &mut |at| {
+            left.insert(self.held(at));
+        });
+        self.place
+            .rewrite(after, &mut |context| self.bare(context, &|at| left.contains(&self.held(at))))
     }
 
-    /// The copies that a document holds, by the references.
-    fn held(&self, doc: RawDoc<'_>) -> BTreeMap<Vec<u8>, Copies> {
-        let mut held: BTreeMap<Vec<u8>, Copies> = BTreeMap::new();
-        self.place.visit(doc, &mut |key, at| {
-            let copies = self.fields.iter();
-            let copies = copies.map(|(path, _)| path.find(at).map(|v| OwnedVal::new(v.get())));
-            held.entry(keys::key(key)).or_insert_with(|| copies.collect());
+    /// The copies of one reference, as the bytes of one document.
+    fn held(&self, at: RawDoc<'_>) -> Vec<u8> {
+        let held = DocBuf::build(|out| {
+            for (path, _) in &self.fields {
+                if let Some(value) = path.find(at) {
+                    out.raw(path.text(), value);
+                }
+            }
         });
-        held
+        held.into_bytes()
+    }
+
+    /// One document that may hold a reference without the copies that `left` finds to be some.
+    fn bare(&self, context: RawDoc<'_>, left: &dyn Fn(RawDoc<'_>) -> bool) -> Result<DocBuf> {
+        let into = &self.place.rest_into;
+        let gone: Vec<Assignment> =
+            self.fields.iter().map(|(path, _)| (path.clone(), None)).collect();
+        if into.text().is_empty() {
+            return if left(context) { edit::assign(context, &gone) } else { Ok(context.into()) };
+        }
+        let Some(held) = into.find(context) else { return Ok(context.into()) };
+        if let Some(at) = held.as_doc().filter(|at| left(*at)) {
+            let image = edit::assign(at, &gone)?;
+            let kept =
+                (!image.as_doc().is_empty()).then(|| OwnedVal::new(Val::Document(image.as_doc())));
+            return edit::assign(context, &[(into.clone(), kept)]);
+        }
+        let Some(row) = held.as_array() else { return Ok(context.into()) };
+        // A row goes with the last of its copies; until then the others keep their places.
+        let mut empty = !row.is_empty() || left(RawDoc::empty());
+        let mut bytes = Vec::new();
+        let mut failed = None;
+        value::writer::write_array(&mut bytes, |out| {
+            for (_, element) in row {
+                let image =
+                    element.as_doc().filter(|at| left(*at)).map(|at| edit::assign(at, &gone));
+                match image {
+                    Some(Ok(image)) => {
+                        empty &= image.as_doc().is_empty();
+                        out.push(Val::Document(image.as_doc()));
+                    }
+                    Some(Err(error)) => failed = Some(error),
+                    None => {
+                        empty = false;
+                        out.push_raw(element);
+                    }
+                }
+            }
+        });
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let kept = (!empty).then(|| OwnedVal::new(Val::Array(RawDoc::new(&bytes))));
+        edit::assign(context, &[(into.clone(), kept)])
     }
 
     /// The image of a target with copies derived from the sources alone; what a snapshot froze and
