@@ -166,6 +166,11 @@ impl Store for DiskStore {
     }
 
     fn snapshot_at(&self, seqno: Seqno) -> Option<Snapshot> {
+        // The newest is always there, also when all that was before has been given up.
+        let newest = self.snapshot();
+        if newest.seqno() == seqno {
+            return Some(newest);
+        }
         DiskSnapshot::open_at(&self.shared, seqno).map(Snapshot::disk)
     }
 

@@ -24,9 +24,8 @@ pub struct ExactSum {
 impl PartialEq for ExactSum {
     /// Whether what is rare never came or went again makes no difference.
     fn eq(&self, other: &ExactSum) -> bool {
-        let is_empty = |rare: &Option<Box<Rare>>| {
-            rare.as_ref().is_none_or(|rare| **rare == Rare::default())
-        };
+        let is_empty =
+            |rare: &Option<Box<Rare>>| rare.as_ref().is_none_or(|rare| **rare == Rare::default());
         self.small == other.small
             && (self.rare == other.rare || (is_empty(&self.rare) && is_empty(&other.rare)))
     }
