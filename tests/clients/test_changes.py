@@ -1,29 +1,12 @@
 """pymongo against MONGODB_URI: change streams and the oplog."""
 
-import os
 import threading
 import time
-import uuid
 
 import pymongo
 import pytest
 from pymongo.cursor import CursorType
 from pymongo.errors import OperationFailure
-
-URI = os.environ["MONGODB_URI"]
-
-
-@pytest.fixture(scope="module")
-def client():
-    with pymongo.MongoClient(URI, serverSelectionTimeoutMS=10000) as connected:
-        yield connected
-
-
-@pytest.fixture
-def db(client):
-    name = "clients_changes_" + uuid.uuid4().hex[:12]
-    yield client[name]
-    client.drop_database(name)
 
 
 def test_computed_values_are_kept_by_a_change_stream(db):

@@ -1,27 +1,9 @@
 """pymongo against MONGODB_URI: snapshot sessions, and reads at a time of the past."""
 
-import os
-import uuid
-
 import pymongo
 import pytest
 from bson import SON
 from pymongo.errors import OperationFailure
-
-URI = os.environ["MONGODB_URI"]
-
-
-@pytest.fixture(scope="module")
-def client():
-    with pymongo.MongoClient(URI, serverSelectionTimeoutMS=10000) as connected:
-        yield connected
-
-
-@pytest.fixture
-def db(client):
-    name = "clients_past_" + uuid.uuid4().hex[:12]
-    yield client[name]
-    client.drop_database(name)
 
 
 def at(time):

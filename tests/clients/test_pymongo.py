@@ -26,19 +26,6 @@ from pymongo.write_concern import WriteConcern
 URI = os.environ["MONGODB_URI"]
 
 
-@pytest.fixture(scope="module")
-def client():
-    with pymongo.MongoClient(URI, serverSelectionTimeoutMS=10000) as connected:
-        yield connected
-
-
-@pytest.fixture
-def db(client):
-    name = "clients_py_" + uuid.uuid4().hex[:12]
-    yield client[name]
-    client.drop_database(name)
-
-
 @pytest.fixture
 def c(db):
     return db.c

@@ -1,26 +1,8 @@
 """pymongo: the schema design patterns that MotifDB is made for, as a Python program writes them."""
 
-import os
-import uuid
 from datetime import datetime, timedelta
 
 import pytest
-from pymongo import MongoClient
-
-URI = os.environ["MONGODB_URI"]
-
-
-@pytest.fixture(scope="module")
-def client():
-    with MongoClient(URI, serverSelectionTimeoutMS=10000) as connected:
-        yield connected
-
-
-@pytest.fixture
-def db(client):
-    name = "clients_patterns_" + uuid.uuid4().hex[:12]
-    yield client[name]
-    client.drop_database(name)
 
 
 def plan(explained):

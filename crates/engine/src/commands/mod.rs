@@ -109,6 +109,18 @@ pub struct Command {
     pub run: fn(&mut Context<'_>, &mut Writer<'_>) -> Result<()>,
 }
 
+impl Command {
+    /// A command of one name that every database takes.
+    const fn plain(
+        name: &'static str,
+        help: &'static str,
+        fields: &'static [&'static str],
+        run: fn(&mut Context<'_>, &mut Writer<'_>) -> Result<()>,
+    ) -> Command {
+        Command { name, aliases: &[], help, fields: Some(fields), admin: false, test: false, run }
+    }
+}
+
 /// Whether a command logs in, or is about users: only such run on the database of users elsewhere, and
 /// nobody may see their fields.
 fn is_about_users(name: &str) -> bool {

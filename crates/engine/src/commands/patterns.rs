@@ -10,48 +10,43 @@ use std::sync::Arc;
 use std::time::Duration;
 use value::{Code, DocBuf, Error, Result, Val, Writer};
 
-const fn row(
-    name: &'static str,
-    help: &'static str,
-    fields: &'static [&'static str],
-    run: fn(&mut Context<'_>, &mut Writer<'_>) -> Result<()>,
-) -> Command {
-    Command { name, aliases: &[], help, fields: Some(fields), admin: false, test: false, run }
-}
-
-pub(super) static CREATE: Command = row(
+pub(super) static CREATE: Command = Command::plain(
     "createPatterns",
     "Declares values that the database keeps right.",
     &["createPatterns", "patterns", "wait"],
     create,
 );
-pub(super) static DROP: Command = row(
+pub(super) static DROP: Command = Command::plain(
     "dropPatterns",
     "Removes patterns and what they maintain.",
     &["dropPatterns", "names", "keepValues", "wait"],
     drop_patterns,
 );
-pub(super) static LIST: Command =
-    row("listPatterns", "Lists patterns and how far they are.", &["listPatterns", "cursor"], list);
-pub(super) static MODIFY: Command = row(
+pub(super) static LIST: Command = Command::plain(
+    "listPatterns",
+    "Lists patterns and how far they are.",
+    &["listPatterns", "cursor"],
+    list,
+);
+pub(super) static MODIFY: Command = Command::plain(
     "modifyPattern",
     "Changes options of a pattern.",
     &["modifyPattern", "name", "set"],
     modify_pattern,
 );
-pub(super) static RESUME: Command = row(
+pub(super) static RESUME: Command = Command::plain(
     "resumePatterns",
     "Builds patterns anew and maintains them again.",
     &["resumePatterns", "names", "wait"],
     resume,
 );
-pub(super) static SUSPEND: Command = row(
+pub(super) static SUSPEND: Command = Command::plain(
     "suspendPatterns",
     "Stops the maintenance of patterns.",
     &["suspendPatterns", "names"],
     suspend,
 );
-pub(super) static VALIDATE: Command = row(
+pub(super) static VALIDATE: Command = Command::plain(
     "validatePatterns",
     "Compares what patterns maintain with a recomputation.",
     &["validatePatterns", "names", "repair"],

@@ -9,59 +9,51 @@ use crate::access::{Directory, RoleName};
 use access::{Privilege, Privileges, Resource, builtin};
 use value::{Code, DocBuf, Error, Result, Val, Writer};
 
-const fn row(
-    name: &'static str,
-    help: &'static str,
-    fields: &'static [&'static str],
-    run: fn(&mut Context<'_>, &mut Writer<'_>) -> Result<()>,
-) -> Command {
-    Command { name, aliases: &[], help, fields: Some(fields), admin: false, test: false, run }
-}
-
-pub(super) static CREATE: Command = row(
+pub(super) static CREATE: Command = Command::plain(
     "createRole",
     "Makes a role.",
     &["createRole", "privileges", "roles", "authenticationRestrictions"],
     create,
 );
-pub(super) static UPDATE: Command = row(
+pub(super) static UPDATE: Command = Command::plain(
     "updateRole",
     "Changes what a role allows.",
     &["updateRole", "privileges", "roles", "authenticationRestrictions"],
     update,
 );
-pub(super) static DROP: Command = row("dropRole", "Removes a role.", &["dropRole"], drop_role);
-pub(super) static DROP_ALL: Command = row(
+pub(super) static DROP: Command =
+    Command::plain("dropRole", "Removes a role.", &["dropRole"], drop_role);
+pub(super) static DROP_ALL: Command = Command::plain(
     "dropAllRolesFromDatabase",
     "Removes all roles of a database.",
     &["dropAllRolesFromDatabase"],
     drop_all,
 );
-pub(super) static GRANT_PRIVILEGES: Command = row(
+pub(super) static GRANT_PRIVILEGES: Command = Command::plain(
     "grantPrivilegesToRole",
     "Lets a role do more.",
     &["grantPrivilegesToRole", "privileges"],
     |context, _| change_privileges(context, true),
 );
-pub(super) static REVOKE_PRIVILEGES: Command = row(
+pub(super) static REVOKE_PRIVILEGES: Command = Command::plain(
     "revokePrivilegesFromRole",
     "Lets a role do less.",
     &["revokePrivilegesFromRole", "privileges"],
     |context, _| change_privileges(context, false),
 );
-pub(super) static GRANT: Command = row(
+pub(super) static GRANT: Command = Command::plain(
     "grantRolesToRole",
     "Gives roles to a role.",
     &["grantRolesToRole", "roles"],
     |context, _| change_roles(context, true),
 );
-pub(super) static REVOKE: Command = row(
+pub(super) static REVOKE: Command = Command::plain(
     "revokeRolesFromRole",
     "Takes roles from a role.",
     &["revokeRolesFromRole", "roles"],
     |context, _| change_roles(context, false),
 );
-pub(super) static INFO: Command = row(
+pub(super) static INFO: Command = Command::plain(
     "rolesInfo",
     "Tells about roles.",
     &["rolesInfo", "showPrivileges", "showBuiltinRoles", "showAuthenticationRestrictions"],
@@ -69,7 +61,7 @@ pub(super) static INFO: Command = row(
 );
 pub(super) static INVALIDATE: Command = Command {
     admin: true,
-    ..row(
+    ..Command::plain(
         "invalidateUserCache",
         "Looks all users up again.",
         &["invalidateUserCache"],

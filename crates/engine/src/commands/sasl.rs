@@ -5,16 +5,7 @@ use crate::access::login::Answer;
 use std::borrow::Cow;
 use value::{Code, Error, RawDoc, Result, Val, Writer};
 
-const fn row(
-    name: &'static str,
-    help: &'static str,
-    fields: &'static [&'static str],
-    run: fn(&mut Context<'_>, &mut Writer<'_>) -> Result<()>,
-) -> Command {
-    Command { name, aliases: &[], help, fields: Some(fields), admin: false, test: false, run }
-}
-
-pub(super) static START: Command = row(
+pub(super) static START: Command = Command::plain(
     "saslStart",
     "Begins to log in by a password.",
     &["saslStart", "mechanism", "payload", "autoAuthorize", "options", "db"],
@@ -25,14 +16,14 @@ pub(super) static START: Command = row(
     },
 );
 
-pub(super) static CONTINUE: Command = row(
+pub(super) static CONTINUE: Command = Command::plain(
     "saslContinue",
     "Goes on with logging in.",
     &["saslContinue", "conversationId", "payload"],
     go_on,
 );
 
-pub(super) static AUTHENTICATE: Command = row(
+pub(super) static AUTHENTICATE: Command = Command::plain(
     "authenticate",
     "Logs in by the client's certificate.",
     &["authenticate", "mechanism", "user", "db"],
@@ -40,7 +31,7 @@ pub(super) static AUTHENTICATE: Command = row(
 );
 
 pub(super) static LOGOUT: Command =
-    row("logout", "Logs out of a database.", &["logout"], |context, _| {
+    Command::plain("logout", "Logs out of a database.", &["logout"], |context, _| {
         let db = context.db;
         context.client.login.logout(db);
         Ok(())

@@ -11,16 +11,7 @@ use query::filter::Filter;
 use std::sync::atomic::Ordering;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
-const fn row(
-    name: &'static str,
-    help: &'static str,
-    fields: &'static [&'static str],
-    run: fn(&mut Context<'_>, &mut Writer<'_>) -> Result<()>,
-) -> Command {
-    Command { name, aliases: &[], help, fields: Some(fields), admin: false, test: false, run }
-}
-
-pub(super) static CREATE: Command = row(
+pub(super) static CREATE: Command = Command::plain(
     "createUser",
     "Makes a user.",
     &[
@@ -35,7 +26,7 @@ pub(super) static CREATE: Command = row(
     ],
     create,
 );
-pub(super) static UPDATE: Command = row(
+pub(super) static UPDATE: Command = Command::plain(
     "updateUser",
     "Changes a user's password, roles or data.",
     &[
@@ -50,22 +41,27 @@ pub(super) static UPDATE: Command = row(
     ],
     update,
 );
-pub(super) static DROP: Command = row("dropUser", "Removes a user.", &["dropUser"], drop_user);
-pub(super) static DROP_ALL: Command = row(
+pub(super) static DROP: Command =
+    Command::plain("dropUser", "Removes a user.", &["dropUser"], drop_user);
+pub(super) static DROP_ALL: Command = Command::plain(
     "dropAllUsersFromDatabase",
     "Removes all users of a database.",
     &["dropAllUsersFromDatabase"],
     drop_all,
 );
-pub(super) static GRANT: Command =
-    row("grantRolesToUser", "Gives roles to a user.", &["grantRolesToUser", "roles"], grant);
-pub(super) static REVOKE: Command = row(
+pub(super) static GRANT: Command = Command::plain(
+    "grantRolesToUser",
+    "Gives roles to a user.",
+    &["grantRolesToUser", "roles"],
+    grant,
+);
+pub(super) static REVOKE: Command = Command::plain(
     "revokeRolesFromUser",
     "Takes roles from a user.",
     &["revokeRolesFromUser", "roles"],
     revoke,
 );
-pub(super) static INFO: Command = row(
+pub(super) static INFO: Command = Command::plain(
     "usersInfo",
     "Tells about users.",
     &[
