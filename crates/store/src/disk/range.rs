@@ -43,6 +43,8 @@ pub(crate) struct DiskRange {
     builder: Option<Builder>,
     /// Whether the next page is to be put up for others.
     keep: bool,
+    /// ... however small it is, since it is read for them alone.
+    ahead: bool,
     /// Bytes that went by one by one without being collected.
     passed: usize,
     /// Which entries of the page in hand were taken as a run.
@@ -105,6 +107,7 @@ impl DiskRange {
             reader: None,
             builder: None,
             keep: false,
+            ahead: false,
             passed: 0,
             run: 0..0,
             by_page: false,
@@ -417,7 +420,7 @@ impl DiskRange {
         if !ended {
             self.builder = Some(builder);
         }
-        let worth = bytes >= self.snapshot.shared.pages.page_bytes() / WORTH_SHARE;
+        let worth = self.ahead || bytes >= self.snapshot.shared.pages.page_bytes() / WORTH_SHARE;
         if self.keep && (worth || (ended && joins)) {
             self.put(&page, !ended);
         }
@@ -476,12 +479,12 @@ impl DiskRange {
             let Some((key, value)) = &last else { break };
             builder.push(key, value);
         }
-        (self.builder, self.keep) = (Some(builder), true);
+        (self.builder, self.keep, self.ahead) = (Some(builder), true, true);
         // The position stays where it is: the page will be found there.
         let (low, high) = (self.low.clone(), self.high.clone());
         self.finish_page(last.as_ref().map(|(key, _)| key));
         (self.low, self.high) = (low, high);
-        (self.reader, self.builder) = (None, None);
+        (self.reader, self.builder, self.ahead) = (None, None, false);
         Ok(())
     }
 }
