@@ -465,3 +465,27 @@ fn a_scan_that_writes_behind_itself_leaves_its_pages() {
     let stats = store.stats();
     assert!(stats.page_bytes > (ENTRIES - 1000) * 62, "{stats:?}");
 }
+
+/// Looks at single entries of an index, which are small, end up in pages.
+#[test]
+fn short_ranges_of_small_entries_find_pages() {
+    const ENTRIES: u64 = 20_000;
+    let folder = tempfile::tempdir().unwrap();
+    let store = DiskStore::open(folder.path(), Options::default()).unwrap();
+    let key = |number: u64| [&[0, 0, 0, 5][..], &number.to_be_bytes()].concat();
+    let mut batch = Batch::new();
+    (0..ENTRIES).for_each(|number| batch.put(Space::Indexes, &key(number), &[]));
+    store.write(&batch).unwrap();
+    let look = |number: u64| {
+        let (from, to) = (Bound::Included(key(number)), Bound::Excluded(key(number + 1)));
+        let snapshot = store.snapshot();
+        assert_eq!(take(&mut open(&snapshot, Space::Indexes, &from, &to, false), 9, 0).len(), 1);
+    };
+    (0..ENTRIES).step_by(7).cycle().take(20_000).for_each(look);
+    let before = store.stats();
+    (0..ENTRIES).step_by(13).for_each(look);
+    let after = store.stats();
+    // Between two pages may lie entries that nobody asked for.
+    let (looks, misses) = (ENTRIES / 13, after.page_misses - before.page_misses);
+    assert!(misses < looks / 10, "{misses} of {looks}: {after:?}");
+}
