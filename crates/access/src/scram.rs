@@ -415,6 +415,18 @@ pub fn random(count: usize) -> Vec<u8> {
     bytes
 }
 
+/// The SHA-256 of some bytes.
+#[must_use]
+pub fn hash_sha256(bytes: &[u8]) -> Vec<u8> {
+    Mechanism::Sha256.hash(bytes)
+}
+
+/// The SHA-256 of some bytes under a key.
+#[must_use]
+pub fn mac_sha256(key: &[u8], bytes: &[u8]) -> Vec<u8> {
+    Mechanism::Sha256.mac(key, bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

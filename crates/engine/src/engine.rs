@@ -125,6 +125,7 @@ pub struct Inner {
     pub(crate) fail_points: crate::fail_points::FailPoints,
     /// Which operations are noted.
     pub(crate) profiler: crate::profiler::Profiler,
+    pub(crate) query_stats: crate::query_stats::QueryStats,
     /// What operations share.
     pub(crate) work: Arc<crate::operation::Work>,
     /// Whether reads that name no concern show only what is on disk.
@@ -217,6 +218,7 @@ impl Engine {
             ttl: crate::ttl::Ttl::default(),
             fail_points: crate::fail_points::FailPoints::default(),
             profiler: crate::profiler::Profiler::default(),
+            query_stats: crate::query_stats::QueryStats::default(),
             work: Arc::new(crate::operation::Work::new(scratch)),
             durable_reads: AtomicBool::new(durable_reads),
         });

@@ -57,6 +57,7 @@ mod parameters;
 mod patterns;
 mod planner;
 mod profiler;
+mod query_stats;
 mod reply;
 mod request;
 mod session;

@@ -56,7 +56,11 @@ impl Pipeline<'_> {
             "$listLocalSessions" | "$listSessions" => {
                 !flag("allUsers") || cluster(Action::ListSessions)
             }
-            "$queryStats" => cluster(Action::QueryStatsRead),
+            "$queryStats" => {
+                let hashed = value.as_doc().and_then(|doc| doc.get("transformIdentifiers"));
+                cluster(Action::QueryStatsRead)
+                    && (hashed.is_none() || cluster(Action::QueryStatsReadTransformed))
+            }
             "$querySettings" => cluster(Action::QuerySettings),
             _ => return None,
         })

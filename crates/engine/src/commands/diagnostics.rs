@@ -1,6 +1,6 @@
 //! Aggregation stages that tell about the server instead of reading a collection: `$collStats`,
 //! `$currentOp`, `$indexStats`, `$listCatalog`, `$listLocalSessions`, `$listSessions`,
-//! `$planCacheStats`.
+//! `$planCacheStats`, `$querySettings`, `$queryStats`.
 //!
 //! They stand first in a pipeline. Their documents are made when the command begins; the stages
 //! behind them run over those.
@@ -10,6 +10,7 @@ use super::args::Args;
 use super::{Context, coll_stats, current_op, oplog};
 use crate::catalog::{Collection, IndexState};
 use crate::changes::oplog::is_oplog;
+use crate::query_stats::Names;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
@@ -61,6 +62,11 @@ pub static ALL: &[Diagnostic] = &[
         name: "$querySettings",
         help: "Lists settings of queries, of which there are none.",
         make: query_settings,
+    },
+    Diagnostic {
+        name: "$queryStats",
+        help: "Tells what the queries of each shape cost, once internalQueryStatsRateLimit is set.",
+        make: query_statistics,
     },
 ];
 
@@ -123,6 +129,47 @@ fn query_settings(
     args.check_fields(&["showDebugQueryShape"], false)?;
     args.bool("showDebugQueryShape")?;
     Ok(Vec::new())
+}
+
+fn query_statistics(
+    context: &Context<'_>,
+    value: Val<'_>,
+    name: Option<&str>,
+) -> Result<Vec<DocBuf>> {
+    if name.is_some() || context.db != "admin" {
+        return Err(Error::new(
+            Code::INVALID_NAMESPACE,
+            "$queryStats must be run against the 'admin' database with {aggregate: 1}",
+        ));
+    }
+    let Val::Document(doc) = value else {
+        return Err(Error::failed_to_parse("$queryStats value must be an object"));
+    };
+    let args = Args::new("$queryStats", doc);
+    args.check_fields(&["transformIdentifiers"], false)?;
+    let names = match args.optional_doc("transformIdentifiers")? {
+        None => Names::Plain,
+        Some(how) => {
+            let args = Args::new("$queryStats.transformIdentifiers", how);
+            args.check_fields(&["algorithm", "hmacKey"], false)?;
+            if args.string("algorithm")? != "hmac-sha-256" {
+                return Err(Error::bad_value(
+                    "the only algorithm of transformIdentifiers is 'hmac-sha-256'",
+                ));
+            }
+            match args.get("hmacKey") {
+                Some(Val::Binary(8, key)) => Names::Hashed(key),
+                Some(Val::Binary(..)) => {
+                    return Err(Error::bad_value(
+                        "transformIdentifiers.hmacKey must be binData of subtype 8 (sensitive)",
+                    ));
+                }
+                Some(other) => return Err(args.wrong_type("hmacKey", other, "binData")),
+                None => return Err(args.missing("hmacKey")),
+            }
+        }
+    };
+    Ok(context.engine.query_stats.documents(&names))
 }
 
 fn is_diagnostic(name: &str) -> bool {

@@ -138,6 +138,10 @@ fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         documents: examined.documents - before.0.documents,
     };
     context.op.add_cost(newly, cursor.returned - before.1);
+    if engine.query_stats.is_on() {
+        let (op, elapsed) = (context.op, context.op.started.elapsed());
+        engine.query_stats.note_more(op, cursor.command.as_doc(), elapsed);
+    }
     if cursor.time_left.is_some() {
         cursor.time_left = context.op.time_left();
     }

@@ -377,6 +377,9 @@ fn note(
     let elapsed = op.started.elapsed();
     let name = op.name.get();
     crate::usage::note(engine, name, body, elapsed);
+    if engine.query_stats.is_on() && error.is_none() {
+        engine.query_stats.note(op, body, elapsed);
+    }
     if name.is_empty() || !engine.profiler.concerns(elapsed) || is_about_users(name) {
         return;
     }

@@ -112,6 +112,18 @@ static PARAMETERS: &[Parameter] = &[
         }),
     },
     Parameter {
+        name: "internalQueryStatsRateLimit",
+        write: |engine, out, name| {
+            let limit = engine.query_stats.rate_limit.load(Ordering::Relaxed);
+            out.i32(name, i32::try_from(limit).unwrap_or(i32::MAX));
+        },
+        set: Some(|engine, value| {
+            let limit = i32::try_from(whole(value)?).ok().filter(|limit| *limit >= -1)?;
+            engine.query_stats.rate_limit.store(i64::from(limit), Ordering::Relaxed);
+            Some(())
+        }),
+    },
+    Parameter {
         name: "localLogicalSessionTimeoutMinutes",
         write: |_, out, name| {
             out.i32(name, 30);
