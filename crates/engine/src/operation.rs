@@ -148,6 +148,7 @@ pub struct Operation {
     cost: Cell<Cost>,
     found: RefCell<Found>,
     waited: Cell<bool>,
+    explained: Cell<bool>,
     reading: RefCell<Reading>,
     /// The cluster time of the moment that is read.
     read_time: Cell<Option<u64>>,
@@ -191,6 +192,7 @@ impl Operation {
             cost: Cell::default(),
             found: RefCell::default(),
             waited: Cell::new(false),
+            explained: Cell::new(false),
             reading: RefCell::default(),
             read_time: Cell::new(None),
             begins_at: Cell::new(None),
@@ -388,6 +390,17 @@ impl Operation {
     #[must_use]
     pub fn cost(&self) -> Cost {
         self.cost.get()
+    }
+
+    /// Notes that the operation runs to be explained.
+    pub fn explain(&self) {
+        self.explained.set(true);
+    }
+
+    /// Whether stages should watch the pipelines inside of them, for explain.
+    #[must_use]
+    pub fn is_explained(&self) -> bool {
+        self.explained.get()
     }
 
     /// Notes that the operation waited for something on purpose: it is not slow for that.

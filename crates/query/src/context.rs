@@ -17,6 +17,9 @@ pub struct ParseContext<'p> {
     pub late: &'p [Late],
     /// What decides over text in comparisons; `None` compares bytes.
     pub collation: Option<&'p Arc<Collation>>,
+    /// Whether constants that cannot be computed are left for the run, where nobody may ask for
+    /// them: so it is in the pipelines of updates.
+    pub lenient: bool,
 }
 
 impl ParseContext<'static> {
@@ -29,6 +32,7 @@ impl ParseContext<'static> {
             variables: RawDoc::empty(),
             late: &[],
             collation: None,
+            lenient: false,
         }
     }
 }

@@ -100,63 +100,20 @@ impl Asked<'_> {
         out: &mut Writer<'_>,
     ) -> Result<()> {
         let op = runs.then_some(context.op);
-        let front = match collection {
-            Some(collection) => {
-                front(parsed, collection, snapshot, self.hint, &aggregate::everything()?)?
-            }
-            None => nothing(parsed)?,
-        };
-        let rest = parsed.get(front.stages..).unwrap_or(&[]);
-        let told = Arc::new(Mutex::new(None));
-        let input: Box<dyn Stream> = match collection {
-            None => Box::new(Ready(Vec::new().into_iter())),
-            Some(collection) => {
-                let stream = front.open(collection, snapshot);
-                let watched =
-                    Box::new(Watched { stream, told: told.clone(), ran: Progress::default() });
-                match parsed.first().map(|stage| stage.role()) {
-                    Some(Role::Near(near)) => near.with_distances(watched, &front.plan)?,
-                    _ => watched,
-                }
-            }
-        };
+        let planned = Planned::new(parsed, collection, snapshot, self.hint)?;
+        let rest = planned.rest(parsed);
+        let mut input = planned.open(snapshot);
+        if let (Some(Role::Near(near)), Some(_)) = (parsed.first().map(|s| s.role()), collection) {
+            input = near.with_distances(input, &planned.front.plan)?;
+        }
         let run = Run::of(rest, input, op)?;
-        let ran = told.lock().take().filter(|_| runs);
-        let ran = ran.or_else(|| runs.then(|| Progress::default().ran(None)));
-        let sort = front.sort.as_ref().map(query::sort::SortSpec::to_document);
-        let above = Above {
-            filter: Some(&front.filter),
-            sort: sort.as_ref().map(DocBuf::as_doc),
-            limit: front.limit,
-            ..Above::default()
-        };
-        let shown =
-            Shown { plan: &front.plan, above: &above, stage: None, would_modify: 0, values: false };
-        let write = |out: &mut Writer<'_>, whole: bool| {
-            out.doc("queryPlanner", |out| {
-                let collection = collection.map(|collection| &**collection);
-                write_planner(out, &self.namespace, collection, &front.filter, &shown);
-                if whole {
-                    out.bool("optimizedPipeline", true);
-                }
-            });
-            if let Some(ran) = &ran {
-                out.doc("executionStats", |out| write_stats(out, ran, &shown));
-            }
-        };
+        let ran = runs.then(|| planned.ran());
         if rest.is_empty() && self.output.is_none() {
-            write(out, true);
+            planned.write(&self.namespace, ran.as_ref(), true, out);
             return Ok(());
         }
-        let near = matches!(front.plan.access, Access::Near(_));
         out.array("stages", |list| {
-            list.push_doc(|out| {
-                out.doc(if near { "$geoNearCursor" } else { "$cursor" }, |out| write(out, false));
-                if let Some(ran) = &ran {
-                    out.i64("nReturned", i64::try_from(ran.returned).unwrap_or(i64::MAX));
-                    out.i64(ESTIMATE, i64::try_from(ran.millis).unwrap_or(i64::MAX));
-                }
-            });
+            planned.write_stage(&self.namespace, ran.as_ref(), list);
             run.write(list, rest);
             if let Some(output) = self.output {
                 list.push_doc(|out| {
@@ -171,28 +128,52 @@ impl Asked<'_> {
     }
 }
 
-/// Writes how a pipeline inside of a stage would run: the find in front as a `$cursor`, and the
-/// other stages. Nothing is written when that cannot be planned.
-///
-/// # Errors
-/// What the planner gives.
-pub(crate) fn explain_nested(
-    parsed: &[Box<dyn Stage>],
-    collection: Option<&Arc<Collection>>,
-    snapshot: &Snapshot,
-    namespace: &str,
-    list: &mut value::writer::ArrayWriter<'_>,
-) -> Result<()> {
-    let makes_its_own = matches!(parsed.first().map(|stage| stage.role()), Some(Role::Source));
-    let mut rest = parsed;
-    if !makes_its_own {
+/// The find in front of a pipeline: how it is planned, and what it did once it ran.
+struct Planned {
+    front: Front,
+    collection: Option<Arc<Collection>>,
+    told: Arc<Mutex<Option<Ran>>>,
+}
+
+impl Planned {
+    fn new(
+        parsed: &[Box<dyn Stage>],
+        collection: Option<&Arc<Collection>>,
+        snapshot: &Snapshot,
+        hint: Option<Val<'_>>,
+    ) -> Result<Planned> {
         let front = match collection {
             Some(collection) => {
-                front(parsed, collection, snapshot, None, &aggregate::everything()?)?
+                front(parsed, collection, snapshot, hint, &aggregate::everything()?)?
             }
             None => nothing(parsed)?,
         };
-        rest = parsed.get(front.stages..).unwrap_or(&[]);
+        Ok(Planned { front, collection: collection.cloned(), told: Arc::default() })
+    }
+
+    /// The stages behind it.
+    fn rest<'s>(&self, parsed: &'s [Box<dyn Stage>]) -> &'s [Box<dyn Stage>] {
+        parsed.get(self.front.stages..).unwrap_or(&[])
+    }
+
+    /// Opens it; what it did is told when it ends.
+    fn open(&self, snapshot: &Snapshot) -> Box<dyn Stream> {
+        match &self.collection {
+            None => Box::new(Ready(Vec::new().into_iter())),
+            Some(collection) => {
+                let stream = self.front.open(collection, snapshot);
+                Box::new(Watched { stream, told: self.told.clone(), ran: Progress::default() })
+            }
+        }
+    }
+
+    /// What it did.
+    fn ran(&self) -> Ran {
+        self.told.lock().take().unwrap_or_else(|| Progress::default().ran(None))
+    }
+
+    fn write(&self, namespace: &str, ran: Option<&Ran>, whole: bool, out: &mut Writer<'_>) {
+        let front = &self.front;
         let sort = front.sort.as_ref().map(query::sort::SortSpec::to_document);
         let above = Above {
             filter: Some(&front.filter),
@@ -202,17 +183,94 @@ pub(crate) fn explain_nested(
         };
         let shown =
             Shown { plan: &front.plan, above: &above, stage: None, would_modify: 0, values: false };
+        out.doc("queryPlanner", |out| {
+            write_planner(out, namespace, self.collection.as_deref(), &front.filter, &shown);
+            if whole {
+                out.bool("optimizedPipeline", true);
+            }
+        });
+        if let Some(ran) = ran {
+            out.doc("executionStats", |out| write_stats(out, ran, &shown));
+        }
+    }
+
+    /// Writes it as the first of several stages.
+    fn write_stage(
+        &self,
+        namespace: &str,
+        ran: Option<&Ran>,
+        list: &mut value::writer::ArrayWriter<'_>,
+    ) {
+        let near = matches!(self.front.plan.access, Access::Near(_));
         list.push_doc(|out| {
-            out.doc("$cursor", |out| {
-                out.doc("queryPlanner", |out| {
-                    let collection = collection.map(|collection| &**collection);
-                    write_planner(out, namespace, collection, &front.filter, &shown);
-                });
-            });
+            let name = if near { "$geoNearCursor" } else { "$cursor" };
+            out.doc(name, |out| self.write(namespace, ran, false, out));
+            if let Some(ran) = ran {
+                out.i64("nReturned", i64::try_from(ran.returned).unwrap_or(i64::MAX));
+                out.i64(ESTIMATE, i64::try_from(ran.millis).unwrap_or(i64::MAX));
+            }
         });
     }
-    Run(Vec::new()).write(list, rest);
-    Ok(())
+}
+
+/// A pipeline inside of a stage, for explain.
+pub(crate) struct Inner {
+    /// The find in front, unless the pipeline makes its documents itself.
+    planned: Option<Planned>,
+    run: Option<Run>,
+}
+
+impl Inner {
+    /// Plans a pipeline.
+    ///
+    /// # Errors
+    /// What the planner gives.
+    pub(crate) fn plan(
+        parsed: &[Box<dyn Stage>],
+        collection: Option<&Arc<Collection>>,
+        snapshot: &Snapshot,
+    ) -> Result<Inner> {
+        let makes_its_own = matches!(parsed.first().map(|stage| stage.role()), Some(Role::Source));
+        let planned = match makes_its_own {
+            true => None,
+            false => Some(Planned::new(parsed, collection, snapshot, None)?),
+        };
+        Ok(Inner { planned, run: None })
+    }
+
+    /// Opens the pipeline; what it did can be written once the stream is gone.
+    pub(crate) fn open(
+        &mut self,
+        parsed: &[Box<dyn Stage>],
+        snapshot: &Snapshot,
+    ) -> Box<dyn Stream> {
+        let (input, rest) = match &self.planned {
+            Some(planned) => (planned.open(snapshot), planned.rest(parsed)),
+            None => (Box::new(Ready(Vec::new().into_iter())) as Box<dyn Stream>, parsed),
+        };
+        let (stream, run) = Run::watch(rest, input);
+        self.run = Some(run);
+        stream
+    }
+
+    /// Writes how the pipeline would run, or did.
+    pub(crate) fn write(
+        &self,
+        parsed: &[Box<dyn Stage>],
+        namespace: &str,
+        list: &mut value::writer::ArrayWriter<'_>,
+    ) {
+        let mut rest = parsed;
+        if let Some(planned) = &self.planned {
+            rest = planned.rest(parsed);
+            let ran = self.run.as_ref().map(|_| planned.ran());
+            planned.write_stage(namespace, ran.as_ref(), list);
+        }
+        match &self.run {
+            Some(run) => run.write(list, rest),
+            None => Run(Vec::new()).write(list, rest),
+        }
+    }
 }
 
 const ESTIMATE: &str = "executionTimeMillisEstimate";
@@ -294,10 +352,18 @@ impl Drop for Watched {
 }
 
 /// A stage; when it ends it tells what it did.
-struct Step {
+pub(crate) struct Step {
     stream: Box<dyn Stream>,
     told: Arc<Mutex<DocBuf>>,
     ran: Progress,
+}
+
+impl Step {
+    /// Watches a stream; what it did is in the second part once it is gone.
+    pub(crate) fn watch(stream: Box<dyn Stream>) -> (Step, Arc<Mutex<DocBuf>>) {
+        let told = Arc::new(Mutex::new(DocBuf::new()));
+        (Step { stream, told: told.clone(), ran: Progress::default() }, told)
+    }
 }
 
 impl Stream for Step {
@@ -340,8 +406,8 @@ fn joins(stages: &[Box<dyn Stage>]) -> usize {
     }
 }
 
-/// What the stages behind the front did, in their order.
-struct Run(Vec<Arc<Mutex<DocBuf>>>);
+/// What stages did, in their order.
+pub(crate) struct Run(Vec<Arc<Mutex<DocBuf>>>);
 
 impl Run {
     /// Runs stages; without an operation nothing runs and nothing is told.
@@ -350,28 +416,45 @@ impl Run {
         input: Box<dyn Stream>,
         op: Option<&Operation>,
     ) -> Result<Run> {
+        let Some(op) = op else { return Ok(Run(Vec::new())) };
+        op.explain();
+        let (mut stream, run) = Run::watch(stages, input);
+        while stream.next(op)?.is_some() {}
+        Ok(run)
+    }
+
+    /// Opens stages; each tells what it did when the stream goes.
+    pub(crate) fn watch(
+        stages: &[Box<dyn Stage>],
+        input: Box<dyn Stream>,
+    ) -> (Box<dyn Stream>, Run) {
         let mut told = Vec::new();
         let mut stream = input;
-        let Some(op) = op else { return Ok(Run(told)) };
         let mut rest = stages;
         while !rest.is_empty() {
             let count = joins(rest);
             let (now, later) = rest.split_at(count.min(rest.len()));
-            let own = Arc::new(Mutex::new(DocBuf::new()));
-            told.extend(std::iter::repeat_n(own.clone(), now.len()));
-            let stream_of_now = follow(now, stream);
-            stream = Box::new(Step { stream: stream_of_now, told: own, ran: Progress::default() });
+            let (step, own) = Step::watch(follow(now, stream));
+            told.extend(std::iter::repeat_n(own, now.len()));
+            stream = Box::new(step);
             rest = later;
         }
-        while stream.next(op)?.is_some() {}
-        drop(stream);
-        Ok(Run(told))
+        (stream, Run(told))
     }
 
-    fn write(&self, list: &mut value::writer::ArrayWriter<'_>, stages: &[Box<dyn Stage>]) {
+    /// Writes the stages with what they did.
+    pub(crate) fn write(
+        &self,
+        list: &mut value::writer::ArrayWriter<'_>,
+        stages: &[Box<dyn Stage>],
+    ) {
         let mut at = 0;
         while let Some(stage) = stages.get(at) {
             let both = joins(stages.get(at..).unwrap_or(&[])) == 2;
+            let told = self.0.get(at).map(|told| told.lock().clone());
+            // A stage with pipelines of its own shows itself with what those did.
+            let first = told.as_ref().and_then(|told| told.as_doc().first());
+            let shows_itself = first.is_some_and(|(name, _)| name.starts_with('$'));
             list.push_doc(|out| {
                 match (stage.role(), stages.get(at + 1).map(|next| next.role())) {
                     (Role::Sort(sort), Some(Role::Limit(limit))) => {
@@ -380,10 +463,11 @@ impl Run {
                             out.i64("limit", i64::try_from(limit).unwrap_or(i64::MAX));
                         });
                     }
+                    _ if shows_itself => {}
                     _ => stage.explain(out),
                 }
-                if let Some(told) = self.0.get(at) {
-                    out.extend(told.lock().as_doc());
+                if let Some(told) = &told {
+                    out.extend(told.as_doc());
                 }
             });
             at += if both { 2 } else { 1 };

@@ -195,7 +195,9 @@ impl<'a> Context<'a> {
 
 pub use change_stream::STAGES as CHANGE_STAGES;
 pub(crate) use default_concerns::reads_durably;
-pub(crate) use explain_pipeline::explain_nested;
+pub(crate) use explain_pipeline::{
+    Inner as ExplainedPipeline, Run as ExplainedRun, Step as ExplainedStep,
+};
 
 /// Every command, sorted by name.
 pub static ALL: &[&Command] = &[

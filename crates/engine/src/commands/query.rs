@@ -108,6 +108,7 @@ impl Constants {
             variables: self.variables.as_doc(),
             late: &[],
             collation: self.collation.as_ref(),
+            lenient: false,
         }
     }
 }

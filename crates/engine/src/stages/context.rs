@@ -120,6 +120,7 @@ impl Kept {
                 variables: self.variables.as_doc(),
                 late,
                 collation: self.collation.as_ref(),
+                lenient: false,
             },
             scope: self.scope.as_ref(),
             db: &self.db,

@@ -4,16 +4,21 @@
 //! temporary file for each pipeline.
 
 use super::{Stage, StageContext, StageRow, Within};
+use crate::commands::{ExplainedRun, ExplainedStep};
 use crate::exec::pipeline::follow;
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
 use crate::store_failed;
+use parking_lot::Mutex;
 use std::sync::Arc;
 use store::Run;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer, limits, writer};
 
 pub(super) static ROW: StageRow =
     StageRow { name: "$facet", help: "Runs several pipelines over the same documents.", parse };
+
+/// How explain calls what gives every part the same documents.
+const TEE: &str = "$internalFacetTeeConsumer";
 
 struct Facet {
     parts: Arc<Vec<Part>>,
@@ -83,7 +88,7 @@ fn check_name(name: &str) -> Result<()> {
 
 impl Stage for Facet {
     fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream> {
-        Box::new(Facets { input, parts: Some(self.parts.clone()) })
+        Box::new(Facets { input, parts: self.parts.clone(), done: false, watched: Vec::new() })
     }
 
     fn explain(&self, out: &mut Writer<'_>) {
@@ -91,7 +96,7 @@ impl Stage for Facet {
             for part in self.parts.iter() {
                 out.array(&part.name, |list| {
                     list.push_doc(|out| {
-                        out.doc("$internalFacetTeeConsumer", |_| {});
+                        out.doc(TEE, |_| {});
                     });
                     part.stages.iter().for_each(|stage| list.push_doc(|out| stage.explain(out)));
                 });
@@ -102,20 +107,39 @@ impl Stage for Facet {
 
 struct Facets {
     input: Box<dyn Stream>,
-    parts: Option<Arc<Vec<Part>>>,
+    parts: Arc<Vec<Part>>,
+    done: bool,
+    /// What came into each part, and what its stages did, for explain.
+    watched: Vec<(Arc<Mutex<DocBuf>>, ExplainedRun)>,
+}
+
+impl Facets {
+    /// Opens a part over the documents; is it to be explained, what happens there is noted.
+    fn open(&mut self, stages: &[Box<dyn Stage>], again: Again, op: &Operation) -> Box<dyn Stream> {
+        if !op.is_explained() {
+            return follow(stages, Box::new(again));
+        }
+        let (input, came) = ExplainedStep::watch(Box::new(again));
+        let (stream, run) = ExplainedRun::watch(stages, Box::new(input));
+        self.watched.push((came, run));
+        stream
+    }
 }
 
 impl Stream for Facets {
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
-        let Some(parts) = self.parts.take() else { return Ok(None) };
+        if std::mem::replace(&mut self.done, true) {
+            return Ok(None);
+        }
+        let parts = self.parts.clone();
         let Waiting { docs, runs } = wait(&mut *self.input, parts.len(), op)?;
         let docs = Arc::new(docs);
         let mut runs = runs.into_iter();
         let mut out = Vec::new();
         let mut whole = Writer::start(&mut out);
         for part in parts.iter() {
-            let again = Box::new(Again { docs: docs.clone(), at: 0, run: runs.next(), meta: None });
-            let mut stream = follow(&part.stages, again);
+            let again = Again { docs: docs.clone(), at: 0, run: runs.next(), meta: None };
+            let mut stream = self.open(&part.stages, again, op);
             let mut results = Vec::new();
             let mut failed = None;
             writer::write_array(&mut results, |list| {
@@ -150,7 +174,24 @@ impl Stream for Facets {
     }
 
     fn is_done(&self) -> bool {
-        self.parts.is_none()
+        self.done
+    }
+
+    fn figures(&self, out: &mut Writer<'_>) {
+        if self.watched.len() != self.parts.len() {
+            return;
+        }
+        out.doc(ROW.name, |out| {
+            for (part, (came, run)) in self.parts.iter().zip(&self.watched) {
+                out.array(&part.name, |list| {
+                    list.push_doc(|out| {
+                        out.doc(TEE, |_| {});
+                        out.extend(came.lock().as_doc());
+                    });
+                    run.write(list, &part.stages);
+                });
+            }
+        });
     }
 
     fn examined(&self, total: &mut Examined) {

@@ -7,6 +7,7 @@
 
 use super::{Kept, Stage, StageContext, Within, match_stage};
 use crate::catalog::Collection;
+use crate::commands::ExplainedPipeline;
 use crate::exec::Stream;
 use crate::exec::pipeline::{self, follow};
 use crate::operation::Operation;
@@ -138,33 +139,50 @@ impl Nested {
         self.read(if base { &[] } else { &self.below })
     }
 
-    /// Writes how compiled stages over the collection `name` would run, for explain.
+    /// Writes how compiled stages over the collection `name` would run, for explain; or how they
+    /// did, if they were watched.
     pub(super) fn explain(
         &self,
         stages: &[Box<dyn Stage>],
         name: &str,
+        watched: Option<&ExplainedPipeline>,
         list: &mut value::writer::ArrayWriter<'_>,
     ) {
         let namespace = format!("{}.{name}", self.kept.get().db);
-        let planned = self.kept.scope.as_ref().is_some_and(|scope| {
-            let collection = self.collection.as_ref();
-            crate::commands::explain_nested(stages, collection, &scope.snapshot, &namespace, list)
-                .is_ok()
-        });
-        if !planned {
-            // What cannot be planned is shown as it was written.
-            self.joined.as_doc().iter().for_each(|(_, stage)| list.push_raw(stage));
+        match watched {
+            Some(watched) => watched.write(stages, &namespace, list),
+            None => match self.plan(stages) {
+                Ok(planned) => planned.write(stages, &namespace, list),
+                // What cannot be planned is shown as it was written.
+                Err(_) => self.joined.as_doc().iter().for_each(|(_, stage)| list.push_raw(stage)),
+            },
         }
+    }
+
+    fn plan(&self, stages: &[Box<dyn Stage>]) -> Result<ExplainedPipeline> {
+        ExplainedPipeline::plan(stages, self.collection.as_ref(), &self.scope()?.snapshot)
+    }
+
+    /// Opens compiled stages so that explain can tell what they did.
+    pub(super) fn watch(
+        &self,
+        stages: &[Box<dyn Stage>],
+    ) -> Result<(Box<dyn Stream>, ExplainedPipeline)> {
+        let mut planned = self.plan(stages)?;
+        Ok((planned.open(stages, &self.scope()?.snapshot), planned))
+    }
+
+    fn scope(&self) -> Result<&super::Scope> {
+        self.kept
+            .scope
+            .as_deref()
+            .ok_or_else(|| Error::internal("a pipeline that was only checked does not run"))
     }
 
     /// The documents of compiled stages over the collection.
     pub(super) fn read(&self, stages: &[Box<dyn Stage>]) -> Result<Box<dyn Stream>> {
-        let scope = self
-            .kept
-            .scope
-            .as_ref()
-            .ok_or_else(|| Error::internal("a pipeline that was only checked does not run"))?;
-        let (stream, _) = pipeline::open(stages, self.collection.as_ref(), &scope.snapshot, None)?;
+        let snapshot = &self.scope()?.snapshot;
+        let (stream, _) = pipeline::open(stages, self.collection.as_ref(), snapshot, None)?;
         Ok(stream)
     }
 }

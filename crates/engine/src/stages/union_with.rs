@@ -2,6 +2,7 @@
 
 use super::nested::{Compiled, Nested};
 use super::{Stage, StageContext, StageRow, Within};
+use crate::commands::ExplainedPipeline;
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
 use std::sync::Arc;
@@ -16,12 +17,6 @@ pub(super) static ROW: StageRow = StageRow {
 struct UnionWith {
     other: Arc<Other>,
     from: Option<String>,
-}
-
-impl UnionWith {
-    fn from(&self) -> &str {
-        self.from.as_deref().unwrap_or("$cmd.aggregate")
-    }
 }
 
 /// The other pipeline.
@@ -88,18 +83,34 @@ impl Stage for UnionWith {
         Box::new(Union {
             input: Some(input),
             before: Examined::default(),
-            other: Some(self.other.clone()),
+            other: self.other.clone(),
+            from: self.from.clone(),
+            begun: false,
             second: None,
+            watched: None,
         })
     }
 
     fn explain(&self, out: &mut Writer<'_>) {
-        let Other { nested, compiled } = &*self.other;
+        self.other.explain(self.from.as_deref(), None, out);
+    }
+}
+
+impl Other {
+    fn explain(
+        &self,
+        from: Option<&str>,
+        watched: Option<&ExplainedPipeline>,
+        out: &mut Writer<'_>,
+    ) {
         out.doc(ROW.name, |out| {
-            if let Some(from) = &self.from {
+            if let Some(from) = from {
                 out.str("coll", from);
             }
-            out.array("pipeline", |list| nested.explain(&compiled.joined, self.from(), list));
+            let name = from.unwrap_or("$cmd.aggregate");
+            out.array("pipeline", |list| {
+                self.nested.explain(&self.compiled.joined, name, watched, list);
+            });
         });
     }
 }
@@ -108,8 +119,13 @@ struct Union {
     input: Option<Box<dyn Stream>>,
     /// What the input had looked at when it ended.
     before: Examined,
-    other: Option<Arc<Other>>,
+    other: Arc<Other>,
+    from: Option<String>,
+    /// Whether the other pipeline was opened.
+    begun: bool,
     second: Option<Box<dyn Stream>>,
+    /// What the other pipeline did, once it has ended, for explain.
+    watched: Option<ExplainedPipeline>,
 }
 
 impl Stream for Union {
@@ -121,10 +137,30 @@ impl Stream for Union {
             input.examined(&mut self.before);
             self.input = None;
         }
-        if let Some(other) = self.other.take() {
-            self.second = Some(other.nested.read(&other.compiled.joined)?);
+        if !std::mem::replace(&mut self.begun, true) {
+            let Other { nested, compiled } = &*self.other;
+            if op.is_explained() {
+                let (second, watched) = nested.watch(&compiled.joined)?;
+                (self.second, self.watched) = (Some(second), Some(watched));
+            } else {
+                self.second = Some(nested.read(&compiled.joined)?);
+            }
         }
-        self.second.as_mut().map_or(Ok(None), |second| second.next(op))
+        let Some(second) = &mut self.second else { return Ok(None) };
+        let doc = second.next(op)?;
+        if doc.is_none() {
+            second.examined(&mut self.before);
+            self.second = None;
+        }
+        Ok(doc)
+    }
+
+    fn figures(&self, out: &mut Writer<'_>) {
+        // A pipeline that was not read to its end has not told yet.
+        let ended = self.begun && self.second.is_none();
+        if let Some(watched) = self.watched.as_ref().filter(|_| ended) {
+            self.other.explain(self.from.as_deref(), Some(watched), out);
+        }
     }
 
     fn has_meta(&self) -> bool {
@@ -136,7 +172,7 @@ impl Stream for Union {
     }
 
     fn is_done(&self) -> bool {
-        self.second.as_ref().is_some_and(|second| second.is_done())
+        self.begun && self.second.as_ref().is_none_or(|second| second.is_done())
     }
 
     fn examined(&self, total: &mut Examined) {

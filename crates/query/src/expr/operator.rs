@@ -225,8 +225,8 @@ impl Operator {
             arguments = open;
         }
         // How text compares is known only when the expression runs, under a collation or not.
-        let is_text = |node: &Node| node.as_constant().is_some_and(value::collation::applies_to);
-        let collated = COLLATED.binary_search(&self.name).is_ok() && arguments.iter().any(is_text);
+        let text = |node: &Node| node.as_constant().is_some_and(has_text);
+        let collated = COLLATED.binary_search(&self.name).is_ok() && arguments.iter().any(text);
         let fold = self.pure && !collated && arguments.iter().all(Node::is_constant);
         let call = Node::Call(Box::new(Call { operator: self, arguments, slot: 0, regex: None }));
         if fold { parser.fold(call) } else { Ok(call) }
@@ -341,6 +341,15 @@ pub(crate) fn find(name: &str) -> Option<&'static Operator> {
 /// The names of all expression operators, family by family.
 pub fn operators() -> impl Iterator<Item = &'static str> {
     FAMILIES.iter().flat_map(|family| family.iter().map(|operator| operator.name))
+}
+
+/// Whether there is text in a value, however deep: documents nest only so far.
+fn has_text(value: Val<'_>) -> bool {
+    match value {
+        Val::String(_) | Val::Symbol(_) => true,
+        Val::Document(doc) | Val::Array(doc) => doc.iter().any(|(_, inner)| has_text(inner.get())),
+        _ => false,
+    }
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub(crate) struct Parser<'p> {
 
 impl<'p> Parser<'p> {
     pub(crate) fn new(ctx: &'p ParseContext<'p>) -> Parser<'p> {
-        Parser { ctx, scope: Vec::new(), next_slot: 0, lenient: false }
+        Parser { ctx, scope: Vec::new(), next_slot: 0, lenient: ctx.lenient }
     }
 
     pub(crate) fn context(&self) -> &'p ParseContext<'p> {

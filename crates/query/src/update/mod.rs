@@ -48,7 +48,8 @@ impl Update {
         let kind = match update {
             Val::Array(stages) => {
                 refuse_array_filters(array_filters, "pipeline-style")?;
-                Kind::Pipeline(Pipeline::parse(stages, ctx)?)
+                let ctx = ParseContext { lenient: true, ..*ctx };
+                Kind::Pipeline(Pipeline::parse(stages, &ctx)?)
             }
             Val::Document(doc) if doc.first().is_some_and(|(name, _)| name.starts_with('$')) => {
                 Kind::Modifiers(Box::new(Modifiers::parse(doc, ctx, array_filters)?))

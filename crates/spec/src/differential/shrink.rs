@@ -49,10 +49,14 @@ impl Tree {
         match self {
             Tree::Leaf(_) => {}
             Tree::Document(fields) => {
-                for (at, (_, inner)) in fields.iter().enumerate() {
-                    let mut fewer = fields.clone();
-                    fewer.remove(at);
-                    all.push(Tree::Document(fewer));
+                for (at, (name, inner)) in fields.iter().enumerate() {
+                    // An order without the `_id` would leave open what comes first.
+                    let is_order = name == "_id" && matches!(inner, Tree::Leaf(_));
+                    if !(is_order && fields.len() > 1) {
+                        let mut fewer = fields.clone();
+                        fewer.remove(at);
+                        all.push(Tree::Document(fewer));
+                    }
                     // The operand in place of the operator.
                     if fields.len() == 1 {
                         match inner {
