@@ -526,6 +526,10 @@ fn note(access: &Access, indexes: &mut SmallVec<[Arc<Index>; 1]>) -> &'static st
             indexes.push(plan.index.clone());
             plan.stage()
         }
+        Access::Walk(walk) => {
+            indexes.push(walk.index.clone());
+            "TREE_WALK"
+        }
         Access::Either(either) => {
             indexes.extend(either.branches.iter().map(|branch| branch.index.clone()));
             "OR"

@@ -11,6 +11,7 @@ use value::{Code, Error, Result};
 /// BadValue that names the patterns of a cycle, or the two that maintain one path.
 pub fn order(patterns: &[&Pattern]) -> Result<Vec<usize>> {
     check_owners(patterns)?;
+    check_resolved(patterns)?;
     let feeds = |from: &Pattern, to: &Pattern| {
         let maintained = from.maintains();
         to.reads().iter().any(|(collection, read)| {
@@ -54,6 +55,30 @@ fn check_owners(patterns: &[&Pattern]) -> Result<()> {
                         "the patterns '{}' and '{}' cannot share the collection '{}': its \
                          documents belong to one of them",
                         one.name, other.name, one.target
+                    ),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is resolved when it is read is written nowhere, so nobody would notice that it changed.
+fn check_resolved(patterns: &[&Pattern]) -> Result<()> {
+    for from in patterns.iter().filter(|pattern| pattern.is_resolved()) {
+        let maintained = from.maintains();
+        for to in patterns {
+            let reads = to.reads();
+            let read = reads.iter().find(|(collection, read)| {
+                *collection == from.target && maintained.iter().any(|path| meet(path, read))
+            });
+            if let Some((_, path)) = read {
+                return Err(Error::new(
+                    Code::BAD_VALUE,
+                    format!(
+                        "the pattern '{}' cannot read '{path}' of '{}': the pattern '{}' resolves \
+                         it when documents are read and stores nothing that could be followed",
+                        to.name, from.target, from.name
                     ),
                 ));
             }

@@ -5,7 +5,8 @@
 //! orders patterns that feed each other. When a document changes, `maintain` asks each pattern of
 //! its collection for the document's own maintained fields (`shape`), notes what other documents
 //! must follow (`note`) and brings them up to date before the commit (`settle`). `clearing` takes
-//! away what a pattern that was dropped has left, `queue` keeps what follows later. `computed`,
+//! away what a pattern that was dropped has left, `queue` keeps what follows later, `resolve` gives
+//! readers what is not stored at all. `computed`,
 //! `reference`, `subset` and `tree` are the kinds. Everything reaches documents through
 //! `documents::Documents` alone, so that the same patterns can run on another database.
 
@@ -22,6 +23,7 @@ pub mod paths;
 pub mod pattern;
 pub mod queue;
 pub mod reference;
+pub mod resolve;
 pub mod subset;
 pub mod tree;
 

@@ -97,7 +97,7 @@ impl Bound {
                 Behaviour::Reference(reference) => {
                     reference.shape(pattern, documents, before, doc)?
                 }
-                Behaviour::Tree(tree) => tree.shape(pattern, documents, doc)?,
+                Behaviour::Tree(tree) => tree.write(pattern, documents, before, doc)?,
             };
         }
         Ok(image)

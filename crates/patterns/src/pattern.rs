@@ -191,6 +191,23 @@ impl Pattern {
         }
     }
 
+    /// Whether nothing of what it maintains is stored: it is resolved when documents are read.
+    #[must_use]
+    pub fn is_pointer(&self) -> bool {
+        match &self.behaviour {
+            Behaviour::Reference(reference) => reference.pointer,
+            Behaviour::Tree(tree) => tree.pointer,
+            Behaviour::Same(_) | Behaviour::Grouped(_) => false,
+        }
+    }
+
+    /// Whether readers may have to resolve what it maintains, always or at times: what is stored
+    /// cannot be relied on then.
+    #[must_use]
+    pub fn is_resolved(&self) -> bool {
+        self.is_pointer() || self.common.resolve_over_limit
+    }
+
     /// Whether targets follow later than in the commit of their source.
     #[must_use]
     pub fn is_deferred(&self) -> bool {
@@ -206,7 +223,8 @@ impl Pattern {
     /// Whether targets may be behind their sources, as it is declared.
     #[must_use]
     pub fn may_be_stale(&self) -> bool {
-        self.common.mode != Mode::Sync || matches!(self.behaviour, Behaviour::Reference(_))
+        let fans_out = matches!(self.behaviour, Behaviour::Reference(_)) && !self.is_pointer();
+        self.common.mode != Mode::Sync || fans_out
     }
 
     /// The same pattern after a collection got another name; `None` if it does not name it.

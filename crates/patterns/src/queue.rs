@@ -102,6 +102,19 @@ pub fn has(pattern: &Pattern, documents: &mut dyn Documents, encoded: &[u8]) -> 
     Ok(documents.state(pattern.id, &place_of(encoded))?.is_some())
 }
 
+/// Whether any targets wait.
+///
+/// # Errors
+/// When the store fails.
+pub fn has_any(pattern: &Pattern, documents: &mut dyn Documents) -> Result<bool> {
+    let mut found = false;
+    documents.states(pattern.id, &[QUEUE], &[], &mut |_, _| {
+        found = true;
+        Ok(false)
+    })?;
+    Ok(found)
+}
+
 /// Brings targets of an entry up to date, about `batch` of them; the entry goes with the last.
 /// Returns how many were looked at.
 ///

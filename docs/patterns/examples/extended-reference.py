@@ -17,3 +17,12 @@ db.customers.update_one({"_id": 1}, {"$set": {"address.city": "Lisbon"}})
 order = db.orders.find_one({"_id": 10})
 print(order)
 assert order["ship_to"] == {"name": "Ann", "address": {"city": "Porto"}}
+
+# Not copied at all: an invoice shows what its customer is called today.
+db.command("createPatterns", "invoices", patterns=[{
+    "name": "customer", "kind": "extendedReference", "strategy": "pointer", "ref": "customer_id",
+    "from": "customers", "fields": ["name"], "into": "customer",
+}])
+db.invoices.insert_one({"_id": 1, "customer_id": 1})
+db.customers.update_one({"_id": 1}, {"$set": {"name": "Anna"}})
+assert db.invoices.find_one({"customer.name": "Anna"}) == {"_id": 1, "customer_id": 1, "customer": {"name": "Anna"}}

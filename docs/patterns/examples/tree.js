@@ -12,3 +12,10 @@ db.categories.updateOne({ _id: "databases" }, { $set: { parent: "software" } });
 const node = db.categories.findOne({ _id: "mongodb" });
 printjson(node);
 if (node.path !== ",software,databases,mongodb," || node.depth !== 2) quit(1);
+
+// The same, resolved when it is read: a move writes one document, whatever stands below it.
+db.runCommand({ modifyPattern: "categories", name: "tree", set: { strategy: "pointer" } });
+db.categories.updateOne({ _id: "databases" }, { $set: { parent: "tech" } });
+const moved = db.categories.find({ ancestors: "tech" }).sort({ _id: 1 }).toArray();
+printjson(moved);
+if (moved.length !== 2 || moved[1].path !== ",tech,databases,mongodb,") quit(1);

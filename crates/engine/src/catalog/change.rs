@@ -63,6 +63,7 @@ pub fn create(
         version: crate::txn::next_version(),
         dropped: Arc::new(AtomicBool::new(false)),
         patterns: None,
+        pointers: None,
     });
     put(catalog, batch, collection.clone());
     Ok(collection)

@@ -41,6 +41,8 @@ pub struct Collection {
     pub collation: Option<Arc<Collation>>,
     /// The patterns that maintain or read its documents, if there are any.
     pub patterns: Option<Arc<patterns::Bound>>,
+    /// What readers of its documents have to resolve, if anything.
+    pub pointers: Option<Arc<super::Pointers>>,
 }
 
 /// What kind of collection it is.

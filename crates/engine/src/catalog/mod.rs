@@ -8,10 +8,13 @@
 pub mod change;
 mod collection;
 pub mod persist;
+mod pointers;
 
 pub use collection::{
     Capped, Collection, Counters, Index, IndexField, IndexKind, IndexState, Kind, View,
 };
+
+pub use pointers::{Pointers, unindexable};
 
 use patterns::{Bound, Pattern};
 use std::collections::BTreeMap;
@@ -40,6 +43,14 @@ impl Database {
             }
         }
         (!bound.is_empty()).then(|| Arc::new(bound))
+    }
+
+    /// Puts a collection in its place, with the patterns that concern it.
+    fn bind(&mut self, collection: Arc<Collection>) {
+        let patterns = self.bound(&collection.name);
+        let pointers = patterns.as_deref().and_then(|b| Pointers::of(self, &collection, b));
+        let bound = Collection { patterns, pointers, ..Collection::clone(&collection) };
+        self.collections.insert(bound.name.clone(), Arc::new(bound));
     }
 }
 
@@ -89,19 +100,28 @@ impl Catalog {
     /// Adds or replaces a collection. It knows the patterns that concern it from then on.
     pub fn set(&mut self, collection: Arc<Collection>) {
         let db = self.databases.entry(collection.db.clone()).or_default();
-        let collection = if db.patterns.is_empty() && collection.patterns.is_none() {
-            collection
-        } else {
-            let patterns = db.bound(&collection.name);
-            Arc::new(Collection { patterns, ..Collection::clone(&collection) })
-        };
+        if db.patterns.is_empty() && collection.patterns.is_none() {
+            Arc::make_mut(db).collections.insert(collection.name.clone(), collection);
+            return;
+        }
+        let name = collection.name.clone();
+        let db = Arc::make_mut(db);
+        db.bind(collection);
+        db.pointing_to(&name).into_iter().for_each(|other| db.bind(other));
+    }
+
+    /// Puts a collection back as it was at another moment, with what concerned it then.
+    pub fn set_as_it_was(&mut self, collection: Arc<Collection>) {
+        let db = self.databases.entry(collection.db.clone()).or_default();
         Arc::make_mut(db).collections.insert(collection.name.clone(), collection);
     }
 
     /// Removes a collection, and its database with the last one.
     pub fn remove(&mut self, db: &str, name: &str) {
         let Some(entry) = self.databases.get_mut(db) else { return };
-        Arc::make_mut(entry).collections.remove(name);
+        let made = Arc::make_mut(entry);
+        made.collections.remove(name);
+        made.pointing_to(name).into_iter().for_each(|other| made.bind(other));
         if entry.collections.is_empty() {
             self.databases.remove(db);
         }
@@ -136,10 +156,11 @@ impl Catalog {
     /// # Errors
     /// SnapshotUnavailable.
     pub fn check(&self, db: &str, name: &str) -> Result<()> {
-        match &self.absent {
-            None => Ok(()),
-            Some(absent) => absent.check(db, name),
-        }
+        let Some(absent) = &self.absent else { return Ok(()) };
+        let pointers = self.get(db, name).and_then(|collection| collection.pointers.as_deref());
+        let mut sources = pointers.into_iter().flat_map(Pointers::sources);
+        sources.try_for_each(|source| absent.check(db, source))?;
+        absent.check(db, name)
     }
 
     /// Every collection of every database.

@@ -224,6 +224,7 @@ fn decode(
         version: crate::txn::next_version(),
         dropped: Arc::new(AtomicBool::new(false)),
         patterns: None,
+        pointers: None,
     })
 }
 

@@ -5,7 +5,7 @@ use super::record::{Change, Kind};
 use super::token::Token;
 use crate::engine::Inner;
 use crate::exec::scan::Scan;
-use crate::exec::write;
+use crate::exec::{resolve, write};
 use crate::operation::Operation;
 use crate::planner::{self, Question};
 use crate::store_failed;
@@ -355,7 +355,10 @@ fn look_up(engine: &Inner, op: &Operation, change: &Change<'_>) -> Result<Option
     if collection.capped().is_none() {
         let record = write::record_of_id(&collection, id);
         let key = write::document_key(&collection, &record);
-        return snapshot.get(Space::Documents, &key).map_err(store_failed);
+        let Some(doc) = snapshot.get(Space::Documents, &key).map_err(store_failed)? else {
+            return Ok(None);
+        };
+        return resolve::shown(&collection, &snapshot, doc).map(Some);
     }
     let filter = Arc::new(Filter::parse(change.doc, &ParseContext::new(0))?);
     let question = Question {

@@ -22,5 +22,5 @@ mod token;
 pub(crate) use catalog::{Cause, note_catalog};
 pub(crate) use event::{Image, Wanted, Watched};
 pub(crate) use log::ChangeLog;
-pub(crate) use notes::Notes;
+pub(crate) use notes::{Notes, keeps_images};
 pub(crate) use stream::{Changes, Feed, Place, Start, wait_for_more};

@@ -44,7 +44,7 @@ pub(super) fn is_private(collection: &Collection) -> bool {
 }
 
 /// Whether a collection keeps the images of changed documents.
-fn keeps_images(collection: &Collection) -> bool {
+pub(crate) fn keeps_images(collection: &Collection) -> bool {
     let images = collection.options.as_doc().get("changeStreamPreAndPostImages");
     images.and_then(Val::as_doc).and_then(|doc| doc.get("enabled")).is_some_and(Val::truthy)
 }
@@ -83,19 +83,21 @@ impl Notes {
         self.derived = derived;
     }
 
-    /// Notes an inserted document, which is written under a key.
-    pub(crate) fn insert(&mut self, collection: &Collection, key: Bytes, doc: RawDoc<'_>) {
+    /// Notes an inserted document, which is written under a key; without one, what is written is
+    /// not what clients see.
+    pub(crate) fn insert(&mut self, collection: &Collection, key: Option<Bytes>, doc: RawDoc<'_>) {
         if !is_private(collection) {
             self.start(record::INSERT, collection, None, None);
             self.whole_document(key, doc);
         }
     }
 
-    /// Notes a changed document: by what changed, or by the whole new document.
+    /// Notes a changed document: by what changed, or by the whole new document. The key is as in
+    /// `insert`.
     pub(crate) fn replace(
         &mut self,
         collection: &Collection,
-        key: Bytes,
+        key: Option<Bytes>,
         old: RawDoc<'_>,
         new: RawDoc<'_>,
         delta: Option<&[u8]>,
@@ -230,10 +232,10 @@ impl Notes {
     }
 
     /// Writes a document that is also written under a key.
-    fn whole_document(&mut self, key: Bytes, doc: RawDoc<'_>) {
+    fn whole_document(&mut self, key: Option<Bytes>, doc: RawDoc<'_>) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(doc.bytes());
-        if doc.bytes().len() >= SHARED_BYTES_MIN {
+        if let Some(key) = key.filter(|_| doc.bytes().len() >= SHARED_BYTES_MIN) {
             self.whole.push((key, start..self.bytes.len()));
         }
     }

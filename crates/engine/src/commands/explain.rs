@@ -4,7 +4,7 @@ use super::args::Args;
 use super::count::{distinct_plan, distinct_scan, entries_are_matches};
 use super::query::{Constants, Find, rewrites};
 use super::{Command, Context};
-use crate::catalog::Collection;
+use crate::catalog::{Collection, Pointers, unindexable};
 use crate::exec::scan::Scan;
 use crate::exec::sort::Totals;
 use crate::exec::{Examined, Stream};
@@ -16,7 +16,7 @@ use crate::planner::{Access, Plan};
 use query::filter::{Conditions, Filter};
 use query::update::Update;
 use std::time::Instant;
-use value::{Code, Error, RawDoc, Result, Val, Writer};
+use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "explain",
@@ -298,6 +298,25 @@ impl Shown<'_> {
     }
 }
 
+/// Writes what is not stored of the documents that a plan finds.
+fn write_resolved(out: &mut Writer<'_>, pointers: &Pointers) {
+    out.array("resolved", |list| {
+        for pattern in &pointers.patterns {
+            list.push_doc(|out| {
+                let declared = |name| pattern.declaration.as_doc().get(name).unwrap_or(Val::Null);
+                out.str("pattern", &pattern.name).append("kind", declared("kind"));
+                out.append("strategy", declared("strategy"));
+                if !pattern.is_pointer() {
+                    out.append("overLimit", declared("overLimit"));
+                }
+                out.array("fields", |list| {
+                    pattern.maintains().iter().for_each(|path| list.push(Val::String(path)));
+                });
+            });
+        }
+    });
+}
+
 pub(super) fn write_planner(
     out: &mut Writer<'_>,
     namespace: &str,
@@ -324,6 +343,9 @@ pub(super) fn write_planner(
     out.bool("maxIndexedAndSolutionsReached", false);
     out.bool("maxScansToExplodeReached", false);
     shown.write(out, "winningPlan", None);
+    if let Some(pointers) = collection.and_then(|collection| collection.pointers.as_deref()) {
+        write_resolved(out, pointers);
+    }
     out.array("rejectedPlans", |list| {
         for access in &shown.plan.rejected {
             let plan = rejected(access);
@@ -339,6 +361,15 @@ pub(super) fn write_planner(
     out.str("why", &reasons::why(shown.plan, filter, sort.as_ref()));
     let better = collection.and_then(|collection| {
         reasons::index_that_would_help(shown.plan, collection, filter, sort.as_ref())
+    });
+    let pointers = collection.and_then(|collection| collection.pointers.as_deref());
+    let patterns = pointers.map_or(&[][..], |pointers| &pointers.patterns);
+    let better = better.filter(|key| {
+        let spec = DocBuf::build(|out| {
+            out.append("key", Val::Document(key.as_doc()));
+        });
+        let name = collection.map_or("", |collection| &*collection.name);
+        unindexable(patterns, name, spec.as_doc()).is_none()
     });
     if let Some(key) = better {
         out.append("indexThatWouldHelp", Val::Document(key.as_doc()));

@@ -5,7 +5,7 @@ use super::{Command, Context, aggregate, oplog};
 use crate::catalog::Collection;
 use crate::changes::oplog::is_oplog;
 use crate::cursor::{BatchEnd, Cursor, Source, Tail, fill_batch};
-use crate::exec::{Examined, write};
+use crate::exec::{Examined, resolve, write};
 use crate::metrics;
 use crate::operation::Operation;
 use crate::planner::min_max::MinMax;
@@ -188,7 +188,10 @@ fn point_read(context: &Context<'_>, name: &str, out: &mut Writer<'_>) -> Result
     key.extend_from_slice(&collection.prefix());
     key.extend_from_slice(&write::record_of_id(collection, id));
     let snapshot = context.engine.store.snapshot();
-    let doc = snapshot.get(Space::Documents, &key).map_err(crate::store_failed)?;
+    let mut doc = snapshot.get(Space::Documents, &key).map_err(crate::store_failed)?;
+    if let (Some(stored), true) = (&doc, collection.pointers.is_some()) {
+        doc = Some(resolve::shown(collection, &snapshot, stored.clone())?);
+    }
     let found = u64::from(doc.is_some());
     let engine = context.engine;
     metrics::add(&engine.metrics.keys_examined, 1);

@@ -31,7 +31,7 @@ pub(super) static LIST: Command = Command::plain(
 pub(super) static MODIFY: Command = Command::plain(
     "modifyPattern",
     "Changes options of a pattern.",
-    &["modifyPattern", "name", "set"],
+    &["modifyPattern", "name", "set", "wait"],
     modify_pattern,
 );
 pub(super) static RESUME: Command = Command::plain(
@@ -225,7 +225,9 @@ fn modify_pattern(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()>
     let concern = context.write_concern()?;
     let name = context.args.string("name")?;
     let set = context.args.doc("set")?;
-    declare::modify(context.engine, context.db, collection, name, set)?;
+    let wait = context.args.bool_or_true("wait")?;
+    let built = declare::modify(context.engine, context.db, collection, name, set)?;
+    finish_builds(context, built.as_slice(), wait)?;
     // What waits may not have to wait any more.
     context.engine.pattern_bell.ring();
     concern.write_error(out);
@@ -334,6 +336,14 @@ fn drop_patterns(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> 
     let (engine, db) = (context.engine, context.db);
     let before = declare::count(&engine.catalog.load(), db, name);
     let gone = named(context, name)?;
+    if let Some(pointer) = gone.iter().find(|pattern| keep && pattern.is_pointer()) {
+        return Err(Error::bad_value(format!(
+            "the pattern '{}' has no values that could be kept: with 'strategy: pointer' nothing is \
+             stored. Store them first: {{modifyPattern: '{name}', name: '{}', set: {{strategy: \
+             'copy'}}}}",
+            pointer.name, pointer.name
+        )));
+    }
     if keep {
         engine.change_catalog(|catalog, batch| declare::remove(catalog, batch, db, &gone))?;
         declare::discard(engine, &gone);

@@ -1,8 +1,8 @@
 //! Execution: streams that pull documents from each other.
 //!
-//! `scan` finds documents by a plan's access (`entries` reads those of an index, `columns` the values
-//! in them, `distinct` one for each value), `find` filters, sorts, skips, limits and projects them, `pipeline` runs aggregation stages, `write` changes
-//! documents. Nothing here parses.
+//! `scan` finds documents by a plan's access (`entries` reads those of an index, `walk` the nodes of a tree, `columns` the values
+//! in them, `distinct` one for each value), `resolve` adds to them what patterns do not store, `find` filters, sorts, skips, limits and projects
+//! them, `pipeline` runs aggregation stages, `write` changes documents. Nothing here parses.
 
 pub mod columns;
 pub mod distinct;
@@ -12,11 +12,13 @@ pub mod merge;
 pub mod modify;
 mod near;
 pub mod pipeline;
+pub mod resolve;
 pub mod return_key;
 mod rewrite;
 pub mod scan;
 pub mod shown;
 pub mod sort;
+pub mod walk;
 pub mod write;
 
 use crate::operation::Operation;

@@ -4,6 +4,7 @@
 //! so that it never meets a document twice, and commits in chunks; a document that changed since is
 //! looked at again before it is changed.
 
+use super::resolve::Resolver;
 use super::scan::{Row, Scan};
 use super::write;
 use crate::catalog::Collection;
@@ -17,7 +18,7 @@ use query::filter::Filter;
 use query::sort::SortSpec;
 use query::update::Update;
 use std::sync::Arc;
-use store::{Seqno, Space};
+use store::{Seqno, Snapshot, Space};
 use value::{DocBuf, RawDoc, Result, Val};
 
 /// Which documents a statement changes.
@@ -168,12 +169,21 @@ pub fn for_each_match(
             let Some(current) = current.filter(|now| now.id == collection.id) else {
                 return Ok(part);
             };
+            // What is resolved of other documents changes when the statement is through, as what is
+            // stored of them would.
+            let seen = current.pointers.is_some().then(|| txn.snapshot.clone());
+            let mut resolver = match &seen {
+                Some(seen) => Resolver::of(&current, seen)?.map(|resolver| (resolver, seen)),
+                None => None,
+            };
             for row in &rows {
                 let newer;
                 let row = if trusted {
                     row
                 } else {
-                    let Some(found) = look_again(txn, &current, row, target)? else { continue };
+                    let Some(found) = look_again(txn, &current, row, target, &mut resolver)? else {
+                        continue;
+                    };
                     newer = found;
                     newer.as_ref().unwrap_or(row)
                 };
@@ -206,9 +216,14 @@ fn look_again(
     collection: &Collection,
     row: &Chosen,
     target: &Target<'_>,
+    resolver: &mut Option<(Box<Resolver>, &Snapshot)>,
 ) -> Result<Option<Option<Chosen>>> {
     let key = write::document_key(collection, &row.record);
     let Some(doc) = txn.get(Space::Documents, &key)? else { return Ok(None) };
+    let doc = match resolver {
+        None => doc,
+        Some((resolver, seen)) => resolver.resolve(seen, RawDoc::new(&doc))?.into_bytes().into(),
+    };
     if doc == row.doc {
         return Ok(Some(None));
     }

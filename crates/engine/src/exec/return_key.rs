@@ -13,7 +13,9 @@ use value::{DocBuf, RawDoc, RawVal, Result, Val};
 /// None for documents that are in the index.
 pub fn key_of(access: &Access, doc: RawDoc<'_>) -> Result<DocBuf> {
     match access {
-        Access::Nothing | Access::Collection(_) | Access::Near(_) => Ok(DocBuf::new()),
+        Access::Nothing | Access::Collection(_) | Access::Near(_) | Access::Walk(_) => {
+            Ok(DocBuf::new())
+        }
         Access::Id(_) => Ok(id_of(doc)),
         Access::Index(candidate) if candidate.index.is_clustered() => Ok(id_of(doc)),
         Access::Index(candidate) => Ok(through(candidate, doc)?.unwrap_or_default()),

@@ -3,6 +3,8 @@
 use super::columns::{ColumnReader, Columns};
 use super::entries::{EntryScan, Reading, damaged};
 use super::near::NearScan;
+use super::resolve::Resolver;
+use super::walk::WalkScan;
 use super::{Doc, Examined, Take, Wanted};
 use crate::catalog::Collection;
 use crate::index::maintain::record_of;
@@ -37,6 +39,18 @@ pub struct Scan {
     /// How many documents are passed over before the first is given.
     skip: u64,
     examined: Examined,
+    /// What is not stored of the documents.
+    resolving: Resolving,
+}
+
+/// What a scan has to resolve of the documents that it finds.
+enum Resolving {
+    /// Nothing, or nothing that is known yet.
+    No,
+    /// Something may be to resolve: whoever reads first finds out.
+    Perhaps,
+    /// This.
+    By(Box<Resolver>),
 }
 
 /// Documents of a collection from which on it pays to read parts of it at the same time.
@@ -48,12 +62,14 @@ enum Part {
     Documents(KeyRange, Direction),
     Entries(Arc<Reading>, KeyRange),
     Merged(Box<Candidate>),
+    Walk(Box<WalkScan>),
 }
 
 enum Current {
     Near(Box<NearScan>),
     Documents(Range),
     Entries(Box<EntryScan>),
+    Walk(Box<WalkScan>),
 }
 
 impl Scan {
@@ -68,7 +84,11 @@ impl Scan {
             seen: None,
             skip: 0,
             examined: Examined::default(),
+            resolving: Resolving::No,
         };
+        if scan.collection.pointers.is_some() {
+            scan.resolving = Resolving::Perhaps;
+        }
         scan.add(access);
         scan
     }
@@ -109,6 +129,10 @@ impl Scan {
                 let scan = NearScan::new(plan, &self.collection);
                 self.parts.push_back(Part::Near(Box::new(scan)));
             }
+            Access::Walk(walk) => {
+                walk.index.uses.fetch_add(1, Ordering::Relaxed);
+                self.parts.push_back(Part::Walk(Box::new(WalkScan::new(walk))));
+            }
             Access::Either(either) => {
                 self.seen = Some(HashSet::new());
                 either.branches.iter().for_each(|branch| self.add_index(branch));
@@ -145,11 +169,36 @@ impl Scan {
         self.parts.extend(parts);
     }
 
-    /// The next document.
+    /// The next document, as clients see it.
     ///
     /// # Errors
     /// When the store fails, an index disagrees with its documents, or the operation is stopped.
     pub fn next(&mut self, op: &Operation) -> Result<Option<Row>> {
+        if matches!(self.resolving, Resolving::No) {
+            return self.next_stored(op);
+        }
+        self.open_resolver()?;
+        let row = self.next_stored(op)?;
+        let (Resolving::By(resolver), Some(row)) = (&mut self.resolving, row.as_ref()) else {
+            return Ok(row);
+        };
+        let doc = resolver.resolve(&self.snapshot, RawDoc::new(&row.doc))?;
+        Ok(Some(Row { record: row.record.clone(), doc: doc.into_bytes().into() }))
+    }
+
+    /// Finds out whether something is to resolve.
+    fn open_resolver(&mut self) -> Result<()> {
+        if matches!(self.resolving, Resolving::Perhaps) {
+            self.resolving = match Resolver::of(&self.collection, &self.snapshot)? {
+                Some(resolver) => Resolving::By(resolver),
+                None => Resolving::No,
+            };
+        }
+        Ok(())
+    }
+
+    /// The next document, as it is stored.
+    fn next_stored(&mut self, op: &Operation) -> Result<Option<Row>> {
         loop {
             op.check()?;
             let row = match &mut self.current {
@@ -165,6 +214,14 @@ impl Scan {
                     let found =
                         scan.next(&self.snapshot, &self.collection, &mut self.examined, op)?;
                     if found.is_none() || scan.is_done() {
+                        self.current = None;
+                    }
+                    found
+                }
+                Some(Current::Walk(walk)) => {
+                    let found =
+                        walk.next(&self.snapshot, &self.collection, &mut self.examined, op)?;
+                    if found.is_none() {
                         self.current = None;
                     }
                     found
@@ -236,8 +293,12 @@ impl Scan {
         op: &Operation,
         test: &mut dyn FnMut(&[u8]) -> Result<bool>,
     ) -> Result<Option<Row>> {
+        self.open_resolver()?;
+        let plain = matches!(self.resolving, Resolving::No);
         loop {
-            if let (Some(Current::Documents(range)), None) = (&mut self.current, &self.seen) {
+            if let (Some(Current::Documents(range)), None, true) =
+                (&mut self.current, &self.seen, plain)
+            {
                 while let Some((key, doc)) = range.next().map_err(store_failed)? {
                     op.check()?;
                     self.examined.documents += 1;
@@ -292,6 +353,10 @@ impl Scan {
             seen: None,
             skip: 0,
             examined: Examined::default(),
+            resolving: match self.collection.pointers {
+                Some(_) => Resolving::Perhaps,
+                None => Resolving::No,
+            },
         };
         ranges.into_iter().map(part).collect()
     }
@@ -319,9 +384,11 @@ impl Scan {
         wanted: Option<&[Wanted]>,
         take: &mut dyn Take,
     ) -> Result<bool> {
+        self.open_resolver()?;
+        let plain = matches!(self.resolving, Resolving::No);
         loop {
             match (&mut self.current, &mut self.seen) {
-                (Some(Current::Documents(range)), None) if self.skip == 0 => {
+                (Some(Current::Documents(range)), None) if self.skip == 0 && plain => {
                     while let Some(block) = range.lend_block().map_err(store_failed)? {
                         for (_, doc) in block {
                             op.check()?;
@@ -380,6 +447,7 @@ impl Scan {
                 Current::Documents(open(Space::Documents, &range, direction)?)
             }
             Part::Near(scan) => Current::Near(scan),
+            Part::Walk(walk) => Current::Walk(walk),
             Part::Id(_) => return Err(Error::internal("a point has no range")),
         })
     }
@@ -393,7 +461,9 @@ impl Scan {
         let mut count = 0;
         while let Some(part) = self.parts.pop_front() {
             match self.open(part)? {
-                Current::Near(_) => return Err(Error::internal("distances are not counted")),
+                Current::Near(_) | Current::Walk(_) => {
+                    return Err(Error::internal("only entries that tell all are counted"));
+                }
                 Current::Documents(mut range) => {
                     while most != Some(count) && range.next().map_err(store_failed)?.is_some() {
                         op.check()?;

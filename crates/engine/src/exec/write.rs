@@ -165,6 +165,17 @@ pub(crate) fn insert_plain(
     collection: &Arc<Collection>,
     doc: RawDoc<'_>,
 ) -> Result<()> {
+    let key = insert_stored(txn, collection, doc)?;
+    txn.notes.insert(collection, Some(key), doc);
+    Ok(())
+}
+
+/// Inserts a document as it is, and says nothing of it to the log of changes. Returns its key.
+pub(crate) fn insert_stored(
+    txn: &mut Transaction,
+    collection: &Arc<Collection>,
+    doc: RawDoc<'_>,
+) -> Result<Bytes> {
     check_place(txn, collection)?;
     let record = match collection.capped() {
         None => {
@@ -203,8 +214,7 @@ pub(crate) fn insert_plain(
     maintain::replace(txn, collection, &record, maintain::Images::Inserted(doc))?;
     txn.put(Space::Documents, key.clone(), Bytes::copy_from(doc.bytes()));
     txn.count_insert(collection, record, doc.bytes().len() as i64);
-    txn.notes.insert(collection, key, doc);
-    Ok(())
+    Ok(key)
 }
 
 /// Refuses writes of an open transaction to a capped collection: that has one order of commits,
@@ -272,6 +282,21 @@ pub(crate) fn replace_plain(
     new: &DocBuf,
     told: &Told,
 ) -> Result<()> {
+    let key = replace_stored(txn, collection, record, old, new, told)?;
+    txn.notes.replace(collection, Some(key), old, new.as_doc(), told.delta());
+    Ok(())
+}
+
+/// Replaces a document by an image as it is, and says nothing of it to the log of changes. Returns
+/// its key.
+pub(crate) fn replace_stored(
+    txn: &mut Transaction,
+    collection: &Arc<Collection>,
+    record: &[u8],
+    old: RawDoc<'_>,
+    new: &DocBuf,
+    told: &Told,
+) -> Result<Bytes> {
     check_place(txn, collection)?;
     let new = new.as_doc();
     if new.bytes().len() > limits::DOCUMENT_BYTES_MAX {
@@ -289,12 +314,7 @@ pub(crate) fn replace_plain(
     maintain::replace(txn, collection, record, maintain::Images::Changed(old, new, told))?;
     txn.put(Space::Documents, key.clone(), Bytes::copy_from(new.bytes()));
     txn.count(collection, 0, new.bytes().len() as i64 - old.bytes().len() as i64);
-    let delta = match told {
-        Told::Delta(delta) => Some(delta.as_slice()),
-        Told::Replacement => None,
-    };
-    txn.notes.replace(collection, key, old, new, delta);
-    Ok(())
+    Ok(key)
 }
 
 /// Deletes a document.
@@ -323,13 +343,24 @@ pub(crate) fn delete_plain(
     record: &[u8],
     old: RawDoc<'_>,
 ) -> Result<()> {
+    delete_stored(txn, collection, record, old)?;
+    txn.notes.delete(collection, old);
+    Ok(())
+}
+
+/// Deletes a document, whatever patterns say, and says nothing of it to the log of changes.
+pub(crate) fn delete_stored(
+    txn: &mut Transaction,
+    collection: &Arc<Collection>,
+    record: &[u8],
+    old: RawDoc<'_>,
+) -> Result<()> {
     check_place(txn, collection)?;
     let key = document_key(collection, record);
     txn.guard(Space::Documents, &key);
     maintain::replace(txn, collection, record, maintain::Images::Deleted(old))?;
     txn.delete(Space::Documents, key);
     txn.count(collection, -1, -(old.bytes().len() as i64));
-    txn.notes.delete(collection, old);
     Ok(())
 }
 

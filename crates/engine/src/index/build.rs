@@ -8,7 +8,7 @@
 
 use super::fill::{Check, Filled, check_all_unique, fill, wanted};
 use super::spec::{self, IndexSpec};
-use crate::catalog::{Catalog, Collection, IndexState, change, persist};
+use crate::catalog::{Catalog, Collection, IndexState, change, persist, unindexable};
 use crate::engine::Inner;
 use crate::job::Job;
 use crate::operation::Operation;
@@ -211,6 +211,9 @@ fn grow(
                     spec::shown(spec.key())
                 ),
             ));
+        }
+        if let Some(why) = unindexable(catalog.patterns(db), name, spec.doc.as_doc()) {
+            return Err(Error::new(Code::CANNOT_CREATE_INDEX, why));
         }
         let id = engine.new_id(batch);
         ids.push(id);

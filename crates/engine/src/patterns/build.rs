@@ -376,6 +376,6 @@ pub(super) fn image(
             edit::assign(doc, &values)
         }
         Behaviour::Reference(reference) => reference.derive(pattern, documents, doc),
-        Behaviour::Tree(tree) => tree.shape(pattern, documents, doc),
+        Behaviour::Tree(tree) => tree.write(pattern, documents, None, doc),
     }
 }

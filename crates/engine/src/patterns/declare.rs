@@ -1,6 +1,6 @@
 //! Changes of declarations: adding, altering and removing patterns in the catalog.
 
-use crate::catalog::{Catalog, Collection, Kind, change, persist};
+use crate::catalog::{Catalog, Collection, Kind, change, persist, unindexable};
 use crate::commands::create::ensure_collection;
 use crate::engine::Inner;
 use crate::index::{build as index_build, spec};
@@ -135,7 +135,17 @@ pub(super) fn put(
 ) -> Result<()> {
     let record = persist::encode_pattern(db, &pattern);
     batch.put(Space::Catalog, &persist::pattern_key(pattern.id), record.bytes());
-    change::add_pattern(catalog, db, pattern)
+    let target = pattern.target.clone();
+    change::add_pattern(catalog, db, pattern)?;
+    let indexes = catalog.get(db, &target).map_or(&[][..], |target| &target.indexes);
+    let refused = indexes.iter().find_map(|index| {
+        let why = unindexable(catalog.patterns(db), &target, index.spec.as_doc())?;
+        Some(format!("{why}; the index '{}' has it", index.name))
+    });
+    match refused {
+        None => Ok(()),
+        Some(why) => Err(Error::bad_value(why)),
+    }
 }
 
 /// Refuses collections whose documents patterns cannot find by their `_id`s.
@@ -358,17 +368,18 @@ pub fn set_phase(engine: &Inner, db: &str, id: u32, phase: Phase, failure: &str)
     Ok(())
 }
 
-/// Puts an altered declaration in place of another one that maintains the same.
+/// Puts an altered declaration in place of another one that maintains the same. Returns the number
+/// of the pattern if it has to be built: with another strategy it is stored in another way.
 ///
 /// # Errors
-/// When the new declaration would have to be built, or is refused.
+/// When the new declaration would have to be built otherwise, or is refused.
 pub fn modify(
     engine: &Inner,
     db: &str,
     collection: &str,
     name: &str,
     set: RawDoc<'_>,
-) -> Result<()> {
+) -> Result<Option<u32>> {
     /// Options that change nothing of what is maintained.
     static LIGHT: &[&str] = &[
         "changeEvents",
@@ -384,6 +395,7 @@ pub fn modify(
         "onDelete",
         "backfill",
         "rewrite",
+        "strategy",
     ];
     if let Some((other, _)) = set.iter().find(|(name, _)| !LIGHT.contains(name)) {
         return Err(Error::new(
@@ -394,7 +406,7 @@ pub fn modify(
             ),
         ));
     }
-    engine.change_catalog(|catalog, batch| {
+    let (built, old) = engine.change_catalog(|catalog, batch| {
         let known = find(catalog, db, collection, name)?;
         let merged = DocBuf::build(|out| {
             for (option, value) in known.declaration.as_doc() {
@@ -407,9 +419,21 @@ pub fn modify(
             }
         });
         let mut pattern = declaration::parse(collection, merged.as_doc())?;
-        pattern.id = known.id;
         pattern.rank = known.rank;
+        if pattern.is_pointer() != known.is_pointer() && known.phase.is_maintained() {
+            // Readers see the same all the time: a pointer is resolved whatever is stored, and what
+            // is not stored yet is derived for them.
+            remove(catalog, batch, db, std::slice::from_ref(&known))?;
+            pattern.id = engine.new_id(batch);
+            let id = pattern.id;
+            put(catalog, batch, db, pattern)?;
+            return Ok((Some(id), Some(known)));
+        }
+        pattern.id = known.id;
         pattern.phase = known.phase;
-        put(catalog, batch, db, pattern)
-    })
+        put(catalog, batch, db, pattern)?;
+        Ok((None, None))
+    })?;
+    discard(engine, old.as_slice());
+    Ok(built)
 }

@@ -7,8 +7,9 @@ use crate::index::maintain::{entry_key, record_of};
 use crate::store_failed;
 use crate::txn::Transaction;
 use ::patterns::{Documents, Find, Origin};
+use std::ops::Bound;
 use std::sync::Arc;
-use store::{Bytes, Space};
+use store::{Bytes, Direction, Snapshot, Space};
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, keys};
 
 /// The documents of a database in a transaction.
@@ -46,17 +47,46 @@ impl<'t> Opened<'t> {
         self.txn.notes.set_derived(false);
         outcome
     }
+}
 
-    fn visit_all(
-        &mut self,
-        collection: &Collection,
-        find: &Find<'_>,
-        visit: &mut dyn FnMut(RawDoc<'_>) -> Result<bool>,
-    ) -> Result<()> {
-        let wanted = keys::key(find.value);
-        let from = [collection.prefix().as_slice(), find.after].concat();
-        let to = (collection.id + 1).to_be_bytes();
-        let mut range = self.txn.range(Space::Documents, &from, &to)?;
+/// The index that finds documents by the value of a path, in the order of their `_id`s.
+fn index_on<'c>(indexes: &'c [Arc<Index>], path: &str) -> Option<&'c Arc<Index>> {
+    indexes.iter().find(|index| {
+        let fits = matches!(index.kind, IndexKind::Ordered) && !index.is_clustered();
+        let plain = index.partial.is_none() && !index.sparse && index.collation.is_none();
+        let [field] = index.fields.as_slice() else { return false };
+        let ready = index.state == IndexState::Ready;
+        fits && plain && ready && !field.descending && field.path.text() == path
+    })
+}
+
+/// Visits the documents behind a prefix that are looked for, in the order of their `_id`s.
+pub(crate) fn visit_found(
+    snapshot: &Snapshot,
+    id: u32,
+    indexes: &[Arc<Index>],
+    find: &Find<'_>,
+    visit: &mut dyn FnMut(RawDoc<'_>) -> Result<bool>,
+) -> Result<()> {
+    let prefix = id.to_be_bytes();
+    let get = |record: &[u8]| {
+        let key = [prefix.as_slice(), record].concat();
+        snapshot.get_to_write(Space::Documents, &key).map_err(store_failed)
+    };
+    let range = |space, from: &[u8], to: &[u8]| {
+        let (from, to) = (Bound::Included(from), Bound::Excluded(to));
+        snapshot.range(space, from, to, Direction::Forward).map_err(store_failed)
+    };
+    let wanted = keys::key(find.value);
+    if find.path.text() == "_id" {
+        if let Some(doc) = get(&wanted)?.filter(|_| find.after.is_empty()) {
+            visit(RawDoc::new(&doc))?;
+        }
+        return Ok(());
+    }
+    let Some(index) = index_on(indexes, find.path.text()) else {
+        let from = [prefix.as_slice(), find.after].concat();
+        let mut range = range(Space::Documents, &from, &(id + 1).to_be_bytes())?;
         while let Some((key, doc)) = range.next_entry().map_err(store_failed)? {
             let doc = RawDoc::new(&doc);
             let holds = ::patterns::computed::values_at(doc, find.path)
@@ -67,19 +97,23 @@ impl<'t> Opened<'t> {
                 break;
             }
         }
-        Ok(())
+        return Ok(());
+    };
+    let mut from = entry_key(index, &wanted, find.after);
+    let mut to = entry_key(index, &wanted, &[]);
+    to.push(0xFF);
+    if !find.after.is_empty() {
+        from.push(0);
     }
-}
-
-/// The index that finds documents by the value of a path, in the order of their `_id`s.
-fn index_on<'c>(collection: &'c Collection, path: &str) -> Option<&'c Arc<Index>> {
-    collection.indexes.iter().find(|index| {
-        let fits = matches!(index.kind, IndexKind::Ordered) && !index.is_clustered();
-        let plain = index.partial.is_none() && !index.sparse && index.collation.is_none();
-        let [field] = index.fields.as_slice() else { return false };
-        let ready = index.state == IndexState::Ready;
-        fits && plain && ready && !field.descending && field.path.text() == path
-    })
+    let mut range = range(Space::Indexes, &from, &to)?;
+    while let Some((entry, _)) = range.next_entry().map_err(store_failed)? {
+        let Some(record) = record_of(index, &entry) else { continue };
+        let Some(doc) = get(record)? else { continue };
+        if !visit(RawDoc::new(&doc))? {
+            break;
+        }
+    }
+    Ok(())
 }
 
 impl Documents for Opened<'_> {
@@ -97,33 +131,7 @@ impl Documents for Opened<'_> {
         visit: &mut dyn FnMut(RawDoc<'_>) -> Result<bool>,
     ) -> Result<()> {
         let Some(collection) = self.collection(find.collection) else { return Ok(()) };
-        if find.path.text() == "_id" {
-            let found = self.get(find.collection, find.value)?;
-            if let Some(doc) = found.filter(|_| find.after.is_empty()) {
-                visit(doc.as_doc())?;
-            }
-            return Ok(());
-        }
-        let Some(index) = index_on(&collection, find.path.text()) else {
-            return self.visit_all(&collection, find, visit);
-        };
-        let values = keys::key(find.value);
-        let mut from = entry_key(index, &values, find.after);
-        let mut to = entry_key(index, &values, &[]);
-        to.push(0xFF);
-        if !find.after.is_empty() {
-            from.push(0);
-        }
-        let mut range = self.txn.range(Space::Indexes, &from, &to)?;
-        while let Some((entry, _)) = range.next_entry().map_err(store_failed)? {
-            let Some(record) = record_of(index, &entry) else { continue };
-            let key = write::document_key(&collection, record);
-            let Some(doc) = self.txn.get(Space::Documents, &key)? else { continue };
-            if !visit(RawDoc::new(&doc))? {
-                break;
-            }
-        }
-        Ok(())
+        visit_found(&self.txn.snapshot, collection.id, &collection.indexes, find, visit)
     }
 
     fn insert(&mut self, pattern: u32, collection: &str, doc: &DocBuf) -> Result<()> {
@@ -208,6 +216,6 @@ impl Documents for Opened<'_> {
 
 /// The key of what a pattern keeps: behind its number, as documents stand behind their
 /// collection's.
-pub(super) fn state_key(pattern: u32, key: &[u8]) -> Vec<u8> {
+pub(crate) fn state_key(pattern: u32, key: &[u8]) -> Vec<u8> {
     [pattern.to_be_bytes().as_slice(), key].concat()
 }

@@ -5,19 +5,21 @@
 //! statement commits. Such statements run inside of the commit lock, so patterns see the newest
 //! state and nothing can come between. `documents` is what patterns see, `declare` changes
 //! declarations, `build` derives what was there before and removes what a dropped pattern left,
-//! `queue` follows what does not follow in the same commit, `reading` is what patterns mean to
-//! readers, `verify` compares with a recomputation, `rewrite` answers queries from what is
+//! `queue` follows what does not follow in the same commit, `pointed` writes documents of which part is
+//! not stored, `reading` is what patterns mean to readers, `verify` compares with a recomputation, `rewrite` answers queries from what is
 //! maintained.
 
 pub mod build;
 pub mod declare;
 mod documents;
+mod pointed;
 pub mod queue;
 pub mod reading;
 pub mod rewrite;
 pub mod verify;
 
 pub use documents::Opened;
+pub(crate) use documents::{state_key, visit_found};
 
 use crate::catalog::Collection;
 use crate::exec::write;
@@ -127,7 +129,7 @@ fn check_locked(txn: &mut Transaction) -> Result<()> {
     Ok(())
 }
 
-/// Inserts a document and notes what must follow. Returns what is stored.
+/// Inserts a document and notes what must follow. Returns what clients see of it.
 ///
 /// # Errors
 /// What the collection, its indexes or its patterns refuse.
@@ -148,13 +150,19 @@ pub fn insert(
         ));
     }
     let notes = bound.note(&mut documents, None, Some(image.as_doc()), origin)?;
-    write::insert_plain(txn, collection, image.as_doc())?;
+    let shown = match collection.pointers.is_some() {
+        false => {
+            write::insert_plain(txn, collection, image.as_doc())?;
+            None
+        }
+        true => Some(pointed::insert(txn, collection, image.as_doc())?),
+    };
     bound.note_written(&mut Opened::new(txn, &collection.db), image.as_doc(), origin)?;
     txn.work.pending(&collection.db).add(notes);
-    Ok(image)
+    Ok(shown.unwrap_or(image))
 }
 
-/// Replaces a document and notes what must follow. Returns what is stored.
+/// Replaces a document and notes what must follow. Returns what clients see of it.
 ///
 /// # Errors
 /// What the collection, its indexes or its patterns refuse.
@@ -167,13 +175,27 @@ pub fn replace(
     origin: Origin,
 ) -> Result<DocBuf> {
     check_locked(txn)?;
-    let old = change.old;
+    let stored;
+    let old = match collection.pointers.is_some() {
+        false => change.old,
+        true => {
+            stored = pointed::stored(txn, collection, change.record)?;
+            RawDoc::new(&stored)
+        }
+    };
     let mut documents = Opened::new(txn, &collection.db);
     let image = bound.shape(&mut documents, Some(old), new.as_doc(), origin)?;
     if image.bytes() == old.bytes() {
-        return Ok(image);
+        return Ok(change.old.into());
     }
     let notes = bound.note(&mut documents, Some(old), Some(image.as_doc()), origin)?;
+    if collection.pointers.is_some() {
+        let change = Change { old, ..*change };
+        let shown = pointed::replace(txn, collection, &change, &image, new)?;
+        bound.note_written(&mut Opened::new(txn, &collection.db), image.as_doc(), origin)?;
+        txn.work.pending(&collection.db).add(notes);
+        return Ok(shown);
+    }
     let derived;
     let told = match change.told {
         Some(told) if image == *new || *told == Told::Replacement => told,
@@ -221,9 +243,20 @@ pub fn delete(
     origin: Origin,
 ) -> Result<()> {
     check_locked(txn)?;
+    let stored;
+    let old = match collection.pointers.is_some() {
+        false => old,
+        true => {
+            stored = pointed::stored(txn, collection, record)?;
+            RawDoc::new(&stored)
+        }
+    };
     let mut documents = Opened::new(txn, &collection.db);
     let notes = bound.note(&mut documents, Some(old), None, origin)?;
-    write::delete_plain(txn, collection, record, old)?;
+    match collection.pointers.is_some() {
+        false => write::delete_plain(txn, collection, record, old)?,
+        true => pointed::delete(txn, collection, record, old)?,
+    }
     txn.work.pending(&collection.db).add(notes);
     Ok(())
 }

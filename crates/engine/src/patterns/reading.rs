@@ -79,6 +79,8 @@ pub fn complete(
             .iter()
             .filter(|p| p.phase == Phase::Building)
             .filter(|p| p.common.during_build == DuringBuild::Compute)
+            // What is resolved anyway need not be derived before.
+            .filter(|p| !p.is_pointer() || p.has_records())
             .cloned()
             .collect();
         if !unfinished.iter().any(|pattern| names.contains(&&*pattern.target)) {

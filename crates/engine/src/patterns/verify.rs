@@ -5,6 +5,7 @@ use crate::engine::Inner;
 use crate::store_failed;
 use crate::txn::Transaction;
 use ::patterns::pattern::Behaviour;
+use ::patterns::resolve::Resolver;
 use ::patterns::{Documents, Find, Pattern, Pending, Phase, queue};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -78,6 +79,10 @@ pub fn check(
         if report.checked.is_multiple_of(1000) {
             stop()?;
         }
+        if pattern.is_pointer() {
+            check_pointer(pattern, &fresh, &mut Opened::new(&mut txn, db), doc, &mut report)?;
+            continue;
+        }
         let expected = match &fresh.behaviour {
             Behaviour::Grouped(_) => build::image(&fresh, &mut scratch, doc)?,
             Behaviour::Tree(tree) => {
@@ -106,6 +111,33 @@ pub fn check(
         report.broken = differs(pattern, &mut documents, &scratch)?;
     }
     Ok(report)
+}
+
+/// Checks a document of a pattern that stores nothing: none of its fields may be there, and what
+/// readers are shown, by way of what is counted, must be what a recomputation gives.
+fn check_pointer(
+    pattern: &Arc<Pattern>,
+    fresh: &Arc<Pattern>,
+    documents: &mut Opened<'_>,
+    doc: RawDoc<'_>,
+    report: &mut Report,
+) -> Result<()> {
+    let known = report.drift;
+    let bare = build::image(fresh, documents, doc)?;
+    compare(pattern, doc, bare.as_doc(), report);
+    if report.drift > known {
+        report.wrong.push(OwnedVal::new(doc.get("_id").unwrap_or(Val::Null)));
+    }
+    let Behaviour::Tree(tree) = &fresh.behaviour else { return Ok(()) };
+    let resolver = Resolver::new(std::slice::from_ref(pattern), documents)?;
+    let Some(mut resolver) = resolver else { return Ok(()) };
+    let shown = resolver.resolve(documents, bare.as_doc())?;
+    let expected = tree.recomputed(fresh, documents, bare.as_doc())?;
+    let known = report.drift;
+    compare(pattern, shown.as_doc(), expected.as_doc(), report);
+    // Only what is counted can differ, and that is kept beside the documents.
+    report.broken |= report.drift > known;
+    Ok(())
 }
 
 /// Whether what a pattern keeps for itself is not what a recomputation gives.

@@ -2,6 +2,7 @@
 
 use super::bounds::Interval;
 use super::sample::Sample;
+use super::walk::Walk;
 use super::{Access, Candidate, Either, Plan, edge};
 use crate::catalog::IndexKind;
 use crate::exec::Examined;
@@ -272,6 +273,9 @@ fn write_access(
                 }
             });
         }
+        Access::Walk(walk) => {
+            out.doc(name, |out| write_walk(out, walk, filter, ran));
+        }
         Access::Either(either) => {
             // A filter that is nothing but `$or` is planned branch by branch.
             let alone = above.filter.is_some_and(|filter| filter.root().conditions().len() == 1);
@@ -285,6 +289,34 @@ fn write_access(
             });
         }
     }
+}
+
+/// Writes a walk down a tree.
+fn write_walk(out: &mut Writer<'_>, walk: &Walk, filter: Option<&Filter>, ran: Option<&Ran>) {
+    out.str("stage", "FETCH");
+    write_filter(out, filter);
+    write_counts(out, ran, None);
+    if let Some(ran) = ran {
+        out.count("docsExamined", ran.examined.documents);
+    }
+    out.doc("inputStage", |out| {
+        out.str("stage", "TREE_WALK").str("pattern", &walk.pattern.name);
+        out.append("keyPattern", Val::Document(walk.index.key.as_doc()));
+        out.str("indexName", &walk.index.name);
+        out.array("from", |list| {
+            for start in &walk.starts {
+                list.push_doc(|out| {
+                    out.raw("node", start.name.raw()).bool("itself", start.itself);
+                    if let Some(levels) = start.levels {
+                        out.count("levels", u64::from(levels));
+                    }
+                });
+            }
+        });
+        if let Some(ran) = ran {
+            out.count("keysExamined", ran.examined.keys);
+        }
+    });
 }
 
 /// Writes the scans of an `$or`, whose documents are fetched once.

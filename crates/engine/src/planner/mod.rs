@@ -2,7 +2,8 @@
 //!
 //! `bounds` turns predicates into intervals, `candidates` lists what each index could do (`implies`
 //! says for which queries a partial one has all, `cover` whether documents are needed at all),
-//! `choose` compares them by what each would read (`sample`), `explain` shows the choice. All plans
+//! `choose` compares them by what each would read (`sample`), `walk` goes down trees that are not
+//! stored, `explain` shows the choice. All plans
 //! give the same results: what bounds do not tell exactly is tested on what was found.
 
 pub mod bounds;
@@ -20,6 +21,7 @@ pub mod min_max;
 pub mod reasons;
 pub mod sample;
 pub mod shape;
+pub mod walk;
 
 pub use candidates::{Candidate, KeyRange};
 pub use geo::NearPlan;
@@ -49,6 +51,8 @@ pub enum Access {
     Near(Box<NearPlan>),
     /// Documents that any of several accesses finds, each once.
     Either(Either),
+    /// The nodes of a tree below others.
+    Walk(Box<walk::Walk>),
 }
 
 /// Several accesses for the branches of an `$or`.
@@ -152,6 +156,9 @@ pub fn plan_for_entries(question: &Question<'_>) -> Result<Plan> {
     }
     if let Some(either) = either {
         return Ok(simple(Access::Either(either), question.sort.is_none()));
+    }
+    if let Some(walk) = walk::of(question) {
+        return Ok(simple(Access::Walk(Box::new(walk)), question.sort.is_none()));
     }
     if let Some(access) = choose::skipping(question) {
         let sorted = matches!(&access, Access::Index(candidate) if candidate.sorted);
@@ -276,7 +283,9 @@ impl Access {
                 only
             }
             Access::Index(candidate) => candidate.all_told(),
-            Access::Nothing | Access::Collection(_) | Access::Near(_) => Conditions::default(),
+            Access::Nothing | Access::Collection(_) | Access::Near(_) | Access::Walk(_) => {
+                Conditions::default()
+            }
             Access::Either(either) => either.told,
         }
     }

@@ -26,6 +26,11 @@ pub fn why(plan: &Plan, filter: &Filter, sort: Option<&SortSpec>) -> String {
         Access::Near(_) => {
             "The geospatial index is read outwards from the place, nearest first.".to_owned()
         }
+        Access::Walk(walk) => format!(
+            "The pattern {} resolves what the filter asks for, so the nodes that can match are \
+             found by walking down index {}.",
+            walk.pattern.name, walk.index.name
+        ),
         Access::Either(either) => format!(
             "Each of the {} branches of $or is answered by an index; the results are united.",
             either.branches.len()

@@ -7,7 +7,7 @@ use super::table::Table;
 use crate::catalog::{Collection, Index, IndexKind, IndexState};
 use crate::exec::entries::damaged;
 use crate::exec::scan::{Scan, dangling, fetch};
-use crate::exec::{Doc, Examined, Stream};
+use crate::exec::{Doc, Examined, Stream, resolve};
 use crate::index::maintain::record_of;
 use crate::operation::Operation;
 use crate::planner::{Access, Candidate, KeyRange};
@@ -271,8 +271,9 @@ impl Foreign {
                         continue;
                     };
                     self.examined.documents += 1;
-                    if passes(&row.doc)? {
-                        docs.push(Doc::Stored(row.doc));
+                    let doc = resolve::shown(collection, snapshot, row.doc)?;
+                    if passes(&doc)? {
+                        docs.push(Doc::Stored(doc));
                     }
                 }
             }
@@ -388,7 +389,8 @@ fn by_key(
         }
         let record = record_of(index, entry).ok_or_else(|| damaged(index))?;
         let row = fetch(snapshot, collection, Bytes::copy_from(record))?;
-        docs.push(row.ok_or_else(|| dangling(collection))?.into());
+        let row = row.ok_or_else(|| dangling(collection))?;
+        docs.push(Doc::Stored(resolve::shown(collection, snapshot, row.doc)?));
     }
     let examined = docs.len() as u64;
     Ok((Some(docs), examined))

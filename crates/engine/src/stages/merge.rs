@@ -8,7 +8,7 @@ use super::{Kept, Output, Role, Stage, StageContext, StageRow};
 use crate::catalog::{Collection, IndexKind, IndexState};
 use crate::engine::Inner;
 use crate::exec::modify::{Target, choose_one};
-use crate::exec::{Doc, Stream, write};
+use crate::exec::{Doc, Stream, resolve, write};
 use crate::operation::Operation;
 use crate::txn::Transaction;
 use bumpalo::Bump;
@@ -548,7 +548,9 @@ impl Merge {
         if self.is_on_id() && collection.capped().is_none() {
             let record = write::record_of_id(collection, doc.get("_id").unwrap_or(Val::Null));
             let key = write::document_key(collection, &record);
-            return Ok(txn.get(Space::Documents, &key)?.map(|doc| (record.into(), doc)));
+            let Some(doc) = txn.get(Space::Documents, &key)? else { return Ok(None) };
+            let doc = resolve::shown(collection, &txn.snapshot, doc)?;
+            return Ok(Some((record.into(), doc)));
         }
         let query = DocBuf::build(|out| {
             for on in &self.on {

@@ -104,7 +104,7 @@ impl Past {
             match (then, newest.get(db, name)) {
                 (None, None) => {}
                 (Some(then), Some(now)) if then.id == now.id => {
-                    catalog.set(Arc::new(without_dropped_indexes(then, now)));
+                    catalog.set_as_it_was(Arc::new(without_dropped_indexes(then, now)));
                 }
                 _ => {
                     catalog.remove(db, name);

@@ -21,6 +21,8 @@ pub struct Common {
     pub fanout_limit: usize,
     /// Whether more of them are refused rather than queued.
     pub reject_over_limit: bool,
+    /// Whether what waits in the queue is resolved for readers until it has followed.
+    pub resolve_over_limit: bool,
     /// Documents of one commit of the build.
     pub batch: usize,
     /// Whether queries may be answered from what is maintained.
@@ -75,6 +77,20 @@ impl Common {
                 _ => DuringBuild::Compute,
             };
         let events = options.choice("changeEvents", &["none", "flagged"], &[])?;
+        if is_pointer(behaviour) {
+            if mode != Mode::Sync {
+                return Err(options.bad(
+                    "'mode' must be 'sync' with 'strategy: pointer': what is resolved when it is \
+                     read is never behind",
+                ));
+            }
+            if events == "flagged" {
+                return Err(options.bad(
+                    "'changeEvents: flagged' needs 'strategy: copy': with 'pointer' nothing is \
+                     written that an event could tell of",
+                ));
+            }
+        }
         let rewrite = options.boolean("rewrite")?.unwrap_or(true);
         if options.get("verify").is_some() {
             return Err(options.later("'verify'"));
@@ -83,11 +99,17 @@ impl Common {
         let (mut fanout_limit, mut over) = (1000, "async");
         if fans_out {
             fanout_limit = options.positive("fanoutLimit")?.unwrap_or(1000);
-            over = options.choice("overLimit", &["async", "reject"], &["pointer"])?;
+            over = options.choice("overLimit", &["async", "reject", "pointer"], &[])?;
         }
-        if over == "reject" && mode != Mode::Sync {
+        if over != "async" && mode != Mode::Sync {
+            return Err(options.bad(format!(
+                "'overLimit: {over}' needs the mode 'sync': nothing is too much for a queue"
+            )));
+        }
+        if over == "pointer" && !can_resolve(behaviour) {
             return Err(options.bad(
-                "'overLimit: reject' needs the mode 'sync': nothing is too much for a queue",
+                "'overLimit: pointer' resolves what a live source holds: 'freshness' cannot be \
+                 'snapshot'",
             ));
         }
         Ok(Common {
@@ -98,6 +120,7 @@ impl Common {
             flagged_events: events == "flagged",
             fanout_limit,
             reject_over_limit: over == "reject",
+            resolve_over_limit: over == "pointer",
             batch,
             rewrite,
             rate,
@@ -146,9 +169,28 @@ impl Common {
         out.bool("rewrite", self.rewrite);
         if fans_out(behaviour) {
             out.count("fanoutLimit", self.fanout_limit as u64);
-            out.str("overLimit", if self.reject_over_limit { "reject" } else { "async" });
+            let over = match (self.reject_over_limit, self.resolve_over_limit) {
+                (true, _) => "reject",
+                (_, true) => "pointer",
+                _ => "async",
+            };
+            out.str("overLimit", over);
         }
     }
+}
+
+/// Whether nothing is stored of what is maintained.
+fn is_pointer(behaviour: &Behaviour) -> bool {
+    match behaviour {
+        Behaviour::Reference(reference) => reference.pointer,
+        Behaviour::Tree(tree) => tree.pointer,
+        Behaviour::Same(_) | Behaviour::Grouped(_) => false,
+    }
+}
+
+/// Whether what is maintained follows from what there is now.
+fn can_resolve(behaviour: &Behaviour) -> bool {
+    matches!(behaviour, Behaviour::Reference(reference) if reference.live)
 }
 
 /// Whether many documents may follow one.

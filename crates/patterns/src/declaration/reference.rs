@@ -55,10 +55,26 @@ pub(super) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
     }
     let place = Reference::place(reference, into)?;
     let freshness = options.choice("freshness", &["live", "snapshot"], &[])?;
-    let strategy = options.choice("strategy", &["auto", "copy"], &["pointer"])?;
+    let strategy = options.choice("strategy", &["auto", "copy", "pointer"], &[])?;
+    let pointer = strategy == "pointer";
+    if pointer && freshness == "snapshot" {
+        return Err(options.bad(
+            "'freshness: snapshot' needs copies: 'strategy: pointer' shows what the source holds \
+             now",
+        ));
+    }
     let missing = options.choice("onMissing", &["allow", "reject"], &[])?;
-    let deleted =
-        options.choice("onSourceDelete", &["keep", "unset", "restrict", "cascade"], &[])?;
+    if pointer && options.get("onSourceDelete") == Some(Val::String("keep")) {
+        return Err(options.bad(
+            "'onSourceDelete: keep' needs copies: with 'strategy: pointer' nothing is left of a \
+             source that went ('unset', 'restrict' and 'cascade' are possible)",
+        ));
+    }
+    let words: &[&str] = match pointer {
+        true => &["unset", "restrict", "cascade"],
+        false => &["keep", "unset", "restrict", "cascade"],
+    };
+    let deleted = options.choice("onSourceDelete", words, &[])?;
     let shown = DocBuf::build(|out| {
         out.str("ref", reference).str("from", from).str("match", matched);
         out.append("fields", Val::Array(list)).str("into", into);
@@ -71,6 +87,7 @@ pub(super) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
         place,
         fields,
         live: freshness == "live",
+        pointer,
         reject_missing: missing == "reject",
         on_delete: match deleted {
             "unset" => SourceDelete::Unset,

@@ -53,7 +53,7 @@ pub(super) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
     }
     let missing = options.choice("onMissingParent", &["reject", "defer"], &[])?;
     let deleted = options.choice("onDelete", &["restrict", "cascade", "adopt", "root"], &[])?;
-    let strategy = options.choice("strategy", &["auto", "copy"], &["pointer"])?;
+    let strategy = options.choice("strategy", &["auto", "copy", "pointer"], &[])?;
     let shown = DocBuf::build(|out| {
         out.str("parent", parent).str("id", id);
         for (name, path) in [("scope", scope), ("order", order)] {
@@ -76,6 +76,7 @@ pub(super) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
         descendant_count,
         nested_set,
         defer: missing == "defer",
+        pointer: strategy == "pointer",
         on_delete: match deleted {
             "cascade" => NodeDelete::Cascade,
             "adopt" => NodeDelete::Adopt,

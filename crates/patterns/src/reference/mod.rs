@@ -30,6 +30,8 @@ pub struct Reference {
     pub fields: Vec<(Path, Expr)>,
     /// Whether copies follow their source.
     pub live: bool,
+    /// Whether there are no copies: readers resolve them from their source.
+    pub pointer: bool,
     /// Whether a reference to nothing is refused.
     pub reject_missing: bool,
     /// What the removal of a source means.
@@ -53,6 +55,13 @@ pub enum SourceDelete {
 
 /// The copies of one reference: a value for each field.
 type Copies = Vec<Option<OwnedVal>>;
+
+/// The sources that a reader has met, by the values that name them.
+#[derive(Debug, Default)]
+pub struct Met(BTreeMap<Vec<u8>, Option<Copies>>);
+
+/// The most sources that a reader keeps.
+const MET_MAX: usize = 10_000;
 
 /// The key that is there once copies may have outlived their source.
 const LOST: u8 = 6;
@@ -152,7 +161,7 @@ impl Reference {
                 }
             });
         }
-        self.rewrite(after, &mut |key| {
+        let image = self.rewrite(after, &mut |key| {
             let encoded = keys::key(key);
             if self.live && own.as_ref() == Some(&encoded) {
                 return self.copies(after).map(Some);
@@ -179,7 +188,49 @@ impl Reference {
             };
             known.insert(encoded, copies.clone());
             Ok(Some(copies))
-        })
+        })?;
+        // What could not be shown was refused, as if it were stored.
+        if self.pointer { self.cleared(image.as_doc()) } else { Ok(image) }
+    }
+
+    /// The document with copies of what its references mean at this moment.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn resolve(
+        &self,
+        documents: &mut dyn Documents,
+        doc: RawDoc<'_>,
+        known: &mut Met,
+    ) -> Result<DocBuf> {
+        let mut failed = None;
+        let image = self.rewrite(doc, &mut |key| {
+            let encoded = keys::key(key);
+            if let Some(copies) = known.0.get(&encoded) {
+                return Ok(copies.clone());
+            }
+            // An expression that fails shows nothing; who wrote the source was told.
+            let copies = match self.find_source(documents, key) {
+                Ok(Some(source)) => self.copies(source.as_doc()).ok(),
+                Ok(None) if !self.pointer && self.on_delete == SourceDelete::Keep => None,
+                Ok(None) => Some(vec![None; self.fields.len()]),
+                Err(error) => {
+                    failed = Some(error);
+                    None
+                }
+            };
+            if known.0.len() >= MET_MAX {
+                known.0.clear();
+            }
+            known.0.insert(encoded, copies.clone());
+            Ok(copies)
+        });
+        match (failed, image) {
+            (Some(error), _) => Err(error),
+            (None, Ok(image)) => Ok(image),
+            // Nobody has checked this document: it is shown as it is.
+            (None, Err(_)) => Ok(DocBuf::from(doc)),
+        }
     }
 
     /// The document with copies as `copies` gives them for each reference; `None` leaves them.
@@ -284,6 +335,9 @@ impl Reference {
         let (old, new) = (before.and_then(key), after.and_then(key));
         let mut noted = Vec::new();
         let stays = old.as_ref().map(|(key, _)| key) == new.as_ref().map(|(key, _)| key);
+        if stays && self.pointer {
+            return Ok(noted);
+        }
         if stays {
             if let (Some(before), Some(after), true, Some(key)) = (before, after, self.live, new)
                 && self.copies(before)? != self.copies(after)?
@@ -305,11 +359,15 @@ impl Reference {
                     ),
                 ));
             }
-            if self.on_delete != SourceDelete::Keep || self.live {
+            let followed = match self.pointer {
+                true => self.on_delete == SourceDelete::Cascade,
+                false => self.on_delete != SourceDelete::Keep || self.live,
+            };
+            if followed {
                 noted.push((encoded, value));
             }
         }
-        if let Some(key) = new.filter(|_| self.live) {
+        if let Some(key) = new.filter(|_| self.live && !self.pointer) {
             noted.push(key);
         }
         Ok(noted)
@@ -453,6 +511,9 @@ impl Reference {
         }
         let Some(held) = into.find(context) else { return Ok(context.into()) };
         if let Some(at) = held.as_doc().filter(|at| left(*at)) {
+            if at.is_empty() {
+                return Ok(context.into());
+            }
             let image = edit::assign(at, &gone)?;
             let kept =
                 (!image.as_doc().is_empty()).then(|| OwnedVal::new(Val::Document(image.as_doc())));
@@ -498,6 +559,9 @@ impl Reference {
         documents: &mut dyn Documents,
         doc: RawDoc<'_>,
     ) -> Result<DocBuf> {
+        if self.pointer {
+            return self.cleared(doc);
+        }
         if !self.live {
             return self.shape(pattern, documents, Some(doc), doc);
         }
@@ -545,6 +609,9 @@ impl Reference {
         followers: &[DocBuf],
     ) -> Result<()> {
         let source = self.find_source(documents, key)?;
+        if self.pointer && source.is_some() {
+            return Ok(());
+        }
         let copies = match &source {
             Some(source) => Some(self.copies(source.as_doc())?),
             None if self.on_delete == SourceDelete::Unset => Some(vec![None; self.fields.len()]),

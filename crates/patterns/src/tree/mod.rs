@@ -1,8 +1,12 @@
 //! `tree`: what follows from the parents of nodes. The parent is the truth; ancestors, path, depth
 //! and nested sets are derived from the chain of parents whenever a node or one above it changes.
-//! `counts` keeps how many nodes stand below each.
+//! `counts` keeps how many nodes stand below each, `pointer` resolves for readers what a tree does
+//! not store.
 
 mod counts;
+mod pointer;
+
+pub use pointer::Chains;
 
 use crate::documents::{Documents, Find};
 use crate::edit::{self, Assignment};
@@ -38,6 +42,8 @@ pub struct Tree {
     pub nested_set: Option<(Path, Path)>,
     /// Whether a node may come before its parent.
     pub defer: bool,
+    /// Whether nothing of it is stored: readers resolve it along the chain of parents.
+    pub pointer: bool,
     /// What the removal of a node means to its children.
     pub on_delete: NodeDelete,
     /// What is read of the nodes.
@@ -79,6 +85,7 @@ pub struct Node {
 }
 
 /// A node on the way from the root.
+#[derive(Debug)]
 struct Step {
     id: OwnedVal,
     segment: String,
@@ -324,9 +331,21 @@ impl Tree {
         [children, descendants]: [Option<i64>; 2],
     ) -> Result<DocBuf> {
         let chain = self.chain(pattern, documents, node)?;
+        let chain: Option<Vec<&Step>> = chain.as_ref().map(|chain| chain.iter().collect());
+        self.assigned(node, chain.as_deref(), &self.segment(node)?, [children, descendants])
+    }
+
+    /// The image of a node that has this chain of nodes above it; `None` while one is awaited.
+    fn assigned(
+        &self,
+        node: RawDoc<'_>,
+        chain: Option<&[&Step]>,
+        own: &str,
+        [children, descendants]: [Option<i64>; 2],
+    ) -> Result<DocBuf> {
         let mut changes: Vec<Assignment> = Vec::new();
         if let Some((left, right)) = &self.nested_set {
-            let label = chain.as_ref().map(|chain| {
+            let label = chain.map(|chain| {
                 let above: String = chain.iter().map(|step| &*step.label).collect();
                 above + &self.label(node)
             });
@@ -336,7 +355,7 @@ impl Tree {
             changes.push((right.clone(), end.as_ref().map(value)));
         }
         if let Some(path) = &self.ancestors {
-            let value = chain.as_ref().map(|chain| {
+            let value = chain.map(|chain| {
                 let mut bytes = Vec::new();
                 value::writer::write_array(&mut bytes, |out| {
                     chain.iter().for_each(|step| out.push_raw(step.id.raw()));
@@ -346,10 +365,9 @@ impl Tree {
             changes.push((path.clone(), value));
         }
         if let Some(path) = &self.path {
-            let own = self.segment(node)?;
-            let value = chain.as_ref().map(|chain| {
+            let value = chain.map(|chain| {
                 let mut text = path.separator.clone();
-                let segments = chain.iter().map(|step| &step.segment).chain([&own]);
+                let segments = chain.iter().map(|step| &*step.segment).chain([own]);
                 for segment in segments {
                     text.push_str(segment);
                     text.push_str(&path.separator);
@@ -359,7 +377,7 @@ impl Tree {
             changes.push((path.into.clone(), value));
         }
         if let Some(path) = &self.depth {
-            let depth = chain.as_ref().map(|chain| OwnedVal::new(Val::Int32(chain.len() as i32)));
+            let depth = chain.map(|chain| OwnedVal::new(Val::Int32(chain.len() as i32)));
             changes.push((path.clone(), depth));
         }
         for (path, count) in [(&self.child_count, children), (&self.descendant_count, descendants)]
@@ -456,6 +474,9 @@ impl Tree {
         for node in nodes.values() {
             self.settle_children(pattern, documents, node)?;
         }
+        if self.pointer {
+            return Ok(());
+        }
         for id in touched.values() {
             let Some(doc) = self.find_node(pattern, documents, id.get())? else { continue };
             let image = self.shape(pattern, documents, doc.as_doc())?;
@@ -472,6 +493,10 @@ impl Tree {
         documents: &mut dyn Documents,
         node: &Node,
     ) -> Result<()> {
+        // Where nothing is stored only those whose parent went, or became one of another tree, care.
+        if self.pointer && node.removed.is_none() && self.scope.is_none() {
+            return Ok(());
+        }
         let children = self.children(pattern, documents, node.id.get())?;
         if children.is_empty() {
             return Ok(());
@@ -507,7 +532,7 @@ impl Tree {
                     edit::assign(child.as_doc(), &[(self.parent.clone(), root)])?
                 }
             };
-            let image = self.shape(pattern, documents, adopted.as_doc())?;
+            let image = self.write(pattern, documents, None, adopted.as_doc())?;
             if image != child {
                 documents.replace(pattern.id, &pattern.target, child.as_doc(), &image)?;
             }

@@ -10,7 +10,7 @@
 mod groups;
 mod reference;
 mod subset;
-mod tree;
+pub(crate) mod tree;
 
 use super::documents::state_key;
 use crate::catalog::Collection;
@@ -176,7 +176,9 @@ impl<'q> Rewrites<'q> {
     /// Whether what a pattern maintains is of the same moment as the documents.
     fn is_usable(pattern: &Pattern) -> bool {
         let sync = pattern.declaration.as_doc().get("mode") == Some(Val::String("sync"));
-        pattern.phase == Phase::Ready && pattern.common.rewrite && sync
+        // What is resolved when it is read saves no reading.
+        let stored = !pattern.is_pointer();
+        pattern.phase == Phase::Ready && pattern.common.rewrite && sync && stored
     }
 
     /// What a pattern keeps under a key.

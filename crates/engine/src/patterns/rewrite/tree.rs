@@ -99,7 +99,7 @@ impl Rewrites<'_> {
 }
 
 /// Whether segments are the names of nodes.
-fn is_named_by_id(pattern: &Pattern, tree: &Tree) -> bool {
+pub(crate) fn is_named_by_id(pattern: &Pattern, tree: &Tree) -> bool {
     let wanted = pattern.declaration.as_doc().get("maintain").and_then(Val::as_doc);
     let path = wanted.and_then(|wanted| wanted.get("path")).and_then(Val::as_doc);
     let segment = path.and_then(|path| path.get("segment"));
@@ -134,11 +134,15 @@ fn segment_of(expression: &str, separator: &str) -> Option<String> {
         }
     }
     let segment = text.strip_prefix(separator)?.strip_suffix(separator)?;
+    let whole = !segment.contains(separator);
+    (whole && is_plain_name(segment)).then(|| segment.to_owned())
+}
+
+/// Whether only a string can give this segment.
+pub(crate) fn is_plain_name(segment: &str) -> bool {
     let hexadecimal = segment.len() == 24 && segment.bytes().all(|b| b.is_ascii_hexdigit());
     let named = matches!(segment, "true" | "false" | "NaN" | "Infinity");
-    let begins = segment.starts_with(|first: char| first.is_alphabetic());
-    let whole = !segment.contains(separator);
-    (begins && whole && !hexadecimal && !named).then(|| segment.to_owned())
+    segment.starts_with(|first: char| first.is_alphabetic()) && !hexadecimal && !named
 }
 
 fn escaped(text: &str) -> String {

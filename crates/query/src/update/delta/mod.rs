@@ -27,6 +27,17 @@ pub enum Told {
     Replacement,
 }
 
+impl Told {
+    /// What changed; `None` if that is told by the whole document.
+    #[must_use]
+    pub fn delta(&self) -> Option<&[u8]> {
+        match self {
+            Told::Delta(delta) => Some(delta),
+            Told::Replacement => None,
+        }
+    }
+}
+
 impl Update {
     /// How the change from `old` to `new`, which this update made, is told. `position` is the
     /// array place that the filter matched.

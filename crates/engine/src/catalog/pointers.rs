@@ -1,0 +1,109 @@
+//! Where the documents and indexes are that readers of a collection need, because part of what its
+//! patterns maintain is not stored but resolved (`exec/resolve`). A collection knows it, so that those
+//! that have nothing to resolve pay one look.
+
+use super::{Collection, Database, Index, IndexState};
+use patterns::paths::meet;
+use patterns::{Bound, Pattern, Phase, resolve};
+use std::sync::Arc;
+use value::{RawDoc, Val};
+
+/// What a collection's readers resolve, and where.
+pub struct Pointers {
+    /// The patterns, in their order.
+    pub patterns: Vec<Arc<Pattern>>,
+    /// The collections that they read, by name.
+    places: Vec<Place>,
+}
+
+/// A collection that patterns read.
+pub struct Place {
+    /// Its name.
+    pub name: Box<str>,
+    /// The prefix of its documents.
+    pub id: u32,
+    /// Its indexes that can be read.
+    pub indexes: Vec<Arc<Index>>,
+}
+
+impl Place {
+    fn of(collection: &Collection) -> Place {
+        let ready = |index: &&Arc<Index>| index.state == IndexState::Ready && !index.is_clustered();
+        Place {
+            name: collection.name.clone(),
+            id: collection.id,
+            indexes: collection.indexes.iter().filter(ready).cloned().collect(),
+        }
+    }
+}
+
+impl Pointers {
+    /// What readers of a collection have to resolve, if anything.
+    pub(super) fn of(
+        database: &Database,
+        collection: &Collection,
+        bound: &Bound,
+    ) -> Option<Arc<Pointers>> {
+        let patterns = resolve::concerned(&bound.targets);
+        if patterns.is_empty() {
+            return None;
+        }
+        let mut places = vec![Place::of(collection)];
+        for name in patterns.iter().filter_map(|pattern| pattern.source()) {
+            let known = places.iter().any(|place| *place.name == *name);
+            if let Some(source) = database.collections.get(name).filter(|_| !known) {
+                places.push(Place::of(source));
+            }
+        }
+        Some(Arc::new(Pointers { patterns, places }))
+    }
+
+    /// Where a collection is; `None` if it is not there.
+    #[must_use]
+    pub fn place(&self, name: &str) -> Option<&Place> {
+        self.places.iter().find(|place| *place.name == *name)
+    }
+
+    /// The names of the other collections that are read.
+    pub fn sources(&self) -> impl Iterator<Item = &str> {
+        self.patterns.iter().filter_map(|pattern| pattern.source())
+    }
+}
+
+impl Database {
+    /// The collections whose readers have to know where another one is.
+    pub(super) fn pointing_to(&self, name: &str) -> Vec<Arc<Collection>> {
+        let points = |pattern: &&Arc<Pattern>| {
+            pattern.is_resolved() && pattern.source() == Some(name) && pattern.target != name
+        };
+        let targets = self.patterns.iter().filter(points);
+        targets.filter_map(|pattern| self.collections.get(&*pattern.target)).cloned().collect()
+    }
+}
+
+/// The field of an index that is not stored, and the pattern that resolves it; nobody would notice
+/// when such a field changes, so its entries could not be kept.
+#[must_use]
+pub fn unindexable(patterns: &[Arc<Pattern>], name: &str, spec: RawDoc<'_>) -> Option<String> {
+    let document = |option: &str| spec.get(option).and_then(Val::as_doc).unwrap_or(RawDoc::empty());
+    let mut paths: Vec<String> = Vec::new();
+    for (field, _) in document("key").iter().chain(document("weights").iter()) {
+        let root = field.strip_suffix("$**").map(|root| root.trim_end_matches('.'));
+        if !field.starts_with("_fts") {
+            paths.push(root.unwrap_or(field).to_owned());
+        }
+    }
+    patterns::paths::of_filter(document("partialFilterExpression"), &mut paths);
+    let resolved = patterns.iter().filter(|pattern| {
+        pattern.is_resolved() && pattern.target == name && pattern.phase != Phase::Clearing
+    });
+    resolved.into_iter().find_map(|pattern| {
+        let maintained = pattern.maintains();
+        let met = maintained.iter().find(|path| paths.iter().any(|p| meet(p, path)))?;
+        Some(format!(
+            "'{met}' cannot be indexed: the pattern '{}' resolves it when documents are read \
+             (strategy or overLimit 'pointer'), so there is no write that could keep an index",
+            pattern.name
+        ))
+    })
+}

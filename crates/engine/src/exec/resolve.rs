@@ -1,0 +1,137 @@
+//! Resolving what is not stored of documents that leave the store: fields of trees and references
+//! with the strategy `pointer`, and copies that wait in a queue.
+//!
+//! `Scan` resolves what it finds before anybody tests, sorts or projects it, so filters see what
+//! clients see. The few places that read a document by its key alone call `shown`. Collections
+//! without such patterns have no `pointers`, and nothing here runs for them.
+
+use crate::catalog::{Collection, Pointers};
+use crate::patterns::{state_key, visit_found};
+use crate::store_failed;
+use ::patterns::{Documents, Find, resolve};
+use std::ops::Bound;
+use std::sync::Arc;
+use store::{Bytes, Direction, Snapshot, Space};
+use value::{DocBuf, Error, RawDoc, Result, Val, keys};
+
+/// Resolves the documents of one collection in one state of the store.
+pub struct Resolver {
+    pointers: Arc<Pointers>,
+    inner: resolve::Resolver,
+}
+
+impl Resolver {
+    /// A resolver for a collection; `None` where what is stored is what clients see.
+    ///
+    /// # Errors
+    /// When the store fails.
+    #[inline]
+    pub fn of(collection: &Collection, snapshot: &Snapshot) -> Result<Option<Box<Resolver>>> {
+        match &collection.pointers {
+            None => Ok(None),
+            Some(pointers) => Resolver::open(pointers, snapshot),
+        }
+    }
+
+    fn open(pointers: &Arc<Pointers>, snapshot: &Snapshot) -> Result<Option<Box<Resolver>>> {
+        let mut seen = Seen { snapshot, pointers };
+        let inner = resolve::Resolver::new(&pointers.patterns, &mut seen)?;
+        Ok(inner.map(|inner| Box::new(Resolver { pointers: pointers.clone(), inner })))
+    }
+
+    /// The document as clients see it. All calls must be for the same state of the store.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn resolve(&mut self, snapshot: &Snapshot, doc: RawDoc<'_>) -> Result<DocBuf> {
+        self.inner.resolve(&mut Seen { snapshot, pointers: &self.pointers }, doc)
+    }
+}
+
+/// A stored document as clients see it.
+///
+/// # Errors
+/// When the store fails.
+#[inline]
+pub fn shown(collection: &Collection, snapshot: &Snapshot, doc: Bytes) -> Result<Bytes> {
+    match Resolver::of(collection, snapshot)? {
+        None => Ok(doc),
+        Some(mut resolver) => {
+            Ok(resolver.resolve(snapshot, RawDoc::new(&doc))?.into_bytes().into())
+        }
+    }
+}
+
+/// Documents as a reader sees them: of the collections that patterns need, and nothing is written.
+struct Seen<'s> {
+    snapshot: &'s Snapshot,
+    pointers: &'s Pointers,
+}
+
+fn read_only() -> Error {
+    Error::internal("a reader writes no documents")
+}
+
+impl Documents for Seen<'_> {
+    fn get(&mut self, collection: &str, id: Val<'_>) -> Result<Option<DocBuf>> {
+        let Some(place) = self.pointers.place(collection) else { return Ok(None) };
+        let mut key = place.id.to_be_bytes().to_vec();
+        keys::encode(&mut key, id, false);
+        let found = self.snapshot.get(Space::Documents, &key).map_err(store_failed)?;
+        Ok(found.map(|bytes| DocBuf::from_bytes(bytes.to_vec())))
+    }
+
+    fn find(
+        &mut self,
+        find: &Find<'_>,
+        visit: &mut dyn FnMut(RawDoc<'_>) -> Result<bool>,
+    ) -> Result<()> {
+        let Some(place) = self.pointers.place(find.collection) else { return Ok(()) };
+        visit_found(self.snapshot, place.id, &place.indexes, find, visit)
+    }
+
+    fn insert(&mut self, _: u32, _: &str, _: &DocBuf) -> Result<()> {
+        Err(read_only())
+    }
+
+    fn replace(&mut self, _: u32, _: &str, _: RawDoc<'_>, _: &DocBuf) -> Result<()> {
+        Err(read_only())
+    }
+
+    fn delete(&mut self, _: u32, _: &str, _: RawDoc<'_>) -> Result<()> {
+        Err(read_only())
+    }
+
+    fn state(&mut self, pattern: u32, key: &[u8]) -> Result<Option<DocBuf>> {
+        let key = state_key(pattern, key);
+        let found = self.snapshot.get(Space::Documents, &key).map_err(store_failed)?;
+        Ok(found.map(|bytes| DocBuf::from_bytes(bytes.to_vec())))
+    }
+
+    fn set_state(&mut self, _: u32, _: &[u8], _: Option<DocBuf>) -> Result<()> {
+        Err(read_only())
+    }
+
+    fn states(
+        &mut self,
+        pattern: u32,
+        prefix: &[u8],
+        after: &[u8],
+        visit: &mut dyn FnMut(&[u8], RawDoc<'_>) -> Result<bool>,
+    ) -> Result<()> {
+        let start = state_key(pattern, if after.is_empty() { prefix } else { after });
+        let from =
+            if after.is_empty() { Bound::Included(&*start) } else { Bound::Excluded(&*start) };
+        let (_, to) = crate::trash::range_of(pattern);
+        let to = Bound::Excluded(to.as_slice());
+        let range = self.snapshot.range(Space::Documents, from, to, Direction::Forward);
+        let mut range = range.map_err(store_failed)?;
+        while let Some((key, doc)) = range.next_entry().map_err(store_failed)? {
+            let key = key.get(4..).unwrap_or(&[]);
+            if !key.starts_with(prefix) || !visit(key, RawDoc::new(&doc))? {
+                break;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,86 @@
+//! What is not stored but resolved when a document is read: the strategy `pointer`, and copies that
+//! wait in a queue whose pattern promises that readers never see them stale.
+//!
+//! The result is the document as if everything were stored. It follows from what the reader's
+//! snapshot holds and from nothing else, so it is exact at every snapshot.
+
+use crate::documents::Documents;
+use crate::pattern::{Behaviour, Pattern, Phase};
+use crate::queue;
+use crate::reference::Met;
+use crate::tree::Chains;
+use std::sync::Arc;
+use value::{DocBuf, RawDoc, Result};
+
+/// What one reader has met so far in the state that it reads. It must not outlive that state.
+#[derive(Debug)]
+pub struct Resolver {
+    patterns: Vec<(Arc<Pattern>, Known)>,
+}
+
+#[derive(Debug)]
+enum Known {
+    Chains(Chains),
+    Sources(Met),
+}
+
+/// Whether a pattern has something to resolve for readers in its phase.
+fn is_active(pattern: &Pattern) -> bool {
+    match pattern.phase {
+        // Who stops the maintenance of what is stored leaves it as it is; here it stays right.
+        Phase::Suspended => pattern.is_pointer(),
+        Phase::Building | Phase::Ready | Phase::Degraded => pattern.is_resolved(),
+        Phase::Failed | Phase::Clearing => false,
+    }
+}
+
+/// The patterns among the targets of a collection whose values readers may have to resolve.
+#[must_use]
+pub fn concerned(targets: &[Arc<Pattern>]) -> Vec<Arc<Pattern>> {
+    targets.iter().filter(|pattern| is_active(pattern)).cloned().collect()
+}
+
+impl Resolver {
+    /// A resolver of these patterns for one state; `None` where what is stored is right.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn new(
+        patterns: &[Arc<Pattern>],
+        documents: &mut dyn Documents,
+    ) -> Result<Option<Resolver>> {
+        let mut active = Vec::new();
+        for pattern in patterns {
+            if !pattern.is_pointer() && !queue::has_any(pattern, documents)? {
+                continue;
+            }
+            let known = match &pattern.behaviour {
+                Behaviour::Tree(_) => Known::Chains(Chains::default()),
+                Behaviour::Reference(_) => Known::Sources(Met::default()),
+                Behaviour::Same(_) | Behaviour::Grouped(_) => continue,
+            };
+            active.push((pattern.clone(), known));
+        }
+        Ok((!active.is_empty()).then_some(Resolver { patterns: active }))
+    }
+
+    /// The document as if everything that is maintained were stored.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn resolve(&mut self, documents: &mut dyn Documents, doc: RawDoc<'_>) -> Result<DocBuf> {
+        let mut image = DocBuf::from(doc);
+        for (pattern, known) in &mut self.patterns {
+            image = match (&pattern.behaviour, known) {
+                (Behaviour::Tree(tree), Known::Chains(chains)) => {
+                    tree.resolve(pattern, documents, image.as_doc(), chains)?
+                }
+                (Behaviour::Reference(reference), Known::Sources(met)) => {
+                    reference.resolve(documents, image.as_doc(), met)?
+                }
+                _ => image,
+            };
+        }
+        Ok(image)
+    }
+}

@@ -1,0 +1,161 @@
+//! Trees of which nothing is stored: what follows from the chain of parents is resolved when a node is
+//! read, so that the move of a subtree writes one document. Writes are checked as if it were stored.
+
+use super::{Step, Tree};
+use crate::documents::Documents;
+use crate::edit::{self, Assignment};
+use crate::pattern::Pattern;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use value::{DocBuf, OwnedVal, RawDoc, Result, Val, keys};
+
+/// The most steps that a reader keeps of the chains that it has met.
+const STEPS_MAX: usize = 200_000;
+
+/// More ancestors than any chain has whose nodes were checked one by one, each when it was written:
+/// whoever comes so far walks in a circle.
+const WALK_MAX: usize = 1_000_000;
+
+/// The nodes above a node, root first; none while one of them is awaited.
+type Chain = Option<Arc<[Arc<Step>]>>;
+
+/// The chains that a reader has met: for the name of a node, those above it and itself.
+#[derive(Debug, Default)]
+pub struct Chains {
+    known: BTreeMap<Vec<u8>, Chain>,
+    steps: usize,
+}
+
+impl Chains {
+    fn keep(&mut self, encoded: Vec<u8>, chain: Chain) {
+        self.steps += chain.as_ref().map_or(1, |chain| chain.len());
+        if self.steps > STEPS_MAX {
+            self.known.clear();
+            self.steps = 0;
+        }
+        self.known.insert(encoded, chain);
+    }
+}
+
+impl Tree {
+    /// What is stored of a node that is written: with what is maintained, or without all of it.
+    ///
+    /// # Errors
+    /// PatternViolation for a cycle or a parent that is not there.
+    pub fn write(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        before: Option<RawDoc<'_>>,
+        node: RawDoc<'_>,
+    ) -> Result<DocBuf> {
+        if !self.pointer {
+            return self.shape(pattern, documents, node);
+        }
+        let place = |doc: RawDoc<'_>| {
+            let scope = self.scope.as_ref().and_then(|scope| scope.find(doc));
+            (
+                keys::key(self.id_of(doc)),
+                keys::key(self.parent_of(doc)),
+                scope.map(|scope| keys::key(scope.get())),
+            )
+        };
+        let stays = before.is_some_and(|before| place(before) == place(node));
+        if !stays || !pattern.phase.is_built() {
+            self.chain(pattern, documents, node)?;
+        }
+        // What could not be shown is refused here, as it would be if it were stored.
+        self.assigned(node, Some(&[]), &self.segment(node)?, [Some(0), Some(0)])?;
+        self.bare(node)
+    }
+
+    /// A node without all that is maintained.
+    ///
+    /// # Errors
+    /// None: what is not there need not be removed.
+    pub fn bare(&self, node: RawDoc<'_>) -> Result<DocBuf> {
+        let counts = [self.child_count.as_ref(), self.descendant_count.as_ref()];
+        let all = self.followed().into_iter().chain(counts.into_iter().flatten());
+        let gone: Vec<Assignment> = all.map(|path| (path.clone(), None)).collect();
+        edit::assign(node, &gone)
+    }
+
+    /// A node with all that follows from the nodes above it and from what is counted below it. Where
+    /// a parent is awaited, or parents form a circle, there is nothing.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn resolve(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        node: RawDoc<'_>,
+        known: &mut Chains,
+    ) -> Result<DocBuf> {
+        let (chain, segment) = match self.segment(node) {
+            Ok(segment) => (self.above(pattern, documents, node, known)?, segment),
+            // Only a node that nobody checked has none.
+            Err(_) => (None, String::new()),
+        };
+        let counted = match self.counted(pattern, documents, node)? {
+            Some(counted) => [Some(counted.children), Some(counted.descendants)],
+            None => [None, None],
+        };
+        let chain: Option<Vec<&Step>> =
+            chain.as_ref().map(|chain| chain.iter().map(|step| &**step).collect());
+        match self.assigned(node, chain.as_deref(), &segment, counted) {
+            Ok(image) => Ok(image),
+            Err(_) => Ok(DocBuf::from(node)),
+        }
+    }
+
+    /// The nodes from the root down to the parent of a node.
+    fn above(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        node: RawDoc<'_>,
+        known: &mut Chains,
+    ) -> Result<Chain> {
+        let parent = self.parent_of(node);
+        if parent.is_nullish() {
+            return Ok(Some(Arc::new([])));
+        }
+        let encoded = keys::key(parent);
+        let own = keys::key(self.id_of(node));
+        if let Some(chain) = known.known.get(&encoded) {
+            return Ok(chain.clone());
+        }
+        let mut seen = BTreeSet::from([own]);
+        let mut below: Vec<Arc<Step>> = Vec::new();
+        let mut next = OwnedVal::new(parent);
+        let mut chain: Chain = Some(Arc::new([]));
+        while !next.get().is_nullish() {
+            let here = keys::key(next.get());
+            if let Some(chain_there) = known.known.get(&here) {
+                chain = chain_there.clone();
+                break;
+            }
+            let array = matches!(next.get(), Val::Array(_));
+            if array || seen.len() > WALK_MAX || !seen.insert(here) {
+                chain = None;
+                break;
+            }
+            let found = self.find_node(pattern, documents, next.get())?;
+            let step = found.as_ref().and_then(|doc| {
+                let segment = self.segment(doc.as_doc()).ok()?;
+                Some((doc.as_doc(), segment))
+            });
+            let Some((doc, segment)) = step else {
+                chain = None;
+                break;
+            };
+            below.push(Arc::new(Step { id: next, segment, label: self.label(doc) }));
+            next = OwnedVal::new(self.parent_of(doc));
+        }
+        let chain: Chain =
+            chain.map(|above| above.iter().cloned().chain(below.into_iter().rev()).collect());
+        known.keep(encoded, chain.clone());
+        Ok(chain)
+    }
+}
