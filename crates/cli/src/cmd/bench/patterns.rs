@@ -27,6 +27,8 @@ const ORDERS: u64 = 200_000;
 const PRODUCTS: u64 = 1_000;
 /// Copies of one renamed source.
 const COPIES: u64 = 1_000;
+/// Nodes of a tree that is moved as a whole: 10 below each, and 2 roots beside it.
+const NODES: u64 = 50_000;
 /// Milliseconds of the years that orders are spread over.
 const TWO_YEARS_MS: u64 = 2 * 365 * 86_400_000;
 
@@ -101,14 +103,13 @@ static CASES: &[Case] = &[
         name: "page",
         about: "twenty orders with copies of their customers",
         plain: false,
-        run: |client, _| {
-            repeat(client, READS, |dice| {
-                text(&format!(
-                    "{{find: 'pages', filter: {{_id: {{$gte: {}}}}}, limit: 20}}",
-                    dice.below(10_000)
-                ))
-            })
-        },
+        run: |client, _| repeat(client, READS, |dice| page("pages", dice)),
+    },
+    Case {
+        name: "page resolved",
+        about: "twenty orders with fields of their customers resolved",
+        plain: false,
+        run: |client, _| repeat(client, READS, |dice| page("pages_pointer", dice)),
     },
     Case {
         name: "page by hand",
@@ -123,10 +124,46 @@ static CASES: &[Case] = &[
         run: |client, round| renames(client, "famous", "famous_orders", round, false),
     },
     Case {
+        name: "rename resolved",
+        about: "rename a customer that 1,000 orders resolve",
+        plain: false,
+        run: |client, round| renames(client, "famous_pointer", "", round, false),
+    },
+    Case {
         name: "rename by hand",
         about: "rename, then update 1,000 copies",
         plain: true,
         run: |client, round| renames(client, "famous_hand", "famous_orders_hand", round, true),
+    },
+    Case {
+        name: "move",
+        about: "move a subtree of 50 thousand nodes",
+        plain: false,
+        run: |client, round| moves(client, "nodes", 1, round, NODES),
+    },
+    Case {
+        name: "move resolved",
+        about: "move a subtree of 50 thousand nodes that are resolved",
+        plain: false,
+        run: |client, round| moves(client, "nodes_pointer", 20, round, 10),
+    },
+    Case {
+        name: "subtree",
+        about: "find 110 nodes below one by an index on their ancestors",
+        plain: false,
+        run: |client, _| repeat(client, READS / 10, |dice| below("nodes", dice)),
+    },
+    Case {
+        name: "subtree resolved",
+        about: "find 110 nodes below one by walking down, ancestors resolved",
+        plain: false,
+        run: |client, _| repeat(client, READS / 10, |dice| below("nodes_pointer", dice)),
+    },
+    Case {
+        name: "subtree by hand",
+        about: "find 110 nodes below one by $graphLookup",
+        plain: true,
+        run: |client, _| repeat(client, READS / 10, below_by_hand),
     },
 ];
 
@@ -192,6 +229,13 @@ pub(crate) fn bars(lines: &[Line]) -> Vec<Bar> {
     }
     if let Some(ratio) = cheaper("page", "page by hand") {
         hold(format!("page with copies: {ratio:.1} times as cheap (bar 2)"), ratio >= 2.0);
+    }
+    if let Some(ratio) = cheaper("page resolved", "page by hand") {
+        hold(format!("page resolved: {ratio:.1} times as cheap as $lookup (bar 1)"), ratio >= 1.0);
+    }
+    if let Some(us) = cost("move resolved") {
+        let ms = us / 1e3;
+        hold(format!("move of {NODES} nodes: at most 10 documents written, {ms:.2} ms"), true);
     }
     if let Some(us) = cost("rename") {
         let ms = us / 1e3;
@@ -331,6 +375,65 @@ fn month_pipeline() -> DocBuf {
     )
 }
 
+fn page(collection: &str, dice: &mut Dice) -> DocBuf {
+    text(&format!(
+        "{{find: '{collection}', filter: {{_id: {{$gte: {}}}}}, limit: 20}}",
+        dice.below(10_000)
+    ))
+}
+
+/// A node of the tree that is moved: node 0 is its top, nodes -1 and -2 are the roots.
+fn node(out: &mut Writer<'_>, id: u64) {
+    out.i64("_id", id.cast_signed() - 2).str("name", "some node of some tree");
+    match id {
+        0 | 1 => {}
+        2 => drop(out.i64("parent", -1)),
+        _ => drop(out.i64("parent", (id.cast_signed() - 3) / 10)),
+    }
+}
+
+/// A node with 10 children and 100 nodes below these, and the filter for them.
+fn top_of_110(dice: &mut Dice) -> u64 {
+    111 + dice.below(300)
+}
+
+fn below(collection: &str, dice: &mut Dice) -> DocBuf {
+    let top = top_of_110(dice);
+    text(&format!(
+        "{{find: '{collection}', filter: {{ancestors: NumberLong({top})}}, batchSize: 200}}"
+    ))
+}
+
+fn below_by_hand(dice: &mut Dice) -> DocBuf {
+    let top = top_of_110(dice);
+    text(&format!(
+        "{{aggregate: 'nodes_hand', pipeline: [{{$match: {{_id: NumberLong({top})}}}}, {{$graphLookup: {{from: \
+         'nodes_hand', startWith: '$_id', connectFromField: '_id', connectToField: 'parent', as: 'below'}}}}, \
+         {{$unwind: '$below'}}, {{$replaceRoot: {{newRoot: '$below'}}}}], cursor: {{batchSize: 200}}}}"
+    ))
+}
+
+/// Moves the tree from one root to the other. Fails if that writes more documents than it may.
+fn moves(client: &mut Client, collection: &str, times: u64, round: u64, most: u64) -> Result<u64> {
+    let written = |client: &mut Client| -> Result<u64> {
+        let status = client.run(DATABASE, &text("{serverStatus: 1}"))?;
+        let patterns = status.as_doc().get("patterns").and_then(Val::as_doc);
+        let writes = patterns.and_then(|p| p.get("writes")).and_then(Val::as_i64_exact);
+        Ok(writes.context("no section of patterns in serverStatus")?.cast_unsigned())
+    };
+    let before = written(client)?;
+    for number in 0..times {
+        let root = if (round * times + number).is_multiple_of(2) { -2 } else { -1 };
+        let change = text(&format!("{{$set: {{parent: NumberLong({root})}}}}"));
+        let top = text("{_id: NumberLong(0)}");
+        run(client, DATABASE, &update(collection, &top, &change, false))?;
+    }
+    // The client's own document counts too.
+    let each = (written(client)? - before) / times + 1;
+    anyhow::ensure!(each <= most, "a move wrote {each} documents");
+    Ok(times)
+}
+
 fn page_pipeline(dice: &mut Dice) -> DocBuf {
     text(&format!(
         "{{aggregate: 'pages_hand', pipeline: [{{$match: {{_id: {{$gte: {}}}}}}}, {{$limit: 20}}, {{$lookup: {{from: \
@@ -401,10 +504,27 @@ fn load(client: &mut Client, with_patterns: bool) -> Result<()> {
         many(client, name, PRODUCTS, named)?;
     }
     many(client, "sold", ORDERS, |out, id| order(out, id, id % PRODUCTS))?;
-    for name in ["pages", "pages_hand"] {
+    for name in ["pages", "pages_hand", "pages_pointer"] {
         many(client, name, 11_000, refers)?;
     }
-    for (sources, orders) in [("famous", "famous_orders"), ("famous_hand", "famous_orders_hand")] {
+    many(client, "nodes_hand", NODES + 2, node)?;
+    run(
+        client,
+        DATABASE,
+        &text("{createIndexes: 'nodes_hand', indexes: [{key: {parent: 1}, name: 'p'}]}"),
+    )?;
+    if with_patterns {
+        many(client, "nodes", NODES + 2, node)?;
+        many(client, "nodes_pointer", NODES + 2, node)?;
+        let index = "{createIndexes: 'nodes', indexes: [{key: {ancestors: 1}, name: 'a'}]}";
+        run(client, DATABASE, &text(index))?;
+    }
+    let famous = [
+        ("famous", "famous_orders"),
+        ("famous_hand", "famous_orders_hand"),
+        ("famous_pointer", "famous_orders_pointer"),
+    ];
+    for (sources, orders) in famous {
         many(client, sources, 10, named)?;
         many(client, orders, COPIES, to_one)?;
     }
@@ -423,6 +543,14 @@ fn load(client: &mut Client, with_patterns: bool) -> Result<()> {
          {$dateTrunc: {date: '$created_at', unit: 'month'}}, fields: {revenue: {$sum: '$price'}, orders: {$count: {}}}}]}",
         "{createPatterns: 'pages', patterns: [{name: 'customer', kind: 'extendedReference', ref: 'customer._id', from: \
          'customers', fields: ['name', 'email'], into: 'customer'}]}",
+        "{createPatterns: 'pages_pointer', patterns: [{name: 'customer', kind: 'extendedReference', strategy: 'pointer', \
+         ref: 'customer._id', from: 'customers', fields: ['name', 'email'], into: 'customer'}]}",
+        "{createPatterns: 'famous_orders_pointer', patterns: [{name: 'customer', kind: 'extendedReference', strategy: \
+         'pointer', ref: 'customer._id', from: 'famous_pointer', fields: ['name'], into: 'customer'}]}",
+        "{createPatterns: 'nodes', patterns: [{name: 'tree', kind: 'tree', maintain: {ancestors: 'ancestors', path: {into: \
+         'path'}, depth: 'depth'}}]}",
+        "{createPatterns: 'nodes_pointer', patterns: [{name: 'tree', kind: 'tree', strategy: 'pointer', maintain: \
+         {ancestors: 'ancestors', path: {into: 'path'}, depth: 'depth'}}]}",
         "{createPatterns: 'famous_orders', patterns: [{name: 'customer', kind: 'extendedReference', ref: \
          'customer._id', from: 'famous', fields: ['name'], into: 'customer'}]}",
     ];
