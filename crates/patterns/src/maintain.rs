@@ -84,6 +84,10 @@ impl Bound {
             image = clearing::stripped(pattern, self, documents, before, image.as_doc())?;
         }
         for pattern in &self.targets {
+            if pattern.phase == Phase::Suspended && pattern.is_pointer() {
+                // Readers see it on, so that it may be in what they write.
+                image = pattern.bare(image.as_doc())?;
+            }
             if origin == Origin::Pattern(pattern.id) || !pattern.phase.is_maintained() {
                 continue;
             }

@@ -5,7 +5,7 @@ use crate::declaration::{Common, Mode};
 use crate::documents::Documents;
 use crate::reference::Reference;
 use crate::tree::Tree;
-use value::{DocBuf, Result, Val};
+use value::{DocBuf, RawDoc, Result, Val};
 
 /// How far a pattern is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -181,12 +181,13 @@ impl Pattern {
         }
     }
 
-    /// Whether it keeps records of its own, which a build makes before it writes targets.
+    /// Whether a build goes over the documents before it writes any: for records of its own, or to
+    /// look whether they form a tree at all before it removes what is stored of one.
     #[must_use]
     pub fn has_records(&self) -> bool {
         match &self.behaviour {
             Behaviour::Grouped(_) => true,
-            Behaviour::Tree(tree) => tree.counts(),
+            Behaviour::Tree(tree) => tree.counts() || tree.pointer,
             Behaviour::Same(_) | Behaviour::Reference(_) => false,
         }
     }
@@ -201,11 +202,29 @@ impl Pattern {
         }
     }
 
+    /// What is stored of a document of which nothing is maintained for the moment.
+    ///
+    /// # Errors
+    /// PatternViolation when something stands in a path's way.
+    pub fn bare(&self, doc: RawDoc<'_>) -> Result<DocBuf> {
+        match &self.behaviour {
+            Behaviour::Reference(reference) if reference.pointer => reference.cleared(doc),
+            Behaviour::Tree(tree) if tree.pointer => tree.bare(doc),
+            _ => Ok(DocBuf::from(doc)),
+        }
+    }
+
     /// Whether readers may have to resolve what it maintains, always or at times: what is stored
     /// cannot be relied on then.
     #[must_use]
     pub fn is_resolved(&self) -> bool {
         self.is_pointer() || self.common.resolve_over_limit
+    }
+
+    /// Whether it counts nodes, for which it keeps records.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        matches!(&self.behaviour, Behaviour::Tree(tree) if tree.counts())
     }
 
     /// Whether targets follow later than in the commit of their source.

@@ -344,6 +344,9 @@ fn derive(
         return Ok(());
     }
     if let (Behaviour::Tree(tree), false) = (&pattern.behaviour, progress.targets) {
+        if tree.pointer {
+            tree.write(pattern, &mut Opened::new(txn, db), None, doc).map_err(named)?;
+        }
         txn.work.pending(db).add_node(pattern, tree.visit(doc));
         return Ok(());
     }

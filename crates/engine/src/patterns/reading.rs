@@ -80,7 +80,7 @@ pub fn complete(
             .filter(|p| p.phase == Phase::Building)
             .filter(|p| p.common.during_build == DuringBuild::Compute)
             // What is resolved anyway need not be derived before.
-            .filter(|p| !p.is_pointer() || p.has_records())
+            .filter(|p| !p.is_pointer() || p.counts())
             .cloned()
             .collect();
         if !unfinished.iter().any(|pattern| names.contains(&&*pattern.target)) {

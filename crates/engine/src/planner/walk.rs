@@ -90,7 +90,8 @@ fn starts(pattern: &Pattern, tree: &Tree, node: &Node) -> Option<Vec<Start>> {
             }
             if tree.depth.as_ref().is_some_and(is) {
                 let levels = Some(deepest(&leaf.test)?.checked_add(1)?);
-                return Some(vec![Start { name: OwnedVal::new(Val::Null), itself: false, levels }]);
+                let above = |name| Start { name: OwnedVal::new(name), itself: false, levels };
+                return Some([Val::Null, Val::Undefined].map(above).to_vec());
             }
             let path = tree.path.as_ref().filter(|path| is(&path.into))?;
             if !is_named_by_id(pattern, tree) {
