@@ -3,21 +3,23 @@
 //! to see exactly what goes over the wire and to measure it without a driver in between.
 //!
 //! `Client` connects and runs commands, `login` proves who it is, `cursor` walks results, `message`
-//! frames bytes, `uri` reads `mongodb://host:port`.
+//! frames bytes, `uri` reads `mongodb://host:port`, `tls` encrypts.
 
 mod cursor;
 mod login;
 mod message;
+mod tls;
 mod uri;
 
 pub use cursor::Cursor;
 pub use login::Credentials;
 pub use message::{Message, SectionRef, frame, frame_into};
-pub use uri::Target;
+pub use uri::{Target, TlsTarget};
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
+use tls::TlsStream;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
 /// Largest message that is read; a little above the protocol's limit, as replies may exceed it.
@@ -26,12 +28,49 @@ const MESSAGE_BYTES_MAX: usize = value::limits::MESSAGE_BYTES_MAX + 64 * 1024;
 /// Least room that is offered to the socket when reading.
 const READ_BYTES: usize = 16 * 1024;
 
-/// How long a connection attempt may take.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The socket, encrypted or not.
+enum Stream {
+    Plain(TcpStream),
+    Secure(Box<TlsStream>),
+}
+
+impl Stream {
+    fn socket(&self) -> &TcpStream {
+        match self {
+            Stream::Plain(stream) => stream,
+            Stream::Secure(stream) => &stream.sock,
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, space: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Stream::Plain(stream) => stream.read(space),
+            Stream::Secure(stream) => stream.read(space),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self {
+            Stream::Plain(stream) => stream.write(bytes),
+            Stream::Secure(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        match self {
+            Stream::Plain(stream) => stream.flush(),
+            Stream::Secure(stream) => stream.flush(),
+        }
+    }
+}
 
 /// One connection to a server.
 pub struct Client {
-    stream: TcpStream,
+    stream: Stream,
     next_request_id: i32,
     outgoing: Vec<u8>,
     /// The last message, and what came behind it.
@@ -49,8 +88,8 @@ impl Client {
     /// front of the host it logs in.
     ///
     /// # Errors
-    /// `FailedToParse` for a URI that asks for what this client cannot do (several hosts, TLS),
-    /// `HostUnreachable` when nobody answers, `AuthenticationFailed`.
+    /// `FailedToParse` for a URI that asks for what this client cannot do (several hosts),
+    /// `HostUnreachable` when nobody answers, `SSLHandshakeFailed`, `AuthenticationFailed`.
     pub fn connect(uri: &str) -> Result<Client> {
         let target = Target::parse(uri)?;
         let address = target.address();
@@ -59,9 +98,9 @@ impl Client {
         };
         let mut last = None;
         for socket in address.to_socket_addrs().map_err(|error| unreachable(&error))? {
-            match TcpStream::connect_timeout(&socket, CONNECT_TIMEOUT) {
+            match TcpStream::connect_timeout(&socket, target.connect_timeout) {
                 Ok(stream) => {
-                    let mut client = Client::from_stream(stream)?;
+                    let mut client = Client::open(stream, &target)?;
                     if let Some(credentials) = &target.credentials {
                         client.log_in(credentials)?;
                     }
@@ -76,12 +115,15 @@ impl Client {
         })
     }
 
-    /// Takes a connected socket.
-    ///
-    /// # Errors
-    /// `SocketException` when the socket refuses its options.
-    pub fn from_stream(stream: TcpStream) -> Result<Client> {
+    /// Takes a connected socket, encrypts it if the target says so, and sets its time limits.
+    fn open(stream: TcpStream, target: &Target) -> Result<Client> {
+        limit(&stream, Some(target.connect_timeout))?;
         stream.set_nodelay(true).map_err(|error| socket_error(&error))?;
+        let stream = match &target.tls {
+            None => Stream::Plain(stream),
+            Some(tls) => Stream::Secure(Box::new(tls::encrypt(stream, &target.host, tls)?)),
+        };
+        limit(stream.socket(), target.socket_timeout)?;
         Ok(Client {
             stream,
             next_request_id: 1,
@@ -97,13 +139,13 @@ impl Client {
     /// # Errors
     /// `SocketException` when the socket refuses.
     pub fn set_read_timeout(&self, timeout: Option<Duration>) -> Result<()> {
-        self.stream.set_read_timeout(timeout).map_err(|error| socket_error(&error))
+        self.stream.socket().set_read_timeout(timeout).map_err(|error| socket_error(&error))
     }
 
     /// The socket beneath, to shut it down from another thread or to send what no client would.
     #[must_use]
     pub fn stream(&self) -> &TcpStream {
-        &self.stream
+        self.stream.socket()
     }
 
     /// Runs a command on a database and gives its reply.
@@ -157,7 +199,7 @@ impl Client {
             with_database.as_doc()
         };
         frame_into(&mut self.outgoing, request_id, 0, body, name, documents);
-        let sent = self.stream.write_all(&self.outgoing);
+        let sent = self.stream.write_all(&self.outgoing).and_then(|()| self.stream.flush());
         sent.map_err(|error| socket_error(&error))?;
         let response_to = self.read_message()?;
         if response_to != request_id {
@@ -190,7 +232,8 @@ impl Client {
     /// # Errors
     /// `SocketException` when the connection is broken.
     pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
-        self.stream.write_all(bytes).map_err(|error| socket_error(&error))
+        let sent = self.stream.write_all(bytes).and_then(|()| self.stream.flush());
+        sent.map_err(|error| socket_error(&error))
     }
 
     /// Reads one whole message, header included.
@@ -244,6 +287,12 @@ impl Client {
             }
         }
     }
+}
+
+/// Limits how long reads and writes may take.
+fn limit(socket: &TcpStream, time: Option<Duration>) -> Result<()> {
+    let limited = socket.set_read_timeout(time).and_then(|()| socket.set_write_timeout(time));
+    limited.map_err(|error| socket_error(&error))
 }
 
 /// The command with `$db`, unless it has one.

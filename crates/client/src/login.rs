@@ -1,4 +1,4 @@
-//! Logging in by a password.
+//! Logging in, by a password or by the certificate that the connection was encrypted with.
 
 use crate::Client;
 use access::scram::{Mechanism, Proof};
@@ -6,19 +6,52 @@ use value::{Code, DocBuf, Error, Result, Val};
 
 /// Who logs in.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Credentials {
-    /// The name of the user.
-    pub user: String,
-    /// The password.
-    pub password: String,
-    /// The database that the user belongs to.
-    pub source: String,
+pub enum Credentials {
+    /// By a password.
+    Password {
+        /// The name of the user.
+        user: String,
+        /// The password.
+        password: String,
+        /// The database that the user belongs to.
+        source: String,
+    },
+    /// By the certificate that the server was shown.
+    Certificate {
+        /// The subject of the certificate, if the server shall compare it.
+        user: Option<String>,
+    },
+}
+
+/// The ways to log in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Login {
+    Password,
+    Certificate,
+}
+
+impl Login {
+    /// The way of this name, as URIs have it.
+    pub(crate) fn named(name: &str) -> Result<Login> {
+        match name {
+            "SCRAM-SHA-256" => Ok(Login::Password),
+            "MONGODB-X509" => Ok(Login::Certificate),
+            _ => Err(Error::failed_to_parse(
+                "connection string: the mechanisms here are SCRAM-SHA-256 and MONGODB-X509",
+            )),
+        }
+    }
 }
 
 impl std::fmt::Debug for Credentials {
     /// The password stays out of logs.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}@{}", self.user, self.source)
+        match self {
+            Credentials::Password { user, source, .. } => write!(f, "{user}@{source}"),
+            Credentials::Certificate { user } => {
+                write!(f, "{}@$external", user.as_deref().unwrap_or("certificate"))
+            }
+        }
     }
 }
 
@@ -28,7 +61,23 @@ impl Client {
     /// # Errors
     /// AuthenticationFailed, or what keeps the server from answering.
     pub fn log_in(&mut self, credentials: &Credentials) -> Result<()> {
-        let Credentials { user, password, source } = credentials;
+        match credentials {
+            Credentials::Password { user, password, source } => {
+                self.by_password(user, password, source)
+            }
+            Credentials::Certificate { user } => {
+                let command = DocBuf::build(|out| {
+                    out.i32("authenticate", 1).str("mechanism", "MONGODB-X509");
+                    if let Some(user) = user {
+                        out.str("user", user);
+                    }
+                });
+                self.run("$external", &command).map(|_| ())
+            }
+        }
+    }
+
+    fn by_password(&mut self, user: &str, password: &str, source: &str) -> Result<()> {
         let (mut proof, first) = Proof::start(Mechanism::Sha256, user, password)?;
         let start = DocBuf::build(|out| {
             out.i32("saslStart", 1).str("mechanism", Mechanism::Sha256.name());

@@ -1,6 +1,9 @@
 //! `mongodb://user:password@host:port/database?options`, as far as one connection needs it.
 
 use crate::Credentials;
+use crate::login::Login;
+use std::path::PathBuf;
+use std::time::Duration;
 use value::{Error, Result};
 
 /// Where to connect.
@@ -14,7 +17,29 @@ pub struct Target {
     pub database: Option<String>,
     /// Who logs in.
     pub credentials: Option<Credentials>,
+    /// How the connection is encrypted, if it is.
+    pub tls: Option<TlsTarget>,
+    /// How long a connection attempt may take.
+    pub connect_timeout: Duration,
+    /// How long a read or a write may take; for ever, if it is not limited.
+    pub socket_timeout: Option<Duration>,
 }
+
+/// How a connection is encrypted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsTarget {
+    /// PEM file with the authorities that are believed; without it, those of the system.
+    pub ca_file: Option<PathBuf>,
+    /// PEM file with the certificate that the server is shown, and its key.
+    pub certificate_key_file: Option<PathBuf>,
+    /// Whether any certificate of a server is believed.
+    pub allow_invalid_certificates: bool,
+}
+
+/// How long a connection attempt may take, unless the URI says otherwise.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long it may take when there is no limit.
+const LONG: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Options which this client honours by doing nothing: it keeps one connection to one host.
 const HARMLESS: &[&str] = &[
@@ -26,32 +51,81 @@ const HARMLESS: &[&str] = &[
     "serverselectiontimeoutms",
 ];
 
+fn refuse(what: &str) -> Error {
+    Error::failed_to_parse(format!("connection string: {what}"))
+}
+
+/// What stands behind the question mark.
+#[derive(Default)]
+struct Options {
+    source: Option<String>,
+    mechanism: Option<Login>,
+    encrypted: Option<bool>,
+    tls: TlsTarget,
+    connect_timeout: Option<Duration>,
+    socket_timeout: Option<Duration>,
+}
+
+impl Options {
+    fn parse(text: &str) -> Result<Options> {
+        let mut options = Options::default();
+        for option in text.split('&').filter(|option| !option.is_empty()) {
+            let (name, value) = option.split_once('=').unwrap_or((option, ""));
+            let value =
+                decode(value).ok_or_else(|| refuse(&format!("option {name} is malformed")))?;
+            let flag = || match value.as_str() {
+                "true" => Ok(true),
+                "false" => Ok(false),
+                _ => Err(refuse(&format!("option {name} is true or false"))),
+            };
+            let time = || {
+                let number: u64 = value
+                    .parse()
+                    .map_err(|_| refuse(&format!("option {name} is a number of milliseconds")))?;
+                // Zero means no limit.
+                Ok(Some(Duration::from_millis(number)).filter(|time| !time.is_zero()))
+            };
+            match name.to_ascii_lowercase().as_str() {
+                "authsource" => options.source = Some(value),
+                "authmechanism" => options.mechanism = Some(Login::named(&value)?),
+                "tls" | "ssl" => options.encrypted = Some(flag()?),
+                "tlscafile" => options.tls.ca_file = Some(value.into()),
+                "tlscertificatekeyfile" => options.tls.certificate_key_file = Some(value.into()),
+                "tlsallowinvalidcertificates" | "tlsinsecure" => {
+                    options.tls.allow_invalid_certificates = flag()?;
+                }
+                "connecttimeoutms" => {
+                    options.connect_timeout = Some(time()?.unwrap_or(LONG));
+                }
+                "sockettimeoutms" => options.socket_timeout = time()?,
+                name if HARMLESS.contains(&name) => {}
+                _ => return Err(refuse(&format!("option {name} is not supported here"))),
+            }
+        }
+        if options.encrypted == Some(false) && options.tls != TlsTarget::default() {
+            return Err(refuse("there are options of TLS, but tls=false"));
+        }
+        // As drivers have it: whoever names files of TLS wants it.
+        if options.encrypted.is_none() && options.tls != TlsTarget::default() {
+            options.encrypted = Some(true);
+        }
+        Ok(options)
+    }
+}
+
 impl Target {
     /// Reads a URI, or a plain `host[:port]`.
     ///
     /// # Errors
     /// `FailedToParse` for malformed text and for what this client cannot do.
     pub fn parse(uri: &str) -> Result<Target> {
-        let refuse = |what: &str| Error::failed_to_parse(format!("connection string: {what}"));
         if uri.starts_with("mongodb+srv://") {
             return Err(refuse("mongodb+srv:// is not supported here; name the host"));
         }
         let rest = uri.strip_prefix("mongodb://").unwrap_or(uri);
         let (rest, options) = rest.split_once('?').unwrap_or((rest, ""));
         let (hosts, database) = rest.split_once('/').unwrap_or((rest, ""));
-        let mut source = None;
-        for option in options.split('&').filter(|option| !option.is_empty()) {
-            let (name, value) = option.split_once('=').unwrap_or((option, ""));
-            if name.eq_ignore_ascii_case("authSource") {
-                source = Some(decode(value).ok_or_else(|| refuse("authSource is malformed"))?);
-            } else if name.eq_ignore_ascii_case("authMechanism") && value != "SCRAM-SHA-256" {
-                return Err(refuse("the only mechanism here is SCRAM-SHA-256"));
-            } else if !name.eq_ignore_ascii_case("authMechanism")
-                && !HARMLESS.contains(&name.to_ascii_lowercase().as_str())
-            {
-                return Err(refuse(&format!("option {name} is not supported here")));
-            }
-        }
+        let options = Options::parse(options)?;
         let (user, hosts) = match hosts.rsplit_once('@') {
             Some((user, hosts)) => (Some(user), hosts),
             None => (None, hosts),
@@ -61,19 +135,31 @@ impl Target {
         }
         let (host, port) = split_port(hosts).ok_or_else(|| refuse("the host is malformed"))?;
         let database = (!database.is_empty()).then(|| database.to_owned());
-        let credentials = match user {
-            None => None,
-            Some(user) => {
+        let part = |text: &str| {
+            decode(text).ok_or_else(|| refuse("the user or the password is malformed"))
+        };
+        let credentials = match (user, options.mechanism.unwrap_or(Login::Password)) {
+            (user, Login::Certificate) => Some(Credentials::Certificate {
+                user: user.map(|user| part(user.trim_end_matches(':'))).transpose()?,
+            }),
+            (None, Login::Password) => None,
+            (Some(user), Login::Password) => {
                 let (user, password) = user.split_once(':').unwrap_or((user, ""));
-                let part = |text: &str| {
-                    decode(text).ok_or_else(|| refuse("the user or the password is malformed"))
-                };
-                let source = source.or_else(|| database.clone());
+                let source = options.source.or_else(|| database.clone());
                 let source = source.unwrap_or_else(|| "admin".to_owned());
-                Some(Credentials { user: part(user)?, password: part(password)?, source })
+                let (user, password) = (part(user)?, part(password)?);
+                Some(Credentials::Password { user, password, source })
             }
         };
-        Ok(Target { host, port, database, credentials })
+        Ok(Target {
+            host,
+            port,
+            database,
+            credentials,
+            tls: options.encrypted.unwrap_or(false).then_some(options.tls),
+            connect_timeout: options.connect_timeout.unwrap_or(CONNECT_TIMEOUT),
+            socket_timeout: options.socket_timeout,
+        })
     }
 
     /// `host:port`, as the socket functions read it.
@@ -141,12 +227,34 @@ mod tests {
 
     #[test]
     fn credentials_are_read() {
-        let login = |uri| Target::parse(uri).unwrap().credentials.unwrap();
-        let plain = login("mongodb://ada:p%40ss%3A@h/shop?authSource=users");
-        assert_eq!((&*plain.user, &*plain.password, &*plain.source), ("ada", "p@ss:", "users"));
-        assert_eq!(login("mongodb://ada:x@h/shop").source, "shop");
-        assert_eq!(login("mongodb://ada:x@h").source, "admin");
-        assert!(!format!("{plain:?}").contains("p@ss"), "passwords are not printed");
+        let login = |uri| match Target::parse(uri).unwrap().credentials {
+            Some(Credentials::Password { user, password, source }) => (user, password, source),
+            other => panic!("{other:?}"),
+        };
+        let whole = login("mongodb://ada:p%40ss%3A@h/shop?authSource=users");
+        assert_eq!(whole, ("ada".to_owned(), "p@ss:".to_owned(), "users".to_owned()));
+        assert_eq!(login("mongodb://ada:x@h/shop").2, "shop");
+        assert_eq!(login("mongodb://ada:x@h").2, "admin");
+        let target = Target::parse("mongodb://ada:p%40ss@h").unwrap();
+        assert!(!format!("{target:?}").contains("p@ss"), "passwords are not printed");
+    }
+
+    #[test]
+    fn encryption_is_read() {
+        assert_eq!(Target::parse("mongodb://h").unwrap().tls, None);
+        assert_eq!(Target::parse("mongodb://h/?tls=false").unwrap().tls, None);
+        assert_eq!(Target::parse("mongodb://h/?ssl=true").unwrap().tls, Some(TlsTarget::default()));
+        let uri = "mongodb://CN%3Dada@h/?tlsCAFile=%2Fa%20b.pem&tlsCertificateKeyFile=c.pem\
+                   &authMechanism=MONGODB-X509&connectTimeoutMS=5&socketTimeoutMS=7";
+        let target = Target::parse(uri).unwrap();
+        let tls = target.tls.unwrap();
+        assert_eq!(tls.ca_file, Some(PathBuf::from("/a b.pem")));
+        assert_eq!(tls.certificate_key_file, Some(PathBuf::from("c.pem")));
+        assert!(!tls.allow_invalid_certificates);
+        let user = Some("CN=ada".to_owned());
+        assert_eq!(target.credentials, Some(Credentials::Certificate { user }));
+        assert_eq!(target.connect_timeout, Duration::from_millis(5));
+        assert_eq!(target.socket_timeout, Some(Duration::from_millis(7)));
     }
 
     #[test]
@@ -156,7 +264,10 @@ mod tests {
             "mongodb://a,b",
             "mongodb://u:%@h",
             "mongodb://u:p@h/?authMechanism=PLAIN",
-            "mongodb://h?tls=true",
+            "mongodb://h?tls=maybe",
+            "mongodb://h?tls=false&tlsCAFile=x",
+            "mongodb://h?tlsAllowInvalidHostnames=true",
+            "mongodb://h?socketTimeoutMS=soon",
             "mongodb://:1",
             "mongodb://h:99999",
             "mongodb://[::1",
