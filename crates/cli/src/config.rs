@@ -5,9 +5,10 @@ use crate::size::Size;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
+use server::TlsOptions;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
-use value::DocBuf;
+use value::{DocBuf, Writer};
 
 const LISTEN: &str = "127.0.0.1:27017";
 const DATA: &str = "./motif-data";
@@ -47,6 +48,28 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "MOTIF_INSECURE_LISTEN_WITHOUT_AUTHENTICATION", num_args = 0..=1,
           require_equals = true, default_missing_value = "true", value_name = "true|false")]
     pub(crate) insecure_listen_without_authentication: Option<bool>,
+    /// Which connections are encrypted [default: disabled]
+    #[arg(long, alias = "tlsMode", env = "MOTIF_TLS_MODE", value_name = "MODE")]
+    pub(crate) tls_mode: Option<TlsMode>,
+    /// PEM file with the server's certificate, those between it and an authority, and its key
+    #[arg(
+        long,
+        alias = "tlsCertificateKeyFile",
+        env = "MOTIF_TLS_CERTIFICATE_KEY_FILE",
+        value_name = "FILE"
+    )]
+    pub(crate) tls_certificate_key_file: Option<PathBuf>,
+    /// PEM file with the authorities of clients' certificates; with it clients must have one
+    #[arg(long, alias = "tlsCAFile", env = "MOTIF_TLS_CA_FILE", value_name = "FILE")]
+    pub(crate) tls_ca_file: Option<PathBuf>,
+    /// PEM file with lists of clients' certificates that were revoked
+    #[arg(long, alias = "tlsCRLFile", env = "MOTIF_TLS_CRL_FILE", value_name = "FILE")]
+    pub(crate) tls_crl_file: Option<PathBuf>,
+    /// Clients may come without a certificate although there is a file of authorities
+    #[arg(long, alias = "tlsAllowConnectionsWithoutCertificates",
+          env = "MOTIF_TLS_ALLOW_CONNECTIONS_WITHOUT_CERTIFICATES", num_args = 0..=1,
+          require_equals = true, default_missing_value = "true", value_name = "true|false")]
+    pub(crate) tls_allow_connections_without_certificates: Option<bool>,
     /// TOML file with these settings; its keys are the flags' names
     #[arg(long, env = "MOTIF_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -64,6 +87,44 @@ struct FileSettings {
     test_commands: Option<bool>,
     auth: Option<bool>,
     insecure_listen_without_authentication: Option<bool>,
+    tls_mode: Option<TlsMode>,
+    tls_certificate_key_file: Option<PathBuf>,
+    tls_ca_file: Option<PathBuf>,
+    tls_crl_file: Option<PathBuf>,
+    tls_allow_connections_without_certificates: Option<bool>,
+}
+
+/// Which connections are encrypted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Deserialize)]
+pub(crate) enum TlsMode {
+    /// None.
+    #[value(name = "disabled")]
+    #[serde(rename = "disabled")]
+    Disabled,
+    /// Those of clients that ask for it.
+    #[value(name = "allowTLS")]
+    #[serde(rename = "allowTLS")]
+    Allow,
+    /// Those of clients that ask for it, as allowTLS.
+    #[value(name = "preferTLS")]
+    #[serde(rename = "preferTLS")]
+    Prefer,
+    /// All.
+    #[value(name = "requireTLS")]
+    #[serde(rename = "requireTLS")]
+    Require,
+}
+
+impl TlsMode {
+    /// The name of the setting's value.
+    fn name(self) -> &'static str {
+        match self {
+            TlsMode::Disabled => "disabled",
+            TlsMode::Allow => "allowTLS",
+            TlsMode::Prefer => "preferTLS",
+            TlsMode::Require => "requireTLS",
+        }
+    }
 }
 
 /// Least severity of what is logged.
@@ -100,6 +161,8 @@ pub(crate) struct Settings {
     pub(crate) test_commands: bool,
     /// Whether clients must log in.
     pub(crate) auth: bool,
+    /// What encrypted connections need; without it all are plain.
+    pub(crate) tls: Option<TlsOptions>,
     pub(crate) config: Option<PathBuf>,
 }
 
@@ -117,6 +180,18 @@ impl Settings {
             .unwrap_or(false);
         let auth = args.auth.or(file.auth).unwrap_or(false);
         let addresses = addresses(&listen, insecure || auth)?;
+        let tls = tls_options(
+            args.tls_mode.or(file.tls_mode).unwrap_or(TlsMode::Disabled),
+            args.tls_certificate_key_file.or(file.tls_certificate_key_file),
+            TlsFiles {
+                ca_file: args.tls_ca_file.or(file.tls_ca_file),
+                crl_file: args.tls_crl_file.or(file.tls_crl_file),
+                without_certificates: args
+                    .tls_allow_connections_without_certificates
+                    .or(file.tls_allow_connections_without_certificates)
+                    .unwrap_or(false),
+            },
+        )?;
         Ok(Settings {
             listen,
             addresses,
@@ -129,6 +204,7 @@ impl Settings {
             log_format: args.log_format.or(file.log_format).unwrap_or(LogFormat::Text),
             test_commands: args.test_commands.or(file.test_commands).unwrap_or(false),
             auth,
+            tls,
             config: args.config,
         })
     }
@@ -143,6 +219,9 @@ impl Settings {
                 if let Some(address) = self.addresses.first() {
                     net.str("bindIp", &address.ip().to_string());
                     net.i32("port", i32::from(address.port()));
+                }
+                if let Some(tls) = &self.tls {
+                    net.doc("tls", |out| write_tls(out, tls));
                 }
             });
             out.doc("security", |security| {
@@ -162,6 +241,75 @@ impl Settings {
                 });
             }
         })
+    }
+}
+
+/// What TLS may have beyond a certificate.
+struct TlsFiles {
+    ca_file: Option<PathBuf>,
+    crl_file: Option<PathBuf>,
+    without_certificates: bool,
+}
+
+/// Unites the settings of TLS, and refuses those that would do nothing.
+fn tls_options(
+    mode: TlsMode,
+    certificate_key_file: Option<PathBuf>,
+    files: TlsFiles,
+) -> Result<Option<TlsOptions>> {
+    let mode = match mode {
+        TlsMode::Allow => server::TlsMode::Allow,
+        TlsMode::Prefer => server::TlsMode::Prefer,
+        TlsMode::Require => server::TlsMode::Require,
+        TlsMode::Disabled => {
+            let idle = certificate_key_file.is_some()
+                || files.ca_file.is_some()
+                || files.crl_file.is_some()
+                || files.without_certificates;
+            if idle {
+                bail!(
+                    "there are settings of TLS, but connections are not encrypted\nhint: give \
+                     --tls-mode requireTLS, or allowTLS to take plain connections too"
+                );
+            }
+            return Ok(None);
+        }
+    };
+    let Some(certificate_key_file) = certificate_key_file else {
+        bail!(
+            "encrypted connections need a certificate\nhint: give --tls-certificate-key-file FILE"
+        );
+    };
+    if files.ca_file.is_none() && (files.crl_file.is_some() || files.without_certificates) {
+        bail!(
+            "clients are not asked for certificates as long as no authority is known\nhint: give \
+             --tls-ca-file FILE"
+        );
+    }
+    Ok(Some(TlsOptions {
+        mode,
+        certificate_key_file,
+        ca_file: files.ca_file,
+        crl_file: files.crl_file,
+        allow_connections_without_certificates: files.without_certificates,
+    }))
+}
+
+fn write_tls(out: &mut Writer<'_>, tls: &TlsOptions) {
+    let mode = match tls.mode {
+        server::TlsMode::Allow => TlsMode::Allow,
+        server::TlsMode::Prefer => TlsMode::Prefer,
+        server::TlsMode::Require => TlsMode::Require,
+    };
+    out.str("mode", mode.name());
+    out.str("certificateKeyFile", &tls.certificate_key_file.to_string_lossy());
+    for (name, file) in [("CAFile", &tls.ca_file), ("CRLFile", &tls.crl_file)] {
+        if let Some(file) = file {
+            out.str(name, &file.to_string_lossy());
+        }
+    }
+    if tls.allow_connections_without_certificates {
+        out.bool("allowConnectionsWithoutCertificates", true);
     }
 }
 
@@ -265,6 +413,38 @@ mod tests {
             ..ServeArgs::default()
         };
         assert!(Settings::resolve(args).unwrap().auth);
+    }
+
+    #[test]
+    fn settings_of_tls_that_would_do_nothing_are_refused() {
+        let file = |name: &str| Some(PathBuf::from(name));
+        let plain = ServeArgs { tls_ca_file: file("ca.pem"), ..ServeArgs::default() };
+        assert!(Settings::resolve(plain).is_err());
+        let bare = ServeArgs { tls_mode: Some(TlsMode::Require), ..ServeArgs::default() };
+        assert!(Settings::resolve(bare).is_err());
+        let whole = |ca_file| ServeArgs {
+            tls_mode: Some(TlsMode::Prefer),
+            tls_certificate_key_file: file("server.pem"),
+            tls_ca_file: ca_file,
+            tls_allow_connections_without_certificates: Some(true),
+            ..ServeArgs::default()
+        };
+        assert!(Settings::resolve(whole(None)).is_err());
+        let settings = Settings::resolve(whole(file("ca.pem"))).unwrap();
+        assert_eq!(settings.tls.as_ref().unwrap().mode, server::TlsMode::Prefer);
+        let parsed = settings.parsed();
+        let net = parsed.as_doc().get("net").and_then(|net| net.as_doc()).unwrap();
+        let tls = net.get("tls").and_then(|tls| tls.as_doc()).unwrap();
+        assert_eq!(tls.get("mode").and_then(|mode| mode.as_str()), Some("preferTLS"));
+    }
+
+    #[test]
+    fn tls_is_set_in_the_file_too() {
+        let file = file("tls-mode = 'requireTLS'\ntls-certificate-key-file = '/server.pem'\n");
+        let args = ServeArgs { config: Some(file.path().to_owned()), ..ServeArgs::default() };
+        let tls = Settings::resolve(args).unwrap().tls.unwrap();
+        assert_eq!(tls.mode, server::TlsMode::Require);
+        assert_eq!(tls.certificate_key_file, PathBuf::from("/server.pem"));
     }
 
     #[test]

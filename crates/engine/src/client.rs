@@ -4,8 +4,10 @@ use crate::access::Login;
 use crate::commands;
 use crate::engine::Inner;
 use crate::operation::{Operation, Slot};
-use crate::request::{Flow, Peer, Request};
+use crate::request::{ClientCertificate, Flow, Peer, Request};
+use ::access::restriction::Ends;
 use parking_lot::Mutex;
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -43,8 +45,24 @@ impl Client {
             last_active_ms: AtomicI64::new(0),
         });
         engine.slots.lock().insert(peer.connection_id, slot.clone());
-        let login = Login::new(slot.clone(), peer.authenticate, peer.is_local, peer.certificate);
+        let ip = |text: &str| text.parse::<SocketAddr>().ok().map(|address| address.ip());
+        let ends = Ends { client: ip(&slot.remote), server: peer.local.as_deref().and_then(ip) };
+        let login = Login::new(slot.clone(), peer.authenticate, peer.is_local, ends);
         Client { engine, slot, local: peer.local, exhaust: None, login, touched: None }
+    }
+
+    /// Notes by which certificate the client proved itself when the connection was encrypted.
+    pub fn certified(&mut self, certificate: ClientCertificate) {
+        self.login.certified(certificate);
+    }
+
+    /// Notes the host name by which the client called this server. `hello` tells it to come back to
+    /// that name: certificates are made for names, and a driver compares them.
+    pub fn called(&mut self, name: &str) {
+        let local = self.local.as_deref().and_then(|local| local.parse::<SocketAddr>().ok());
+        if let Some(local) = local {
+            self.local = Some(format!("{name}:{}", local.port()));
+        }
     }
 
     /// The engine behind.

@@ -61,6 +61,9 @@ impl Default for Options {
     }
 }
 
+/// Reads certificates and keys again; says what is wrong with them.
+pub type RotateCertificates = Box<dyn Fn() -> std::result::Result<(), String> + Send + Sync>;
+
 /// A handle to an engine; clones share it.
 #[derive(Clone)]
 pub struct Engine(pub(crate) Arc<Inner>);
@@ -105,6 +108,7 @@ pub struct Inner {
     pub started_ms: i64,
     closing: AtomicBool,
     on_shutdown: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
+    on_rotate_certificates: Mutex<Option<RotateCertificates>>,
     /// The last lines of the log, for `getLog`.
     pub log: Mutex<Vec<String>>,
     /// Parameters that `setParameter` changed.
@@ -208,6 +212,7 @@ impl Engine {
             started_ms: crate::clock::now_ms(),
             closing: AtomicBool::new(false),
             on_shutdown: Mutex::new(None),
+            on_rotate_certificates: Mutex::new(None),
             log: Mutex::new(Vec::new()),
             parameters: crate::parameters::Parameters::default(),
             builders: Mutex::default(),
@@ -261,6 +266,11 @@ impl Engine {
     /// What is called when a client sends `shutdown`.
     pub fn on_shutdown(&self, callback: Box<dyn Fn() + Send + Sync>) {
         *self.0.on_shutdown.lock() = Some(callback);
+    }
+
+    /// What is called when a client sends `rotateCertificates`.
+    pub fn on_rotate_certificates(&self, callback: RotateCertificates) {
+        *self.0.on_rotate_certificates.lock() = Some(callback);
     }
 
     /// Keeps a line for `getLog`.
@@ -364,6 +374,14 @@ impl Inner {
     pub(crate) fn request_shutdown(&self) {
         if let Some(callback) = &*self.on_shutdown.lock() {
             callback();
+        }
+    }
+
+    /// Calls what was registered for the `rotateCertificates` command.
+    pub(crate) fn rotate_certificates(&self) -> std::result::Result<(), String> {
+        match &*self.on_rotate_certificates.lock() {
+            Some(callback) => callback(),
+            None => Err("this server has no certificates".to_owned()),
         }
     }
 

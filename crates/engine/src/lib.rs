@@ -77,9 +77,9 @@ pub use library::{
     Hint, InsertMany, InsertManyResult, InsertOne, InsertOneResult, Update, UpdateModifications,
     UpdateResult, WriteError, WriteFailure,
 };
-pub use metrics::{Metrics, Network};
+pub use metrics::{Metrics, Network, ServerCertificate};
 pub use reply::error_of;
-pub use request::{Flow, Peer, Request, Sequence};
+pub use request::{ClientCertificate, Flow, Peer, Request, Sequence};
 pub(crate) use txn::store_failed;
 pub use value::{self, Code, Error, Result};
 

@@ -59,6 +59,23 @@ pub struct Network {
     pub bytes_out: Counter,
     /// Requests received.
     pub requests: Counter,
+    /// Connections ever encrypted by TLS 1.2.
+    pub tls_1_2: Counter,
+    /// Connections ever encrypted by TLS 1.3.
+    pub tls_1_3: Counter,
+    /// The certificate that clients are shown.
+    pub certificate: parking_lot::Mutex<Option<ServerCertificate>>,
+}
+
+/// The certificate that clients are shown.
+#[derive(Clone, Debug)]
+pub struct ServerCertificate {
+    /// Whose it is.
+    pub subject: String,
+    /// Whether clients are asked for certificates too.
+    pub asks_clients: bool,
+    /// The end of its validity, in milliseconds since 1970.
+    pub expires_ms: i64,
 }
 
 /// Raises a counter.

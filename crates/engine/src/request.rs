@@ -70,6 +70,13 @@ pub struct Peer {
     pub authenticate: bool,
     /// Whether the client is on this machine.
     pub is_local: bool,
-    /// The subject of the certificate by which the client proved itself, if it showed one.
-    pub certificate: Option<String>,
+}
+
+/// A certificate by which a client proved itself when its connection was encrypted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClientCertificate {
+    /// Whose it is: a distinguished name in the form of RFC 2253.
+    pub subject: String,
+    /// Whether it names a server of the same cluster, which is no user.
+    pub is_member: bool,
 }

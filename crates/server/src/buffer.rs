@@ -5,7 +5,6 @@
 
 use crate::wire::ProtocolError;
 use crate::wire::header::{HEADER_BYTES, Header};
-use std::io::{self, Read};
 
 /// What a connection reads into while it is active.
 const SMALL_BYTES: usize = 16 * 1024;
@@ -53,11 +52,16 @@ impl ReadBuffer {
         })
     }
 
-    /// Reads once. `wanted` is the size of the message that is being read, if it is known.
-    pub(crate) fn fill(&mut self, source: &mut impl Read, wanted: usize) -> io::Result<usize> {
+    /// Calls `read` once, with the space for its bytes. `wanted` is the size of the message that is
+    /// being read, if it is known.
+    pub(crate) fn fill<E>(
+        &mut self,
+        wanted: usize,
+        read: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<usize, E> {
         self.make_room(wanted);
         let space = self.bytes.get_mut(self.end..).unwrap_or(&mut []);
-        let count = source.read(space)?;
+        let count = read(space)?;
         self.end += count;
         Ok(count)
     }
@@ -127,6 +131,7 @@ impl ReadBuffer {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::io::{self, Read};
 
     fn message(length: usize, fill: u8) -> Vec<u8> {
         let mut bytes = vec![fill; length];
@@ -171,7 +176,7 @@ mod tests {
                         }
                         Front::Part(wanted) => wanted,
                     };
-                    prop_assert!(buffer.fill(&mut source, wanted).expect("reads") > 0);
+                    prop_assert!(buffer.fill(wanted, |space| source.read(space)).expect("reads") > 0);
                 }
                 buffer.consume(expected.len());
             }
@@ -184,8 +189,8 @@ mod tests {
         let mut head = message(16, 0);
         head[..4].copy_from_slice(&48_000_000i32.to_le_bytes());
         let mut buffer = ReadBuffer::default();
-        buffer.fill(&mut &head[..], HEADER_BYTES).expect("reads");
-        buffer.fill(&mut &[1u8, 2][..], 48_000_000).expect("reads");
+        buffer.fill(HEADER_BYTES, |space| (&head[..]).read(space)).expect("reads");
+        buffer.fill(48_000_000, |space| (&[1u8, 2][..]).read(space)).expect("reads");
         assert!(buffer.bytes.capacity() <= 2 * SMALL_BYTES);
         buffer.release();
         assert_eq!(buffer.bytes.capacity(), 18);
@@ -198,7 +203,7 @@ mod tests {
             let bytes = message(length, 1);
             let mut source = &bytes[..];
             while !source.is_empty() {
-                buffer.fill(&mut source, length).expect("reads");
+                buffer.fill(length, |space| source.read(space)).expect("reads");
             }
             buffer.consume(length);
             buffer.bytes.capacity()

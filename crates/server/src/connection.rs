@@ -5,8 +5,11 @@
 
 use crate::Core;
 use crate::buffer::{Front, ReadBuffer};
+use crate::channel::Channel;
 use crate::conversation::Conversation;
 use crate::link::Link;
+use crate::secure::{Broken, Step};
+use crate::tls::TlsMode;
 use crate::wire::ProtocolError;
 use crate::wire::header::{HEADER_BYTES, OP_COMPRESSED};
 use crate::wire::op_compressed::unpack;
@@ -33,6 +36,8 @@ pub(crate) struct Connection {
     unpacked: Vec<u8>,
     /// Since when the message at the front of `input` is incomplete.
     started: Option<Instant>,
+    /// When it was accepted.
+    accepted: Instant,
     /// When it fell silent last; never, for a new connection.
     parked: Option<Instant>,
     /// How long the socket waits in a read at the moment; zero before the first.
@@ -53,6 +58,8 @@ pub(crate) enum Ending {
     Ordinary,
     /// The client does not speak our protocol.
     Protocol(ProtocolError),
+    /// The two ends could not agree on how to encrypt, or the client is not believed.
+    Secure(String),
     /// Something did not happen in time.
     Late(&'static str),
     /// The network says no.
@@ -60,10 +67,20 @@ pub(crate) enum Ending {
 }
 
 const LATE: Ending = Ending::Late("the rest of a message did not come");
+const LATE_OPENING: Ending = Ending::Late("the TLS handshake did not come to its end");
 
 impl From<io::Error> for Ending {
     fn from(error: io::Error) -> Ending {
         Ending::Failed(error)
+    }
+}
+
+impl From<Broken> for Ending {
+    fn from(broken: Broken) -> Ending {
+        match broken {
+            Broken::Socket(error) => Ending::Failed(error),
+            Broken::Tls(error) => Ending::Secure(error.to_string()),
+        }
     }
 }
 
@@ -75,7 +92,8 @@ impl From<ProtocolError> for Ending {
 
 impl Connection {
     pub(crate) fn new(core: Arc<Core>, link: Arc<Link>, client: Client) -> Connection {
-        let conversation = Conversation::new(Arc::clone(&core), Arc::clone(&link), client);
+        let channel = Channel::new(Arc::clone(&link));
+        let conversation = Conversation::new(Arc::clone(&core), channel, client);
         Connection {
             core,
             link,
@@ -83,6 +101,7 @@ impl Connection {
             input: ReadBuffer::default(),
             unpacked: Vec::new(),
             started: None,
+            accepted: Instant::now(),
             parked: None,
             linger: Duration::ZERO,
         }
@@ -103,7 +122,12 @@ impl Connection {
 
     /// Closes a parked connection whose message did not come to its end in time.
     pub(crate) fn expire(self: Box<Connection>) {
-        self.close(&LATE);
+        let ending = self.late();
+        self.close(&ending);
+    }
+
+    fn late(&self) -> Ending {
+        if self.conversation.channel.is_opening() { LATE_OPENING } else { LATE }
     }
 
     fn close(self: Box<Connection>, ending: &Ending) {
@@ -112,6 +136,9 @@ impl Connection {
             Ending::Ordinary => tracing::debug!(connection = id, %client, "connection closed"),
             Ending::Protocol(reason) => {
                 tracing::warn!(connection = id, %client, %reason, "connection closed: not a message");
+            }
+            Ending::Secure(reason) => {
+                tracing::warn!(connection = id, %client, reason, "connection closed: TLS failed");
             }
             Ending::Late(reason) => {
                 tracing::info!(connection = id, %client, reason, "connection closed: too slow");
@@ -141,6 +168,14 @@ impl Connection {
 
     /// Until when the message must be complete that has begun to arrive.
     pub(crate) fn message_deadline(&self) -> Option<Instant> {
+        if let Some(tls) = &self.core.options.tls
+            && self.conversation.channel.is_opening()
+        {
+            // Where only TLS is spoken, silence is a handshake that does not come to its end.
+            let required = tls.mode() == TlsMode::Require;
+            let since = if required { self.accepted } else { self.started? };
+            return since.checked_add(self.core.options.handshake_timeout);
+        }
         let started = self.started?;
         let size = match self.input.front() {
             Ok(Front::Part(size)) => size,
@@ -153,16 +188,24 @@ impl Connection {
     fn turn(&mut self) -> Result<Next, Ending> {
         self.set_linger()?;
         let mut handled = 0u32;
+        // Who was woken for bytes reads them before it makes room for others.
+        let mut has_read = false;
         loop {
             if self.core.is_stopping() {
                 return Err(Ending::Ordinary);
+            }
+            if self.conversation.channel.is_undecided() && !self.input.is_empty() {
+                let tls = self.core.options.tls.as_deref();
+                let decided = self.conversation.channel.decide(tls, &mut self.input);
+                decided.map_err(Ending::Secure)?;
             }
             let wanted = match self.input.front() {
                 Ok(Front::Message(..)) => {
                     self.started = None;
                     self.handle()?;
                     if self.core.pool.is_crowded() {
-                        let more = matches!(self.input.front(), Ok(Front::Message(..)));
+                        let more = matches!(self.input.front(), Ok(Front::Message(..)))
+                            || self.conversation.channel.has_pending();
                         return Ok(if more { Next::Queue } else { Next::Park });
                     }
                     handled = handled.saturating_add(1);
@@ -174,22 +217,43 @@ impl Connection {
                 Ok(Front::Part(wanted)) => wanted,
                 Err(error) => return Err(self.not_our_protocol(error)),
             };
-            if !self.input.is_empty() && self.is_slow()? && self.core.pool.is_crowded() {
+            if !self.is_midway() {
+                self.started = None;
+            } else if self.is_slow()?
+                && has_read
+                && self.core.pool.is_crowded()
+                && !self.conversation.channel.has_pending()
+            {
                 return Ok(Next::Park);
             }
-            match self.input.fill(&mut self.link.stream(), wanted) {
-                Ok(0) => return Err(self.at_end()),
-                Ok(count) => {
+            has_read = true;
+            match self.conversation.channel.receive(&mut self.input, wanted) {
+                Ok(Step::Bytes(count)) => {
                     self.core.engine.network().bytes_in.fetch_add(count as u64, Ordering::Relaxed);
                 }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if is_timeout(&error) => {
+                // Records without content must not keep a thread that others wait for.
+                Ok(Step::Nothing)
+                    if self.core.pool.is_crowded() && !self.conversation.channel.has_pending() =>
+                {
+                    return Ok(Next::Park);
+                }
+                Ok(Step::Nothing) => {}
+                Ok(Step::Opened) => self.conversation.opened(),
+                Ok(Step::End) => return Err(self.at_end()),
+                Err(Broken::Socket(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(Broken::Socket(error)) if is_timeout(&error) => {
                     self.check_deadline()?;
                     return Ok(Next::Park);
                 }
-                Err(error) => return Err(error.into()),
+                Err(broken) => return Err(broken.into()),
             }
         }
+    }
+
+    /// Whether a message has begun to arrive and is incomplete.
+    #[inline]
+    fn is_midway(&self) -> bool {
+        !self.input.is_empty() || self.conversation.channel.is_midway()
     }
 
     /// Whether the message at the front was incomplete before; starts its clock if not.
@@ -205,7 +269,7 @@ impl Connection {
 
     fn check_deadline(&self) -> Result<(), Ending> {
         match self.message_deadline() {
-            Some(deadline) if deadline <= Instant::now() => Err(LATE),
+            Some(deadline) if deadline <= Instant::now() => Err(self.late()),
             _ => Ok(()),
         }
     }
@@ -227,15 +291,17 @@ impl Connection {
     }
 
     fn at_end(&self) -> Ending {
-        if self.input.is_empty() {
+        if !self.is_midway() {
             Ending::Ordinary
+        } else if self.conversation.channel.is_opening() {
+            Ending::Secure("the client closed in the middle of the handshake".to_owned())
         } else {
             ProtocolError::new("the client closed in the middle of a message").into()
         }
     }
 
     /// A browser gets a sentence instead of a closed connection.
-    fn not_our_protocol(&self, error: ProtocolError) -> Ending {
+    fn not_our_protocol(&mut self, error: ProtocolError) -> Ending {
         let unread = self.input.unread();
         if [&b"GET "[..], b"POST", b"HEAD"].iter().any(|method| unread.starts_with(method)) {
             let text = "This is MotifDB. It speaks MongoDB's wire protocol here, not HTTP.\r\n";
@@ -244,7 +310,8 @@ impl Connection {
                 "HTTP/1.0 200 OK\r\nConnection: close\r\nContent-Type: text/plain\r\n\
                  Content-Length: {length}\r\n\r\n{text}"
             );
-            if let Err(error) = self.link.send(answer.as_bytes(), &self.core.options) {
+            let sent = self.conversation.channel.send(answer.as_bytes(), &self.core.options);
+            if let Err(error) = sent {
                 tracing::debug!(%error, "a client that spoke HTTP was gone");
             }
             return ProtocolError::new("the client speaks HTTP").into();

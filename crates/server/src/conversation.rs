@@ -6,14 +6,16 @@
 //! how a stream of replies to one request goes.
 
 use crate::Core;
+use crate::channel::Channel;
 use crate::connection::{BUFFER_KEEP_BYTES, Ending};
-use crate::link::{Activity, Link};
+use crate::link::Activity;
 use crate::wire::header::{Header, OP_MSG, OP_QUERY};
 use crate::wire::op_compressed::{Compressor, Packer, never_compressed};
 use crate::wire::op_msg::{CHECKSUM_PRESENT, EXHAUST_ALLOWED, Frame, MORE_TO_COME};
 use crate::wire::op_query::Refused;
 use crate::wire::{ProtocolError, Rejected, error_body, op_msg, op_query};
-use motifdb::{Client, Flow, Request};
+use access::x509::Certificate;
+use motifdb::{Client, ClientCertificate, Flow, Request};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,7 +24,8 @@ use value::{Error, RawDoc};
 /// The part of a connection that answers.
 pub(crate) struct Conversation {
     core: Arc<Core>,
-    link: Arc<Link>,
+    /// The way to the client; `connection` reads from it.
+    pub(crate) channel: Channel,
     client: Client,
     reply: Vec<u8>,
     packer: Option<Box<Packer>>,
@@ -33,14 +36,41 @@ pub(crate) struct Conversation {
 type Answered = Result<(), Ending>;
 
 impl Conversation {
-    pub(crate) fn new(core: Arc<Core>, link: Arc<Link>, client: Client) -> Conversation {
-        Conversation { core, link, client, reply: Vec::new(), packer: None, last_reply_id: 0 }
+    pub(crate) fn new(core: Arc<Core>, channel: Channel, client: Client) -> Conversation {
+        Conversation { core, channel, client, reply: Vec::new(), packer: None, last_reply_id: 0 }
+    }
+
+    /// Tells the engine how the connection is encrypted, and by which certificate the client proved
+    /// itself.
+    pub(crate) fn opened(&mut self) {
+        let (Some(secure), Some(tls)) = (self.channel.secure(), &self.core.options.tls) else {
+            return;
+        };
+        let (version, cipher) = (secure.version(), secure.cipher());
+        let certificate = secure.client_certificate().and_then(Certificate::parse);
+        let link = self.channel.link();
+        let (id, client) = (link.id(), link.remote());
+        let subject = certificate.as_ref().map(|certificate| certificate.subject.to_string());
+        tracing::debug!(connection = id, %client, version, cipher, subject, "connection encrypted");
+        let network = self.core.engine.network();
+        let counter = if version == "1.3" { &network.tls_1_3 } else { &network.tls_1_2 };
+        counter.fetch_add(1, Ordering::Relaxed);
+        if let Some(name) = secure.called() {
+            self.client.called(name);
+        }
+        let Some(certificate) = certificate.filter(|found| !found.subject.is_empty()) else {
+            return;
+        };
+        let is_member = certificate.subject.is_member_with(&tls.identity().subject);
+        let subject = certificate.subject.to_string();
+        self.client.certified(ClientCertificate { subject, is_member });
     }
 
     /// Gives back what only an active connection needs.
     pub(crate) fn release_memory(&mut self) {
         self.reply = Vec::new();
         self.packer = None;
+        self.channel.release_memory();
     }
 
     /// Runs a whole message, header included, and sends what it answers, packed as it came.
@@ -56,7 +86,7 @@ impl Conversation {
             OP_QUERY => self.answer_query(header, message, compressor),
             opcode => Err(ProtocolError::new(format!("unsupported opcode {opcode}")).into()),
         };
-        self.link.set_activity(Activity::Waiting);
+        self.channel.link().set_activity(Activity::Waiting);
         if self.reply.capacity() > BUFFER_KEEP_BYTES {
             self.reply = Vec::new();
         }
@@ -102,7 +132,7 @@ impl Conversation {
             while flow == Flow::Exhaust {
                 self.send_message(previous, flags | MORE_TO_COME, compressor, false)?;
                 previous.request_id = self.last_reply_id;
-                if self.link.is_closed_by_client() || self.core.is_stopping() {
+                if self.channel.link().is_closed_by_client() || self.core.is_stopping() {
                     return Err(Ending::Ordinary);
                 }
                 op_msg::begin_reply(&mut self.reply);
@@ -153,12 +183,16 @@ impl Conversation {
 
     /// Runs a command; its reply stands behind the prefix that was begun.
     fn run(&mut self, request: &Request<'_>) -> Flow {
-        self.link.set_activity(activity_of(request.body));
+        self.channel.link().set_activity(activity_of(request.body));
         guarded(&mut self.reply, |reply| self.client.run(request, reply))
     }
 
     fn refuse(&mut self, error: &Error) {
-        tracing::debug!(connection = self.link.id(), code = error.code().0, "message refused");
+        tracing::debug!(
+            connection = self.channel.link().id(),
+            code = error.code().0,
+            "message refused"
+        );
         self.reply.extend_from_slice(error_body(error).bytes());
     }
 
@@ -183,7 +217,7 @@ impl Conversation {
             let packer = self.packer.get_or_insert_default();
             bytes = packer.pack(&self.reply, compressor).unwrap_or(&self.reply);
         }
-        self.link.send(bytes, &self.core.options)?;
+        self.channel.send(bytes, &self.core.options)?;
         self.core.engine.network().bytes_out.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         Ok(())
     }

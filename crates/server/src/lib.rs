@@ -2,22 +2,28 @@
 //!
 //! The way of a message: `listener` accepts, `parking` holds the connection while it is silent,
 //! `pool` gives it a thread when bytes arrive, `connection` finds messages in them (`buffer`),
-//! `conversation` has them run and answers, `wire` knows what the bytes mean.
+//! `conversation` has them run and answers, `wire` knows what the bytes mean. `channel` is the way to
+//! a client, plain or encrypted (`secure`, with what `tls` read from files).
 //! Commands are not here; they are in the engine.
 
 mod buffer;
+mod channel;
 mod connection;
 mod conversation;
 mod link;
 mod listener;
 mod parking;
 mod pool;
+mod secure;
+mod tls;
 mod wire;
+
+pub use tls::{Tls, TlsError, TlsMode, TlsOptions};
 
 use link::Links;
 use listener::{Listener, WAKE};
 use mio::Waker;
-use motifdb::Engine;
+use motifdb::{Engine, ServerCertificate};
 use parking::Lot;
 use pool::Pool;
 use std::io;
@@ -46,6 +52,10 @@ pub struct ServerOptions {
     pub stop_grace: Duration,
     /// Whether clients must log in, and need privileges for what they do.
     pub authenticate: bool,
+    /// What encrypted connections need; without it all are plain.
+    pub tls: Option<Arc<Tls>>,
+    /// How long the two ends may take to agree on encryption.
+    pub handshake_timeout: Duration,
 }
 
 impl Default for ServerOptions {
@@ -58,6 +68,8 @@ impl Default for ServerOptions {
             message_timeout: Duration::from_secs(60),
             stop_grace: Duration::from_secs(5),
             authenticate: false,
+            tls: None,
+            handshake_timeout: Duration::from_secs(10),
         }
     }
 }
@@ -84,6 +96,25 @@ struct Core {
 impl Core {
     fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Tells the engine which certificate clients are shown.
+    fn publish_certificate(&self) {
+        let Some(tls) = &self.options.tls else { return };
+        let identity = tls.identity();
+        let subject = identity.subject.to_string();
+        let expires_ms = identity.not_after.saturating_mul(1000);
+        let asks_clients = identity.asks_clients;
+        *self.engine.network().certificate.lock() =
+            Some(ServerCertificate { subject, asks_clients, expires_ms });
+    }
+
+    fn reload_certificates(&self) -> Result<(), TlsError> {
+        if let Some(tls) = &self.options.tls {
+            tls.reload()?;
+            self.publish_certificate();
+        }
+        Ok(())
     }
 
     fn stop(&self) {
@@ -121,6 +152,7 @@ impl Server {
             stopping: AtomicBool::new(false),
             options,
         };
+        core.publish_certificate();
         Ok(Server { core: Arc::new(core), listener, addresses })
     }
 
@@ -158,6 +190,13 @@ impl Server {
                 core.stop();
             }
         }));
+        if self.core.options.tls.is_some() {
+            let handle = Arc::downgrade(&self.core);
+            self.core.engine.on_rotate_certificates(Box::new(move || match handle.upgrade() {
+                Some(core) => core.reload_certificates().map_err(|error| error.to_string()),
+                None => Err("the server is closing".to_owned()),
+            }));
+        }
         self.listener.run(&self.core)
     }
 }
@@ -172,6 +211,19 @@ impl Handle {
     /// Has `Server::run` stop and return. Returns at once, and may be called again.
     pub fn stop(&self) {
         self.core.stop();
+    }
+
+    /// Reads certificates and keys again, for connections that come from now on. `false` when there
+    /// are none, as all connections are plain.
+    ///
+    /// # Errors
+    /// When the files are wrong; those that were read before stay in use.
+    pub fn reload_certificates(&self) -> Result<bool, TlsError> {
+        if self.core.options.tls.is_none() {
+            return Ok(false);
+        }
+        self.core.reload_certificates()?;
+        Ok(true)
     }
 
     /// Connections that are open now.

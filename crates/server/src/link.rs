@@ -5,12 +5,13 @@ use crate::ServerOptions;
 use mio::Token;
 use motifdb::Network;
 use parking_lot::Mutex;
-use rustix::net::RecvFlags;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::net::{RecvFlags, SendFlags};
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// After this long without a byte the system asks whether the other end still exists.
@@ -39,6 +40,8 @@ pub(crate) struct Link {
     id: i64,
     remote: SocketAddr,
     activity: AtomicU8,
+    /// Whether what comes is encrypted.
+    secure: AtomicBool,
     interrupt: Interrupt,
 }
 
@@ -57,7 +60,8 @@ impl Link {
         rustix::net::sockopt::set_socket_keepalive(&stream, true)?;
         rustix::net::sockopt::set_tcp_keepidle(&stream, KEEPALIVE)?;
         let activity = AtomicU8::new(Activity::Waiting as u8);
-        Ok(Link { stream, id, remote, activity, interrupt })
+        let secure = AtomicBool::new(false);
+        Ok(Link { stream, id, remote, activity, secure, interrupt })
     }
 
     pub(crate) fn stream(&self) -> &TcpStream {
@@ -87,14 +91,31 @@ impl Link {
         activities.iter().any(|activity| *activity as u8 == now)
     }
 
+    /// Notes that what comes is encrypted.
+    pub(crate) fn set_secure(&self) {
+        self.secure.store(true, Ordering::Relaxed);
+    }
+
     /// Whether the client closed its side and nothing more will come.
     pub(crate) fn is_closed_by_client(&self) -> bool {
+        if self.secure.load(Ordering::Relaxed) {
+            // Before its end an encrypted connection says that it ends: there are bytes to read.
+            let mut polled = [PollFd::new(&self.stream, PollFlags::RDHUP)];
+            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+            let ready = rustix::event::poll(&mut polled, Some(&now));
+            return ready.is_ok_and(|count| count > 0);
+        }
         let mut byte = [0u8; 1];
         match rustix::net::recv(&self.stream, &mut byte[..], RecvFlags::PEEK | RecvFlags::DONTWAIT)
         {
             Ok((_, count)) => count == 0,
             Err(error) => error != rustix::io::Errno::AGAIN && error != rustix::io::Errno::INTR,
         }
+    }
+
+    /// Sends `bytes` if they fit into the system's buffer: nothing depends on them.
+    pub(crate) fn send_if_possible(&self, bytes: &[u8]) {
+        let _ = rustix::net::send(&self.stream, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
     /// Sends all of `bytes`, at a pace that `options` call alive.

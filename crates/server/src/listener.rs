@@ -157,7 +157,6 @@ fn welcome(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr) {
         connection_id: id,
         authenticate: core.options.authenticate,
         is_local: remote.ip().is_loopback(),
-        certificate: None,
     };
     let client = core.engine.connect(peer);
     let slot = Arc::clone(client.slot());

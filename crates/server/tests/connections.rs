@@ -186,3 +186,19 @@ fn a_shutdown_command_ends_the_server() {
     assert!(started.elapsed() < Duration::from_secs(3));
     assert!(std::net::TcpStream::connect(server.address).is_err());
 }
+
+#[test]
+fn one_thread_reads_messages_that_come_in_parts() {
+    let server = TestServer::with(ServerOptions { threads_max: 1, ..ServerOptions::default() });
+    let mut clients: Vec<_> = (0..4).map(|_| server.connect()).collect();
+    let bytes = message(9, 0, &ping());
+    for part in bytes.chunks(20) {
+        for client in &mut clients {
+            client.send(part);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    for client in &mut clients {
+        assert!(client.receive().expect("a reply").is_ok());
+    }
+}

@@ -1,17 +1,17 @@
 //! `motif serve`: opens the data folder, waits for clients, and ends cleanly on SIGTERM, SIGINT
-//! and the `shutdown` command (which the server itself obeys). Log lines go to standard error and
+//! and the `shutdown` command (which the server itself obeys). SIGHUP has certificates read again. Log lines go to standard error and
 //! into the memory from which `getLog` answers.
 
 use crate::config::{LogFormat, LogLevel, ServeArgs, Settings};
 use anyhow::{Context, Result, anyhow};
 use motifdb::{Engine, Options, Storage};
-use server::{Server, ServerOptions};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use server::{Handle, Server, ServerOptions, Tls};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
@@ -24,7 +24,9 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
     let change_log_level = start_log(&settings);
     crate::limits::raise_open_files();
     // Before anything is opened, so that a signal that comes early still ends things cleanly.
-    let mut signals = Signals::new([SIGTERM, SIGINT]).context("cannot wait for signals")?;
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("cannot wait for signals")?;
+    // Before the data too: a wrong file should not cost the replay of a log.
+    let tls = settings.tls.clone().map(Tls::load).transpose().context("cannot use TLS")?;
 
     let options = Options {
         storage: Storage::Disk(settings.data.clone()),
@@ -43,6 +45,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
     let server_options = ServerOptions {
         listen: settings.addresses.clone(),
         authenticate: settings.auth,
+        tls: tls.map(Arc::new),
         ..ServerOptions::default()
     };
     let server = match Server::bind(engine.clone(), server_options) {
@@ -61,6 +64,10 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
         .spawn(move || {
             let mut asked = false;
             for signal in signals.forever() {
+                if signal == SIGHUP {
+                    reload(&handle);
+                    continue;
+                }
                 if asked {
                     // A second signal means now. What was acknowledged is on disk anyhow.
                     std::process::exit(128 + signal);
@@ -83,13 +90,27 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Reads the files of certificates again.
+fn reload(handle: &Handle) {
+    match handle.reload_certificates() {
+        Ok(true) => tracing::info!("certificates and keys were read again"),
+        Ok(false) => {
+            tracing::info!("there is nothing to read again: connections are not encrypted")
+        }
+        Err(error) => {
+            tracing::error!(%error, "certificates and keys stay as they were");
+        }
+    }
+}
+
 /// Tells the person who started the server how to go on.
 fn greet(settings: &Settings, address: SocketAddr) {
     let data = std::path::absolute(&settings.data).unwrap_or_else(|_| settings.data.clone());
     let text = format!(
-        "MotifDB {}\nData folder:  {}\nConnect with: mongosh \"mongodb://{address}\"\n{}\n",
+        "MotifDB {}\nData folder:  {}\nConnect with: mongosh \"mongodb://{address}{}\"\n{}\n",
         env!("CARGO_PKG_VERSION"),
         data.display(),
+        if settings.tls.is_some() { "/?tls=true" } else { "" },
         if settings.auth {
             "Access:       clients must log in; make users with: motif user add"
         } else {

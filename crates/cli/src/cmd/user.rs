@@ -24,6 +24,7 @@ Examples:
   motif user add ada --role root --data ./motif-data
   motif user add app --role readWrite@shop --role read@stock --uri mongodb://ada:secret@127.0.0.1
   printf secret | motif user add app --role readWrite@shop --data /var/lib/motif
+  motif user add CN=app,O=Shop --db '$external' --role readWrite@shop    by its certificate
 
 The password is asked for, or read from standard input, or from --password-file. While a server with
 --auth has no user at all, the first one can be made without logging in, from the same machine.")]
@@ -81,9 +82,16 @@ pub(crate) fn run(args: &UserArgs) -> Result<ExitCode> {
     match &args.command {
         UserCommand::Add(add) => {
             let user = &add.password.user;
-            let password = read_password(add.password.password_file.as_deref())?;
+            // Users of `$external` prove themselves otherwise: by a certificate.
+            let password = match user.db.as_str() {
+                "$external" => None,
+                _ => Some(read_password(add.password.password_file.as_deref())?),
+            };
             let command = DocBuf::build(|out| {
-                out.str("createUser", &user.name).str("pwd", &password);
+                out.str("createUser", &user.name);
+                if let Some(password) = &password {
+                    out.str("pwd", password);
+                }
                 out.array("roles", |roles| {
                     for role in &add.roles {
                         let (role, db) = role.split_once('@').unwrap_or((role, &user.db));

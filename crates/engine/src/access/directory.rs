@@ -5,8 +5,9 @@ use crate::Client;
 use crate::catalog::Collection;
 use crate::engine::{Engine, Inner};
 use crate::request::Peer;
+use ::access::restriction::Ends;
 use ::access::scram::{Credentials, Mechanism};
-use ::access::{Privilege, Privileges, builtin};
+use ::access::{Privilege, Privileges, Restrictions, builtin};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
@@ -103,11 +104,20 @@ pub(crate) fn write_privileges(out: &mut Writer<'_>, field: &str, privileges: &[
     });
 }
 
+/// Writes the restrictions that come from roles.
+pub(crate) fn write_restrictions(out: &mut Writer<'_>, lists: &[Restrictions]) {
+    out.array("inheritedAuthenticationRestrictions", |array| {
+        lists.iter().for_each(|list| list.push(array, false));
+    });
+}
+
 /// A role with its own privileges and roles.
 pub(crate) struct Role {
     pub(crate) name: RoleName,
     pub(crate) privileges: Vec<Privilege>,
     pub(crate) roles: Vec<RoleName>,
+    /// From where whoever has the role may log in.
+    pub(crate) restrictions: Restrictions,
     pub(crate) builtin: bool,
 }
 
@@ -118,17 +128,36 @@ impl Role {
         // An action of another version of the server allows nothing here; the rest of the role holds.
         let privileges = privileges.filter_map(|doc| Privilege::parse(doc).ok()).collect();
         let roles = RoleName::parse_all(array("roles"), &name.db)?;
-        Ok(Role { name, privileges, roles, builtin: false })
+        let restrictions = restrictions(doc)?;
+        Ok(Role { name, privileges, roles, restrictions, builtin: false })
     }
+}
+
+/// Reads the restrictions of a user's or a role's document.
+fn restrictions(doc: RawDoc<'_>) -> Result<Restrictions> {
+    let list = doc.get("authenticationRestrictions").and_then(Val::as_array);
+    Restrictions::parse(list.unwrap_or(RawDoc::empty()), "authenticationRestrictions")
+}
+
+/// What roles and all that they contain come to.
+#[derive(Default)]
+pub(crate) struct Inherited {
+    /// All of the roles.
+    pub(crate) roles: Vec<RoleName>,
+    /// What they allow.
+    pub(crate) privileges: Privileges,
+    /// From where whoever has them may log in: each of these lists must be met.
+    pub(crate) restrictions: Vec<Restrictions>,
 }
 
 /// A user whose roles were followed to their ends.
 pub(crate) struct User {
     pub(crate) name: String,
     pub(crate) db: String,
-    /// The roles that it has, directly or through others.
-    pub(crate) all_roles: Vec<RoleName>,
-    pub(crate) privileges: Privileges,
+    /// The roles that it has, directly or through others, and what they come to.
+    pub(crate) inherited: Inherited,
+    /// From where it may log in.
+    pub(crate) restrictions: Restrictions,
     /// The document.
     pub(crate) doc: DocBuf,
 }
@@ -138,6 +167,12 @@ impl User {
     pub(crate) fn credentials(&self, mechanism: Mechanism) -> Option<Credentials> {
         let all = self.doc.as_doc().get("credentials").and_then(Val::as_doc)?;
         Credentials::parse(all.get(mechanism.name()).and_then(Val::as_doc)?)
+    }
+
+    /// Whether it may use a connection with these ends.
+    pub(crate) fn may_come_from(&self, ends: Ends) -> bool {
+        self.restrictions.allow(ends)
+            && self.inherited.restrictions.iter().all(|restrictions| restrictions.allow(ends))
     }
 }
 
@@ -279,8 +314,9 @@ impl Directory {
         let (name, db) = (text("user"), text("db"));
         let roles = fields.get("roles").and_then(Val::as_array).unwrap_or(RawDoc::empty());
         let roles = RoleName::parse_all(roles, &db)?;
-        let (all_roles, privileges) = self.inherited(&roles)?;
-        Ok(User { name, db, all_roles, privileges, doc })
+        let inherited = self.inherited(&roles)?;
+        let restrictions = restrictions(fields)?;
+        Ok(User { name, db, inherited, restrictions, doc })
     }
 
     /// The role of this name; built-in roles have no document.
@@ -288,7 +324,13 @@ impl Directory {
         if let Some(role) = builtin::find(&name.db, &name.role) {
             let privileges = role.privileges(&name.db);
             let name = name.clone();
-            return Ok(Some(Role { name, privileges, roles: Vec::new(), builtin: true }));
+            return Ok(Some(Role {
+                name,
+                privileges,
+                roles: Vec::new(),
+                restrictions: Restrictions::default(),
+                builtin: true,
+            }));
         }
         match self.get(ROLES, &name.id())? {
             None => Ok(None),
@@ -304,10 +346,10 @@ impl Directory {
         Ok(())
     }
 
-    /// These roles and all that they contain, and what all of them allow.
-    pub(crate) fn inherited(&mut self, roles: &[RoleName]) -> Result<(Vec<RoleName>, Privileges)> {
+    /// These roles and all that they contain, and what they come to.
+    pub(crate) fn inherited(&mut self, roles: &[RoleName]) -> Result<Inherited> {
         let mut seen = BTreeSet::new();
-        let mut privileges = Privileges::default();
+        let mut found = Inherited::default();
         let mut open = roles.to_vec();
         while let Some(name) = open.pop() {
             if seen.contains(&name) {
@@ -315,12 +357,16 @@ impl Directory {
             }
             // A role that was dropped meanwhile allows nothing.
             if let Some(role) = self.role(&name)? {
-                role.privileges.iter().for_each(|privilege| privileges.add(privilege));
+                role.privileges.iter().for_each(|privilege| found.privileges.add(privilege));
                 open.extend(role.roles);
+                if !role.restrictions.is_empty() {
+                    found.restrictions.push(role.restrictions);
+                }
                 seen.insert(name);
             }
         }
-        Ok((seen.into_iter().collect(), privileges))
+        found.roles = seen.into_iter().collect();
+        Ok(found)
     }
 }
 

@@ -1,8 +1,10 @@
 //! As whom a conversation goes on: the users that logged in, and the login that is under way.
 
-use super::{Directory, EXTERNAL, User};
+use super::{Directory, EXTERNAL, User, X509};
 use crate::engine::Inner;
 use crate::operation::Slot;
+use crate::request::ClientCertificate;
+use ::access::restriction::Ends;
 use ::access::scram::{self, ClientFirst, Credentials, Mechanism, Server};
 use ::access::{Action, Actions, Privileges};
 use std::sync::Arc;
@@ -16,8 +18,10 @@ pub(crate) struct Login {
     pub(crate) required: bool,
     /// Whether the client is on this machine.
     pub(crate) local: bool,
-    /// The subject of the certificate that the client showed.
-    pub(crate) certificate: Option<String>,
+    /// The two ends of the connection.
+    ends: Ends,
+    /// The certificate that the client showed.
+    certificate: Option<ClientCertificate>,
     users: Vec<Arc<User>>,
     privileges: Arc<Privileges>,
     /// The state of users and roles that `users` came from.
@@ -33,6 +37,8 @@ struct Exchange {
     step: Step,
     /// Whether the client wants no empty message at the end.
     short: bool,
+    /// Whether it began in a `hello`.
+    speculative: bool,
 }
 
 enum Step {
@@ -50,22 +56,23 @@ pub(crate) struct Answer {
 
 impl Login {
     /// Nobody yet.
-    pub(crate) fn new(
-        slot: Arc<Slot>,
-        required: bool,
-        local: bool,
-        certificate: Option<String>,
-    ) -> Login {
+    pub(crate) fn new(slot: Arc<Slot>, required: bool, local: bool, ends: Ends) -> Login {
         Login {
             slot,
             required,
             local,
-            certificate,
+            ends,
+            certificate: None,
             users: Vec::new(),
             privileges: Arc::default(),
             generation: 0,
             exchange: None,
         }
+    }
+
+    /// Notes by which certificate the client proved itself when the connection was encrypted.
+    pub(crate) fn certified(&mut self, certificate: ClientCertificate) {
+        self.certificate = Some(certificate);
     }
 
     /// Who logged in.
@@ -107,7 +114,8 @@ impl Login {
             let found = directory.user(&user.db, &user.name)?;
             let same =
                 |found: &User| found.doc.as_doc().get("userId") == user.doc.as_doc().get("userId");
-            users.extend(found.filter(same).map(Arc::new));
+            let may = |found: &User| found.may_come_from(self.ends);
+            users.extend(found.filter(same).filter(may).map(Arc::new));
         }
         self.generation = generation;
         self.set_users(users);
@@ -117,7 +125,7 @@ impl Login {
     fn set_users(&mut self, users: Vec<Arc<User>>) {
         let mut all = Privileges::default();
         for user in &users {
-            user.privileges.list().iter().for_each(|privilege| all.add(privilege));
+            user.inherited.privileges.list().iter().for_each(|privilege| all.add(privilege));
         }
         *self.slot.user.lock() =
             users.first().map(|user| format!("{}@{}", user.name, user.db).into_boxed_str());
@@ -150,8 +158,16 @@ impl Login {
         mechanism: &str,
         payload: &[u8],
         short: bool,
+        speculative: bool,
     ) -> Result<Answer> {
         self.exchange = None;
+        engine.access.received(mechanism, speculative);
+        if mechanism == X509 {
+            return Err(Error::new(
+                Code::MECHANISM_UNAVAILABLE,
+                format!("Unsupported mechanism '{X509}' on authentication database '{db}'"),
+            ));
+        }
         let Some(mechanism) = Mechanism::named(mechanism).filter(|_| db != EXTERNAL) else {
             return Err(Error::new(
                 Code::MECHANISM_UNAVAILABLE,
@@ -170,7 +186,8 @@ impl Login {
         });
         let (server, payload) = Server::start(mechanism, &first, credentials);
         let (user, db) = (first.user, db.to_owned());
-        self.exchange = Some(Exchange { user, db, mechanism, step: Step::Proof(server), short });
+        self.exchange =
+            Some(Exchange { user, db, mechanism, step: Step::Proof(server), short, speculative });
         Ok(Answer { payload, done: false })
     }
 
@@ -182,12 +199,12 @@ impl Login {
         let Some(mut exchange) = self.exchange.take() else {
             return Err(Error::new(Code::PROTOCOL_ERROR, "No SASL session state found"));
         };
-        match exchange.step {
+        match std::mem::replace(&mut exchange.step, Step::Empty) {
             Step::Empty => {
                 if !payload.is_empty() {
                     return Err(scram::failed());
                 }
-                self.complete(engine, &exchange.db, &exchange.user, exchange.mechanism.name())?;
+                self.end(engine, &exchange)?;
                 Ok(Answer { payload: String::new(), done: true })
             }
             Step::Proof(server) => {
@@ -197,14 +214,18 @@ impl Login {
                     scram::failed()
                 })?;
                 if exchange.short {
-                    self.complete(engine, &exchange.db, &exchange.user, exchange.mechanism.name())?;
+                    self.end(engine, &exchange)?;
                     return Ok(Answer { payload: proved, done: true });
                 }
-                exchange.step = Step::Empty;
                 self.exchange = Some(exchange);
                 Ok(Answer { payload: proved, done: false })
             }
         }
+    }
+
+    fn end(&mut self, engine: &Arc<Inner>, exchange: &Exchange) -> Result<()> {
+        let Exchange { user, db, mechanism, speculative, .. } = exchange;
+        self.complete(engine, db, user, mechanism.name(), *speculative)
     }
 
     /// Logs in by the certificate that the client showed.
@@ -215,20 +236,24 @@ impl Login {
         &mut self,
         engine: &Arc<Inner>,
         named: Option<&str>,
+        speculative: bool,
     ) -> Result<String> {
-        let subject = self.certificate.clone().ok_or_else(|| {
-            Error::new(
-                Code::AUTHENTICATION_FAILED,
-                "No verified subject name available from client",
-            )
-        })?;
+        engine.access.received(X509, speculative);
+        let failed = |message: &str| Error::new(Code::AUTHENTICATION_FAILED, message);
+        let Some(ClientCertificate { subject, is_member }) = self.certificate.clone() else {
+            return Err(failed("No verified subject name available from client"));
+        };
         if named.is_some_and(|named| named != subject) {
-            return Err(Error::new(
-                Code::AUTHENTICATION_FAILED,
-                "There is no x.509 client certificate matching the user.",
+            return Err(failed("There is no x.509 client certificate matching the user."));
+        }
+        if is_member {
+            return Err(failed(
+                "The provided certificate can only be used for cluster authentication, not client \
+                 authentication. The current configuration does not allow x.509 cluster \
+                 authentication, check the --clusterAuthMode flag",
             ));
         }
-        self.complete(engine, EXTERNAL, &subject, "MONGODB-X509")?;
+        self.complete(engine, EXTERNAL, &subject, X509, speculative)?;
         Ok(subject)
     }
 
@@ -238,12 +263,23 @@ impl Login {
         db: &str,
         name: &str,
         mechanism: &str,
+        speculative: bool,
     ) -> Result<()> {
         let user = Directory::open(Arc::clone(engine)).user(db, name)?.ok_or_else(|| {
             tracing::warn!(user = name, db, mechanism, "authentication failed: no such user");
+            if db == EXTERNAL {
+                // The client has proved who it is: it may know that nobody knows it.
+                let message = format!("Could not find user \"{name}\" for db \"{db}\"");
+                return Error::new(Code::USER_NOT_FOUND, message);
+            }
             scram::failed()
         })?;
+        if !user.may_come_from(self.ends) {
+            tracing::warn!(user = name, db, mechanism, "authentication failed: restricted address");
+            return Err(scram::failed());
+        }
         tracing::info!(user = name, db, mechanism, "authenticated");
+        engine.access.succeeded(mechanism, speculative);
         self.enter(engine, user);
         Ok(())
     }

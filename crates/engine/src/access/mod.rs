@@ -19,8 +19,27 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// The database of users whose proof is not a password kept here.
 pub(crate) const EXTERNAL: &str = "$external";
 
+/// The mechanism of certificates.
+pub(crate) const X509: &str = "MONGODB-X509";
+
+/// What is counted of logins by one mechanism.
+#[derive(Default)]
+pub(crate) struct Attempts {
+    /// Begun and completed, all of them.
+    pub(crate) all: [AtomicU64; 2],
+    /// Begun and completed of those that came with a `hello`.
+    pub(crate) speculative: [AtomicU64; 2],
+}
+
+/// The mechanisms, in the order in which they are listed.
+pub(crate) const MECHANISMS: [&str; 3] = [X509, "SCRAM-SHA-1", "SCRAM-SHA-256"];
+
 /// What all conversations share.
 pub(crate) struct Access {
+    /// Logins by each of `MECHANISMS`.
+    pub(crate) attempts: [Attempts; 3],
+    /// How often clients asked by which mechanisms a user can log in.
+    pub(crate) mechanisms_asked: AtomicU64,
     /// Counts changes of users and roles: what was resolved before is looked up again.
     generation: AtomicU64,
     /// Makes salts for users that do not exist.
@@ -34,10 +53,31 @@ pub(crate) struct Access {
 impl Access {
     pub(crate) fn new() -> Access {
         Access {
+            attempts: Default::default(),
+            mechanisms_asked: AtomicU64::new(0),
             generation: AtomicU64::new(1),
             secret: scram::random(32),
             sha1_iterations: AtomicU32::new(Mechanism::Sha1.usual_iterations()),
             sha256_iterations: AtomicU32::new(Mechanism::Sha256.usual_iterations()),
+        }
+    }
+
+    /// Counts a login that begins.
+    pub(crate) fn received(&self, mechanism: &str, speculative: bool) {
+        self.count(mechanism, speculative, 0);
+    }
+
+    /// Counts a login that is completed.
+    pub(crate) fn succeeded(&self, mechanism: &str, speculative: bool) {
+        self.count(mechanism, speculative, 1);
+    }
+
+    fn count(&self, mechanism: &str, speculative: bool, which: usize) {
+        let named = MECHANISMS.iter().zip(&self.attempts).find(|(name, _)| **name == mechanism);
+        let Some((_, attempts)) = named else { return };
+        let lists = [Some(&attempts.all), speculative.then_some(&attempts.speculative)];
+        for counter in lists.into_iter().flatten().filter_map(|list| list.get(which)) {
+            counter.fetch_add(1, Ordering::Relaxed);
         }
     }
 

@@ -543,8 +543,9 @@ fn users_info(asked: &Asked<'_>) -> bool {
 fn roles_info(asked: &Asked<'_>) -> bool {
     let Some((_, value)) = asked.body.first() else { return true };
     let view = |db: &str| asked.privileges.on_database(db).contains(Actions::of(&[ViewRole]));
-    let has =
-        |name: &RoleName| asked.login.users().iter().any(|user| user.all_roles.contains(name));
+    let has = |name: &RoleName| {
+        asked.login.users().iter().any(|user| user.inherited.roles.contains(name))
+    };
     let one = |value: Val<'_>| match RoleName::parse(value, asked.db) {
         Ok(name) => view(&name.db) || has(&name),
         Err(_) => true,

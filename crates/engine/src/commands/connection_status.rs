@@ -36,7 +36,7 @@ fn connection_status(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<
                 });
             }
         });
-        let roles = login.users().iter().flat_map(|user| &user.all_roles);
+        let roles = login.users().iter().flat_map(|user| &user.inherited.roles);
         write_roles(out, "authenticatedUserRoles", roles);
         if privileges {
             write_privileges(out, "authenticatedUserPrivileges", &login.privileges().list());

@@ -58,6 +58,7 @@ mod read_concern;
 mod rename_collection;
 mod replica_set;
 mod roles;
+mod rotate_certificates;
 mod sasl;
 mod server_facts;
 mod server_status;
@@ -288,6 +289,7 @@ pub static ALL: &[&Command] = &[
     &roles::REVOKE,
     &users::REVOKE,
     &roles::INFO,
+    &rotate_certificates::COMMAND,
     &sasl::CONTINUE,
     &sasl::START,
     &server_status::COMMAND,

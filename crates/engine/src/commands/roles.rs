@@ -4,9 +4,9 @@
 
 use super::users::{change_of_roles, named_roles};
 use super::{Command, Context};
-use crate::access::directory::{ROLES, Role, USERS, write_privileges, write_roles};
+use crate::access::directory::{Inherited, ROLES, Role, USERS, write_privileges, write_roles};
 use crate::access::{Directory, RoleName};
-use access::{Privilege, Privileges, Resource, builtin};
+use access::{Privilege, Privileges, Resource, Restrictions, builtin};
 use value::{Code, DocBuf, Error, Result, Val, Writer};
 
 pub(super) static CREATE: Command = Command::plain(
@@ -135,8 +135,7 @@ fn check_inner(directory: &mut Directory, name: &RoleName, roles: &[RoleName]) -
     directory
         .check_roles(roles)
         .map_err(|error| error.context(format!("Cannot grant roles to '{name}': ")))?;
-    let (all, _) = directory.inherited(roles)?;
-    if all.contains(name) {
+    if directory.inherited(roles)?.roles.contains(name) {
         return Err(Error::new(
             Code::INVALID_ROLE_MODIFICATION,
             format!("Granting roles to {name} would introduce a cycle in the role graph"),
@@ -145,22 +144,21 @@ fn check_inner(directory: &mut Directory, name: &RoleName, roles: &[RoleName]) -
     Ok(())
 }
 
-fn refuse_restrictions(context: &Context<'_>) -> Result<()> {
+fn restrictions(context: &Context<'_>) -> Result<Option<Restrictions>> {
     let list = context.args.optional_array("authenticationRestrictions")?;
-    if list.is_some_and(|list| !list.is_empty()) {
-        return Err(Error::new(
-            Code::NOT_IMPLEMENTED,
-            "authenticationRestrictions are not supported: limit addresses by a firewall",
-        ));
-    }
-    Ok(())
+    let place = format!("{}.authenticationRestrictions", context.args.place);
+    list.map(|list| Restrictions::parse(list, &place)).transpose()
 }
 
-fn document(name: &RoleName, privileges: &[Privilege], roles: &[RoleName]) -> DocBuf {
+fn document(role: &Role) -> DocBuf {
+    let name = &role.name;
     DocBuf::build(|out| {
         out.str("_id", &name.id()).str("role", &name.role).str("db", &name.db);
-        write_privileges(out, "privileges", privileges);
-        write_roles(out, "roles", roles);
+        write_privileges(out, "privileges", &role.privileges);
+        write_roles(out, "roles", &role.roles);
+        if !role.restrictions.is_empty() {
+            role.restrictions.write(out, "authenticationRestrictions");
+        }
     })
 }
 
@@ -173,7 +171,7 @@ fn create(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
     if name.db == "local" || name.db == crate::access::EXTERNAL {
         return Err(Error::bad_value(format!("Cannot create roles in the {} database", name.db)));
     }
-    refuse_restrictions(context)?;
+    let restrictions = restrictions(context)?.unwrap_or_default();
     let privileges = privileges(context)?.ok_or_else(|| args.missing("privileges"))?;
     let roles = args.optional_array("roles")?.ok_or_else(|| args.missing("roles"))?;
     let roles = RoleName::parse_all(roles, context.db)?;
@@ -182,7 +180,9 @@ fn create(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
     }
     let mut directory = context.client.directory();
     check_inner(&mut directory, &name, &roles)?;
-    if !directory.insert(ROLES, &document(&name, &privileges, &roles))? {
+    let role = Role { name, privileges, roles, restrictions, builtin: false };
+    if !directory.insert(ROLES, &document(&role))? {
+        let name = &role.name;
         return Err(Error::new(Code(51002), format!("Role \"{name}\" already exists")));
     }
     Ok(())
@@ -190,13 +190,13 @@ fn create(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
 
 fn update(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
     let name = own_role(context)?;
-    refuse_restrictions(context)?;
+    let restrictions = restrictions(context)?;
     let privileges = privileges(context)?;
     let roles = match context.args.optional_array("roles")? {
         None => None,
         Some(roles) => Some(RoleName::parse_all(roles, context.db)?),
     };
-    if privileges.is_none() && roles.is_none() {
+    if privileges.is_none() && roles.is_none() && restrictions.is_none() {
         return Err(Error::bad_value("Must specify at least one field to update in updateRole"));
     }
     let mut directory = context.client.directory();
@@ -204,8 +204,13 @@ fn update(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
     if let Some(roles) = &roles {
         check_inner(&mut directory, &name, roles)?;
     }
-    let doc = document(&name, &privileges.unwrap_or(old.privileges), &roles.unwrap_or(old.roles));
-    directory.replace(ROLES, &doc)?;
+    let role = Role {
+        privileges: privileges.unwrap_or(old.privileges),
+        roles: roles.unwrap_or(old.roles),
+        restrictions: restrictions.unwrap_or(old.restrictions),
+        ..old
+    };
+    directory.replace(ROLES, &document(&role))?;
     Ok(())
 }
 
@@ -276,7 +281,7 @@ fn change_privileges(context: &mut Context<'_>, add: bool) -> Result<()> {
         }
         role.privileges.retain(|privilege| !privilege.actions.is_empty());
     }
-    directory.replace(ROLES, &document(&name, &role.privileges, &role.roles))?;
+    directory.replace(ROLES, &document(&role))?;
     Ok(())
 }
 
@@ -326,21 +331,20 @@ fn info(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         }
     };
     if shown == Shown::Fragment {
-        let (all, privileges) = directory.inherited(&names)?;
+        let all = directory.inherited(&names)?;
         out.doc("userFragment", |out| {
             write_roles(out, "roles", &names);
-            write_roles(out, "inheritedRoles", &all);
-            write_privileges(out, "inheritedPrivileges", &privileges.list());
-            out.array("inheritedAuthenticationRestrictions", |_| {});
+            write_roles(out, "inheritedRoles", &all.roles);
+            write_privileges(out, "inheritedPrivileges", &all.privileges.list());
         });
         return Ok(());
     }
     let mut documents = Vec::new();
     for name in &names {
         let Some(role) = directory.role(name)? else { continue };
-        let (inherited, mut all) = directory.inherited(&role.roles)?;
-        role.privileges.iter().for_each(|privilege| all.add(privilege));
-        documents.push(describe(&role, &inherited, &all, &shown, restrictions));
+        let mut all = directory.inherited(&role.roles)?;
+        role.privileges.iter().for_each(|privilege| all.privileges.add(privilege));
+        documents.push(describe(&role, &all, &shown, restrictions));
     }
     out.array("roles", |roles| {
         documents.iter().for_each(|role| roles.push(Val::Document(role.as_doc())));
@@ -348,13 +352,7 @@ fn info(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     Ok(())
 }
 
-fn describe(
-    role: &Role,
-    inherited: &[RoleName],
-    all: &Privileges,
-    shown: &Shown,
-    restrictions: bool,
-) -> DocBuf {
+fn describe(role: &Role, all: &Inherited, shown: &Shown, restrictions: bool) -> DocBuf {
     DocBuf::build(|out| {
         if !role.builtin {
             out.str("_id", &role.name.id());
@@ -364,14 +362,25 @@ fn describe(
             write_privileges(out, "privileges", &role.privileges);
         }
         write_roles(out, "roles", &role.roles);
-        out.bool("isBuiltin", role.builtin);
-        write_roles(out, "inheritedRoles", inherited);
+        if restrictions {
+            out.array("authenticationRestrictions", |array| {
+                if !role.restrictions.is_empty() {
+                    role.restrictions.push(array, true);
+                }
+            });
+        }
+        write_roles(out, "inheritedRoles", &all.roles);
         if *shown == Shown::Privileges {
-            write_privileges(out, "inheritedPrivileges", &all.list());
+            write_privileges(out, "inheritedPrivileges", &all.privileges.list());
         }
         if restrictions {
-            out.array("authenticationRestrictions", |_| {});
-            out.array("inheritedAuthenticationRestrictions", |_| {});
+            out.array("inheritedAuthenticationRestrictions", |array| {
+                if !role.restrictions.is_empty() {
+                    role.restrictions.push(array, true);
+                }
+                all.restrictions.iter().for_each(|list| list.push(array, false));
+            });
         }
+        out.bool("isBuiltin", role.builtin);
     })
 }

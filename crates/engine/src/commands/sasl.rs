@@ -1,8 +1,11 @@
 //! Logging in and out: `saslStart`, `saslContinue`, `authenticate`, `logout`.
 
+use super::args::Args;
 use super::{Command, Context};
 use crate::access::login::Answer;
+use crate::access::{EXTERNAL, X509};
 use std::borrow::Cow;
+use std::sync::atomic::Ordering;
 use value::{Code, Error, RawDoc, Result, Val, Writer};
 
 pub(super) static START: Command = Command::plain(
@@ -10,7 +13,7 @@ pub(super) static START: Command = Command::plain(
     "Begins to log in by a password.",
     &["saslStart", "mechanism", "payload", "autoAuthorize", "options", "db"],
     |context, out| {
-        let answer = start(context, context.args.doc, context.db)?;
+        let answer = start(context, context.args.doc, context.db, false)?;
         write(out, &answer);
         Ok(())
     },
@@ -26,8 +29,11 @@ pub(super) static CONTINUE: Command = Command::plain(
 pub(super) static AUTHENTICATE: Command = Command::plain(
     "authenticate",
     "Logs in by the client's certificate.",
-    &["authenticate", "mechanism", "user", "db"],
-    |context, out| authenticate(context, context.args.doc, out),
+    &["authenticate", "mechanism", "user"],
+    |context, out| {
+        let (doc, db) = (context.args.doc, context.db);
+        authenticate(context, doc, db, false, out)
+    },
 );
 
 pub(super) static LOGOUT: Command =
@@ -40,14 +46,19 @@ pub(super) static LOGOUT: Command =
 /// All logins of a conversation have this number: there is one at a time.
 const CONVERSATION: i32 = 1;
 
-fn start(context: &mut Context<'_>, doc: RawDoc<'_>, db: &str) -> Result<Answer> {
+fn start(
+    context: &mut Context<'_>,
+    doc: RawDoc<'_>,
+    db: &str,
+    speculative: bool,
+) -> Result<Answer> {
     let mechanism = doc.get("mechanism").and_then(Val::as_str).ok_or_else(|| {
         Error::new(Code(40414), "BSON field 'saslStart.mechanism' is missing but a required field")
     })?;
     let options = doc.get("options").and_then(Val::as_doc).unwrap_or(RawDoc::empty());
     let short = options.get("skipEmptyExchange").is_some_and(Val::truthy);
     let (login, engine) = context.client.login();
-    login.start(engine, db, mechanism, &payload(doc)?, short)
+    login.start(engine, db, mechanism, &payload(doc)?, short, speculative)
 }
 
 fn payload(doc: RawDoc<'_>) -> Result<Cow<'_, [u8]>> {
@@ -76,32 +87,46 @@ fn go_on(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     Ok(())
 }
 
-fn authenticate(context: &mut Context<'_>, doc: RawDoc<'_>, out: &mut Writer<'_>) -> Result<()> {
-    let mechanism = doc.get("mechanism").and_then(Val::as_str).unwrap_or("");
-    if mechanism != "MONGODB-X509" {
+fn authenticate(
+    context: &mut Context<'_>,
+    doc: RawDoc<'_>,
+    db: &str,
+    speculative: bool,
+    out: &mut Writer<'_>,
+) -> Result<()> {
+    let args = Args::new("authenticate", doc);
+    let mechanism = args.string("mechanism")?;
+    if mechanism != X509 {
         return Err(Error::new(
             Code::MECHANISM_UNAVAILABLE,
             format!("Received authentication for mechanism {mechanism} which is not enabled"),
         ));
     }
-    let named = doc.get("user").and_then(Val::as_str);
+    let named = args.optional_string("user")?.filter(|named| !named.is_empty());
+    if db != EXTERNAL {
+        return Err(Error::new(
+            Code::PROTOCOL_ERROR,
+            "X.509 authentication must always use the $external database.",
+        ));
+    }
     let (login, engine) = context.client.login();
-    let user = login.by_certificate(engine, named)?;
-    out.str("dbname", crate::access::EXTERNAL).str("user", &user);
+    let user = login.by_certificate(engine, named, speculative)?;
+    out.str("dbname", EXTERNAL).str("user", &user);
     Ok(())
 }
 
 /// Does in `hello` what the client would ask next. What fails is left out, so that it asks.
 pub(super) fn speculate(context: &mut Context<'_>, out: &mut Writer<'_>) {
     let Some(Val::Document(doc)) = context.args.doc.get("speculativeAuthenticate") else { return };
-    let db = doc.get("db").and_then(Val::as_str).unwrap_or(context.db);
+    let db = doc.get("db").and_then(Val::as_str);
     if doc.find("authenticate").is_some() {
+        let db = db.unwrap_or(EXTERNAL);
         let mut result = Ok(());
-        let reply = value::DocBuf::build(|out| result = authenticate(context, doc, out));
+        let reply = value::DocBuf::build(|out| result = authenticate(context, doc, db, true, out));
         if result.is_ok() {
             out.append("speculativeAuthenticate", Val::Document(reply.as_doc()));
         }
-    } else if let Ok(answer) = start(context, doc, db) {
+    } else if let Ok(answer) = start(context, doc, db.unwrap_or(context.db), true) {
         out.doc("speculativeAuthenticate", |out| write(out, &answer));
     }
 }
@@ -113,6 +138,7 @@ pub(super) fn write_mechanisms(context: &mut Context<'_>, out: &mut Writer<'_>) 
         return Ok(());
     };
     let (db, name) = named.split_once('.').unwrap_or((named, ""));
+    context.engine.access.mechanisms_asked.fetch_add(1, Ordering::Relaxed);
     let user = context.client.directory().user(db, name)?;
     out.array("saslSupportedMechs", |names| {
         for mechanism in Mechanism::ALL.into_iter().rev() {

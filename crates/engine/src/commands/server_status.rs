@@ -2,6 +2,7 @@
 //! holds only what is measured; what this server does not have is left out.
 
 use super::{Command, Context, hello};
+use crate::access::MECHANISMS;
 use crate::engine::{Inner, Storage};
 use crate::host;
 use crate::metrics::{Counter, read};
@@ -38,9 +39,11 @@ static SECTIONS: &[(&str, Section)] = &[
     ("oplogTruncation", |context, out| context.engine.changes.write_truncation(out)),
     ("patterns", patterns),
     ("repl", replica_set),
+    ("security", security),
     ("storageEngine", storage_engine),
     ("store", store),
     ("transactions", transactions),
+    ("transportSecurity", transport_security),
 ];
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
@@ -129,6 +132,44 @@ fn global_lock(context: &Context<'_>, out: &mut Writer<'_>) {
         out.count("total", active);
         out.i32("readers", 0).i32("writers", 0);
     });
+}
+
+/// How clients logged in, and the certificate that they are shown.
+fn security(context: &Context<'_>, out: &mut Writer<'_>) {
+    let access = &context.engine.access;
+    out.doc("authentication", |out| {
+        put(out, "saslSupportedMechsReceived", &access.mechanisms_asked);
+        out.doc("mechanisms", |out| {
+            for (name, attempts) in MECHANISMS.iter().zip(&access.attempts) {
+                out.doc(name, |out| {
+                    let lists = [
+                        ("speculativeAuthenticate", &attempts.speculative),
+                        ("authenticate", &attempts.all),
+                    ];
+                    for (name, [received, successful]) in lists {
+                        out.doc(name, |out| {
+                            put(out, "received", received);
+                            put(out, "successful", successful);
+                        });
+                    }
+                });
+            }
+        });
+    });
+    let Some(certificate) = context.engine.network.certificate.lock().clone() else { return };
+    out.str("SSLServerSubjectName", &certificate.subject);
+    out.bool("SSLServerHasCertificateAuthority", certificate.asks_clients);
+    let expires = Val::DateTime(certificate.expires_ms);
+    out.append("SSLServerCertificateExpirationDate", expires);
+}
+
+/// How many connections were encrypted by which version of TLS; older ones are never spoken.
+fn transport_security(context: &Context<'_>, out: &mut Writer<'_>) {
+    let network = &context.engine.network;
+    out.i64("1.0", 0).i64("1.1", 0);
+    put(out, "1.2", &network.tls_1_2);
+    put(out, "1.3", &network.tls_1_3);
+    out.i64("unknown", 0);
 }
 
 fn sessions(context: &Context<'_>, out: &mut Writer<'_>) {

@@ -2,10 +2,12 @@
 //! `grantRolesToUser`, `revokeRolesFromUser`, `usersInfo`.
 
 use super::{Command, Context};
-use crate::access::directory::{USERS, write_privileges, write_roles};
+use crate::access::directory::{USERS, write_privileges, write_restrictions, write_roles};
 use crate::access::{EXTERNAL, RoleName};
 use crate::catalog::change::random_uuid;
+use access::Restrictions;
 use access::scram::{Credentials, Mechanism};
+use access::x509::Name;
 use query::ParseContext;
 use query::filter::Filter;
 use std::sync::atomic::Ordering;
@@ -83,6 +85,7 @@ struct Wanted<'a> {
     mechanisms: Option<Vec<Mechanism>>,
     custom: Option<RawDoc<'a>>,
     roles: Option<Vec<RoleName>>,
+    restrictions: Option<Restrictions>,
 }
 
 impl<'a> Wanted<'a> {
@@ -90,6 +93,8 @@ impl<'a> Wanted<'a> {
         let args = &context.args;
         let mechanisms = match args.optional_array("mechanisms")? {
             None => None,
+            // Users of others have no password here, whatever mechanisms they have.
+            Some(_) if context.db == EXTERNAL => None,
             Some(names) => {
                 let mut known = Vec::new();
                 for (_, name) in names {
@@ -104,12 +109,10 @@ impl<'a> Wanted<'a> {
                 Some(known)
             }
         };
-        if args.optional_array("authenticationRestrictions")?.is_some_and(|list| !list.is_empty()) {
-            return Err(Error::new(
-                Code::NOT_IMPLEMENTED,
-                "authenticationRestrictions are not supported: limit addresses by a firewall",
-            ));
-        }
+        let restrictions = args.optional_array("authenticationRestrictions")?;
+        let place = format!("{}.authenticationRestrictions", args.place);
+        let restrictions =
+            restrictions.map(|list| Restrictions::parse(list, &place)).transpose()?;
         let roles = match args.optional_array("roles")? {
             None => None,
             Some(roles) => Some(RoleName::parse_all(roles, context.db)?),
@@ -121,6 +124,7 @@ impl<'a> Wanted<'a> {
             mechanisms,
             custom: args.optional_doc("customData")?,
             roles,
+            restrictions,
         })
     }
 
@@ -168,6 +172,13 @@ fn id_filter(id: &str) -> DocBuf {
     })
 }
 
+/// Whether a certificate of this name would be that of a server of the same cluster.
+fn is_member(context: &Context<'_>, name: &str) -> bool {
+    let certificate = context.engine.network.certificate.lock();
+    let own = certificate.as_ref().and_then(|certificate| Name::read(&certificate.subject));
+    own.zip(Name::read(name)).is_some_and(|(own, name)| name.is_member_with(&own))
+}
+
 fn create(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
     let wanted = Wanted::parse(context)?;
     let (name, db) = (wanted.name, context.db);
@@ -181,6 +192,12 @@ fn create(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
     if db == EXTERNAL && wanted.password.is_some() {
         return Err(Error::bad_value(
             "Cannot set the password for users defined on the '$external' database",
+        ));
+    }
+    if db == EXTERNAL && is_member(context, name) {
+        return Err(Error::bad_value(
+            "Cannot create an x.509 user with a subjectname that would be recognized as an \
+             internal cluster member",
         ));
     }
     if db != EXTERNAL && wanted.password.is_none() {
@@ -210,6 +227,9 @@ fn create(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
             out.append("customData", Val::Document(custom));
         }
         write_roles(out, "roles", roles);
+        if let Some(restrictions) = wanted.restrictions.as_ref().filter(|list| !list.is_empty()) {
+            restrictions.write(out, "authenticationRestrictions");
+        }
     });
     if !directory.insert(USERS, &doc)? {
         return Err(Error::new(Code(51003), format!("User \"{name}@{db}\" already exists")));
@@ -223,7 +243,8 @@ fn update(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
     let nothing = wanted.password.is_none()
         && wanted.custom.is_none()
         && wanted.roles.is_none()
-        && wanted.mechanisms.is_none();
+        && wanted.mechanisms.is_none()
+        && wanted.restrictions.is_none();
     if nothing {
         return Err(Error::bad_value("Must specify at least one field to update in updateUser"));
     }
@@ -270,7 +291,16 @@ fn update(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
             if let Some(roles) = &wanted.roles {
                 write_roles(out, "roles", roles);
             }
+            if let Some(restrictions) = wanted.restrictions.as_ref().filter(|list| !list.is_empty())
+            {
+                restrictions.write(out, "authenticationRestrictions");
+            }
         });
+        if wanted.restrictions.as_ref().is_some_and(Restrictions::is_empty) {
+            out.doc("$unset", |out| {
+                out.str("authenticationRestrictions", "");
+            });
+        }
     });
     let changed = directory.update(USERS, id_filter(&id).as_doc(), change.as_doc())?;
     if changed == 0 { Err(not_found(name, db)) } else { Ok(()) }
@@ -394,12 +424,14 @@ fn info(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         if !filter.matches(doc.as_doc())? {
             continue;
         }
-        let inherited = if privileges { Some(directory.resolve(doc.clone())?) } else { None };
+        let inherited =
+            if privileges || restrictions { Some(directory.resolve(doc.clone())?) } else { None };
         shown.push(DocBuf::build(|out| {
             for (name, value) in doc.as_doc() {
                 let wanted = match name {
                     "credentials" => credentials,
                     "customData" => custom,
+                    "authenticationRestrictions" => restrictions,
                     _ => true,
                 };
                 if wanted {
@@ -408,14 +440,15 @@ fn info(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             }
             write_mechanisms(out, doc.as_doc());
             if let Some(user) = &inherited {
-                write_roles(out, "inheritedRoles", &user.all_roles);
-                write_privileges(out, "inheritedPrivileges", &user.privileges.list());
+                write_roles(out, "inheritedRoles", &user.inherited.roles);
+                write_privileges(out, "inheritedPrivileges", &user.inherited.privileges.list());
             }
-            if privileges || restrictions {
+            let listed = doc.as_doc().find("authenticationRestrictions").is_some();
+            if restrictions && !listed {
                 out.array("authenticationRestrictions", |_| {});
             }
-            if privileges {
-                out.array("inheritedAuthenticationRestrictions", |_| {});
+            if let Some(user) = &inherited {
+                write_restrictions(out, &user.inherited.restrictions);
             }
         }));
     }

@@ -1,0 +1,24 @@
+//! `rotateCertificates`: has the server read its certificates and keys again, as SIGHUP does.
+
+use super::{Command, Context};
+use value::{Code, Error, Result, Writer};
+
+pub(super) static COMMAND: Command = Command {
+    name: "rotateCertificates",
+    aliases: &[],
+    help: "Reads certificates and keys again, for connections that come from now on.",
+    fields: Some(&["rotateCertificates", "message", "comment"]),
+    admin: true,
+    test: false,
+    run,
+};
+
+fn run(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
+    let message = context.args.optional_string("message")?.unwrap_or("");
+    context.engine.rotate_certificates().map_err(|reason| {
+        tracing::error!(reason, "certificates and keys stay as they were");
+        Error::new(Code::INVALID_SSL_CONFIGURATION, reason)
+    })?;
+    tracing::info!(message, "certificates and keys were read again");
+    Ok(())
+}

@@ -1,0 +1,218 @@
+//! The way to a client: plain or encrypted. Which one the first bytes tell, since both kinds come to
+//! the same address.
+
+use crate::ServerOptions;
+use crate::buffer::ReadBuffer;
+use crate::link::Link;
+use crate::secure::{Broken, Secure, Step};
+use crate::tls::{Tls, TlsMode};
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A client's socket and what is agreed on it.
+pub(crate) struct Channel {
+    link: Arc<Link>,
+    kind: Kind,
+}
+
+enum Kind {
+    /// Nothing came yet, or too little to tell.
+    Undecided,
+    Plain,
+    Secure(Box<Secure>),
+}
+
+/// What the first bytes of a connection tell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Opening {
+    Unknown,
+    Message,
+    Handshake,
+}
+
+/// Why a connection is refused that has hardly begun.
+pub(crate) const PLAIN_REFUSED: &str =
+    "the client does not speak TLS, which this server requires (--tls-mode requireTLS)";
+pub(crate) const TLS_REFUSED: &str =
+    "the client speaks TLS, which this server does not (--tls-mode disabled)";
+
+impl Channel {
+    pub(crate) fn new(link: Arc<Link>) -> Channel {
+        Channel { link, kind: Kind::Undecided }
+    }
+
+    pub(crate) fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// Whether bytes were read that must be looked at by `decide` before they are messages.
+    #[inline]
+    pub(crate) fn is_undecided(&self) -> bool {
+        matches!(self.kind, Kind::Undecided)
+    }
+
+    /// Whether the two ends have not agreed yet on how to talk.
+    pub(crate) fn is_opening(&self) -> bool {
+        match &self.kind {
+            Kind::Undecided => true,
+            Kind::Plain => false,
+            Kind::Secure(secure) => secure.is_opening(),
+        }
+    }
+
+    /// Whether something has begun to arrive that `ReadBuffer` does not show.
+    #[inline]
+    pub(crate) fn is_midway(&self) -> bool {
+        match &self.kind {
+            Kind::Undecided | Kind::Plain => false,
+            Kind::Secure(secure) => secure.is_midway(),
+        }
+    }
+
+    /// Whether there are bytes that a poll of the socket would not tell of.
+    pub(crate) fn has_pending(&self) -> bool {
+        match &self.kind {
+            Kind::Undecided | Kind::Plain => false,
+            Kind::Secure(secure) => secure.has_pending(),
+        }
+    }
+
+    /// Finds out by the first bytes, which are in `input`, which kind this is.
+    ///
+    /// # Errors
+    /// A sentence, if this server does not take that kind.
+    pub(crate) fn decide(
+        &mut self,
+        tls: Option<&Tls>,
+        input: &mut ReadBuffer,
+    ) -> Result<(), String> {
+        match (opening(input.unread()), tls) {
+            (Opening::Unknown, _) => {}
+            (Opening::Handshake, None) => return Err(TLS_REFUSED.to_owned()),
+            (Opening::Handshake, Some(tls)) => {
+                let config = Arc::clone(&tls.identity().config);
+                let secure =
+                    Secure::new(config, input.unread()).map_err(|error| error.to_string())?;
+                let length = input.unread().len();
+                input.consume(length);
+                self.link.set_secure();
+                self.kind = Kind::Secure(Box::new(secure));
+            }
+            (Opening::Message, Some(tls)) if tls.mode() == TlsMode::Require => {
+                return Err(PLAIN_REFUSED.to_owned());
+            }
+            (Opening::Message, _) => self.kind = Kind::Plain,
+        }
+        Ok(())
+    }
+
+    /// Reads into `input`, once.
+    #[inline]
+    pub(crate) fn receive(
+        &mut self,
+        input: &mut ReadBuffer,
+        wanted: usize,
+    ) -> Result<Step, Broken> {
+        match &mut self.kind {
+            Kind::Undecided | Kind::Plain => {
+                let count =
+                    input.fill(wanted, |space| io::Read::read(&mut self.link.stream(), space))?;
+                Ok(if count == 0 { Step::End } else { Step::Bytes(count) })
+            }
+            Kind::Secure(secure) => {
+                let mut step = Step::Nothing;
+                input.fill(wanted, |space| {
+                    step = secure.read(&self.link, space)?;
+                    Ok::<_, Broken>(if let Step::Bytes(count) = step { count } else { 0 })
+                })?;
+                Ok(step)
+            }
+        }
+    }
+
+    /// Sends all of `bytes`, at a pace that `options` call alive.
+    #[inline]
+    pub(crate) fn send(&mut self, bytes: &[u8], options: &ServerOptions) -> io::Result<()> {
+        match &mut self.kind {
+            Kind::Undecided | Kind::Plain => self.link.send(bytes, options),
+            Kind::Secure(secure) => send_secure(secure, &self.link, bytes, options),
+        }
+    }
+
+    /// The encryption, if there is one.
+    pub(crate) fn secure(&self) -> Option<&Secure> {
+        match &self.kind {
+            Kind::Secure(secure) => Some(secure),
+            _ => None,
+        }
+    }
+
+    /// Gives back what only an active connection needs.
+    pub(crate) fn release_memory(&mut self) {
+        if let Kind::Secure(secure) = &mut self.kind {
+            secure.release_memory();
+        }
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        if let Kind::Secure(secure) = &mut self.kind {
+            secure.say_goodbye(&self.link);
+        }
+    }
+}
+
+fn send_secure(
+    secure: &mut Secure,
+    link: &Link,
+    bytes: &[u8],
+    options: &ServerOptions,
+) -> io::Result<()> {
+    let mut rest = bytes;
+    let mut deadline = None;
+    loop {
+        let taken = secure.take(rest)?;
+        rest = rest.get(taken..).unwrap_or(&[]);
+        match secure.send(link) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        if rest.is_empty() && !secure.wants_write() {
+            return Ok(());
+        }
+        // Only what does not fit into the system's buffer at once needs the clock.
+        let now = Instant::now();
+        let until = *deadline.get_or_insert_with(|| now + options.patience(bytes.len()));
+        if now >= until {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+    }
+}
+
+/// A handshake begins with a record of its kind (22) and a version (3.1 to 3.4). A message begins with
+/// its length in the other order of bytes: one that looks so would have 66,326 bytes or more, and the
+/// first message of a connection never has.
+fn opening(bytes: &[u8]) -> Opening {
+    match bytes {
+        [] | [0x16] | [0x16, 3] => Opening::Unknown,
+        [0x16, 3, 1..=4, ..] => Opening::Handshake,
+        _ => Opening::Message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handshake_is_told_from_messages_of_any_usual_length() {
+        assert_eq!(opening(&[0x16, 3, 1, 2, 0, 1]), Opening::Handshake);
+        assert_eq!(opening(&[0x16, 3]), Opening::Unknown);
+        for length in (16u32..66_326).chain([48_000_000]) {
+            assert_eq!(opening(&length.to_le_bytes()), Opening::Message, "{length}");
+        }
+    }
+}
