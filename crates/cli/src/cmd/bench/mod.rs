@@ -3,7 +3,7 @@
 //! `data` makes documents and dice, `workload` the requests, `drive` runs one workload, `process`
 //! starts servers and reads their cost, `resources` measures start-up, memory and flatness,
 //! `aggregate` has the pipelines, `changes` measures change events, `transactions` those, `patterns` what
-//! patterns cost and save, `report` prints. With `--compare` the servers take turns, workload by workload,
+//! patterns cost and save, `security` encryption, privileges and logins, `report` prints. With `--compare` the servers take turns, workload by workload,
 //! in every round, so that a noisy machine disturbs all alike; the best round of each counts. Workloads
 //! that write also meet a mongod that is a replica set of one: that one has a log of changes, as MotifDB
 //! always has, the standalone one has none.
@@ -16,6 +16,7 @@ mod patterns;
 mod process;
 mod report;
 mod resources;
+mod security;
 mod transactions;
 mod workload;
 
@@ -39,6 +40,7 @@ Examples:
   motif bench --only changes --compare MONGOD      what change events cost, on both
   motif bench --only transactions --compare MONGOD what transactions of ten writes cost, on both
   motif bench --only patterns --compare MONGOD     what patterns cost and save
+  motif bench --only tls,access                    what encryption, privileges and logins cost
   motif bench --only flat                          point reads at 10 thousand and 2 million documents
   motif bench --only aggregate --compare mongod    pipelines over a million documents
 
@@ -70,7 +72,8 @@ pub(crate) struct BenchArgs {
     connections: Vec<usize>,
     /// Only these: bulk, point, secondary, range, insert, update, mixed50, mixed95, scan,
     /// updatemany, index, resources (start-up and memory), and those that only run when they are
-    /// named: flat, changes, transactions, patterns, aggregate (pipelines), aggregate.NAME (one of them).
+    /// named: flat, changes, transactions, patterns, tls, access, aggregate (pipelines),
+    /// aggregate.NAME (one of them).
     #[arg(long, value_delimiter = ',', value_name = "NAME,NAME,..")]
     only: Vec<String>,
     /// Seconds for each workload and number of connections. [default: 2 with --compare, else 3]
@@ -131,6 +134,8 @@ pub(crate) struct Results {
     pub(crate) changes: Vec<changes::Changes>,
     pub(crate) transactions: Vec<transactions::Transactions>,
     pub(crate) patterns: Vec<patterns::Line>,
+    pub(crate) encryption: Vec<security::Encryption>,
+    pub(crate) access: Option<security::Access>,
 }
 
 /// Which parts `--only` names.
@@ -143,6 +148,8 @@ struct Selection {
     changes: bool,
     transactions: bool,
     patterns: bool,
+    tls: bool,
+    access: bool,
 }
 
 impl Selection {
@@ -156,6 +163,8 @@ impl Selection {
                 changes: false,
                 transactions: false,
                 patterns: false,
+                tls: false,
+                access: false,
             });
         }
         let mut selection = Selection {
@@ -166,6 +175,8 @@ impl Selection {
             changes: false,
             transactions: false,
             patterns: false,
+            tls: false,
+            access: false,
         };
         for name in only {
             let pipeline = name.strip_prefix("aggregate.");
@@ -180,6 +191,8 @@ impl Selection {
                 "changes" => selection.changes = true,
                 "transactions" => selection.transactions = true,
                 "patterns" => selection.patterns = true,
+                "tls" => selection.tls = true,
+                "access" => selection.access = true,
                 name => match workload::by_name(name) {
                     Some(found) => selection.workloads.push(found),
                     None => bail!("there is no workload `{name}`; see `motif bench --help`"),
@@ -298,6 +311,17 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode> {
             bail!("`patterns` starts its own servers: leave out --uri");
         }
         results.patterns = patterns::measure(&programs, args.folder.as_deref(), &note)?;
+    }
+    if (selection.tls || selection.access) && args.uri.is_some() {
+        bail!("`tls` and `access` start their own servers: leave out --uri");
+    }
+    if selection.tls {
+        let duration = Duration::from_secs_f64(seconds);
+        let folder = args.folder.as_deref();
+        results.encryption = security::encryption(&args.connections, duration, folder, &note)?;
+    }
+    if selection.access {
+        results.access = Some(security::access(args.folder.as_deref(), &note)?);
     }
     note.clear();
 

@@ -83,7 +83,12 @@ impl Server {
         Server::start_with(program, parent, &[])
     }
 
-    fn start_with(program: &Program, parent: Option<&Path>, extra: &[&str]) -> Result<Server> {
+    /// As `start`, with more flags.
+    pub(crate) fn start_with(
+        program: &Program,
+        parent: Option<&Path>,
+        extra: &[&str],
+    ) -> Result<Server> {
         let folder = match parent {
             Some(parent) => TempDir::with_prefix_in("motif-bench-", parent),
             None => TempDir::with_prefix("motif-bench-"),

@@ -57,6 +57,7 @@ pub(crate) fn bars(results: &Results) -> Vec<Bar> {
             reached: megabytes(found.connections_bytes) < 100.0,
         });
     }
+    super::security::bars(results, &mut bars);
     if let Some(flat) = &results.flat {
         let ratio = flat.ratio();
         bars.push(Bar {
@@ -209,6 +210,7 @@ fn tables(out: &mut String, results: &Results, bars: &[Bar]) -> Result<()> {
         )?;
     }
     super::patterns::table(out, &results.patterns)?;
+    super::security::table(out, results)?;
     for bar in bars {
         writeln!(out, "{} {}", if bar.reached { "PASS " } else { "SHORT" }, bar.text)?;
     }
@@ -255,6 +257,7 @@ pub(crate) fn json(results: &Results, bars: &[Bar]) -> String {
                 });
             }
         });
+        super::security::json(out, results);
         if let Some(flat) = &results.flat {
             out.doc("flat", |out| {
                 out.count("smallDocs", flat.small_docs).f64("smallCpuUs", flat.small_cpu_us);
