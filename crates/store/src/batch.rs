@@ -71,6 +71,15 @@ impl Batch {
         }
     }
 
+    /// Whether a value may be a part of a value of [`Space::Log`].
+    pub(crate) fn shares(&self, value: &[u8]) -> bool {
+        let part = value.as_ptr_range();
+        self.operations.iter().filter(|operation| operation.space == Space::Log).any(|operation| {
+            let whole = operation.value.as_deref().unwrap_or(&[]).as_ptr_range();
+            whole.start <= part.start && part.end <= whole.end
+        })
+    }
+
     /// The changes, in order.
     pub fn operations(&self) -> &[Operation] {
         &self.operations

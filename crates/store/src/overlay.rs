@@ -22,6 +22,9 @@ pub(crate) struct Overlay {
     bytes: usize,
 }
 
+/// So many writes are searched as they came: cheaper than putting them in order.
+const FEW: usize = 8;
+
 /// A key and its value; nothing stands for a delete.
 type Write = (Bytes, Option<Bytes>);
 
@@ -82,7 +85,14 @@ impl Writes {
 impl Overlay {
     /// What was written for a key, if anything was.
     pub(crate) fn get(&self, space: Space, key: &[u8]) -> Option<Option<Bytes>> {
-        self.spaces[space.index()].ordered().ordered.get(key).cloned()
+        let writes = &self.spaces[space.index()];
+        let layers = writes.0.read();
+        if layers.recent.len() > FEW {
+            drop(layers);
+            return writes.ordered().ordered.get(key).cloned();
+        }
+        let recent = layers.recent.iter().rev().find(|(known, _)| **known == *key);
+        recent.map(|(_, value)| value).or_else(|| layers.ordered.get(key)).cloned()
     }
 
     /// Notes a write; the last one of a key counts.

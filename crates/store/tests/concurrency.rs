@@ -55,7 +55,8 @@ fn isolation(store: &dyn Store, time: Duration) {
     let checks = AtomicU64::new(0);
     let commit = std::sync::Mutex::new(());
     let read = |snapshot: &store::Snapshot, account: u64| {
-        let value = snapshot.get(Space::Documents, &account.to_be_bytes()).unwrap().unwrap();
+        let value = snapshot.get_to_write(Space::Documents, &account.to_be_bytes());
+        let value = value.unwrap().unwrap();
         u64::from_be_bytes((*value).try_into().unwrap())
     };
     std::thread::scope(|scope| {
@@ -105,6 +106,8 @@ fn isolation(store: &dyn Store, time: Duration) {
                     assert_eq!(sum, ACCOUNTS * 1000);
                     for (key, value) in &documents {
                         let got = snapshot.get(Space::Documents, key).unwrap();
+                        assert_eq!(got.as_deref(), Some(&value[..]));
+                        let got = snapshot.get_to_write(Space::Documents, key).unwrap();
                         assert_eq!(got.as_deref(), Some(&value[..]));
                     }
                     checks.fetch_add(1, Ordering::Relaxed);

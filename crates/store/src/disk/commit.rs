@@ -89,6 +89,7 @@ impl Shared {
         commit.loads.iter().for_each(|load| load.note(batch));
         // Before it is published: who sees the commit must not find a page without it.
         self.pages.write(batch, seqno);
+        self.hot.write(batch, seqno);
         self.tracker.publish(seqno);
         Ok(seqno)
     }

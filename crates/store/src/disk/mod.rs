@@ -12,6 +12,7 @@ mod commit;
 mod dropped;
 mod file;
 mod history;
+mod hot;
 mod load;
 mod log;
 mod pages;
@@ -37,6 +38,7 @@ use background::{FlushState, Work};
 use commit::Commit;
 use dropped::{DroppedRange, DroppedRanges};
 use history::History;
+use hot::Hot;
 use log::Log;
 pub(crate) use pages::Page;
 use pages::Pages;
@@ -111,6 +113,7 @@ pub(crate) struct Shared {
     dropped: Arc<DroppedRanges>,
     cache: Arc<Cache>,
     pages: Pages,
+    hot: Hot,
     history: History,
     flushing: Mutex<FlushState>,
     work: Work,
@@ -206,6 +209,7 @@ impl Store for DiskStore {
                 to: Bytes::copy_from(to),
             });
             self.shared.pages.drop_range(space, from, to);
+            self.shared.hot.clear();
             self.shared.tracker.publish(seqno);
         }
         self.shared.work.want_sync();

@@ -66,10 +66,18 @@ impl DiskSnapshot {
     /// As `get`, but reads no page for later readers: for who is about to write the key, which
     /// takes its page away again.
     pub(crate) fn get_to_write(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
-        if let Looked::Known(value) = self.shared.pages.get(space, key, self.seqno) {
-            return Ok(value);
+        let hot = &self.shared.hot;
+        if let Some(value) = hot.get(space, key, self.seqno) {
+            return Ok(Some(value));
         }
-        self.get_from_tree(space, key)
+        let value = match self.shared.pages.get(space, key, self.seqno) {
+            Looked::Known(value) => value,
+            Looked::Unknown { .. } => self.get_from_tree(space, key)?,
+        };
+        if let Some(value) = &value {
+            hot.want(space, key, value);
+        }
+        Ok(value)
     }
 
     /// The entries of a tree between two bounds.

@@ -18,6 +18,7 @@ use super::commit::{Commit, insert};
 use super::dropped::{DroppedRange, DroppedRanges};
 use super::file::{LogFile, sync_folder};
 use super::history::History;
+use super::hot::Hot;
 use super::log::{Log, Recovered};
 use super::pages::Pages;
 use super::record::{
@@ -92,6 +93,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Shared> {
             options.cache_bytes - options.cache_bytes / BLOCK_SHARE,
             options.page_bytes,
         ),
+        hot: Hot::new(),
         history: History::new(last),
         flushing: Mutex::default(),
         work: Default::default(),

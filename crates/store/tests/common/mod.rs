@@ -64,6 +64,7 @@ pub fn assert_same(snapshot: &Snapshot, model: &Model) {
         assert_eq!(reversed, expected, "{space:?} reverse");
         for (key, value) in &expected {
             assert_eq!(snapshot.get(space, key).unwrap().as_deref(), Some(&value[..]));
+            assert_eq!(snapshot.get_to_write(space, key).unwrap().as_deref(), Some(&value[..]));
         }
     }
 }

@@ -1,0 +1,206 @@
+//! The newest values of keys that are read in order to be written, again and again: the sums that a
+//! pattern maintains, the record of a session. A search in the memtables costs more than all that is done
+//! with such a value.
+//!
+//! A reader who meant to write a key and did not find it here marks it; the next commit that writes
+//! the key leaves its value. Only commits leave values, and each sees what earlier ones left, so a value
+//! that stands here is the newest one, and right for every snapshot that is not older than it.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use parking_lot::Mutex;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::{Batch, Bytes, Operation, Seqno, Space};
+
+/// Sets of places, and places of a set. A key may stand in each place of one set.
+const SETS: usize = 2048;
+const PLACES: usize = 4;
+/// Larger values are not kept: all together take at most sixteen megabytes.
+const VALUE_BYTES_MAX: usize = 2048;
+
+/// The newest values of some keys.
+pub(super) struct Hot {
+    sets: Box<[Set]>,
+}
+
+#[derive(Default)]
+struct Set {
+    /// Parts of the hashes of the keys that stand here or are wanted; zero for none. Changed under the
+    /// lock only.
+    marks: [AtomicU32; PLACES],
+    values: Mutex<Values>,
+}
+
+#[derive(Default)]
+struct Values {
+    held: [Option<Held>; PLACES],
+    /// The place that goes to the next key.
+    next: usize,
+}
+
+struct Held {
+    key: Bytes,
+    value: Bytes,
+    /// The commit that wrote it.
+    seqno: Seqno,
+}
+
+impl Set {
+    fn place_of(&self, mark: u32) -> Option<usize> {
+        self.marks.iter().position(|known| known.load(Ordering::Acquire) == mark)
+    }
+}
+
+/// Whether values of a space are kept: of the others few are read to be written.
+fn is_kept(space: Space) -> bool {
+    matches!(space, Space::Documents | Space::Log)
+}
+
+impl Hot {
+    pub(super) fn new() -> Hot {
+        Hot { sets: (0..SETS).map(|_| Set::default()).collect() }
+    }
+
+    fn find(&self, space: Space, key: &[u8]) -> Option<(&Set, u32)> {
+        let hash = xxh3_64_with_seed(key, space as u64);
+        let set = self.sets.get(hash as usize % SETS)?;
+        Some((set, (hash >> 32) as u32 | 1))
+    }
+
+    /// The value of a key that a snapshot sees, if it is known.
+    pub(super) fn get(&self, space: Space, key: &[u8], seqno: Seqno) -> Option<Bytes> {
+        if !is_kept(space) {
+            return None;
+        }
+        let (set, mark) = self.find(space, key)?;
+        let place = set.place_of(mark)?;
+        let values = set.values.lock();
+        let held = values.held.get(place)?.as_ref()?;
+        (held.seqno <= seqno && *held.key == *key).then(|| held.value.clone())
+    }
+
+    /// Asks the next commit that writes a key to leave its value.
+    pub(super) fn want(&self, space: Space, key: &[u8], value: &[u8]) {
+        if !is_kept(space) || value.len() > VALUE_BYTES_MAX {
+            return;
+        }
+        let Some((set, mark)) = self.find(space, key) else { return };
+        if set.place_of(mark).is_some() {
+            return;
+        }
+        let mut values = set.values.lock();
+        if set.place_of(mark).is_some() {
+            return;
+        }
+        let place = values.next % PLACES;
+        values.next = place + 1;
+        if let (Some(held), Some(known)) = (values.held.get_mut(place), set.marks.get(place)) {
+            *held = None;
+            known.store(mark, Ordering::Release);
+        }
+    }
+
+    /// Takes in what a commit writes. Called inside the commit lock, before the commit is published.
+    pub(super) fn write(&self, batch: &Batch, seqno: Seqno) {
+        for operation in batch.operations().iter().filter(|operation| is_kept(operation.space)) {
+            self.note(operation, batch, seqno);
+        }
+    }
+
+    fn note(&self, operation: &Operation, batch: &Batch, seqno: Seqno) {
+        let Some((set, mark)) = self.find(operation.space, &operation.key) else { return };
+        // Who marks the key just now waits for the next commit.
+        let Some(place) = set.place_of(mark) else { return };
+        let mut values = set.values.lock();
+        if set.place_of(mark) != Some(place) {
+            return;
+        }
+        let Some(held) = values.held.get_mut(place) else { return };
+        if held.as_ref().is_some_and(|held| held.key != operation.key) {
+            return;
+        }
+        let small = operation.value.as_ref().filter(|value| value.len() <= VALUE_BYTES_MAX);
+        *held = small.map(|value| Held {
+            key: operation.key.clone(),
+            // What is kept here must not keep something large, of which it is a part, in memory.
+            value: if batch.shares(value) { Bytes::copy_from(value) } else { value.clone() },
+            seqno,
+        });
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&self) {
+        for set in &self.sets {
+            let mut values = set.values.lock();
+            *values = Values::default();
+            set.marks.iter().for_each(|mark| mark.store(0, Ordering::Release));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPACE: Space = Space::Documents;
+
+    fn write(hot: &Hot, key: &[u8], value: Option<&[u8]>, seqno: Seqno) {
+        let mut batch = Batch::new();
+        match value {
+            Some(value) => batch.put(SPACE, key, value),
+            None => batch.delete(SPACE, key),
+        }
+        hot.write(&batch, seqno);
+    }
+
+    #[test]
+    fn a_value_is_known_from_the_commit_on_that_left_it() {
+        let hot = Hot::new();
+        write(&hot, b"k", Some(b"1"), 1);
+        assert_eq!(hot.get(SPACE, b"k", 9), None, "nobody wanted it");
+        hot.want(SPACE, b"k", b"1");
+        assert_eq!(hot.get(SPACE, b"k", 9), None, "nothing was written since");
+        write(&hot, b"k", Some(b"2"), 5);
+        assert_eq!(hot.get(SPACE, b"k", 4), None, "the snapshot is older");
+        assert_eq!(hot.get(SPACE, b"k", 5).as_deref(), Some(b"2".as_slice()));
+        assert_eq!(hot.get(Space::Log, b"k", 5), None);
+        write(&hot, b"k", Some(b"3"), 6);
+        assert_eq!(hot.get(SPACE, b"k", 5), None);
+        assert_eq!(hot.get(SPACE, b"k", 7).as_deref(), Some(b"3".as_slice()));
+        write(&hot, b"k", Some(&[0; VALUE_BYTES_MAX + 1]), 8);
+        assert_eq!(hot.get(SPACE, b"k", 9), None, "it is too large");
+        write(&hot, b"k", Some(b"4"), 10);
+        write(&hot, b"k", None, 11);
+        assert_eq!(hot.get(SPACE, b"k", 12), None, "it was deleted");
+        write(&hot, b"k", Some(b"5"), 13);
+        hot.clear();
+        assert_eq!(hot.get(SPACE, b"k", 13), None);
+    }
+
+    #[test]
+    fn more_keys_than_places_take_turns() {
+        let hot = Hot::new();
+        let count = (SETS * PLACES * 2) as u32;
+        for round in 0..3_u64 {
+            for number in 0..count {
+                let (key, seqno) =
+                    (number.to_be_bytes(), round * u64::from(count) + u64::from(number) + 1);
+                hot.want(SPACE, &key, b"x");
+                write(&hot, &key, Some(&seqno.to_be_bytes()), seqno);
+                // Others may have taken the place; what is found is the newest.
+                let found = hot.get(SPACE, &key, u64::MAX);
+                assert!(found.is_none_or(|found| *found == seqno.to_be_bytes()));
+            }
+        }
+        let newest = |number: u32| 2 * u64::from(count) + u64::from(number) + 1;
+        let known = (0..count).filter(|number| {
+            let found = hot.get(SPACE, &number.to_be_bytes(), u64::MAX);
+            found.is_some_and(|found| {
+                assert_eq!(*found, newest(*number).to_be_bytes());
+                true
+            })
+        });
+        assert!(known.count() > SETS * PLACES / 2);
+    }
+}
