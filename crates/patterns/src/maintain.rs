@@ -77,16 +77,18 @@ impl Bound {
         after: RawDoc<'_>,
         origin: Origin,
     ) -> Result<DocBuf> {
-        let mut image = DocBuf::from(after);
+        let mut image: Option<DocBuf> = None;
         // What a pattern writes may have been derived from what a dropped one left: the walk takes
         // that away, and all follow.
         for pattern in self.cleared().filter(|_| origin == Origin::Client) {
-            image = clearing::stripped(pattern, self, documents, before, image.as_doc())?;
+            let doc = image.as_ref().map_or(after, DocBuf::as_doc);
+            image = Some(clearing::stripped(pattern, self, documents, before, doc)?);
         }
         for pattern in &self.targets {
             if pattern.phase == Phase::Suspended && pattern.is_pointer() {
                 // Readers see it on, so that it may be in what they write.
-                image = pattern.bare(image.as_doc())?;
+                let doc = image.as_ref().map_or(after, DocBuf::as_doc);
+                image = Some(pattern.bare(doc)?);
             }
             if origin == Origin::Pattern(pattern.id) || !pattern.phase.is_maintained() {
                 continue;
@@ -94,17 +96,18 @@ impl Bound {
             if before.is_none() && pattern.owns_documents() {
                 return Err(foreign_document(pattern));
             }
-            let doc = image.as_doc();
-            image = match &pattern.behaviour {
-                Behaviour::Same(same) => same.shape(doc)?,
+            let doc = image.as_ref().map_or(after, DocBuf::as_doc);
+            let shaped = match &pattern.behaviour {
+                Behaviour::Same(same) => Some(same.shape(doc)?),
                 Behaviour::Grouped(grouped) => grouped.shape(pattern, documents, before, doc)?,
                 Behaviour::Reference(reference) => {
-                    reference.shape(pattern, documents, before, doc)?
+                    Some(reference.shape(pattern, documents, before, doc)?)
                 }
-                Behaviour::Tree(tree) => tree.write(pattern, documents, before, doc)?,
+                Behaviour::Tree(tree) => Some(tree.write(pattern, documents, before, doc)?),
             };
+            image = shaped.or(image);
         }
-        Ok(image)
+        Ok(image.unwrap_or_else(|| after.into()))
     }
 
     /// The patterns whose values are being removed.

@@ -225,7 +225,7 @@ impl Notes {
         if let Some(place) = self.known.iter().position(same) {
             return place as u16;
         }
-        let namespace = format!("{db}.{name}");
+        let namespace = [db, ".", name].concat();
         record::write_collection(&mut self.bytes, uuid, db.len(), &namespace);
         self.known.push((uuid, namespace));
         (self.known.len() - 1) as u16

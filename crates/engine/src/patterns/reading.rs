@@ -31,7 +31,7 @@ pub fn prepare(
     }
     let catalog = engine.catalog.load();
     let patterns = catalog.patterns(db);
-    if patterns.is_empty() {
+    if patterns.is_empty() || !(fresh || any_building(patterns)) {
         return Ok(());
     }
     let names = read_by(body);
@@ -67,9 +67,16 @@ pub fn complete(
     command: &str,
     body: RawDoc<'_>,
 ) -> Result<()> {
-    if !READS.contains(&command) || engine.catalog.load().patterns(db).is_empty() {
+    if !READS.contains(&command) {
         return Ok(());
     }
+    let catalog = engine.catalog.load();
+    let patterns = catalog.patterns(db);
+    // At a moment that is over other ones may have been under way.
+    if patterns.is_empty() || (op.reads_newest() && !any_building(patterns)) {
+        return Ok(());
+    }
+    drop(catalog);
     let names = read_by(body);
     loop {
         let view = engine.view(op);
@@ -113,6 +120,11 @@ pub fn complete(
         std::thread::sleep(Duration::from_millis(5));
         op.check_now()?;
     }
+}
+
+/// Whether one of them is not derived everywhere yet: mostly none is, and readers go on at once.
+fn any_building(patterns: &[Arc<Pattern>]) -> bool {
+    patterns.iter().any(|pattern| pattern.phase == Phase::Building)
 }
 
 /// The `_id` that is all that a command looks for.

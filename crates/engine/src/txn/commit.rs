@@ -259,7 +259,11 @@ impl Inner {
                 return Err(CommitError::Conflict);
             }
         }
-        for gain in &gains {
+        // Who neither gains nor loses keeps what is written; capped collections count their inserts too.
+        let idle = |gain: &&Gain| {
+            gain.documents == 0 && gain.bytes == 0 && gain.collection.capped().is_none()
+        };
+        for gain in gains.iter().filter(|gain| !idle(gain)) {
             let counters = &gain.collection.counters;
             let record = persist::encode_counters(
                 counters.documents.load(Ordering::Relaxed) + gain.documents,

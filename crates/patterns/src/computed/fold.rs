@@ -336,7 +336,7 @@ impl State {
     pub fn write(&self, out: &mut value::writer::ArrayWriter<'_>) {
         match self {
             State::Empty => out.push(Val::Null),
-            State::Tally(tally) => out.push(Val::Document(tally.to_doc().as_doc())),
+            State::Tally(tally) => out.push_doc(|out| tally.write(out)),
             State::Moments(moments) => out.push(Val::Document(moments.to_doc().as_doc())),
             State::Number(number) => out.push(Val::Int64(*number)),
             State::List(list) => out.push_array(|out| {

@@ -5,9 +5,11 @@
 //! that a parent that comes later gets its values at once. A child's write only notes what it adds
 //! and what it takes away; `settle` applies all of a key's changes at once and writes its targets.
 
+use super::entries;
 use super::fold::{Fold, Part, State};
+use super::tally;
 use crate::documents::{Documents, Find};
-use crate::edit::{self, Assignment};
+use crate::edit::{self, Patch};
 use crate::pattern::{Pattern, Phase, Progress};
 use crate::queue;
 use bumpalo::Bump;
@@ -72,6 +74,9 @@ pub struct Field {
     pub fold: Fold,
 }
 
+/// What a maintained field shows, and where.
+pub type Value<'g> = (&'g Path, Option<OwnedVal>);
+
 /// What a child adds to its groups.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Child {
@@ -93,6 +98,11 @@ impl Group {
     /// Adds later changes of the same group.
     pub fn append(&mut self, later: Group) {
         self.changes.extend(later.changes);
+    }
+
+    /// How many children it gains.
+    fn gain(&self) -> i64 {
+        self.changes.iter().map(|(_, adds)| if *adds { 1 } else { -1 }).sum()
     }
 }
 
@@ -252,7 +262,8 @@ impl Grouped {
         (!lonely && !matches!(value, Val::Array(_))).then(|| keys::key(value))
     }
 
-    /// The image of a target that a client writes, with its maintained fields.
+    /// The image of a target that somebody writes, with its maintained fields; `None` if it has them
+    /// already.
     ///
     /// # Errors
     /// When the store fails, or something stands in a path's way.
@@ -262,8 +273,7 @@ impl Grouped {
         documents: &mut dyn Documents,
         before: Option<RawDoc<'_>>,
         after: RawDoc<'_>,
-    ) -> Result<DocBuf> {
-        let key = self.local_key(after);
+    ) -> Result<Option<DocBuf>> {
         let reached = match pattern.phase {
             Phase::Ready | Phase::Degraded => true,
             Phase::Building => {
@@ -274,29 +284,38 @@ impl Grouped {
             Phase::Suspended | Phase::Failed | Phase::Clearing => false,
         };
         if let Some(before) = before
-            && (!reached || self.local_key(before) == key)
+            && (!reached || self.has_same_key(before, after))
         {
             // Most writes leave them alone.
             let same = |field: &Field| field.path.find(before) == field.path.find(after);
             if self.fields.iter().all(same) {
-                return Ok(DocBuf::from(after));
+                return Ok(None);
             }
             let kept = self.fields.iter().map(|field| {
                 let value = field.path.find(before).map(|value| OwnedVal::new(value.get()));
-                (field.path.clone(), value)
+                (&field.path, value)
             });
-            return edit::assign(after, &kept.collect::<Vec<_>>());
+            return edit::assign(after, &kept.collect::<Vec<_>>()).map(Some);
         }
         if !reached {
-            let none: Vec<Assignment> =
-                self.fields.iter().map(|field| (field.path.clone(), None)).collect();
-            return edit::assign(after, &none);
+            let none: Vec<Value<'_>> =
+                self.fields.iter().map(|field| (&field.path, None)).collect();
+            return edit::assign(after, &none).map(Some);
         }
-        let record = match key {
+        let record = match self.local_key(after) {
             Some(key) => self.record(pattern, documents, &key)?,
             None => self.empty_record(),
         };
-        edit::assign(after, &self.values(&record))
+        edit::assign(after, &self.values(&record)).map(Some)
+    }
+
+    /// Whether two images of a target show the same group.
+    fn has_same_key(&self, before: RawDoc<'_>, after: RawDoc<'_>) -> bool {
+        let key = |doc| match &self.keys {
+            Keys::Parents { local, .. } => local.find(doc),
+            Keys::Groups(_) => doc.find("_id"),
+        };
+        key(before) == key(after) || self.local_key(before) == self.local_key(after)
     }
 
     /// Notes what changed of a child. `before` and `after` are what it adds in either image.
@@ -325,26 +344,40 @@ impl Grouped {
         encoded: &[u8],
         group: &Group,
     ) -> Result<()> {
-        let mut record = self.record(pattern, documents, encoded)?;
-        for (_, adds) in &group.changes {
-            record.children += if *adds { 1 } else { -1 };
+        let stored = documents.state(pattern.id, &record_key(encoded))?;
+        if let Some(kept) = stored.as_ref().and_then(|doc| self.behind(doc.as_doc(), group)) {
+            for (number, _) in self.fields.iter().enumerate() {
+                let prefix = entry_prefix(PLACE, number, encoded);
+                for (parts, adds) in &group.changes {
+                    let Some(Part::Place(place, value)) = parts.get(number) else { continue };
+                    entries::keep(pattern, documents, &prefix, place, adds.then_some(value))?;
+                }
+            }
+            return documents.set_state(pattern.id, &record_key(encoded), Some(kept));
         }
+        if !pattern.is_deferred()
+            && pattern.phase != Phase::Building
+            && let Some(stored) = &stored
+            && let Some((kept, values)) = self.grown(stored.as_doc(), group)
+        {
+            documents.set_state(pattern.id, &record_key(encoded), Some(kept))?;
+            return self.write_values(pattern, documents, group.key.get(), &values, true, None);
+        }
+        let mut record = self.record_of(stored);
+        record.children += group.gain();
         for (number, field) in self.fields.iter().enumerate() {
             let Some(state) = record.states.get_mut(number) else { break };
             let changes = group
                 .changes
                 .iter()
                 .filter_map(|(parts, adds)| parts.get(number).map(|part| (part, *adds)));
-            let prefix = |kind: u8| {
-                let mut key = vec![kind, number as u8];
-                key.extend_from_slice(encoded);
-                key
-            };
             if let Some(limit) = field.fold.limit() {
-                rank(pattern, documents, &prefix(PLACE), limit, state, changes)?;
+                let prefix = entry_prefix(PLACE, number, encoded);
+                entries::rank(pattern, documents, &prefix, limit, state, changes)?;
             } else if field.fold.is_set() {
                 let listed = matches!(field.fold, Fold::Set(_));
-                collect(pattern, documents, &prefix(MEMBER), listed, state, changes)?;
+                let prefix = entry_prefix(MEMBER, number, encoded);
+                entries::collect(pattern, documents, &prefix, listed, state, changes)?;
             } else {
                 for (part, adds) in changes {
                     if let Part::Value(value) = part {
@@ -366,6 +399,57 @@ impl Grouped {
             return Ok(());
         }
         self.write_targets(pattern, documents, group.key.get(), &record, progress.as_ref())
+    }
+
+    /// The record of a group when all children that came or went stand behind the last ones that its
+    /// rankings show, so that nothing else changes; `None` if something may.
+    fn behind(&self, record: RawDoc<'_>, group: &Group) -> Option<DocBuf> {
+        if self.missing == MissingParent::Create {
+            return None;
+        }
+        let mut states = record.get("f")?.as_array()?.iter();
+        for (number, field) in self.fields.iter().enumerate() {
+            let limit = field.fold.limit()?;
+            let last = entries::last_shown(states.next()?.1.as_array()?, limit)?;
+            let unseen = |part: &Part| match part {
+                Part::Nothing => true,
+                Part::Place(place, _) => place.as_slice() > last,
+                Part::Value(_) => false,
+            };
+            if !group.changes.iter().all(|(parts, _)| parts.get(number).is_some_and(unseen)) {
+                return None;
+            }
+        }
+        let children = record.find("n")?;
+        let count = children.get().as_i64_exact()?.checked_add(group.gain())?;
+        let mut patch = Patch::new(record);
+        patch.set_i64(children, count)?;
+        Some(patch.finish())
+    }
+
+    /// The record of a group to which one child was added, and what the fields show then, where all of
+    /// them are counts and sums of whole numbers: only a few bytes of the record change. `None` for
+    /// all others.
+    fn grown(&self, record: RawDoc<'_>, group: &Group) -> Option<(DocBuf, Vec<Value<'_>>)> {
+        let [(parts, true)] = group.changes.as_slice() else { return None };
+        let children = record.find("n")?;
+        let count = children.get().as_i64_exact()?.checked_add(1)?;
+        let mut patch = Patch::new(record);
+        patch.set_i64(children, count)?;
+        let mut states = record.get("f")?.as_array()?.iter();
+        let mut values = Vec::with_capacity(self.fields.len());
+        for (field, part) in self.fields.iter().zip(parts) {
+            let (_, state) = states.next()?;
+            let shown = match (&field.fold, part) {
+                (Fold::Count, _) => field.fold.value(count, &State::Empty),
+                (Fold::Sum(_), Part::Value(value)) => {
+                    OwnedVal::new(tally::add_in_place(&mut patch, state.as_doc()?, value.get())?)
+                }
+                _ => return None,
+            };
+            values.push((&field.path, Some(shown)));
+        }
+        (values.len() == self.fields.len()).then(|| (patch.finish(), values))
     }
 
     /// Brings the targets of a group up to date with its record. Returns how many groups: one.
@@ -391,18 +475,31 @@ impl Grouped {
         record: &Record,
         progress: Option<&Progress>,
     ) -> Result<()> {
-        let reached = |id: Val<'_>| progress.is_none_or(|progress| keys::key(id) <= progress.at);
         let values = self.values(record);
+        self.write_values(pattern, documents, key, &values, record.children > 0, progress)
+    }
+
+    /// Writes what the targets of a group show; `living` if it has children.
+    fn write_values(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        key: Val<'_>,
+        values: &[Value<'_>],
+        living: bool,
+        progress: Option<&Progress>,
+    ) -> Result<()> {
+        let reached = |id: Val<'_>| progress.is_none_or(|progress| keys::key(id) <= progress.at);
         let targets = self.targets(documents, key)?;
         let makes = match self.keys {
             Keys::Groups(_) => true,
             Keys::Parents { .. } => self.missing == MissingParent::Create,
         };
-        if targets.is_empty() && makes && record.children > 0 && reached(key) {
+        if targets.is_empty() && makes && living && reached(key) {
             let start = DocBuf::build(|out| {
                 out.append("_id", key);
             });
-            let made = edit::assign(start.as_doc(), &values)?;
+            let made = edit::assign(start.as_doc(), values)?;
             return documents.insert(pattern.id, &self.target, &made);
         }
         for target in targets {
@@ -410,11 +507,11 @@ impl Grouped {
             if !reached(id) {
                 continue;
             }
-            if self.is_own() && record.children <= 0 {
+            if self.is_own() && !living {
                 documents.delete(pattern.id, &self.target, target.as_doc())?;
                 continue;
             }
-            let image = edit::assign(target.as_doc(), &values)?;
+            let image = edit::assign(target.as_doc(), values)?;
             if image != target {
                 documents.replace(pattern.id, &self.target, target.as_doc(), &image)?;
             }
@@ -450,7 +547,7 @@ impl Grouped {
         pattern: &Pattern,
         documents: &mut dyn Documents,
         target: RawDoc<'_>,
-    ) -> Result<Vec<Assignment>> {
+    ) -> Result<Vec<Value<'_>>> {
         let record = match self.local_key(target) {
             Some(key) => self.record(pattern, documents, &key)?,
             None => self.empty_record(),
@@ -515,13 +612,11 @@ impl Grouped {
         (record.children, values.collect())
     }
 
-    fn values(&self, record: &Record) -> Vec<Assignment> {
+    fn values(&self, record: &Record) -> Vec<Value<'_>> {
         self.fields
             .iter()
             .zip(&record.states)
-            .map(|(field, state)| {
-                (field.path.clone(), Some(field.fold.value(record.children, state)))
-            })
+            .map(|(field, state)| (&field.path, Some(field.fold.value(record.children, state))))
             .collect()
     }
 
@@ -535,10 +630,14 @@ impl Grouped {
         documents: &mut dyn Documents,
         encoded: &[u8],
     ) -> Result<Record> {
-        Ok(match documents.state(pattern.id, &record_key(encoded))? {
+        Ok(self.record_of(documents.state(pattern.id, &record_key(encoded))?))
+    }
+
+    fn record_of(&self, stored: Option<DocBuf>) -> Record {
+        match stored {
             Some(doc) => Record::of(doc.as_doc(), self.fields.len()),
             None => self.empty_record(),
-        })
+        }
     }
 }
 
@@ -570,6 +669,13 @@ fn record_key(encoded: &[u8]) -> Vec<u8> {
     key
 }
 
+/// The beginning of the keys of a field's entries.
+fn entry_prefix(kind: u8, field: usize, encoded: &[u8]) -> Vec<u8> {
+    let mut key = vec![kind, field as u8];
+    key.extend_from_slice(encoded);
+    key
+}
+
 /// The distinct values at a path, through arrays; null and missing are none.
 #[must_use]
 pub fn values_at(doc: RawDoc<'_>, path: &Path) -> Vec<(Vec<u8>, OwnedVal)> {
@@ -585,107 +691,4 @@ pub fn values_at(doc: RawDoc<'_>, path: &Path) -> Vec<(Vec<u8>, OwnedVal)> {
         ControlFlow::Continue(())
     });
     found
-}
-
-/// Follows changes of a ranking: its entries, and the list of those that are shown.
-fn rank<'c>(
-    pattern: &Pattern,
-    documents: &mut dyn Documents,
-    prefix: &[u8],
-    limit: usize,
-    state: &mut State,
-    changes: impl Iterator<Item = (&'c Part, bool)>,
-) -> Result<()> {
-    let mut list = match std::mem::take(state) {
-        State::List(list) => list,
-        _ => Vec::new(),
-    };
-    // All others stand behind the last one that is shown; a list that is not full has no others.
-    let full = list.len() >= limit;
-    let last = if full { list.last().map(|(place, _)| place.clone()) } else { None };
-    for (part, adds) in changes {
-        let Part::Place(place, value) = part else { continue };
-        let entry = [prefix, place].concat();
-        let at = list.binary_search_by(|(known, _)| known.cmp(place));
-        if adds {
-            let doc = DocBuf::build(|out| {
-                out.raw("v", value.raw());
-            });
-            documents.set_state(pattern.id, &entry, Some(doc))?;
-            if last.as_ref().is_none_or(|last| place <= last) {
-                match at {
-                    Ok(at) => {
-                        if let Some(slot) = list.get_mut(at) {
-                            slot.1 = value.clone();
-                        }
-                    }
-                    Err(at) => list.insert(at, (place.clone(), value.clone())),
-                }
-            }
-        } else {
-            documents.set_state(pattern.id, &entry, None)?;
-            if let Ok(at) = at {
-                list.remove(at);
-            }
-        }
-    }
-    if full && list.len() < limit {
-        list.clear();
-        documents.states(pattern.id, prefix, &[], &mut |key, doc| {
-            let place = key.get(prefix.len()..).unwrap_or(&[]).to_vec();
-            list.push((place, OwnedVal::new(doc.get("v").unwrap_or(Val::Null))));
-            Ok(list.len() < limit)
-        })?;
-    }
-    list.truncate(limit);
-    *state = if list.is_empty() { State::Empty } else { State::List(list) };
-    Ok(())
-}
-
-/// Follows changes of a set: how many children have each value, and the list of values, or how
-/// many there are.
-fn collect<'c>(
-    pattern: &Pattern,
-    documents: &mut dyn Documents,
-    prefix: &[u8],
-    listed: bool,
-    state: &mut State,
-    changes: impl Iterator<Item = (&'c Part, bool)>,
-) -> Result<()> {
-    let (mut list, mut distinct) = match std::mem::take(state) {
-        State::List(list) => (list, 0),
-        State::Number(number) => (Vec::new(), number),
-        _ => (Vec::new(), 0),
-    };
-    for (part, adds) in changes {
-        let Part::Value(value) = part else { continue };
-        let encoded = keys::key(value.get());
-        let entry = [prefix, &encoded].concat();
-        let known = documents.state(pattern.id, &entry)?;
-        let count = known.and_then(|doc| doc.as_doc().get("c").and_then(Val::as_i64_exact));
-        let count = count.unwrap_or(0) + if adds { 1 } else { -1 };
-        let doc = (count > 0).then(|| {
-            DocBuf::build(|out| {
-                out.i64("c", count);
-            })
-        });
-        documents.set_state(pattern.id, &entry, doc)?;
-        if !listed {
-            distinct += i64::from(adds && count == 1) - i64::from(!adds && count == 0);
-            continue;
-        }
-        match (list.binary_search_by(|(known, _)| known.cmp(&encoded)), count > 0) {
-            (Err(at), true) => list.insert(at, (encoded, value.clone())),
-            (Ok(at), false) => {
-                list.remove(at);
-            }
-            _ => {}
-        }
-    }
-    *state = match (listed, list.is_empty(), distinct) {
-        (true, false, _) => State::List(list),
-        (false, _, 1..) => State::Number(distinct),
-        _ => State::Empty,
-    };
-    Ok(())
 }

@@ -1,10 +1,11 @@
 //! A sum that can be undone: numbers can be taken away again, and what is left is exactly the sum
 //! of what is left, in value and type, as `$sum` and `$avg` give it.
 
+use crate::edit::Patch;
 use std::collections::BTreeMap;
 use value::decimal::Parts;
 use value::number::ExactSum;
-use value::{Decimal128, DocBuf, RawDoc, Val};
+use value::{Decimal128, DocBuf, RawDoc, Val, Writer};
 
 /// A sum of numbers of all types; everything else is ignored.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -145,80 +146,122 @@ impl Tally {
     /// The tally as a document; fields that are zero are left out.
     #[must_use]
     pub fn to_doc(&self) -> DocBuf {
-        DocBuf::build(|out| {
-            if let Ok(whole) = i64::try_from(self.whole) {
-                if whole != 0 {
-                    out.i64("w", whole);
-                }
-            } else {
-                out.append("w", Val::Binary(0, &self.whole.to_be_bytes()));
+        DocBuf::build(|out| self.write(out))
+    }
+
+    /// Writes the fields of `to_doc`.
+    pub fn write(&self, out: &mut Writer<'_>) {
+        if let Ok(whole) = i64::try_from(self.whole) {
+            if whole != 0 {
+                out.i64("w", whole);
             }
-            let (small, large, [nan, infinite, negative]) = self.double_sum.parts();
-            for (name, count) in [
-                ("i", self.ints),
-                ("l", self.longs),
-                ("d", self.doubles),
-                ("n", nan),
-                ("p", infinite),
-                ("m", negative),
-                ("N", self.decimal_nan),
-                ("P", self.decimal_infinite),
-                ("M", self.decimal_negative_infinite),
-            ] {
-                if count != 0 {
-                    out.i64(name, count);
-                }
+        } else {
+            out.append("w", Val::Binary(0, &self.whole.to_be_bytes()));
+        }
+        let (small, large, [nan, infinite, negative]) = self.double_sum.parts();
+        for (name, count) in [
+            ("i", self.ints),
+            ("l", self.longs),
+            ("d", self.doubles),
+            ("n", nan),
+            ("p", infinite),
+            ("m", negative),
+            ("N", self.decimal_nan),
+            ("P", self.decimal_infinite),
+            ("M", self.decimal_negative_infinite),
+        ] {
+            if count != 0 {
+                out.i64(name, count);
             }
-            for (name, parts) in [("s", small), ("b", large)] {
-                if !parts.is_empty() {
-                    out.array(name, |list| {
-                        parts.iter().for_each(|part| list.push(Val::Double(*part)));
-                    });
-                }
-            }
-            if !self.decimals.is_empty() {
-                out.array("e", |list| {
-                    for (exponent, (count, high, low)) in &self.decimals {
-                        list.push(Val::Int32(*exponent));
-                        list.push(Val::Int64(*count));
-                        list.push(Val::Binary(0, &high.to_be_bytes()));
-                        list.push(Val::Binary(0, &low.to_be_bytes()));
-                    }
+        }
+        for (name, parts) in [("s", small), ("b", large)] {
+            if !parts.is_empty() {
+                out.array(name, |list| {
+                    parts.iter().for_each(|part| list.push(Val::Double(*part)));
                 });
             }
-        })
+        }
+        if !self.decimals.is_empty() {
+            out.array("e", |list| {
+                for (exponent, (count, high, low)) in &self.decimals {
+                    list.push(Val::Int32(*exponent));
+                    list.push(Val::Int64(*count));
+                    list.push(Val::Binary(0, &high.to_be_bytes()));
+                    list.push(Val::Binary(0, &low.to_be_bytes()));
+                }
+            });
+        }
     }
 
     /// The tally that `to_doc` wrote.
     #[must_use]
     pub fn from_doc(doc: RawDoc<'_>) -> Tally {
-        let number = |name| doc.get(name).and_then(Val::as_i64_exact).unwrap_or(0);
-        let parts = |name| -> Vec<f64> {
-            let list = doc.get(name).and_then(Val::as_array).unwrap_or(RawDoc::empty());
-            list.iter().filter_map(|(_, part)| part.get().as_f64()).collect()
-        };
-        let mut decimals = BTreeMap::new();
-        let mut list = doc.get("e").and_then(Val::as_array).unwrap_or(RawDoc::empty()).iter();
-        while let (Some((_, exponent)), Some((_, count)), Some((_, high)), Some((_, low))) =
-            (list.next(), list.next(), list.next(), list.next())
-        {
-            let exponent = exponent.get().as_i64_exact().unwrap_or(0) as i32;
-            let count = count.get().as_i64_exact().unwrap_or(0);
-            decimals.insert(exponent, (count, wide(high.get()), wide(low.get())));
+        let mut tally = Tally::default();
+        let (mut small, mut large, mut special) = (Vec::new(), Vec::new(), [0; 3]);
+        let mut elements = doc.iter();
+        while let Some((name, value)) = elements.next_bytes() {
+            let value = value.get();
+            let number = || value.as_i64_exact().unwrap_or(0);
+            match name {
+                b"w" => tally.whole = wide(value),
+                b"i" => tally.ints = number(),
+                b"l" => tally.longs = number(),
+                b"d" => tally.doubles = number(),
+                b"n" => special[0] = number(),
+                b"p" => special[1] = number(),
+                b"m" => special[2] = number(),
+                b"N" => tally.decimal_nan = number(),
+                b"P" => tally.decimal_infinite = number(),
+                b"M" => tally.decimal_negative_infinite = number(),
+                b"s" => small = doubles(value),
+                b"b" => large = doubles(value),
+                b"e" => tally.decimals = by_exponent(value),
+                _ => {}
+            }
         }
-        let special = [number("n"), number("p"), number("m")];
-        Tally {
-            whole: doc.get("w").map_or(0, wide),
-            ints: number("i"),
-            longs: number("l"),
-            doubles: number("d"),
-            double_sum: ExactSum::from_parts(parts("s"), parts("b"), special),
-            decimals,
-            decimal_nan: number("N"),
-            decimal_infinite: number("P"),
-            decimal_negative_infinite: number("M"),
-        }
+        tally.double_sum = ExactSum::from_parts(small, large, special);
+        tally
     }
+}
+
+/// Adds a 32-bit number to the document of a tally of nothing else, which stands in the document that is
+/// patched; returns the sum. `None`, and nothing may be used of the patch, where that is not enough.
+pub fn add_in_place<'d>(
+    patch: &mut Patch<'d>,
+    tally: RawDoc<'d>,
+    value: Val<'_>,
+) -> Option<Val<'static>> {
+    let Val::Int32(number) = value else { return None };
+    let mut elements = tally.iter();
+    let (Some((b"w", whole)), Some((b"i", ints)), None) =
+        (elements.next_bytes(), elements.next_bytes(), elements.next_bytes())
+    else {
+        return None;
+    };
+    let (Val::Int64(sum), Val::Int64(count)) = (whole.get(), ints.get()) else { return None };
+    // A sum that is zero is not written.
+    let sum = sum.checked_add(i64::from(number)).filter(|sum| *sum != 0)?;
+    patch.set_i64(whole, sum)?;
+    patch.set_i64(ints, count.checked_add(1)?)?;
+    Some(i32::try_from(sum).map_or(Val::Int64(sum), Val::Int32))
+}
+
+fn doubles(value: Val<'_>) -> Vec<f64> {
+    let list = value.as_array().unwrap_or(RawDoc::empty());
+    list.iter().filter_map(|(_, part)| part.get().as_f64()).collect()
+}
+
+fn by_exponent(value: Val<'_>) -> BTreeMap<i32, (i64, i128, i128)> {
+    let mut decimals = BTreeMap::new();
+    let mut list = value.as_array().unwrap_or(RawDoc::empty()).iter();
+    while let (Some((_, exponent)), Some((_, count)), Some((_, high)), Some((_, low))) =
+        (list.next(), list.next(), list.next(), list.next())
+    {
+        let exponent = exponent.get().as_i64_exact().unwrap_or(0) as i32;
+        let count = count.get().as_i64_exact().unwrap_or(0);
+        decimals.insert(exponent, (count, wide(high.get()), wide(low.get())));
+    }
+    decimals
 }
 
 fn decimal(coefficient: i128, exponent: i32) -> Decimal128 {
@@ -277,6 +320,24 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_number_that_is_added_in_place_is_added_as_any_other(
+            known in prop::collection::vec(number(), 0..4),
+            small in prop::collection::vec(-3_i32..3, 0..4),
+            value in number(),
+        ) {
+            let mut tally = Tally::default();
+            small.iter().for_each(|number| tally.change(Val::Int32(*number), true));
+            known.iter().skip(1).for_each(|value| tally.change(value.get(), true));
+            let doc = tally.to_doc();
+            let mut patch = Patch::new(doc.as_doc());
+            if let Some(total) = add_in_place(&mut patch, doc.as_doc(), value.get()) {
+                tally.change(value.get(), true);
+                prop_assert_eq!(total, tally.total());
+                prop_assert_eq!(patch.finish(), tally.to_doc());
+            }
+        }
+
         #[test]
         fn equals_group_after_any_adding_and_taking_away(
             kept in prop::collection::vec(number(), 0..12),

@@ -2,13 +2,50 @@
 //! document stay where they are, all others go to the end.
 
 use super::{ArrayDelta, DocDelta, Piece, Told};
-use value::{RawDoc, RawVal};
+use value::{RawDoc, RawVal, writer};
 
 /// How the change from `old` to `new` is told: by a delta if that is shorter than the document.
 #[must_use]
 pub fn between(old: RawDoc<'_>, new: RawDoc<'_>) -> Told {
-    let delta = documents(old, new);
+    let delta = values(old, new).unwrap_or_else(|| documents(old, new));
     if delta.len() < new.bytes().len() { Told::Delta(delta) } else { Told::Replacement }
+}
+
+/// The delta of documents that differ in plain values of the same length alone, as sums and counts do;
+/// `None` for others.
+fn values(old: RawDoc<'_>, new: RawDoc<'_>) -> Option<Vec<u8>> {
+    if old.bytes().len() != new.bytes().len() {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(96);
+    let start = writer::open(&mut bytes);
+    bytes.extend_from_slice(&[0x03, b'u', 0]);
+    let inner = writer::open(&mut bytes);
+    let (mut olds, mut news) = (old.iter(), new.iter());
+    let mut changed = false;
+    loop {
+        match (olds.next_bytes(), news.next_bytes()) {
+            (None, None) => break,
+            (Some((name, before)), Some((same, after))) if name == same => {
+                if before == after {
+                    continue;
+                }
+                let plain = before.kind == after.kind && before.bytes.len() == after.bytes.len();
+                if !plain || matches!(after.kind, 0x03 | 0x04) {
+                    return None;
+                }
+                changed = true;
+                bytes.push(after.kind);
+                bytes.extend_from_slice(name);
+                bytes.push(0);
+                bytes.extend_from_slice(after.bytes);
+            }
+            _ => return None,
+        }
+    }
+    writer::close(&mut bytes, inner);
+    writer::close(&mut bytes, start);
+    changed.then_some(bytes)
 }
 
 fn documents(old: RawDoc<'_>, new: RawDoc<'_>) -> Vec<u8> {
@@ -60,4 +97,32 @@ fn arrays(old: RawDoc<'_>, new: RawDoc<'_>) -> Vec<u8> {
         delta.length = Some(length);
     }
     delta.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use value::ejson;
+
+    #[test]
+    fn plain_values_of_the_same_length_are_told_as_any_others() {
+        let doc = |text: &str| ejson::parse_doc(text).expect("test text");
+        let old = doc("{_id: 1, a: 1, s: 'xy', o: {b: 1}, l: [1], z: 1.5}");
+        for (new, plain) in [
+            ("{_id: 1, a: 2, s: 'xy', o: {b: 1}, l: [1], z: 1.5}", true),
+            ("{_id: 1, a: 2, s: 'yz', o: {b: 1}, l: [1], z: 2.5}", true),
+            ("{_id: 1, a: 1, s: 'xy', o: {b: 1}, l: [1], z: 1.5}", false),
+            ("{_id: 1, a: 1, s: 'xy', o: {b: 2}, l: [1], z: 1.5}", false),
+            ("{_id: 1, a: 1, s: 'xy', o: {b: 1}, l: [2], z: 1.5}", false),
+            ("{_id: 1, a: 1, z: 1.5, s: 'xy', o: {b: 1}, l: [1]}", false),
+            ("{_id: 1, a: 1, s: 'xy', o: {b: 1}, l: [1], y: 1.5}", false),
+            ("{_id: 1, a: 1, s: 'xyz', o: {b: 1}, l: [1], z: 1.5}", false),
+        ] {
+            let new = doc(new);
+            let told = values(old.as_doc(), new.as_doc());
+            assert_eq!(told.is_some(), plain, "{new:?}");
+            let all = documents(old.as_doc(), new.as_doc());
+            assert!(told.is_none_or(|told| told == all), "{new:?}");
+        }
+    }
 }
