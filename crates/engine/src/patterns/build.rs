@@ -26,10 +26,14 @@ use value::{Code, DocBuf, Error, RawDoc, Result, Val};
 /// How long one commit of a build may keep others waiting.
 const SLICE: Duration = Duration::from_millis(2);
 /// The same while others write.
-const SLICE_BESIDE: Duration = Duration::from_micros(700);
+const SLICE_BESIDE: Duration = Duration::from_micros(250);
+/// Others write as long as none of their commits lies further back.
+const LULL: Duration = Duration::from_millis(200);
 
-/// Most documents of one commit: more would not be done in its time.
-const ROWS_MAX: usize = 256;
+/// Documents of the first commit, and least and most of one.
+const ROWS_START: usize = 32;
+const ROWS_MIN: usize = 4;
+const ROWS_MAX: usize = 1024;
 
 /// Above every key of an `_id`.
 const END: &[u8] = &[0xFF; 8];
@@ -87,15 +91,18 @@ fn build(engine: &Arc<Inner>, db: &str, id: u32) -> Result<()> {
     let Some(pattern) = find(&engine.catalog.load()) else { return Ok(()) };
     let job = listed(engine, db, &pattern);
     let begun = Instant::now();
-    let mut pace = Pace { last: engine.store.snapshot().seqno(), beside: false };
+    let mut pace = Pace::new(engine.store.snapshot().seqno());
     let outcome = loop {
-        let started = Instant::now();
-        let slice = if pace.beside { SLICE_BESIDE } else { SLICE };
+        let mut started = Instant::now();
+        let slice = pace.slice();
         let step = engine.transact_alone(&|| engine.check_open(), true, |txn| {
+            // Not before: others may have had the lock.
+            started = Instant::now();
             // A declaration that went or changed meanwhile is somebody else's business.
             let Some(pattern) = find(&txn.catalog) else { return Ok(Step::Gone) };
             step(txn, db, &pattern, slice)
         });
+        let held = started.elapsed();
         let (step, seqno) = match step {
             Ok(step) => step,
             Err(error) => break Err(error),
@@ -106,7 +113,10 @@ fn build(engine: &Arc<Inner>, db: &str, id: u32) -> Result<()> {
                 break declare::forget(engine, db, id);
             }
             Step::Done => break declare::set_phase(engine, db, id, Phase::Ready, ""),
-            Step::More(documents) => job.advance(documents),
+            Step::More(documents) => {
+                job.advance(documents);
+                pace.learn(documents, held);
+            }
         }
         if let Err(error) = engine.check_open() {
             break Err(error);
@@ -118,7 +128,7 @@ fn build(engine: &Arc<Inner>, db: &str, id: u32) -> Result<()> {
         if job.killed.load(Ordering::Relaxed) {
             break Err(Error::new(Code::INTERRUPTED, "the build was stopped by killOp"));
         }
-        pace.give_way(engine, started.elapsed(), seqno);
+        pace.give_way(engine, held, seqno);
         if let Some(rate) = pattern.common.rate {
             let due = job.done.load(Ordering::Relaxed) as f64 / rate as f64;
             let ahead = Duration::from_secs_f64(due).saturating_sub(begun.elapsed());
@@ -157,27 +167,71 @@ fn listed(engine: &Inner, db: &str, pattern: &Pattern) -> Arc<Job> {
     job
 }
 
+/// What one commit of a build may do.
+#[derive(Clone, Copy)]
+struct Slice {
+    /// Most documents.
+    rows: usize,
+    /// How long it may look at documents.
+    time: Duration,
+}
+
 /// How a build keeps out of others' way.
 struct Pace {
     /// The newest commit that was seen.
     last: store::Seqno,
-    /// Whether others commit too.
-    beside: bool,
+    /// When a commit of others was last seen.
+    met: Option<Instant>,
+    /// How many documents fit into a slice. What follows from them is written behind the last one, so
+    /// that looking at the clock meanwhile is not enough.
+    rows: usize,
 }
 
 impl Pace {
-    /// Pauses after a commit that took so long, if others commit as well: three times as long, so
-    /// that most of them find the commit lock free.
-    fn give_way(&mut self, engine: &Inner, took: Duration, own: store::Seqno) {
-        self.beside = own > self.last.saturating_add(1);
-        self.last = own;
-        if self.beside {
-            std::thread::sleep(took.min(SLICE) * 3);
+    fn new(last: store::Seqno) -> Pace {
+        Pace { last, met: None, rows: ROWS_START }
+    }
+
+    /// Whether others commit too.
+    fn is_beside(&self) -> bool {
+        self.met.is_some_and(|met| met.elapsed() < LULL)
+    }
+
+    fn slice(&self) -> Slice {
+        let time = if self.is_beside() { SLICE_BESIDE } else { SLICE };
+        Slice { rows: self.rows, time }
+    }
+
+    /// Learns from a commit how many documents fit into a slice.
+    fn learn(&mut self, documents: u64, held: Duration) {
+        if documents == 0 {
+            return;
+        }
+        let fitting =
+            documents as f64 * self.slice().time.as_secs_f64() / held.as_secs_f64().max(1e-6);
+        self.rows = (fitting as usize).min(self.rows * 2).clamp(ROWS_MIN, ROWS_MAX);
+    }
+
+    /// Pauses after a commit that held the lock for so long, if others commit as well: three times as
+    /// long, so that most of them find the lock free.
+    fn give_way(&mut self, engine: &Inner, held: Duration, own: store::Seqno) {
+        let was_beside = self.is_beside();
+        if own > self.last.saturating_add(1) {
+            self.met = Some(Instant::now());
+        }
+        if self.is_beside() {
+            std::thread::sleep(held.min(SLICE) * 3);
         } else {
             std::thread::yield_now();
         }
+        self.last = engine.store.snapshot().seqno();
         // Whoever waited for the lock has it by now.
-        self.beside |= engine.store.snapshot().seqno() > own;
+        if self.last > own {
+            self.met = Some(Instant::now());
+        }
+        if self.is_beside() && !was_beside {
+            self.rows = self.rows.min(ROWS_START);
+        }
     }
 }
 
@@ -215,7 +269,8 @@ pub(super) fn complete(
     if all.saturating_sub(done) > DOCUMENTS_MAX {
         return Ok(false);
     }
-    while let Step::More(_) = step(txn, db, pattern, Duration::MAX)? {
+    let all = Slice { rows: ROWS_MAX, time: Duration::MAX };
+    while let Step::More(_) = step(txn, db, pattern, all)? {
         stop()?;
     }
     Ok(true)
@@ -229,7 +284,7 @@ enum Step {
     Gone,
 }
 
-fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>, slice: Duration) -> Result<Step> {
+fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>, slice: Slice) -> Result<Step> {
     let started = Instant::now();
     let clears = pattern.phase == Phase::Clearing;
     let folds = pattern.has_records() && !clears;
@@ -249,7 +304,7 @@ fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>, slice: Duration
     if let (Behaviour::Grouped(grouped), true, true) =
         (&pattern.behaviour, progress.targets && !clears, pattern.owns_documents())
     {
-        let batch = pattern.common.batch.min(100);
+        let batch = pattern.common.batch.min(slice.rows);
         let mut documents = Opened::new(txn, db);
         let written = grouped.write_groups(pattern, &mut documents, &progress.at, batch)?;
         progress.at = match written {
@@ -267,7 +322,7 @@ fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>, slice: Duration
             Behaviour::Grouped(grouped) if !progress.targets => &grouped.source,
             _ => &pattern.target,
         };
-        let rows = rows(txn, db, name, &progress.at, pattern.common.batch)?;
+        let rows = rows(txn, db, name, &progress.at, pattern.common.batch.min(slice.rows))?;
         if rows.is_empty() {
             progress.at = END.to_vec();
         }
@@ -275,7 +330,7 @@ fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>, slice: Duration
             derive(txn, db, pattern, &progress, &doc)?;
             progress.at = record;
             count += 1;
-            if started.elapsed() >= slice {
+            if started.elapsed() >= slice.time {
                 break;
             }
         }
@@ -317,7 +372,7 @@ fn rows(
     let to = (collection.id + 1).to_be_bytes();
     let mut range = txn.range(Space::Documents, &from, &to)?;
     let mut rows = Vec::new();
-    while rows.len() < batch.min(ROWS_MAX) {
+    while rows.len() < batch {
         let Some((key, doc)) = range.next_entry().map_err(store_failed)? else { break };
         rows.push((key.get(4..).unwrap_or(&[]).to_vec(), doc));
     }
@@ -380,5 +435,27 @@ pub(super) fn image(
         }
         Behaviour::Reference(reference) => reference.derive(pattern, documents, doc),
         Behaviour::Tree(tree) => tree.write(pattern, documents, None, doc),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_that_held_the_lock_for_too_long_makes_the_next_one_smaller() {
+        let mut pace = Pace::new(7);
+        pace.learn(32, SLICE / 8);
+        assert_eq!(pace.slice().rows, 64, "never more than twice as many");
+        pace.learn(64, SLICE * 4);
+        assert_eq!(pace.slice().rows, 16);
+        pace.learn(0, SLICE);
+        assert_eq!(pace.slice().rows, 16, "nothing was learned");
+        pace.learn(16, Duration::from_secs(9));
+        assert_eq!(pace.slice().rows, ROWS_MIN);
+        pace.met = Some(Instant::now());
+        assert_eq!(pace.slice().time, SLICE_BESIDE);
+        (0..20).for_each(|_| pace.learn(ROWS_MAX as u64, Duration::ZERO));
+        assert_eq!(pace.slice().rows, ROWS_MAX);
     }
 }
