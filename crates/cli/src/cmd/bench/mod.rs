@@ -3,12 +3,14 @@
 //! `data` makes documents and dice, `workload` the requests, `drive` runs one workload, `process`
 //! starts servers and reads their cost, `resources` measures start-up, memory and flatness,
 //! `aggregate` has the pipelines, `changes` measures change events, `transactions` those, `patterns` what
-//! patterns cost and save, `security` encryption, privileges and logins, `report` prints. With `--compare` the servers take turns, workload by workload,
+//! patterns cost and save, `beside` what others pay for them, `security` encryption, privileges and logins,
+//! `report` prints. With `--compare` the servers take turns, workload by workload,
 //! in every round, so that a noisy machine disturbs all alike; the best round of each counts. Workloads
 //! that write also meet a mongod that is a replica set of one: that one has a log of changes, as MotifDB
 //! always has, the standalone one has none.
 
 mod aggregate;
+mod beside;
 mod changes;
 mod data;
 mod drive;

@@ -4,6 +4,7 @@
 //! on a busy machine it hides everything else.
 
 use super::Notes;
+use super::beside;
 use super::data::Dice;
 use super::process::{Program, Server};
 use super::report::Bar;
@@ -56,12 +57,6 @@ static CASES: &[Case] = &[
         about: "insert, in a database without patterns",
         plain: true,
         run: |client, round| inserts(client, "motif_bench_plain", "orders", round, false),
-    },
-    Case {
-        name: "insert beside",
-        about: "insert into a collection without patterns, beside others with",
-        plain: false,
-        run: |client, round| inserts(client, DATABASE, "strangers", round, false),
     },
     Case {
         name: "insert folded",
@@ -173,6 +168,7 @@ pub(crate) fn measure(
     folder: Option<&Path>,
     note: &Notes,
 ) -> Result<Vec<Line>> {
+    let mut lines: Vec<Line> = beside::measure(folder, note)?;
     let mut servers = Vec::new();
     for program in programs {
         let server = Server::start(program, folder)?;
@@ -182,7 +178,6 @@ pub(crate) fn measure(
         server.process().settle(Duration::from_secs(20))?;
         servers.push((program.name(), server, client));
     }
-    let mut lines: Vec<Line> = Vec::new();
     for round in 0..ROUNDS {
         for case in CASES {
             for (name, server, client) in &mut servers {
@@ -191,9 +186,9 @@ pub(crate) fn measure(
                 }
                 note.say(format!("round {}/{ROUNDS}: {} on {name}", round + 1, case.name));
                 server.process().settle(Duration::from_secs(5))?;
-                let before = server.process().cpu()?;
+                let before = server.process().threads()?;
                 let operations = (case.run)(client, round).with_context(|| case.about)?;
-                let spent = server.process().cpu()?.saturating_sub(before);
+                let spent = server.process().threads()?.since(&before);
                 let cpu_us = spent.as_secs_f64() * 1e6 / operations.max(1) as f64;
                 let known = lines.iter_mut().find(|l| l.case == case.name && l.server == *name);
                 match known {
@@ -213,15 +208,13 @@ pub(crate) fn bars(lines: &[Line]) -> Vec<Bar> {
     };
     let mut bars = Vec::new();
     let mut hold = |text: String, reached: bool| bars.push(Bar { text, reached });
-    if let (Some(plain), Some(beside), Some(folded), Some(top)) =
-        (cost("insert"), cost("insert beside"), cost("insert folded"), cost("top"))
+    if let (Some(plain), Some(folded), Some(top)) =
+        (cost("insert"), cost("insert folded"), cost("top"))
     {
         let adds = folded - plain;
         hold(format!("sum and count add {adds:.1} us to an insert (bar 5)"), adds <= 5.0);
         let adds = top - plain;
         hold(format!("the first five add {adds:.1} us to an insert (bar 10)"), adds <= 10.0);
-        let more = (beside / plain.max(0.1) - 1.0) * 100.0;
-        hold(format!("beside patterns an insert costs {more:.1} % more (bar 2)"), more <= 2.0);
     }
     let cheaper = |case, hand| Some(cost(hand)? / cost(case)?.max(0.1));
     if let Some(ratio) = cheaper("months", "months by hand") {
@@ -241,24 +234,26 @@ pub(crate) fn bars(lines: &[Line]) -> Vec<Bar> {
         let ms = us / 1e3;
         hold(format!("rename with {COPIES} copies: {ms:.1} ms (bar 20)"), ms < 20.0);
     }
+    bars.extend(beside::bars(lines));
     bars
 }
 
 /// Prints the lines as a table.
 pub(crate) fn table(out: &mut String, lines: &[Line]) -> Result<()> {
     for line in lines {
-        let about = CASES.iter().find(|case| case.name == line.case).map_or("", |c| c.about);
+        let own = CASES.iter().find(|case| case.name == line.case).map(|case| case.about);
+        let about = own.or_else(|| beside::about(line.case)).unwrap_or("");
         writeln!(out, "{:8} {:>12.1} us CPU  {about}", line.server, line.cpu_us)?;
     }
     Ok(())
 }
 
-fn text(command: &str) -> DocBuf {
+pub(super) fn text(command: &str) -> DocBuf {
     ejson::parse_doc(command).unwrap_or_default()
 }
 
 /// Runs a command that must work.
-fn run(client: &mut Client, database: &str, command: &DocBuf) -> Result<()> {
+pub(super) fn run(client: &mut Client, database: &str, command: &DocBuf) -> Result<()> {
     client.run(database, command).map(drop).with_context(|| format!("{command:?}"))
 }
 
@@ -280,14 +275,17 @@ fn acknowledged(out: &mut Writer<'_>) {
     });
 }
 
-fn insert(collection: &str, docs: impl FnOnce(&mut value::writer::ArrayWriter<'_>)) -> DocBuf {
+pub(super) fn insert(
+    collection: &str,
+    docs: impl FnOnce(&mut value::writer::ArrayWriter<'_>),
+) -> DocBuf {
     DocBuf::build(|out| {
         out.str("insert", collection).array("documents", docs);
         acknowledged(out);
     })
 }
 
-fn update(collection: &str, filter: &DocBuf, change: &DocBuf, multi: bool) -> DocBuf {
+pub(super) fn update(collection: &str, filter: &DocBuf, change: &DocBuf, multi: bool) -> DocBuf {
     DocBuf::build(|out| {
         out.str("update", collection).array("updates", |list| {
             list.push_doc(|out| {
@@ -299,14 +297,14 @@ fn update(collection: &str, filter: &DocBuf, change: &DocBuf, multi: bool) -> Do
     })
 }
 
-fn by_id(id: u64) -> DocBuf {
+pub(super) fn by_id(id: u64) -> DocBuf {
     DocBuf::build(|out| {
         out.i64("_id", id.cast_signed());
     })
 }
 
 /// An order such as shops have them: some 200 bytes.
-fn order(out: &mut Writer<'_>, id: u64, product: u64) {
+pub(super) fn order(out: &mut Writer<'_>, id: u64, product: u64) {
     out.i64("_id", id.cast_signed()).i64("product_id", product.cast_signed());
     out.i32("price", (id % 90) as i32 + 10).i32("quantity", (id % 3) as i32 + 1);
     out.append(
@@ -571,13 +569,12 @@ mod tests {
         let line = |case, cpu_us| Line { case, server: "motif", cpu_us };
         let lines = [
             line("insert", 50.0),
-            line("insert beside", 50.5),
             line("insert folded", 56.0),
             line("top", 58.0),
             line("months", 10.0),
             line("months by hand", 50_000.0),
         ];
         let reached: Vec<bool> = bars(&lines).iter().map(|bar| bar.reached).collect();
-        assert_eq!(reached, [false, true, true, true]);
+        assert_eq!(reached, [false, true, true]);
     }
 }

@@ -1,0 +1,164 @@
+//! What collections without patterns pay for those that others have: two servers with the same data, on
+//! one of them patterns are declared on other collections. Both do the same in turns, many times; the
+//! cheapest quarter of the turns counts, since what else the machine does only ever adds.
+
+use super::Notes;
+use super::patterns::{Line, by_id, insert, order, run, text, update};
+use super::process::{Program, Server};
+use super::report::Bar;
+use super::workload::DATABASE;
+use anyhow::{Context, Result};
+use client::Client;
+use std::path::Path;
+use std::time::Duration;
+use value::DocBuf;
+
+/// Turns of each server with each case.
+const TURNS: u64 = 60;
+/// Operations of a turn.
+const OPERATIONS: u64 = 4_000;
+/// Documents that are there from the beginning.
+const DOCUMENTS: u64 = 20_000;
+/// How much more an operation may cost beside patterns.
+const MORE_MAX: f64 = 0.02;
+/// The name of the server that has no patterns.
+const BARE: &str = "bare";
+/// The collection without patterns.
+const STRANGERS: &str = "strangers";
+
+/// An operation, made from a number that is another one each time.
+struct Case {
+    name: &'static str,
+    about: &'static str,
+    command: fn(u64) -> DocBuf,
+}
+
+static CASES: &[Case] = &[
+    Case {
+        name: "stranger insert",
+        about: "insert into a collection without patterns",
+        command: |number| {
+            insert(STRANGERS, |docs| docs.push_doc(|out| order(out, DOCUMENTS + number, 1)))
+        },
+    },
+    Case {
+        name: "stranger update",
+        about: "update in a collection without patterns, by _id",
+        command: |number| {
+            update(STRANGERS, &by_id(some(number)), &text("{$inc: {quantity: 1}}"), false)
+        },
+    },
+    Case {
+        name: "stranger read",
+        about: "read from a collection without patterns, by _id",
+        command: |number| {
+            text(&format!("{{find: '{STRANGERS}', filter: {{_id: {}}}, limit: 1}}", some(number)))
+        },
+    },
+];
+
+/// One of the documents.
+fn some(number: u64) -> u64 {
+    number.wrapping_mul(7919) % DOCUMENTS
+}
+
+/// What is declared on other collections.
+static DECLARATIONS: &[&str] = &[
+    "{createPatterns: 'products', patterns: [{name: 'sales', kind: 'computed', from: 'orders', on: {foreign: \
+     'product_id'}, fields: {revenue: {$sum: '$price'}, orders: {$count: {}}}}]}",
+    "{createPatterns: 'pages', patterns: [{name: 'customer', kind: 'extendedReference', ref: 'customer._id', from: \
+     'customers', fields: ['name', 'email'], into: 'customer'}]}",
+    "{createPatterns: 'places', patterns: [{name: 'tree', kind: 'tree', parent: 'parent', maintain: {ancestors: 'ancestors'}}]}",
+];
+
+/// Measures all cases.
+pub(crate) fn measure(folder: Option<&Path>, note: &Notes) -> Result<Vec<Line>> {
+    let mut servers = Vec::new();
+    for name in [BARE, Program::Motif.name()] {
+        let server = Server::start(&Program::Motif, folder)?;
+        let mut client = Client::connect(&server.uri())?;
+        for from in (0..DOCUMENTS).step_by(1000) {
+            let command = insert(STRANGERS, |docs| {
+                (from..from + 1000).for_each(|id| docs.push_doc(|out| order(out, id, 1)));
+            });
+            run(&mut client, DATABASE, &command)?;
+        }
+        for declaration in DECLARATIONS.iter().filter(|_| name != BARE) {
+            run(&mut client, DATABASE, &text(declaration))?;
+        }
+        server.process().settle(Duration::from_secs(5))?;
+        servers.push((name, server, client, vec![Vec::new(); CASES.len()]));
+    }
+    for turn in 0..TURNS {
+        note.say(format!("turn {}/{TURNS}: beside patterns and without any", turn + 1));
+        for (at, case) in CASES.iter().enumerate() {
+            // Who comes first finds other caches.
+            servers.reverse();
+            for (_, server, client, costs) in &mut servers {
+                let before = server.process().threads()?;
+                for number in 0..OPERATIONS {
+                    run(client, DATABASE, &(case.command)(turn * OPERATIONS + number))?;
+                }
+                let spent = server.process().threads()?.since(&before);
+                let costs = costs.get_mut(at).context("every case has its costs")?;
+                costs.push(spent.as_secs_f64() * 1e6 / OPERATIONS as f64);
+            }
+        }
+    }
+    let mut lines = Vec::new();
+    for (name, _, _, costs) in servers {
+        for (case, costs) in CASES.iter().zip(costs) {
+            lines.push(Line { case: case.name, server: name, cpu_us: cheapest(costs) });
+        }
+    }
+    Ok(lines)
+}
+
+/// The mean of the cheapest quarter.
+fn cheapest(mut costs: Vec<f64>) -> f64 {
+    costs.sort_by(f64::total_cmp);
+    costs.truncate((costs.len() / 4).max(1));
+    costs.iter().sum::<f64>() / costs.len().max(1) as f64
+}
+
+/// What a case is about.
+pub(crate) fn about(case: &str) -> Option<&'static str> {
+    CASES.iter().find(|known| known.name == case).map(|known| known.about)
+}
+
+/// The bars of what was measured.
+pub(crate) fn bars(lines: &[Line]) -> Vec<Bar> {
+    let cost = |case: &Case, server: &str| {
+        lines.iter().find(|line| line.case == case.name && line.server == server)
+    };
+    let bar = |case: &Case| {
+        let (bare, beside) = (cost(case, BARE)?, cost(case, Program::Motif.name())?);
+        let more = beside.cpu_us / bare.cpu_us.max(0.1) - 1.0;
+        let text =
+            format!("{} costs {:+.1} % beside patterns of others (bar 2)", case.name, more * 100.0);
+        Some(Bar { text, reached: more <= MORE_MAX })
+    };
+    CASES.iter().filter_map(bar).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cheapest_quarter_counts_and_two_percent_are_allowed() {
+        assert!((cheapest(vec![9.0, 1.0, 5.0, 2.0, 7.0, 8.0, 6.0, 3.0]) - 1.5).abs() < 1e-9);
+        let line = |case, server, cpu_us| Line { case, server, cpu_us };
+        let lines = [
+            line("stranger insert", BARE, 10.0),
+            line("stranger insert", "motif", 10.1),
+            line("stranger read", BARE, 10.0),
+            line("stranger read", "motif", 10.3),
+        ];
+        let reached: Vec<bool> = bars(&lines).iter().map(|bar| bar.reached).collect();
+        assert_eq!(reached, [true, false]);
+        for case in CASES {
+            assert!(!(case.command)(1).as_doc().is_empty(), "{}", case.name);
+        }
+    }
+}
