@@ -7,14 +7,38 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use value::{Code, DocBuf, RawDoc, Val};
 
-/// Time between two rounds.
-const PERIOD_MS: i64 = 60_000;
+/// Time between two rounds, unless a client says otherwise.
+const PERIOD_SECONDS: i64 = 60;
 
-/// When the next round begins, and whether one is under way.
-#[derive(Default)]
+/// When the next round begins, how long after the last one, and whether one is under way.
 pub struct Ttl {
     next_ms: AtomicI64,
+    period_seconds: AtomicI64,
     running: AtomicBool,
+}
+
+impl Default for Ttl {
+    fn default() -> Ttl {
+        Ttl {
+            next_ms: AtomicI64::new(0),
+            period_seconds: AtomicI64::new(PERIOD_SECONDS),
+            running: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Ttl {
+    /// The time between two rounds, in seconds.
+    pub fn period_seconds(&self) -> i64 {
+        self.period_seconds.load(Ordering::Relaxed)
+    }
+
+    /// Changes the time between two rounds; the next one comes after that time.
+    pub fn set_period_seconds(&self, seconds: i64) {
+        self.period_seconds.store(seconds, Ordering::Relaxed);
+        let next = crate::clock::now_ms().saturating_add(seconds.saturating_mul(1000));
+        self.next_ms.store(next, Ordering::Relaxed);
+    }
 }
 
 /// Deletes what has expired, if it is time for a round.
@@ -24,7 +48,8 @@ pub fn run(engine: &Arc<Inner>) {
     if now < next {
         return;
     }
-    engine.ttl.next_ms.store(now + PERIOD_MS, Ordering::Relaxed);
+    let period_ms = engine.ttl.period_seconds().saturating_mul(1000);
+    engine.ttl.next_ms.store(now.saturating_add(period_ms), Ordering::Relaxed);
     // The first call only starts the clock: a server that was away for long can be looked at
     // before it deletes.
     if next == 0 || !has_work(engine) || engine.ttl.running.swap(true, Ordering::SeqCst) {

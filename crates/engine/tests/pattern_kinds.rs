@@ -154,42 +154,6 @@ fn nodes_may_come_in_any_order() {
     server.verify("n");
 }
 
-/// What hand-written upkeep gets wrong: an edit that counts twice, a delete and a change of product
-/// that never leave the sum, a sum over a field that orders do not have, copies in two statements.
-#[test]
-fn what_is_often_written_by_hand_is_done_right() {
-    let server = Server::new();
-    server.run("{insert: 'products', documents: [{_id: 'p'}, {_id: 'q'}]}");
-    server.run("{createPatterns: 'products', patterns: [{name: 'sales', kind: 'computed', from: 'orders', on: {foreign: 'product_id'}, fields: {revenue: {$sum: {$multiply: ['$price', '$qty']}}}}]}");
-    let revenue = |product: &str| {
-        let doc =
-            motifdb::value::ejson::parse_doc(&server.one("products", product)).expect("a product");
-        doc.as_doc().get("revenue").and_then(Val::as_i64_exact).expect("a sum")
-    };
-    server.run("{insert: 'orders', documents: [{_id: 1, product_id: 'p', price: 10, qty: 2}]}");
-    assert_eq!(revenue("'p'"), 20);
-    server.run("{update: 'orders', updates: [{q: {_id: 1}, u: {$set: {note: 'edited'}}}]}");
-    assert_eq!(revenue("'p'"), 20);
-    server.run("{update: 'orders', updates: [{q: {_id: 1}, u: {$set: {qty: 3}}}]}");
-    assert_eq!(revenue("'p'"), 30);
-    server.run("{update: 'orders', updates: [{q: {_id: 1}, u: {$set: {product_id: 'q'}}}]}");
-    assert_eq!((revenue("'p'"), revenue("'q'")), (0, 30));
-    server.run("{delete: 'orders', deletes: [{q: {_id: 1}, limit: 1}]}");
-    assert_eq!(revenue("'q'"), 0);
-    // A failing statement leaves no half of a rename behind.
-    server.run("{createIndexes: 'orders', indexes: [{key: {'by.name': 1}, name: 'name', unique: true, partialFilterExpression: {'by.name': {$exists: true}}}]}");
-    server.run("{insert: 'people', documents: [{_id: 1, name: 'Ann'}, {_id: 2, name: 'Bob'}]}");
-    server.run("{createPatterns: 'orders', patterns: [{name: 'by', kind: 'extendedReference', ref: 'by._id', from: 'people', into: 'by', fields: ['name']}]}");
-    server.run("{insert: 'orders', documents: [{_id: 2, by: {_id: 1}}, {_id: 3, by: {_id: 2}}]}");
-    assert_eq!(
-        server.code("{update: 'people', updates: [{q: {_id: 1}, u: {$set: {name: 'Bob'}}}]}"),
-        11000
-    );
-    same(&server.one("people", "1"), "{_id: 1, name: 'Ann'}");
-    same(&server.one("orders", "2"), "{_id: 2, by: {_id: 1, name: 'Ann'}}");
-    server.verify("orders");
-}
-
 #[test]
 fn nested_sets_hold_while_many_insert_at_once() {
     let server = Server::new();

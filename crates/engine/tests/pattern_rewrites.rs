@@ -3,7 +3,7 @@
 
 mod harness;
 
-use harness::{Server, batch, print};
+use harness::{Dice, Server, batch, print};
 use motifdb::value::{DocBuf, RawDoc, Val, ejson};
 
 /// The reply to a command, answered from patterns or not.
@@ -58,17 +58,6 @@ fn used(server: &Server, command: &str) -> String {
         Some(format!("{}:{}", used.get("pattern")?.as_str()?, used.get("from")?.as_str()?))
     });
     names.collect::<Vec<_>>().join(",")
-}
-
-/// Numbers that look like chance, the same in every run.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % end
-    }
 }
 
 static FOLDS: &str = "{createPatterns: 'products', patterns: [

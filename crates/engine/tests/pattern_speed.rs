@@ -97,3 +97,42 @@ fn how_fast_a_build_is() {
     }
     engine.close().expect("closes");
 }
+
+#[test]
+#[ignore = "measures"]
+fn how_long_a_rename_takes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let storage = Storage::Disk(folder.path().to_owned());
+    let engine = Engine::open(Options { storage, ..Options::default() }).expect("opens");
+    run(&engine, "{insert: 'customers', documents: [{_id: 1, name: 'a'}, {_id: 2, name: 'b'}]}");
+    run(&engine, "{insert: 'plain', documents: [{_id: 1, name: 'a'}]}");
+    run(
+        &engine,
+        "{createPatterns: 'orders', patterns: [{name: 'c', kind: 'extendedReference', ref: 'c', from: 'customers', into: 'customer', fields: ['name'], fanoutLimit: 1000}]}",
+    );
+    for from in (0..50_000).step_by(5000) {
+        let list: Vec<String> =
+            (from..from + 5000).map(|n| format!("{{_id: {n}, c: 1}}")).collect();
+        run(&engine, &format!("{{insert: 'orders', documents: [{}]}}", list.join(",")));
+    }
+    let rename = |collection: &str, id: usize| {
+        let mut times: Vec<Duration> = (0..50)
+            .map(|n| {
+                let begin = Instant::now();
+                run(
+                    &engine,
+                    &format!("{{update: '{collection}', updates: [{{q: {{_id: {id}}}, u: {{$set: {{name: 'n{n}'}}}}}}]}}"),
+                );
+                let took = begin.elapsed();
+                // What is queued is done before the next one.
+                run(&engine, "{find: 'orders', limit: 1, readConcern: {patterns: 'fresh'}}");
+                took
+            })
+            .collect();
+        times.sort();
+        times
+    };
+    show("a plain update", &rename("plain", 1));
+    show("a rename that nobody follows", &rename("customers", 2));
+    show("a rename with 50,000 followers", &rename("customers", 1));
+}

@@ -2,7 +2,7 @@
 
 mod harness;
 
-use harness::{Server, batch, print, same};
+use harness::{Server, batch, print, same, within};
 use motifdb::value::{Val, ejson};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -594,26 +594,6 @@ fn a_new_reference_never_misses_a_rename() {
         });
     });
     assert_eq!(server.find("orders", "{'customer.name': {$ne: 299}}").len(), 0);
-}
-
-/// The fields that make a command part of a session's transaction.
-fn within(session: u8, number: i64, first: bool) -> String {
-    let start = if first { ", startTransaction: true" } else { "" };
-    let id = format!("{session:02x}").repeat(16);
-    let id = format!("{}-{}-4{}-8{}-{}", &id[..8], &id[8..12], &id[13..16], &id[17..20], &id[20..]);
-    format!(
-        ", lsid: {{id: UUID('{id}')}}, txnNumber: NumberLong({number}), autocommit: false{start}"
-    )
-}
-
-impl Server {
-    /// Ends a transaction; the code of the failure, 0 if it works.
-    fn end(&self, verb: &str, session: u8, number: i64) -> i64 {
-        let text = format!("{{{verb}: 1{}}}", within(session, number, false));
-        let command = ejson::parse_doc(&text).expect("test text");
-        let outcome = self.0.run_command("admin", command.as_doc());
-        outcome.map_or_else(|error| i64::from(error.code().0), |_| 0)
-    }
 }
 
 #[test]

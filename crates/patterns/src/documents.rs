@@ -53,6 +53,21 @@ pub trait Documents {
         after: &DocBuf,
     ) -> Result<()>;
 
+    /// The same where what changes is the client's: the parent of a node, an element that goes. Others
+    /// who write the document meanwhile are in conflict, as they are with a client.
+    ///
+    /// # Errors
+    /// What the collection refuses.
+    fn alter(
+        &mut self,
+        pattern: u32,
+        collection: &str,
+        before: RawDoc<'_>,
+        after: &DocBuf,
+    ) -> Result<()> {
+        self.replace(pattern, collection, before, after)
+    }
+
     /// Deletes a document for a pattern.
     ///
     /// # Errors

@@ -160,10 +160,8 @@ impl Bound {
                     }
                     let old = before.map(|doc| grouped.child(doc)).transpose()?.flatten();
                     let new = after.map(|doc| grouped.child(doc)).transpose()?.flatten();
-                    if let Some(child) = &new
-                        && old.as_ref().is_none_or(|old| old.keys != child.keys)
-                    {
-                        grouped.check_parents(pattern, documents, child)?;
+                    if let Some(child) = &new {
+                        grouped.check_parents(pattern, documents, old.as_ref(), child)?;
                     }
                     (old != new).then_some(Note::Child(old, new))
                 }

@@ -14,7 +14,12 @@ pub struct Memory {
     collections: BTreeMap<String, BTreeMap<Vec<u8>, DocBuf>>,
     states: BTreeMap<(u32, Vec<u8>), DocBuf>,
     bound: HashMap<String, Bound>,
+    /// Documents and records that were visited in ranges so far.
+    visited: usize,
 }
+
+/// One write of a client: a collection, an `_id`, and the document unless it is deleted.
+pub type Write<'w> = (&'w str, Val<'w>, Option<&'w DocBuf>);
 
 /// One transaction: the database and what waits to be settled.
 struct Open<'m> {
@@ -51,24 +56,29 @@ impl Memory {
     /// # Errors
     /// What a pattern refuses; then nothing has changed.
     pub fn write(&mut self, collection: &str, id: Val<'_>, doc: Option<&DocBuf>) -> Result<()> {
+        self.write_all(&[(collection, id, doc)])
+    }
+
+    /// Writes several documents as one statement of a client.
+    ///
+    /// # Errors
+    /// What a pattern refuses; then nothing has changed.
+    pub fn write_all(&mut self, writes: &[Write<'_>]) -> Result<()> {
         let saved = self.clone();
-        let outcome = self.write_and_settle(collection, id, doc);
+        let outcome = self.write_and_settle(writes);
         if outcome.is_err() {
             *self = saved;
         }
         outcome
     }
 
-    fn write_and_settle(
-        &mut self,
-        collection: &str,
-        id: Val<'_>,
-        doc: Option<&DocBuf>,
-    ) -> Result<()> {
+    fn write_and_settle(&mut self, writes: &[Write<'_>]) -> Result<()> {
         let mut open = Open { memory: self, pending: Pending::default() };
-        let before = open.get(collection, id)?;
-        if before.is_some() || doc.is_some() {
-            open.change(collection, before.as_ref(), doc, Origin::Client)?;
+        for (collection, id, doc) in writes {
+            let before = open.get(collection, *id)?;
+            if before.is_some() || doc.is_some() {
+                open.change(collection, before.as_ref(), *doc, Origin::Client)?;
+            }
         }
         while let Some(settlement) = open.pending.pop() {
             settlement.settle(&mut open)?;
@@ -87,6 +97,12 @@ impl Memory {
     #[must_use]
     pub fn state_count(&self) -> usize {
         self.states.len()
+    }
+
+    /// How many documents and records patterns have visited in ranges so far.
+    #[must_use]
+    pub fn entries_read(&self) -> usize {
+        self.visited
     }
 }
 
@@ -136,6 +152,7 @@ impl Documents for Open<'_> {
             let id = keys::key(doc.as_doc().get("_id").unwrap_or(Val::Null));
             let values = crate::computed::values_at(doc.as_doc(), find.path);
             let above = find.after.is_empty() || id.as_slice() > find.after;
+            self.memory.visited += 1;
             if above && values.iter().any(|(key, _)| *key == wanted) && !visit(doc.as_doc())? {
                 break;
             }
@@ -180,13 +197,14 @@ impl Documents for Open<'_> {
         after: &[u8],
         visit: &mut dyn FnMut(&[u8], RawDoc<'_>) -> Result<bool>,
     ) -> Result<()> {
-        for ((_, key), doc) in
-            self.memory.states.range((pattern, prefix.to_vec())..(pattern + 1, Vec::new()))
-        {
-            if !key.starts_with(prefix) {
-                break;
+        let start = if after.is_empty() { prefix } else { after };
+        let range = (pattern, start.to_vec())..(pattern + 1, Vec::new());
+        for ((_, key), doc) in self.memory.states.range(range) {
+            if key == after {
+                continue;
             }
-            if (after.is_empty() || key.as_slice() > after) && !visit(key, doc.as_doc())? {
+            self.memory.visited += 1;
+            if !key.starts_with(prefix) || !visit(key, doc.as_doc())? {
                 break;
             }
         }

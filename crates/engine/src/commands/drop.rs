@@ -27,17 +27,27 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     if crate::changes::oplog::is_oplog(db, name) {
         return Err(Error::new(Code(5_255_000), "can't drop live oplog while replicating"));
     }
-    empty_source(context, name)?;
-    context.engine.wait_for_writers(context.op, |c| *c.db == *db && *c.name == *name)?;
-    let (dropped, patterns) = context.engine.change_catalog(|catalog, batch| {
-        let collection = catalog.get(db, name).cloned();
-        let patterns = declare::going_with(catalog, db, name);
-        if let Some(collection) = &collection {
-            declare::remove(catalog, batch, db, &patterns)?;
-            change::remove(catalog, batch, collection);
+    let (dropped, patterns) = loop {
+        empty_source(context, name)?;
+        context.engine.wait_for_writers(context.op, |c| *c.db == *db && *c.name == *name)?;
+        let removed = context.engine.change_catalog(|catalog, batch| {
+            let collection = catalog.get(db, name).cloned();
+            let patterns = declare::going_with(catalog, db, name);
+            if let Some(collection) = &collection {
+                // What others wrote since would go without the patterns noticing.
+                if is_read(collection) && collection.counters.documents() > 0 {
+                    return Ok(None);
+                }
+                declare::remove(catalog, batch, db, &patterns)?;
+                change::remove(catalog, batch, collection);
+            }
+            Ok(Some((collection, patterns)))
+        })?;
+        if let Some(removed) = removed {
+            break removed;
         }
-        Ok((collection, patterns))
-    })?;
+        context.op.check_now()?;
+    };
     declare::discard(context.engine, &patterns);
     if let Some(collection) = dropped {
         change::discard(&context.engine.trash, &collection);
@@ -51,11 +61,16 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Whether patterns of other collections read its documents.
+fn is_read(collection: &Collection) -> bool {
+    let read = |bound: &::patterns::Bound| bound.sources.iter().any(|p| p.target != *collection.name);
+    collection.patterns.as_deref().is_some_and(read)
+}
+
 /// To patterns, dropping a collection that they read means that all its documents are deleted.
 fn empty_source(context: &Context<'_>, name: &str) -> Result<()> {
     let Some(collection) = context.engine.collection(context.db, name) else { return Ok(()) };
-    let read = |bound: &::patterns::Bound| bound.sources.iter().any(|p| p.target != name);
-    if !collection.patterns.as_deref().is_some_and(read) {
+    if !is_read(&collection) {
         return Ok(());
     }
     let all = modify::everything()?;

@@ -229,6 +229,18 @@ static PARAMETERS: &[Parameter] = &[
             Some(())
         }),
     },
+    Parameter {
+        name: "ttlMonitorSleepSecs",
+        write: |engine, out, name| {
+            out.i32(name, i32::try_from(engine.ttl.period_seconds()).unwrap_or(i32::MAX));
+        },
+        set: Some(|engine, value| {
+            let seconds =
+                whole(value).filter(|seconds| (1..=i64::from(i32::MAX)).contains(seconds))?;
+            engine.ttl.set_period_seconds(seconds);
+            Some(())
+        }),
+    },
 ];
 
 /// A whole number; fractions are cut, as MongoDB does.
@@ -367,6 +379,8 @@ mod tests {
         engine.on_log_level(Box::new(|_| {}));
         assert_eq!(code("{setParameter: 1, logLevel: 1}"), 0);
         assert_eq!(code("{setParameter: 1, logLevel: 'a'}"), 2);
+        assert_eq!(code("{setParameter: 1, ttlMonitorSleepSecs: 0}"), 2);
+        assert_eq!(code("{setParameter: 1, ttlMonitorSleepSecs: 1}"), 0);
         assert_eq!(code("{setParameter: 1, featureCompatibilityVersion: '7.0'}"), 20);
         let details = run("{getParameter: {showDetails: true}, logLevel: 1}").expect("works");
         let level = details.as_doc().get("logLevel").and_then(Val::as_doc).expect("details");

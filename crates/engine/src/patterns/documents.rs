@@ -162,6 +162,20 @@ impl Documents for Opened<'_> {
         })
     }
 
+    fn alter(
+        &mut self,
+        pattern: u32,
+        collection: &str,
+        before: RawDoc<'_>,
+        after: &DocBuf,
+    ) -> Result<()> {
+        let known = self.existing(collection)?;
+        let record = write::record_of_id(&known, before.get("_id").unwrap_or(Val::Null));
+        let key = write::document_key(&known, &record);
+        self.txn.guard(Space::Documents, &key);
+        self.replace(pattern, collection, before, after)
+    }
+
     fn delete(&mut self, pattern: u32, collection: &str, before: RawDoc<'_>) -> Result<()> {
         let collection = self.existing(collection)?;
         let bound = collection.patterns.clone().unwrap_or_default();

@@ -46,6 +46,8 @@ pub struct Work {
     /// What the statements of a session's transaction did: it is done again on the newest state
     /// when the transaction commits.
     effects: Vec<Effect>,
+    /// How many statements have been settled.
+    statement: u32,
 }
 
 /// What a statement did to a document.
@@ -56,6 +58,8 @@ pub struct Effect {
     pub record: Vec<u8>,
     /// What was done.
     pub deed: Deed,
+    /// Which of the transaction's statements did it.
+    pub statement: u32,
 }
 
 /// What was done to a document.
@@ -96,7 +100,7 @@ impl Work {
     /// Notes what a statement of a session's transaction did.
     pub fn record(&mut self, collection: &Arc<Collection>, record: &[u8], deed: Deed) {
         let (collection, record) = (collection.clone(), record.to_vec());
-        self.effects.push(Effect { collection, record, deed });
+        self.effects.push(Effect { collection, record, deed, statement: self.statement });
     }
 
     /// What the statements of a session's transaction did.
@@ -266,6 +270,7 @@ pub fn delete(
 /// # Errors
 /// What a pattern or a target refuses: nothing may be committed then.
 pub(crate) fn settle(txn: &mut Transaction) -> Result<()> {
+    txn.work.statement = txn.work.statement.saturating_add(1);
     while let Some((db, mut pending)) = txn.work.pending.pop_first() {
         while let Some(settlement) = pending.pop() {
             settlement.settle(&mut Opened::new(txn, &db))?;

@@ -1,9 +1,9 @@
 //! What patterns mean to readers: values that are not derived yet, and those that follow later.
 
-use super::{build, queue};
+use super::{Opened, build, queue};
 use crate::engine::Inner;
 use crate::operation::Operation;
-use crate::txn::View;
+use crate::txn::{Transaction, View};
 use ::patterns::declaration::DuringBuild;
 use ::patterns::{Pattern, Phase};
 use std::sync::Arc;
@@ -80,7 +80,7 @@ pub fn complete(
     let names = read_by(body);
     loop {
         let view = engine.view(op);
-        let unfinished: Vec<Arc<Pattern>> = view
+        let mut unfinished: Vec<Arc<Pattern>> = view
             .catalog
             .patterns(db)
             .iter()
@@ -95,6 +95,10 @@ pub fn complete(
         }
         let catalog = view.catalog.clone();
         let mut txn = engine.private(view);
+        if op.read_time().is_some() {
+            // A build that had not begun then has nothing to do with what was there.
+            unfinished = begun(&mut txn, db, unfinished)?;
+        }
         // With several of them one may read what another one makes.
         let id = point(command, body).filter(|_| unfinished.len() == 1);
         let mut is_complete = true;
@@ -125,6 +129,21 @@ pub fn complete(
 /// Whether one of them is not derived everywhere yet: mostly none is, and readers go on at once.
 fn any_building(patterns: &[Arc<Pattern>]) -> bool {
     patterns.iter().any(|pattern| pattern.phase == Phase::Building)
+}
+
+/// Those of the patterns whose builds have begun in what a transaction sees.
+fn begun(
+    txn: &mut Transaction,
+    db: &str,
+    patterns: Vec<Arc<Pattern>>,
+) -> Result<Vec<Arc<Pattern>>> {
+    let mut found = Vec::new();
+    for pattern in patterns {
+        if pattern.progress(&mut Opened::new(txn, db))?.is_some() {
+            found.push(pattern);
+        }
+    }
+    Ok(found)
 }
 
 /// The `_id` that is all that a command looks for.

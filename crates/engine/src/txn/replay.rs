@@ -54,10 +54,12 @@ impl Inner {
                 None => again.delete(space, key),
             }
         }
-        for effect in effects {
-            replay(&mut again, effect)?;
+        // What one statement let follow, the next one found: a child that went with its parent may
+        // have been inserted anew.
+        for statement in effects.chunk_by(|a, b| a.statement == b.statement) {
+            statement.iter().try_for_each(|effect| replay(&mut again, effect))?;
+            patterns::settle(&mut again)?;
         }
-        patterns::settle(&mut again)?;
         again.guards.extend(guards);
         again.created = created;
         again.owner = owner;

@@ -196,7 +196,8 @@ impl Grouped {
         }
     }
 
-    /// Refuses a child whose parents are not there, where that is asked for.
+    /// Refuses a child that gets parents which are not there, where that is asked for. Those that it
+    /// had before may have been missing when the pattern was declared.
     ///
     /// # Errors
     /// PatternViolation.
@@ -204,12 +205,15 @@ impl Grouped {
         &self,
         pattern: &Pattern,
         documents: &mut dyn Documents,
+        before: Option<&Child>,
         child: &Child,
     ) -> Result<()> {
         if self.missing != MissingParent::Reject {
             return Ok(());
         }
-        for (_, key) in &child.keys {
+        let had =
+            |key: &[u8]| before.is_some_and(|old| old.keys.iter().any(|(known, _)| *known == *key));
+        for (_, key) in child.keys.iter().filter(|(encoded, _)| !had(encoded)) {
             if self.targets(documents, key.get())?.is_empty() {
                 return Err(Error::new(
                     Code::PATTERN_VIOLATION,

@@ -147,6 +147,8 @@ impl Reference {
         let mut known: BTreeMap<Vec<u8>, Copies> = BTreeMap::new();
         // A document that refers to itself has what it is about to have.
         let own = (self.source == pattern.target).then(|| keys::key(self.matched.get(after)));
+        // A reference that stays is nobody's fault: what it names may have been missing all along.
+        let had = before.map_or_else(Vec::new, |before| self.references(before));
         // Before the build came by, only what a snapshot froze can be trusted.
         if let Some(before) = before.filter(|_| pattern.phase.is_built() || !self.live) {
             self.place.visit(before, &mut |key, held| {
@@ -172,7 +174,7 @@ impl Reference {
             let copies = match self.find_source(documents, key)? {
                 Some(source) => self.copies(source.as_doc())?,
                 None if own.as_ref() == Some(&encoded) => self.copies(after)?,
-                None if self.reject_missing => {
+                None if self.reject_missing && !had.contains(&encoded) => {
                     return Err(Error::new(
                         Code::PATTERN_VIOLATION,
                         format!(
@@ -261,8 +263,11 @@ impl Reference {
             let mut failed = None;
             value::writer::write_array(&mut bytes, |out| {
                 for (at, (_, element)) in list.iter().enumerate() {
-                    let made =
-                        if element.get().is_nullish() { Ok(None) } else { copies(element.get()) };
+                    // Beside no reference there are no copies, whatever a client put there.
+                    let made = match element.get().is_nullish() {
+                        true => Ok(Some(none.clone())),
+                        false => copies(element.get()),
+                    };
                     match made {
                         Ok(Some(copies)) => out.push_doc(|out| {
                             let doc = self.copied(&copies);
@@ -613,6 +618,8 @@ impl Reference {
             return Ok(());
         }
         let copies = match &source {
+            // It went and came again before anybody looked: what was frozen stays.
+            Some(_) if !self.live => return Ok(()),
             Some(source) => Some(self.copies(source.as_doc())?),
             None if self.on_delete == SourceDelete::Unset => Some(vec![None; self.fields.len()]),
             None => None,
@@ -626,12 +633,13 @@ impl Reference {
                 })?,
                 None if self.on_delete == SourceDelete::Cascade => {
                     match self.place.without(doc, &encoded) {
-                        Some(image) => image,
-                        None => {
-                            documents.delete(pattern.id, &pattern.target, doc)?;
-                            continue;
+                        Some(image) if image == *follower => {}
+                        Some(image) => {
+                            documents.alter(pattern.id, &pattern.target, doc, &image)?;
                         }
+                        None => documents.delete(pattern.id, &pattern.target, doc)?,
                     }
+                    continue;
                 }
                 None => continue,
             };

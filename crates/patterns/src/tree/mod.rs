@@ -533,7 +533,9 @@ impl Tree {
                 }
             };
             let image = self.write(pattern, documents, None, adopted.as_doc())?;
-            if image != child {
+            if adopted != child {
+                documents.alter(pattern.id, &pattern.target, child.as_doc(), &image)?;
+            } else if image != child {
                 documents.replace(pattern.id, &pattern.target, child.as_doc(), &image)?;
             }
         }

@@ -1,0 +1,58 @@
+//! The acceptance scenarios of the four kinds of patterns, by their numbers, and what hand-written
+//! upkeep gets wrong. `docs/patterns/README.md` says what each kind promises; here it is kept.
+//!
+//! | kind | scenario | test |
+//! |---|---|---|
+//! | extendedReference | 1 an insert carries copies | `reference_1_an_order_carries_copies` |
+//! | | 2 a rename shows at one snapshot | `reference_2_a_rename_shows_everywhere_at_once` |
+//! | | 3 what is not copied causes no writes | `reference_3_what_is_not_copied_writes_no_orders` |
+//! | | 4 another reference | `reference_4_another_customer_brings_its_own_fields_alone` |
+//! | | 5 the race with a new reference, 10,000 times | `reference_5_a_new_order_and_a_rename_never_part` |
+//! | | 6 ownership | `reference_6_copies_are_not_the_clients` |
+//! | | 7 frozen copies | `reference_7_a_snapshot_stays_as_it_was` |
+//! | | 8 50,000 followers | `reference_8_fifty_thousand_orders_follow_a_rename`; how long the rename takes: `how_long_a_rename_takes` in `pattern_speed.rs` |
+//! | subset | 1 to 5 enter, leave, reorder, move, filter | `subset_1_to_5_the_best_three_follow_every_change` |
+//! | | 6 an aborted transaction | `subset_6_an_aborted_transaction_was_never_there` |
+//! | | 7 refill of five among 10,234 | `subset_7_the_next_five_stand_in_for_five_that_go`; entries read: `a_refill_reads_a_handful_of_entries` in `crates/patterns/tests/refill.rs` |
+//! | | 8 the vertical form | is another kind of subset, which is not there |
+//! | computed | 1 to 4 insert, edit, filter, delete | `computed_1_to_4_sums_follow_every_change` |
+//! | | 5, 6 upsert twice, change of parent | `computed_5_and_6_an_upsert_counts_once_and_moves_whole` |
+//! | | 7 64 clients, a hot parent | `computed_7_sixty_four_clients_and_one_who_edits_the_parent`; with kills: `a_hot_parent_equals_its_children_after_every_kill` in `crates/spec/tests/patterns` |
+//! | | 8 exact doubles, a second pattern | `computed_8_sums_of_doubles_are_exact_and_patterns_do_not_disturb_each_other` |
+//! | tree | 1 derived fields | `tree_1_a_node_knows_where_it_is` |
+//! | | 2 a move | `tree_2_a_subtree_moves_at_once` |
+//! | | 3 a cycle | `tree_3_a_cycle_is_refused` |
+//! | | 4 two moves at once, 10,000 times | `tree_4_of_two_moves_that_would_be_a_cycle_one_commits` |
+//! | | 5 delete | `tree_5_what_becomes_of_children` |
+//! | | 6 search in paths | `tree_6_a_search_in_paths_reads_what_it_returns` |
+//! | | 7 nested sets beside 1,000 inserts | `tree_7_nested_sets_hold_while_a_thousand_insert_at_once` |
+//! | | 8 100,000 nodes in any order | `tree_8_a_hundred_thousand_nodes_may_come_in_any_order` |
+//!
+//! What is often written by hand (`seeds`):
+//!
+//! | code that is often shown | defect | test |
+//! |---|---|---|
+//! | sums by a change stream | edits count twice, deletes and moves never leave | `computed_by_a_change_stream_counts_edits_twice` |
+//! | sums by a nightly job | sums a field that is not there | `computed_by_a_nightly_job_sums_nothing` |
+//! | approximate counts | stands on an arbitrary post; a factor that fits one size | `counts_stand_on_the_author_and_fit_every_size` |
+//! | outliers | a collection for each viral post | `comments_of_a_viral_post_stay_in_one_collection` |
+//! | buckets, twice | two buckets of one hour, mixed hours, no mean, stale extremes | `statistics_of_readings_by_the_hour_are_right` |
+//! | subtree by path | not anchored, reads the whole index | `a_subtree_by_its_path_reads_its_own_keys` |
+//! | extended reference in two statements | races, mixed copies | `a_rename_is_done_whole_or_not_at_all`, `reference_5_a_new_order_and_a_rename_never_part` |
+//! | schema versioning, four times | | belongs to a kind of pattern that is not there |
+//!
+//! `PATTERN_RACES=50000` repeats the races more often.
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod computed;
+mod reference;
+mod seeds;
+mod subset;
+mod tree;
+
+/// How often a race is repeated.
+fn repeats(default: usize) -> usize {
+    std::env::var("PATTERN_RACES").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
