@@ -21,6 +21,7 @@ mod scratch;
 mod snapshot;
 mod stats;
 mod tracker;
+mod written;
 
 pub use batch::{Batch, Operation};
 pub use bytes::Bytes;
@@ -29,7 +30,7 @@ pub use error::{Result, StoreError};
 pub use fault::{Fault, FaultPlan, FaultStore};
 pub use load::{Entries, Load};
 pub use memory::MemoryStore;
-pub use scratch::{Run, RunWriter, Scratch};
+pub use scratch::{RUN_BUFFER_BYTES, Run, RunWriter, Scratch};
 pub use snapshot::{Block, Direction, Lent, Range, Snapshot};
 pub use stats::{Damage, SpaceStats, Stats};
 

@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::load::{Entries, Load, Written, check_key};
+use crate::load::{Entries, Load, check_key};
 use crate::tracker::Tracker;
+use crate::written::Written;
 use crate::{
     Batch, Bytes, Damage, Direction, Result, Seqno, Snapshot, Space, Stats, Store, StoreError,
 };
@@ -195,7 +196,7 @@ impl Store for MemoryStore {
     }
 
     fn load(&self, space: Space, prefixes: &[[u8; 4]]) -> Result<Box<dyn Load>> {
-        let written = Arc::new(Written::new(space, prefixes));
+        let written = Arc::new(Written::new(space, prefixes, None));
         self.0.maps.write().loads.push(written.clone());
         Ok(Box::new(MemoryLoad { shared: self.0.clone(), written, entries: Mutex::default() }))
     }
@@ -271,10 +272,10 @@ impl Load for MemoryLoad {
             return Err(StoreError::Closed);
         }
         let mut maps = self.shared.maps.write();
-        let written = self.written.take();
+        let mut written = self.written.take()?.into_ordered()?;
         let seqno = self.shared.tracker.published() + 1;
         for (key, value) in std::mem::take(&mut *self.entries.lock()) {
-            if !written.contains_key(&key) {
+            if !written.has(&key)? {
                 maps.apply(seqno, self.written.space, &key, Some(value));
             }
         }

@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug)]
 pub struct Scratch {
     folder: PathBuf,
+    /// How the names of its files begin.
+    name: &'static str,
     next: AtomicU64,
 }
 
@@ -23,7 +25,7 @@ impl Scratch {
     /// # Errors
     /// When old files cannot be removed.
     pub fn open(data: &Path) -> Result<Scratch> {
-        let scratch = Scratch { folder: data.join("tmp"), next: AtomicU64::new(0) };
+        let scratch = Scratch::beside(data, "run");
         match fs::remove_dir_all(&scratch.folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(failed("remove", &scratch.folder, &error))
@@ -39,7 +41,13 @@ impl Scratch {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("motif-{}-{number}", std::process::id());
-        Scratch { folder: std::env::temp_dir().join(name), next: AtomicU64::new(0) }
+        let folder = std::env::temp_dir().join(name);
+        Scratch { folder, name: "run", next: AtomicU64::new(0) }
+    }
+
+    /// Temporary files of a data folder beside those of others, whose names begin otherwise.
+    pub(crate) fn beside(data: &Path, name: &'static str) -> Scratch {
+        Scratch { folder: data.join("tmp"), name, next: AtomicU64::new(0) }
     }
 
     /// Where the files are.
@@ -55,11 +63,11 @@ impl Scratch {
     pub fn create(&self) -> Result<RunWriter> {
         fs::create_dir_all(&self.folder).map_err(|error| failed("make", &self.folder, &error))?;
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let path = self.folder.join(format!("run-{number}"));
+        let path = self.folder.join(format!("{}-{number}", self.name));
         let options = fs::OpenOptions::new().read(true).write(true).create_new(true).open(&path);
         let file = options.map_err(|error| failed("create", &path, &error))?;
         let guard = Guard(path);
-        Ok(RunWriter { file: BufWriter::with_capacity(BUFFER_BYTES, file), guard, bytes: 0 })
+        Ok(RunWriter { file: BufWriter::with_capacity(RUN_BUFFER_BYTES, file), guard, bytes: 0 })
     }
 }
 
@@ -70,7 +78,8 @@ impl Drop for Scratch {
     }
 }
 
-const BUFFER_BYTES: usize = 64 * 1024;
+/// Memory that a run takes while it is written, and from then on until it is dropped.
+pub const RUN_BUFFER_BYTES: usize = 64 * 1024;
 
 /// Removes its file when dropped.
 #[derive(Debug)]
@@ -125,7 +134,7 @@ impl RunWriter {
         let mut file =
             file.into_inner().map_err(|error| failed("write", &guard.0, error.error()))?;
         file.rewind().map_err(|error| failed("read", &guard.0, &error))?;
-        let file = BufReader::with_capacity(BUFFER_BYTES, file);
+        let file = BufReader::with_capacity(RUN_BUFFER_BYTES, file);
         Ok(Run { file, guard, bytes, left: bytes })
     }
 }

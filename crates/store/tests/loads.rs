@@ -181,9 +181,10 @@ fn load_beside_commits(store: &dyn Store, documents: u64) -> Vec<Vec<u8>> {
 
 #[test]
 fn entries_are_what_the_documents_say_on_disk() {
-    for documents in [20, 400, 3000] {
+    // With little memory for the keys that commits write meanwhile they go through files.
+    for (documents, noted_bytes) in [(20, 1 << 20), (400, 300), (3000, 1 << 20), (3000, 10_000)] {
         let folder = tempfile::tempdir().unwrap();
-        let options = Options { page_bytes: 200, ..tiny() };
+        let options = Options { page_bytes: 200, noted_bytes, ..tiny() };
         let store = DiskStore::open(folder.path(), options.clone()).unwrap();
         let gone = load_beside_commits(&store, documents);
         store.checkpoint().unwrap();

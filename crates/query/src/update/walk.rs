@@ -5,6 +5,7 @@ use super::tree::{Tree, part_order};
 use crate::expr::show::show;
 use smallvec::SmallVec;
 use std::cell::Cell;
+use value::raw::same_name;
 use value::{Code, Error, RawDoc, RawVal, Result, Val, Writer};
 
 /// Most nulls that an array is filled up with for a place beyond its end.
@@ -104,14 +105,16 @@ impl<'u, 'd> Walk<'u, 'd> {
         let mut same = elements.rest();
         while left > 0 {
             let before = elements.rest().len();
-            let Some((name, value)) = elements.next() else { break };
+            let Some((name, value)) = elements.next_bytes() else { break };
             let place = if children.len() <= 4 {
-                children.iter().position(|(known, _)| known == name)
+                children.iter().position(|(known, _)| same_name(known.as_bytes(), name))
             } else {
+                let name = std::str::from_utf8(name).unwrap_or("");
                 children.binary_search_by(|(known, _)| part_order(known, name)).ok()
             };
             let fresh = place.and_then(|at| done.get_mut(at)).filter(|done| !**done);
-            if let (Some(done), Some((_, trees))) = (fresh, place.and_then(|at| children.get(at))) {
+            let child = place.and_then(|at| children.get(at));
+            if let (Some(done), Some((name, trees))) = (fresh, child) {
                 *done = true;
                 left -= 1;
                 let length = same.len().saturating_sub(before);

@@ -1,5 +1,6 @@
 //! What happens behind the writers' backs: memory goes to tables, log segments are released,
-//! tables are merged, spare segments are made, and commits that nobody waits for reach the disk.
+//! tables are merged, spare segments are made, commits that nobody waits for reach the disk, and so
+//! does what loads have noted.
 //!
 //! Three threads: one flushes memtables, one merges tables (which takes longer and must not delay
 //! flushing), one keeps the log. They never call back into the caller.
@@ -272,6 +273,8 @@ fn log_loop(shared: &Shared) {
         shared.work.unsynced.store(false, Ordering::Release);
         // A failure is kept by the log itself and told to every later writer.
         let _ = log.sync(log.last());
+        let loads = shared.commit.lock().loads.clone();
+        loads.iter().for_each(|load| load.keep_small());
         let (live, _, _) = log.sizes();
         if live > shared.options.memtable_bytes.max(shared.options.segment_bytes).saturating_mul(4)
         {

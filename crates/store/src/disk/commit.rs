@@ -11,7 +11,7 @@ use lsm_tree::{InternalValue, Memtable, ValueType};
 use super::Shared;
 use super::log::Log;
 use super::record::{Kind, Payload, encode_batch};
-use crate::load::Written;
+use crate::written::Written;
 use crate::{Batch, Operation, Result, Seqno, StoreError};
 
 /// Encoding buffers that grew above this are given back to the system.
@@ -51,7 +51,7 @@ impl Shared {
         }
         batch.check()?;
         self.wait_for_room()?;
-        let seqno = BUFFER.with_borrow_mut(|buffer| {
+        let (seqno, loads) = BUFFER.with_borrow_mut(|buffer| {
             buffer.clear();
             encode_batch(buffer, batch);
             let result = self.commit_batch(log, batch, &Payload::new(Kind::Batch, buffer));
@@ -61,6 +61,7 @@ impl Shared {
             result
         })?;
         self.counters.writes.fetch_add(1, Ordering::Relaxed);
+        loads.iter().for_each(|load| load.hold_back());
         if self.active_bytes.load(Ordering::Relaxed) > self.options.memtable_bytes / 2 {
             self.work.want_flush();
         }
@@ -74,7 +75,13 @@ impl Shared {
         Ok(seqno)
     }
 
-    fn commit_batch(&self, log: &Log, batch: &Batch, payload: &Payload<'_>) -> Result<Seqno> {
+    /// Returns the number of the commit, and the loads that have heard of it.
+    fn commit_batch(
+        &self,
+        log: &Log,
+        batch: &Batch,
+        payload: &Payload<'_>,
+    ) -> Result<(Seqno, Vec<Arc<Written>>)> {
         let commit = self.commit.lock();
         if self.closed.load(Ordering::Acquire) {
             return Err(StoreError::Closed);
@@ -91,7 +98,7 @@ impl Shared {
         self.pages.write(batch, seqno);
         self.hot.write(batch, seqno);
         self.tracker.publish(seqno);
-        Ok(seqno)
+        Ok((seqno, commit.loads.clone()))
     }
 
     /// The log, if writing is allowed at all.

@@ -16,7 +16,8 @@ use super::Shared;
 use super::commit::insert;
 use super::record::{Kind, Payload, encode_batch};
 use super::trees::tree_error;
-use crate::load::{Entries, Keys, Load, Written, check_key};
+use crate::load::{Entries, Load, check_key};
+use crate::written::{Ordered, Spill, Written};
 use crate::{Batch, Bytes, Result, Space, StoreError};
 
 /// Keys that were written meanwhile go to the log in records of so many bytes.
@@ -38,7 +39,9 @@ impl DiskLoad {
         prefixes: &[[u8; 4]],
     ) -> Result<DiskLoad> {
         shared.writable_log()?;
-        let written = Arc::new(Written::new(space, prefixes));
+        let spill =
+            Spill { scratch: shared.scratch.clone(), bytes_max: shared.options.noted_bytes };
+        let written = Arc::new(Written::new(space, prefixes, Some(spill)));
         shared.commit.lock().loads.push(written.clone());
         Ok(DiskLoad { shared: shared.clone(), written, tables: Mutex::default() })
     }
@@ -51,16 +54,23 @@ impl DiskLoad {
     }
 
     /// Writes one part; the tables that were written, also before an error.
-    fn write_part(&self, early: &Keys, entries: Entries<'_>) -> (Vec<Table>, Result<()>) {
+    fn write_part(
+        &self,
+        entries: Entries<'_>,
+        mut is_early: impl FnMut(&Bytes) -> Result<bool>,
+    ) -> (Vec<Table>, Result<()>) {
         let space = self.written.space;
         let mut failure = Ok(());
         let stream = entries
             .map_while(|entry| {
-                let checked = entry.and_then(|entry| check_key(space, &entry.0).map(|()| entry));
+                let checked = entry.and_then(|(key, value)| {
+                    check_key(space, &key)?;
+                    is_early(&key).map(|early| (!early).then_some((key, value)))
+                });
                 // Ending early, rather than with an error, leaves whole tables to be removed.
                 checked.map_err(|error| failure = Err(error)).ok()
             })
-            .filter(|(key, _)| early.is_empty() || !early.contains_key(key))
+            .flatten()
             .map(|(key, value)| {
                 let (key, value) = (key.into_tree(), value.into_tree());
                 Ok(InternalValue::from_components(key, value, LOWEST, ValueType::Value))
@@ -82,15 +92,23 @@ impl DiskLoad {
 impl Load for DiskLoad {
     fn write(&self, mut parts: Vec<Entries<'_>>) -> Result<()> {
         self.check_power()?;
-        let early = self.written.take();
+        let early = self.written.take()?;
+        let Some(early) = early.in_memory() else {
+            // What stands in files is read once, front to back.
+            let mut early = early.into_ordered()?;
+            let all = Box::new(parts.into_iter().flatten());
+            let (tables, result) = self.write_part(all, |key| early.has(key));
+            self.tables.lock().extend(tables);
+            return result;
+        };
         let last = parts.pop();
         let mut results = std::thread::scope(|scope| {
-            let early = &early;
+            let is_early = |key: &Bytes| Ok(!early.is_empty() && early.contains_key(key));
             let threads: Vec<_> = parts
                 .into_iter()
-                .map(|part| scope.spawn(move || self.write_part(early, part)))
+                .map(|part| scope.spawn(move || self.write_part(part, is_early)))
                 .collect();
-            let last = last.map(|part| self.write_part(early, part));
+            let last = last.map(|part| self.write_part(part, is_early));
             let failed = || (Vec::new(), Err(panicked()));
             let mut results: Vec<_> = threads
                 .into_iter()
@@ -128,7 +146,8 @@ impl Load for DiskLoad {
             shared.pages.drop_range(self.written.space, prefix, end);
         }
         let mut buffer = Vec::new();
-        for batch in batches(self.written.space, self.written.take()) {
+        let mut late = self.written.take()?.into_ordered()?;
+        while let Some(batch) = next_batch(self.written.space, &mut late)? {
             buffer.clear();
             encode_batch(&mut buffer, &batch);
             let payload = Payload::new(Kind::Batch, &buffer);
@@ -158,22 +177,18 @@ impl Drop for DiskLoad {
     }
 }
 
-/// What commits made of keys, in batches that fit into a log record.
-fn batches(space: Space, keys: Keys) -> Vec<Batch> {
-    let mut keys: Vec<(Bytes, Option<Bytes>)> = keys.into_iter().collect();
-    keys.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-    let mut batches: Vec<Batch> = Vec::new();
-    for (key, value) in keys {
-        if batches.last().is_none_or(|batch| batch.bytes() >= RECORD_BYTES) {
-            batches.push(Batch::new());
-        }
-        let Some(batch) = batches.last_mut() else { continue };
+/// What commits made of the next keys, as much as fits into a log record.
+fn next_batch(space: Space, keys: &mut Ordered) -> Result<Option<Batch>> {
+    let mut batch = Batch::new();
+    while batch.bytes() < RECORD_BYTES
+        && let Some((key, value)) = keys.next().transpose()?
+    {
         match value {
             Some(value) => batch.put_owned(space, key, value),
             None => batch.delete_owned(space, key),
         }
     }
-    batches
+    Ok((!batch.is_empty()).then_some(batch))
 }
 
 fn panicked() -> StoreError {

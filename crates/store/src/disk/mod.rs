@@ -5,7 +5,8 @@
 //! tables, releases log segments and merges tables. `recover.rs` opens a folder.
 //!
 //! A data folder: `LOCK`, `FORMAT`, `DROPPED` (ranges to be reclaimed), `log/` (segments, spare
-//! segments, the note of released ones), and a folder per space with its tables.
+//! segments, the note of released ones), `tmp/` (files that a restart removes), and a folder per
+//! space with its tables.
 
 mod background;
 mod commit;
@@ -48,7 +49,7 @@ use record::{Kind, Payload, encode_range};
 
 use crate::tracker::Tracker;
 use crate::{
-    Batch, Bytes, Damage, FaultPlan, Load, MAX_KEY_BYTES, Result, Seqno, Snapshot, Space,
+    Batch, Bytes, Damage, FaultPlan, Load, MAX_KEY_BYTES, Result, Scratch, Seqno, Snapshot, Space,
     SpaceStats, Stats, Store, StoreError,
 };
 
@@ -62,6 +63,8 @@ pub struct Options {
     pub page_bytes: usize,
     /// About how much memory holds commits that are not in tables yet, all spaces together.
     pub memtable_bytes: u64,
+    /// The most memory that holds what commits write to the keys of one load; more goes to files.
+    pub noted_bytes: usize,
     /// The size of a log segment.
     pub segment_bytes: u64,
     /// The most bytes of replaced tables that are kept for reading the past ([`Store::keep_since`]).
@@ -83,6 +86,7 @@ impl Default for Options {
             cache_bytes: 256 << 20,
             page_bytes: 32 << 10,
             memtable_bytes: 64 << 20,
+            noted_bytes: 16 << 20,
             segment_bytes: 16 << 20,
             history_bytes: 2 << 30,
             sync_interval: Duration::from_millis(100),
@@ -115,6 +119,8 @@ pub(crate) struct Shared {
     pages: Pages,
     hot: Hot,
     history: History,
+    /// Temporary files of loads.
+    scratch: Arc<Scratch>,
     flushing: Mutex<FlushState>,
     work: Work,
     closed: AtomicBool,

@@ -29,7 +29,7 @@ use super::segment::{Pool, ReleaseNote, Segment};
 use super::trees::{TreeSetup, check_manifest, tree_error};
 use super::{Counters, Options, Shared};
 use crate::tracker::Tracker;
-use crate::{Result, Seqno, Space, StoreError};
+use crate::{Result, Scratch, Seqno, Space, StoreError};
 
 /// The share of the caches' memory that blocks of table files get; pages get the rest, which hold
 /// the same entries ready to be read.
@@ -101,6 +101,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Shared> {
         counters: Counters::default(),
         active_bytes: AtomicU64::new(active_bytes),
         sealed_bytes: AtomicU64::new(0),
+        scratch: Arc::new(Scratch::beside(&path, "load")),
         _lock: lock,
         path,
         options,

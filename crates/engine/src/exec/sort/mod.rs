@@ -1,12 +1,15 @@
 //! Sorting: a bounded heap when only the first documents are wanted, else a sort of everything.
 //!
 //! Documents are compared by their encoded sort keys; equal keys keep the order in which they
-//! came. The documents are copied, so that they do not hold blocks of the store in memory. What
-//! does not fit into the memory of one sort is written to temporary files as sorted runs, which are
-//! merged at the end.
+//! came. The documents are copied (`blocks`), so that they do not hold blocks of the store in memory.
+//! What does not fit into the memory of one sort is written to temporary files as sorted runs, which
+//! are merged at the end.
+
+mod blocks;
 
 use crate::operation::Operation;
 use crate::store_failed;
+use blocks::{Blocks, Place, allocated};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use store::Run;
@@ -17,15 +20,18 @@ pub struct Sorter {
     sort: query::sort::SortSpec,
     /// How many of the first documents are wanted.
     limit: Option<usize>,
+    /// The first documents so far, if there is a limit.
     heap: BinaryHeap<Entry>,
-    entries: Vec<Entry>,
+    /// Memory that they take.
+    heap_bytes: usize,
+    /// All documents, if there is none. Made when the first one comes.
+    blocks: Option<Blocks>,
     arrived: u64,
-    bytes: usize,
     /// The key of the document at hand.
     key: Vec<u8>,
     /// Sorted runs on disk with their level: a run of level n was merged n times.
     runs: Vec<(u32, Run)>,
-    /// A key above which nothing is wanted: the last of a run that holds `limit` documents.
+    /// A key from which on nothing is wanted: there are `limit` documents before it.
     bound: Option<Vec<u8>>,
     totals: Totals,
 }
@@ -49,16 +55,23 @@ struct Entry {
 }
 
 impl Entry {
-    /// Memory that it takes, with what the allocator and the vectors need.
+    /// Memory that it takes: a heap that grows has room for twice as many.
     fn bytes(&self) -> usize {
-        ENTRY_BYTES + self.key.len() + self.doc.len()
+        2 * size_of::<Entry>() + allocated(self.key.len()) + allocated(self.doc.len())
     }
 }
 
-const ENTRY_BYTES: usize = size_of::<Entry>() + 32;
-
 /// Runs that are merged at once: so many files are open, each with a buffer.
 const RUNS_MERGED: usize = 64;
+/// What the buffers take, of which a sort with little memory has fewer in use.
+const RUNS_BYTES: usize = (RUNS_MERGED + 1) * store::RUN_BUFFER_BYTES;
+const RUNS_SHARE: usize = 16;
+
+/// Memory for documents, of that which a sort may use.
+fn documents_bytes_max(op: &Operation) -> usize {
+    let bytes_max = op.sort_bytes_max();
+    bytes_max - if op.may_use_disk() { RUNS_BYTES.min(bytes_max / RUNS_SHARE) } else { 0 }
+}
 
 impl Sorter {
     /// A sorter that keeps the first `limit` documents, or all.
@@ -68,9 +81,9 @@ impl Sorter {
             sort,
             limit,
             heap: BinaryHeap::new(),
-            entries: Vec::new(),
+            heap_bytes: 0,
+            blocks: None,
             arrived: 0,
-            bytes: 0,
             key: Vec::new(),
             runs: Vec::new(),
             bound: None,
@@ -111,38 +124,39 @@ impl Sorter {
         if !below? || self.bound.as_ref().is_some_and(|bound| key >= bound.as_slice()) {
             return Ok(());
         }
-        if full {
-            if self.heap.peek().is_none_or(|last| key >= last.key.as_slice()) {
-                return Ok(());
-            }
-            if let Some(last) = self.heap.pop() {
-                self.bytes -= last.bytes();
-            }
+        if full && self.heap.peek().is_none_or(|last| key >= last.key.as_slice()) {
+            return Ok(());
         }
+        self.totals.bytes += key.len() + doc.bytes().len();
+        let bytes_max = documents_bytes_max(op);
+        if self.limit.is_none() {
+            let blocks = self.blocks.get_or_insert_with(|| Blocks::new(bytes_max));
+            if blocks.bytes_with(&self.key, doc.bytes()) > bytes_max && !blocks.is_empty() {
+                self.spill(op)?;
+            }
+            if let Some(blocks) = &mut self.blocks {
+                blocks.push(&self.key, doc.bytes());
+            }
+            return Ok(());
+        }
+        let replaced = if full { self.heap.pop() } else { None };
+        self.heap_bytes -= replaced.as_ref().map_or(0, Entry::bytes);
         let entry = Entry { key: self.key.clone(), arrived, doc: doc.bytes().to_vec() };
-        self.bytes += entry.bytes();
-        self.totals.bytes += entry.bytes() - ENTRY_BYTES;
-        if self.limit.is_some() {
-            self.heap.push(entry);
-        } else {
-            self.entries.push(entry);
+        let bytes = entry.bytes();
+        if self.heap_bytes + bytes > bytes_max && !self.heap.is_empty() {
+            self.spill(op)?;
+            // What is on disk and the document at hand are enough.
+            self.bound = replaced.map(|entry| entry.key).or(self.bound.take());
         }
-        if self.bytes > op.sort_bytes_max() { self.spill(op) } else { Ok(()) }
+        self.heap_bytes += bytes;
+        self.heap.push(entry);
+        Ok(())
     }
 
     /// What the sort used so far.
     #[must_use]
     pub fn totals(&self) -> Totals {
         self.totals
-    }
-
-    /// What is in memory, in order.
-    fn take_sorted(&mut self) -> Vec<Entry> {
-        let mut entries = std::mem::take(&mut self.entries);
-        entries.extend(std::mem::take(&mut self.heap));
-        entries.sort_unstable();
-        self.bytes = 0;
-        entries
     }
 
     fn spill(&mut self, op: &Operation) -> Result<()> {
@@ -156,14 +170,20 @@ impl Sorter {
                 ),
             ));
         }
-        let entries = self.take_sorted();
-        if self.limit.is_some_and(|limit| entries.len() >= limit) {
-            self.bound = entries.last().map(|entry| entry.key.clone());
-        }
         let mut writer = op.scratch().create().map_err(store_failed)?;
+        let entries = std::mem::take(&mut self.heap).into_sorted_vec();
+        self.heap_bytes = 0;
         for entry in &entries {
             op.check()?;
-            writer.push(&run_key(&entry.key, entry.arrived), &entry.doc).map_err(store_failed)?;
+            writer.push(&entry.key, &entry.doc).map_err(store_failed)?;
+        }
+        if let Some(blocks) = &mut self.blocks {
+            for place in blocks.sorted() {
+                op.check()?;
+                let (key, doc) = blocks.entry(&place);
+                writer.push(key, doc).map_err(store_failed)?;
+            }
+            blocks.clear();
         }
         self.totals.spills += 1;
         self.totals.spilled_bytes += writer.bytes();
@@ -198,11 +218,12 @@ impl Sorter {
     /// When the disk fails.
     pub fn finish(mut self, op: &Operation) -> Result<Sorted> {
         if self.runs.is_empty() {
-            let entries = self.take_sorted();
-            let docs: Vec<Vec<u8>> = entries.into_iter().map(|entry| entry.doc).collect();
-            return Ok(Sorted(Source::Memory(docs.into_iter())));
+            return Ok(Sorted(match self.blocks {
+                Some(blocks) => Source::Blocks(blocks.sorted().into_iter(), blocks),
+                None => Source::Heap(self.heap.into_sorted_vec().into_iter()),
+            }));
         }
-        if self.bytes > 0 {
+        if !self.heap.is_empty() || self.blocks.as_ref().is_some_and(|blocks| !blocks.is_empty()) {
             self.spill(op)?;
         }
         let runs = self.runs.into_iter().map(|(_, run)| run).collect();
@@ -215,7 +236,8 @@ impl Sorter {
 pub struct Sorted(Source);
 
 enum Source {
-    Memory(std::vec::IntoIter<Vec<u8>>),
+    Heap(std::vec::IntoIter<Entry>),
+    Blocks(std::vec::IntoIter<Place>, Blocks),
     Disk { merge: Merge, left: usize },
 }
 
@@ -226,7 +248,10 @@ impl Sorted {
     /// When the disk fails.
     pub fn next(&mut self) -> Result<Option<Vec<u8>>> {
         match &mut self.0 {
-            Source::Memory(docs) => Ok(docs.next()),
+            Source::Heap(entries) => Ok(entries.next().map(|entry| entry.doc)),
+            Source::Blocks(places, blocks) => {
+                Ok(places.next().map(|place| blocks.entry(&place).1.to_vec()))
+            }
             Source::Disk { left: 0, .. } => Ok(None),
             Source::Disk { merge, left } => {
                 *left -= 1;
@@ -239,19 +264,15 @@ impl Sorted {
     #[must_use]
     pub fn is_done(&self) -> bool {
         match &self.0 {
-            Source::Memory(docs) => docs.len() == 0,
+            Source::Heap(entries) => entries.len() == 0,
+            Source::Blocks(places, _) => places.len() == 0,
             Source::Disk { merge, left } => *left == 0 || merge.heads.is_empty(),
         }
     }
 }
 
-/// The key of an entry in a run: the sort key, then the order of arrival. A key of the sort never
-/// is the beginning of another, so that the bytes behind it decide only between equal ones.
-fn run_key(key: &[u8], arrived: u64) -> Vec<u8> {
-    [key, &arrived.to_be_bytes()].concat()
-}
-
-/// The next entry of a run: its key, the number of the run, the document.
+/// The next entry of a run: its key, the number of the run, the document. Of equal keys those of an
+/// earlier run came first.
 type RunHead = (Vec<u8>, usize, Vec<u8>);
 
 /// Several sorted runs as one.
@@ -303,7 +324,8 @@ mod tests {
                 out.i32("_id", n).i32("a", n.wrapping_mul(7919) % 1000);
             });
             sorter.push(doc.as_doc(), &op).expect("sorts");
-            assert!(sorter.bytes <= bytes_max);
+            let blocks_bytes = sorter.blocks.as_ref().map_or(0, Blocks::bytes);
+            assert!(sorter.heap_bytes + blocks_bytes <= bytes_max);
         }
         let totals = sorter.totals();
         let mut sorted = sorter.finish(&op).expect("sorts");
