@@ -275,7 +275,14 @@ fn refuse_unavailable(args: &Args<'_>) -> Result<()> {
     if args.get("autoIndexId").is_some() && !args.bool("autoIndexId")? {
         return Err(Error::new(Code(50001), "autoIndexId:false is not allowed"));
     }
-    for name in ["storageEngine", "indexOptionDefaults", "idIndex"] {
+    if let Some(engines) = args.optional_doc("storageEngine")?
+        && let Some((engine, _)) = engines.iter().find(|(name, _)| *name != "wiredTiger")
+    {
+        return Err(invalid(&format!(
+            "{engine} is not a registered storage engine for this server"
+        )));
+    }
+    for name in ["indexOptionDefaults", "idIndex"] {
         // They tune another storage engine, or ask for what there is anyway.
         args.optional_doc(name)?;
     }

@@ -145,6 +145,7 @@ fn explain_query(context: &mut Context<'_>, verbosity: &str, out: &mut Writer<'_
         limit: find.limit.filter(|_| !matches!(stage, Some("UPDATE" | "DELETE"))),
         projection: find.projection.filter(|doc| !doc.is_empty()),
         return_key: find.return_key,
+        hinted: find.hint.is_some(),
     };
     let collection = context.engine.collection(context.db, name);
     if let Some(view) = collection.as_ref().filter(|collection| collection.view().is_some()) {
@@ -227,7 +228,8 @@ fn explain_query(context: &mut Context<'_>, verbosity: &str, out: &mut Writer<'_
                             out.count("nReturned", ran.returned);
                             out.count("totalKeysExamined", ran.examined.keys);
                             out.count("totalDocsExamined", ran.examined.documents);
-                            let above = Above { filter: above.filter, ..Above::default() };
+                            let above =
+                                Above { filter: above.filter, hinted: true, ..Above::default() };
                             write_tree(out, "executionStages", plan, &above, Some(ran));
                         });
                     }
@@ -351,7 +353,9 @@ pub(super) fn write_planner(
             let plan = rejected(access);
             let mut wrapped = Vec::new();
             value::writer::write_doc(&mut wrapped, |out| {
-                write_tree(out, "plan", &plan, shown.above, None);
+                // It is beside the others that the branches of an `$or` are planned.
+                let above = Above { hinted: true, ..*shown.above };
+                write_tree(out, "plan", &plan, &above, None);
             });
             if let Some(Val::Document(tree)) = RawDoc::new(&wrapped).get("plan") {
                 list.push_doc_bytes(tree.bytes());

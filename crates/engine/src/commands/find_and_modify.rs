@@ -125,6 +125,11 @@ fn parse<'a>(context: &Context<'a>) -> Result<FindAndModify<'a>> {
     })
 }
 
+/// Says of an error where it came up, as MongoDB does.
+fn while_executing(error: Error) -> Error {
+    error.context("Plan executor error during findAndModify :: caused by :: ".to_owned())
+}
+
 impl FindAndModify<'_> {
     /// Runs inside a transaction; `None` when the collection must be made first.
     fn execute(&self, context: &Context<'_>, txn: &mut Transaction) -> Result<Option<DocBuf>> {
@@ -152,8 +157,8 @@ impl FindAndModify<'_> {
                 self.reply(1, None, Some(doc), chosen.position)?
             }
             (Some(update), Some(chosen)) => {
-                let changed =
-                    modify::update_chosen(txn, &collection, update, &chosen, self.bypass)?;
+                let changed = modify::update_chosen(txn, &collection, update, &chosen, self.bypass)
+                    .map_err(while_executing)?;
                 let old = RawDoc::new(&chosen.doc);
                 let shown = match &changed {
                     Some(new) if self.new => new.as_doc(),
@@ -162,7 +167,8 @@ impl FindAndModify<'_> {
                 self.reply(1, Some(Val::Missing), Some(shown), chosen.position)?
             }
             (Some(update), None) if self.upsert => {
-                let doc = modify::upsert(txn, &collection, update, &self.target, self.bypass)?;
+                let doc = modify::upsert(txn, &collection, update, &self.target, self.bypass)
+                    .map_err(while_executing)?;
                 let id = doc.as_doc().get("_id").unwrap_or(Val::Null);
                 let shown = self.new.then(|| doc.as_doc());
                 self.reply(1, Some(id), shown, None)?

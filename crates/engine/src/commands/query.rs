@@ -224,6 +224,7 @@ impl Find<'_> {
         let (sort, natural) = parse_sort(self.sort, constants.collation())?;
         let projection = parse_projection(self.projection, &context)?;
         self.check_score(&filter, sort.as_ref())?;
+        check_natural(self.hint, natural)?;
         let hint = self.hint.or(natural);
         let question =
             Question { collection, filter: &filter, sort: sort.as_ref(), hint, snapshot };
@@ -355,7 +356,13 @@ pub fn parse_sort<'s>(
 ) -> Result<(Option<SortSpec>, Option<Val<'s>>)> {
     let Some(sort) = sort.filter(|sort| !sort.is_empty()) else { return Ok((None, None)) };
     if let Some(direction) = sort.get("$natural") {
-        if sort.count() > 1 || !matches!(direction.as_f64(), Some(n) if n == 1.0 || n == -1.0) {
+        if sort.count() > 1 {
+            let sort = query::expr::show_doc(sort);
+            return Err(Error::bad_value(format!(
+                "Cannot include '$natural' in compound sort: {sort}"
+            )));
+        }
+        if !matches!(direction.as_f64(), Some(n) if n == 1.0 || n == -1.0) {
             return Err(Error::bad_value(
                 "$natural sort cannot be set to a value other than -1 or 1.",
             ));
@@ -363,6 +370,26 @@ pub fn parse_sort<'s>(
         return Ok((None, Some(Val::Document(sort))));
     }
     Ok((Some(SortSpec::parse(sort)?.with_collation(collation)), None))
+}
+
+/// Refuses a hint of the natural order beside other fields, or against the order asked for.
+fn check_natural(hint: Option<Val<'_>>, sort: Option<Val<'_>>) -> Result<()> {
+    let Some(Val::Document(hint)) = hint else { return Ok(()) };
+    let Some(direction) = hint.get("$natural") else { return Ok(()) };
+    if hint.count() > 1 {
+        let hint = query::expr::show_doc(hint);
+        return Err(Error::bad_value(format!(
+            "Cannot include '$natural' in compound hint: {hint}"
+        )));
+    }
+    let sort = sort.and_then(Val::as_doc).and_then(|sort| sort.get("$natural"));
+    let backwards = |direction: Val<'_>| direction.as_f64().is_some_and(|n| n < 0.0);
+    if sort.is_some_and(|sort| backwards(sort) != backwards(direction)) {
+        return Err(Error::bad_value(
+            "$natural hint must be in the same direction as $natural sort order",
+        ));
+    }
+    Ok(())
 }
 
 fn parse_projection(

@@ -93,6 +93,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     metrics::add(&engine.metrics.documents_updated, modified);
     concern.wait(engine, newest)?;
     out.count("n", matched);
+    write_errors(out, &errors);
     if !upserted.is_empty() {
         out.array("upserted", |list| {
             for (index, id) in &upserted {
@@ -104,7 +105,6 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         });
     }
     out.count("nModified", modified);
-    write_errors(out, &errors);
     concern.write_error(out);
     Ok(())
 }
@@ -124,6 +124,7 @@ fn check_statement(args: &Args<'_>) -> Result<()> {
         }
         None => return Err(args.missing("u")),
     }
+    array_filters(args)?;
     args.bool("multi")?;
     args.bool("upsert")?;
     args.optional_array("arrayFilters")?;
@@ -152,7 +153,7 @@ pub(super) fn one(
         Some(variables) => {
             if !matches!(update, Val::Array(_)) {
                 return Err(Error::new(
-                    Code::FAILED_TO_PARSE,
+                    Code(51198),
                     "Constant values may only be specified for pipeline updates",
                 ));
             }

@@ -217,7 +217,11 @@ fn read_fields<'a>(spec: RawDoc<'a>, ignore_unknown: bool, out: &mut Fields<'a>)
             },
             "v" => out.version = Some(version(spec, value)?),
             "unique" => out.unique = Some(flag(name, value)?),
-            "hidden" => out.hidden = Some(flag(name, value)?),
+            "hidden" => match value {
+                Val::Bool(hidden) => out.hidden = Some(hidden),
+                // MongoDB names the wrong field.
+                _ => return Err(wrong_type("name", "a bool", value)),
+            },
             "prepareUnique" => out.prepare_unique = flag(name, value)?,
             "sparse" | "background" => {
                 flag(name, value)?;

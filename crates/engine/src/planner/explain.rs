@@ -7,7 +7,7 @@ use super::{Access, Candidate, Either, Plan, edge};
 use crate::catalog::IndexKind;
 use crate::exec::Examined;
 use crate::exec::sort::Totals;
-use query::filter::Filter;
+use query::filter::{Conditions, Filter, Node};
 use store::Direction;
 use value::{Val, Writer};
 
@@ -39,6 +39,16 @@ pub struct Above<'a> {
     pub projection: Option<value::RawDoc<'a>>,
     /// Whether index keys are returned instead of documents.
     pub return_key: bool,
+    /// Whether the client insists on an index, or on none.
+    pub hinted: bool,
+}
+
+impl Above<'_> {
+    /// Whether the filter is nothing but an `$or`, which MongoDB plans branch by branch.
+    fn is_or(&self) -> bool {
+        let root = self.filter.map(|filter| filter.root().conditions());
+        !self.hinted && matches!(root, Some([Node::Or(_)]))
+    }
 }
 
 /// Writes the tree of a plan under `name`, the outermost stage first.
@@ -50,6 +60,9 @@ pub fn write_tree(
     ran: Option<&Ran>,
 ) {
     let mut stages: Vec<&str> = Vec::new();
+    if above.is_or() && !matches!(plan.access, Access::Nothing) {
+        stages.push("SUBPLAN");
+    }
     if above.return_key {
         stages.push("RETURN_KEY");
     } else if above.projection.is_some() {
@@ -121,7 +134,7 @@ fn write_stages(
                     out.append("transformBy", Val::Document(projection));
                 }
             }
-            "RETURN_KEY" => {}
+            "RETURN_KEY" | "SUBPLAN" => {}
             "LIMIT" => {
                 out.count("limitAmount", above.limit.unwrap_or(0));
             }
@@ -277,16 +290,7 @@ fn write_access(
             out.doc(name, |out| write_walk(out, walk, filter, ran));
         }
         Access::Either(either) => {
-            // A filter that is nothing but `$or` is planned branch by branch.
-            let alone = above.filter.is_some_and(|filter| filter.root().conditions().len() == 1);
-            out.doc(name, |out| {
-                if !alone {
-                    return write_either(out, either, filter, ran);
-                }
-                out.str("stage", "SUBPLAN");
-                write_counts(out, ran, None);
-                out.doc("inputStage", |out| write_either(out, either, filter, ran));
-            });
+            out.doc(name, |out| write_either(out, either, above.filter, ran));
         }
     }
 }
@@ -319,23 +323,42 @@ fn write_walk(out: &mut Writer<'_>, walk: &Walk, filter: Option<&Filter>, ran: O
     });
 }
 
-/// Writes the scans of an `$or`, whose documents are fetched once.
+/// Writes the scans of an `$or`. A branch whose bounds do not tell everything is shown with a test of
+/// its own; the others are fetched where they come together.
 fn write_either(out: &mut Writer<'_>, either: &Either, filter: Option<&Filter>, ran: Option<&Ran>) {
+    let nodes = filter.map(|filter| filter.branches(either.at)).unwrap_or_default();
+    let branches: Vec<_> = either.branches.iter().zip(&nodes).collect();
+    let is_told =
+        |(branch, node): &(&Candidate, &&Node)| branch.told.has_all(node.conditions().len());
+    let union = |out: &mut Writer<'_>| {
+        out.str("stage", "OR");
+        write_counts(out, ran, ran.map(|ran| ran.examined.documents));
+        out.array("inputStages", |list| {
+            for (branch, node) in &branches {
+                list.push_doc(|out| {
+                    if is_told(&(branch, node)) {
+                        return write_index_scan(out, branch, None, None, None);
+                    }
+                    out.str("stage", "FETCH");
+                    out.doc("filter", |out| node.explain_without(branch.told, out));
+                    out.doc("inputStage", |out| write_index_scan(out, branch, None, None, None));
+                });
+            }
+        });
+    };
+    let mut or = Conditions::default();
+    or.add(either.at);
+    let rest = filter.map(|filter| filter.without(or)).filter(|rest| !rest.is_empty());
+    if rest.is_none() && !branches.iter().any(is_told) {
+        return union(out);
+    }
     out.str("stage", "FETCH");
-    write_filter(out, filter);
+    write_filter(out, rest.as_ref());
     write_counts(out, ran, None);
     if let Some(ran) = ran {
         out.count("docsExamined", ran.examined.documents);
     }
-    out.doc("inputStage", |out| {
-        out.str("stage", "OR");
-        write_counts(out, ran, ran.map(|ran| ran.examined.documents));
-        out.array("inputStages", |list| {
-            for branch in &either.branches {
-                list.push_doc(|out| write_index_scan(out, branch, None, None, None));
-            }
-        });
-    });
+    out.doc("inputStage", union);
 }
 
 /// Writes the scan of an index; `filter` is tested on its entries beside the plan's own.

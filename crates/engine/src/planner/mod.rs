@@ -58,7 +58,9 @@ pub enum Access {
 /// Several accesses for the branches of an `$or`.
 #[derive(Clone)]
 pub struct Either {
-    /// One for each branch.
+    /// Which condition of the filter the `$or` is.
+    pub at: usize,
+    /// One for each branch, in the order of `Filter::branches`.
     pub branches: Vec<Candidate>,
     /// The `$or`, when the branches' accesses find exactly what it asks for.
     pub told: Conditions,
@@ -343,14 +345,12 @@ fn id_equality(question: &Question<'_>) -> Option<Vec<u8>> {
 /// `$or` whose every branch an index can answer.
 fn either(question: &Question<'_>) -> Result<Option<Either>> {
     let mut ors = question.filter.root().conditions().iter().enumerate();
-    let or = ors.find_map(|(at, node)| match node {
-        Node::Or(branches) => Some((at, branches)),
-        _ => None,
-    });
-    let Some((at, nodes)) = or else { return Ok(None) };
+    let Some((at, _)) = ors.find(|(_, node)| matches!(node, Node::Or(_))) else {
+        return Ok(None);
+    };
     let mut branches = Vec::new();
     let mut exact = true;
-    for node in nodes {
+    for node in question.filter.branches(at) {
         let mut found = candidates::of_node(question, node);
         let Some(best) = choose::best(question, node, &mut found) else { return Ok(None) };
         let branch = found.swap_remove(best);
@@ -361,7 +361,7 @@ fn either(question: &Question<'_>) -> Result<Option<Either>> {
     if exact {
         told.add(at);
     }
-    Ok(Some(Either { branches, told }))
+    Ok(Some(Either { at, branches, told }))
 }
 
 fn hinted(question: &Question<'_>, hint: Val<'_>) -> Result<Plan> {

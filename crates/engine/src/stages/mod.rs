@@ -59,7 +59,7 @@ use query::sort::SortSpec;
 use query::{Late, ParseContext};
 use std::sync::Arc;
 use store::Seqno;
-use value::{Code, Error, RawDoc, Result, Val, Writer};
+use value::{Code, Error, RawDoc, RawVal, Result, Val, Writer};
 
 /// A row of the registry.
 pub struct StageRow {
@@ -196,18 +196,7 @@ fn parse_watched(
     let shows_key = crate::commands::query::mentions_meta(pipeline, &["sortKey"], 0);
     let (mut constant, mut varies) = (0, false);
     for (_, element) in pipeline {
-        let Some(doc) = element.as_doc() else {
-            return Err(Error::type_mismatch(
-                "Each element of the 'pipeline' array must be an object",
-            ));
-        };
-        let mut fields = doc.iter();
-        let (Some((name, value)), None) = (fields.next(), fields.next()) else {
-            return Err(Error::new(
-                Code(40323),
-                "A pipeline stage specification object must contain exactly one field.",
-            ));
-        };
+        let (name, value) = name_and_argument(element)?;
         let row = ALL
             .binary_search_by(|row| row.name.cmp(name))
             .ok()
@@ -230,7 +219,7 @@ fn parse_watched(
         }
         let varied = varies;
         // Only the results of inner pipelines are kept.
-        varies |= reads || (context.depth > 0 && draws_lots(name, doc));
+        varies |= reads || (context.depth > 0 && draws_lots(name, element));
         let absorbed = varied == varies
             && stages.last_mut().is_some_and(|before| before.absorb(&*stage, context));
         if !absorbed {
@@ -243,8 +232,8 @@ fn parse_watched(
 }
 
 /// Whether a stage gives another result each time.
-fn draws_lots(name: &str, stage: RawDoc<'_>) -> bool {
-    let has = |text: &[u8]| stage.bytes().windows(text.len()).any(|bytes| bytes == text);
+fn draws_lots(name: &str, stage: RawVal<'_>) -> bool {
+    let has = |text: &[u8]| stage.bytes.windows(text.len()).any(|bytes| bytes == text);
     name == "$sample" || has(b"$rand\0") || has(b"$sampleRate\0")
 }
 
@@ -261,13 +250,28 @@ fn unknown(name: &str, before: &[&str], within: Within) -> Error {
     })
 }
 
+/// The one field of a stage.
+fn name_and_argument(stage: RawVal<'_>) -> Result<(&str, RawVal<'_>)> {
+    let Some(doc) = stage.as_doc() else {
+        return Err(Error::type_mismatch("Each element of the 'pipeline' array must be an object"));
+    };
+    let mut fields = doc.iter();
+    let (Some(only), None) = (fields.next(), fields.next()) else {
+        return Err(Error::new(
+            Code(40323),
+            "A pipeline stage specification object must contain exactly one field.",
+        ));
+    };
+    Ok(only)
+}
+
 /// Refuses a pipeline that names a stage which does not exist, whatever is in the others.
 ///
 /// # Errors
-/// 40324.
+/// 40324, and for what is no stage at all.
 pub fn check_names(pipeline: RawDoc<'_>) -> Result<()> {
     for (_, stage) in pipeline {
-        let Some((name, _)) = stage.as_doc().and_then(RawDoc::first) else { continue };
+        let (name, _) = name_and_argument(stage)?;
         if ALL.binary_search_by(|row| row.name.cmp(name)).is_err() {
             return Err(unknown(name, &[], Within::Command));
         }

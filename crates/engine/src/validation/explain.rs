@@ -40,12 +40,14 @@ impl Ask {
 
 /// Writes which parts of a filter a document does not match, or does.
 pub(super) fn explain(filter: RawDoc<'_>, doc: RawDoc<'_>, ask: Ask, out: &mut Writer<'_>) {
-    match (filter.first(), filter.count()) {
-        (Some((name, value)), 1) => explain_clause(name, value, doc, ask, out),
+    // Comments say nothing about documents.
+    let parts: Vec<_> = filter.iter().filter(|(name, _)| *name != "$comment").collect();
+    match parts.as_slice() {
+        [(name, value)] => explain_clause(name, *value, doc, ask, out),
         _ => {
             out.str("operatorName", "$and");
             out.array(ask.clauses(), |clauses| {
-                for (at, (name, value)) in filter.iter().enumerate() {
+                for (at, (name, value)) in parts.into_iter().enumerate() {
                     let single = single(name, value);
                     explain_wanted(at, single.as_doc(), doc, ask, clauses);
                 }
@@ -179,10 +181,15 @@ fn explain_leaf(
     // Those hold when what they name does not.
     let negative = matches!(operator, "$ne" | "$nin");
     let matched = (ask == Ask::Why) != negative;
+    // An operator that looks at some types only says so if it found none of them.
+    let expected = expected_types(operator);
+    let of_other_type = |value: &Val<'_>| !expected.contains(&value.kind().name());
+    let mismatch = !matched && !missing && !expected.is_empty() && values.iter().all(of_other_type);
     let reason = match (operator, matched) {
         ("$exists", _) if missing => "path does not exist",
         ("$exists", _) => "path does exist",
         _ if missing => "field was missing",
+        _ if mismatch => "type did not match",
         ("$type", false) => "type did not match",
         ("$type", true) => "type did match",
         ("$in" | "$nin", false) => "no matching value found in array",
@@ -210,29 +217,55 @@ fn explain_leaf(
     if operator == "$exists" {
         return;
     }
+    if mismatch {
+        write_types(&values, out);
+        match expected {
+            [only] => out.str("expectedType", only),
+            several => out.array("expectedTypes", |list| {
+                several.iter().for_each(|name| list.push(Val::String(name)));
+            }),
+        };
+    }
     match values.as_slice() {
         [] => {}
         [only] => {
             out.append("consideredValue", *only);
-            if operator == "$type" {
-                out.str("consideredType", only.kind().name());
-            }
         }
         several => {
             out.array("consideredValues", |list| {
                 several.iter().for_each(|value| list.push(*value))
             });
-            if operator == "$type" {
-                let mut types: Vec<&str> =
-                    several.iter().map(|value| value.kind().name()).collect();
-                types.sort_unstable();
-                types.dedup();
-                out.array("consideredTypes", |list| {
-                    types.iter().for_each(|name| list.push(Val::String(name)));
-                });
-            }
         }
     }
+    if operator == "$type" && !missing {
+        write_types(&values, out);
+    }
+}
+
+/// The types that an operator looks at, sorted by name; nothing if it looks at all.
+fn expected_types(operator: &str) -> &'static [&'static str] {
+    match operator {
+        "$mod" => &["decimal", "double", "int", "long"],
+        "$bitsAllSet" | "$bitsAllClear" | "$bitsAnySet" | "$bitsAnyClear" => {
+            &["binData", "decimal", "double", "int", "long"]
+        }
+        "$regex" => &["regex", "string", "symbol"],
+        "$size" | "$elemMatch" => &["array"],
+        _ => &[],
+    }
+}
+
+/// Writes the types of values, each once.
+fn write_types(values: &[Val<'_>], out: &mut Writer<'_>) {
+    let mut types: Vec<&str> = values.iter().map(|value| value.kind().name()).collect();
+    types.sort_unstable();
+    types.dedup();
+    match types.as_slice() {
+        [only] => out.str("consideredType", only),
+        several => out.array("consideredTypes", |list| {
+            several.iter().for_each(|name| list.push(Val::String(name)));
+        }),
+    };
 }
 
 /// The values that a predicate looked at: those at the path, and with `elements` those inside of

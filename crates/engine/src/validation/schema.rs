@@ -21,8 +21,8 @@ static RULES: &[&str] = &[
     "additionalItems",
     "required",
     "properties",
-    "patternProperties",
     "additionalProperties",
+    "patternProperties",
     "minProperties",
     "maxProperties",
     "dependencies",
@@ -37,6 +37,18 @@ static RULES: &[&str] = &[
 
 /// Writes title and description of the schema and the rules that the document breaks.
 pub(super) fn explain(schema: RawDoc<'_>, doc: RawDoc<'_>, out: &mut Writer<'_>) {
+    // A schema for something that is no document is not looked at any further.
+    let is_type = |name: &&str| {
+        let Some(argument) = schema.find(name) else { return true };
+        holds(single(name, argument).as_doc(), Val::Document(doc))
+    };
+    if !["bsonType", "type"].iter().all(is_type) {
+        out.doc("specifiedAs", |out| {
+            out.append("$jsonSchema", Val::Document(schema));
+        });
+        out.str("reason", "expression always evaluates to false");
+        return;
+    }
     write_notes(schema, out);
     out.array("schemaRulesNotSatisfied", |broken| {
         write_broken(schema, Val::Document(doc), broken);
@@ -198,13 +210,15 @@ fn write_rule(
             out.array("details", |failing| {
                 for (pattern, rules) in argument.as_doc().unwrap_or(RawDoc::empty()) {
                     let Some(rules) = rules.as_doc() else { continue };
-                    for (name, value) in doc {
-                        if has_pattern(pattern, name) && !holds(rules, value.get()) {
-                            failing.push_doc(|out| {
-                                out.str("propertyName", name).str("regexMatched", pattern);
-                                write_details(Val::Document(rules), value.get(), out);
-                            });
-                        }
+                    // Of each pattern the first one is told.
+                    let first = doc.iter().find(|(name, value)| {
+                        has_pattern(pattern, name) && !holds(rules, value.get())
+                    });
+                    if let Some((name, value)) = first {
+                        failing.push_doc(|out| {
+                            out.str("propertyName", name).str("regexMatched", pattern);
+                            write_details(Val::Document(rules), value.get(), out);
+                        });
                     }
                 }
             });

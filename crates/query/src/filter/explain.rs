@@ -61,9 +61,15 @@ fn list(name: &str, nodes: &[Node], out: &mut Writer<'_>) {
     sorted_list(name, nodes.iter().collect(), out);
 }
 
-fn sorted_list(name: &str, mut nodes: Vec<&Node>, out: &mut Writer<'_>) {
-    // MongoDB shows conditions by kind and path, whatever order they were written in.
+/// Conditions in MongoDB's order, by kind and path, whatever order they were written in.
+pub(super) fn in_order<'n>(nodes: impl Iterator<Item = &'n Node>) -> Vec<&'n Node> {
+    let mut nodes: Vec<&Node> = nodes.collect();
     nodes.sort_by_key(|node| (rank(node), path(node)));
+    nodes
+}
+
+fn sorted_list(name: &str, nodes: Vec<&Node>, out: &mut Writer<'_>) {
+    let nodes = in_order(nodes.into_iter());
     out.array(name, |array| {
         for inner in nodes {
             array.push_doc(|out| node(inner, out));

@@ -157,6 +157,16 @@ impl Filter {
         }
         explain::all(self.left(), out);
     }
+
+    /// The branches of an `$or` that is the condition at this place, in the order in which MongoDB
+    /// goes through them; nothing if it is another condition.
+    #[must_use]
+    pub fn branches(&self, at: usize) -> Vec<&Node> {
+        match self.root.conditions().get(at) {
+            Some(Node::Or(nodes)) => explain::in_order(nodes.iter()),
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// Some of the conditions that all must hold, by their places in `Node::conditions`. Those from
@@ -198,6 +208,12 @@ impl Conditions {
 }
 
 impl Node {
+    /// Appends explain's form of the conditions that are not among those told.
+    pub fn explain_without(&self, told: Conditions, out: &mut Writer<'_>) {
+        let all = self.conditions().iter().enumerate();
+        explain::all(all.filter(|(at, _)| !told.contains(*at)).map(|(_, node)| node), out);
+    }
+
     /// The conditions that must all hold: those of a conjunction, or else the node itself.
     #[must_use]
     pub fn conditions(&self) -> &[Node] {

@@ -23,6 +23,9 @@ use crate::{Result, Space, StoreError};
 
 /// The size of a table after merging.
 const TABLE_BYTES: u64 = 64 << 20;
+/// So many tables that were written from memory are merged at once: each merge reads what the older
+/// ones hold, too. Reads that no page answers look into all of them, by their filters.
+const YOUNG_TABLES: u8 = 8;
 /// After a failure, for instance on a full disk, work is tried again this often.
 const RETRY: Duration = Duration::from_secs(1);
 /// So many recovered log segments are turned into tables at once.
@@ -391,7 +394,9 @@ impl Shared {
 
     /// Merges tables until every tree is in shape, and takes back the space of dropped ranges.
     fn merge(&self, reclaimed: &mut BTreeSet<DroppedRange>) -> Result<()> {
-        let strategy = Arc::new(Leveled::default().with_table_target_size(TABLE_BYTES));
+        let strategy = Arc::new(
+            Leveled::default().with_table_target_size(TABLE_BYTES).with_l0_threshold(YOUNG_TABLES),
+        );
         for space in Space::ALL {
             let tree = &self.trees[space.index()];
             if !self.dropped.is_empty() {

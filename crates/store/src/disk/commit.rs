@@ -12,7 +12,7 @@ use super::Shared;
 use super::log::Log;
 use super::record::{Kind, Payload, encode_batch};
 use crate::written::Written;
-use crate::{Batch, Operation, Result, Seqno, StoreError};
+use crate::{Batch, Bytes, Operation, Result, Seqno, StoreError};
 
 /// Encoding buffers that grew above this are given back to the system.
 const KEEP_BUFFER: usize = 2 << 20;
@@ -30,10 +30,20 @@ pub(super) struct Commit {
 
 /// Puts one operation into its memtable; returns the bytes that it takes there.
 pub(super) fn insert(memtables: &[Arc<Memtable>; 4], operation: &Operation, seqno: Seqno) -> u64 {
+    insert_as(memtables, operation, operation.value.clone(), seqno)
+}
+
+/// The same with another handle of the value.
+fn insert_as(
+    memtables: &[Arc<Memtable>; 4],
+    operation: &Operation,
+    value: Option<Bytes>,
+    seqno: Seqno,
+) -> u64 {
     let key = operation.key.to_tree();
-    let item = match &operation.value {
+    let item = match value {
         Some(value) => {
-            InternalValue::from_components(key, value.to_tree(), seqno, ValueType::Value)
+            InternalValue::from_components(key, value.into_tree(), seqno, ValueType::Value)
         }
         None => InternalValue::new_tombstone(key, seqno),
     };
@@ -87,15 +97,18 @@ impl Shared {
             return Err(StoreError::Closed);
         }
         let seqno = log.append(payload, || self.counter.next())?;
-        let bytes = batch
-            .operations()
-            .iter()
-            .map(|operation| insert(&commit.memtables, operation, seqno))
-            .sum();
+        // Before it is published: who sees the commit must not find a page without it.
+        let mut shared = self.pages.write(batch, seqno).into_iter().peekable();
+        let mut bytes = 0;
+        for (number, operation) in batch.operations().iter().enumerate() {
+            let value = match shared.next_if(|(of, _)| *of == number) {
+                Some((_, value)) => Some(value),
+                None => operation.value.clone(),
+            };
+            bytes += insert_as(&commit.memtables, operation, value, seqno);
+        }
         self.active_bytes.fetch_add(bytes, Ordering::Relaxed);
         commit.loads.iter().for_each(|load| load.note(batch));
-        // Before it is published: who sees the commit must not find a page without it.
-        self.pages.write(batch, seqno);
         self.hot.write(batch, seqno);
         self.tracker.publish(seqno);
         Ok((seqno, commit.loads.clone()))

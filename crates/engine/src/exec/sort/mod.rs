@@ -359,7 +359,7 @@ mod tests {
     fn a_sort_on_disk_gives_the_order_of_one_in_memory() {
         let (expected, none) = sorted(None, usize::MAX);
         assert!(expected.is_sorted() && expected.len() == 5000 && none.spills == 0);
-        for bytes_max in [4000, 20_000, 300_000] {
+        for bytes_max in [4000, 20_000, 150_000] {
             let (found, totals) = sorted(None, bytes_max);
             assert!(totals.spills > 0);
             assert_eq!(found, expected, "with {bytes_max} bytes");

@@ -18,7 +18,7 @@ use parking_lot::{Mutex, RwLock};
 pub(super) use page::Builder;
 pub(crate) use page::Page;
 use shelf::Changed;
-pub(super) use shelf::{Found, Shelf, Watch};
+pub(super) use shelf::{Found, Shared, Shelf, Watch};
 
 use crate::{Batch, Bytes, Seqno, Space};
 
@@ -249,8 +249,10 @@ impl Pages {
     }
 
     /// Takes away or renews the pages whose keys a commit writes. Called inside the commit lock,
-    /// before the commit is published.
-    pub(super) fn write(&self, batch: &Batch, seqno: Seqno) {
+    /// before the commit is published. Returns values that stand in pages now, so that others can
+    /// hold them there, in the order of the operations.
+    pub(super) fn write(&self, batch: &Batch, seqno: Seqno) -> Vec<Shared> {
+        let mut shared = Vec::new();
         for (number, shelves) in self.shelves.iter().enumerate() {
             let shelves = shelves.read();
             if shelves.is_empty() {
@@ -260,27 +262,34 @@ impl Pages {
                 batch
                     .operations()
                     .iter()
-                    .filter(|operation| shelf_space(operation.space) == Some(number))
+                    .enumerate()
+                    .filter(|(_, operation)| shelf_space(operation.space) == Some(number))
             };
             // Batches write to few prefixes, so a list is the fastest set.
             let mut seen: Vec<u32> = Vec::new();
-            for prefix in of_space().filter_map(|operation| prefix_of(&operation.key)) {
+            for prefix in of_space().filter_map(|(_, operation)| prefix_of(&operation.key)) {
                 if seen.contains(&prefix) {
                     continue;
                 }
                 seen.push(prefix);
                 let Some(shelf) = shelves.get(&prefix) else { continue };
-                let own = of_space().filter(|operation| prefix_of(&operation.key) == Some(prefix));
+                let own =
+                    of_space().filter(|(_, operation)| prefix_of(&operation.key) == Some(prefix));
                 let mut changed = Changed::default();
                 // Held meanwhile, as in `put`.
                 let mut places = self.places.lock();
                 shelf.write(seqno, own, self.page_bytes, &mut changed);
-                let Changed { made, gone } = changed;
+                let Changed { made, gone, shared: mut lent } = changed;
+                shared.append(&mut lent);
                 self.exchange(&mut places, (number, prefix), &made, &gone);
             }
             drop(shelves);
             self.make_room();
         }
+        if !shared.is_sorted_by_key(|(operation, _)| *operation) {
+            shared.sort_unstable_by_key(|(operation, _)| *operation);
+        }
+        shared
     }
 
     /// Drops the shelves of prefixes whose keys lie in `[from, to)`, whole or in part.

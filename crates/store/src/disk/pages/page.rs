@@ -90,6 +90,11 @@ impl Page {
         Bytes::part_of(&self.keys, start.key as usize, end.key as usize)
     }
 
+    /// Bytes of all values.
+    pub(super) fn value_bytes(&self) -> usize {
+        self.values.len()
+    }
+
     /// Bytes of all entries.
     pub(crate) fn bytes(&self) -> usize {
         self.keys.len() + self.values.len()
@@ -114,28 +119,34 @@ impl Page {
     }
 
     /// The page with some entries set, or removed where there is no value; nothing if it would
-    /// hold more than `bytes_max`. The changes are in the order of their keys, one for each.
+    /// hold more than `bytes_max`. The changes are in the order of their keys, one for each. Adds
+    /// the numbers of the entries that were set to `set_at`.
     pub(super) fn patched(
         &self,
         changes: &[Change<'_>],
         bytes_max: usize,
         builder: &mut Builder,
+        set_at: &mut Vec<usize>,
     ) -> Option<Arc<Page>> {
         builder.clear();
         builder.keys.reserve(self.keys.len());
         builder.values.reserve(self.values.len());
         builder.ends.reserve(self.ends.len());
         let mut changes = changes.iter().copied().peekable();
+        let mut set_entry = |builder: &mut Builder, key: &[u8], value: &[u8]| {
+            set_at.push(builder.len());
+            builder.push(key, value);
+        };
         // A statement that changes documents in place leaves the keys as they are.
         let mut same_keys = true;
         for at in 0..self.len() {
             let (key, value) = self.entry(at);
             while let Some((new, set)) = changes.next_if(|(new, _)| *new < key) {
                 same_keys &= set.is_none();
-                set.into_iter().for_each(|value| builder.push(new, value));
+                set.into_iter().for_each(|value| set_entry(builder, new, value));
             }
             match changes.next_if(|(new, _)| *new == key) {
-                Some((_, Some(value))) => builder.push(key, value),
+                Some((_, Some(value))) => set_entry(builder, key, value),
                 Some((_, None)) => same_keys = false,
                 None => builder.push(key, value),
             }
@@ -145,7 +156,7 @@ impl Page {
         }
         for (key, set) in changes {
             same_keys &= set.is_none();
-            set.into_iter().for_each(|value| builder.push(key, value));
+            set.into_iter().for_each(|value| set_entry(builder, key, value));
             if builder.bytes() > bytes_max {
                 return None;
             }
@@ -279,6 +290,7 @@ mod tests {
             assert_eq!(page.find(&[3; 30]), None);
             assert_eq!((page.lower_bound(&[]), page.lower_bound(&[255])), (0, 50));
             assert_eq!(page.entry(50), (&[][..], &[][..]));
+            let mut set_at = Vec::new();
             let changes = [
                 (&[0; 30][..], None),
                 (&[3; 30][..], Some(&[7_u8; 9][..])),
@@ -286,15 +298,16 @@ mod tests {
                 (&[98; 30][..], None),
                 (&[99; 30][..], Some(&[1][..])),
             ];
-            let patched = page.patched(&changes, 10_000, &mut builder).unwrap();
+            let patched = page.patched(&changes, 10_000, &mut builder, &mut set_at).unwrap();
             assert_eq!(patched.len(), 50);
+            assert_eq!(set_at, [1, 2, 49]);
             assert_eq!(patched.entry(0), (&[2; 30][..], &[1; 100][..]));
             assert_eq!(patched.entry(1), (&[3; 30][..], &[7; 9][..]));
             assert_eq!(patched.entry(2), (&[4; 30][..], &[8; 8][..]));
             assert_eq!(patched.entry(49), (&[99; 30][..], &[1][..]));
-            assert!(page.patched(&changes, 1000, &mut builder).is_none());
+            assert!(page.patched(&changes, 1000, &mut builder, &mut Vec::new()).is_none());
             let changes = [(&[1; 30][..], None), (&[4; 30][..], Some(&[8_u8; 8][..]))];
-            let patched = page.patched(&changes, 10_000, &mut builder).unwrap();
+            let patched = page.patched(&changes, 10_000, &mut builder, &mut Vec::new()).unwrap();
             assert_eq!((patched.len(), builder.len()), (50, 0));
             assert_eq!(patched.entry(2), (&[4; 30][..], &[8; 8][..]));
             assert_eq!(patched.entry(49), page.entry(49));

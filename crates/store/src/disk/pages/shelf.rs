@@ -38,6 +38,10 @@ const CREDIT_MAX: i64 = 512 * READ;
 const CREDIT_MIN: i64 = -64 * READ;
 /// A page of which a commit writes this share, or more, is made anew with what is written.
 const PATCHED_SHARE: usize = 16;
+/// Values of which a page that is made anew consists, and which are not shorter, are lent to the
+/// memtable: so it needs no memory of its own, which would be asked for and freed value by value.
+const LENT_SHARE: usize = 2;
+const LENT_BYTES_MIN: usize = 64;
 
 /// The pages of one prefix.
 pub(crate) struct Shelf {
@@ -81,7 +85,12 @@ pub(crate) enum Found {
 pub(super) struct Changed {
     pub(super) gone: Vec<Arc<Page>>,
     pub(super) made: Vec<Arc<Page>>,
+    /// Values that stand in the pages made, by the number of their operation.
+    pub(super) shared: Vec<Shared>,
 }
+
+/// The number of an operation of a batch, and its value in the memory of a page.
+pub(crate) type Shared = (usize, Bytes);
 
 /// The sign that a reader watches; given back when it is dropped.
 pub(crate) struct Watch {
@@ -247,7 +256,7 @@ impl Shelf {
     pub(super) fn write<'o>(
         &self,
         seqno: Seqno,
-        operations: impl Iterator<Item = &'o Operation>,
+        operations: impl Iterator<Item = (usize, &'o Operation)>,
         page_bytes: usize,
         changed: &mut Changed,
     ) {
@@ -258,8 +267,10 @@ impl Shelf {
         }
         let mut operations = operations.peekable();
         let mut own: Vec<(&Bytes, Option<&[u8]>)> = Vec::new();
+        let mut numbers: Vec<usize> = Vec::new();
+        let mut set_at: Vec<usize> = Vec::new();
         let mut builder = Builder::default();
-        while let Some(operation) = operations.next() {
+        while let Some((number, operation)) = operations.next() {
             let Some(page) = state.page_of(&operation.key, Seqno::MAX).cloned() else {
                 state.note(&operation.key, seqno);
                 continue;
@@ -267,22 +278,34 @@ impl Shelf {
             // Batches hold their operations in the order of keys, so those of a page stand
             // together. If not, the page is taken away twice, which is right too.
             own.clear();
-            own.push((&operation.key, operation.value.as_deref()));
-            while let Some(next) = operations.next_if(|next| page.covers(&next.key)) {
-                own.push((&next.key, next.value.as_deref()));
+            numbers.clear();
+            set_at.clear();
+            let mut next = Some((number, operation));
+            while let Some((number, operation)) = next {
+                own.push((&operation.key, operation.value.as_deref()));
+                if operation.value.is_some() {
+                    numbers.push(number);
+                }
+                next = operations.next_if(|(_, next)| page.covers(&next.key));
             }
             if !own.is_sorted_by(|a, b| a.0 < b.0) {
                 keep_last(&mut own);
+                numbers.clear();
             }
             let standing = state.pages.remove(page.from.as_slice());
             let patched = (own.len() * PATCHED_SHARE >= page.len().max(PATCHED_SHARE))
                 .then(|| {
                     let changes: Vec<Change<'_>> =
                         own.iter().map(|(key, value)| (key.as_slice(), *value)).collect();
-                    page.patched(&changes, 2 * page_bytes, &mut builder)
+                    page.patched(&changes, 2 * page_bytes, &mut builder, &mut set_at)
                 })
                 .flatten();
             if let Some(patched) = patched {
+                let set = own.iter().filter_map(|(_, value)| value.map(<[u8]>::len)).sum::<usize>();
+                if set * LENT_SHARE >= patched.value_bytes() && set >= own.len() * LENT_BYTES_MIN {
+                    let values = set_at.iter().map(|at| patched.shared_value(*at));
+                    changed.shared.extend(numbers.iter().copied().zip(values));
+                }
                 let standing = Standing { page: patched.clone(), valid_from: seqno };
                 state.pages.insert(patched.from.clone(), standing);
                 changed.made.push(patched);
