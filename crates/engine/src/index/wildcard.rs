@@ -96,6 +96,13 @@ impl Wildcard {
         !path.split('.').any(|part| array_index(part).is_some()) && self.holds(path)
     }
 
+    /// Whether that is so for the path and for all below it, so that whoever has it has an entry.
+    #[must_use]
+    pub fn covers_below(&self, path: &str) -> bool {
+        let left_out = |named: &Box<str>| is_below(named, path);
+        self.covers(path) && (self.includes || !self.paths.iter().any(left_out))
+    }
+
     fn holds(&self, path: &str) -> bool {
         if let Some(root) = &self.root {
             return is_below(path, root);
@@ -254,5 +261,6 @@ mod tests {
         assert!(!some.covers("b") && !some.covers("z"));
         let others = wildcard("{key: {'$**': 1}, wildcardProjection: {'a.b': 0}}");
         assert!(others.covers("a") && others.covers("z") && !others.covers("a.b.c"));
+        assert!(others.covers_below("z") && !others.covers_below("a") && all.covers_below("a"));
     }
 }

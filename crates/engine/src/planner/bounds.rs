@@ -91,6 +91,18 @@ impl Interval {
         Interval { to: after(&from), from, point: true, low: edge.clone(), high: edge }
     }
 
+    /// From one value up to, and without, another.
+    #[must_use]
+    pub fn between(low: Val<'_>, high: Val<'_>) -> Interval {
+        Interval {
+            from: keys::key(low),
+            to: keys::key(high),
+            point: false,
+            low: Edge::value(low, None, true),
+            high: Edge::value(high, None, false),
+        }
+    }
+
     /// All values of one type, and those that order with them.
     fn of_type(kind: Type) -> Interval {
         let (low, high) = bracket(kind);

@@ -11,12 +11,10 @@ use crate::catalog::{Index, IndexKind, IndexState};
 use crate::exec::entries::{KeyCheck, KeyFilter};
 use crate::index::hashed;
 use crate::index::text::key_term;
-use crate::index::wildcard::Wildcard;
 use query::filter::{Conditions, Node, Test};
-use query::sort::SortSpec;
 use std::sync::Arc;
 use store::Direction;
-use value::{Type, Val};
+use value::Val;
 
 /// A range of whole keys: from the first, up to and without the second.
 #[derive(Clone, Debug)]
@@ -181,20 +179,20 @@ fn sparse_allows(index: &Index, facts: &[Fact<'_>]) -> bool {
 }
 
 /// What one encoded value of the keys is bounded to.
-struct Column {
+pub(super) struct Column {
     /// The name that explain gives it.
-    name: String,
-    descending: bool,
-    intervals: Option<Vec<Interval>>,
+    pub(super) name: String,
+    pub(super) descending: bool,
+    pub(super) intervals: Option<Vec<Interval>>,
     /// The conditions that the intervals come from, and what is left to test of each.
-    used: Vec<(usize, Tightness)>,
+    pub(super) used: Vec<(usize, Tightness)>,
 }
 
 /// What bounds one column.
 #[derive(Default)]
-struct Bound {
-    intervals: Option<Vec<Interval>>,
-    used: Vec<(usize, Tightness)>,
+pub(super) struct Bound {
+    pub(super) intervals: Option<Vec<Interval>>,
+    pub(super) used: Vec<(usize, Tightness)>,
 }
 
 /// The ways in which an index can be used, bounded or not.
@@ -237,7 +235,9 @@ fn uses(
             }
             vec![assemble(question, whole, index, columns)]
         }
-        IndexKind::Wildcard(wildcard) => wildcard_uses(question, whole, index, wildcard, facts),
+        IndexKind::Wildcard(wildcard) => {
+            super::wildcard::uses(question, whole, index, wildcard, facts)
+        }
     }
 }
 
@@ -332,7 +332,7 @@ pub(super) fn prefixes(
 }
 
 /// The intervals of each field, taken from the predicates on `paths`.
-fn bind(index: &Index, paths: &[&str], facts: &[Fact<'_>]) -> Vec<Bound> {
+pub(super) fn bind(index: &Index, paths: &[&str], facts: &[Fact<'_>]) -> Vec<Bound> {
     // Bounds on two paths into one array speak of different elements unless one `$elemMatch`
     // holds both; so at most one such path is bounded outside of a common group.
     let mut array_group: Option<usize> = None;
@@ -379,94 +379,9 @@ fn hash_points(intervals: &[Interval]) -> Option<Vec<Interval>> {
     Some(points)
 }
 
-/// One use for each path that the wildcard covers and the query bounds; and one for the other
-/// fields of a compound index.
-fn wildcard_uses(
-    question: &Question<'_>,
-    whole: bool,
-    index: &Arc<Index>,
-    wildcard: &Wildcard,
-    facts: &[Fact<'_>],
-) -> Vec<Candidate> {
-    let mut paths: Vec<Option<&str>> = Vec::new();
-    for fact in facts {
-        let usable = fact.fits(index, wildcard.at)
-            && wildcard.covers(&fact.path)
-            && fact.bounds.intervals.iter().all(is_scalar);
-        if usable && !paths.contains(&Some(&fact.path)) {
-            paths.push(Some(&fact.path));
-        }
-    }
-    if paths.is_empty() && wildcard.at > 0 {
-        paths.push(None);
-    }
-    let make = |path: &Option<&str>| {
-        let name = path.unwrap_or("$_value");
-        let fields: Vec<&str> = index
-            .fields
-            .iter()
-            .enumerate()
-            .map(|(at, field)| if at == wildcard.at { name } else { field.path.text() })
-            .collect();
-        let mut columns = Vec::new();
-        for (at, bound) in bind(index, &fields, facts).into_iter().enumerate() {
-            let descending = index.fields.get(at).is_some_and(|field| field.descending);
-            let name = fields.get(at).copied().unwrap_or("").to_owned();
-            let Bound { mut intervals, mut used } = bound;
-            if at == wildcard.at {
-                let point = path.map(|path| vec![Interval::point(Val::String(path))]);
-                columns.push(Column {
-                    name: "$_path".to_owned(),
-                    descending: false,
-                    intervals: point,
-                    used: Vec::new(),
-                });
-                intervals = intervals.filter(|known| path.is_some() && known.iter().all(is_scalar));
-                if intervals.is_none() {
-                    used.clear();
-                }
-            }
-            columns.push(Column { name, descending, intervals, used });
-        }
-        let mut candidate = assemble(question, whole, index, columns);
-        (candidate.direction, candidate.sorted) = match (question.sort, path) {
-            (None, _) => (Direction::Forward, true),
-            (Some(sort), Some(path)) if !index.is_multikey() && index.fields.len() == 1 => {
-                path_order(sort, index, path)
-            }
-            // Documents come once for each of their paths, in no useful order.
-            _ => (Direction::Forward, false),
-        };
-        candidate
-    };
-    paths.iter().map(make).collect()
-}
-
-/// Whether the entries of one path, which are of documents that have it, are in the order of a
-/// sort.
-fn path_order(sort: &SortSpec, index: &Index, path: &str) -> (Direction, bool) {
-    let [only] = sort.fields.as_slice() else { return (Direction::Forward, false) };
-    let descending = index.fields.first().is_some_and(|field| field.descending);
-    let sorted = only.path.text() == path && sort.collation == index.collation;
-    match sorted && only.descending != descending {
-        true => (Direction::Reverse, true),
-        false => (Direction::Forward, sorted),
-    }
-}
-
-/// Whether an interval holds only values that stand in a wildcard index as they are: not what is
-/// missing, nor documents and arrays.
-fn is_scalar(interval: &Interval) -> bool {
-    const DOCUMENTS: &[u8] = &[70];
-    const BEHIND_ARRAYS: &[u8] = &[81];
-    let (from, to) = (interval.from.as_slice(), interval.to.as_slice());
-    let apart = to <= DOCUMENTS || from >= BEHIND_ARRAYS;
-    apart && from.first().is_some_and(|rank| *rank > Type::Null.rank() && *rank < 240)
-}
-
 /// The ranges of keys that the columns' intervals make together, and the check of what the ranges
 /// do not tell. `whole` says that they come from the whole filter, not from a branch of it.
-fn assemble(
+pub(super) fn assemble(
     question: &Question<'_>,
     whole: bool,
     index: &Arc<Index>,

@@ -22,6 +22,7 @@ pub mod reasons;
 pub mod sample;
 pub mod shape;
 pub mod walk;
+mod wildcard;
 
 pub use candidates::{Candidate, KeyRange};
 pub use geo::NearPlan;

@@ -1,0 +1,132 @@
+//! What a wildcard index could do for a query: an equality or a range of any path that it holds, or
+//! that there is something at a path or below it.
+
+use super::Question;
+use super::bounds::{Interval, Tightness};
+use super::candidates::{Bound, Candidate, Column, assemble, bind};
+use super::facts::Fact;
+use crate::catalog::Index;
+use crate::index::wildcard::Wildcard;
+use query::sort::SortSpec;
+use std::sync::Arc;
+use store::Direction;
+use value::{Type, Val};
+
+/// One use for each path that the wildcard covers and the query bounds; and one for the other
+/// fields of a compound index.
+pub(super) fn uses(
+    question: &Question<'_>,
+    whole: bool,
+    index: &Arc<Index>,
+    wildcard: &Wildcard,
+    facts: &[Fact<'_>],
+) -> Vec<Candidate> {
+    let mut paths: Vec<Option<&str>> = Vec::new();
+    for fact in facts {
+        let usable = fact.fits(index, wildcard.at)
+            && wildcard.covers(&fact.path)
+            && fact.bounds.intervals.iter().all(is_scalar);
+        if usable && !paths.contains(&Some(&fact.path)) {
+            paths.push(Some(&fact.path));
+        }
+    }
+    if paths.is_empty() && wildcard.at > 0 {
+        paths.push(None);
+    }
+    let make = |path: &Option<&str>| {
+        let name = path.unwrap_or("$_value");
+        let fields: Vec<&str> = index
+            .fields
+            .iter()
+            .enumerate()
+            .map(|(at, field)| if at == wildcard.at { name } else { field.path.text() })
+            .collect();
+        let mut columns = Vec::new();
+        for (at, bound) in bind(index, &fields, facts).into_iter().enumerate() {
+            let descending = index.fields.get(at).is_some_and(|field| field.descending);
+            let name = fields.get(at).copied().unwrap_or("").to_owned();
+            let Bound { mut intervals, mut used } = bound;
+            if at == wildcard.at {
+                let point = path.map(|path| vec![Interval::point(Val::String(path))]);
+                columns.push(Column {
+                    name: "$_path".to_owned(),
+                    descending: false,
+                    intervals: point,
+                    used: Vec::new(),
+                });
+                intervals = intervals.filter(|known| path.is_some() && known.iter().all(is_scalar));
+                if intervals.is_none() {
+                    used.clear();
+                }
+            }
+            columns.push(Column { name, descending, intervals, used });
+        }
+        let mut candidate = assemble(question, whole, index, columns);
+        (candidate.direction, candidate.sorted) = match (question.sort, path) {
+            (None, _) => (Direction::Forward, true),
+            (Some(sort), Some(path)) if !index.is_multikey() && index.fields.len() == 1 => {
+                path_order(sort, index, path)
+            }
+            // Documents come once for each of their paths, in no useful order.
+            _ => (Direction::Forward, false),
+        };
+        candidate
+    };
+    let existing =
+        facts.iter().filter_map(|fact| existence(question, whole, index, wildcard, fact));
+    paths.iter().map(make).chain(existing).collect()
+}
+
+/// The entries of a path and of all below it: every document that has it has one of them.
+fn existence(
+    question: &Question<'_>,
+    whole: bool,
+    index: &Arc<Index>,
+    wildcard: &Wildcard,
+    fact: &Fact<'_>,
+) -> Option<Candidate> {
+    let path = &*fact.path;
+    if !fact.is_existence() || index.fields.len() > 1 || !wildcard.covers_below(path) {
+        return None;
+    }
+    let (from, to) = (format!("{path}."), format!("{path}/"));
+    let below = Interval::between(Val::String(&from), Val::String(&to));
+    let told = fact.condition.map(|condition| (condition, Tightness::Exact));
+    let paths = Column {
+        name: "$_path".to_owned(),
+        descending: false,
+        intervals: Some(vec![Interval::point(Val::String(path)), below]),
+        used: told.into_iter().collect(),
+    };
+    let values = Column {
+        name: path.to_owned(),
+        descending: index.fields.first().is_some_and(|field| field.descending),
+        intervals: None,
+        used: Vec::new(),
+    };
+    let mut candidate = assemble(question, whole, index, vec![paths, values]);
+    (candidate.direction, candidate.sorted) = (Direction::Forward, question.sort.is_none());
+    Some(candidate)
+}
+
+/// Whether the entries of one path, which are of documents that have it, are in the order of a
+/// sort.
+fn path_order(sort: &SortSpec, index: &Index, path: &str) -> (Direction, bool) {
+    let [only] = sort.fields.as_slice() else { return (Direction::Forward, false) };
+    let descending = index.fields.first().is_some_and(|field| field.descending);
+    let sorted = only.path.text() == path && sort.collation == index.collation;
+    match sorted && only.descending != descending {
+        true => (Direction::Reverse, true),
+        false => (Direction::Forward, sorted),
+    }
+}
+
+/// Whether an interval holds only values that stand in a wildcard index as they are: not what is
+/// missing, nor documents and arrays.
+fn is_scalar(interval: &Interval) -> bool {
+    const DOCUMENTS: &[u8] = &[70];
+    const BEHIND_ARRAYS: &[u8] = &[81];
+    let (from, to) = (interval.from.as_slice(), interval.to.as_slice());
+    let apart = to <= DOCUMENTS || from >= BEHIND_ARRAYS;
+    apart && from.first().is_some_and(|rank| *rank > Type::Null.rank() && *rank < 240)
+}
