@@ -227,7 +227,7 @@ fn run(space: Space, page_bytes: usize, cache_bytes: u64, steps: Vec<Step>) {
                     }
                     match content {
                         Some(content) => {
-                            let value = vec![content; usize::from(content % 40)];
+                            let value = vec![content; usize::from(content % 160)];
                             batch.put(space, &key, &value);
                             map.insert(key, value);
                         }
