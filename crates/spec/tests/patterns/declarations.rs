@@ -1,10 +1,13 @@
-//! Random patterns over four collections, and what becomes of them: created, dropped with or without
-//! their values, suspended, resumed.
+//! Random patterns over a few collections, and what becomes of them: created, dropped with or without
+//! their values, altered, suspended, resumed, and gone with a collection.
 //!
-//! Parents have `name` and `region`, children `p` (one parent, several or none), `x`, `k` and `ok`,
-//! nodes `parent` and `label`; `g` holds groups of children.
+//! Parents have `name`, `region` and `code`, children `@p` (one parent, several or none), `@x`, `@k`,
+//! `ok`, `pc` (a parent's code) and `items` with parents in `q`, nodes `parent`, `label`, `at` and
+//! `shop`; `g` holds groups of children.
 
+use crate::accumulators;
 use crate::random::Random;
+use crate::schema::Schema;
 use crate::session::{Outcome, Session};
 use value::{DocBuf, Val};
 
@@ -23,18 +26,41 @@ pub(crate) struct Declared {
     pub(crate) on_delete: &'static str,
     /// Whether it is suspended.
     pub(crate) suspended: bool,
+    /// The fields that a fold maintains.
+    pub(crate) fields: Vec<usize>,
+    /// How many rows a subset has.
+    pub(crate) limit: usize,
+    /// A second form of the kind: groups by two fields, a subset sorted by two, a tree in scopes.
+    pub(crate) second: bool,
     /// The command that declares it.
     text: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
+    /// Folds over children, in parents.
     Fold,
+    /// Groups of children.
     Groups,
+    /// Copies of parents.
     Copies,
+    /// The same, as they were when the reference was set.
+    Frozen,
+    /// Copies in the elements of an array.
+    Items,
+    /// Copies found by another field than `_id`.
+    Coded,
+    /// The first few children.
     Top,
+    /// A field from the same document.
     Same,
+    /// A field from what a fold maintains.
     Chain,
+    /// Groups of groups.
+    GroupChain,
+    /// A fold over what is copied into children.
+    CopyChain,
+    /// Nodes.
     Tree,
 }
 
@@ -42,9 +68,14 @@ static KINDS: &[(Kind, &str, &str)] = &[
     (Kind::Fold, "parents", "fold"),
     (Kind::Groups, "children", "groups"),
     (Kind::Copies, "children", "copies"),
+    (Kind::Frozen, "children", "frozen"),
+    (Kind::Items, "children", "items"),
+    (Kind::Coded, "children", "coded"),
     (Kind::Top, "parents", "top"),
     (Kind::Same, "children", "same"),
     (Kind::Chain, "parents", "chain"),
+    (Kind::GroupChain, "g", "groupchain"),
+    (Kind::CopyChain, "parents", "copychain"),
     (Kind::Tree, "nodes", "tree"),
 ];
 
@@ -52,68 +83,137 @@ fn pick<'w>(random: &mut Random, words: &[&'w str]) -> &'w str {
     words[random.below(words.len() as u64) as usize]
 }
 
-fn declare(random: &mut Random) -> Declared {
+fn declare(random: &mut Random, schema: &Schema) -> Declared {
     let (kind, collection, name) = KINDS[random.below(KINDS.len() as u64) as usize];
     let only_ok = random.below(2) == 0;
     let filter = if only_ok { "filter: {ok: true}," } else { "" };
-    let (mut late, mut on_delete) = (false, "");
+    let mut declared = Declared {
+        kind,
+        collection,
+        name,
+        late: false,
+        only_ok: only_ok && matches!(kind, Kind::Fold | Kind::Groups | Kind::Top),
+        on_delete: "",
+        suspended: false,
+        fields: Vec::new(),
+        limit: 1 + random.below(4) as usize,
+        second: random.below(2) == 0,
+        text: String::new(),
+    };
     let mut mode = "";
-    if matches!(kind, Kind::Fold | Kind::Groups | Kind::Copies | Kind::Top) {
+    if !matches!(kind, Kind::Same | Kind::Chain | Kind::Tree) {
         mode = pick(random, &["", "", "mode: {async: {maxLagMS: 50}},", "mode: {every: '1s'},"]);
-        late = !mode.is_empty();
+        declared.late = !mode.is_empty();
     }
     let backfill = pick(random, &["", "backfill: {batch: 1},", "backfill: {batch: 7},"]);
-    let body = match kind {
-        Kind::Fold => format!(
-            "kind: 'computed', from: 'children', on: {{foreign: 'p'}}, {filter} fields: {{
-             'f.n': {{$count: {{}}}}, 'f.s': {{$sum: '$x'}}, 'f.lo': {{$min: '$x'}}, 'f.hi': {{$max: '$x'}},
-             'f.best': {{$topN: {{n: 2, sortBy: {{x: -1, _id: 1}}, output: '$_id'}}}},
-             'f.ks': {{$addToSet: '$k'}}}}"
-        ),
-        Kind::Groups => format!(
-            "kind: 'computed', into: 'g', groupBy: '$k', {filter}
-             fields: {{n: {{$count: {{}}}}, s: {{$sum: '$x'}}}}"
-        ),
-        Kind::Copies => {
-            on_delete = pick(random, &["keep", "unset", "cascade"]);
-            let limit = pick(random, &["1000", "3"]);
-            late |= limit == "3";
+    let more = pick(random, &["", "", "clientWrites: 'ignore',", "changeEvents: 'flagged',"]);
+    let body = body(random, &mut declared, filter);
+    declared.text = schema.text(&format!(
+        "{{createPatterns: '{collection}', patterns: [{{name: '{name}', {mode} {backfill} {more} {body}}}]"
+    ));
+    declared
+}
+
+fn body(random: &mut Random, declared: &mut Declared, filter: &str) -> String {
+    let (limit, second) = (declared.limit, declared.second);
+    match declared.kind {
+        Kind::Fold => {
+            // The chain reads how many there are.
+            declared.fields = vec![0];
+            declared.fields.extend((1..accumulators::ALL.len()).filter(|_| random.below(2) == 0));
+            let fields = declared.fields.iter().map(|at| &accumulators::ALL[*at]);
+            let fields: Vec<String> =
+                fields.map(|field| format!("'f.{}': {}", field.name, field.spec)).collect();
+            let missing = pick(random, &["ignore", "ignore", "create", "reject"]);
+            let ordered = declared.fields.iter().any(|at| accumulators::ALL[*at].ordered);
+            let order = if ordered { "order: {_id: 1}," } else { "" };
             format!(
-                "kind: 'extendedReference', ref: 'p', from: 'parents', into: 'copy', fanoutLimit: {limit},
-                 fields: ['name', {{as: 'where', expr: '$region'}}], onSourceDelete: '{on_delete}'"
+                "kind: 'computed', from: 'children', on: {{foreign: '@p'}}, {filter} {order}
+                 onMissingParent: '{missing}', fields: {{{}}}",
+                fields.join(", ")
             )
         }
-        Kind::Top => format!(
-            "kind: 'subset', into: 'top', from: 'children', on: {{foreign: 'p'}}, {filter}
-             sort: {{x: -1}}, limit: 3, fields: ['x', 'k'], count: 'tops'"
-        ),
-        Kind::Same => "kind: 'computed', fields: {'d.twice': {$multiply: ['$x', 2]}}".to_owned(),
+        Kind::Groups => {
+            let key = if second { "{k: '$@k', ok: '$ok'}" } else { "'$@k'" };
+            format!(
+                "kind: 'computed', into: 'g', groupBy: {key}, {filter}
+                 fields: {{n: {{$count: {{}}}}, s: {{$sum: '$@x'}}, hi: {{$max: '$@x'}}}}"
+            )
+        }
+        Kind::Copies | Kind::Frozen | Kind::Items | Kind::Coded => reference(random, declared),
+        Kind::Top => {
+            let sort = if second { "{'@k': 1, '@x': -1}" } else { "{'@x': -1}" };
+            format!(
+                "kind: 'subset', into: 'top', from: 'children', on: {{foreign: '@p'}}, {filter}
+                 sort: {sort}, limit: {limit}, fields: ['@x', '@k'], count: 'tops'"
+            )
+        }
+        Kind::Same => "kind: 'computed', fields: {'d.twice': {$multiply: ['$@x', 2]}}".to_owned(),
         Kind::Chain => "kind: 'computed', fields: {per: {$add: ['$f.n', 1]}}".to_owned(),
+        Kind::GroupChain => "kind: 'computed', into: 'gg', groupBy: {$gte: ['$n', 2]},
+             fields: {sets: {$count: {}}, s: {$sum: '$s'}}"
+            .to_owned(),
+        Kind::CopyChain => "kind: 'computed', from: 'children', on: {foreign: '@p'},
+             filter: {'copy.where': {$gte: 2}}, fields: {'w.n': {$count: {}}, 'w.top': {$max: '$copy.name'}}"
+            .to_owned(),
         Kind::Tree => {
-            on_delete = pick(random, &["adopt", "cascade", "root", "restrict"]);
+            declared.on_delete = pick(random, &["adopt", "cascade", "root", "restrict"]);
+            let (on_delete, missing) = (declared.on_delete, pick(random, &["defer", "defer", "reject"]));
+            let scope = if second { "scope: 'shop'," } else { "" };
             format!(
-                "kind: 'tree', maintain: {{ancestors: 'up', depth: 'd', path: {{into: 'path', segment: '$label'}}}},
-                 onMissingParent: 'defer', onDelete: '{on_delete}'"
+                "kind: 'tree', {scope} order: 'at', maintain: {{ancestors: 'up', depth: 'd', path: {{into: 'path', segment: '$label'}},
+                 childCount: 'kids', descendantCount: 'below', nestedSet: {{lft: 'lft', rgt: 'rgt'}}}},
+                 onMissingParent: '{missing}', onDelete: '{on_delete}'"
             )
         }
+    }
+}
+
+fn reference(random: &mut Random, declared: &mut Declared) -> String {
+    declared.on_delete = pick(random, &["keep", "unset", "cascade", "restrict"]);
+    let limit = pick(random, &["1000", "3"]);
+    declared.late |= limit == "3";
+    let (place, fields) = match declared.kind {
+        Kind::Items => ("ref: 'items.q', into: 'items.info'", "['name']"),
+        Kind::Coded => ("ref: 'pc', match: 'code', into: 'coded'", "['name']"),
+        Kind::Frozen => ("ref: '@p', into: 'frozen', freshness: 'snapshot'", "['name']"),
+        _ => ("ref: '@p', into: 'copy'", "['name', {as: 'where', expr: '$region'}]"),
     };
-    // Filters belong to kinds with children only.
-    let only_ok = only_ok && matches!(kind, Kind::Fold | Kind::Groups | Kind::Top);
-    let text = format!(
-        "{{createPatterns: '{collection}', patterns: [{{name: '{name}', {mode} {backfill} {body}}}]"
-    );
-    Declared { kind, collection, name, late, only_ok, on_delete, suspended: false, text }
+    let missing = pick(random, &["allow", "allow", "allow", "reject"]);
+    format!(
+        "kind: 'extendedReference', from: 'parents', {place}, fields: {fields}, fanoutLimit: {limit},
+         onMissing: '{missing}', onSourceDelete: '{}'",
+        declared.on_delete
+    )
+}
+
+/// What must be there before anything is declared.
+pub(crate) fn prepare(session: &mut Session) {
+    let unique = "{createIndexes: 'parents', indexes: [{key: {code: 1}, name: 'code', unique: true, sparse: true}]}";
+    // Others may have written what is not unique while there was no index.
+    while matches!(session.run(unique), Outcome::Refused(_)) && !session.broken {
+        session.run("{delete: 'parents', deletes: [{q: {}, limit: 0}]}");
+    }
+    session.must("{createIndexes: 'children', indexes: [{key: {gone: 1}, name: 'gone', expireAfterSeconds: 0}]}");
 }
 
 /// Changes what is declared in some way.
-pub(crate) fn change(random: &mut Random, session: &mut Session, all: &mut Vec<Declared>) {
-    let new = declare(random);
+pub(crate) fn change(
+    random: &mut Random,
+    schema: &Schema,
+    session: &mut Session,
+    all: &mut Vec<Declared>,
+) {
+    if random.below(12) == 0 {
+        return drop_collection(random, session, all);
+    }
+    let new = declare(random, schema);
     let known = all.iter().position(|known| known.kind == new.kind);
     let Some(at) = known else {
         return create(random, session, all, new);
     };
     let Declared { collection, name, suspended, .. } = all[at];
-    match random.below(6) {
+    match random.below(7) {
         0 if !suspended && new.kind != Kind::Tree => {
             all[at].suspended = true;
             session.must(&format!("{{suspendPatterns: '{collection}', names: ['{name}']}}"));
@@ -122,15 +222,16 @@ pub(crate) fn change(random: &mut Random, session: &mut Session, all: &mut Vec<D
             session.must(&format!("{{resumePatterns: '{collection}', names: ['{name}']}}"));
             all[at].suspended = session.broken;
         }
-        1 if !matches!(new.kind, Kind::Groups | Kind::Tree) => {
+        1 if !matches!(new.kind, Kind::Groups | Kind::GroupChain | Kind::Tree) => {
             session.must(&format!(
                 "{{dropPatterns: '{collection}', names: ['{name}'], keepValues: true}}"
             ));
             all.remove(at);
         }
+        2 => modify(random, session, &mut all[at]),
         choice => {
             // At times the name is used again while the old values are still being cleared.
-            let wait = choice != 2 || new.kind == Kind::Groups;
+            let wait = choice != 3 || matches!(new.kind, Kind::Groups | Kind::GroupChain);
             let dropped = session.must(&format!(
                 "{{dropPatterns: '{collection}', names: ['{name}'], wait: {wait}}}"
             ));
@@ -148,24 +249,83 @@ pub(crate) fn change(random: &mut Random, session: &mut Session, all: &mut Vec<D
     }
 }
 
+/// Alters an option that can change while documents stay as they are.
+fn modify(random: &mut Random, session: &mut Session, declared: &mut Declared) {
+    let deferrable = !matches!(declared.kind, Kind::Same | Kind::Chain | Kind::Tree);
+    let references =
+        matches!(declared.kind, Kind::Copies | Kind::Frozen | Kind::Items | Kind::Coded);
+    let set = match random.below(4) {
+        0 if deferrable => {
+            // What is queued already stays: only a late one is certain to be right later on.
+            declared.late = true;
+            pick(random, &["mode: {async: {maxLagMS: 20}}", "mode: {every: '1s'}"])
+        }
+        1 if references => {
+            declared.late = true;
+            pick(random, &["fanoutLimit: 2", "fanoutLimit: 7"])
+        }
+        2 if declared.kind == Kind::Tree => {
+            declared.on_delete = pick(random, &["adopt", "cascade", "root", "restrict"]);
+            ["onDelete: 'adopt'", "onDelete: 'cascade'", "onDelete: 'root'", "onDelete: 'restrict'"]
+                .into_iter()
+                .find(|text| text.contains(declared.on_delete))
+                .unwrap_or("")
+        }
+        _ => pick(random, &["clientWrites: 'ignore'", "clientWrites: 'reject'", "rewrite: false"]),
+    };
+    session.must(&format!(
+        "{{modifyPattern: '{}', name: '{}', set: {{{set}}}}}",
+        declared.collection, declared.name
+    ));
+}
+
+/// Drops a collection: the patterns that it is the target of go with it, to others its documents are
+/// deleted.
+fn drop_collection(random: &mut Random, session: &mut Session, all: &mut Vec<Declared>) {
+    let collection = pick(random, &["children", "parents", "nodes"]);
+    // Where a source may not go, nor may its collection; nor while a transaction wrote to it.
+    session.run(&format!("{{drop: '{collection}'}}"));
+    prepare(session);
+    refresh(session, all);
+}
+
+/// Finds out which of the declared patterns are there.
+fn refresh(session: &mut Session, all: &mut Vec<Declared>) {
+    let Some(states) = states(session) else { return };
+    all.retain(|declared| states.iter().any(|(name, _)| name == declared.name));
+}
+
 fn create(random: &mut Random, session: &mut Session, all: &mut Vec<Declared>, new: Declared) {
     let wait = random.below(3) > 0;
     match session.run(&format!("{}, wait: {wait}}}", new.text)) {
         Outcome::Done(_) => all.push(new),
         // Cut off: it may be there or not. `wait` finds out.
         Outcome::Refused(0) => all.push(new),
-        // Clients may have made a cycle while there was no tree.
-        Outcome::Refused(96) if new.kind == Kind::Tree => remove_cycles(session),
+        // Clients may have made a cycle, or left a parent out, while there was no tree; and
+        // references to nothing.
         Outcome::Refused(code) => {
-            let patterns = session.must("{listPatterns: 1}");
-            panic!("{}: {code}, {patterns:?}", new.text);
+            let states = states(session).unwrap_or_default();
+            let failed = states.iter().any(|(name, state)| name == new.name && state == "failed");
+            let reject = new.text.contains("'reject'");
+            assert!(
+                session.broken || (failed && (new.kind == Kind::Tree || reject)),
+                "{code}: {}, {states:?}",
+                new.text
+            );
+            give_up(session, &new);
         }
     }
 }
 
-fn remove_cycles(session: &mut Session) {
-    session.must("{delete: 'nodes', deletes: [{q: {}, limit: 0}]}");
-    session.must("{dropPatterns: 'nodes', names: ['tree']}");
+/// Removes a pattern that could not be built.
+fn give_up(session: &mut Session, declared: &Declared) {
+    if declared.kind == Kind::Tree {
+        session.must("{delete: 'nodes', deletes: [{q: {}, limit: 0}]}");
+    }
+    session.must(&format!(
+        "{{dropPatterns: '{}', names: ['{}']}}",
+        declared.collection, declared.name
+    ));
 }
 
 /// The names of the patterns that are there, with their states.
@@ -191,12 +351,16 @@ pub(crate) fn wait(session: &mut Session, all: &mut Vec<Declared>) {
         assert!(begin.elapsed().as_secs() < 60, "a build does not end: {states:?}");
         std::thread::sleep(std::time::Duration::from_millis(5));
     };
-    if states.iter().any(|(name, state)| name == "tree" && state == "failed") {
-        remove_cycles(session);
-        all.retain(|declared| declared.kind != Kind::Tree);
-    }
     all.retain_mut(|declared| {
         let state = states.iter().find(|(name, _)| name == declared.name).map(|(_, state)| state);
+        if state.is_some_and(|state| state == "failed") {
+            assert!(
+                declared.kind == Kind::Tree || declared.text.contains("'reject'"),
+                "{states:?} {declared:?}"
+            );
+            give_up(session, declared);
+            return false;
+        }
         assert!(state.is_none_or(|state| state == "ready" || state == "suspended"), "{states:?}");
         declared.suspended = state.is_some_and(|state| state == "suspended");
         state.is_some()
@@ -210,12 +374,17 @@ pub(crate) fn wait(session: &mut Session, all: &mut Vec<Declared>) {
 /// Nothing is left of a pattern that was dropped.
 fn check_cleared(session: &mut Session, kind: Kind) {
     let (collection, field) = match kind {
-        Kind::Fold => ("parents", "f.s"),
+        Kind::Fold => ("parents", "f.n"),
         Kind::Groups => ("g", "n"),
+        Kind::GroupChain => ("gg", "sets"),
         Kind::Copies => ("children", "copy.name"),
+        Kind::Frozen => ("children", "frozen.name"),
+        Kind::Items => ("children", "items.info.name"),
+        Kind::Coded => ("children", "coded.name"),
         Kind::Top => ("parents", "top"),
         Kind::Same => ("children", "d.twice"),
         Kind::Chain => ("parents", "per"),
+        Kind::CopyChain => ("parents", "w.n"),
         Kind::Tree => ("nodes", "up"),
     };
     // What clients carry from earlier reads is theirs again, so some may be there: they mark it.

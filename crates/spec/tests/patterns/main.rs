@@ -1,26 +1,36 @@
 //! The oracle of patterns: random declarations and random writes, and at every moment what is
 //! maintained equals what plain code makes of the documents.
 //!
-//! `declarations` chooses patterns, `operations` writes, `model` recomputes and compares, `session`
-//! is a connection. One test goes step by step and looks after every commit; the other has clients
-//! that write at the same time while patterns are built, dropped and suspended, looks at random
-//! snapshots, and kills the server with SIGKILL.
+//! `schema` chooses where fields stand, `declarations` patterns; `operations` writes, `model` recomputes
+//! and compares (`accumulators` for folds, `nodes` for trees, `frozen` for copies that do not follow),
+//! `session` is a connection. One test goes step by step, looks after every commit, and now and then at
+//! a moment that is past; the other has clients that write at the same time while patterns are built,
+//! dropped and suspended, looks at random snapshots, and kills the server with SIGKILL. `hot` and
+//! `queue` kill it in the middle of what only they do.
 //!
 //! `PATTERNS_SECONDS=3600` runs longer, `PATTERNS_SEED=7` repeats the choices of a run.
 
+mod accumulators;
 mod declarations;
+mod frozen;
+mod hot;
 mod model;
+mod nodes;
 mod operations;
 #[path = "../crash/process.rs"]
 mod process;
+mod queue;
 #[path = "../crash/random.rs"]
 mod random;
+mod schema;
 mod session;
 
-use declarations::Declared;
+use declarations::{Declared, Kind};
+use model::Moment;
 use operations::Writer;
 use process::{Server, binary};
 use random::Random;
+use schema::Schema;
 use session::Session;
 use spec::door::House;
 use std::sync::Arc;
@@ -46,34 +56,90 @@ fn after_every_commit_what_is_maintained_is_right() {
         runs += 1;
     }
     eprintln!("PATTERNS_SEED={seed}: {runs} runs, {steps} statements and transactions");
-    assert!(steps > 500, "only {steps} steps");
+    assert!(steps > 100, "only {steps} steps");
+}
+
+/// Says how to repeat a run that panics, and what was done last.
+struct Told {
+    seed: u64,
+    last: Vec<String>,
+    declared: String,
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let last = self.last.split_off(self.last.len().saturating_sub(5));
+            eprintln!("PATTERNS_SEED={}:\n{}\n{}", self.seed, last.join("\n"), self.declared);
+        }
+    }
 }
 
 /// One run; returns how many steps it took.
 fn step_by_step(seed: u64) -> u64 {
+    let mut told = Told { seed, last: Vec::new(), declared: String::new() };
     let mut random = Random::new(seed);
+    let schema = Schema::new(&mut random);
     let house = House::memory().expect("memory opens");
     let mut session = Session::new(house.door().expect("a connection"), 1);
-    let mut writer = Writer::new(random.next());
+    session.must("{setParameter: 1, ttlMonitorSleepSecs: 1}");
+    declarations::prepare(&mut session);
+    let mut writer = Writer::new(random.next(), &schema);
     let mut declared: Vec<Declared> = Vec::new();
     // Some documents are there before the patterns.
     for _ in 0..random.below(60) {
         writer.step(&mut session);
     }
     let steps = 60 + random.below(120);
+    let mut moments: Vec<(Moment, Vec<Declared>)> = Vec::new();
     for step in 0..steps {
-        if declared.is_empty() || random.below(25) == 0 {
-            declarations::change(&mut random, &mut session, &mut declared);
+        let changed = declared.is_empty() || random.below(25) == 0;
+        if changed {
+            declarations::change(&mut random, &schema, &mut session, &mut declared);
         }
-        let what = writer.step(&mut session);
-        let problems = model::check(&mut session, &declared, true);
-        assert!(
-            problems.is_empty(),
-            "PATTERNS_SEED={seed}, step {step} ({what}):\n{}\n{declared:#?}",
-            problems.join("\n")
-        );
+        let done = writer.step(&mut session);
+        told.last.push(done.text.clone());
+        told.declared = format!("{declared:#?}");
+        let (mut problems, moment) = model::check(&mut session, &schema, &declared, true);
+        if let (Some((before, _)), Some(now)) = (moments.last(), &moment) {
+            let frozen = declared.iter().find(|declared| declared.kind == Kind::Frozen);
+            let was_ready = |moment: &Moment| moment.ready.contains(&"frozen");
+            if let Some(frozen) = frozen.filter(|_| was_ready(before) && was_ready(now) && !changed)
+            {
+                problems.extend(frozen::check(&schema, frozen, (before, now), done.simple));
+            }
+        }
+        if let Some(moment) = moment {
+            moments.push((moment, declared.clone()));
+        }
+        if random.below(5) == 0 {
+            problems.extend(look_back(&mut random, &schema, &mut session, &moments));
+        }
+        assert!(problems.is_empty(), "step {step}:\n{}", problems.join("\n"));
     }
     steps
+}
+
+/// What is wrong at a moment that is past: it is what it was, and still right.
+fn look_back(
+    random: &mut Random,
+    schema: &Schema,
+    session: &mut Session,
+    moments: &[(Moment, Vec<Declared>)],
+) -> Vec<String> {
+    // While one is built, what it has not come to is derived for each reader: a pattern that it feeds
+    // does not know of that.
+    let states = declarations::states(session).unwrap_or_default();
+    if moments.is_empty() || states.iter().any(|(_, state)| state == "building") {
+        return Vec::new();
+    }
+    let (then, declared) = &moments[random.below(moments.len() as u64) as usize];
+    let Some(found) = model::look(session, schema, Some(then.time)) else { return Vec::new() };
+    let ready = |declared: &&Declared| !declared.late && then.ready.contains(&declared.name);
+    let declared: Vec<&Declared> = declared.iter().filter(ready).collect();
+    let mut problems = model::problems(&found, schema, &declared);
+    problems.iter_mut().for_each(|problem| problem.insert_str(0, "in the past: "));
+    problems
 }
 
 #[test]
@@ -81,6 +147,7 @@ fn beside_other_clients_and_kills_what_is_maintained_is_right() {
     let seed = number("PATTERNS_SEED").unwrap_or_else(|| u64::from(std::process::id()));
     eprintln!("PATTERNS_SEED={seed}");
     let mut random = Random::new(seed ^ 0xABCD);
+    let schema = Schema::new(&mut random);
     let folder = tempfile::Builder::new().prefix("motif-patterns").tempdir().expect("a folder");
     let folder = folder.keep();
     eprintln!("data and logs: {}", folder.display());
@@ -91,12 +158,17 @@ fn beside_other_clients_and_kills_what_is_maintained_is_right() {
     let mut kills = 0;
     let mut server = Server::start(&binary, &folder);
     while begin.elapsed() < seconds(40) {
+        {
+            let mut session = Session::new(Box::new(server.connect()), 5);
+            session.must("{setParameter: 1, ttlMonitorSleepSecs: 1}");
+            declarations::prepare(&mut session);
+        }
         let stop = Arc::new(AtomicBool::new(false));
         let failures = Arc::new(Mutex::new(Vec::<String>::new()));
         let mut threads = Vec::new();
         for client in 0..4 {
             let (uri, stop, steps) = (server.uri(), stop.clone(), steps.clone());
-            let mut writer = Writer::new(random.next());
+            let mut writer = Writer::new(random.next(), &schema);
             threads.push(std::thread::spawn(move || {
                 let Ok(client_door) = client::Client::connect(&uri) else { return };
                 let mut session = Session::new(Box::new(client_door), 10 + client);
@@ -108,13 +180,20 @@ fn beside_other_clients_and_kills_what_is_maintained_is_right() {
         }
         {
             let (uri, stop, declared) = (server.uri(), stop.clone(), declared.clone());
-            let (looks, failures) = (looks.clone(), failures.clone());
+            let (looks, failures, schema) = (looks.clone(), failures.clone(), schema.clone());
+            let mut random = Random::new(random.next());
             threads.push(std::thread::spawn(move || {
                 let Ok(door) = client::Client::connect(&uri) else { return };
                 let mut session = Session::new(Box::new(door), 2);
+                let mut moments = Vec::new();
                 while !stop.load(Ordering::Relaxed) && !session.broken {
                     let declared = declared.read().expect("nobody panicked");
-                    let problems = model::check(&mut session, &declared, false);
+                    let (mut problems, moment) =
+                        model::check(&mut session, &schema, &declared, false);
+                    moments.extend(moment.map(|moment| (moment, declared.clone())));
+                    if random.below(3) == 0 {
+                        problems.extend(look_back(&mut random, &schema, &mut session, &moments));
+                    }
                     if !problems.is_empty() && !session.broken {
                         let text = format!("{}\n{declared:#?}", problems.join("\n"));
                         failures.lock().expect("nobody panicked").push(text);
@@ -131,7 +210,7 @@ fn beside_other_clients_and_kills_what_is_maintained_is_right() {
         let length = Duration::from_millis(500 + random.below(2500));
         while round.elapsed() < length && failures.lock().expect("nobody panicked").is_empty() {
             let mut declared = declared.write().expect("nobody panicked");
-            declarations::change(&mut random, &mut session, &mut declared);
+            declarations::change(&mut random, &schema, &mut session, &mut declared);
             drop(declared);
             std::thread::sleep(Duration::from_millis(100 + random.below(300)));
         }
@@ -150,7 +229,7 @@ fn beside_other_clients_and_kills_what_is_maintained_is_right() {
         let mut session = Session::new(Box::new(server.connect()), 4);
         let mut declared = declared.write().expect("nobody panicked");
         declarations::wait(&mut session, &mut declared);
-        let problems = model::check(&mut session, &declared, true);
+        let (problems, _) = model::check(&mut session, &schema, &declared, true);
         assert!(
             problems.is_empty(),
             "PATTERNS_SEED={seed}, at rest:\n{}\n{declared:#?}",

@@ -1,30 +1,40 @@
 //! Plain recomputation: what documents should hold, from what clients wrote into them.
 
+use crate::accumulators;
 use crate::declarations::{self, Declared, Kind};
+use crate::nodes;
+use crate::schema::Schema;
 use crate::session::Session;
 use std::collections::BTreeMap;
 use value::path::Path;
 use value::{DocBuf, RawDoc, Val};
 
 /// All documents at one moment.
-struct Moment {
-    parents: Vec<DocBuf>,
-    children: Vec<Child>,
+pub(crate) struct Moment {
+    pub(crate) parents: Vec<DocBuf>,
+    pub(crate) children: Vec<Child>,
     groups: Vec<DocBuf>,
-    nodes: Vec<DocBuf>,
+    /// Groups of groups.
+    sets: Vec<DocBuf>,
+    pub(crate) nodes: Vec<DocBuf>,
+    /// The patterns that were ready, by name.
+    pub(crate) ready: Vec<&'static str>,
+    /// The cluster time of the moment, or a later one without a write in between.
+    pub(crate) time: u64,
 }
 
-struct Child {
-    doc: DocBuf,
-    id: i64,
+/// A child, with what patterns read of it.
+pub(crate) struct Child {
+    pub(crate) doc: DocBuf,
+    pub(crate) id: i64,
     /// The parents that it belongs to, each once.
     parents: Vec<i64>,
-    x: Option<f64>,
-    k: Option<i64>,
-    ok: bool,
+    pub(crate) x: Option<f64>,
+    pub(crate) k: Option<i64>,
+    ok: Option<bool>,
 }
 
-fn whole(doc: RawDoc<'_>, path: &str) -> Option<i64> {
+pub(crate) fn whole(doc: RawDoc<'_>, path: &str) -> Option<i64> {
     Path::new(path).get(doc).as_i64_exact()
 }
 
@@ -32,58 +42,97 @@ fn real(doc: RawDoc<'_>, path: &str) -> Option<f64> {
     Path::new(path).get(doc).as_f64()
 }
 
-fn id_of(doc: &DocBuf) -> i64 {
+pub(crate) fn id_of(doc: &DocBuf) -> i64 {
     whole(doc.as_doc(), "_id").expect("ids are numbers")
 }
 
-fn child(doc: DocBuf) -> Child {
+fn child(schema: &Schema, doc: DocBuf) -> Child {
     let raw = doc.as_doc();
-    let mut parents: Vec<i64> = match raw.get("p") {
-        Some(Val::Array(list)) => list.iter().filter_map(|(_, p)| p.get().as_i64_exact()).collect(),
-        Some(one) => one.as_i64_exact().into_iter().collect(),
-        None => Vec::new(),
+    let mut parents: Vec<i64> = match Path::new(schema.p).get(raw) {
+        Val::Array(list) => list.iter().filter_map(|(_, p)| p.get().as_i64_exact()).collect(),
+        one => one.as_i64_exact().into_iter().collect(),
     };
     parents.sort_unstable();
     parents.dedup();
-    let ok = raw.get("ok") == Some(Val::Bool(true));
-    let (id, x, k) = (id_of(&doc), real(raw, "x"), whole(raw, "k"));
+    let ok = match raw.get("ok") {
+        Some(Val::Bool(ok)) => Some(ok),
+        _ => None,
+    };
+    let (id, x, k) = (id_of(&doc), real(raw, schema.x), whole(raw, schema.k));
     Child { id, parents, x, k, ok, doc }
 }
 
-/// What is wrong, in words. `rest` when nobody writes: then all that follows later has to be there.
-pub(crate) fn check(session: &mut Session, declared: &[Declared], rest: bool) -> Vec<String> {
-    let Some(states) = declarations::states(session) else { return Vec::new() };
-    let failed = states.iter().any(|(name, state)| state == "failed" && name != "tree");
-    assert!(!failed, "{states:?}");
+/// Everything at one moment: now, or at a time that is past.
+pub(crate) fn look(session: &mut Session, schema: &Schema, past: Option<u64>) -> Option<Moment> {
+    let concern = past.map_or(String::new(), |time| {
+        let (seconds, count) = (time >> 32, time & 0xFFFF_FFFF);
+        format!(
+            ", readConcern: {{level: 'snapshot', atClusterTime: Timestamp({seconds}, {count})}}"
+        )
+    });
+    if past.is_none() {
+        session.begin();
+    }
+    let mut all = |collection: &str| session.maybe_all(collection, &concern);
+    let moment = (|| {
+        Some(Moment {
+            parents: all("parents")?,
+            children: all("children")?.into_iter().map(|doc| child(schema, doc)).collect(),
+            groups: all("g")?,
+            sets: all("gg")?,
+            nodes: all("nodes")?,
+            ready: Vec::new(),
+            time: 0,
+        })
+    })();
+    if past.is_none() {
+        session.end(false);
+    }
+    moment.map(|moment| Moment { time: past.unwrap_or(session.time), ..moment })
+}
+
+/// What is wrong, in words, and the moment that was looked at. `rest` when nobody writes: then all that
+/// follows later has to be there.
+pub(crate) fn check(
+    session: &mut Session,
+    schema: &Schema,
+    declared: &[Declared],
+    rest: bool,
+) -> (Vec<String>, Option<Moment>) {
+    let Some(states) = declarations::states(session) else { return (Vec::new(), None) };
     if rest {
-        for collection in ["parents", "children", "g"] {
+        for collection in ["parents", "children", "g", "gg"] {
             let fresh = "readConcern: {patterns: 'fresh'}";
             session.must(&format!("{{find: '{collection}', limit: 1, {fresh}}}"));
         }
     }
-    session.begin();
-    let moment = (|| {
-        Some(Moment {
-            parents: session.all("parents", "")?,
-            children: session.all("children", "")?.into_iter().map(child).collect(),
-            groups: session.all("g", "")?,
-            nodes: session.all("nodes", "")?,
-        })
-    })();
-    session.end(false);
-    let Some(moment) = moment else { return Vec::new() };
+    let Some(mut moment) = look(session, schema, None) else { return (Vec::new(), None) };
+    let is_ready = |declared: &&Declared| {
+        let ready = states.iter().any(|(name, state)| name == declared.name && state == "ready");
+        ready && !declared.suspended
+    };
+    let declared: Vec<&Declared> = declared.iter().filter(is_ready).collect();
+    let checked: Vec<&Declared> =
+        declared.iter().copied().filter(|declared| !declared.late || rest).collect();
+    let problems = problems(&moment, schema, &checked);
+    moment.ready = declared.iter().map(|declared| declared.name).collect();
+    (problems, Some(moment))
+}
+
+/// What is wrong at a moment.
+pub(crate) fn problems(moment: &Moment, schema: &Schema, declared: &[&Declared]) -> Vec<String> {
     let mut problems = Vec::new();
     for declared in declared {
-        let ready = states.iter().any(|(name, state)| name == declared.name && state == "ready");
-        if !ready || declared.suspended || (declared.late && !rest) {
-            continue;
-        }
         let mut wrong = |what: String| problems.push(format!("{}: {what}", declared.name));
         match declared.kind {
-            Kind::Fold => folds(&moment, declared, &mut wrong),
-            Kind::Groups => groups(&moment, declared, &mut wrong),
-            Kind::Copies => copies(&moment, declared, &mut wrong),
-            Kind::Top => tops(&moment, declared, &mut wrong),
+            Kind::Fold => folds(moment, declared, &mut wrong),
+            Kind::Groups => groups(moment, declared, &mut wrong),
+            Kind::Copies => copies(moment, declared, (schema.p, "copy"), &mut wrong),
+            Kind::Coded => copies(moment, declared, ("pc", "coded"), &mut wrong),
+            Kind::Items => items(moment, declared, &mut wrong),
+            // What it was when it was set is compared from moment to moment.
+            Kind::Frozen => {}
+            Kind::Top => tops(moment, schema, declared, &mut wrong),
             Kind::Same => {
                 for child in &moment.children {
                     let twice = child.x.map(|x| 2.0 * x);
@@ -102,21 +151,24 @@ pub(crate) fn check(session: &mut Session, declared: &[Declared], rest: bool) ->
                     }
                 }
             }
-            Kind::Tree => trees(&moment, &mut wrong),
+            Kind::GroupChain => sets(moment, &mut wrong),
+            Kind::CopyChain => copied(moment, &mut wrong),
+            Kind::Tree => nodes::check(moment, declared, &mut wrong),
         }
     }
     problems
 }
 
+/// The children of a parent that count, largest `x` first, then by `_id`.
 fn of_parent<'m>(moment: &'m Moment, declared: &Declared, parent: i64) -> Vec<&'m Child> {
-    let counts = |child: &&Child| child.ok || !declared.only_ok;
+    let counts = |child: &&Child| child.ok == Some(true) || !declared.only_ok;
     let mut all: Vec<&Child> = moment
         .children
         .iter()
         .filter(|child| child.parents.contains(&parent))
         .filter(counts)
         .collect();
-    // Largest `x` first; none is below every number.
+    // None is below every number.
     all.sort_by(|a, b| {
         let x = |child: &Child| child.x.unwrap_or(f64::NEG_INFINITY);
         x(b).total_cmp(&x(a)).then(a.id.cmp(&b.id))
@@ -126,88 +178,127 @@ fn of_parent<'m>(moment: &'m Moment, declared: &Declared, parent: i64) -> Vec<&'
 
 fn folds(moment: &Moment, declared: &Declared, wrong: &mut dyn FnMut(String)) {
     for parent in &moment.parents {
-        let doc = parent.as_doc();
         let children = of_parent(moment, declared, id_of(parent));
-        let xs: Vec<f64> = children.iter().filter_map(|child| child.x).collect();
-        let sum: f64 = xs.iter().sum();
-        let best: Vec<i64> = children.iter().take(2).map(|child| child.id).collect();
-        let mut ks: Vec<i64> = children.iter().filter_map(|child| child.k).collect();
-        ks.sort_unstable();
-        ks.dedup();
-        let list = |path: &str| -> Option<Vec<i64>> {
-            let list = Path::new(path).get(doc).as_array()?;
-            Some(list.iter().filter_map(|(_, v)| v.get().as_i64_exact()).collect())
-        };
-        let mut found_ks = list("f.ks");
-        found_ks.iter_mut().for_each(|ks| ks.sort_unstable());
-        let right = whole(doc, "f.n") == Some(children.len() as i64)
-            && real(doc, "f.s") == Some(sum)
-            && real(doc, "f.lo") == xs.iter().copied().reduce(f64::min)
-            && real(doc, "f.hi") == xs.iter().copied().reduce(f64::max)
-            && list("f.best") == Some(best.clone())
-            && found_ks == Some(ks.clone());
-        if !right {
-            let n = children.len();
-            wrong(format!(
-                "{parent:?}: expected n {n}, s {sum}, best {best:?}, ks {ks:?}, xs {xs:?}"
-            ));
+        for field in declared.fields.iter().map(|at| &accumulators::ALL[*at]) {
+            let expected = (field.of)(&children);
+            let found = Path::new(&format!("f.{}", field.name)).get(parent.as_doc());
+            if !expected.is(found) {
+                let ids: Vec<i64> = children.iter().map(|child| child.id).collect();
+                wrong(format!(
+                    "{} of {parent:?}: expected {expected:?} of children {ids:?}",
+                    field.name
+                ));
+            }
         }
     }
 }
 
 fn groups(moment: &Moment, declared: &Declared, wrong: &mut dyn FnMut(String)) {
-    let mut expected: BTreeMap<Option<i64>, (i64, f64)> = BTreeMap::new();
-    for child in moment.children.iter().filter(|child| child.ok || !declared.only_ok) {
-        let group = expected.entry(child.k).or_default();
-        *group = (group.0 + 1, group.1 + child.x.unwrap_or(0.0));
+    type Found = BTreeMap<String, (i64, f64, Option<f64>)>;
+    let key = |k: Option<i64>, ok: Option<bool>| match declared.second {
+        true => format!("{k:?} {ok:?}"),
+        false => format!("{k:?}"),
+    };
+    let mut expected = Found::new();
+    for child in moment.children.iter().filter(|child| child.ok == Some(true) || !declared.only_ok)
+    {
+        let group = expected.entry(key(child.k, child.ok)).or_default();
+        let hi = [group.2, child.x].into_iter().flatten().reduce(f64::max);
+        *group = (group.0 + 1, group.1 + child.x.unwrap_or(0.0), hi);
     }
-    let found: BTreeMap<Option<i64>, (i64, f64)> = moment
+    let found: Found = moment
         .groups
         .iter()
         .map(|group| {
             let doc = group.as_doc();
+            let ok = match Path::new("_id.ok").get(doc) {
+                Val::Bool(ok) => Some(ok),
+                _ => None,
+            };
+            let key = key(whole(doc, if declared.second { "_id.k" } else { "_id" }), ok);
             let n = whole(doc, "n").unwrap_or(-1);
-            (whole(doc, "_id"), (n, real(doc, "s").unwrap_or(f64::NAN)))
+            (key, (n, real(doc, "s").unwrap_or(f64::NAN), real(doc, "hi")))
         })
         .collect();
-    if found != expected {
+    if found != expected || found.len() != moment.groups.len() {
         wrong(format!("{found:?}, expected {expected:?}"));
     }
 }
 
-fn copies(moment: &Moment, declared: &Declared, wrong: &mut dyn FnMut(String)) {
-    let copy = |parent: i64| {
-        let found = moment.parents.iter().find(|doc| id_of(doc) == parent)?;
-        let get =
-            |name| found.as_doc().get(name).filter(|v| !v.is_nullish()).and_then(Val::as_i64_exact);
-        Some((get("name"), get("region")))
-    };
-    let held = |doc: RawDoc<'_>| {
-        let get = |name| doc.get(name).and_then(Val::as_i64_exact);
-        (get("name"), get("where"))
-    };
-    let is_right = |parent: Option<i64>, held: (Option<i64>, Option<i64>)| match parent.map(copy) {
+/// Groups of groups: the large ones and the others.
+fn sets(moment: &Moment, wrong: &mut dyn FnMut(String)) {
+    let mut expected: BTreeMap<bool, (i64, f64)> = BTreeMap::new();
+    for group in &moment.groups {
+        let large = whole(group.as_doc(), "n").is_some_and(|n| n >= 2);
+        let set = expected.entry(large).or_default();
+        *set = (set.0 + 1, set.1 + real(group.as_doc(), "s").unwrap_or(0.0));
+    }
+    let found: BTreeMap<bool, (i64, f64)> = moment
+        .sets
+        .iter()
+        .map(|set| {
+            let (doc, large) = (set.as_doc(), set.as_doc().get("_id") == Some(Val::Bool(true)));
+            let sum = real(doc, "s").unwrap_or(f64::NAN);
+            (large, (whole(doc, "sets").unwrap_or(-1), sum))
+        })
+        .collect();
+    if found != expected {
+        wrong(format!("{found:?}, expected {expected:?} of {:?}", moment.groups));
+    }
+}
+
+/// What is copied of the parent that a reference names, by `_id` or by `code`.
+fn source(
+    moment: &Moment,
+    declared: &Declared,
+    reference: i64,
+) -> Option<(Option<i64>, Option<i64>)> {
+    let by = if declared.kind == Kind::Coded { "code" } else { "_id" };
+    let found =
+        moment.parents.iter().find(|doc| whole(doc.as_doc(), by) == Some(reference))?.as_doc();
+    let get = |name| found.get(name).and_then(Val::as_i64_exact);
+    let region = if declared.kind == Kind::Copies { get("region") } else { None };
+    Some((get("name"), region))
+}
+
+fn is_right(
+    moment: &Moment,
+    declared: &Declared,
+    reference: Option<i64>,
+    held: RawDoc<'_>,
+) -> bool {
+    let get = |name| held.get(name).and_then(Val::as_i64_exact);
+    let held = (get("name"), get("where"));
+    match reference.map(|reference| source(moment, declared, reference)) {
         None => held == (None, None),
         Some(Some(copy)) => held == copy,
         // The copies of a parent that went may stay.
         Some(None) => declared.on_delete == "keep" || held == (None, None),
-    };
+    }
+}
+
+fn copies(
+    moment: &Moment,
+    declared: &Declared,
+    (reference, into): (&str, &str),
+    wrong: &mut dyn FnMut(String),
+) {
+    let (reference, into) = (Path::new(reference), Path::new(into));
     for child in &moment.children {
         let doc = child.doc.as_doc();
-        let right = match doc.get("p") {
-            Some(Val::Array(list)) => {
-                let copies = doc.get("copy").and_then(Val::as_array).unwrap_or(RawDoc::empty());
+        let held = into.get(doc);
+        let right = match reference.get(doc) {
+            Val::Array(list) => {
+                let copies = held.as_array().unwrap_or(RawDoc::empty());
                 list.iter().count() == copies.iter().count()
                     && list.iter().zip(copies.iter()).all(|((_, p), (_, copy))| {
-                        is_right(
-                            p.get().as_i64_exact(),
-                            held(copy.as_doc().unwrap_or(RawDoc::empty())),
-                        )
+                        let copy = copy.as_doc().unwrap_or(RawDoc::empty());
+                        is_right(moment, declared, p.get().as_i64_exact(), copy)
                     })
             }
             p => {
-                let copy = doc.get("copy").and_then(Val::as_doc).unwrap_or(RawDoc::empty());
-                is_right(p.and_then(Val::as_i64_exact), held(copy))
+                let copy = held.as_doc().unwrap_or(RawDoc::empty());
+                is_right(moment, declared, p.as_i64_exact(), copy)
             }
         };
         if !right {
@@ -216,64 +307,67 @@ fn copies(moment: &Moment, declared: &Declared, wrong: &mut dyn FnMut(String)) {
     }
 }
 
-fn tops(moment: &Moment, declared: &Declared, wrong: &mut dyn FnMut(String)) {
+fn items(moment: &Moment, declared: &Declared, wrong: &mut dyn FnMut(String)) {
+    for child in &moment.children {
+        let list = child.doc.as_doc().get("items").and_then(Val::as_array);
+        for item in list.unwrap_or(RawDoc::empty()).iter().filter_map(|(_, item)| item.as_doc()) {
+            let held = item.get("info").and_then(Val::as_doc).unwrap_or(RawDoc::empty());
+            let q = item.get("q").and_then(Val::as_i64_exact);
+            if !is_right(moment, declared, q, held) {
+                wrong(format!("{:?}, parents {:?}", child.doc, moment.parents));
+            }
+        }
+    }
+}
+
+/// A fold over what is copied.
+fn copied(moment: &Moment, wrong: &mut dyn FnMut(String)) {
     for parent in &moment.parents {
-        let children = of_parent(moment, declared, id_of(parent));
-        let expected: Vec<(i64, Option<f64>, Option<i64>)> =
-            children.iter().take(3).map(|child| (child.id, child.x, child.k)).collect();
+        let (mut n, mut top) = (0, None);
+        for child in moment.children.iter().filter(|c| c.parents.contains(&id_of(parent))) {
+            let copy = child.doc.as_doc().get("copy").unwrap_or(Val::Missing);
+            let all: Vec<RawDoc<'_>> = match copy {
+                Val::Document(copy) => vec![copy],
+                Val::Array(list) => list.iter().filter_map(|(_, copy)| copy.as_doc()).collect(),
+                _ => Vec::new(),
+            };
+            if all.iter().any(|copy| whole(*copy, "where").is_some_and(|place| place >= 2)) {
+                n += 1;
+                // Of copies in a row `$copy.name` is an array, which is above every number.
+                if let Val::Document(copy) = copy {
+                    top = top.max(whole(copy, "name"));
+                }
+            }
+        }
+        let found = Path::new("w.top").get(parent.as_doc());
+        let arrays = matches!(found, Val::Array(_));
+        if whole(parent.as_doc(), "w.n") != Some(n) || (!arrays && found.as_i64_exact() != top) {
+            wrong(format!("{parent:?}: expected {n} and {top:?}"));
+        }
+    }
+}
+
+fn tops(moment: &Moment, schema: &Schema, declared: &Declared, wrong: &mut dyn FnMut(String)) {
+    for parent in &moment.parents {
+        let mut children = of_parent(moment, declared, id_of(parent));
+        if declared.second {
+            children.sort_by_key(|child| child.k.map_or(i64::MIN, |k| k));
+        }
+        let expected: Vec<(i64, Option<f64>, Option<i64>)> = children
+            .iter()
+            .take(declared.limit)
+            .map(|child| (child.id, child.x, child.k))
+            .collect();
         let doc = parent.as_doc();
         let found: Option<Vec<_>> = doc.get("top").and_then(Val::as_array).map(|list| {
             let row = |row: RawDoc<'_>| {
-                (whole(row, "_id").unwrap_or(-1), real(row, "x"), whole(row, "k"))
+                (whole(row, "_id").unwrap_or(-1), real(row, schema.x), whole(row, schema.k))
             };
             list.iter().filter_map(|(_, entry)| entry.as_doc()).map(row).collect()
         });
         let count = whole(doc, "tops");
         if found.as_ref() != Some(&expected) || count != Some(children.len() as i64) {
             wrong(format!("{parent:?}: expected {expected:?}, {} children", children.len()));
-        }
-    }
-}
-
-fn trees(moment: &Moment, wrong: &mut dyn FnMut(String)) {
-    let find = |id: i64| moment.nodes.iter().find(|node| id_of(node) == id);
-    let label =
-        |node: &DocBuf| node.as_doc().get("label").and_then(Val::as_str).unwrap_or("?").to_owned();
-    for node in &moment.nodes {
-        let mut chain: Vec<i64> = Vec::new();
-        let mut path = format!("{},", label(node));
-        let mut next = whole(node.as_doc(), "parent");
-        let mut whole_chain = true;
-        while let Some(id) = next {
-            if chain.len() > moment.nodes.len() {
-                wrong(format!("{node:?} is in a cycle"));
-                return;
-            }
-            chain.insert(0, id);
-            match find(id) {
-                Some(parent) => {
-                    path = format!("{},{path}", label(parent));
-                    next = whole(parent.as_doc(), "parent");
-                }
-                None => {
-                    whole_chain = false;
-                    break;
-                }
-            }
-        }
-        let doc = node.as_doc();
-        let up: Option<Vec<i64>> = doc
-            .get("up")
-            .and_then(Val::as_array)
-            .map(|list| list.iter().filter_map(|(_, id)| id.get().as_i64_exact()).collect());
-        let found = (up, whole(doc, "d"), doc.get("path").and_then(Val::as_str).map(str::to_owned));
-        let depth = chain.len() as i64;
-        let expected = match whole_chain {
-            true => (Some(chain), Some(depth), Some(format!(",{path}"))),
-            false => (None, None, None),
-        };
-        if found != expected {
-            wrong(format!("{node:?}, expected {expected:?}"));
         }
     }
 }

@@ -4,8 +4,10 @@ use spec::door::Door;
 use value::{DocBuf, RawDoc, Val, ejson};
 
 /// What clients may be told: refused by a pattern, duplicate key, conflicts, a transaction that was
-/// aborted by an error before, a tree that cannot be built because there is a cycle.
-static EXPECTED: &[i64] = &[96001, 11000, 112, 251, 246, 24, 96];
+/// aborted by an error before, a tree that cannot be built because there is a cycle, an operator that
+/// does not fit the value that it meets, a collection that is not there, `$out` where patterns are, a
+/// build that was overtaken by a drop.
+static EXPECTED: &[i64] = &[96001, 11000, 112, 251, 246, 24, 96, 14, 2, 26, 28, 238, 239, 276];
 
 /// A connection.
 pub(crate) struct Session {
@@ -14,6 +16,8 @@ pub(crate) struct Session {
     number: i64,
     /// Whether a transaction is open, and whether its first statement is still to come.
     open: Option<bool>,
+    /// The newest cluster time that a reply named.
+    pub(crate) time: u64,
     /// Whether the connection broke.
     pub(crate) broken: bool,
 }
@@ -31,7 +35,12 @@ impl Session {
         // Above all numbers that the session used before.
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let number = now.map_or(0, |now| now.as_micros() as i64);
-        Session { door, id, number, open: None, broken: false }
+        Session { door, id, number, open: None, time: 0, broken: false }
+    }
+
+    /// Whether a transaction is open.
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        self.open.is_some()
     }
 
     /// Runs a command.
@@ -42,7 +51,9 @@ impl Session {
             if let Some(first) = self.open {
                 self.write_place(out, first);
             }
-            out.str("$db", "t");
+            let first = command.as_doc().first().map_or("", |(name, _)| name);
+            let admin = matches!(first, "bulkWrite" | "setParameter" | "renameCollection");
+            out.str("$db", if admin { "admin" } else { "t" });
         });
         if self.open == Some(true) {
             self.open = Some(false);
@@ -70,6 +81,9 @@ impl Session {
             self.broken = true;
             return Outcome::Refused(0);
         };
+        if let Some(Val::Timestamp(time)) = reply.as_doc().get("operationTime") {
+            self.time = self.time.max(time);
+        }
         let code = code_of(reply.as_doc());
         if code == 11600 || code == 91 {
             self.broken = true;
@@ -95,9 +109,15 @@ impl Session {
 
     /// All documents of a collection; `None` when the connection breaks.
     pub(crate) fn all(&mut self, collection: &str, more: &str) -> Option<Vec<DocBuf>> {
-        let reply = self.must(&format!(
-            "{{find: '{collection}', batchSize: 100000, sort: {{_id: 1}}{more}}}"
-        ))?;
+        let found = self.maybe_all(collection, more);
+        assert!(found.is_some() || self.broken, "{collection} cannot be read");
+        found
+    }
+
+    /// The same; `None` too when the moment cannot be read, because its collection was another one.
+    pub(crate) fn maybe_all(&mut self, collection: &str, more: &str) -> Option<Vec<DocBuf>> {
+        let text = format!("{{find: '{collection}', batchSize: 100000, sort: {{_id: 1}}{more}}}");
+        let Outcome::Done(reply) = self.run(&text) else { return None };
         let cursor = reply.as_doc().get("cursor").and_then(Val::as_doc).expect("a cursor");
         assert_eq!(cursor.get("id").and_then(Val::as_i64_exact), Some(0), "a second batch");
         let batch = cursor.get("firstBatch").and_then(Val::as_array).expect("a batch");
@@ -133,5 +153,13 @@ fn code_of(reply: RawDoc<'_>) -> i64 {
     }
     let errors = reply.get("writeErrors").and_then(Val::as_array);
     let first = errors.and_then(RawDoc::first).and_then(|(_, error)| error.as_doc());
-    first.and_then(|error| error.get("code")).and_then(Val::as_i64_exact).unwrap_or(0)
+    if let Some(code) = first.and_then(|error| error.get("code")).and_then(Val::as_i64_exact) {
+        return code;
+    }
+    // What `bulkWrite` says of each statement.
+    let cursor = reply.get("cursor").and_then(Val::as_doc);
+    let rows = cursor.filter(|_| reply.get("nErrors").is_some()).and_then(|c| c.get("firstBatch"));
+    let rows = rows.and_then(Val::as_array).unwrap_or(RawDoc::empty());
+    let codes = rows.iter().filter_map(|(_, row)| row.as_doc()?.get("code")?.as_i64_exact());
+    codes.into_iter().next().unwrap_or(0)
 }
