@@ -82,6 +82,15 @@ def test_both_mechanisms_log_in(guarded, mechanism):
     assert refused(lambda: connect(port, "nobody", **options).admin.command("ping")) == 18
 
 
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-1", "SCRAM-SHA-256"])
+def test_a_user_of_one_mechanism_need_not_name_it(guarded, mechanism):
+    port, _ = guarded
+    root = connect(port, "root")
+    root.admin.command("createUser", "one", pwd="secret", roles=[], mechanisms=[mechanism])
+    assert connect(port, "one").admin.command("ping")["ok"] == 1
+    root.admin.command("dropUser", "one")
+
+
 def test_roles_hold_and_change_at_once(guarded):
     port, _ = guarded
     root = connect(port, "root")

@@ -179,7 +179,11 @@ impl Login {
             scram::failed()
         })?;
         let known = Directory::open(Arc::clone(engine)).user(db, &first.user)?;
-        let credentials = known.and_then(|user| user.credentials(mechanism));
+        let credentials = known.as_ref().and_then(|user| user.credentials(mechanism));
+        if speculative && known.is_some() && credentials.is_none() {
+            // The client guessed the mechanism; without an answer it takes one that the user has.
+            return Err(scram::failed());
+        }
         let credentials = credentials.unwrap_or_else(|| {
             let iterations = mechanism.usual_iterations();
             Credentials::of_nobody(mechanism, &engine.access.secret, &first.user, iterations)
