@@ -403,6 +403,14 @@ mod tests {
         };
         assert!(Settings::resolve(open(None)).is_err());
         assert!(Settings::resolve(open(Some(true))).is_ok());
+        // Encryption says nothing about who may come.
+        let encrypted = ServeArgs {
+            tls_mode: Some(TlsMode::Require),
+            tls_certificate_key_file: Some(PathBuf::from("server.pem")),
+            tls_ca_file: Some(PathBuf::from("ca.pem")),
+            ..open(None)
+        };
+        assert!(Settings::resolve(encrypted).is_err());
     }
 
     #[test]

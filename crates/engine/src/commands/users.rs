@@ -3,7 +3,7 @@
 
 use super::{Command, Context};
 use crate::access::directory::{USERS, write_privileges, write_restrictions, write_roles};
-use crate::access::{EXTERNAL, RoleName};
+use crate::access::{EXTERNAL, RoleName, User};
 use crate::catalog::change::random_uuid;
 use access::Restrictions;
 use access::scram::{Credentials, Mechanism};
@@ -427,28 +427,26 @@ fn info(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         let inherited =
             if privileges || restrictions { Some(directory.resolve(doc.clone())?) } else { None };
         shown.push(DocBuf::build(|out| {
-            for (name, value) in doc.as_doc() {
+            let doc = doc.as_doc();
+            for (name, value) in doc {
                 let wanted = match name {
                     "credentials" => credentials,
                     "customData" => custom,
-                    "authenticationRestrictions" => restrictions,
+                    // These come last, with what is inherited.
+                    "authenticationRestrictions" => false,
+                    "roles" => inherited.is_none(),
                     _ => true,
                 };
                 if wanted {
                     out.raw(name, value);
                 }
+                if name == "db" && inherited.is_some() {
+                    write_mechanisms(out, doc);
+                }
             }
-            write_mechanisms(out, doc.as_doc());
-            if let Some(user) = &inherited {
-                write_roles(out, "inheritedRoles", &user.inherited.roles);
-                write_privileges(out, "inheritedPrivileges", &user.inherited.privileges.list());
-            }
-            let listed = doc.as_doc().find("authenticationRestrictions").is_some();
-            if restrictions && !listed {
-                out.array("authenticationRestrictions", |_| {});
-            }
-            if let Some(user) = &inherited {
-                write_restrictions(out, &user.inherited.restrictions);
+            match &inherited {
+                None => write_mechanisms(out, doc),
+                Some(user) => write_inherited(out, doc, user, restrictions),
             }
         }));
     }
@@ -456,6 +454,30 @@ fn info(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         shown.iter().for_each(|user| users.push(Val::Document(user.as_doc())));
     });
     Ok(())
+}
+
+/// Writes the roles of a user and all that they come to, in MongoDB's order.
+fn write_inherited(out: &mut Writer<'_>, doc: RawDoc<'_>, user: &User, restrictions: bool) {
+    let roles = |out: &mut Writer<'_>| {
+        if let Some(roles) = doc.find("roles") {
+            out.raw("roles", roles);
+        }
+    };
+    match doc.find("authenticationRestrictions").filter(|_| restrictions) {
+        Some(list) => {
+            out.raw("authenticationRestrictions", list);
+            roles(out);
+        }
+        None => {
+            roles(out);
+            if restrictions {
+                out.array("authenticationRestrictions", |_| {});
+            }
+        }
+    }
+    write_roles(out, "inheritedRoles", &user.inherited.roles);
+    write_privileges(out, "inheritedPrivileges", &user.inherited.privileges.list());
+    write_restrictions(out, &user.inherited.restrictions);
 }
 
 fn write_mechanisms(out: &mut Writer<'_>, user: RawDoc<'_>) {
