@@ -26,6 +26,7 @@ actions! {
     AuditConfigure "auditConfigure",
     AuthSchemaUpgrade "authSchemaUpgrade",
     BypassDocumentValidation "bypassDocumentValidation",
+    BypassPatterns "bypassPatterns",
     BypassWriteBlockingMode "bypassWriteBlockingMode",
     ChangeCustomData "changeCustomData",
     ChangeOwnCustomData "changeOwnCustomData",

@@ -121,6 +121,8 @@ pub struct Inner {
     pub(crate) pattern_builds: crate::patterns::build::Builds,
     /// Tells that patterns have something to follow.
     pub(crate) pattern_bell: Arc<crate::patterns::queue::Bell>,
+    /// When patterns are checked.
+    pub(crate) pattern_scrubs: crate::patterns::scrub::Scrubs,
     /// What dropped collections and indexes left in the store.
     pub(crate) trash: crate::trash::Trash,
     /// When documents expire next.
@@ -219,6 +221,7 @@ impl Engine {
             jobs: Mutex::new(Vec::new()),
             pattern_builds: crate::patterns::build::Builds::default(),
             pattern_bell: Arc::default(),
+            pattern_scrubs: crate::patterns::scrub::Scrubs::default(),
             trash: crate::trash::Trash::default(),
             ttl: crate::ttl::Ttl::default(),
             fail_points: crate::fail_points::FailPoints::default(),

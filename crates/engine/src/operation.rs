@@ -160,6 +160,8 @@ pub struct Operation {
     /// Set when the cursor is killed that the command reads.
     cursor_killed: RefCell<Option<Arc<AtomicBool>>>,
     labelled: Cell<bool>,
+    /// Whether its writes go past patterns.
+    pub bypasses_patterns: Cell<bool>,
 }
 
 /// What a command reads.
@@ -200,6 +202,7 @@ impl Operation {
             transaction: Cell::new(None),
             failed: Cell::new(false),
             labelled: Cell::new(false),
+            bypasses_patterns: Cell::new(false),
         }
     }
 

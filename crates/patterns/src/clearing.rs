@@ -9,7 +9,7 @@ use crate::documents::Documents;
 use crate::edit::{self, Assignment};
 use crate::maintain::Bound;
 use crate::paths::meet;
-use crate::pattern::{Behaviour, Pattern, Phase};
+use crate::pattern::{Behaviour, Pattern};
 use value::path::Path;
 use value::{DocBuf, RawDoc, RawVal, Result, Val, keys};
 
@@ -23,7 +23,7 @@ fn paths(pattern: &Pattern, bound: &Bound) -> Vec<Path> {
     let living: Vec<String> = bound
         .targets
         .iter()
-        .filter(|other| other.phase != Phase::Clearing)
+        .filter(|other| other.phase.is_current())
         .flat_map(|other| other.maintains())
         .collect();
     let free = |path: &String| !living.iter().any(|other| meet(path, other));
@@ -73,7 +73,7 @@ pub fn stripped(
         if free.is_empty() {
             return Ok(DocBuf::from(after));
         }
-        return reference.cleared_if_same(before, after);
+        return reference.cleared_if_same(before, after, &free);
     }
     let gone: Vec<Assignment> = free
         .into_iter()
@@ -111,7 +111,7 @@ pub fn clear(
     }
     let free = paths(pattern, bound);
     let image = match &pattern.behaviour {
-        Behaviour::Reference(reference) if !free.is_empty() => reference.cleared(doc)?,
+        Behaviour::Reference(reference) if !free.is_empty() => reference.cleared_at(doc, &free)?,
         Behaviour::Reference(_) => return Ok(()),
         _ => {
             let gone: Vec<Assignment> = free.into_iter().map(|path| (path, None)).collect();

@@ -6,7 +6,7 @@
 //! its collection for the document's own maintained fields (`shape`), notes what other documents
 //! must follow (`note`) and brings them up to date before the commit (`settle`). `clearing` takes
 //! away what a pattern that was dropped has left, `queue` keeps what follows later, `resolve` gives
-//! readers what is not stored at all. `computed`,
+//! readers what is not stored at all, `stats` counts. `computed`,
 //! `reference`, `subset` and `tree` are the kinds. Everything reaches documents through
 //! `documents::Documents` alone, so that the same patterns can run on another database.
 
@@ -24,6 +24,7 @@ pub mod pattern;
 pub mod queue;
 pub mod reference;
 pub mod resolve;
+pub mod stats;
 pub mod subset;
 pub mod tree;
 

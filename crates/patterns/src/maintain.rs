@@ -6,11 +6,13 @@ use crate::clearing;
 use crate::computed::Child;
 use crate::documents::Documents;
 use crate::pattern::{Behaviour, Pattern, Phase};
+use crate::stats::Stats;
 use crate::tree::Node;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
-use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, keys};
+use value::path::Path;
+use value::{Code, DocBuf, Error, OwnedVal, RawDoc, RawVal, Result, Val, keys};
 
 /// Who writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,10 +62,11 @@ impl Bound {
         self.targets.is_empty() && self.sources.is_empty()
     }
 
-    /// Whether what is maintained in its documents is not derived everywhere yet.
+    /// Whether what is maintained in its documents is not derived everywhere yet, or what was is
+    /// still there.
     #[must_use]
-    pub fn is_building(&self) -> bool {
-        self.targets.iter().any(|pattern| pattern.phase == Phase::Building)
+    pub fn is_passing(&self) -> bool {
+        self.targets.iter().any(|pattern| pattern.phase.is_passing())
     }
 
     /// The image that is stored in place of what was written.
@@ -106,6 +109,10 @@ impl Bound {
                 Behaviour::Tree(tree) => Some(tree.write(pattern, documents, before, doc)?),
             };
             image = shaped.or(image);
+            let shown = image.as_ref().map_or(after, DocBuf::as_doc);
+            if origin == Origin::Client && is_ignored(pattern, before, after, shown) {
+                Stats::add(&pattern.stats.ignored, 1);
+            }
         }
         Ok(image.unwrap_or_else(|| after.into()))
     }
@@ -151,7 +158,12 @@ impl Bound {
             }
         }
         let mut notes = Vec::new();
-        for pattern in self.sources.iter().filter(|p| p.phase.is_maintained()) {
+        // Only records are filled beside an old version, and only folds have some that need that.
+        let follows = |pattern: &&Arc<Pattern>| {
+            let folds = matches!(pattern.behaviour, Behaviour::Grouped(_));
+            pattern.phase.is_maintained() && (folds || pattern.phase != Phase::Preparing)
+        };
+        for pattern in self.sources.iter().filter(follows) {
             let note = match &pattern.behaviour {
                 Behaviour::Same(_) => None,
                 Behaviour::Grouped(grouped) => {
@@ -160,7 +172,11 @@ impl Bound {
                     }
                     let old = before.map(|doc| grouped.child(doc)).transpose()?.flatten();
                     let new = after.map(|doc| grouped.child(doc)).transpose()?.flatten();
-                    if let Some(child) = &new {
+                    if new.is_none() && after.is_some_and(|doc| grouped.is_skipped(doc)) {
+                        Stats::add(&pattern.stats.errors, 1);
+                    }
+                    if let Some(child) = new.as_ref().filter(|_| pattern.phase != Phase::Preparing)
+                    {
                         grouped.check_parents(pattern, documents, old.as_ref(), child)?;
                     }
                     (old != new).then_some(Note::Child(old, new))
@@ -180,6 +196,23 @@ impl Bound {
         }
         Ok(Notes(notes))
     }
+}
+
+/// Whether a client sent another value than the maintained one.
+fn is_ignored(
+    pattern: &Pattern,
+    before: Option<RawDoc<'_>>,
+    sent: RawDoc<'_>,
+    image: RawDoc<'_>,
+) -> bool {
+    // What is resolved for readers is in what they write back.
+    if pattern.is_pointer() || (before.is_some() && sent.bytes() == image.bytes()) {
+        return false;
+    }
+    let kept = |path: &Path| {
+        path.find(sent).is_some_and(|value| path.find(image).map(RawVal::get) != Some(value.get()))
+    };
+    pattern.kept.iter().any(kept)
 }
 
 /// Whether the build of a pattern has come to this child: others are counted when it does.
@@ -284,6 +317,23 @@ pub struct Settlement {
 }
 
 impl Settlement {
+    /// The pattern.
+    #[must_use]
+    pub fn pattern(&self) -> &Arc<Pattern> {
+        &self.pattern
+    }
+
+    /// How many changes of sources have to be followed.
+    #[must_use]
+    pub fn deltas(&self) -> u64 {
+        let count = match &self.work {
+            Work::Groups(groups) => groups.values().map(crate::computed::Group::changes).sum(),
+            Work::Keys(keys) => keys.len(),
+            Work::Nodes(nodes) => nodes.len(),
+        };
+        count as u64
+    }
+
     /// Brings all that follow up to date, in a fixed order.
     ///
     /// # Errors

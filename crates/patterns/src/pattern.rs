@@ -4,12 +4,17 @@ use crate::computed::{Grouped, Same};
 use crate::declaration::{Common, Mode};
 use crate::documents::Documents;
 use crate::reference::Reference;
+use crate::stats::Stats;
 use crate::tree::Tree;
+use std::sync::Arc;
+use value::path::Path;
 use value::{DocBuf, RawDoc, Result, Val};
 
 /// How far a pattern is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
+    /// It is a new version whose records are filled beside the old one, which goes on until then.
+    Preparing,
     /// What was there before the declaration is still being derived.
     Building,
     /// Every maintained value is right.
@@ -26,6 +31,7 @@ pub enum Phase {
 
 /// All phases.
 pub static PHASES: &[Phase] = &[
+    Phase::Preparing,
     Phase::Building,
     Phase::Ready,
     Phase::Degraded,
@@ -39,6 +45,7 @@ impl Phase {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Phase::Preparing => "preparing",
             Phase::Building => "building",
             Phase::Ready => "ready",
             Phase::Degraded => "degraded",
@@ -57,7 +64,13 @@ impl Phase {
     /// Whether writes have to keep the pattern right.
     #[must_use]
     pub fn is_maintained(self) -> bool {
-        matches!(self, Phase::Building | Phase::Ready | Phase::Degraded)
+        matches!(self, Phase::Preparing | Phase::Building | Phase::Ready | Phase::Degraded)
+    }
+
+    /// Whether it is the pattern that its name means: not one that goes, nor one that comes.
+    #[must_use]
+    pub fn is_current(self) -> bool {
+        !matches!(self, Phase::Preparing | Phase::Clearing)
     }
 
     /// Whether all that was there before the declaration has been derived.
@@ -69,7 +82,7 @@ impl Phase {
     /// Whether work in the background leads to another phase.
     #[must_use]
     pub fn is_passing(self) -> bool {
-        matches!(self, Phase::Building | Phase::Clearing)
+        matches!(self, Phase::Preparing | Phase::Building | Phase::Clearing)
     }
 }
 
@@ -96,6 +109,10 @@ pub struct Pattern {
     pub declaration: DocBuf,
     /// Why it could not be built; empty unless it failed.
     pub failure: String,
+    /// What it did since the process started.
+    pub stats: Arc<Stats>,
+    /// The paths that it maintains, compiled.
+    pub kept: Vec<Path>,
 }
 
 /// What a pattern does.
@@ -117,11 +134,25 @@ impl Pattern {
     /// # Errors
     /// Never, for a declaration that was accepted before.
     pub fn altered(&self, change: impl FnOnce(&mut Pattern)) -> Result<Pattern> {
-        let mut pattern = crate::declaration::parse(&self.collection, self.declaration.as_doc())?;
+        self.redeclared(&self.collection, self.declaration.as_doc(), change)
+    }
+
+    /// The same pattern with another declaration.
+    ///
+    /// # Errors
+    /// What is wrong with the declaration.
+    pub fn redeclared(
+        &self,
+        collection: &str,
+        declaration: RawDoc<'_>,
+        change: impl FnOnce(&mut Pattern),
+    ) -> Result<Pattern> {
+        let mut pattern = crate::declaration::parse(collection, declaration)?;
         pattern.id = self.id;
         pattern.rank = self.rank;
         pattern.phase = self.phase;
         pattern.failure.clone_from(&self.failure);
+        pattern.stats = self.stats.clone();
         change(&mut pattern);
         Ok(pattern)
     }
@@ -269,12 +300,7 @@ impl Pattern {
                 };
             }
         });
-        let mut pattern = crate::declaration::parse(collection, declaration.as_doc())?;
-        pattern.id = self.id;
-        pattern.rank = self.rank;
-        pattern.phase = self.phase;
-        pattern.failure.clone_from(&self.failure);
-        Ok(Some(pattern))
+        self.redeclared(collection, declaration.as_doc(), |_| {}).map(Some)
     }
 
     /// Whether the documents of the target belong to the pattern as a whole.

@@ -7,12 +7,12 @@
 
 use crate::documents::Documents;
 use crate::pattern::{Behaviour, Pattern};
-use value::{DocBuf, OwnedVal, RawDoc, Result, Val};
+use value::{DocBuf, OwnedVal, RawDoc, Result, Val, keys};
 
 /// Entries stand under this byte and the encoded key.
 pub(crate) const QUEUE: u8 = 4;
 /// Where the time of the last scheduled round is kept.
-const ROUND: &[u8] = b"\0r";
+pub const ROUND: &[u8] = b"\0r";
 
 /// An entry of a queue.
 pub struct Entry {
@@ -164,6 +164,15 @@ pub fn waiting(pattern: &Pattern, documents: &mut dyn Documents) -> Result<(u64,
     Ok((count, since))
 }
 
+/// Since when the first entry waits, of the first 10,000 entries.
+///
+/// # Errors
+/// When the store fails.
+pub fn oldest(pattern: &Pattern, documents: &mut dyn Documents) -> Result<Option<i64>> {
+    let queued = entries(pattern, documents, &[], 10_000)?;
+    Ok(queued.iter().map(|entry| entry.since).min())
+}
+
 /// Whether a target shows an older state than its sources, because an entry waits for it.
 ///
 /// # Errors
@@ -173,17 +182,31 @@ pub fn is_stale(
     documents: &mut dyn Documents,
     target: RawDoc<'_>,
 ) -> Result<bool> {
+    for place in places(pattern, target) {
+        if documents.state(pattern.id, &place)?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Where entries for a target are kept, if there are any.
+#[must_use]
+pub fn places(pattern: &Pattern, target: RawDoc<'_>) -> Vec<Vec<u8>> {
     let keys = match &pattern.behaviour {
         Behaviour::Grouped(grouped) => grouped.local_key(target).into_iter().collect(),
         Behaviour::Reference(reference) => reference.references(target),
         Behaviour::Same(_) | Behaviour::Tree(_) => Vec::new(),
     };
-    for key in keys {
-        if has(pattern, documents, &key)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    keys.iter().map(|key| place_of(key)).collect()
+}
+
+/// Since when an entry waits for a target; nothing once it has come to it.
+#[must_use]
+pub fn waits_since(entry: RawDoc<'_>, target: RawDoc<'_>) -> Option<i64> {
+    let entry = Entry::of(&[], entry);
+    let id = keys::key(target.get("_id").unwrap_or(Val::Null));
+    (id > entry.at).then_some(entry.since)
 }
 
 /// When the last scheduled round was, in milliseconds.

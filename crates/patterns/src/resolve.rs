@@ -30,7 +30,7 @@ fn is_active(pattern: &Pattern) -> bool {
         // Who stops the maintenance of what is stored leaves it as it is; here it stays right.
         Phase::Suspended => pattern.is_pointer(),
         Phase::Building | Phase::Ready | Phase::Degraded => pattern.is_resolved(),
-        Phase::Failed | Phase::Clearing => false,
+        Phase::Preparing | Phase::Failed | Phase::Clearing => false,
     }
 }
 

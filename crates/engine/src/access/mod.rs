@@ -11,7 +11,7 @@ mod required;
 
 pub(crate) use directory::{Directory, RoleName, User};
 pub(crate) use login::Login;
-pub(crate) use required::check;
+pub(crate) use required::{check, may_declare};
 
 use ::access::scram::{self, Mechanism};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -13,8 +13,8 @@ const FIND: Actions = Actions::of(&[Action::Find]);
 pub(super) struct Pipeline<'a> {
     pub(super) privileges: &'a Privileges,
     pub(super) db: &'a str,
-    /// Whether `$out` and `$merge` skip validators.
-    pub(super) bypass: bool,
+    /// What `$out` and `$merge` need beside, because they skip something.
+    pub(super) beside: Actions,
 }
 
 impl Pipeline<'_> {
@@ -116,10 +116,7 @@ impl Pipeline<'_> {
                 .all(|stages| self.stages_allowed(stages, depth + 1)),
             ("$out", value) => {
                 let (db, name) = self.target(value, "coll");
-                let mut needed = Actions::of(&[Action::Insert, Action::Remove]);
-                if self.bypass {
-                    needed.add(Action::BypassDocumentValidation);
-                }
+                let needed = Actions::of(&[Action::Insert, Action::Remove]).union(self.beside);
                 self.privileges.on_collection(db, name).contains(needed)
             }
             ("$merge", value) => self.merge_allowed(value),
@@ -152,9 +149,6 @@ impl Pipeline<'_> {
         if mode("whenNotMatched").is_none_or(|mode| mode == "insert") {
             needed.add(Action::Insert);
         }
-        if self.bypass {
-            needed.add(Action::BypassDocumentValidation);
-        }
-        self.privileges.on_collection(db, name).contains(needed)
+        self.privileges.on_collection(db, name).contains(needed.union(self.beside))
     }
 }

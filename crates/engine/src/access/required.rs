@@ -55,7 +55,7 @@ static RULES: &[(&str, Rule)] = &[
     ("dataSize", Asks(data_size)),
     ("dbHash", Database(&[DbHash])),
     ("dbStats", Database(&[DbStats])),
-    ("delete", Collection(&[Remove])),
+    ("delete", Asks(delete)),
     ("distinct", Collection(&[Find])),
     ("drop", Collection(&[DropCollection])),
     ("dropAllRolesFromDatabase", Database(&[DropRole])),
@@ -103,6 +103,7 @@ static RULES: &[(&str, Rule)] = &[
     ("lockInfo", Cluster(&[ServerStatus])),
     ("logRotate", Cluster(&[LogRotate])),
     ("logout", Open),
+    // What a new version reads and writes is looked at where it is known.
     ("modifyPattern", Collection(&[CreatePattern])),
     ("ping", Open),
     ("planCacheClear", Collection(&[PlanCacheWrite])),
@@ -248,11 +249,21 @@ impl<'a> Asked<'a> {
         self.body.get(name).is_some_and(Val::truthy)
     }
 
-    /// Actions on the collection, and on skipping its validator where that is asked for.
-    fn writes(&self, mut needed: Actions) -> bool {
+    /// What is needed to skip what a write asks to skip: validators, patterns.
+    fn skips(&self) -> Actions {
+        let mut needed = Actions::default();
         if self.flag("bypassDocumentValidation") {
             needed.add(BypassDocumentValidation);
         }
+        if self.flag("bypassPatterns") {
+            needed.add(BypassPatterns);
+        }
+        needed
+    }
+
+    /// Actions on the collection, and what it takes to skip what is asked to be skipped.
+    fn writes(&self, needed: Actions) -> bool {
+        let needed = needed.union(self.skips());
         self.privileges.on_collection(self.db, self.collection()).contains(needed)
     }
 
@@ -299,6 +310,10 @@ fn insert(asked: &Asked<'_>) -> bool {
     asked.writes(Actions::of(&[Insert]))
 }
 
+fn delete(asked: &Asked<'_>) -> bool {
+    asked.writes(Actions::of(&[Remove]))
+}
+
 fn update(asked: &Asked<'_>) -> bool {
     let mut needed = Actions::of(&[Update]);
     if asked.statements("updates").any(|statement| statement.get("upsert").is_some_and(Val::truthy))
@@ -342,6 +357,9 @@ fn bulk_write(asked: &Asked<'_>) -> bool {
         if asked.flag("bypassDocumentValidation") && kind != "delete" {
             needed.push(BypassDocumentValidation);
         }
+        if asked.flag("bypassPatterns") {
+            needed.push(BypassPatterns);
+        }
         asked.on_namespace(namespace, &needed)
     })
 }
@@ -349,8 +367,8 @@ fn bulk_write(asked: &Asked<'_>) -> bool {
 fn aggregate(asked: &Asked<'_>) -> bool {
     let collection = asked.body.first().and_then(|(_, value)| value.get().as_str());
     let stages = asked.body.get("pipeline").and_then(Val::as_array).unwrap_or(RawDoc::empty());
-    let bypass = asked.flag("bypassDocumentValidation");
-    Pipeline { privileges: asked.privileges, db: asked.db, bypass }.is_allowed(collection, stages)
+    let beside = asked.skips();
+    Pipeline { privileges: asked.privileges, db: asked.db, beside }.is_allowed(collection, stages)
 }
 
 /// Who may read a view must be allowed to read what it reads: or a view would show what is hidden.
@@ -360,7 +378,7 @@ fn view_allowed(asked: &Asked<'_>) -> bool {
     }
     let Some(on) = asked.body.get("viewOn").and_then(Val::as_str) else { return true };
     let stages = asked.body.get("pipeline").and_then(Val::as_array).unwrap_or(RawDoc::empty());
-    Pipeline { privileges: asked.privileges, db: asked.db, bypass: false }
+    Pipeline { privileges: asked.privileges, db: asked.db, beside: Actions::default() }
         .is_allowed(Some(on), stages)
 }
 
@@ -373,7 +391,8 @@ fn create(asked: &Asked<'_>) -> bool {
     } else {
         asked.on_collection(name, &[CreateCollection]) || asked.on_collection(name, &[Insert])
     };
-    makes && view_allowed(asked)
+    let declares = asked.body.find("patterns").is_none() || create_patterns(asked);
+    makes && declares && view_allowed(asked)
 }
 
 fn coll_mod(asked: &Asked<'_>) -> bool {
@@ -433,6 +452,20 @@ fn list_patterns(asked: &Asked<'_>) -> bool {
     } else {
         asked.on_collection(name, &[ListIndexes])
     }
+}
+
+/// Whether somebody may declare a pattern, as far as what it reads and writes is concerned.
+pub(crate) fn may_declare(
+    privileges: &Privileges,
+    db: &str,
+    pattern: &::patterns::Pattern,
+) -> bool {
+    let on = |name: &str, actions: &[Action]| {
+        privileges.on_collection(db, name).contains(Actions::of(actions))
+    };
+    on(&pattern.collection, &[CreatePattern, Find, Update])
+        && pattern.source().is_none_or(|source| on(source, &[Find]))
+        && (!pattern.owns_documents() || on(&pattern.target, &[Insert, Update, Remove]))
 }
 
 /// Whoever declares a pattern reads its sources with the rights of the server: so they need their own.
@@ -573,5 +606,69 @@ mod tests {
         for command in crate::commands::ALL {
             assert!(rule(command.name).is_some(), "{} has no rule", command.name);
         }
+    }
+    fn allows(role: &str, text: &str) -> bool {
+        let mut privileges = Privileges::default();
+        let role = ::access::builtin::find("t", role).expect("a role");
+        role.privileges("t").iter().for_each(|privilege| privileges.add(privilege));
+        let slot = crate::operation::Operation::for_tests(1).slot().clone();
+        let login = Login::new(slot, true, false, ::access::restriction::Ends::default());
+        let body = value::ejson::parse_doc(text).expect("test text");
+        let request = Request::new(body.as_doc());
+        let (privileges, body) = (&privileges, body.as_doc());
+        let asked = Asked { login: &login, privileges, db: "t", body, request: &request };
+        let (name, _) = body.first().expect("a command");
+        asked.fits(rule(name).expect("a rule"))
+    }
+
+    #[test]
+    fn who_goes_past_patterns_needs_the_right_to() {
+        for command in [
+            "insert: 'c', documents: [{_id: 1}]",
+            "update: 'c', updates: [{q: {}, u: {$set: {a: 1}}}]",
+            "delete: 'c', deletes: [{q: {}, limit: 0}]",
+            "findAndModify: 'c', query: {}, remove: true",
+            "aggregate: 'c', pipeline: [{$merge: 'd'}]",
+            "bulkWrite: 1, ops: [{delete: 0, filter: {}}], nsInfo: [{ns: 't.c'}]",
+        ] {
+            let past = format!("{{{command}, bypassPatterns: true}}");
+            assert!(allows("readWrite", &format!("{{{command}}}")), "{command}");
+            assert!(!allows("readWrite", &past), "{past}");
+            assert!(allows("dbOwner", &past), "{past}");
+        }
+    }
+
+    #[test]
+    fn patterns_as_options_of_a_collection_need_what_patterns_need() {
+        let plain = "{create: 'c'}";
+        let declared = "{create: 'c', patterns: [{kind: 'computed', from: 'd', on: {foreign: 'c'}, fields: {n: {$count: {}}}}]}";
+        let declare = "{createPatterns: 'c', patterns: [{kind: 'computed', from: 'd', on: {foreign: 'c'}, fields: {n: {$count: {}}}}]}";
+        // It may create collections and patterns, but not read what they copy.
+        assert!(allows("dbAdmin", plain));
+        assert!(!allows("dbAdmin", declared) && !allows("dbAdmin", declare));
+        assert!(!allows("read", plain) && !allows("read", declare));
+        assert!(allows("dbOwner", declared) && allows("dbOwner", declare));
+        // A new version must not read what its author may not.
+        let parse = |text: &str| {
+            let doc = value::ejson::parse_doc(text).expect("test text");
+            ::patterns::declaration::parse("c", doc.as_doc()).expect("a pattern")
+        };
+        let mut privileges = Privileges::default();
+        let mut allow = |name: &str, actions: &str| {
+            let text =
+                format!("{{resource: {{db: 't', collection: '{name}'}}, actions: {actions}}}");
+            let doc = value::ejson::parse_doc(&text).expect("test text");
+            privileges.add(&Privilege::parse(doc.as_doc()).expect("a privilege"));
+            privileges.clone()
+        };
+        let copies = parse(
+            "{kind: 'extendedReference', ref: 's._id', from: 'secrets', fields: ['x'], into: 's'}",
+        );
+        let groups =
+            parse("{kind: 'computed', into: 'g', groupBy: '$x', fields: {n: {$count: {}}}}");
+        let own = allow("c", "['createPattern', 'find', 'update']");
+        assert!(!may_declare(&own, "t", &copies) && !may_declare(&own, "t", &groups));
+        assert!(may_declare(&allow("secrets", "['find']"), "t", &copies));
+        assert!(may_declare(&allow("g", "['insert', 'update', 'remove']"), "t", &groups));
     }
 }

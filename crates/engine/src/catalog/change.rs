@@ -6,7 +6,7 @@
 use super::{Catalog, Collection, Counters, Index, IndexState, Kind, persist};
 use crate::engine::Inner;
 use crate::trash::Trash;
-use patterns::{Pattern, Phase};
+use patterns::Pattern;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use store::{Batch, Space};
@@ -164,8 +164,9 @@ pub fn add_pattern(catalog: &mut Catalog, db: &str, pattern: Pattern) -> Result<
 /// When the patterns feed each other in a cycle or maintain the same.
 pub fn set_patterns(catalog: &mut Catalog, db: &str, all: Vec<Arc<Pattern>>) -> Result<()> {
     let Some(database) = catalog.databases.get_mut(db) else { return Ok(()) };
-    // What is being cleared feeds nobody, and others may own its fields.
-    let (going, all): (Vec<_>, Vec<_>) = all.into_iter().partition(|p| p.phase == Phase::Clearing);
+    // What is being cleared feeds nobody, and others may own its fields. What is being prepared writes
+    // nothing yet.
+    let (going, all): (Vec<_>, Vec<_>) = all.into_iter().partition(|p| !p.phase.is_current());
     let borrowed: Vec<&Pattern> = all.iter().map(|pattern| &**pattern).collect();
     let order = patterns::graph::order(&borrowed)?;
     let mut ordered = Vec::new();

@@ -16,7 +16,7 @@ pub use collection::{
 
 pub use pointers::{Pointers, unindexable};
 
-use patterns::{Bound, Pattern};
+use patterns::{Bound, Pattern, Phase};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use value::{Code, Error, Result};
@@ -35,7 +35,7 @@ impl Database {
     fn bound(&self, name: &str) -> Option<Arc<Bound>> {
         let mut bound = Bound::default();
         for pattern in &self.patterns {
-            if pattern.target == name {
+            if pattern.target == name && pattern.phase != Phase::Preparing {
                 bound.targets.push(pattern.clone());
             }
             if pattern.source() == Some(name) {

@@ -25,6 +25,7 @@ pub(super) static COMMAND: Command = Command {
         "allowDiskUse",
         "cursor",
         "bypassDocumentValidation",
+        "bypassPatterns",
         "collation",
         "hint",
         "let",
@@ -223,7 +224,11 @@ fn open(
 ) -> Result<Box<dyn Stream>> {
     let collection = resolved.collection.as_ref();
     let asks = |keyword| mentions_meta(resolved.pipeline.as_doc(), &[keyword], 0);
-    let wanted = pipeline::Wanted { index_key: asks("indexKey"), record: asks("recordId") };
+    let wanted = pipeline::Wanted {
+        index_key: asks("indexKey"),
+        record: asks("recordId"),
+        patterns: asks("patterns"),
+    };
     let (stream, plan) = pipeline::open_showing(parsed, collection, &scope.snapshot, hint, wanted)?;
     if let Some(plan) = plan {
         context.op.note_access(&plan.access);

@@ -25,6 +25,7 @@ pub(super) static COMMAND: Command = Command {
         "nsInfo",
         "ordered",
         "bypassDocumentValidation",
+        "bypassPatterns",
         "errorsOnly",
         "let",
         "cursor",

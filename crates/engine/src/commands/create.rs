@@ -6,6 +6,7 @@ use crate::catalog::{Catalog, Collection, change};
 use crate::engine::Inner;
 use crate::namespace;
 use crate::operation::Operation;
+use crate::patterns::declare::Occasion;
 use crate::txn::{Transaction, write_conflict};
 use std::sync::Arc;
 use store::Batch;
@@ -39,6 +40,7 @@ pub(super) static COMMAND: Command = Command {
         "recordIdsReplicated",
         "temp",
         "flags",
+        "patterns",
     ]),
     admin: false,
     test: false,
@@ -60,7 +62,14 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let db = context.db;
     namespace::check_new_collection(db, name)?;
     let options = read_options(&context.args, db)?;
+    let declarations = super::patterns::declarations(&context.args)?;
     if context.op.is_in_transaction() {
+        if declarations.is_some() {
+            return Err(Error::new(
+                Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+                "Cannot declare patterns in a multi-document transaction.",
+            ));
+        }
         let view = options.as_doc().find("viewOn").is_some();
         return context.op.with_transaction(|txn| match txn.catalog.get(db, name) {
             Some(existing) => Err(already_exists(existing)),
@@ -84,6 +93,9 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         change::create(context.engine, catalog, batch, db, name, options)?;
         Ok(())
     })?;
+    if let Some(declarations) = declarations {
+        super::patterns::declare_all(context, name, &declarations, Occasion::Copy, true)?;
+    }
     concern.write_error(out);
     Ok(())
 }

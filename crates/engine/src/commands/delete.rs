@@ -16,7 +16,7 @@ pub(super) static COMMAND: Command = Command {
     name: "delete",
     aliases: &[],
     help: "Removes documents from a collection.",
-    fields: Some(&["delete", "deletes", "ordered", "let"]),
+    fields: Some(&["delete", "deletes", "ordered", "bypassPatterns", "let"]),
     admin: false,
     test: false,
     run,

@@ -217,6 +217,19 @@ fn explain_query(context: &mut Context<'_>, verbosity: &str, out: &mut Writer<'_
                 }
             }
         }
+        if let (Some((_, collection, snapshot)), Some("UPDATE" | "DELETE")) = (&opened, stage)
+            && collection.patterns.is_some()
+        {
+            let again = find.open(&constants, collection, snapshot)?;
+            super::explain_writes::explain(
+                context,
+                &constants,
+                &filter,
+                collection,
+                again.stream,
+                out,
+            )?;
+        }
         out.doc("executionStats", |out| {
             write_stats(out, &ran, &shown);
             if verbosity == "allPlansExecution" {
@@ -411,13 +424,8 @@ fn count_entries(context: &Context<'_>, scan: Scan, above: &Above<'_>) -> Result
     Ok(Ran { returned, examined, millis, sort: Totals::default() })
 }
 
-/// How many of the documents that match an update would change.
-fn would_modify(
-    context: &Context<'_>,
-    constants: &Constants,
-    filter: &Filter,
-    mut stream: crate::exec::find::FindStream,
-) -> Result<u64> {
+/// The update of the command that is explained.
+pub(super) fn update_of(context: &Context<'_>, constants: &Constants) -> Result<Option<Update>> {
     let args = context.args;
     let statement = match args.optional_array("updates")? {
         Some(list) => list.first().and_then(|(_, statement)| statement.as_doc()),
@@ -427,9 +435,19 @@ fn would_modify(
         Some(statement) => (Args::new("update.updates", statement), "u"),
         None => (args, "update"),
     };
-    let Some(update) = args.get(field) else { return Ok(0) };
+    let Some(update) = args.get(field) else { return Ok(None) };
     let filters = super::update::array_filters(&args)?;
-    let update = Update::parse(update, &constants.context(), &filters)?;
+    Update::parse(update, &constants.context(), &filters).map(Some)
+}
+
+/// How many of the documents that match an update would change.
+fn would_modify(
+    context: &Context<'_>,
+    constants: &Constants,
+    filter: &Filter,
+    mut stream: crate::exec::find::FindStream,
+) -> Result<u64> {
+    let Some(update) = update_of(context, constants)? else { return Ok(0) };
     let mut count = 0;
     while let Some(doc) = stream.next(context.op)? {
         let mut position = None;

@@ -28,6 +28,7 @@ pub(super) static COMMAND: Command = Command {
         "fields",
         "upsert",
         "bypassDocumentValidation",
+        "bypassPatterns",
         "collation",
         "arrayFilters",
         "hint",

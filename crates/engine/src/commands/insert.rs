@@ -14,7 +14,7 @@ pub(super) static COMMAND: Command = Command {
     name: "insert",
     aliases: &[],
     help: "Adds documents to a collection.",
-    fields: Some(&["insert", "documents", "ordered", "bypassDocumentValidation"]),
+    fields: Some(&["insert", "documents", "ordered", "bypassPatterns", "bypassDocumentValidation"]),
     admin: false,
     test: false,
     run,

@@ -1,7 +1,8 @@
 //! `listCollections`: the collections and views of a database.
 
 use super::{Command, Context, listing, oplog};
-use crate::catalog::{Collection, Kind};
+use crate::catalog::{Catalog, Collection, Kind};
+use ::patterns::Pattern;
 use query::ParseContext;
 use query::filter::Filter;
 use value::{DocBuf, RawDoc, Result, Val, Writer};
@@ -32,7 +33,8 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let mut documents = Vec::new();
     if let Some(database) = catalog.databases.get(context.db) {
         for collection in database.collections.values().filter(|one| shown(&one.name)) {
-            let whole = describe(collection, context.engine.options.read_only);
+            let patterns = declared(&catalog, collection);
+            let whole = describe(collection, &patterns, context.engine.options.read_only);
             // With `nameOnly` the filter sees names and types only, as in MongoDB.
             let shown = if name_only { names(whole.as_doc()) } else { whole };
             if filter.matches(shown.as_doc())? {
@@ -51,12 +53,27 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     listing::reply(context, out, namespace, documents, batch_size)
 }
 
-fn describe(collection: &Collection, read_only: bool) -> DocBuf {
+/// The declarations of a collection's patterns: who copies a collection by its options copies them.
+fn declared<'c>(catalog: &'c Catalog, collection: &Collection) -> Vec<&'c Pattern> {
+    let all = catalog.patterns(&collection.db).iter().map(|pattern| &**pattern);
+    all.filter(|p| *p.collection == *collection.name && p.phase.is_current()).collect()
+}
+
+fn describe(collection: &Collection, patterns: &[&Pattern], read_only: bool) -> DocBuf {
     let view = matches!(collection.kind, Kind::View(_));
     DocBuf::build(|out| {
         out.str("name", &collection.name);
         out.str("type", if view { "view" } else { "collection" });
-        out.append("options", Val::Document(collection.options.as_doc()));
+        out.doc("options", |out| {
+            out.extend(collection.options.as_doc());
+            if !patterns.is_empty() {
+                out.array("patterns", |list| {
+                    for pattern in patterns {
+                        list.push_doc_bytes(pattern.declaration.bytes());
+                    }
+                });
+            }
+        });
         out.doc("info", |out| {
             out.bool("readOnly", view || read_only);
             if !view {

@@ -29,6 +29,7 @@ mod drop_database;
 mod drop_indexes;
 mod explain;
 mod explain_pipeline;
+mod explain_writes;
 mod find;
 mod find_and_modify;
 mod fsync;
@@ -454,6 +455,15 @@ fn run(
     let shown = if is_about_users(command.name) { &[] } else { body.bytes() };
     slot.current.lock().set(op.started, command.name, shown);
     op.name.set(command.name);
+    if body.find("bypassPatterns").is_some() {
+        op.bypasses_patterns.set(args.bool("bypassPatterns")?);
+        if place.is_some() && op.bypasses_patterns.get() {
+            return Err(Error::new(
+                Code::INVALID_OPTIONS,
+                "'bypassPatterns' is not possible in a multi-document transaction",
+            ));
+        }
+    }
     let fresh = concern.is_some_and(|concern| concern.fresh_patterns);
     crate::patterns::reading::prepare(engine, op, db, command.name, body, fresh)?;
     if let Some(concern) = concern {

@@ -1,14 +1,19 @@
 //! `createPatterns`, `listPatterns`, `modifyPattern`, `dropPatterns`, `suspendPatterns`,
 //! `resumePatterns`, `validatePatterns`: declaring what the database keeps right by itself.
 
+use super::args::Args;
 use super::{Command, Context, listing};
+use crate::access;
 use crate::engine::Inner;
-use crate::patterns::{Opened, build, declare, verify};
+use crate::patterns::declare::Occasion;
+use crate::patterns::verify::Part;
+use crate::patterns::{Opened, build, declare, modify, scrub, verify};
 use ::patterns::declaration::Mode;
+use ::patterns::stats::Stats;
 use ::patterns::{Pattern, Phase, queue};
 use std::sync::Arc;
 use std::time::Duration;
-use value::{Code, DocBuf, Error, Result, Val, Writer};
+use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
 pub(super) static CREATE: Command = Command::plain(
     "createPatterns",
@@ -68,8 +73,18 @@ fn create(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let name = context.collection_name()?;
     let concern = context.write_concern()?;
     let wait = context.args.bool_or_true("wait")?;
-    let args = context.args;
-    let list = args.optional_array("patterns")?.ok_or_else(|| args.missing("patterns"))?;
+    let declarations =
+        declarations(&context.args)?.ok_or_else(|| context.args.missing("patterns"))?;
+    let done = declare_all(context, name, &declarations, Occasion::Request, wait)?;
+    out.count("numPatternsBefore", done.before as u64);
+    out.count("numPatternsAfter", done.after as u64);
+    concern.write_error(out);
+    Ok(())
+}
+
+/// The declarations in `patterns`, if the command has any.
+pub(super) fn declarations<'a>(args: &Args<'a>) -> Result<Option<Vec<RawDoc<'a>>>> {
+    let Some(list) = args.optional_array("patterns")? else { return Ok(None) };
     let mut declarations = Vec::new();
     for (at, given) in list {
         let Some(doc) = given.as_doc() else {
@@ -80,13 +95,21 @@ fn create(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     if declarations.is_empty() {
         return Err(Error::bad_value("Must specify at least one pattern to create"));
     }
-    let engine = context.engine;
-    let done = declare::create(engine, context.op, context.db, name, &declarations)?;
+    Ok(Some(declarations))
+}
+
+/// Declares patterns on a collection and builds them.
+pub(super) fn declare_all(
+    context: &Context<'_>,
+    name: &str,
+    declarations: &[RawDoc<'_>],
+    occasion: Occasion,
+    wait: bool,
+) -> Result<declare::Outcome> {
+    let (engine, op) = (context.engine, context.op);
+    let done = declare::create(engine, op, context.db, name, declarations, occasion)?;
     finish_builds(context, &done.new, wait)?;
-    out.count("numPatternsBefore", done.before as u64);
-    out.count("numPatternsAfter", done.after as u64);
-    concern.write_error(out);
-    Ok(())
+    Ok(done)
 }
 
 /// Starts the builds of patterns, and waits for them if asked for.
@@ -125,7 +148,7 @@ fn named(context: &Context<'_>, name: &str) -> Result<Vec<Arc<Pattern>>> {
     let catalog = context.engine.catalog.load();
     let all = || {
         let patterns = catalog.patterns(context.db).iter();
-        let living = |p: &&Arc<Pattern>| p.collection == name && p.phase != Phase::Clearing;
+        let living = |p: &&Arc<Pattern>| p.collection == name && p.phase.is_current();
         patterns.filter(living).cloned().collect()
     };
     let list = match context.args.get("names") {
@@ -172,6 +195,8 @@ fn describe(engine: &Inner, db: &str, pattern: &Arc<Pattern>) -> Result<DocBuf> 
         false => None,
     };
     let round = queue::last_round(pattern, &mut documents)?;
+    let verified = scrub::Last::of(pattern, &mut documents)?;
+    let awaiting = verify::awaiting(engine, db, pattern)?;
     let what = build::title(pattern);
     let namespace = format!("{db}.{}", pattern.collection);
     let job = engine
@@ -216,7 +241,34 @@ fn describe(engine: &Inner, db: &str, pattern: &Arc<Pattern>) -> Result<DocBuf> 
         if !pattern.failure.is_empty() {
             out.str("error", &pattern.failure);
         }
+        if let Some(awaiting) = awaiting {
+            out.count("awaiting", awaiting);
+        }
+        if let Some(verified) = verified {
+            verified.write(out);
+        }
+        write_stats(engine, pattern, out);
     }))
+}
+
+/// Writes what a pattern did since the process started, and how much it keeps for itself.
+fn write_stats(engine: &Inner, pattern: &Pattern, out: &mut Writer<'_>) {
+    let stats = &pattern.stats;
+    out.count("errors", Stats::read(&stats.errors));
+    out.doc("stats", |out| {
+        let (from, to) = crate::trash::range_of(pattern.id);
+        out.count(
+            "bytes",
+            engine.store.approximate_range_bytes(store::Space::Documents, &from, &to),
+        );
+        out.count("deltas", Stats::read(&stats.deltas));
+        out.count("fanoutWrites", Stats::read(&stats.writes));
+        if let Some(factor) = stats.amplification() {
+            out.f64("writeAmplification", factor);
+        }
+        out.count("rewrites", Stats::read(&stats.rewrites));
+        out.count("ignoredClientWrites", Stats::read(&stats.ignored));
+    });
 }
 
 fn modify_pattern(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
@@ -226,10 +278,38 @@ fn modify_pattern(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()>
     let name = context.args.string("name")?;
     let set = context.args.doc("set")?;
     let wait = context.args.bool_or_true("wait")?;
-    let built = declare::modify(context.engine, context.db, collection, name, set)?;
-    finish_builds(context, built.as_slice(), wait)?;
+    let (engine, db) = (context.engine, context.db);
+    let (wanted, light) = modify::wanted(engine, db, collection, name, set)?;
+    let login = &context.client.login;
+    if !light && login.required && !access::may_declare(login.privileges(), db, &wanted) {
+        return Err(Error::new(
+            Code::UNAUTHORIZED,
+            format!(
+                "not authorized on {db} to let the pattern '{name}' read '{}' and maintain '{}'",
+                wanted.source().unwrap_or(&wanted.target),
+                wanted.target
+            ),
+        ));
+    }
+    let built = modify::modify(engine, context.op, db, collection, name, set)?;
     // What waits may not have to wait any more.
-    context.engine.pattern_bell.ring();
+    engine.pattern_bell.ring();
+    if let Some(id) = built {
+        finish_builds(context, &[id], wait)?;
+        let catalog = engine.catalog.load_full();
+        let old = |p: &&Arc<Pattern>| {
+            p.collection == collection && p.name == name && p.phase == Phase::Clearing
+        };
+        let old: Vec<u32> = catalog.patterns(db).iter().filter(old).map(|p| p.id).collect();
+        finish_builds(context, &old, wait)?;
+        if !catalog.patterns(db).iter().any(|pattern| pattern.id == id) {
+            let why = declare::find(&catalog, db, collection, name)?.failure.clone();
+            return Err(Error::new(
+                Code::OPERATION_FAILED,
+                format!("the new version of the pattern '{name}' cannot be built: {why}"),
+            ));
+        }
+    }
     concern.write_error(out);
     Ok(())
 }
@@ -282,17 +362,12 @@ fn validate(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let repair = context.args.bool("repair")?;
     let mut reports = Vec::new();
     for pattern in named(context, name)? {
-        let op = context.op;
-        let report = verify::check(context.engine, context.db, &pattern, &|| op.check_now())?;
-        let mut repaired = 0;
-        if repair && report.drift > 0 && pattern.phase.is_built() {
-            let stop = || op.check_now();
-            if !verify::repair(context.engine, context.db, &pattern, &report, &stop)? {
-                rebuild(context, name, std::slice::from_ref(&pattern), true)?;
-            }
-            repaired = report.drift;
-        }
-        mark(context, &pattern, report.drift, repaired)?;
+        let stop = || context.op.check_now();
+        let rebuild =
+            |pattern: &Arc<Pattern>| rebuild(context, name, std::slice::from_ref(pattern), true);
+        let (engine, db) = (context.engine, context.db);
+        let (report, repaired) =
+            scrub::verify(engine, db, &pattern, Part::WHOLE, repair, &stop, &rebuild)?;
         reports.push((pattern, report, repaired));
     }
     out.array("patterns", |list| {
@@ -307,21 +382,13 @@ fn validate(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
                     report.samples.iter().for_each(|doc| list.push_doc_bytes(doc.bytes()));
                 });
                 out.count("repaired", *repaired);
+                if report.broken {
+                    out.bool("records", false);
+                }
             });
         }
     });
     Ok(())
-}
-
-/// Notes what a check means for a pattern: one that is wrong answers nothing until it is repaired.
-fn mark(context: &Context<'_>, pattern: &Pattern, drift: u64, repaired: u64) -> Result<()> {
-    let (engine, db) = (context.engine, context.db);
-    let phase = match pattern.phase {
-        Phase::Ready if drift > 0 && repaired == 0 => Phase::Degraded,
-        Phase::Degraded if drift == repaired => Phase::Ready,
-        _ => return Ok(()),
-    };
-    declare::set_phase(engine, db, pattern.id, phase, "")
 }
 
 fn drop_patterns(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
@@ -345,7 +412,12 @@ fn drop_patterns(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> 
         )));
     }
     if keep {
-        engine.change_catalog(|catalog, batch| declare::remove(catalog, batch, db, &gone))?;
+        let gone = engine.change_catalog(|catalog, batch| {
+            let mut gone = gone;
+            gone.extend(modify::versions(catalog, db, &gone));
+            declare::remove(catalog, batch, db, &gone)?;
+            Ok(gone)
+        })?;
         declare::discard(engine, &gone);
     } else {
         let ids = declare::clear(engine, db, &gone)?;

@@ -7,6 +7,7 @@ use crate::exec::find::{Escape, FindOptions, FindStream, RecordForm};
 use crate::exec::scan::Scan;
 use crate::exec::shown::Shown;
 use crate::patterns::rewrite::Rewrites;
+use crate::patterns::staleness::Staleness;
 use crate::planner::min_max::MinMax;
 use crate::planner::{self, Access, Plan, Question};
 use crate::stages::Scope;
@@ -233,7 +234,7 @@ impl Find<'_> {
             false => self.bounds.plan(&question)?,
         };
         let asks = |keyword| self.asks_for(keyword);
-        let shows = asks("sortKey") || asks("indexKey") || asks("recordId");
+        let shows = asks("sortKey") || asks("indexKey") || asks("recordId") || asks("patterns");
         if !self.return_key && !self.show_record && !shows {
             planner::cover::apply(&mut plan, &filter, sort.as_ref(), projection.as_deref());
         }
@@ -261,6 +262,7 @@ impl Find<'_> {
                 sort: asks("sortKey").then(|| sort.clone().unwrap_or_default()),
                 access: asks("indexKey").then(|| keys_of(access)),
                 record: asks("recordId").then(|| collection.clone()),
+                patterns: asks("patterns").then(|| Staleness::new(collection, snapshot)),
             },
             escape: None,
         };

@@ -75,6 +75,7 @@ fn patterns(context: &Context<'_>, out: &mut Writer<'_>) {
         long(out, phase.name(), all().filter(|pattern| pattern.phase == *phase).count() as u64);
     }
     put(out, "writes", &context.engine.metrics.pattern_writes);
+    long(out, "overdue", context.engine.pattern_bell.overdue() as u64);
 }
 
 fn put(out: &mut Writer<'_>, name: &str, counter: &Counter) {

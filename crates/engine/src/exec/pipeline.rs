@@ -6,6 +6,7 @@ use super::shown::{Shown, WithMeta};
 use super::{Doc, Stream};
 use crate::catalog::{Catalog, Collection};
 use crate::operation::Operation;
+use crate::patterns::staleness::Staleness;
 use crate::planner::{self, Plan, Question};
 use crate::stages::{Fused, Role, Stage};
 use query::filter::Filter;
@@ -87,6 +88,8 @@ pub struct Wanted {
     pub index_key: bool,
     /// The keys of their records.
     pub record: bool,
+    /// How far what patterns maintain is behind.
+    pub patterns: bool,
 }
 
 /// As `open`, with what `$meta` asks for.
@@ -113,6 +116,7 @@ pub fn open_showing(
         sort: front.sort.clone().filter(|sort| sort.shows_key),
         access: wanted.index_key.then(|| front.plan.access.clone()),
         record: wanted.record.then(|| collection.clone()),
+        patterns: wanted.patterns.then(|| Staleness::new(collection, snapshot)),
     };
     let rest = stages.get(front.stages..).unwrap_or(&[]);
     if shown.is_empty() {

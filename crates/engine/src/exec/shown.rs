@@ -1,11 +1,12 @@
 //! What `$meta` shows of documents beside what they hold: the key of the order that they are in, of
-//! the index through which they were found, and of their record.
+//! the index through which they were found, of their record, and how far patterns are behind.
 
 use super::return_key::key_of;
 use super::write::record_of_id;
 use super::{Doc, Examined, Stream};
 use crate::catalog::Collection;
 use crate::operation::Operation;
+use crate::patterns::staleness::Staleness;
 use crate::planner::Access;
 use query::sort::SortSpec;
 use std::sync::Arc;
@@ -21,13 +22,18 @@ pub struct Shown {
     /// `recordId`: in this collection. Capped collections number their documents, and the number
     /// is not in a document.
     pub record: Option<Arc<Collection>>,
+    /// `patterns`: how far what is maintained is behind.
+    pub patterns: Option<Staleness>,
 }
 
 impl Shown {
     /// Whether there is nothing to show.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.sort.is_none() && self.access.is_none() && self.record.is_none()
+        self.sort.is_none()
+            && self.access.is_none()
+            && self.record.is_none()
+            && self.patterns.is_none()
     }
 
     /// Writes the metadata of a document, by keyword.
@@ -49,6 +55,9 @@ impl Shown {
             && collection.capped().is_none()
         {
             out.append("recordId", Val::Binary(0, &record_of_id(collection, id)));
+        }
+        if let Some(patterns) = &self.patterns {
+            patterns.write(doc, out)?;
         }
         Ok(())
     }

@@ -154,8 +154,10 @@ pub fn insert_image(
         txn.work.record(collection, &record, Deed::Insert(doc.into()));
     }
     match &collection.patterns {
-        Some(bound) => patterns::insert(txn, collection, bound, doc, Origin::Client).map(Some),
-        None => insert_plain(txn, collection, doc).map(|()| None),
+        Some(bound) if !patterns::goes_past(txn, collection, bound)? => {
+            patterns::insert(txn, collection, bound, doc, Origin::Client).map(Some)
+        }
+        _ => insert_plain(txn, collection, doc).map(|()| None),
     }
 }
 
@@ -265,11 +267,11 @@ pub fn replace(
         txn.work.record(collection, record, Deed::Replace(kept, replacement));
     }
     match &collection.patterns {
-        Some(bound) => {
+        Some(bound) if !patterns::goes_past(txn, collection, bound)? => {
             let change = patterns::Change { record, old, told: Some(told) };
             patterns::replace(txn, collection, bound, &change, new, Origin::Client).map(Some)
         }
-        None => replace_plain(txn, collection, record, old, new, told).map(|()| None),
+        _ => replace_plain(txn, collection, record, old, new, told).map(|()| None),
     }
 }
 
@@ -331,8 +333,10 @@ pub fn delete(
         txn.work.record(collection, record, Deed::Delete);
     }
     match &collection.patterns {
-        Some(bound) => patterns::delete(txn, collection, bound, record, old, Origin::Client),
-        None => delete_plain(txn, collection, record, old),
+        Some(bound) if !patterns::goes_past(txn, collection, bound)? => {
+            patterns::delete(txn, collection, bound, record, old, Origin::Client)
+        }
+        _ => delete_plain(txn, collection, record, old),
     }
 }
 

@@ -7,7 +7,7 @@
 //! two walks: first over the sources, which only fills the pattern's own records, then over the
 //! targets, so that no value is seen that is not right.
 
-use super::{Opened, declare};
+use super::{Opened, declare, modify};
 use crate::engine::Inner;
 use crate::exec::write;
 use crate::job::Job;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use store::{Bytes, Space};
-use value::{Code, DocBuf, Error, RawDoc, Result, Val};
+use value::{Code, DocBuf, Error, RawDoc, Result, Val, keys};
 
 /// How long one commit of a build may keep others waiting.
 const SLICE: Duration = Duration::from_millis(2);
@@ -29,6 +29,9 @@ const SLICE: Duration = Duration::from_millis(2);
 const SLICE_BESIDE: Duration = Duration::from_micros(250);
 /// Others write as long as none of their commits lies further back.
 const LULL: Duration = Duration::from_millis(200);
+
+/// How long a new version is known at least before it takes the place of the old one.
+const GRACE: Duration = Duration::from_millis(20);
 
 /// Documents of the first commit, and least and most of one.
 const ROWS_START: usize = 32;
@@ -74,6 +77,7 @@ fn run(engine: &Arc<Inner>, db: &str, id: u32) {
         let phase = engine.catalog.load().patterns(db).iter().find(|p| p.id == id).map(|p| p.phase);
         let noted = match phase {
             Some(Phase::Clearing) => declare::forget(engine, db, id),
+            Some(Phase::Preparing) => modify::give_up(engine, db, id, &error.to_string()),
             _ => declare::set_phase(engine, db, id, Phase::Failed, &error.to_string()),
         };
         if let Err(error) = noted {
@@ -113,6 +117,13 @@ fn build(engine: &Arc<Inner>, db: &str, id: u32) -> Result<()> {
                 break declare::forget(engine, db, id);
             }
             Step::Done => break declare::set_phase(engine, db, id, Phase::Ready, ""),
+            Step::Prepared => {
+                // Whoever began to read before there was a new version has its snapshot by then.
+                std::thread::sleep(GRACE.saturating_sub(begun.elapsed()));
+                if let Err(error) = modify::swap(engine, db, id) {
+                    break Err(error);
+                }
+            }
             Step::More(documents) => {
                 job.advance(documents);
                 pace.learn(documents, held);
@@ -149,7 +160,7 @@ pub fn title(pattern: &Pattern) -> String {
 fn listed(engine: &Inner, db: &str, pattern: &Pattern) -> Arc<Job> {
     let count = |name: &str| engine.collection(db, name).map_or(0, |c| c.counters.documents());
     let total = match &pattern.behaviour {
-        Behaviour::Grouped(grouped) if pattern.phase == Phase::Building => {
+        Behaviour::Grouped(grouped) if pattern.phase != Phase::Clearing => {
             count(&grouped.source) + count(&grouped.target)
         }
         _ => count(&pattern.target),
@@ -252,9 +263,20 @@ pub(super) fn complete(
     const DOCUMENTS_MAX: u64 = 20_000;
     let mut documents = Opened::new(txn, db);
     let progress = pattern.progress(&mut documents)?;
-    let has_records = !pattern.has_records() || progress.as_ref().is_some_and(|p| p.targets);
+    let clears = pattern.phase == Phase::Clearing;
+    let has_records =
+        clears || !pattern.has_records() || progress.as_ref().is_some_and(|p| p.targets);
     if let Some(id) = id.filter(|_| has_records && !pattern.owns_documents()) {
         let Some(doc) = documents.get(&pattern.target, id)? else { return Ok(true) };
+        if clears {
+            let walked = progress.is_some_and(|p| keys::key(id) <= p.at);
+            if !walked {
+                let walk = Progress { targets: true, at: Vec::new(), done: 0 };
+                derive(txn, db, pattern, &walk, doc.bytes())?;
+                super::settle(txn)?;
+            }
+            return Ok(true);
+        }
         let image = image(pattern, &mut documents, doc.as_doc())?;
         if image != doc {
             documents.replace(pattern.id, &pattern.target, doc.as_doc(), &image)?;
@@ -263,7 +285,7 @@ pub(super) fn complete(
         return Ok(true);
     }
     let count = |name: &str| txn.catalog.get(db, name).map_or(0, |c| c.counters.documents());
-    let sources = pattern.source().filter(|s| *s != pattern.target).map_or(0, count);
+    let sources = pattern.source().filter(|s| *s != pattern.target && !clears).map_or(0, count);
     let all = sources + count(&pattern.target);
     let done = progress.map_or(0, |progress| progress.done.max(0) as u64);
     if all.saturating_sub(done) > DOCUMENTS_MAX {
@@ -280,6 +302,8 @@ pub(super) fn complete(
 enum Step {
     More(u64),
     Done,
+    /// The records of a new version are filled: it can take the place of the old one.
+    Prepared,
     /// There is nothing to build any more.
     Gone,
 }
@@ -290,6 +314,10 @@ fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>, slice: Slice) -
     let folds = pattern.has_records() && !clears;
     let progress = pattern.progress(&mut Opened::new(txn, db))?;
     let mut progress = progress.unwrap_or(Progress { targets: !folds, at: Vec::new(), done: 0 });
+    let fills = matches!(pattern.behaviour, Behaviour::Grouped(_));
+    if pattern.phase == Phase::Preparing && (progress.targets || !fills) {
+        return Ok(Step::Prepared);
+    }
     if progress.targets && progress.at == END {
         // The progress stays: until the pattern is ready, writes look at it.
         return Ok(Step::Done);

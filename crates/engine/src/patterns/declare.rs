@@ -1,5 +1,6 @@
 //! Changes of declarations: adding, altering and removing patterns in the catalog.
 
+use super::modify;
 use crate::catalog::{Catalog, Collection, Kind, change, persist, unindexable};
 use crate::commands::create::ensure_collection;
 use crate::engine::Inner;
@@ -13,6 +14,16 @@ use value::{Code, DocBuf, Error, RawDoc, Result, Val};
 
 /// Most patterns of one database.
 const PATTERNS_MAX: usize = 500;
+
+/// Why patterns are declared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Occasion {
+    /// Somebody wants them.
+    Request,
+    /// A collection is made like another one: other collections may be there already, with what the
+    /// patterns of the original made of them, or come later.
+    Copy,
+}
 
 /// What a request for patterns did.
 pub struct Outcome {
@@ -31,7 +42,7 @@ pub struct Outcome {
 pub fn find(catalog: &Catalog, db: &str, collection: &str, name: &str) -> Result<Arc<Pattern>> {
     let all = catalog.patterns(db).iter();
     all.into_iter()
-        .find(|p| p.collection == collection && p.name == name && p.phase != Phase::Clearing)
+        .find(|p| p.collection == collection && p.name == name && p.phase.is_current())
         .cloned()
         .ok_or_else(|| {
             Error::new(
@@ -45,7 +56,7 @@ pub fn find(catalog: &Catalog, db: &str, collection: &str, name: &str) -> Result
 #[must_use]
 pub fn count(catalog: &Catalog, db: &str, collection: &str) -> usize {
     let all = catalog.patterns(db).iter();
-    all.filter(|p| p.collection == collection && p.phase != Phase::Clearing).count()
+    all.filter(|p| p.collection == collection && p.phase.is_current()).count()
 }
 
 /// Declares patterns on a collection: all of them or none. They are to be built then.
@@ -58,6 +69,7 @@ pub fn create(
     db: &str,
     collection: &str,
     declarations: &[RawDoc<'_>],
+    occasion: Occasion,
 ) -> Result<Outcome> {
     let mut patterns = Vec::new();
     for doc in declarations {
@@ -67,20 +79,7 @@ pub fn create(
         }
         patterns.push(pattern);
     }
-    check_together(engine, db, &patterns)?;
-    for pattern in &patterns {
-        for name in
-            [Some(&*pattern.target), Some(collection), pattern.source()].into_iter().flatten()
-        {
-            let found = ensure_collection(engine, op, db, name)?;
-            check_collection(&found)?;
-        }
-        check_match(engine, db, pattern)?;
-        check_empty(engine, db, pattern)?;
-        for (name, key) in pattern.indexes() {
-            create_index(engine, op, db, &name, key.as_doc())?;
-        }
-    }
+    prepare(engine, op, db, collection, &patterns, occasion)?;
     engine.change_catalog(|catalog, batch| {
         let before = count(catalog, db, collection);
         let mut new = Vec::new();
@@ -102,12 +101,48 @@ pub fn create(
     })
 }
 
+/// Checks patterns and makes what they need: collections and indexes.
+///
+/// # Errors
+/// What is in the way of a pattern.
+pub(super) fn prepare(
+    engine: &Inner,
+    op: &Operation,
+    db: &str,
+    collection: &str,
+    patterns: &[Pattern],
+    occasion: Occasion,
+) -> Result<()> {
+    check_together(engine, db, patterns)?;
+    for pattern in patterns {
+        for name in
+            [Some(&*pattern.target), Some(collection), pattern.source()].into_iter().flatten()
+        {
+            // Other collections of a copy come with options of their own.
+            let only_read = name != collection && name != pattern.target;
+            if occasion == Occasion::Copy && only_read && engine.collection(db, name).is_none() {
+                continue;
+            }
+            let found = ensure_collection(engine, op, db, name)?;
+            check_collection(&found)?;
+        }
+        check_match(engine, db, pattern)?;
+        if occasion == Occasion::Request {
+            check_empty(engine, db, pattern)?;
+        }
+        for (name, key) in pattern.indexes() {
+            create_index(engine, op, db, &name, key.as_doc())?;
+        }
+    }
+    Ok(())
+}
+
 /// Checks the graph before anything is made for the patterns.
 fn check_together(engine: &Inner, db: &str, patterns: &[Pattern]) -> Result<()> {
     let catalog = engine.catalog.load();
     let known = catalog.patterns(db).iter().map(|pattern| &**pattern);
     let all: Vec<&Pattern> = known
-        .filter(|known| known.phase != Phase::Clearing)
+        .filter(|known| known.phase.is_current())
         .filter(|known| {
             !patterns.iter().any(|p| p.collection == known.collection && p.name == known.name)
         })
@@ -166,7 +201,8 @@ fn check_collection(collection: &Collection) -> Result<()> {
 /// A collection whose documents belong to a pattern must not hold others.
 fn check_empty(engine: &Inner, db: &str, pattern: &Pattern) -> Result<()> {
     let catalog = engine.catalog.load();
-    let known = find(&catalog, db, &pattern.collection, &pattern.name).is_ok();
+    let known = find(&catalog, db, &pattern.collection, &pattern.name)
+        .is_ok_and(|known| known.target == pattern.target);
     let target = catalog.get(db, &pattern.target);
     let filled = target.is_some_and(|target| target.counters.documents() > 0);
     if pattern.owns_documents() && !known && filled {
@@ -281,6 +317,42 @@ pub fn going_with(catalog: &Catalog, db: &str, name: &str) -> Vec<Arc<Pattern>> 
     catalog.patterns(db).iter().filter(goes).cloned().collect()
 }
 
+/// Lets patterns be built anew because all documents of a collection became others. Returns what is
+/// to be discarded.
+///
+/// # Errors
+/// When the catalog cannot be written.
+pub fn restart(
+    engine: &Inner,
+    catalog: &mut Catalog,
+    batch: &mut Batch,
+    db: &str,
+    name: &str,
+) -> Result<Vec<Arc<Pattern>>> {
+    let concerned = |p: &&Arc<Pattern>| p.target == name || p.source() == Some(name);
+    // What is suspended is built when it is resumed.
+    let stays = |p: &&Arc<Pattern>| p.phase != Phase::Suspended;
+    let all: Vec<Arc<Pattern>> =
+        catalog.patterns(db).iter().filter(concerned).filter(stays).cloned().collect();
+    remove(catalog, batch, db, &all)?;
+    for pattern in all.iter().filter(|pattern| pattern.phase.is_current()) {
+        let mut again = pattern.altered(|pattern| {
+            pattern.phase = Phase::Building;
+            pattern.failure.clear();
+        })?;
+        again.id = engine.new_id(batch);
+        put(catalog, batch, db, again)?;
+    }
+    Ok(all)
+}
+
+/// The pattern that all documents of a collection belong to.
+#[must_use]
+pub fn owner(catalog: &Catalog, db: &str, name: &str) -> Option<Arc<Pattern>> {
+    let owns = |p: &&Arc<Pattern>| p.target == name && p.owns_documents() && p.phase.is_current();
+    catalog.patterns(db).iter().find(owns).cloned()
+}
+
 /// Lets patterns follow a collection to its new name.
 ///
 /// # Errors
@@ -312,8 +384,10 @@ pub fn rename(
 /// # Errors
 /// When the catalog cannot be written.
 pub fn clear(engine: &Inner, db: &str, gone: &[Arc<Pattern>]) -> Result<Vec<u32>> {
-    let ids = engine.change_catalog(|catalog, batch| {
+    let (ids, versions) = engine.change_catalog(|catalog, batch| {
+        let versions = modify::versions(catalog, db, gone);
         remove(catalog, batch, db, gone)?;
+        remove(catalog, batch, db, &versions)?;
         let mut ids = Vec::new();
         for pattern in gone {
             let mut cleared = pattern.altered(|pattern| pattern.phase = Phase::Clearing)?;
@@ -321,9 +395,10 @@ pub fn clear(engine: &Inner, db: &str, gone: &[Arc<Pattern>]) -> Result<Vec<u32>
             ids.push(cleared.id);
             put(catalog, batch, db, cleared)?;
         }
-        Ok(ids)
+        Ok((ids, versions))
     })?;
     discard(engine, gone);
+    discard(engine, &versions);
     Ok(ids)
 }
 
@@ -336,6 +411,41 @@ pub fn forget(engine: &Inner, db: &str, id: u32) -> Result<()> {
         let known = catalog.patterns(db).iter().find(|p| p.id == id).cloned();
         let gone: Vec<Arc<Pattern>> = known.into_iter().collect();
         remove(catalog, batch, db, &gone)?;
+        Ok(gone)
+    })?;
+    discard(engine, &gone);
+    Ok(())
+}
+
+/// Notes that writes go past patterns: those that were right are `degraded`, those that were being
+/// built are `suspended`. Both answer nothing until they are built anew. New versions that were being
+/// prepared are given up.
+///
+/// # Errors
+/// When the catalog cannot be written.
+pub fn pass(engine: &Inner, db: &str, ids: &[u32]) -> Result<()> {
+    let gone = engine.change_catalog(|catalog, batch| {
+        let mut gone = Vec::new();
+        for id in ids {
+            let known = catalog.patterns(db).iter().find(|p| p.id == *id).cloned();
+            let Some(known) = known else { continue };
+            let phase = match known.phase {
+                Phase::Ready => Phase::Degraded,
+                Phase::Building => Phase::Suspended,
+                Phase::Preparing => {
+                    remove(catalog, batch, db, std::slice::from_ref(&known))?;
+                    gone.push(known);
+                    continue;
+                }
+                _ => continue,
+            };
+            tracing::info!(db, pattern = known.name, "writes go past a pattern");
+            let passed = known.altered(|pattern| {
+                pattern.phase = phase;
+                "writes went past it (bypassPatterns)".clone_into(&mut pattern.failure);
+            })?;
+            put(catalog, batch, db, passed)?;
+        }
         Ok(gone)
     })?;
     discard(engine, &gone);
@@ -366,74 +476,4 @@ pub fn set_phase(engine: &Inner, db: &str, id: u32, phase: Phase, failure: &str)
     })?;
     discard(engine, old.as_slice());
     Ok(())
-}
-
-/// Puts an altered declaration in place of another one that maintains the same. Returns the number
-/// of the pattern if it has to be built: with another strategy it is stored in another way.
-///
-/// # Errors
-/// When the new declaration would have to be built otherwise, or is refused.
-pub fn modify(
-    engine: &Inner,
-    db: &str,
-    collection: &str,
-    name: &str,
-    set: RawDoc<'_>,
-) -> Result<Option<u32>> {
-    /// Options that change nothing of what is maintained.
-    static LIGHT: &[&str] = &[
-        "changeEvents",
-        "clientWrites",
-        "duringBuild",
-        "fanoutLimit",
-        "maxStalenessMS",
-        "mode",
-        "overLimit",
-        "onMissing",
-        "onMissingParent",
-        "onSourceDelete",
-        "onDelete",
-        "backfill",
-        "rewrite",
-        "strategy",
-    ];
-    if let Some((other, _)) = set.iter().find(|(name, _)| !LIGHT.contains(name)) {
-        return Err(Error::new(
-            Code::NOT_IMPLEMENTED,
-            format!(
-                "modifyPattern of '{other}' is not available in this version: drop the pattern and \
-                 create it anew"
-            ),
-        ));
-    }
-    let (built, old) = engine.change_catalog(|catalog, batch| {
-        let known = find(catalog, db, collection, name)?;
-        let merged = DocBuf::build(|out| {
-            for (option, value) in known.declaration.as_doc() {
-                out.raw(option, set.find(option).unwrap_or(value));
-            }
-            for (option, value) in set {
-                if known.declaration.as_doc().find(option).is_none() {
-                    out.raw(option, value);
-                }
-            }
-        });
-        let mut pattern = declaration::parse(collection, merged.as_doc())?;
-        pattern.rank = known.rank;
-        if pattern.is_pointer() != known.is_pointer() && known.phase.is_maintained() {
-            // Readers see the same all the time: a pointer is resolved whatever is stored, and what
-            // is not stored yet is derived for them.
-            remove(catalog, batch, db, std::slice::from_ref(&known))?;
-            pattern.id = engine.new_id(batch);
-            let id = pattern.id;
-            put(catalog, batch, db, pattern)?;
-            return Ok((Some(id), Some(known)));
-        }
-        pattern.id = known.id;
-        pattern.phase = known.phase;
-        put(catalog, batch, db, pattern)?;
-        Ok((None, None))
-    })?;
-    discard(engine, old.as_slice());
-    Ok(built)
 }

@@ -3,19 +3,23 @@
 //! Every write of a document with patterns comes through here (`insert`, `replace`, `delete`): the
 //! document gets its maintained fields, what must follow is noted, and `settle` does it before the
 //! statement commits. Such statements run inside of the commit lock, so patterns see the newest
-//! state and nothing can come between. `documents` is what patterns see, `declare` changes
-//! declarations, `build` derives what was there before and removes what a dropped pattern left,
-//! `queue` follows what does not follow in the same commit, `pointed` writes documents of which part is
-//! not stored, `reading` is what patterns mean to readers, `verify` compares with a recomputation, `rewrite` answers queries from what is
-//! maintained.
+//! state and nothing can come between. `documents` is what patterns see, `declare` adds and
+//! removes declarations, `modify` changes them, `build` derives what was there before and removes
+//! what a dropped pattern left, `queue` follows what does not follow in the same commit, `pointed`
+//! writes documents of which part is not stored, `reading` is what patterns mean to readers, `verify`
+//! compares with a recomputation, `scrub` does so by itself, `staleness` tells how far a document is
+//! behind, `rewrite` answers queries from what is maintained.
 
 pub mod build;
 pub mod declare;
 mod documents;
+pub mod modify;
 mod pointed;
 pub mod queue;
 pub mod reading;
 pub mod rewrite;
+pub mod scrub;
+pub mod staleness;
 pub mod verify;
 
 pub use documents::Opened;
@@ -24,10 +28,13 @@ pub(crate) use documents::{state_key, visit_found};
 use crate::catalog::Collection;
 use crate::exec::write;
 use crate::txn::Transaction;
-use ::patterns::{Bound, Origin, Pending, Phase, clearing};
+use ::patterns::maintain::Settlement;
+use ::patterns::stats::Stats;
+use ::patterns::{Bound, Origin, Pattern, Pending, Phase, clearing};
 use query::update::delta::{Told, between};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 use value::{Code, DocBuf, Error, RawDoc, Result, limits};
 
 /// What patterns have to do in a transaction. Nothing is allocated before the first note.
@@ -48,6 +55,24 @@ pub struct Work {
     effects: Vec<Effect>,
     /// How many statements have been settled.
     statement: u32,
+    /// What each pattern did, for explain.
+    trace: Option<Vec<Trace>>,
+    /// Whether clients' writes go past patterns.
+    bypass: bool,
+    /// The patterns that must be known to be wrong before writes go past them, with their database.
+    passed: Option<(Box<str>, Vec<u32>)>,
+}
+
+/// What a pattern did in a transaction.
+pub struct Trace {
+    /// The pattern.
+    pub pattern: Arc<Pattern>,
+    /// Changes of its sources.
+    pub deltas: u64,
+    /// Documents that it wrote.
+    pub writes: u64,
+    /// How long that took, with what was written.
+    pub micros: u64,
 }
 
 /// What a statement did to a document.
@@ -108,6 +133,45 @@ impl Work {
         std::mem::take(&mut self.effects)
     }
 
+    /// Says whether clients' writes go past patterns.
+    pub fn set_bypass(&mut self, bypass: bool) {
+        self.bypass = bypass;
+    }
+
+    /// Whether clients' writes go past patterns.
+    #[must_use]
+    pub fn bypasses(&self) -> bool {
+        self.bypass
+    }
+
+    /// The patterns that must be known to be wrong before the statement runs again.
+    pub fn take_passed(&mut self) -> Option<(Box<str>, Vec<u32>)> {
+        self.passed.take()
+    }
+
+    /// Lets the transaction note what each pattern does.
+    pub fn begin_trace(&mut self) {
+        self.trace = Some(Vec::new());
+    }
+
+    /// What each pattern did since `begin_trace`.
+    pub fn take_trace(&mut self) -> Vec<Trace> {
+        self.trace.take().unwrap_or_default()
+    }
+
+    /// Adds what a pattern did.
+    fn note_trace(&mut self, done: Trace) {
+        let Some(trace) = &mut self.trace else { return };
+        match trace.iter_mut().find(|known| known.pattern.id == done.pattern.id) {
+            Some(known) => {
+                known.deltas += done.deltas;
+                known.writes += done.writes;
+                known.micros += done.micros;
+            }
+            None => trace.push(done),
+        }
+    }
+
     fn pending(&mut self, db: &str) -> &mut Pending {
         self.pending.entry(db.into()).or_default()
     }
@@ -131,6 +195,41 @@ fn check_locked(txn: &mut Transaction) -> Result<()> {
         return Err(Error::internal("patterns need the newest state"));
     }
     Ok(())
+}
+
+/// Whether a client's write goes past the patterns of its collection. They are told before the
+/// first one does: nobody may take their values for right any more.
+///
+/// # Errors
+/// The statement has to run again when they are told.
+pub fn goes_past(txn: &mut Transaction, collection: &Collection, bound: &Bound) -> Result<bool> {
+    if !txn.work.bypass || txn.work.derived {
+        return Ok(false);
+    }
+    if collection.pointers.is_some() {
+        return Err(Error::new(
+            Code::INVALID_OPTIONS,
+            format!(
+                "'bypassPatterns' is not possible in '{}': with 'strategy: pointer' nothing is stored \
+                 that could be wrong",
+                collection.namespace()
+            ),
+        ));
+    }
+    check_locked(txn)?;
+    let right = |pattern: &&Arc<Pattern>| {
+        matches!(pattern.phase, Phase::Ready | Phase::Building | Phase::Preparing)
+    };
+    let right = bound.targets.iter().chain(&bound.sources).filter(right);
+    let right: Vec<u32> = right.map(|pattern| pattern.id).collect();
+    if right.is_empty() {
+        // Inside of the commit lock, so that whoever notes that a pattern is right again knows.
+        let all = bound.targets.iter().chain(&bound.sources);
+        all.for_each(|pattern| Stats::add(&pattern.stats.passed, 1));
+        return Ok(true);
+    }
+    txn.work.passed = Some((collection.db.clone(), right));
+    Err(Error::internal("patterns must know that a write goes past them"))
 }
 
 /// Inserts a document and notes what must follow. Returns what clients see of it.
@@ -273,12 +372,30 @@ pub(crate) fn settle(txn: &mut Transaction) -> Result<()> {
     txn.work.statement = txn.work.statement.saturating_add(1);
     while let Some((db, mut pending)) = txn.work.pending.pop_first() {
         while let Some(settlement) = pending.pop() {
-            settlement.settle(&mut Opened::new(txn, &db))?;
+            settle_one(txn, &db, &settlement)?;
             // What was settled may have left more, for patterns behind.
             if let Some(more) = txn.work.pending.remove(&db) {
                 pending.merge(more);
             }
         }
+    }
+    Ok(())
+}
+
+/// Lets what follows from one pattern follow, and counts it.
+fn settle_one(txn: &mut Transaction, db: &str, settlement: &Settlement) -> Result<()> {
+    let started = txn.work.trace.is_some().then(Instant::now);
+    let before = txn.work.writes;
+    settlement.settle(&mut Opened::new(txn, db))?;
+    let (pattern, deltas) = (settlement.pattern(), settlement.deltas());
+    let writes = txn.work.writes.saturating_sub(before);
+    if let Some(started) = started {
+        let micros = started.elapsed().as_micros() as u64;
+        txn.work.note_trace(Trace { pattern: pattern.clone(), deltas, writes, micros });
+    } else if txn.locked && pattern.phase.is_built() {
+        // What a session's transaction derives for its own eyes is derived again when it commits.
+        Stats::add(&pattern.stats.deltas, deltas);
+        Stats::add(&pattern.stats.writes, writes);
     }
     Ok(())
 }

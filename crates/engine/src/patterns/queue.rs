@@ -1,13 +1,16 @@
 //! Following what does not follow in the commit of its source: a batch at a time, each in a commit
 //! of its own. The queues are part of the patterns' state, written with the change that caused them.
 //!
-//! One thread works at all queues. A commit that queues something wakes it.
+//! One thread works at all queues. A commit that queues something wakes it, and so does one that
+//! leaves something to be built.
 
 use super::Opened;
 use crate::engine::Inner;
 use ::patterns::declaration::Mode;
+use ::patterns::stats::Stats;
 use ::patterns::{Documents, Pattern, queue};
 use parking_lot::{Condvar, Mutex};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::Weak;
 use std::time::{Duration, Instant};
@@ -22,16 +25,21 @@ const TURN: Duration = Duration::from_millis(200);
 /// How often schedules are looked at.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// How often it is looked whether targets wait too long.
+const ALARM_PAUSE: Duration = Duration::from_millis(500);
+
 /// Wakes the thread that works at the queues.
 pub struct Bell {
     rung: Mutex<bool>,
     wake: Condvar,
+    /// The patterns whose targets wait longer than `maxStalenessMS`.
+    overdue: Mutex<BTreeSet<u32>>,
 }
 
 impl Default for Bell {
     fn default() -> Bell {
         // What an earlier process left is looked for at once.
-        Bell { rung: Mutex::new(true), wake: Condvar::new() }
+        Bell { rung: Mutex::new(true), wake: Condvar::new(), overdue: Mutex::default() }
     }
 }
 
@@ -40,6 +48,11 @@ impl Bell {
     pub fn ring(&self) {
         *self.rung.lock() = true;
         self.wake.notify_one();
+    }
+
+    /// How many patterns have targets that wait longer than they may.
+    pub fn overdue(&self) -> usize {
+        self.overdue.lock().len()
     }
 
     /// Waits for some time; true when something was queued.
@@ -63,13 +76,22 @@ pub fn start(engine: &Arc<Inner>) -> Result<()> {
         .name("pattern queue".to_owned())
         .spawn(move || {
             let mut busy = true;
+            let mut looked = Instant::now();
             loop {
                 let rung = busy || bell.wait();
                 let Some(engine) = weak.upgrade() else { return };
                 if engine.check_open().is_err() {
                     return;
                 }
+                if rung {
+                    super::build::start(&engine);
+                }
                 busy = round(&engine, rung);
+                super::scrub::tick(&engine);
+                if looked.elapsed() >= ALARM_PAUSE {
+                    looked = Instant::now();
+                    alarm(&engine);
+                }
                 if busy {
                     // Others take their turn.
                     std::thread::sleep(Duration::from_millis(1));
@@ -102,6 +124,40 @@ fn round(engine: &Inner, rung: bool) -> bool {
         }
     }
     busy
+}
+
+/// Looks whose targets wait longer than `maxStalenessMS`; the log tells when one begins to and when it
+/// ends.
+fn alarm(engine: &Inner) {
+    let catalog = engine.catalog.load_full();
+    let mut late = BTreeSet::new();
+    for (db, database) in &catalog.databases {
+        for pattern in database.patterns.iter().filter(|p| p.phase.is_built()) {
+            let Some(most) = pattern.common.max_staleness else { continue };
+            let mut txn = engine.reader();
+            let since = queue::oldest(pattern, &mut Opened::new(&mut txn, db)).ok().flatten();
+            let Some(since) = since else { continue };
+            let lag = crate::clock::now_ms().saturating_sub(since).max(0) as u64;
+            if lag <= most {
+                continue;
+            }
+            late.insert(pattern.id);
+            if !engine.pattern_bell.overdue.lock().contains(&pattern.id) {
+                tracing::warn!(
+                    db,
+                    pattern = pattern.name,
+                    lag_ms = lag,
+                    max_staleness_ms = most,
+                    "what a pattern maintains is overdue"
+                );
+            }
+        }
+    }
+    let before = std::mem::replace(&mut *engine.pattern_bell.overdue.lock(), late);
+    let now = engine.pattern_bell.overdue.lock();
+    if before.iter().any(|id| !now.contains(id)) {
+        tracing::info!(left = now.len(), "what a pattern maintains has caught up");
+    }
 }
 
 /// Works at a queue for some time; true when something is left.
@@ -175,6 +231,7 @@ fn batch(
                 break;
             }
         }
+        Stats::add(&pattern.stats.writes, txn.work.writes());
         // What is settled may be noted for patterns behind; an entry that stays is the last one.
         todo.drain(..done);
         Ok(todo)

@@ -1,6 +1,7 @@
 //! What patterns mean to readers: values that are not derived yet, and those that follow later.
 
-use super::{Opened, build, queue};
+use super::{Opened, build, declare, queue};
+use crate::catalog::Catalog;
 use crate::engine::Inner;
 use crate::operation::Operation;
 use crate::txn::{Transaction, View};
@@ -31,7 +32,7 @@ pub fn prepare(
     }
     let catalog = engine.catalog.load();
     let patterns = catalog.patterns(db);
-    if patterns.is_empty() || !(fresh || any_building(patterns)) {
+    if patterns.is_empty() || !(fresh || any_passing(patterns)) {
         return Ok(());
     }
     let names = read_by(body);
@@ -73,7 +74,7 @@ pub fn complete(
     let catalog = engine.catalog.load();
     let patterns = catalog.patterns(db);
     // At a moment that is over other ones may have been under way.
-    if patterns.is_empty() || (op.reads_newest() && !any_building(patterns)) {
+    if patterns.is_empty() || (op.reads_newest() && !any_passing(patterns)) {
         return Ok(());
     }
     drop(catalog);
@@ -84,13 +85,20 @@ pub fn complete(
             .catalog
             .patterns(db)
             .iter()
-            .filter(|p| p.phase == Phase::Building)
+            .filter(|p| p.phase == Phase::Building || is_replaced(&view.catalog, db, p))
             .filter(|p| p.common.during_build == DuringBuild::Compute)
             // What is resolved anyway need not be derived before.
             .filter(|p| !p.is_pointer() || p.counts())
             .cloned()
             .collect();
         if !unfinished.iter().any(|pattern| names.contains(&&*pattern.target)) {
+            // A version that is about to be swapped may be when the reader takes its snapshot.
+            let mut coming = view.catalog.patterns(db).iter();
+            let is_coming =
+                |p: &Arc<Pattern>| p.phase == Phase::Preparing && names.contains(&&*p.target);
+            if coming.any(is_coming) {
+                op.read_view(view);
+            }
             return Ok(());
         }
         let catalog = view.catalog.clone();
@@ -126,9 +134,9 @@ pub fn complete(
     }
 }
 
-/// Whether one of them is not derived everywhere yet: mostly none is, and readers go on at once.
-fn any_building(patterns: &[Arc<Pattern>]) -> bool {
-    patterns.iter().any(|pattern| pattern.phase == Phase::Building)
+/// Whether one of them is on its way to another phase: mostly none is, and readers go on at once.
+fn any_passing(patterns: &[Arc<Pattern>]) -> bool {
+    patterns.iter().any(|pattern| pattern.phase.is_passing())
 }
 
 /// Those of the patterns whose builds have begun in what a transaction sees.
@@ -144,6 +152,13 @@ fn begun(
         }
     }
     Ok(found)
+}
+
+/// Whether a pattern is the old version of one that is there: what it left is not to be seen beside the
+/// values of the new one.
+fn is_replaced(catalog: &Catalog, db: &str, pattern: &Pattern) -> bool {
+    pattern.phase == Phase::Clearing
+        && declare::find(catalog, db, &pattern.collection, &pattern.name).is_ok()
 }
 
 /// The `_id` that is all that a command looks for.

@@ -1,18 +1,22 @@
 //! Comparing what is maintained with a recomputation, at one moment, and repairing what differs.
 
-use super::{Opened, build};
+use super::{Opened, build, declare};
 use crate::engine::Inner;
 use crate::store_failed;
 use crate::txn::Transaction;
 use ::patterns::pattern::Behaviour;
 use ::patterns::resolve::Resolver;
+use ::patterns::stats::Stats;
 use ::patterns::{Documents, Find, Pattern, Pending, Phase, queue};
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use store::{Bytes, Range, Space};
 use value::path::Path;
-use value::{DocBuf, Error, OwnedVal, RawDoc, Result, Val};
+use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val};
 
+/// The records of groups stand under this byte.
+const GROUP: u8 = ::patterns::computed::GROUP;
 /// Samples of what is wrong beyond this many are only counted.
 const SAMPLES_MAX: usize = 100;
 
@@ -25,15 +29,46 @@ pub struct Report {
     pub drift: u64,
     /// Some of them.
     pub samples: Vec<DocBuf>,
+    /// How many writes had gone past the pattern before.
+    passed: u64,
     /// Documents that were left out, because the queue of the pattern has not come to them.
     pub stale: u64,
     /// The `_id`s of documents with wrong values.
     wrong: Vec<OwnedVal>,
-    /// Whether what the pattern keeps for itself is wrong.
-    broken: bool,
+    /// Whether what the pattern keeps for itself is wrong, be it seen in targets or not.
+    pub broken: bool,
 }
 
-/// Checks a pattern at one moment.
+/// A part of the keys of a pattern, by their hashes.
+#[derive(Clone, Copy)]
+pub struct Part {
+    /// Which one.
+    pub at: u64,
+    /// Of how many.
+    pub of: u64,
+}
+
+impl Part {
+    /// All keys.
+    pub const WHOLE: Part = Part { at: 0, of: 1 };
+
+    /// Whether these are all keys.
+    #[must_use]
+    pub fn is_whole(self) -> bool {
+        self.of <= 1
+    }
+
+    fn has(self, key: &[u8]) -> bool {
+        if self.is_whole() {
+            return true;
+        }
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        hasher.finish() % self.of == self.at
+    }
+}
+
+/// Checks a part of a pattern at one moment.
 ///
 /// # Errors
 /// When the store fails or the operation is stopped.
@@ -41,10 +76,22 @@ pub fn check(
     engine: &Inner,
     db: &str,
     pattern: &Arc<Pattern>,
+    part: Part,
     stop: &dyn Fn() -> Result<()>,
 ) -> Result<Report> {
+    let passed = Stats::read(&pattern.stats.passed);
     let mut txn = engine.reader();
-    let mut report = Report::default();
+    let known = txn.catalog.patterns(db).iter().find(|p| p.id == pattern.id);
+    let same = |known: &&Arc<Pattern>| {
+        known.target == pattern.target && (known.phase.is_built() || !pattern.phase.is_built())
+    };
+    if known.filter(same).is_none() {
+        return Err(Error::new(
+            Code::CONFLICTING_OPERATION_IN_PROGRESS,
+            format!("the pattern '{}' changed when it was to be checked", pattern.name),
+        ));
+    }
+    let mut report = Report { passed, ..Report::default() };
     // A pattern that is being built trusts nothing but sources, and writes no targets.
     let fresh = Arc::new(pattern.altered(|fresh| fresh.phase = Phase::Building)?);
     let mut scratch = Scratch { states: BTreeMap::new() };
@@ -53,7 +100,8 @@ pub fn check(
         let mut count = 0_u64;
         let mut range = range(&txn, db, &grouped.source)?;
         while let Some((_, doc)) = next(&mut range)? {
-            if let Some(child) = grouped.child(RawDoc::new(&doc))? {
+            if let Some(mut child) = grouped.child(RawDoc::new(&doc))? {
+                child.keys.retain(|(key, _)| part.has(key));
                 pending.add_child(&fresh, child);
             }
             count += 1;
@@ -69,9 +117,17 @@ pub fn check(
         }
     }
     let mut there: BTreeSet<Vec<u8>> = BTreeSet::new();
+    let mut impossible = false;
     let mut range = range(&txn, db, &pattern.target)?;
     while let Some((key, doc)) = next(&mut range)? {
         let doc = RawDoc::new(&doc);
+        let own = match &pattern.behaviour {
+            Behaviour::Grouped(grouped) => grouped.local_key(doc).unwrap_or_default(),
+            _ => key.get(4..).unwrap_or(&[]).to_vec(),
+        };
+        if !part.has(&own) {
+            continue;
+        }
         if pattern.owns_documents() {
             there.insert(key.get(4..).unwrap_or(&[]).to_vec());
         }
@@ -84,11 +140,20 @@ pub fn check(
             continue;
         }
         let expected = match &fresh.behaviour {
-            Behaviour::Grouped(_) => build::image(&fresh, &mut scratch, doc)?,
-            Behaviour::Tree(tree) => {
-                tree.recomputed(&fresh, &mut Opened::new(&mut txn, db), doc)?
+            Behaviour::Grouped(_) => build::image(&fresh, &mut scratch, doc),
+            Behaviour::Tree(tree) => tree.recomputed(&fresh, &mut Opened::new(&mut txn, db), doc),
+            _ => build::image(&fresh, &mut Opened::new(&mut txn, db), doc),
+        };
+        let expected = match expected {
+            Ok(expected) => expected,
+            // What writes went past may be what the pattern would have refused.
+            Err(error) if error.code() == Code::PATTERN_VIOLATION => {
+                let why = OwnedVal::new(Val::String(error.message()));
+                note(&mut report, doc.get("_id").unwrap_or(Val::Null), "", None, Some(why));
+                impossible = true;
+                continue;
             }
-            _ => build::image(&fresh, &mut Opened::new(&mut txn, db), doc)?,
+            Err(error) => return Err(error),
         };
         if expected.as_doc() == doc {
             continue;
@@ -107,9 +172,15 @@ pub fn check(
     if pattern.owns_documents() {
         missing_groups(pattern, &mut documents, &mut scratch, &there, &mut report)?;
     }
-    if report.drift > 0 && matches!(pattern.behaviour, Behaviour::Grouped(_)) {
-        report.broken = differs(pattern, &mut documents, &scratch)?;
-    }
+    report.broken = impossible;
+    report.broken |= match &pattern.behaviour {
+        Behaviour::Grouped(_) if report.drift > 0 || pattern.phase == Phase::Degraded => {
+            differs(pattern, part, &mut documents, &scratch)?
+        }
+        // Counts are shown as the records have them.
+        Behaviour::Tree(tree) => tree.counts() && report.drift > 0,
+        _ => false,
+    };
     Ok(report)
 }
 
@@ -140,19 +211,50 @@ fn check_pointer(
     Ok(())
 }
 
+/// How many nodes of a tree wait for their parents, of the first 100,000; none where they need not.
+///
+/// # Errors
+/// When the store fails.
+pub fn awaiting(engine: &Inner, db: &str, pattern: &Pattern) -> Result<Option<u64>> {
+    const NODES_MAX: usize = 100_000;
+    let Behaviour::Tree(tree) = &pattern.behaviour else { return Ok(None) };
+    let Some(path) =
+        pattern.kept.first().filter(|_| tree.defer && !tree.pointer && pattern.phase.is_built())
+    else {
+        return Ok(None);
+    };
+    let txn = engine.reader();
+    let mut nodes = range(&txn, db, &pattern.target)?;
+    let mut count = 0;
+    for _ in 0..NODES_MAX {
+        let Some((_, node)) = next(&mut nodes)? else { break };
+        count += u64::from(path.find(RawDoc::new(&node)).is_none());
+    }
+    Ok(Some(count))
+}
+
 /// Whether what a pattern keeps for itself is not what a recomputation gives.
-fn differs(pattern: &Pattern, documents: &mut Opened<'_>, scratch: &Scratch) -> Result<bool> {
-    let mut kept = 0;
-    let mut same = true;
-    documents.states(pattern.id, &[], &[], &mut |key, doc| {
-        // Progress and queue are no part of it.
-        if key.first() != Some(&0) && !queue::is_entry(key) {
+fn differs(
+    pattern: &Pattern,
+    part: Part,
+    documents: &mut Opened<'_>,
+    scratch: &Scratch,
+) -> Result<bool> {
+    let (mut kept, mut same) = (0, true);
+    // Of a part only the records of its groups can be told from those of others.
+    let group = |key: &[u8]| key.first() == Some(&GROUP);
+    let prefix: &[u8] = if part.is_whole() { &[] } else { &[GROUP] };
+    documents.states(pattern.id, prefix, &[], &mut |key, doc| {
+        // Progress, notes and queue are no part of it.
+        let counts = key.first() != Some(&0) && !queue::is_entry(key);
+        if counts && part.has(key.get(1..).unwrap_or(&[])) {
             kept += 1;
             same = scratch.states.get(key).is_some_and(|expected| expected.as_doc() == doc);
         }
         Ok(same)
     })?;
-    Ok(!same || kept != scratch.states.len())
+    let expected = scratch.states.keys().filter(|key| part.is_whole() || group(key)).count();
+    Ok(!same || kept != expected)
 }
 
 /// Repairs what a check found: targets are derived again, as things are by now, in short commits.
@@ -187,6 +289,41 @@ pub fn repair(
         })?;
     }
     Ok(true)
+}
+
+/// Notes what a check means for a pattern: one that is wrong answers nothing until it is repaired.
+///
+/// # Errors
+/// When the catalog cannot be written.
+pub fn mark(
+    engine: &Inner,
+    db: &str,
+    pattern: &Pattern,
+    report: &Report,
+    repaired: bool,
+) -> Result<()> {
+    let right = repaired || (report.drift == 0 && !report.broken);
+    match pattern.phase {
+        Phase::Ready if !right => {
+            declare::set_phase(engine, db, pattern.id, Phase::Degraded, "its values were wrong")
+        }
+        Phase::Degraded if right => engine.change_catalog(|catalog, batch| {
+            let known = catalog.patterns(db).iter().find(|p| p.id == pattern.id).cloned();
+            let Some(known) = known.filter(|known| known.phase == Phase::Degraded) else {
+                return Ok(());
+            };
+            // Writes that went past it since the check were not checked.
+            if Stats::read(&known.stats.passed) != report.passed {
+                return Ok(());
+            }
+            let ready = known.altered(|pattern| {
+                pattern.phase = Phase::Ready;
+                pattern.failure.clear();
+            })?;
+            declare::put(catalog, batch, db, ready)
+        }),
+        _ => Ok(()),
+    }
 }
 
 fn compare(pattern: &Pattern, found: RawDoc<'_>, expected: RawDoc<'_>, report: &mut Report) {
@@ -232,7 +369,7 @@ fn missing_groups(
     report: &mut Report,
 ) -> Result<()> {
     let mut missing: Vec<(Vec<u8>, OwnedVal)> = Vec::new();
-    scratch.states(pattern.id, &[1], &[], &mut |key, doc| {
+    scratch.states(pattern.id, &[GROUP], &[], &mut |key, doc| {
         let key = key.get(1..).unwrap_or(&[]);
         if !there.contains(key) {
             missing.push((key.to_vec(), OwnedVal::new(doc.get("k").unwrap_or(Val::Null))));

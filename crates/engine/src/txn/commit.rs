@@ -156,6 +156,12 @@ impl Inner {
                 tries = TRIES_WITHOUT_LOCK;
                 continue;
             }
+            if let Some((db, passed)) = txn.work.take_passed() {
+                // What writes go past must not look right: that is noted before the first of them.
+                drop((txn, lock));
+                crate::patterns::declare::pass(self, &db, &passed)?;
+                continue;
+            }
             let outcome = outcome?;
             crate::patterns::settle(&mut txn)?;
             match self.commit(txn, lock) {

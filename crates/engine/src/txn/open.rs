@@ -70,7 +70,10 @@ impl Inner {
         mut statement: impl FnMut(&mut Transaction) -> Result<T>,
     ) -> Result<(T, Seqno)> {
         if !op.is_in_transaction() {
-            return self.transact_alone(&|| op.check_now(), locked, statement);
+            return self.transact_alone(&|| op.check_now(), locked, |txn| {
+                txn.work.set_bypass(op.bypasses_patterns.get());
+                statement(txn)
+            });
         }
         op.with_transaction(|txn| {
             let outcome = statement(txn)?;

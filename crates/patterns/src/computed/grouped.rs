@@ -95,6 +95,13 @@ pub struct Group {
 }
 
 impl Group {
+    /// How many changes there are: a child that stays is one, not a removal and an addition.
+    #[must_use]
+    pub fn changes(&self) -> usize {
+        let added = self.changes.iter().filter(|(_, adds)| *adds).count();
+        added.max(self.changes.len() - added)
+    }
+
     /// Adds later changes of the same group.
     pub fn append(&mut self, later: Group) {
         self.changes.extend(later.changes);
@@ -113,7 +120,8 @@ struct Record {
     states: Vec<State>,
 }
 
-const GROUP: u8 = 1;
+/// The records of groups stand under this byte and their encoded keys.
+pub const GROUP: u8 = 1;
 const PLACE: u8 = 2;
 const MEMBER: u8 = 3;
 
@@ -162,6 +170,12 @@ impl Grouped {
             Err(_) if self.skip_errors => Ok(None),
             outcome => outcome,
         }
+    }
+
+    /// Whether a child adds nothing only because an expression fails on it.
+    #[must_use]
+    pub fn is_skipped(&self, doc: RawDoc<'_>) -> bool {
+        self.skip_errors && self.evaluate(doc).is_err()
     }
 
     fn evaluate(&self, doc: RawDoc<'_>) -> Result<Option<Child>> {
@@ -285,7 +299,7 @@ impl Grouped {
                 let id = keys::key(after.get("_id").unwrap_or(Val::Null));
                 progress.is_some_and(|p| p.targets && (before.is_none() || id <= p.at))
             }
-            Phase::Suspended | Phase::Failed | Phase::Clearing => false,
+            Phase::Preparing | Phase::Suspended | Phase::Failed | Phase::Clearing => false,
         };
         if let Some(before) = before
             && (!reached || self.has_same_key(before, after))
@@ -399,7 +413,8 @@ impl Grouped {
             return queue::put(pattern, documents, encoded, group.key.get());
         }
         let progress = pattern.progress(documents)?;
-        if pattern.phase == Phase::Building && !progress.as_ref().is_some_and(|p| p.targets) {
+        let targets = progress.as_ref().is_some_and(|p| p.targets);
+        if pattern.phase == Phase::Preparing || (pattern.phase == Phase::Building && !targets) {
             return Ok(());
         }
         self.write_targets(pattern, documents, group.key.get(), &record, progress.as_ref())

@@ -13,5 +13,7 @@ mod same;
 pub mod tally;
 
 pub use fold::Fold;
-pub use grouped::{Child, Field, Group, Grouped, Groups, Keys, MissingParent, Value, values_at};
+pub use grouped::{
+    Child, Field, GROUP, Group, Grouped, Groups, Keys, MissingParent, Value, values_at,
+};
 pub use same::Same;

@@ -29,6 +29,19 @@ pub struct Common {
     pub rewrite: bool,
     /// Most documents of the build in a second; it finds its own pace without.
     pub rate: Option<usize>,
+    /// How what is maintained is compared with a recomputation.
+    pub verify: Verify,
+}
+
+/// How what is maintained is compared with a recomputation, by the database itself.
+#[derive(Clone, Debug)]
+pub struct Verify {
+    /// So many milliseconds lie between two checks; there are none without.
+    pub period: Option<u64>,
+    /// How often, as it was declared.
+    text: String,
+    /// Whether what is wrong is repaired, not only reported.
+    pub repair: bool,
 }
 
 /// When targets follow their sources.
@@ -92,9 +105,7 @@ impl Common {
             }
         }
         let rewrite = options.boolean("rewrite")?.unwrap_or(true);
-        if options.get("verify").is_some() {
-            return Err(options.later("'verify'"));
-        }
+        let verify = verify(options)?;
         let (batch, rate) = backfill(options)?;
         let (mut fanout_limit, mut over) = (1000, "async");
         if fans_out {
@@ -124,6 +135,7 @@ impl Common {
             batch,
             rewrite,
             rate,
+            verify,
         })
     }
 
@@ -165,6 +177,10 @@ impl Common {
                 Some(rate) => out.count("rate", rate as u64),
                 None => out.str("rate", "auto"),
             };
+        });
+        out.doc("verify", |out| {
+            out.str("scrub", &self.verify.text);
+            out.str("onDrift", if self.verify.repair { "repair" } else { "report" });
         });
         out.bool("rewrite", self.rewrite);
         if fans_out(behaviour) {
@@ -224,6 +240,50 @@ fn mode(options: &mut Options<'_>) -> Result<Mode> {
         },
         _ => Err(options.bad(wanted)),
     }
+}
+
+fn verify(options: &mut Options<'_>) -> Result<Verify> {
+    let doc = options.document("verify")?.unwrap_or(RawDoc::empty());
+    let (mut text, mut repair) = ("1/day", true);
+    for (name, value) in doc {
+        match (name, value.get()) {
+            ("scrub", Val::String(often)) => text = often,
+            ("scrub", _) => {
+                return Err(options.bad("'verify.scrub' must be text such as '1/day' or 'never'"));
+            }
+            ("onDrift", Val::String("repair")) => repair = true,
+            ("onDrift", Val::String("report")) => repair = false,
+            ("onDrift", _) => {
+                return Err(options.bad("'verify.onDrift' must be one of 'repair', 'report'"));
+            }
+            (other, _) => return Err(options.bad(format!("'verify.{other}' is unknown"))),
+        }
+    }
+    let period = match text {
+        "never" => None,
+        text => Some(often(text).ok_or_else(|| {
+            options.bad(format!(
+                "'verify.scrub' must be 'never' or how often, like '1/day', '4/hour' or \
+                 '1/minute', found '{text}'"
+            ))
+        })?),
+    };
+    Ok(Verify { period, text: text.to_owned(), repair })
+}
+
+/// The milliseconds between two of so many in some time, such as `4/hour`.
+fn often(text: &str) -> Option<u64> {
+    let (count, unit) = text.split_once('/')?;
+    let unit = match unit {
+        "second" => 1000,
+        "minute" => 60_000,
+        "hour" => 3_600_000,
+        "day" => 86_400_000,
+        "week" => 7 * 86_400_000,
+        _ => return None,
+    };
+    let count: u64 = count.parse().ok().filter(|count| (1..=1000).contains(count))?;
+    Some(unit / count)
 }
 
 /// A time such as `1h`.

@@ -94,15 +94,34 @@ fn body<'a>(options: &mut Options<'a>, fields: RawDoc<'_>) -> Result<Body<'a>> {
     let mut reads = Vec::new();
     let compiled = filter_of(filter, &mut reads)?;
     if let Some(order) = order {
+        check_order(options, order, fields)?;
         reads.extend(order.iter().map(|(path, _)| path.to_owned()));
     }
     let mut parsed = Vec::new();
     for (path, spec) in fields {
-        let fold = Fold::parse(path, spec.get(), order)?;
+        let fold = Fold::parse(path, spec.get(), order)
+            .map_err(|error| error.context(format!("fields.{path}: ")))?;
         parsed.push(Field { path: Path::new(path), fold });
         paths::of_expression(spec.get(), &mut reads);
     }
     Ok(Body { filter, compiled, fields: parsed, order, reads })
+}
+
+/// Refuses an order that is none, or that no accumulator asks for.
+fn check_order(options: &Options<'_>, order: RawDoc<'_>, fields: RawDoc<'_>) -> Result<()> {
+    options.check_sort("order", order)?;
+    let ordered = ["$first", "$last", "$firstN", "$lastN", "$push"];
+    let asks = |spec: Val<'_>| {
+        let name = spec.as_doc().and_then(RawDoc::first).map(|(name, _)| name);
+        name.is_some_and(|name| ordered.contains(&name))
+    };
+    if !fields.iter().any(|(_, spec)| asks(spec.get())) {
+        return Err(options.bad(
+            "'order' is used by none of the fields: it is for $first, $last, $firstN, $lastN and \
+             $push",
+        ));
+    }
+    Ok(())
 }
 
 /// Compiles a filter over children.
@@ -198,6 +217,9 @@ fn groups(
     }
     if into == collection {
         return Err(options.bad("'into' must be another collection than the one that is read"));
+    }
+    if matches!(group_by, Val::Array(_)) {
+        return Err(options.bad("'groupBy' cannot be an array, since no _id can be one"));
     }
     paths::check_steady(group_by, "groupBy")?;
     let key = Expr::parse(group_by, &ParseContext::new(0))

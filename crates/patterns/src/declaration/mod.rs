@@ -11,10 +11,11 @@ mod reference;
 mod subset;
 mod tree;
 
-pub use common::{Common, DuringBuild, Mode};
+pub use common::{Common, DuringBuild, Mode, Verify};
 
 use crate::pattern::{Behaviour, Pattern, Phase};
 use options::Options;
+use value::path::Path;
 use value::{Code, DocBuf, Error, RawDoc, Result};
 
 /// Kinds of the specification that are not there yet.
@@ -82,7 +83,10 @@ pub fn parse(collection: &str, doc: RawDoc<'_>) -> Result<Pattern> {
         behaviour: parsed.behaviour,
         declaration: DocBuf::new(),
         failure: String::new(),
+        stats: std::sync::Arc::default(),
+        kept: Vec::new(),
     };
+    pattern.kept = pattern.maintains().iter().map(|path| Path::new(path)).collect();
     if pattern.name.is_empty() {
         pattern.name = automatic_name(&kind, &pattern);
     }

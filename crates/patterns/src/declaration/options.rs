@@ -91,6 +91,20 @@ impl<'a> Options<'a> {
         Ok(())
     }
 
+    /// Refuses what is no order of fields.
+    pub(super) fn check_sort(&self, name: &str, sort: RawDoc<'_>) -> Result<()> {
+        if sort.is_empty() {
+            return Err(self.bad(format!("'{name}' must name at least one field")));
+        }
+        for (path, direction) in sort {
+            self.check_path(name, path)?;
+            if !matches!(direction.get().as_f64(), Some(1.0 | -1.0)) {
+                return Err(self.bad(format!("'{name}.{path}' must be 1 or -1")));
+            }
+        }
+        Ok(())
+    }
+
     /// A document.
     pub(super) fn document(&mut self, name: &'static str) -> Result<Option<RawDoc<'a>>> {
         match self.get(name) {

@@ -17,9 +17,7 @@ pub(super) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
     let into = options.path("into")?.ok_or_else(|| options.missing("into"))?;
     let (local, foreign) = relation(options)?;
     let sort = options.document("sort")?.ok_or_else(|| options.missing("sort"))?;
-    if sort.is_empty() {
-        return Err(options.bad("'sort' must name at least one field"));
-    }
+    options.check_sort("sort", sort)?;
     let limit = options.positive("limit")?.ok_or_else(|| options.missing("limit"))?;
     if limit > 10_000 {
         return Err(options.bad("'limit' cannot be above 10000"));

@@ -477,7 +477,16 @@ impl Reference {
     /// # Errors
     /// PatternViolation when something stands in a path's way.
     pub fn cleared(&self, doc: RawDoc<'_>) -> Result<DocBuf> {
-        self.place.rewrite(doc, &mut |context| self.bare(context, &|_| true))
+        let all: Vec<Path> = self.maintains().iter().map(|path| Path::new(path)).collect();
+        self.cleared_at(doc, &all)
+    }
+
+    /// The document without the copies at these of the maintained paths.
+    ///
+    /// # Errors
+    /// As `cleared`.
+    pub fn cleared_at(&self, doc: RawDoc<'_>, free: &[Path]) -> Result<DocBuf> {
+        self.place.rewrite(doc, &mut |context| self.bare(context, free, &|_| true))
     }
 
     /// The document `after` without the copies that stand in it `before` already, whatever the
@@ -485,13 +494,18 @@ impl Reference {
     ///
     /// # Errors
     /// As `cleared`.
-    pub fn cleared_if_same(&self, before: RawDoc<'_>, after: RawDoc<'_>) -> Result<DocBuf> {
+    pub fn cleared_if_same(
+        &self,
+        before: RawDoc<'_>,
+        after: RawDoc<'_>,
+        free: &[Path],
+    ) -> Result<DocBuf> {
         let mut left: BTreeSet<Vec<u8>> = BTreeSet::new();
         self.place.visit_copies(before, &mut |at| {
             left.insert(self.held(at));
         });
-        self.place
-            .rewrite(after, &mut |context| self.bare(context, &|at| left.contains(&self.held(at))))
+        let is_left = |at: RawDoc<'_>| left.contains(&self.held(at));
+        self.place.rewrite(after, &mut |context| self.bare(context, free, &is_left))
     }
 
     /// The copies of one reference, as the bytes of one document.
@@ -507,10 +521,20 @@ impl Reference {
     }
 
     /// One document that may hold a reference without the copies that `left` finds to be some.
-    fn bare(&self, context: RawDoc<'_>, left: &dyn Fn(RawDoc<'_>) -> bool) -> Result<DocBuf> {
+    fn bare(
+        &self,
+        context: RawDoc<'_>,
+        free: &[Path],
+        left: &dyn Fn(RawDoc<'_>) -> bool,
+    ) -> Result<DocBuf> {
         let into = &self.place.rest_into;
+        let is_free = |path: &Path| {
+            let whole = format!("{}.{}", self.place.into.text(), path.text());
+            free.iter().any(|free| free.text() == whole)
+        };
+        let fields = self.fields.iter().map(|(path, _)| path);
         let gone: Vec<Assignment> =
-            self.fields.iter().map(|(path, _)| (path.clone(), None)).collect();
+            fields.filter(|path| is_free(path)).map(|path| (path.clone(), None)).collect();
         if into.text().is_empty() {
             return if left(context) { edit::assign(context, &gone) } else { Ok(context.into()) };
         }

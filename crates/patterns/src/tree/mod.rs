@@ -13,7 +13,7 @@ use crate::edit::{self, Assignment};
 use crate::pattern::{Pattern, Phase};
 use bumpalo::Bump;
 use query::expr::{Env, Expr};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use value::path::Path;
 use value::{Code, DocBuf, Error, OwnedVal, RawDoc, RawVal, Result, Val, keys};
 
@@ -291,12 +291,17 @@ impl Tree {
         let mut counted = [None, None];
         if self.counts() {
             let mut level = vec![OwnedVal::new(self.id_of(node))];
+            // Where writes went past the tree it may have cycles.
+            let mut seen: BTreeSet<Vec<u8>> = BTreeSet::new();
             let (mut children, mut descendants) = (None, 0_i64);
             while !level.is_empty() {
                 let mut below = Vec::new();
                 for id in &level {
                     for child in self.children(pattern, documents, id.get())? {
-                        below.push(OwnedVal::new(self.id_of(child.as_doc())));
+                        let id = self.id_of(child.as_doc());
+                        if seen.insert(keys::key(id)) {
+                            below.push(OwnedVal::new(id));
+                        }
                     }
                 }
                 descendants = descendants.saturating_add(below.len() as i64);

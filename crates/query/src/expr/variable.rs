@@ -22,6 +22,7 @@ static META_KEYWORDS: &[&str] = &[
     "geoNearDistance",
     "geoNearPoint",
     "indexKey",
+    "patterns",
     "randVal",
     "recordId",
     "searchHighlights",

@@ -16,6 +16,7 @@ use super::documents::state_key;
 use crate::catalog::Collection;
 use crate::stages::Scope;
 use crate::store_failed;
+use ::patterns::stats::Stats;
 use ::patterns::{Pattern, Phase};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -199,6 +200,7 @@ impl<'q> Rewrites<'q> {
     }
 
     fn note(&mut self, pattern: &Arc<Pattern>, how: &'static str) {
+        Stats::add(&pattern.stats.rewrites, 1);
         self.used.push(Used { pattern: pattern.clone(), how });
     }
 

@@ -1,0 +1,68 @@
+//! What patterns would do because of a write, for `explain`: the statement runs in a transaction
+//! that is never committed, and each pattern tells what it did.
+
+use super::Context;
+use super::query::Constants;
+use crate::catalog::Collection;
+use crate::exec::Stream;
+use crate::exec::find::FindStream;
+use crate::exec::modify::{self, Chosen};
+use crate::exec::write;
+use crate::patterns;
+use query::filter::Filter;
+use std::sync::Arc;
+use store::Bytes;
+use value::{RawDoc, Result, Val, Writer};
+
+/// Documents beyond this many are not tried: what they would do is held in memory.
+const DOCUMENTS_MAX: u64 = 10_000;
+
+/// Writes `patterns`: what each pattern would do.
+pub(super) fn explain(
+    context: &Context<'_>,
+    constants: &Constants,
+    filter: &Filter,
+    collection: &Arc<Collection>,
+    mut matches: FindStream,
+    out: &mut Writer<'_>,
+) -> Result<()> {
+    let update = super::explain::update_of(context, constants)?;
+    let mut txn = context.engine.private(context.engine.view(context.op));
+    txn.work.begin_trace();
+    let mut tried = 0;
+    let mut partial = false;
+    while let Some(doc) = matches.next(context.op)? {
+        partial = tried >= DOCUMENTS_MAX;
+        if partial {
+            break;
+        }
+        tried += 1;
+        let doc = doc.raw();
+        let record = write::record_of_id(collection, doc.get("_id").unwrap_or(Val::Null));
+        match &update {
+            Some(update) => {
+                let mut position = None;
+                filter.matches_at(doc, &mut position)?;
+                let (record, doc) = (Bytes::copy_from(&record), Bytes::copy_from(doc.bytes()));
+                let chosen = Chosen { record, doc, position };
+                modify::update_chosen(&mut txn, collection, update, &chosen, true)?;
+            }
+            None => write::delete(&mut txn, collection, &record, RawDoc::new(doc.bytes()))?,
+        }
+    }
+    patterns::settle(&mut txn)?;
+    let trace = txn.work.take_trace();
+    out.array("patterns", |list| {
+        for done in &trace {
+            list.push_doc(|out| {
+                out.str("name", &done.pattern.name).str("collection", &done.pattern.collection);
+                out.count("deltas", done.deltas).count("fanoutWrites", done.writes);
+                out.count("micros", done.micros);
+            });
+        }
+    });
+    if partial {
+        out.count("patternsTriedDocuments", tried);
+    }
+    Ok(())
+}

@@ -1,0 +1,236 @@
+//! Changing the declaration of a pattern that is there.
+//!
+//! Options that change nothing of what is maintained are exchanged at once. All others make a new
+//! version: where it keeps records of its own, they are filled beside the old version, which goes on
+//! (`Phase::Preparing`). Then one step puts the new version in place of the old one. From there on it is
+//! a build whose targets readers see as if it were through (`reading`), so that nobody meets the one
+//! version here and the other there. What only the old version maintained is cleared as if it had been
+//! dropped.
+
+use super::declare::{self, Occasion};
+use crate::catalog::{Catalog, persist};
+use crate::engine::Inner;
+use crate::operation::Operation;
+use ::patterns::paths::meet;
+use ::patterns::{Pattern, Phase};
+use std::sync::Arc;
+use store::{Batch, Space};
+use value::{Code, DocBuf, Error, RawDoc, Result};
+
+/// Options that change nothing of what is maintained.
+static LIGHT: &[&str] = &[
+    "backfill",
+    "changeEvents",
+    "clientWrites",
+    "duringBuild",
+    "fanoutLimit",
+    "maxStalenessMS",
+    "mode",
+    "onDelete",
+    "onMissing",
+    "onMissingParent",
+    "onSourceDelete",
+    "overLimit",
+    "rewrite",
+    "verify",
+];
+
+/// The declaration of a pattern with other options; null leaves one out.
+fn merged(known: &Pattern, set: RawDoc<'_>) -> DocBuf {
+    let declaration = known.declaration.as_doc();
+    DocBuf::build(|out| {
+        for (option, value) in declaration {
+            out.raw(option, set.find(option).unwrap_or(value));
+        }
+        for (option, value) in set {
+            if declaration.find(option).is_none() {
+                out.raw(option, value);
+            }
+        }
+    })
+}
+
+/// The pattern that another declaration makes, and whether it maintains the same.
+///
+/// # Errors
+/// When there is no such pattern, or the new declaration is refused.
+pub fn wanted(
+    engine: &Inner,
+    db: &str,
+    collection: &str,
+    name: &str,
+    set: RawDoc<'_>,
+) -> Result<(Pattern, bool)> {
+    if let Some(fixed) = ["name", "kind"].into_iter().find(|fixed| set.find(fixed).is_some()) {
+        return Err(Error::bad_value(format!(
+            "'{fixed}' of a pattern cannot be changed: drop it and create another one"
+        )));
+    }
+    let known = declare::find(&engine.catalog.load(), db, collection, name)?;
+    let wanted = known.redeclared(collection, merged(&known, set).as_doc(), |_| {})?;
+    let same_strategy = wanted.is_pointer() == known.is_pointer();
+    let is_light =
+        |option: &str| LIGHT.contains(&option) || (option == "strategy" && same_strategy);
+    let light = set.iter().all(|(option, _)| is_light(option));
+    if !light {
+        check_paths(&known, &wanted)?;
+    }
+    Ok((wanted, light))
+}
+
+/// Gives a pattern other options. Returns the number under which a new version is built, if one has to
+/// be.
+///
+/// # Errors
+/// When the new declaration is refused, or another new version is under way.
+pub fn modify(
+    engine: &Inner,
+    op: &Operation,
+    db: &str,
+    collection: &str,
+    name: &str,
+    set: RawDoc<'_>,
+) -> Result<Option<u32>> {
+    let (wanted, light) = wanted(engine, db, collection, name, set)?;
+    if !light {
+        let wanted = std::slice::from_ref(&wanted);
+        declare::prepare(engine, op, db, collection, wanted, Occasion::Request)?;
+    }
+    engine
+        .change_catalog(|catalog, batch| {
+            let known = declare::find(catalog, db, collection, name)?;
+            if preparing(catalog, db, &known).is_some() {
+                return Err(Error::new(
+                    Code::CONFLICTING_OPERATION_IN_PROGRESS,
+                    format!("a new version of the pattern '{name}' is being built already"),
+                ));
+            }
+            let mut new = known.redeclared(collection, merged(&known, set).as_doc(), |_| {})?;
+            if light || new.declaration == known.declaration {
+                declare::put(catalog, batch, db, new)?;
+                return Ok(None);
+            }
+            if known.phase == Phase::Suspended {
+                // It is built with the new declaration when it is resumed.
+                clear_rest(engine, catalog, batch, db, &known, &new)?;
+                declare::put(catalog, batch, db, new)?;
+                return Ok(None);
+            }
+            new.failure.clear();
+            new.id = engine.new_id(batch);
+            let id = new.id;
+            let beside = known.phase.is_built();
+            new.phase = if beside { Phase::Preparing } else { Phase::Building };
+            if !beside {
+                clear_rest(engine, catalog, batch, db, &known, &new)?;
+                declare::remove(catalog, batch, db, std::slice::from_ref(&known))?;
+            }
+            declare::put(catalog, batch, db, new)?;
+            Ok(Some((id, (!beside).then_some(known))))
+        })
+        .map(|done| {
+            done.map(|(id, gone)| {
+                declare::discard(engine, gone.as_slice());
+                id
+            })
+        })
+}
+
+/// Refuses to maintain what is inside of a path that was maintained before, or around one: the values
+/// of both versions would be in each other's way.
+fn check_paths(old: &Pattern, new: &Pattern) -> Result<()> {
+    let kept = new.maintains();
+    for path in old.maintains().iter().filter(|_| old.target == new.target) {
+        if let Some(other) = kept.iter().find(|other| *other != path && meet(path, other)) {
+            return Err(Error::bad_value(format!(
+                "'{other}' would stand in the way of '{path}', which the pattern '{}' maintains: \
+                 drop it and create another one",
+                old.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The new version of a pattern that is filled beside it.
+fn preparing(catalog: &Catalog, db: &str, known: &Pattern) -> Option<Arc<Pattern>> {
+    let same = |p: &&Arc<Pattern>| p.collection == known.collection && p.name == known.name;
+    let mut all = catalog.patterns(db).iter().filter(same);
+    all.find(|p| p.phase == Phase::Preparing).cloned()
+}
+
+/// The new versions that are filled beside patterns.
+#[must_use]
+pub fn versions(catalog: &Catalog, db: &str, patterns: &[Arc<Pattern>]) -> Vec<Arc<Pattern>> {
+    patterns.iter().filter_map(|known| preparing(catalog, db, known)).collect()
+}
+
+/// Puts a new version in place of the old one, once its records are filled.
+///
+/// # Errors
+/// When the catalog cannot be written.
+pub(super) fn swap(engine: &Inner, db: &str, id: u32) -> Result<()> {
+    let gone = engine.change_catalog(|catalog, batch| {
+        let new = catalog.patterns(db).iter().find(|p| p.id == id).cloned();
+        let Some(new) = new.filter(|new| new.phase == Phase::Preparing) else { return Ok(None) };
+        let old = declare::find(catalog, db, &new.collection, &new.name).ok();
+        let Some(old) = old.filter(|old| old.phase.is_built()) else {
+            // There is nothing any more that it could replace.
+            declare::remove(catalog, batch, db, std::slice::from_ref(&new))?;
+            return Ok(Some(new));
+        };
+        clear_rest(engine, catalog, batch, db, &old, &new)?;
+        declare::remove(catalog, batch, db, std::slice::from_ref(&old))?;
+        let built = new.altered(|new| new.phase = Phase::Building)?;
+        declare::put(catalog, batch, db, built)?;
+        Ok(Some(old))
+    })?;
+    declare::discard(engine, gone.as_slice());
+    Ok(())
+}
+
+/// Gives a new version up that cannot be filled. The old one stays as it is, and says why.
+///
+/// # Errors
+/// When the catalog cannot be written.
+pub(super) fn give_up(engine: &Inner, db: &str, id: u32, why: &str) -> Result<()> {
+    let gone = engine.change_catalog(|catalog, batch| {
+        let Some(new) = catalog.patterns(db).iter().find(|p| p.id == id).cloned() else {
+            return Ok(None);
+        };
+        declare::remove(catalog, batch, db, std::slice::from_ref(&new))?;
+        if let Ok(old) = declare::find(catalog, db, &new.collection, &new.name) {
+            let told = old.altered(|old| old.failure = format!("modifyPattern: {why}"))?;
+            declare::put(catalog, batch, db, told)?;
+        }
+        Ok(Some(new))
+    })?;
+    declare::discard(engine, gone.as_slice());
+    Ok(())
+}
+
+/// Lets what only the old version maintains be cleared.
+fn clear_rest(
+    engine: &Inner,
+    catalog: &mut Catalog,
+    batch: &mut Batch,
+    db: &str,
+    old: &Arc<Pattern>,
+    new: &Pattern,
+) -> Result<()> {
+    let kept = new.maintains();
+    let same = old.target == new.target;
+    let covered = |path: &String| same && kept.iter().any(|other| other == path);
+    if old.maintains().iter().all(covered) {
+        return Ok(());
+    }
+    // Documents that belong to both versions are rewritten by the new one.
+    if same && old.owns_documents() && new.owns_documents() {
+        return Ok(());
+    }
+    let mut cleared = old.altered(|old| old.phase = Phase::Clearing)?;
+    cleared.id = engine.new_id(batch);
+    let record = persist::encode_pattern(db, &cleared);
+    batch.put(Space::Catalog, &persist::pattern_key(cleared.id), record.bytes());
+    crate::catalog::change::add_pattern(catalog, db, cleared)
+}

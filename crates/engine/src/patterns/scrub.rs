@@ -1,0 +1,294 @@
+//! Checks that the database makes by itself, as often as a pattern's `verify` says: slowly, each at
+//! one moment, in parts that fit into memory. What the last check of a pattern found is kept with its
+//! state, with the time at which each wrong value was first seen.
+//!
+//! The thread of the queues looks once in a while whether a check is due; the check has a thread of its
+//! own and a row in `currentOp`.
+
+use super::verify::{self, Part, Report};
+use super::{Opened, build, declare};
+use crate::engine::Inner;
+use crate::job::Job;
+use ::patterns::{Documents, Pattern, Phase};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use value::{Code, DocBuf, Error, Result, Val, Writer};
+
+/// Documents of one part of a check: what is recomputed of them is held in memory.
+const PART_DOCUMENTS: u64 = 200_000;
+/// Most parts of one check: larger collections are checked in several rounds.
+const PARTS_MAX: u64 = 16;
+/// How much longer a check rests than it works.
+const REST: u32 = 9;
+/// A pattern that was never checked is checked at the latest after this time.
+const FIRST: u64 = 3_600_000;
+/// Where the outcome of the last check is kept.
+const LAST: &[u8] = b"\0v";
+
+/// When patterns are to be checked.
+#[derive(Default)]
+pub struct Scrubs {
+    due: Mutex<HashMap<u32, i64>>,
+    busy: AtomicBool,
+}
+
+/// What the last check of a pattern found.
+pub struct Last(DocBuf);
+
+impl Last {
+    /// What the last check found, if there was one.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn of(pattern: &Pattern, documents: &mut dyn Documents) -> Result<Option<Last>> {
+        Ok(documents.state(pattern.id, LAST)?.map(Last))
+    }
+
+    fn at(&self) -> Option<i64> {
+        match self.0.as_doc().get("at") {
+            Some(Val::DateTime(at)) => Some(at),
+            _ => None,
+        }
+    }
+
+    /// When a wrong value was first seen.
+    fn first_seen(&self, id: Option<Val<'_>>, path: Option<Val<'_>>) -> Option<i64> {
+        let known = self.0.as_doc().get("samples").and_then(Val::as_array)?;
+        let known = known.iter().filter_map(|(_, sample)| sample.as_doc());
+        let mut same = known.filter(|known| known.get("_id") == id && known.get("path") == path);
+        match same.next()?.get("firstSeen") {
+            Some(Val::DateTime(at)) => Some(at),
+            _ => None,
+        }
+    }
+
+    /// Writes what `listPatterns` shows of it.
+    pub fn write(&self, out: &mut Writer<'_>) {
+        out.doc("lastVerify", |out| {
+            for (name, value) in self.0.as_doc() {
+                if name != "samples" {
+                    out.raw(name, value);
+                }
+            }
+        });
+    }
+}
+
+/// Adds to the samples of a report when each was first seen.
+fn date_samples(report: &mut Report, last: Option<&Last>, now: i64) {
+    for sample in &mut report.samples {
+        let (id, path) = (sample.as_doc().get("_id"), sample.as_doc().get("path"));
+        let seen = last.and_then(|last| last.first_seen(id, path)).unwrap_or(now);
+        *sample = DocBuf::build(|out| {
+            out.extend(sample.as_doc());
+            out.append("firstSeen", Val::DateTime(seen));
+        });
+    }
+}
+
+/// Checks a pattern, repairs what is wrong if asked to, and keeps what was found. `rebuild` is called
+/// where only building anew helps. Returns what was found and how many values were repaired.
+///
+/// # Errors
+/// When the store fails, the operation is stopped, or the pattern cannot be repaired.
+pub fn verify(
+    engine: &Inner,
+    db: &str,
+    pattern: &Arc<Pattern>,
+    part: Part,
+    repair: bool,
+    stop: &dyn Fn() -> Result<()>,
+    rebuild: &dyn Fn(&Arc<Pattern>) -> Result<()>,
+) -> Result<(Report, u64)> {
+    let now = crate::clock::now_ms();
+    let last = {
+        let mut txn = engine.reader();
+        Last::of(pattern, &mut Opened::new(&mut txn, db))?
+    };
+    let mut report = verify::check(engine, db, pattern, part, stop)?;
+    date_samples(&mut report, last.as_ref(), now);
+    let mut repaired = 0;
+    if repair && (report.drift > 0 || report.broken) && pattern.phase.is_built() {
+        if !verify::repair(engine, db, pattern, &report, stop)? {
+            rebuild(pattern)?;
+        }
+        repaired = report.drift;
+    }
+    if part.is_whole() || report.drift > 0 || report.broken {
+        verify::mark(engine, db, pattern, &report, repair)?;
+    }
+    keep(engine, db, pattern, &report, repaired, now)?;
+    Ok((report, repaired))
+}
+
+/// Keeps what a check found with the state of the pattern, which may have been built anew.
+fn keep(
+    engine: &Inner,
+    db: &str,
+    pattern: &Pattern,
+    report: &Report,
+    repaired: u64,
+    at: i64,
+) -> Result<()> {
+    if engine.options.read_only {
+        return Ok(());
+    }
+    let note = DocBuf::build(|out| {
+        out.append("at", Val::DateTime(at));
+        out.count("checked", report.checked).count("drift", report.drift);
+        out.count("repaired", repaired);
+        out.array("samples", |list| {
+            for sample in report.samples.iter().filter(|_| repaired == 0) {
+                list.push_doc(|out| {
+                    for (name, value) in sample.as_doc() {
+                        if matches!(name, "_id" | "path" | "firstSeen") {
+                            out.raw(name, value);
+                        }
+                    }
+                });
+            }
+        });
+    });
+    engine
+        .transact_alone(&|| engine.check_open(), true, |txn| {
+            let found = declare::find(&txn.catalog, db, &pattern.collection, &pattern.name);
+            let Ok(found) = found else { return Ok(()) };
+            Opened::new(txn, db).set_state(found.id, LAST, Some(note.clone()))
+        })
+        .map(drop)
+}
+
+/// Starts a check if one is due and none runs.
+pub fn tick(engine: &Arc<Inner>) {
+    let scrubs = &engine.pattern_scrubs;
+    if scrubs.busy.load(Ordering::Relaxed) {
+        return;
+    }
+    let now = crate::clock::now_ms();
+    let catalog = engine.catalog.load_full();
+    for (db, database) in &catalog.databases {
+        for pattern in database.patterns.iter().filter(|p| p.phase.is_built()) {
+            let Some(period) = pattern.common.verify.period else { continue };
+            if next(engine, db, pattern, period, now) > now {
+                continue;
+            }
+            scrubs.busy.store(true, Ordering::Relaxed);
+            let (shared, db, pattern) = (engine.clone(), db.clone(), pattern.clone());
+            let id = pattern.id;
+            let started =
+                std::thread::Builder::new().name("pattern scrub".to_owned()).spawn(move || {
+                    if let Err(error) = scrub(&shared, &db, &pattern)
+                        && error.code() != Code::SHUTDOWN_IN_PROGRESS
+                    {
+                        tracing::warn!(%error, db, pattern = pattern.name, "a check failed");
+                    }
+                    shared.pattern_scrubs.busy.store(false, Ordering::Relaxed);
+                });
+            scrubs.due.lock().insert(id, now.saturating_add(period as i64));
+            match started {
+                Ok(thread) => {
+                    let mut threads = engine.builders.lock();
+                    threads.retain(|thread| !thread.is_finished());
+                    threads.push(thread);
+                }
+                Err(error) => {
+                    scrubs.busy.store(false, Ordering::Relaxed);
+                    tracing::warn!(%error, "cannot start a thread to check a pattern");
+                }
+            }
+            return;
+        }
+    }
+    let living =
+        |id: &u32| catalog.databases.values().any(|db| db.patterns.iter().any(|p| p.id == *id));
+    scrubs.due.lock().retain(|id, _| living(id));
+}
+
+/// When a pattern is to be checked next.
+fn next(engine: &Inner, db: &str, pattern: &Pattern, period: u64, now: i64) -> i64 {
+    let mut due = engine.pattern_scrubs.due.lock();
+    let known = *due.entry(pattern.id).or_insert_with(|| {
+        let mut txn = engine.reader();
+        let last = Last::of(pattern, &mut Opened::new(&mut txn, db)).ok().flatten();
+        match last.and_then(|last| last.at()) {
+            Some(at) => at.saturating_add(period as i64),
+            None => now.saturating_add(period.min(FIRST) as i64),
+        }
+    });
+    // A period that was made shorter counts at once.
+    known.min(now.saturating_add(period as i64))
+}
+
+/// Checks a pattern slowly.
+fn scrub(engine: &Arc<Inner>, db: &str, pattern: &Arc<Pattern>) -> Result<()> {
+    let count = |name: &str| engine.collection(db, name).map_or(0, |c| c.counters.documents());
+    let source = pattern.source().filter(|source| *source != pattern.target).map_or(0, count);
+    let total = source + count(&pattern.target);
+    let parts = total.div_ceil(PART_DOCUMENTS).max(1);
+    let job = Arc::new(Job {
+        id: engine.next_operation.fetch_add(1, Ordering::Relaxed),
+        what: format!("Pattern Verify: {}", pattern.name),
+        namespace: format!("{db}.{}", pattern.collection),
+        started: Instant::now(),
+        done: AtomicU64::new(0),
+        total: AtomicU64::new(parts.min(PARTS_MAX)),
+        killed: AtomicBool::new(false),
+    });
+    engine.jobs.lock().push(job.clone());
+    let outcome = scrub_parts(engine, db, pattern, parts, &job);
+    engine.jobs.lock().retain(|other| !Arc::ptr_eq(other, &job));
+    outcome
+}
+
+fn scrub_parts(
+    engine: &Arc<Inner>,
+    db: &str,
+    pattern: &Arc<Pattern>,
+    parts: u64,
+    job: &Job,
+) -> Result<()> {
+    let worked = Mutex::new(Instant::now());
+    let stop = || {
+        engine.check_open()?;
+        if Arc::strong_count(engine) == 1 {
+            return Err(Error::new(Code::SHUTDOWN_IN_PROGRESS, "the engine was closed"));
+        }
+        if job.killed.load(Ordering::Relaxed) {
+            return Err(Error::new(Code::INTERRUPTED, "the check was stopped by killOp"));
+        }
+        let mut worked = worked.lock();
+        std::thread::sleep((worked.elapsed() * REST).min(Duration::from_millis(100)));
+        *worked = Instant::now();
+        Ok(())
+    };
+    let rebuild = |pattern: &Arc<Pattern>| {
+        declare::set_phase(engine, db, pattern.id, Phase::Building, "")?;
+        build::start(engine);
+        Ok(())
+    };
+    let repair = pattern.common.verify.repair;
+    // Each round begins where the last one may have ended.
+    let period = pattern.common.verify.period.unwrap_or(1).max(1);
+    let round = crate::clock::now_ms().unsigned_abs() / period;
+    let begin = round.wrapping_mul(PARTS_MAX) % parts;
+    for at in 0..parts.min(PARTS_MAX) {
+        let now = engine.catalog.load().patterns(db).iter().find(|p| p.id == pattern.id).cloned();
+        let Some(now) = now.filter(|now| now.phase.is_built()) else { return Ok(()) };
+        let part = Part { at: (begin + at) % parts, of: parts };
+        let (report, repaired) = verify(engine, db, &now, part, repair, &stop, &rebuild)?;
+        if report.drift > 0 || report.broken {
+            tracing::warn!(
+                db,
+                pattern = pattern.name,
+                drift = report.drift,
+                repaired,
+                "what a pattern maintains was wrong"
+            );
+        }
+        job.advance(1);
+    }
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! How far what is maintained in a document is behind its sources, as `{$meta: "patterns"}` shows it.
+
+use super::documents::state_key;
+use crate::catalog::Collection;
+use crate::store_failed;
+use ::patterns::declaration::{DuringBuild, Mode};
+use ::patterns::{Pattern, Phase, queue};
+use std::sync::Arc;
+use store::{Snapshot, Space};
+use value::{DocBuf, RawDoc, Result, Val, Writer};
+
+/// The patterns that maintain the documents of a collection, at the moment of a query.
+#[derive(Clone)]
+pub struct Staleness {
+    patterns: Vec<Arc<Pattern>>,
+    snapshot: Snapshot,
+}
+
+impl Staleness {
+    /// What maintains the documents of a collection.
+    #[must_use]
+    pub fn new(collection: &Collection, snapshot: &Snapshot) -> Staleness {
+        let bound = collection.patterns.as_deref();
+        let targets = bound.into_iter().flat_map(|bound| &bound.targets);
+        let patterns = targets.filter(|pattern| pattern.phase.is_current()).cloned().collect();
+        Staleness { patterns, snapshot: snapshot.clone() }
+    }
+
+    /// Writes the state of a document's maintained values by the names of the patterns.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn write(&self, doc: RawDoc<'_>, out: &mut Writer<'_>) -> Result<()> {
+        let now = crate::clock::now_ms();
+        let mut states = Vec::new();
+        for pattern in &self.patterns {
+            states.push((pattern, self.shown(pattern, doc, now)?));
+        }
+        out.doc("patterns", |out| {
+            for (pattern, shown) in &states {
+                out.doc(&pattern.name, |out| {
+                    if let Some((as_of, lag)) = shown {
+                        out.append("asOf", Val::DateTime(*as_of)).count("lagMS", *lag);
+                    }
+                    out.bool("exact", matches!(shown, Some((_, 0))));
+                });
+            }
+        });
+        Ok(())
+    }
+
+    /// Which moment a document shows, and for how long that has been over; nothing where nobody knows.
+    fn shown(&self, pattern: &Pattern, doc: RawDoc<'_>, now: i64) -> Result<Option<(i64, u64)>> {
+        let known = match pattern.phase {
+            Phase::Ready => true,
+            // Readers get what the build has not come to.
+            Phase::Building => pattern.common.during_build == DuringBuild::Compute,
+            _ => false,
+        };
+        if !known {
+            return Ok(None);
+        }
+        let mut since: Option<i64> = None;
+        for place in queue::places(pattern, doc) {
+            if let Some(entry) = self.state(pattern, &place)?
+                && let Some(waits) = queue::waits_since(entry.as_doc(), doc)
+            {
+                since = Some(since.map_or(waits, |known| known.min(waits)));
+            }
+        }
+        let Some(since) = since else { return Ok(Some((now, 0))) };
+        let lag = now.saturating_sub(since).max(1) as u64;
+        let round = match pattern.common.mode {
+            Mode::Every(..) => self.state(pattern, queue::ROUND)?,
+            _ => None,
+        };
+        let round = round.and_then(|doc| doc.as_doc().get("t").and_then(Val::as_i64_exact));
+        Ok(Some((round.unwrap_or(since), lag)))
+    }
+
+    fn state(&self, pattern: &Pattern, key: &[u8]) -> Result<Option<DocBuf>> {
+        let key = state_key(pattern.id, key);
+        let found = self.snapshot.get(Space::Documents, &key).map_err(store_failed)?;
+        Ok(found.map(|bytes| DocBuf::from_bytes(bytes.to_vec())))
+    }
+}

@@ -1,0 +1,351 @@
+//! Declarations that make no sense are refused, with the option that is wrong in the message: every
+//! option of every kind with values of every sort, and combinations that contradict each other.
+
+use patterns::declaration::parse;
+use value::{DocBuf, Val, ejson};
+
+/// One declaration of each form that there is.
+static FORMS: &[(&str, &str)] = &[
+    ("same", "{kind: 'computed', name: 'p', fields: {total: {$add: ['$a', '$b']}}}"),
+    (
+        "children",
+        "{kind: 'computed', name: 'p', from: 'c', on: {local: '_id', foreign: 'parent'}, filter: {x: 1},
+          order: {at: 1}, fields: {n: {$count: {}}, last: {$last: '$x'}}}",
+    ),
+    (
+        "groups",
+        "{kind: 'computed', name: 'p', into: 'g', groupBy: '$day', filter: {x: 1}, order: {at: 1},
+          fields: {n: {$count: {}}, first: {$first: '$x'}}}",
+    ),
+    (
+        "reference",
+        "{kind: 'extendedReference', name: 'p', ref: 'customer._id', from: 'customers', fields: ['name'],
+          into: 'customer'}",
+    ),
+    (
+        "subset",
+        "{kind: 'subset', name: 'p', into: 'top', from: 'reviews', on: {foreign: 'product'}, filter: {x: 1},
+          sort: {rating: -1}, limit: 5, fields: ['rating'], idAs: 'review', count: 'reviews'}",
+    ),
+    (
+        "tree",
+        "{kind: 'tree', name: 'p', parent: 'parent', id: '_id', scope: 'forest', order: 'place',
+          maintain: {ancestors: 'above', nestedSet: {lft: 'l', rgt: 'r'}}}",
+    ),
+];
+
+/// Values of every sort.
+static VALUES: &[&str] = &[
+    "true",
+    "-1",
+    "0",
+    "3",
+    "1.5",
+    "''",
+    "'word'",
+    "'a..b'",
+    "'$a'",
+    "[]",
+    "[5]",
+    "['word']",
+    "{}",
+    "{word: 5}",
+    "{$word: 5}",
+    "{$date: 5}",
+];
+
+/// What is accepted of those, by option. Everything else must be refused.
+static ACCEPTED: &[(&str, &[&str])] = &[
+    ("name", &["'word'", "'a..b'", "'$a'"]),
+    ("from", &["'word'", "'a..b'", "'$a'"]),
+    ("rewrite", &["true"]),
+    ("fanoutLimit", &["3"]),
+    ("limit", &["3"]),
+    ("maxStalenessMS", &[]),
+    ("backfill", &["{}"]),
+    ("verify", &["{}"]),
+    ("filter", &["{}", "{word: 5}"]),
+    (
+        "groupBy",
+        &[
+            "true",
+            "-1",
+            "0",
+            "3",
+            "1.5",
+            "''",
+            "'word'",
+            "'a..b'",
+            "'$a'",
+            "{}",
+            "{word: 5}",
+            "{$date: 5}",
+        ],
+    ),
+    ("ref", &["'word'"]),
+    ("into", &["'word'"]),
+    ("match", &["'word'"]),
+    ("idAs", &["'word'"]),
+    ("count", &["'word'"]),
+    ("parent", &["'word'"]),
+    ("id", &["'word'"]),
+    ("scope", &["'word'"]),
+    ("order", &["'word'"]),
+];
+
+/// What single forms accept beside.
+static ACCEPTED_BY: &[(&str, &str, &[&str])] = &[
+    ("same", "fields", &["{word: 5}"]),
+    // Names of collections are looked at when they are made.
+    ("groups", "into", &["'word'", "'a..b'", "'$a'"]),
+    ("reference", "fields", &["['word']"]),
+    ("subset", "fields", &["[]", "['word']"]),
+];
+
+fn is_accepted(form: &str, option: &str, value: &str) -> bool {
+    let own = ACCEPTED_BY.iter().find(|(f, o, _)| *f == form && *o == option);
+    let all = ACCEPTED.iter().find(|(o, _)| *o == option && form_takes(form, option));
+    own.is_some_and(|(_, _, values)| values.contains(&value))
+        || all.is_some_and(|(_, values)| values.contains(&value))
+}
+
+fn with(base: &DocBuf, option: &str, value: Val<'_>) -> DocBuf {
+    DocBuf::build(|out| {
+        for (name, known) in base.as_doc() {
+            if name == option {
+                out.append(name, value);
+            } else {
+                out.raw(name, known);
+            }
+        }
+    })
+}
+
+#[test]
+fn every_option_refuses_nonsense_by_its_name() {
+    let mut tried = 0;
+    let mut wrong = Vec::new();
+    for (form, text) in FORMS {
+        let declared = ejson::parse_doc(text).expect("test text");
+        let pattern = parse("t", declared.as_doc()).unwrap_or_else(|e| panic!("{form}: {e}"));
+        // The declaration as it is listed has every option.
+        let whole = &pattern.declaration;
+        let again = parse("t", whole.as_doc()).unwrap_or_else(|e| panic!("{form}, again: {e}"));
+        assert_eq!(again.declaration, *whole, "{form}: what is listed can be declared");
+        for (option, known) in whole.as_doc() {
+            for text in VALUES {
+                let holder = ejson::parse_doc(&format!("{{v: {text}}}")).expect("test text");
+                let value = holder.as_doc().get("v").expect("a value");
+                if value == known.get() {
+                    continue;
+                }
+                tried += 1;
+                let accepted = is_accepted(form, option, text);
+                match parse("t", with(whole, option, value).as_doc()) {
+                    Ok(_) if !accepted => wrong.push(format!("{form}: {option}: {text} accepted")),
+                    Err(error) if accepted => {
+                        wrong.push(format!("{form}: {option}: {text} refused: {error}"));
+                    }
+                    Err(error) if !error.message().contains(option) => {
+                        wrong.push(format!("{form}: {option}: {text} is not named: {error}"));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+    assert!(tried > 1000, "only {tried}");
+    assert!(wrong.is_empty(), "{} of {tried}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Options of the same name that mean other things in other forms.
+fn form_takes(form: &str, option: &str) -> bool {
+    !matches!((form, option), ("children" | "groups", "order") | ("groups", "into"))
+}
+
+#[test]
+fn contradictions_are_refused_with_the_reason() {
+    let cases: &[(&str, &str)] = &[
+        ("{name: 'p', fields: {a: 1}}", "'kind' is missing"),
+        ("{kind: 'bucket', name: 'p'}", "'bucket' is not available"),
+        ("{kind: 'magic', name: 'p'}", "'magic' is no kind of pattern"),
+        ("{kind: 'computed', fields: {}}", "'fields' must have 1 to 200"),
+        ("{kind: 'computed', fields: {a: '$b'}, mode: {async: {}}}", "'mode' must be 'sync' here"),
+        (
+            "{kind: 'computed', fields: {a: '$b'}, maxStalenessMS: 5}",
+            "'maxStalenessMS' needs another 'mode'",
+        ),
+        ("{kind: 'computed', fields: {a: '$b'}, on: {foreign: 'x'}}", "'on' needs 'from'"),
+        ("{kind: 'computed', fields: {a: '$b'}, filter: {}}", "'filter' needs 'from'"),
+        ("{kind: 'computed', fields: {a: '$b'}, groupBy: '$x'}", "'groupBy' needs 'into'"),
+        ("{kind: 'computed', fields: {a: '$b'}, into: 'x'}", "'into' needs 'groupBy'"),
+        ("{kind: 'computed', fields: {a: '$a.b'}}", "it reads 'a', which it maintains itself"),
+        ("{kind: 'computed', fields: {_id: '$b'}}", "'_id' cannot be maintained"),
+        (
+            "{kind: 'computed', fields: {'a': '$b', 'a.c': '$d'}}",
+            "'a' and 'a.c' are in each other's way",
+        ),
+        (
+            "{kind: 'computed', fields: {a: '$b'}, fanoutLimit: 5}",
+            "'fanoutLimit' is no option of the kind",
+        ),
+        ("{kind: 'computed', fields: {a: {$add: ['$$NOW', 1]}}}", "'fields.a.$add.0' uses $$NOW"),
+        ("{kind: 'computed', fields: {a: {$rand: {}}}}", "'fields.a' uses $rand"),
+        (
+            "{kind: 'computed', from: 'c', on: {foreign: 'x'}, filter: {$expr: {$gt: ['$at', '$$NOW']}}, fields: {a: {$count: {}}}}",
+            "uses $$NOW",
+        ),
+        ("{kind: 'computed', from: 'c', fields: {a: {$count: {}}}}", "'on' is missing"),
+        (
+            "{kind: 'computed', from: 'c', on: {local: 'x'}, fields: {a: {$count: {}}}}",
+            "'on.foreign' is missing",
+        ),
+        (
+            "{kind: 'computed', from: 'c', on: {foreign: 'x', other: 'y'}, fields: {a: {$count: {}}}}",
+            "'on.other' is unknown",
+        ),
+        (
+            "{kind: 'computed', from: 'c', on: {local: 'k', foreign: 'x'}, onMissingParent: 'create', fields: {a: {$count: {}}}}",
+            "onMissingParent: 'create' needs '_id' as 'on.local'",
+        ),
+        (
+            "{kind: 'computed', from: 'c', on: {foreign: 'x'}, fields: {a: {$first: '$b'}}}",
+            "'fields.a' uses $first, which needs an order",
+        ),
+        (
+            "{kind: 'computed', from: 'c', on: {foreign: 'x'}, fields: {a: {$push: '$b'}}}",
+            "'fields.a' uses $push, which needs an order",
+        ),
+        (
+            "{kind: 'computed', from: 'c', on: {foreign: 'x'}, order: {z: 1}, fields: {a: {$sum: '$b'}}}",
+            "'order' is used by none of the fields",
+        ),
+        (
+            "{kind: 'computed', from: 'c', on: {foreign: 'x'}, fields: {a: {$mergeObjects: '$b'}}}",
+            "$mergeObjects has no maintained form",
+        ),
+        (
+            "{kind: 'computed', from: 'c', on: {foreign: 'x'}, fields: {a: {$median: {input: '$b', method: 'approximate'}}}}",
+            "$median has no maintained form",
+        ),
+        (
+            "{kind: 'computed', from: 'c', on: {foreign: 'x'}, fields: {a: {$percentile: {input: '$b', p: [0.5], method: 'approximate'}}}}",
+            "$percentile has no maintained form",
+        ),
+        ("{kind: 'computed', from: 'c', on: {foreign: 'x'}, fields: {a: '$b'}}", "fields.a"),
+        (
+            "{kind: 'computed', from: 'c', on: {foreign: 'x'}, fields: {a: {$maxN: {n: '$k', input: '$b'}}}}",
+            "a",
+        ),
+        (
+            "{kind: 'computed', into: 't', groupBy: '$x', fields: {a: {$count: {}}}}",
+            "'into' must be another collection",
+        ),
+        (
+            "{kind: 'computed', from: 'c', into: 'g', groupBy: '$x', fields: {a: {$count: {}}}}",
+            "leave 'from' out",
+        ),
+        (
+            "{kind: 'computed', into: 'g', groupBy: '$x', on: {foreign: 'x'}, fields: {a: {$count: {}}}}",
+            "'on' makes no sense with 'groupBy'",
+        ),
+        (
+            "{kind: 'extendedReference', ref: 'c', from: 'cs', fields: [], into: 'x'}",
+            "'fields' must name at least one field",
+        ),
+        (
+            "{kind: 'extendedReference', ref: 'c._id', from: 'cs', fields: ['_id'], into: 'c'}",
+            "'c._id' would be the reference itself",
+        ),
+        (
+            "{kind: 'extendedReference', ref: 'c._id', from: 'cs', fields: ['n'], into: 'c', mode: {async: {}}, overLimit: 'reject'}",
+            "'overLimit: reject' needs the mode 'sync'",
+        ),
+        (
+            "{kind: 'extendedReference', ref: 'c._id', from: 'cs', fields: [{as: 'n'}], into: 'c'}",
+            "'fields.0' must be a path or {as",
+        ),
+        (
+            "{kind: 'subset', into: 't', from: 'r', on: {foreign: 'p'}, limit: 5, fields: []}",
+            "'sort' is missing",
+        ),
+        (
+            "{kind: 'subset', into: 't', from: 'r', on: {foreign: 'p'}, sort: {}, limit: 5, fields: []}",
+            "'sort' must name",
+        ),
+        (
+            "{kind: 'subset', into: 't', from: 'r', on: {foreign: 'p'}, sort: {a: 1}, fields: []}",
+            "'limit' is missing",
+        ),
+        (
+            "{kind: 'subset', into: 't', from: 'r', on: {foreign: 'p'}, sort: {a: 1}, limit: 10001, fields: []}",
+            "'limit' cannot be above",
+        ),
+        (
+            "{kind: 'subset', into: 't', from: 'r', on: {foreign: 'p'}, sort: {a: 1}, limit: 5, fields: ['x', 'x']}",
+            "'fields' names 'x' twice",
+        ),
+        (
+            "{kind: 'subset', into: 't', from: 'r', on: {foreign: 'p'}, sort: {a: 1}, limit: 5, fields: ['x'], idAs: 'x'}",
+            "'idAs' and 'fields' both name 'x'",
+        ),
+        (
+            "{kind: 'subset', into: 't', from: 'r', on: {foreign: 'p'}, sort: {a: 1}, limit: 5, fields: [], count: 't.n'}",
+            "in each other's way",
+        ),
+        ("{kind: 'subset', cold: ['x'], inlineBelow: 5}", "('cold') is not available"),
+        ("{kind: 'tree', maintain: {}}", "'maintain' must ask for"),
+        ("{kind: 'tree', maintain: {width: 'w'}}", "'maintain.width' is not understood"),
+        (
+            "{kind: 'tree', maintain: {depth: 'd'}, order: 'o'}",
+            "'order' is the order of nested sets",
+        ),
+        (
+            "{kind: 'tree', maintain: {depth: 'd'}, id: 'parent'}",
+            "'id' and 'parent' must be different",
+        ),
+        (
+            "{kind: 'tree', maintain: {depth: 'parent'}}",
+            "it reads 'parent', which it maintains itself",
+        ),
+        (
+            "{kind: 'tree', maintain: {depth: 'd'}, mode: {every: '1h'}}",
+            "'mode' must be 'sync' here",
+        ),
+        (
+            "{kind: 'tree', maintain: {nestedSet: {lft: 'l'}}}",
+            "'maintain.nestedSet.lft' and 'rgt' is missing",
+        ),
+        (
+            "{kind: 'tree', maintain: {nestedSet: {lft: 'l', rgt: 'r', dense: true}}}",
+            "'maintain.nestedSet.dense'",
+        ),
+        ("{kind: 'tree', maintain: {path: {into: 'p', sep: ''}}}", "'maintain.path.sep'"),
+        ("{kind: 'tree', maintain: {path: {sep: '/'}}}", "'maintain.path.into' is missing"),
+        (
+            "{kind: 'tree', maintain: {depth: 'd'}, onDelete: 'explode'}",
+            "'onDelete' must be one of 'restrict'",
+        ),
+        ("{kind: 'tree', maintain: {depth: 'd'}, verify: {scrub: 'often'}}", "'verify.scrub'"),
+        ("{kind: 'tree', maintain: {depth: 'd'}, verify: {scrub: '0/day'}}", "'verify.scrub'"),
+        ("{kind: 'tree', maintain: {depth: 'd'}, verify: {onDrift: 'shout'}}", "'verify.onDrift'"),
+        ("{kind: 'tree', maintain: {depth: 'd'}, verify: {how: 1}}", "'verify.how' is unknown"),
+        ("{kind: 'tree', maintain: {depth: 'd'}, backfill: {batch: 0}}", "'backfill.batch'"),
+        ("{kind: 'tree', maintain: {depth: 'd'}, backfill: {rate: 'fast'}}", "'backfill.rate'"),
+        (
+            "{kind: 'tree', maintain: {depth: 'd'}, depth: 5}",
+            "'depth' is no option of the kind 'tree'",
+        ),
+        (
+            "{kind: 'tree', maintain: {depth: 'd'}, parent: 'a', parent: 'b'}",
+            "'parent' is there twice",
+        ),
+    ];
+    for (text, wanted) in cases {
+        let doc = ejson::parse_doc(text).unwrap_or_else(|e| panic!("{text}: {e}"));
+        match parse("t", doc.as_doc()) {
+            Ok(_) => panic!("{text} was accepted"),
+            Err(error) => assert!(error.message().contains(wanted), "{text}\n{error}\n{wanted}"),
+        }
+    }
+}
