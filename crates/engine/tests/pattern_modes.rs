@@ -163,6 +163,22 @@ fn readers_see_what_a_build_has_not_derived_yet() {
 }
 
 #[test]
+fn readers_see_through_what_is_built_to_what_is_not_yet() {
+    let server = Server::new();
+    server.insert_many("c", 1000, "x: 2, p: 1");
+    server.run("{insert: 'p', documents: [{_id: 1}, {_id: 2}]}");
+    server.run("{createPatterns: 'c', wait: false, patterns: [{name: 'd', kind: 'computed', fields: {twice: {$multiply: ['$x', 2]}}, backfill: {rate: 50, batch: 10}}]}");
+    server.run("{createPatterns: 'p', patterns: [{name: 's', kind: 'computed', from: 'c', on: {foreign: 'p'}, fields: {s: {$sum: '$twice'}}}]}");
+    assert_eq!(text(&server.pattern("p"), "state"), "ready");
+    assert_eq!(text(&server.pattern("c"), "state"), "building");
+    for filter in ["{}", "{_id: 1}", "{s: {$gt: 3999}}"] {
+        let parents = server.docs(&format!("{{find: 'p', filter: {filter}, sort: {{_id: 1}}}}"));
+        assert_eq!(whole(&parents[0], "s"), 4000, "{filter}");
+    }
+    assert_eq!(text(&server.pattern("c"), "state"), "building");
+}
+
+#[test]
 fn what_follows_later_follows_once_and_can_be_waited_for() {
     let folder = tempfile::tempdir().expect("a folder");
     let storage = Storage::Disk(folder.path().to_owned());

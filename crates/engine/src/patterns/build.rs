@@ -35,8 +35,11 @@ const GRACE: Duration = Duration::from_millis(20);
 
 /// Documents of the first commit, and least and most of one.
 const ROWS_START: usize = 32;
-const ROWS_MIN: usize = 4;
+const ROWS_MIN: usize = 8;
 const ROWS_MAX: usize = 1024;
+/// By so much the time of a document may seem to grow from one commit to the next: a thread that was
+/// not running for a while learns nothing from that.
+const GROWTH: f64 = 1.1;
 
 /// Above every key of an `_id`.
 const END: &[u8] = &[0xFF; 8];
@@ -111,7 +114,7 @@ fn build(engine: &Arc<Inner>, db: &str, id: u32) -> Result<()> {
             Ok(step) => step,
             Err(error) => break Err(error),
         };
-        match step {
+        let held = match step {
             Step::Gone => break Ok(()),
             Step::Done if pattern.phase == Phase::Clearing => {
                 break declare::forget(engine, db, id);
@@ -123,12 +126,13 @@ fn build(engine: &Arc<Inner>, db: &str, id: u32) -> Result<()> {
                 if let Err(error) = modify::swap(engine, db, id) {
                     break Err(error);
                 }
+                Duration::ZERO
             }
             Step::More(documents) => {
                 job.advance(documents);
-                pace.learn(documents, held);
+                pace.learn(documents, held)
             }
-        }
+        };
         if let Err(error) = engine.check_open() {
             break Err(error);
         }
@@ -193,14 +197,16 @@ struct Pace {
     last: store::Seqno,
     /// When a commit of others was last seen.
     met: Option<Instant>,
-    /// How many documents fit into a slice. What follows from them is written behind the last one, so
-    /// that looking at the clock meanwhile is not enough.
+    /// Documents of the next commit. What follows from them is written behind the last one, so that
+    /// looking at the clock meanwhile is not enough.
     rows: usize,
+    /// Seconds that a document takes.
+    cost: Option<f64>,
 }
 
 impl Pace {
     fn new(last: store::Seqno) -> Pace {
-        Pace { last, met: None, rows: ROWS_START }
+        Pace { last, met: None, rows: ROWS_START, cost: None }
     }
 
     /// Whether others commit too.
@@ -213,25 +219,28 @@ impl Pace {
         Slice { rows: self.rows, time }
     }
 
-    /// Learns from a commit how many documents fit into a slice.
-    fn learn(&mut self, documents: u64, held: Duration) {
+    /// Learns from a commit how many documents fit into a slice. Returns how long it should have
+    /// held the lock.
+    fn learn(&mut self, documents: u64, held: Duration) -> Duration {
         if documents == 0 {
-            return;
+            return held.min(SLICE);
         }
-        let fitting =
-            documents as f64 * self.slice().time.as_secs_f64() / held.as_secs_f64().max(1e-6);
+        let seen = held.as_secs_f64().max(1e-6) / documents as f64;
+        let cost = self.cost.map_or(seen, |known| seen.min(known * GROWTH));
+        self.cost = Some(cost);
+        let fitting = self.slice().time.as_secs_f64() / cost;
         self.rows = (fitting as usize).min(self.rows * 2).clamp(ROWS_MIN, ROWS_MAX);
+        Duration::from_secs_f64(cost * documents as f64).min(SLICE)
     }
 
     /// Pauses after a commit that held the lock for so long, if others commit as well: three times as
     /// long, so that most of them find the lock free.
     fn give_way(&mut self, engine: &Inner, held: Duration, own: store::Seqno) {
-        let was_beside = self.is_beside();
         if own > self.last.saturating_add(1) {
             self.met = Some(Instant::now());
         }
         if self.is_beside() {
-            std::thread::sleep(held.min(SLICE) * 3);
+            std::thread::sleep(held * 3);
         } else {
             std::thread::yield_now();
         }
@@ -239,9 +248,6 @@ impl Pace {
         // Whoever waited for the lock has it by now.
         if self.last > own {
             self.met = Some(Instant::now());
-        }
-        if self.is_beside() && !was_beside {
-            self.rows = self.rows.min(ROWS_START);
         }
     }
 }
@@ -471,19 +477,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_commit_that_held_the_lock_for_too_long_makes_the_next_one_smaller() {
+    fn a_build_learns_how_many_documents_fit_into_its_time() {
         let mut pace = Pace::new(7);
-        pace.learn(32, SLICE / 8);
+        assert_eq!(pace.learn(32, SLICE / 8), SLICE / 8);
         assert_eq!(pace.slice().rows, 64, "never more than twice as many");
-        pace.learn(64, SLICE * 4);
-        assert_eq!(pace.slice().rows, 16);
+        pace.learn(64, SLICE);
+        let rows = pace.slice().rows;
+        assert!((100..=128).contains(&rows), "one commit that took long says little: {rows}");
+        (0..40).for_each(|_| drop(pace.learn(64, SLICE * 2)));
+        assert_eq!(pace.slice().rows, 32, "many say that it is so");
         pace.learn(0, SLICE);
-        assert_eq!(pace.slice().rows, 16, "nothing was learned");
-        pace.learn(16, Duration::from_secs(9));
-        assert_eq!(pace.slice().rows, ROWS_MIN);
+        assert_eq!(pace.slice().rows, 32, "nothing was learned");
         pace.met = Some(Instant::now());
         assert_eq!(pace.slice().time, SLICE_BESIDE);
-        (0..20).for_each(|_| pace.learn(ROWS_MAX as u64, Duration::ZERO));
+        pace.learn(32, SLICE);
+        assert_eq!(pace.slice().rows, ROWS_MIN);
+        (0..20).for_each(|_| drop(pace.learn(ROWS_MAX as u64, Duration::ZERO)));
         assert_eq!(pace.slice().rows, ROWS_MAX);
     }
 }

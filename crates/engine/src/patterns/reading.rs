@@ -91,7 +91,8 @@ pub fn complete(
             .filter(|p| !p.is_pointer() || p.counts())
             .cloned()
             .collect();
-        if !unfinished.iter().any(|pattern| names.contains(&&*pattern.target)) {
+        let needed = needed(view.catalog.patterns(db), &names);
+        if !unfinished.iter().any(|pattern| needed.contains(&&*pattern.target)) {
             // A version that is about to be swapped may be when the reader takes its snapshot.
             let mut coming = view.catalog.patterns(db).iter();
             let is_coming =
@@ -108,7 +109,8 @@ pub fn complete(
             unfinished = begun(&mut txn, db, unfinished)?;
         }
         // With several of them one may read what another one makes.
-        let id = point(command, body).filter(|_| unfinished.len() == 1);
+        let alone = matches!(unfinished.as_slice(), [one] if names.first() == Some(&&*one.target));
+        let id = point(command, body).filter(|_| alone);
         let mut is_complete = true;
         for pattern in &unfinished {
             match build::complete(&mut txn, db, pattern, id, &|| op.check_now()) {
@@ -132,6 +134,22 @@ pub fn complete(
         std::thread::sleep(Duration::from_millis(5));
         op.check_now()?;
     }
+}
+
+/// The collections that are read, and those that what is derived there follows from: one that is built
+/// may follow from another one that is not.
+fn needed<'n>(patterns: &'n [Arc<Pattern>], names: &[&'n str]) -> Vec<&'n str> {
+    let mut needed = names.to_vec();
+    let mut at = 0;
+    while let Some(name) = needed.get(at).copied() {
+        at += 1;
+        for source in patterns.iter().filter(|p| p.target == name).filter_map(|p| p.source()) {
+            if !needed.contains(&source) {
+                needed.push(source);
+            }
+        }
+    }
+    needed
 }
 
 /// Whether one of them is on its way to another phase: mostly none is, and readers go on at once.
