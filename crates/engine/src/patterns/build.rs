@@ -484,7 +484,9 @@ mod tests {
         pace.learn(64, SLICE);
         let rows = pace.slice().rows;
         assert!((100..=128).contains(&rows), "one commit that took long says little: {rows}");
-        (0..40).for_each(|_| drop(pace.learn(64, SLICE * 2)));
+        for _ in 0..40 {
+            pace.learn(64, SLICE * 2);
+        }
         assert_eq!(pace.slice().rows, 32, "many say that it is so");
         pace.learn(0, SLICE);
         assert_eq!(pace.slice().rows, 32, "nothing was learned");
@@ -492,7 +494,9 @@ mod tests {
         assert_eq!(pace.slice().time, SLICE_BESIDE);
         pace.learn(32, SLICE);
         assert_eq!(pace.slice().rows, ROWS_MIN);
-        (0..20).for_each(|_| drop(pace.learn(ROWS_MAX as u64, Duration::ZERO)));
+        for _ in 0..20 {
+            pace.learn(ROWS_MAX as u64, Duration::ZERO);
+        }
         assert_eq!(pace.slice().rows, ROWS_MAX);
     }
 }
