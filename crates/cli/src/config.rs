@@ -12,6 +12,7 @@ use value::{DocBuf, Writer};
 
 const LISTEN: &str = "127.0.0.1:27017";
 const DATA: &str = "./motif-data";
+const MAX_CONNECTIONS: u32 = 20_000;
 
 /// Settings as flags and environment variables give them.
 #[derive(Args, Debug, Default, Clone)]
@@ -29,6 +30,14 @@ pub(crate) struct ServeArgs {
     /// machine's memory above 1 GiB, at least 256 MiB]
     #[arg(long, env = "MOTIF_CACHE", value_name = "SIZE")]
     pub(crate) cache: Option<Size>,
+    /// Memory that running operations hold together: large messages and replies, sorts, groups
+    /// [default: a quarter of the machine's memory, at least 256 MiB]
+    #[arg(long, env = "MOTIF_OPERATION_MEMORY", value_name = "SIZE")]
+    pub(crate) operation_memory: Option<Size>,
+    /// Most connections at a time [default: 20000]
+    #[arg(long, env = "MOTIF_MAX_CONNECTIONS", value_name = "NUMBER",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_connections: Option<u32>,
     /// Least severity of what is logged [default: info]
     #[arg(long, env = "MOTIF_LOG_LEVEL", value_name = "LEVEL")]
     pub(crate) log_level: Option<LogLevel>,
@@ -82,6 +91,8 @@ struct FileSettings {
     listen: Option<String>,
     data: Option<PathBuf>,
     cache: Option<Size>,
+    operation_memory: Option<Size>,
+    max_connections: Option<u32>,
     log_level: Option<LogLevel>,
     log_format: Option<LogFormat>,
     test_commands: Option<bool>,
@@ -156,6 +167,8 @@ pub(crate) struct Settings {
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) data: PathBuf,
     pub(crate) cache: Size,
+    pub(crate) operation_memory: Size,
+    pub(crate) max_connections: u32,
     pub(crate) log_level: LogLevel,
     pub(crate) log_format: LogFormat,
     pub(crate) test_commands: bool,
@@ -200,6 +213,14 @@ impl Settings {
                 .cache
                 .or(file.cache)
                 .unwrap_or_else(|| Size(default_cache_bytes(crate::limits::memory_bytes()))),
+            operation_memory: args
+                .operation_memory
+                .or(file.operation_memory)
+                .unwrap_or_else(|| Size(default_operation_bytes(crate::limits::memory_bytes()))),
+            max_connections: args
+                .max_connections
+                .or(file.max_connections.filter(|most| *most > 0))
+                .unwrap_or(MAX_CONNECTIONS),
             log_level: args.log_level.or(file.log_level).unwrap_or(LogLevel::Info),
             log_format: args.log_format.or(file.log_format).unwrap_or(LogFormat::Text),
             test_commands: args.test_commands.or(file.test_commands).unwrap_or(false),
@@ -223,6 +244,8 @@ impl Settings {
                 if let Some(tls) = &self.tls {
                     net.doc("tls", |out| write_tls(out, tls));
                 }
+                let most = i32::try_from(self.max_connections).unwrap_or(i32::MAX);
+                net.i32("maxIncomingConnections", most);
             });
             out.doc("security", |security| {
                 security.str("authorization", if self.auth { "enabled" } else { "disabled" });
@@ -343,6 +366,11 @@ fn addresses(listen: &str, insecure: bool) -> Result<Vec<SocketAddr>> {
 /// What caches may take of so much memory, as MongoDB has it: half of what is above a gibibyte.
 fn default_cache_bytes(memory: u64) -> u64 {
     (memory.saturating_sub(1 << 30) / 2).max(256 << 20)
+}
+
+/// What operations may take of so much memory. Less than a few large messages would be of no use.
+fn default_operation_bytes(memory: u64) -> u64 {
+    (memory / 4).max(256 << 20)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::operation::Operation;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use value::{Code, DocBuf, Error, Result, limits};
 
@@ -168,9 +168,10 @@ pub fn fill_batch(
     documents_max: usize,
     out: &mut value::writer::ArrayWriter<'_>,
 ) -> Result<BatchEnd> {
+    let bytes_max = op.batch_bytes_max();
     while out.count() < documents_max {
         let Some(doc) = cursor.next(op)? else { return Ok(BatchEnd::Exhausted) };
-        if !out.is_empty() && out.len() + doc.len() + 16 > limits::BATCH_BYTES_MAX {
+        if !out.is_empty() && out.len() + doc.len() + 16 > bytes_max {
             cursor.pending = Some(doc);
             return Ok(BatchEnd::More);
         }
@@ -200,6 +201,8 @@ pub struct Cursors {
     next: AtomicU64,
     /// After how many milliseconds an idle cursor is closed.
     pub timeout_ms: AtomicI64,
+    /// Most cursors that may be open.
+    pub open_max: AtomicUsize,
     /// Cursors ever opened.
     pub opened: AtomicU64,
 }
@@ -214,7 +217,7 @@ enum State {
     },
 }
 
-/// Most cursors that may be open.
+/// Most cursors that may be open, unless somebody says otherwise.
 const CURSORS_MAX: usize = 100_000;
 
 impl Cursors {
@@ -226,6 +229,7 @@ impl Cursors {
             open: Mutex::new(HashMap::new()),
             next: AtomicU64::new(seed),
             timeout_ms: AtomicI64::new(600_000),
+            open_max: AtomicUsize::new(CURSORS_MAX),
             opened: AtomicU64::new(0),
         }
     }
@@ -248,10 +252,11 @@ impl Cursors {
     /// When too many are open.
     pub fn insert(&self, cursor: Box<Cursor>) -> Result<()> {
         let mut open = self.open.lock();
-        if open.len() >= CURSORS_MAX {
+        let most = self.open_max.load(Ordering::Relaxed);
+        if open.len() >= most {
             return Err(Error::new(
                 Code::EXCEEDED_MEMORY_LIMIT,
-                format!("more than {CURSORS_MAX} cursors are open; close some"),
+                format!("cannot open a cursor: {most} are open, which is the most that may be"),
             ));
         }
         self.opened.fetch_add(1, Ordering::Relaxed);

@@ -35,6 +35,8 @@ pub struct Options {
     pub storage: Storage,
     /// Most bytes of stored data kept in memory.
     pub cache_bytes: u64,
+    /// Most bytes that running operations hold together: large messages, and what stages keep.
+    pub operation_bytes: u64,
     /// Whether commands that only tests need are answered.
     pub test_commands: bool,
     /// The address that `hello` tells clients when it does not know which one they dialled.
@@ -52,6 +54,7 @@ impl Default for Options {
         Options {
             storage: Storage::Memory,
             cache_bytes: 256 * 1024 * 1024,
+            operation_bytes: 1024 * 1024 * 1024,
             test_commands: false,
             listen: "127.0.0.1:27017".to_owned(),
             read_only: false,
@@ -189,6 +192,7 @@ impl Engine {
         let changes = crate::changes::ChangeLog::open(&*store, &clock, options.read_only)?;
         let floor = snapshot.seqno();
         let seqno = store.snapshot().seqno();
+        let operation_bytes = usize::try_from(options.operation_bytes).unwrap_or(usize::MAX);
         store.keep_since(Some(seqno));
         drop(snapshot);
         let inner = Arc::new(Inner {
@@ -227,7 +231,7 @@ impl Engine {
             fail_points: crate::fail_points::FailPoints::default(),
             profiler: crate::profiler::Profiler::default(),
             query_stats: crate::query_stats::QueryStats::default(),
-            work: Arc::new(crate::operation::Work::new(scratch)),
+            work: Arc::new(crate::operation::Work::new(scratch, operation_bytes)),
             durable_reads: AtomicBool::new(durable_reads),
         });
         if !inner.options.read_only {
@@ -264,6 +268,12 @@ impl Engine {
     #[must_use]
     pub fn network(&self) -> &Network {
         &self.0.network
+    }
+
+    /// The memory that operations share.
+    #[must_use]
+    pub fn memory(&self) -> &Arc<crate::Memory> {
+        self.0.work.memory()
     }
 
     /// What is called when a client sends `shutdown`.

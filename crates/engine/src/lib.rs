@@ -49,7 +49,9 @@ mod fail_points;
 mod host;
 mod index;
 mod job;
+mod journal;
 mod library;
+mod memory;
 mod metrics;
 mod namespace;
 mod operation;
@@ -77,6 +79,7 @@ pub use library::{
     Hint, InsertMany, InsertManyResult, InsertOne, InsertOneResult, Update, UpdateModifications,
     UpdateResult, WriteError, WriteFailure,
 };
+pub use memory::{Memory, Share};
 pub use metrics::{Metrics, Network, ServerCertificate};
 pub use reply::error_of;
 pub use request::{ClientCertificate, Flow, Peer, Request, Sequence};

@@ -2,6 +2,7 @@
 
 use crate::catalog::Index;
 use crate::exec::Examined;
+use crate::memory::{Memory, Share};
 use crate::planner::Access;
 use crate::txn::{Transaction, View};
 use parking_lot::Mutex;
@@ -70,6 +71,7 @@ impl Current {
 /// What all operations share: bounds of their memory, and room on disk for what is beyond.
 pub struct Work {
     scratch: Scratch,
+    memory: Arc<Memory>,
     /// Bytes that one blocking sort may hold in memory.
     pub sort_bytes_max: AtomicUsize,
     /// Bytes that the groups of one `$group` may hold in memory.
@@ -83,11 +85,12 @@ pub struct Work {
 }
 
 impl Work {
-    /// Room for temporary files in `scratch`.
+    /// Room for temporary files in `scratch`, and so many bytes of memory for all together.
     #[must_use]
-    pub fn new(scratch: Scratch) -> Work {
+    pub fn new(scratch: Scratch, bytes_max: usize) -> Work {
         Work {
             scratch,
+            memory: Arc::new(Memory::new(bytes_max)),
             sort_bytes_max: AtomicUsize::new(limits::BLOCKING_STAGE_BYTES_MAX),
             group_bytes_max: AtomicUsize::new(limits::BLOCKING_STAGE_BYTES_MAX),
             build_bytes_max: AtomicUsize::new(limits::INDEX_BUILD_BYTES_MAX),
@@ -100,6 +103,12 @@ impl Work {
     #[must_use]
     pub fn scratch(&self) -> &Scratch {
         &self.scratch
+    }
+
+    /// The memory that operations share.
+    #[must_use]
+    pub fn memory(&self) -> &Arc<Memory> {
+        &self.memory
     }
 }
 
@@ -176,6 +185,9 @@ enum Reading {
     Transaction(Box<Transaction>),
 }
 
+/// Bytes of one batch of a cursor while memory is tight.
+const TIGHT_BATCH_BYTES: usize = 256 * 1024;
+
 /// How many cheap steps pass between two looks at the clock.
 const STEPS_BETWEEN_CHECKS: u32 = 64;
 
@@ -220,10 +232,22 @@ impl Operation {
             metadata: Mutex::new(None),
             last_active_ms: AtomicI64::new(0),
         };
-        let work = Work::new(Scratch::of_system());
+        let work = Work::new(Scratch::of_system(), usize::MAX);
         work.sort_bytes_max.store(sort_bytes_max, Ordering::Relaxed);
         work.group_bytes_max.store(sort_bytes_max, Ordering::Relaxed);
         Operation::new(Arc::new(slot), Arc::new(work))
+    }
+
+    /// A part of the memory that operations share, empty yet.
+    #[must_use]
+    pub fn share(&self) -> Share {
+        self.work.memory.share()
+    }
+
+    /// Bytes of one batch of a cursor: fewer while others hold most of the memory.
+    #[must_use]
+    pub fn batch_bytes_max(&self) -> usize {
+        if self.work.memory.is_tight() { TIGHT_BATCH_BYTES } else { limits::BATCH_BYTES_MAX }
     }
 
     /// Bytes that one blocking sort may hold in memory.

@@ -1,6 +1,5 @@
-//! Slow operations: a line in the log, and with `profile` a document in `system.profile`.
-//!
-//! The log line names what ran and what it cost, never what documents hold.
+//! Slow operations: a line in the log (`journal`), and with `profile` a document in
+//! `system.profile`.
 
 use crate::catalog::change;
 use crate::engine::Inner;
@@ -161,18 +160,7 @@ pub fn note(engine: &Inner, op: &Operation, ended: &Ended<'_>) {
         (level, settings.sample_rate.unwrap_or(1.0), settings.filter.clone())
     };
     if slow && sampled(rate) {
-        let cost = op.cost();
-        tracing::warn!(
-            namespace = namespace(ended),
-            command = ended.name,
-            plan = op.plan_summary().unwrap_or_default(),
-            keys_examined = cost.keys,
-            docs_examined = cost.documents,
-            returned = cost.returned,
-            code = ended.error.map_or(0, |error| error.code().0),
-            duration_ms = millis,
-            "slow operation"
-        );
+        crate::journal::note_slow(op, ended);
     }
     if level == 0 || ended.db == "local" || engine.options.read_only {
         return;
@@ -183,23 +171,12 @@ pub fn note(engine: &Inner, op: &Operation, ended: &Ended<'_>) {
         None => level == 2 || (slow && sampled(rate)),
     };
     if wanted && let Err(error) = keep(engine, ended.db, &doc) {
-        tracing::warn!(%error, "cannot write to the profile");
+        tracing::warn!(code = error.code().0, "cannot write to the profile");
     }
 }
 
 fn sampled(rate: f64) -> bool {
     rate >= 1.0 || ((crate::random_u64() >> 11) as f64 / (1_u64 << 53) as f64) < rate
-}
-
-fn namespace(ended: &Ended<'_>) -> String {
-    let name = match ended.name {
-        "getMore" => ended.body.get("collection"),
-        _ => ended.body.first().map(|(_, value)| value.get()),
-    };
-    match name {
-        Some(Val::String(name)) => format!("{}.{name}", ended.db),
-        _ => format!("{}.$cmd", ended.db),
-    }
 }
 
 /// The document of an operation in `system.profile`.
@@ -216,7 +193,7 @@ fn describe(op: &Operation, ended: &Ended<'_>, millis: i64) -> DocBuf {
     let slot = op.slot();
     DocBuf::build(|out| {
         out.append("_id", Val::ObjectId(value::ObjectId::generate()));
-        out.str("op", kind).str("ns", &namespace(ended));
+        out.str("op", kind).str("ns", &crate::journal::namespace(ended));
         if ended.body.bytes().len() <= COMMAND_BYTES_MAX {
             out.doc("command", |out| {
                 for (name, value) in ended.body {

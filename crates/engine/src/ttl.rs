@@ -88,7 +88,7 @@ pub fn round(engine: &Engine, now_ms: i64) {
                 && error.code() != Code::SHUTDOWN_IN_PROGRESS
             {
                 tracing::warn!(
-                    %error,
+                    code = error.code().0,
                     namespace = collection.namespace(),
                     "cannot delete expired documents"
                 );

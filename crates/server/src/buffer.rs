@@ -52,6 +52,17 @@ impl ReadBuffer {
         })
     }
 
+    /// Memory that the buffer takes.
+    pub(crate) fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Memory that the buffer will take after the next `fill`.
+    pub(crate) fn planned(&self, wanted: usize) -> usize {
+        let unread = self.end - self.start;
+        self.bytes.len().max(wanted.min(unread.saturating_mul(2)))
+    }
+
     /// Calls `read` once, with the space for its bytes. `wanted` is the size of the message that is
     /// being read, if it is known.
     pub(crate) fn fill<E>(

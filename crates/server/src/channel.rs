@@ -3,12 +3,11 @@
 
 use crate::ServerOptions;
 use crate::buffer::ReadBuffer;
-use crate::link::Link;
+use crate::link::{Link, is_passing};
 use crate::secure::{Broken, Secure, Step};
 use crate::tls::{Tls, TlsMode};
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
 
 /// A client's socket and what is agreed on it.
 pub(crate) struct Channel {
@@ -171,24 +170,19 @@ fn send_secure(
     options: &ServerOptions,
 ) -> io::Result<()> {
     let mut rest = bytes;
-    let mut deadline = None;
+    let mut pace = link.pace(bytes.len(), options);
     loop {
         let taken = secure.take(rest)?;
         rest = rest.get(taken..).unwrap_or(&[]);
         match secure.send(link) {
             Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if is_passing(&error) => {}
             Err(error) => return Err(error),
         }
         if rest.is_empty() && !secure.wants_write() {
             return Ok(());
         }
-        // Only what does not fit into the system's buffer at once needs the clock.
-        let now = Instant::now();
-        let until = *deadline.get_or_insert_with(|| now + options.patience(bytes.len()));
-        if now >= until {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
+        pace.check()?;
     }
 }
 

@@ -4,17 +4,18 @@
 //! (`parking`) without thread and buffers. Framing is in `wire`, commands are in the engine.
 
 use crate::Core;
+use crate::allowance::Allowance;
 use crate::buffer::{Front, ReadBuffer};
 use crate::channel::Channel;
 use crate::conversation::Conversation;
-use crate::link::Link;
+use crate::link::{Link, is_timeout};
 use crate::secure::{Broken, Step};
 use crate::tls::TlsMode;
 use crate::wire::ProtocolError;
 use crate::wire::header::{HEADER_BYTES, OP_COMPRESSED};
-use crate::wire::op_compressed::unpack;
+use crate::wire::op_compressed::{claimed_bytes, unpack};
 use mio::Token;
-use motifdb::Client;
+use motifdb::{Client, Share};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
@@ -23,6 +24,8 @@ use std::time::{Duration, Instant};
 
 /// How long a thread waits for the next message of a client that comes only now and then.
 const SHORT_LINGER: Duration = Duration::from_millis(10);
+/// How soon a connection that waits for memory looks again.
+const MEMORY_PAUSE: Duration = Duration::from_millis(50);
 /// Buffers above this are given back after the message that needed them.
 pub(crate) const BUFFER_KEEP_BYTES: usize = 1024 * 1024;
 
@@ -42,6 +45,14 @@ pub(crate) struct Connection {
     parked: Option<Instant>,
     /// How long the socket waits in a read at the moment; zero before the first.
     linger: Duration,
+    /// What its buffers hold of the memory that operations share.
+    share: Share,
+    /// Since when it waits for memory.
+    waiting: Option<Instant>,
+    /// What it may send before it has logged in.
+    allowance: Allowance,
+    /// Whether it has not sent a whole message yet.
+    new: bool,
 }
 
 /// Where a connection goes when its thread leaves it.
@@ -50,6 +61,8 @@ enum Next {
     Park,
     /// Wait for a thread: there are messages left, but others are waiting.
     Queue,
+    /// Wait for a while, whatever arrives.
+    Later(Duration),
 }
 
 /// Why a connection ends.
@@ -92,6 +105,7 @@ impl From<ProtocolError> for Ending {
 
 impl Connection {
     pub(crate) fn new(core: Arc<Core>, link: Arc<Link>, client: Client) -> Connection {
+        let share = core.engine.memory().share();
         let channel = Channel::new(Arc::clone(&link));
         let conversation = Conversation::new(Arc::clone(&core), channel, client);
         Connection {
@@ -104,6 +118,10 @@ impl Connection {
             accepted: Instant::now(),
             parked: None,
             linger: Duration::ZERO,
+            share,
+            waiting: None,
+            allowance: Allowance::new(),
+            new: true,
         }
     }
 
@@ -116,6 +134,7 @@ impl Connection {
                 core.lot.park(self);
             }
             Ok(Next::Queue) => core.pool.submit(self),
+            Ok(Next::Later(pause)) => core.lot.park_for(self, pause),
             Err(ending) => self.close(&ending),
         }
     }
@@ -128,6 +147,16 @@ impl Connection {
 
     fn late(&self) -> Ending {
         if self.conversation.channel.is_opening() { LATE_OPENING } else { LATE }
+    }
+
+    /// Closes a connection that has not said anything, because another one needs its place.
+    pub(crate) fn evict(self: Box<Connection>) {
+        self.close(&Ending::Late("it said nothing, and there are too many connections"));
+    }
+
+    /// Whether it has not sent a whole message yet.
+    pub(crate) fn is_new(&self) -> bool {
+        self.new
     }
 
     fn close(self: Box<Connection>, ending: &Ending) {
@@ -164,6 +193,7 @@ impl Connection {
         self.input.release();
         self.unpacked = Vec::new();
         self.conversation.release_memory();
+        self.share.shrink(self.input.capacity());
     }
 
     /// Until when the message must be complete that has begun to arrive.
@@ -173,10 +203,16 @@ impl Connection {
         {
             // Where only TLS is spoken, silence is a handshake that does not come to its end.
             let required = tls.mode() == TlsMode::Require;
-            let since = if required { self.accepted } else { self.started? };
-            return since.checked_add(self.core.options.handshake_timeout);
+            let since = if required { Some(self.accepted) } else { self.started };
+            if let Some(since) = since {
+                return since.checked_add(self.core.options.handshake_timeout);
+            }
         }
-        let started = self.started?;
+        let Some(started) = self.started else {
+            // Who never says anything is asked to leave some time.
+            let first = self.new.then_some(self.accepted);
+            return first?.checked_add(self.core.options.message_timeout);
+        };
         let size = match self.input.front() {
             Ok(Front::Part(size)) => size,
             _ => HEADER_BYTES,
@@ -202,6 +238,10 @@ impl Connection {
             let wanted = match self.input.front() {
                 Ok(Front::Message(..)) => {
                     self.started = None;
+                    if let Some(next) = self.hold_back()? {
+                        return Ok(next);
+                    }
+                    self.new = false;
                     self.handle()?;
                     if self.core.pool.is_crowded() {
                         let more = matches!(self.input.front(), Ok(Front::Message(..)))
@@ -225,6 +265,12 @@ impl Connection {
                 && !self.conversation.channel.has_pending()
             {
                 return Ok(Next::Park);
+            }
+            if wanted > self.core.options.stranger_bytes_max && self.conversation.is_stranger() {
+                return Err(ProtocolError::new("a large message before a login").into());
+            }
+            if let Some(next) = self.hold_memory(self.input.planned(wanted))? {
+                return Ok(next);
             }
             has_read = true;
             match self.conversation.channel.receive(&mut self.input, wanted) {
@@ -254,6 +300,40 @@ impl Connection {
     #[inline]
     fn is_midway(&self) -> bool {
         !self.input.is_empty() || self.conversation.channel.is_midway()
+    }
+
+    /// Whether the message at the front has to wait: clients that have not logged in have a pace,
+    /// and what a message unpacks to needs memory.
+    fn hold_back(&mut self) -> Result<Option<Next>, Ending> {
+        let Ok(Front::Message(header, message)) = self.input.front() else { return Ok(None) };
+        let mut inside = 0;
+        if header.opcode == OP_COMPRESSED {
+            inside = claimed_bytes(message);
+        }
+        if self.conversation.is_stranger() {
+            let options = &self.core.options;
+            if inside > options.stranger_bytes_max {
+                return Err(ProtocolError::new("a large message before a login").into());
+            }
+            let pace = options.stranger_messages_per_second;
+            if let Err(pause) = self.allowance.take(pace, Instant::now()) {
+                return Ok(Some(Next::Later(pause)));
+            }
+        }
+        self.hold_memory(self.input.capacity().saturating_add(inside))
+    }
+
+    /// Takes memory for the buffers; while there is none, the client waits, for a while.
+    fn hold_memory(&mut self, bytes: usize) -> Result<Option<Next>, Ending> {
+        if self.share.covers(bytes) {
+            self.waiting = None;
+            return Ok(None);
+        }
+        let since = *self.waiting.get_or_insert_with(Instant::now);
+        if since.elapsed() >= self.core.options.memory_timeout {
+            return Err(Ending::Late("there was no memory for a large message"));
+        }
+        Ok(Some(Next::Later(MEMORY_PAUSE)))
     }
 
     /// Whether the message at the front was incomplete before; starts its clock if not.
@@ -334,6 +414,7 @@ impl Connection {
         if self.unpacked.capacity() > BUFFER_KEEP_BYTES {
             self.unpacked = Vec::new();
         }
+        self.share.shrink(self.input.capacity());
         result
     }
 }
@@ -342,9 +423,4 @@ impl Drop for Connection {
     fn drop(&mut self) {
         self.core.links.remove(&self.link, self.core.engine.network());
     }
-}
-
-/// What `SO_RCVTIMEO` says when it is over.
-fn is_timeout(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }

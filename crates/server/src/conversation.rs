@@ -15,7 +15,7 @@ use crate::wire::op_msg::{CHECKSUM_PRESENT, EXHAUST_ALLOWED, Frame, MORE_TO_COME
 use crate::wire::op_query::Refused;
 use crate::wire::{ProtocolError, Rejected, error_body, op_msg, op_query};
 use access::x509::Certificate;
-use motifdb::{Client, ClientCertificate, Flow, Request};
+use motifdb::{Client, ClientCertificate, Flow, Request, Share};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -30,6 +30,8 @@ pub(crate) struct Conversation {
     reply: Vec<u8>,
     packer: Option<Box<Packer>>,
     last_reply_id: i32,
+    /// What a large reply holds of the memory that operations share.
+    share: Share,
 }
 
 /// How a message goes on after its reply.
@@ -37,7 +39,16 @@ type Answered = Result<(), Ending>;
 
 impl Conversation {
     pub(crate) fn new(core: Arc<Core>, channel: Channel, client: Client) -> Conversation {
-        Conversation { core, channel, client, reply: Vec::new(), packer: None, last_reply_id: 0 }
+        let share = core.engine.memory().share();
+        Conversation {
+            core,
+            channel,
+            client,
+            reply: Vec::new(),
+            packer: None,
+            last_reply_id: 0,
+            share,
+        }
     }
 
     /// Tells the engine how the connection is encrypted, and by which certificate the client proved
@@ -66,11 +77,17 @@ impl Conversation {
         self.client.certified(ClientCertificate { subject, is_member });
     }
 
+    /// Whether the client must log in and has not.
+    pub(crate) fn is_stranger(&self) -> bool {
+        self.core.options.authenticate && self.client.slot().user.lock().is_none()
+    }
+
     /// Gives back what only an active connection needs.
     pub(crate) fn release_memory(&mut self) {
         self.reply = Vec::new();
         self.packer = None;
         self.channel.release_memory();
+        self.share.shrink(0);
     }
 
     /// Runs a whole message, header included, and sends what it answers, packed as it came.
@@ -93,6 +110,7 @@ impl Conversation {
         if let Some(packer) = &mut self.packer {
             packer.shrink(BUFFER_KEEP_BYTES);
         }
+        self.share.shrink(self.reply.capacity());
         result
     }
 
@@ -217,6 +235,7 @@ impl Conversation {
             let packer = self.packer.get_or_insert_default();
             bytes = packer.pack(&self.reply, compressor).unwrap_or(&self.reply);
         }
+        self.share.take(self.reply.capacity());
         self.channel.send(bytes, &self.core.options)?;
         self.core.engine.network().bytes_out.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         Ok(())

@@ -6,10 +6,13 @@
 //! a client, plain or encrypted (`secure`, with what `tls` read from files).
 //! Commands are not here; they are in the engine.
 
+mod allowance;
 mod buffer;
 mod channel;
 mod connection;
 mod conversation;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod link;
 mod listener;
 mod parking;
@@ -40,14 +43,22 @@ const TIMEOUT_UNIT_BYTES: usize = 1024 * 1024;
 pub struct ServerOptions {
     /// Addresses to listen on; port 0 takes a free one.
     pub listen: Vec<SocketAddr>,
-    /// Most connections at a time; further ones are closed at once.
+    /// Most connections at a time; beyond, one that has not said anything yet makes room for a new
+    /// one, and when there is none, the new one is closed at once.
     pub connections_max: usize,
     /// Most threads that serve connections. High, because a waiting command holds its thread.
     pub threads_max: usize,
     /// How long a connection that was busy keeps its thread and buffers when it falls silent.
     pub linger: Duration,
-    /// How long a message may take to arrive, or a reply to be taken, for each started MiB.
+    /// How long a message may take to arrive, or a reply to be taken, for each started MiB; and a
+    /// new connection to send its first.
     pub message_timeout: Duration,
+    /// How long a large message waits for memory that others hold.
+    pub memory_timeout: Duration,
+    /// Most bytes of a message of a client that has not logged in, where clients must.
+    pub stranger_bytes_max: usize,
+    /// Messages in a second of a client that has not logged in, where clients must.
+    pub stranger_messages_per_second: u32,
     /// How long a stop waits for running commands.
     pub stop_grace: Duration,
     /// Whether clients must log in, and need privileges for what they do.
@@ -66,6 +77,9 @@ impl Default for ServerOptions {
             threads_max: 4096,
             linger: Duration::from_secs(1),
             message_timeout: Duration::from_secs(60),
+            memory_timeout: Duration::from_secs(10),
+            stranger_bytes_max: 64 * 1024,
+            stranger_messages_per_second: 50,
             stop_grace: Duration::from_secs(5),
             authenticate: false,
             tls: None,

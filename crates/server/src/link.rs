@@ -3,7 +3,7 @@
 
 use crate::ServerOptions;
 use mio::Token;
-use motifdb::Network;
+use motifdb::{Memory, Network};
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{RecvFlags, SendFlags};
@@ -16,6 +16,11 @@ use std::time::{Duration, Instant};
 
 /// After this long without a byte the system asks whether the other end still exists.
 const KEEPALIVE: Duration = Duration::from_secs(300);
+
+/// How long a write waits before it is looked whether the client is too slow.
+const WRITE_PAUSE: Duration = Duration::from_secs(1);
+/// How long a reply may take while others need the memory that it holds.
+const TIGHT_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What a connection is doing, as far as others care: a stop, or the end of its client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,6 +48,8 @@ pub(crate) struct Link {
     /// Whether what comes is encrypted.
     secure: AtomicBool,
     interrupt: Interrupt,
+    /// The memory that operations share, replies too.
+    memory: Arc<Memory>,
 }
 
 impl Link {
@@ -53,15 +60,16 @@ impl Link {
         id: i64,
         options: &ServerOptions,
         interrupt: Interrupt,
+        memory: Arc<Memory>,
     ) -> io::Result<Link> {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
-        stream.set_write_timeout(Some(options.message_timeout))?;
+        stream.set_write_timeout(Some(options.message_timeout.min(WRITE_PAUSE)))?;
         rustix::net::sockopt::set_socket_keepalive(&stream, true)?;
         rustix::net::sockopt::set_tcp_keepidle(&stream, KEEPALIVE)?;
         let activity = AtomicU8::new(Activity::Waiting as u8);
         let secure = AtomicBool::new(false);
-        Ok(Link { stream, id, remote, activity, secure, interrupt })
+        Ok(Link { stream, id, remote, activity, secure, interrupt, memory })
     }
 
     pub(crate) fn stream(&self) -> &TcpStream {
@@ -121,25 +129,60 @@ impl Link {
     /// Sends all of `bytes`, at a pace that `options` call alive.
     pub(crate) fn send(&self, bytes: &[u8], options: &ServerOptions) -> io::Result<()> {
         let mut rest = bytes;
-        let mut deadline = None;
+        let mut pace = self.pace(bytes.len(), options);
         loop {
             match (&self.stream).write(rest) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => rest = rest.get(count..).unwrap_or(&[]),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_passing(&error) => {}
                 Err(error) => return Err(error),
             }
             if rest.is_empty() {
                 return Ok(());
             }
-            // Only what does not fit into the system's buffer at once needs the clock.
-            let now = Instant::now();
-            let until = *deadline.get_or_insert_with(|| now + options.patience(bytes.len()));
-            if now >= until {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
+            pace.check()?;
         }
     }
+
+    /// The pace at which a client must take so many bytes.
+    pub(crate) fn pace(&self, size_bytes: usize, options: &ServerOptions) -> Pace<'_> {
+        Pace { memory: &self.memory, patience: options.patience(size_bytes), since: None }
+    }
+}
+
+/// Whether a client is too slow in taking a reply.
+pub(crate) struct Pace<'l> {
+    memory: &'l Memory,
+    patience: Duration,
+    since: Option<Instant>,
+}
+
+impl Pace<'_> {
+    /// Looks at the clock; only called when not all fitted into the system's buffer at once. While
+    /// memory is tight, a moment is too long.
+    ///
+    /// # Errors
+    /// `TimedOut` when it is too slow.
+    pub(crate) fn check(&mut self) -> io::Result<()> {
+        let now = Instant::now();
+        let since = *self.since.get_or_insert(now);
+        let tight = self.memory.is_tight();
+        let patience = if tight { self.patience.min(TIGHT_PATIENCE) } else { self.patience };
+        if now.saturating_duration_since(since) >= patience {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        Ok(())
+    }
+}
+
+/// Whether a write may be tried again: a signal came, or it waited for a while.
+pub(crate) fn is_passing(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::Interrupted || is_timeout(error)
+}
+
+/// What `SO_RCVTIMEO` and `SO_SNDTIMEO` say when they are over.
+pub(crate) fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
 /// All open connections.

@@ -82,7 +82,9 @@ impl Listener {
         while !core.is_stopping() {
             let watch = core.lot.has_deadlines() || core.pool.is_busy();
             let check = watch.then_some(CHECK);
-            let timeout = [pause, check].into_iter().flatten().min();
+            let (due, later) = core.lot.due(Instant::now());
+            due.into_iter().for_each(|connection| core.pool.submit(connection));
+            let timeout = [pause, check, later].into_iter().flatten().min();
             match self.poll.poll(&mut events, timeout) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -145,6 +147,11 @@ fn is_about_one_client(error: &io::Error) -> bool {
 
 /// Makes a connection of an accepted socket, if there is room for one more.
 fn welcome(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr) {
+    if core.links.is_full()
+        && let Some(silent) = core.lot.silent()
+    {
+        silent.evict();
+    }
     if core.links.is_full() {
         tracing::warn!(client = %remote, limit = core.options.connections_max, "connection refused: too many");
         return;
@@ -161,7 +168,8 @@ fn welcome(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr) {
     let client = core.engine.connect(peer);
     let slot = Arc::clone(client.slot());
     let interrupt = Box::new(move || slot.killed.store(true, Ordering::Relaxed));
-    let link = match Link::new(stream, remote, id, &core.options, interrupt) {
+    let memory = Arc::clone(core.engine.memory());
+    let link = match Link::new(stream, remote, id, &core.options, interrupt, memory) {
         Ok(link) => Arc::new(link),
         Err(error) => {
             tracing::debug!(client = %remote, %error, "a client was gone before it was accepted");
@@ -170,7 +178,7 @@ fn welcome(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr) {
     };
     tracing::debug!(connection = id, client = %remote, "connection accepted");
     core.links.add(&link, core.engine.network());
-    core.lot.park(Box::new(Connection::new(Arc::clone(core), link, client)));
+    core.lot.park_new(Box::new(Connection::new(Arc::clone(core), link, client)));
 }
 
 /// Closes silent connections at once, busy ones when their command is done or takes too long.

@@ -2,15 +2,19 @@
 //!
 //! One thread (`listener`) polls all parked sockets; when bytes arrive on one, its connection
 //! goes to `pool`. A connection may be parked in the middle of a message; then it has a deadline.
+//! One that must wait, whatever its client sends, is not polled until its time comes.
 
 use crate::connection::Connection;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token, Waker};
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// A connection that has said nothing for so long may be closed to make room.
+const SILENCE: Duration = Duration::from_secs(2);
 
 /// The parked connections.
 pub(crate) struct Lot {
@@ -24,6 +28,10 @@ struct Parked {
     connections: HashMap<Token, Box<Connection>>,
     /// Those that owe the rest of a message, and until when.
     deadlines: HashMap<Token, Instant>,
+    /// Those that must wait, and until when; not among `connections`.
+    later: BTreeMap<(Instant, Token), Box<Connection>>,
+    /// Connections in the order in which they came, and when, as long as they say nothing.
+    silent: VecDeque<(Token, Instant)>,
     closed: bool,
 }
 
@@ -63,6 +71,69 @@ impl Lot {
         }
     }
 
+    /// Parks a connection that was just accepted.
+    pub(crate) fn park_new(&self, connection: Box<Connection>) {
+        let mut parked = self.parked.lock();
+        while parked.silent.front().is_some_and(|(token, _)| !parked.is_silent(*token)) {
+            parked.silent.pop_front();
+        }
+        parked.silent.push_back((connection.token(), Instant::now()));
+        drop(parked);
+        self.park(connection);
+    }
+
+    /// Takes out the connection that has said nothing for longest, if it is long enough.
+    pub(crate) fn silent(&self) -> Option<Box<Connection>> {
+        let mut parked = self.parked.lock();
+        loop {
+            let (token, came) = *parked.silent.front()?;
+            if parked.is_silent(token) && came.elapsed() < SILENCE {
+                return None;
+            }
+            parked.silent.pop_front();
+            if parked.is_silent(token)
+                && let Some(connection) = parked.remove(token)
+            {
+                drop(parked);
+                self.forget(&connection);
+                return Some(connection);
+            }
+        }
+    }
+
+    /// Parks a connection for so long, whatever arrives meanwhile.
+    pub(crate) fn park_for(&self, mut connection: Box<Connection>, pause: Duration) {
+        connection.release_memory();
+        let mut parked = self.parked.lock();
+        if parked.closed {
+            drop(parked);
+            return;
+        }
+        let place = (Instant::now() + pause, connection.token());
+        parked.later.insert(place, connection);
+        // The poll waits for the first of them.
+        let is_first = parked.later.first_key_value().is_some_and(|(first, _)| *first == place);
+        drop(parked);
+        if is_first {
+            self.wake_poll();
+        }
+    }
+
+    /// Takes out those whose time has come, and says when the next one's will.
+    #[expect(clippy::vec_box, reason = "they were boxed already")]
+    pub(crate) fn due(&self, now: Instant) -> (Vec<Box<Connection>>, Option<Duration>) {
+        let mut parked = self.parked.lock();
+        let mut due = Vec::new();
+        while let Some(first) = parked.later.first_entry() {
+            let (when, _) = *first.key();
+            if when > now {
+                return (due, Some(when.saturating_duration_since(now)));
+            }
+            due.push(first.remove());
+        }
+        (due, None)
+    }
+
     /// Takes the connection out on which something happened.
     pub(crate) fn wake(&self, token: Token) -> Option<Box<Connection>> {
         let connection = self.parked.lock().remove(token)?;
@@ -97,8 +168,9 @@ impl Lot {
         parked.closed = true;
         parked.deadlines.clear();
         let connections = std::mem::take(&mut parked.connections);
+        let later = std::mem::take(&mut parked.later);
         drop(parked);
-        drop(connections);
+        drop((connections, later));
     }
 
     fn wake_poll(&self) {
@@ -117,6 +189,10 @@ impl Lot {
 }
 
 impl Parked {
+    fn is_silent(&self, token: Token) -> bool {
+        self.connections.get(&token).is_some_and(|connection| connection.is_new())
+    }
+
     fn remove(&mut self, token: Token) -> Option<Box<Connection>> {
         self.deadlines.remove(&token);
         self.connections.remove(&token)

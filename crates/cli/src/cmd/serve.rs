@@ -22,6 +22,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
     let settings = Settings::resolve(args)?;
     let change_log_level = start_log(&settings);
+    log_panics();
     crate::limits::raise_open_files();
     // Before anything is opened, so that a signal that comes early still ends things cleanly.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("cannot wait for signals")?;
@@ -31,6 +32,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
     let options = Options {
         storage: Storage::Disk(settings.data.clone()),
         cache_bytes: settings.cache.0,
+        operation_bytes: settings.operation_memory.0,
         test_commands: settings.test_commands,
         listen: settings.listen.clone(),
         command_line: std::env::args().collect(),
@@ -46,6 +48,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
         listen: settings.addresses.clone(),
         authenticate: settings.auth,
         tls: tls.map(Arc::new),
+        connections_max: usize::try_from(settings.max_connections).unwrap_or(usize::MAX),
         ..ServerOptions::default()
     };
     let server = match Server::bind(engine.clone(), server_options) {
@@ -156,6 +159,18 @@ impl Write for LogLine {
     fn flush(&mut self) -> std::io::Result<()> {
         std::io::stderr().flush()
     }
+}
+
+/// Has panics written to the log, by their places. Messages that were made when it happened may
+/// repeat what a document holds, so only those that stand in the source are shown.
+fn log_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        let thread = std::thread::current().name().unwrap_or("").to_owned();
+        let message = panic.payload().downcast_ref::<&'static str>().copied();
+        let message = message.unwrap_or("(left out: it may repeat data)");
+        tracing::error!(place, thread, message, "a bug: the program panicked");
+    }));
 }
 
 /// Starts the log. What it returns changes how much is logged: 0 is what was configured.

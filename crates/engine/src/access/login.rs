@@ -139,6 +139,11 @@ impl Login {
         self.set_users(users);
     }
 
+    fn note_failure(&self, user: &str, db: &str, mechanism: &str, reason: &str) {
+        let client = self.slot.remote.as_str();
+        tracing::warn!(client, user, db, mechanism, reason, "authentication failed");
+    }
+
     fn enter(&mut self, engine: &Inner, user: User) {
         let mut users = self.users.clone();
         users.retain(|known| known.db != user.db);
@@ -174,8 +179,12 @@ impl Login {
                 format!("Received authentication for mechanism {mechanism} which is not enabled"),
             ));
         };
-        let first = ClientFirst::parse(payload).map_err(|error| {
-            tracing::info!(db, %error, "authentication failed: not a message of SCRAM");
+        let first = ClientFirst::parse(payload).map_err(|_| {
+            tracing::info!(
+                client = self.slot.remote,
+                db,
+                "authentication failed: not a message of SCRAM"
+            );
             scram::failed()
         })?;
         let known = Directory::open(Arc::clone(engine)).user(db, &first.user)?;
@@ -212,9 +221,9 @@ impl Login {
                 Ok(Answer { payload: String::new(), done: true })
             }
             Step::Proof(server) => {
-                let proved = server.finish(payload).map_err(|error| {
+                let proved = server.finish(payload).map_err(|_| {
                     let (user, db) = (&exchange.user, &exchange.db);
-                    tracing::warn!(user, db, %error, "authentication failed");
+                    tracing::warn!(client = self.slot.remote, user, db, "authentication failed");
                     scram::failed()
                 })?;
                 if exchange.short {
@@ -270,7 +279,7 @@ impl Login {
         speculative: bool,
     ) -> Result<()> {
         let user = Directory::open(Arc::clone(engine)).user(db, name)?.ok_or_else(|| {
-            tracing::warn!(user = name, db, mechanism, "authentication failed: no such user");
+            self.note_failure(name, db, mechanism, "no such user");
             if db == EXTERNAL {
                 // The client has proved who it is: it may know that nobody knows it.
                 let message = format!("Could not find user \"{name}\" for db \"{db}\"");
@@ -279,10 +288,10 @@ impl Login {
             scram::failed()
         })?;
         if !user.may_come_from(self.ends) {
-            tracing::warn!(user = name, db, mechanism, "authentication failed: restricted address");
+            self.note_failure(name, db, mechanism, "restricted address");
             return Err(scram::failed());
         }
-        tracing::info!(user = name, db, mechanism, "authenticated");
+        tracing::info!(client = self.slot.remote, user = name, db, mechanism, "authenticated");
         engine.access.succeeded(mechanism, speculative);
         self.enter(engine, user);
         Ok(())

@@ -344,7 +344,6 @@ pub fn dispatch(
         }
         Err(error) => {
             crate::metrics::add(&engine.metrics.failures, 1);
-            tracing::debug!(code = error.code().0, message = error.message(), "command failed");
             reply_bytes.truncate(start);
             writer::write_doc(reply_bytes, |out| {
                 write_concern::write_beside(out, &error, request.body);
@@ -371,7 +370,7 @@ fn leave(engine: &Inner, op: &Operation, body: RawDoc<'_>, result: Result<Flow>)
     result.map_err(|error| in_transaction::label(error, op.name.get()))
 }
 
-/// Tells the profiler of a command that ended.
+/// Tells the log and the profiler of a command that ended.
 fn note(
     engine: &Inner,
     op: &Operation,
@@ -385,11 +384,15 @@ fn note(
     if engine.query_stats.is_on() && error.is_none() {
         engine.query_stats.note(op, body, elapsed);
     }
+    let db = body.get("$db").and_then(Val::as_str).unwrap_or("");
+    // Commands that were refused before they began have no name yet.
+    let shown = if name.is_empty() { crate::journal::known_name(body) } else { name };
+    let ended = profiler::Ended { name: shown, body, db, elapsed, error, reply_bytes };
+    crate::journal::note(op, &ended);
     if name.is_empty() || !engine.profiler.concerns(elapsed) || is_about_users(name) {
         return;
     }
-    let db = body.get("$db").and_then(Val::as_str).unwrap_or("");
-    profiler::note(engine, op, &profiler::Ended { name, body, db, elapsed, error, reply_bytes });
+    profiler::note(engine, op, &ended);
 }
 
 fn run(

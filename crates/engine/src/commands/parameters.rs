@@ -159,6 +159,39 @@ static PARAMETERS: &[Parameter] = &[
         }),
     },
     Parameter {
+        name: "maxOpenCursors",
+        write: |engine, out, name| {
+            out.count(name, engine.cursors.open_max.load(Ordering::Relaxed) as u64);
+        },
+        set: Some(|engine, value| {
+            let most = usize::try_from(whole(value)?).ok().filter(|most| *most > 0)?;
+            engine.cursors.open_max.store(most, Ordering::Relaxed);
+            Some(())
+        }),
+    },
+    Parameter {
+        name: "maxOpenTransactions",
+        write: |engine, out, name| {
+            out.count(name, engine.sessions.transactions.open_max.load(Ordering::Relaxed) as u64);
+        },
+        set: Some(|engine, value| {
+            let most = usize::try_from(whole(value)?).ok().filter(|most| *most > 0)?;
+            engine.sessions.transactions.open_max.store(most, Ordering::Relaxed);
+            Some(())
+        }),
+    },
+    Parameter {
+        name: "maxSessions",
+        write: |engine, out, name| {
+            out.count(name, engine.sessions.known_max.load(Ordering::Relaxed) as u64);
+        },
+        set: Some(|engine, value| {
+            let most = usize::try_from(whole(value)?).ok().filter(|most| *most > 0)?;
+            engine.sessions.known_max.store(most, Ordering::Relaxed);
+            Some(())
+        }),
+    },
+    Parameter {
         name: "minSnapshotHistoryWindowInSeconds",
         write: |engine, out, name| {
             let seconds = engine.past.window_seconds.load(Ordering::Relaxed);

@@ -192,13 +192,18 @@ fn transactions(context: &Context<'_>, out: &mut Writer<'_>) {
     out.i64("totalAborted", count(&transactions.aborted));
 }
 
-fn memory(_: &Context<'_>, out: &mut Writer<'_>) {
+fn memory(context: &Context<'_>, out: &mut Writer<'_>) {
     out.i32("bits", usize::BITS as i32);
     if let Some((resident, whole)) = host::process_memory() {
         out.count("resident", resident / (1024 * 1024));
         out.count("virtual", whole / (1024 * 1024));
     }
     out.bool("supported", host::process_memory().is_some());
+    let operations = context.engine.work.memory();
+    out.doc("operations", |out| {
+        out.count("usedBytes", operations.used() as u64);
+        out.count("maxBytes", operations.bytes_max() as u64);
+    });
 }
 
 fn metrics(context: &Context<'_>, out: &mut Writer<'_>) {

@@ -53,7 +53,7 @@ fn run(engine: &Weak<Inner>, collection: &Arc<Collection>, ids: &[u32]) {
     if error.code() == Code::SHUTDOWN_IN_PROGRESS {
         return;
     }
-    tracing::warn!(%error, %namespace, "an index build that was begun again failed");
+    tracing::warn!(code = error.code().0, %namespace, "an index build that was begun again failed");
     if let Err(error) = build::take_away(&engine, collection, ids) {
         tracing::error!(%error, "cannot remove an unfinished index");
     }

@@ -76,7 +76,7 @@ fn run(engine: &Arc<Inner>, db: &str, id: u32) {
     if let Err(error) = outcome
         && error.code() != Code::SHUTDOWN_IN_PROGRESS
     {
-        tracing::warn!(%error, db, "a pattern cannot be built or cleared");
+        tracing::warn!(code = error.code().0, db, "a pattern cannot be built or cleared");
         let phase = engine.catalog.load().patterns(db).iter().find(|p| p.id == id).map(|p| p.phase);
         let noted = match phase {
             Some(Phase::Clearing) => declare::forget(engine, db, id),
@@ -84,7 +84,7 @@ fn run(engine: &Arc<Inner>, db: &str, id: u32) {
             _ => declare::set_phase(engine, db, id, Phase::Failed, &error.to_string()),
         };
         if let Err(error) = noted {
-            tracing::error!(%error, "cannot note that a pattern could not be built");
+            tracing::error!(code = error.code().0, "cannot note that a pattern could not be built");
         }
     }
     engine.pattern_builds.0.lock().remove(&id);

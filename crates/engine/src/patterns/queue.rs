@@ -118,7 +118,11 @@ fn round(engine: &Inner, rung: bool) -> bool {
                 Ok(more) => busy |= more,
                 Err(error) if error.code() == Code::SHUTDOWN_IN_PROGRESS => return false,
                 Err(error) => {
-                    tracing::warn!(%error, pattern = pattern.name, "cannot follow a source");
+                    tracing::warn!(
+                        code = error.code().0,
+                        pattern = pattern.name,
+                        "cannot follow a source"
+                    );
                 }
             }
         }

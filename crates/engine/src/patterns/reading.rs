@@ -118,7 +118,11 @@ pub fn complete(
                 Err(error) => {
                     op.check_now()?;
                     // The build meets the same and fails with it; readers see what there is.
-                    tracing::debug!(%error, pattern = pattern.name, "cannot derive for a reader");
+                    tracing::debug!(
+                        code = error.code().0,
+                        pattern = pattern.name,
+                        "cannot derive for a reader"
+                    );
                     return Ok(());
                 }
             }

@@ -16,7 +16,7 @@ use crate::store_failed;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use store::{Batch, Direction, Space};
 use value::{Code, Error, RawDoc, Result, Val};
@@ -27,13 +27,15 @@ pub const SESSION_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// First byte of session records in the log space.
 const SESSION_RECORD: u8 = b's';
 
-/// Most sessions that may be known at once.
+/// Most sessions that may be known at once, unless somebody says otherwise.
 const SESSIONS_MAX: usize = 1_000_000;
 
 /// The sessions that are known.
 pub struct Sessions {
     used: Mutex<HashMap<[u8; 16], Instant>>,
     next_sweep_ms: AtomicI64,
+    /// Most sessions that may be known at once.
+    pub known_max: AtomicUsize,
     /// Their transactions.
     pub transactions: Transactions,
 }
@@ -45,6 +47,7 @@ impl Sessions {
         Sessions {
             used: Mutex::new(HashMap::new()),
             next_sweep_ms: AtomicI64::new(0),
+            known_max: AtomicUsize::new(SESSIONS_MAX),
             transactions: Transactions::default(),
         }
     }
@@ -55,7 +58,7 @@ impl Sessions {
     /// TooManyLogicalSessions when it is new and there are too many.
     pub fn touch(&self, id: [u8; 16]) -> Result<()> {
         let mut used = self.used.lock();
-        if used.len() >= SESSIONS_MAX && !used.contains_key(&id) {
+        if used.len() >= self.known_max.load(Ordering::Relaxed) && !used.contains_key(&id) {
             return Err(Error::new(
                 Code::TOO_MANY_LOGICAL_SESSIONS,
                 "cannot add session into the cache: too many sessions are known",

@@ -29,6 +29,8 @@ pub struct Transactions {
     open: AtomicUsize,
     /// After how many seconds an open transaction is aborted.
     pub lifetime_seconds: AtomicI64,
+    /// Most transactions that may be open.
+    pub open_max: AtomicUsize,
     /// Transactions ever begun.
     pub started: AtomicU64,
     /// Transactions that committed.
@@ -77,7 +79,7 @@ pub struct OpenTransaction {
     pub begun_ms: i64,
 }
 
-/// Most transactions that may be open.
+/// Most transactions that may be open, unless somebody says otherwise.
 const OPEN_MAX: usize = 10_000;
 /// How long a statement waits for another one of its session before it looks whether to stop.
 const WAIT_STEP: Duration = Duration::from_millis(20);
@@ -89,6 +91,7 @@ impl Default for Transactions {
             given_back: Condvar::new(),
             open: AtomicUsize::new(0),
             lifetime_seconds: AtomicI64::new(60),
+            open_max: AtomicUsize::new(OPEN_MAX),
             started: AtomicU64::new(0),
             committed: AtomicU64::new(0),
             aborted: AtomicU64::new(0),
@@ -187,11 +190,15 @@ impl Transactions {
                  transaction number",
             ));
         }
-        if self.open() >= OPEN_MAX {
+        let most = self.open_max.load(Ordering::Relaxed);
+        if self.open() >= most {
             return Err(Error::new(
                 Code::TEMPORARILY_UNAVAILABLE,
-                format!("more than {OPEN_MAX} transactions are open"),
-            ));
+                format!(
+                    "cannot begin a transaction: {most} are open, which is the most that may be"
+                ),
+            )
+            .with_label("TransientTransactionError"));
         }
         let before = states.remove(&session);
         let running = Arc::new(Running { slot: op.slot().clone(), killed: AtomicBool::new(false) });

@@ -7,6 +7,7 @@ use super::{Stage, StageContext, StageRow, Within};
 use crate::commands::{ExplainedRun, ExplainedStep};
 use crate::exec::pipeline::follow;
 use crate::exec::{Doc, Examined, Stream};
+use crate::memory::Share;
 use crate::operation::Operation;
 use crate::store_failed;
 use parking_lot::Mutex;
@@ -132,7 +133,7 @@ impl Stream for Facets {
             return Ok(None);
         }
         let parts = self.parts.clone();
-        let Waiting { docs, runs } = wait(&mut *self.input, parts.len(), op)?;
+        let Waiting { docs, runs, _share } = wait(&mut *self.input, parts.len(), op)?;
         let docs = Arc::new(docs);
         let mut runs = runs.into_iter();
         let mut out = Vec::new();
@@ -205,14 +206,17 @@ struct Waiting {
     docs: Vec<(Doc, Option<DocBuf>)>,
     /// What did not fit into memory, once for each reader.
     runs: Vec<Run>,
+    /// The memory that the documents are counted in.
+    _share: Share,
 }
 
 fn wait(input: &mut dyn Stream, readers: usize, op: &Operation) -> Result<Waiting> {
     let mut docs = Vec::new();
     let mut writers = Vec::new();
     let mut bytes = 0;
+    let mut share = op.share();
     while let Some(doc) = input.next(op)? {
-        if bytes <= op.sort_bytes_max() {
+        if writers.is_empty() && bytes <= op.sort_bytes_max() && share.covers(bytes + doc.len()) {
             bytes += doc.len() + 64;
             docs.push((doc, input.meta()));
             continue;
@@ -234,7 +238,11 @@ fn wait(input: &mut dyn Stream, readers: usize, op: &Operation) -> Result<Waitin
         }
     }
     let finish = |writer: store::RunWriter| writer.finish().map_err(store_failed);
-    Ok(Waiting { docs, runs: writers.into_iter().map(finish).collect::<Result<_>>()? })
+    Ok(Waiting {
+        docs,
+        runs: writers.into_iter().map(finish).collect::<Result<_>>()?,
+        _share: share,
+    })
 }
 
 /// Documents that were read before.

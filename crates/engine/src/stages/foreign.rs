@@ -324,10 +324,11 @@ impl Foreign {
         let mut all = nested.open_below(self.base)?;
         // What is kept for each document beside it is about as large as a small document.
         let bytes_max = op.sort_bytes_max();
-        let docs = collect(&mut *all, op, bytes_max)?;
+        let mut share = op.share();
+        let docs = collect(&mut *all, op, bytes_max, &mut share)?;
         all.examined(&mut self.examined);
         let Some(docs) = docs else { return Ok(Way::Query) };
-        Table::new(docs, &self.field, &nested.kept().get(), bytes_max, op)
+        Table::new(docs, &self.field, &nested.kept().get(), bytes_max, share, op)
             .map(|table| table.map_or(Way::Query, Way::Table))
     }
 

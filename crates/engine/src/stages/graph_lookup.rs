@@ -172,6 +172,7 @@ impl Following {
         let opened = writer::open(&mut found);
         let (mut count, mut depth) = (0, 0_u64);
         let mut known_bytes = 0;
+        let mut share = op.share();
         while !frontier.is_empty() && spec.depth_max.is_none_or(|max| depth <= max) {
             frontier.retain(|value| {
                 let key = key(value.get());
@@ -207,7 +208,11 @@ impl Following {
                     }
                     None => found.extend_from_slice(&doc),
                 }
-                if found.len() + known_bytes > op.sort_bytes_max() {
+                let held = found.len() + known_bytes;
+                if !share.covers(held) {
+                    return Err(share.refusal());
+                }
+                if held > op.sort_bytes_max() {
                     return Err(Error::new(
                         Code(40099),
                         "$graphLookup reached maximum memory consumption",

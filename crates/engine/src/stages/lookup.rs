@@ -13,6 +13,7 @@ use super::unwind::with_value;
 use super::{Role, Stage, StageContext, StageRow, UnwindSpec, Within, match_stage};
 use crate::exec::pipeline::follow;
 use crate::exec::{Doc, Examined, Stream};
+use crate::memory::Share;
 use crate::operation::Operation;
 use bumpalo::Bump;
 use parking_lot::Mutex;
@@ -215,7 +216,11 @@ struct State {
 
 enum Cached {
     Unknown,
-    Documents(Vec<Doc>),
+    /// With the memory that they are counted in.
+    Documents {
+        docs: Vec<Doc>,
+        _share: Share,
+    },
     /// They are too many.
     Refused,
 }
@@ -386,11 +391,13 @@ impl State {
         let (front, rest) = stages.split_at(self.compiled.constant.min(stages.len()));
         if let Cached::Unknown = self.cached {
             let mut stream = spec.nested.read(front)?;
-            let docs = collect(&mut *stream, op, CACHE_BYTES_MAX)?;
+            let mut share = op.share();
+            let docs = collect(&mut *stream, op, CACHE_BYTES_MAX, &mut share)?;
             stream.examined(examined);
-            self.cached = docs.map_or(Cached::Refused, Cached::Documents);
+            self.cached =
+                docs.map_or(Cached::Refused, |docs| Cached::Documents { docs, _share: share });
         }
-        let Cached::Documents(docs) = &self.cached else {
+        let Cached::Documents { docs, .. } = &self.cached else {
             return Ok(Matches::Stream(spec.nested.read(stages)?));
         };
         let found = Matches::few(docs.iter().cloned().collect());

@@ -10,6 +10,7 @@ use crate::catalog::Collection;
 use crate::commands::ExplainedPipeline;
 use crate::exec::Stream;
 use crate::exec::pipeline::{self, follow};
+use crate::memory::Share;
 use crate::operation::Operation;
 use query::Late;
 use std::sync::Arc;
@@ -199,17 +200,18 @@ impl Compiled {
     }
 }
 
-/// All documents of a stream, within the memory that a stage may use.
+/// All documents of a stream, within the memory that a stage may use and that operations share.
 pub(super) fn collect(
     stream: &mut dyn Stream,
     op: &Operation,
     bytes_max: usize,
+    share: &mut Share,
 ) -> Result<Option<Vec<crate::exec::Doc>>> {
     let mut docs = Vec::new();
     let mut bytes = 0;
     while let Some(doc) = stream.next(op)? {
         bytes += doc.len() + 48;
-        if bytes > bytes_max {
+        if bytes > bytes_max || !share.covers(bytes) {
             return Ok(None);
         }
         docs.push(doc);

@@ -61,6 +61,7 @@ fn sample(input: &mut dyn Stream, size: usize, op: &Operation) -> Result<Vec<Cho
     let mut kept: Vec<Chosen> = Vec::new();
     let mut seen: u64 = 0;
     let mut bytes = 0;
+    let mut share = op.share();
     while let Some(doc) = input.next(op)? {
         seen += 1;
         if kept.len() < size {
@@ -72,6 +73,9 @@ fn sample(input: &mut dyn Stream, size: usize, op: &Operation) -> Result<Vec<Cho
                 bytes = (bytes + doc.len()).saturating_sub(old.0.len());
                 *old = (doc, input.meta());
             }
+        }
+        if !share.covers(bytes) {
+            return Err(share.refusal());
         }
         if bytes > op.sort_bytes_max() {
             return Err(Error::new(

@@ -4,6 +4,7 @@
 use super::StageContext;
 use super::foreign::{is_plain, question};
 use crate::exec::Doc;
+use crate::memory::Share;
 use crate::operation::Operation;
 use hashbrown::HashMap;
 use query::filter::Filter;
@@ -23,6 +24,8 @@ pub(super) struct Table {
     field: String,
     now_ms: i64,
     collation: Option<Arc<Collation>>,
+    /// The memory that the documents are counted in.
+    _share: Share,
 }
 
 /// Marks the end of a chain.
@@ -38,6 +41,7 @@ impl Table {
         field: &Path,
         context: &StageContext<'_>,
         bytes_max: usize,
+        share: Share,
         op: &Operation,
     ) -> Result<Option<Table>> {
         let mut table = Table {
@@ -47,6 +51,7 @@ impl Table {
             field: field.text().to_owned(),
             now_ms: context.parse.now_ms,
             collation: context.parse.collation.cloned(),
+            _share: share,
         };
         let mut bytes = 0;
         let mut key = Vec::new();

@@ -19,6 +19,7 @@ pub(crate) use past::Past;
 
 use crate::catalog::{Catalog, Collection, Index};
 use crate::changes::Notes;
+use crate::memory::Share;
 use smallvec::SmallVec;
 use std::hash::{BuildHasher, Hasher};
 use std::ops::Bound;
@@ -81,6 +82,8 @@ pub struct Transaction {
     owner: Option<u64>,
     /// How many of the guards stand in the table of intents.
     claimed: usize,
+    /// What the writes of a session's transaction hold of the memory that operations share.
+    share: Option<Share>,
     /// Whether nobody else can commit before it does.
     pub(crate) locked: bool,
     /// What patterns have to do before it commits.
@@ -100,6 +103,7 @@ impl Transaction {
             created: Vec::new(),
             owner: None,
             claimed: 0,
+            share: None,
             locked: false,
             work: crate::patterns::Work::default(),
         }

@@ -92,6 +92,7 @@ impl Inner {
         let View { catalog, snapshot } = on.unwrap_or_else(|| self.newest());
         let mut txn = Transaction::new(catalog, snapshot);
         txn.owner = Some(owner);
+        txn.share = Some(self.work.memory().share());
         state.open.insert(owner, Open::new(txn.snapshot.seqno()));
         txn
     }
@@ -109,6 +110,14 @@ impl Inner {
                     "Total size of all transaction operations must be less than {TRANSACTION_BYTES_MAX}"
                 ),
             ));
+        }
+        let written = txn.snapshot.written_bytes();
+        if txn.share.as_mut().is_some_and(|share| !share.covers(written)) {
+            return Err(Error::new(
+                Code::TEMPORARILY_UNAVAILABLE,
+                "all memory for operations is in use; try the transaction again",
+            )
+            .with_label("TransientTransactionError"));
         }
         let new = txn.guards.get(txn.claimed..).unwrap_or(&[]);
         if new.is_empty() {

@@ -26,7 +26,10 @@ impl Inner {
         let lock = self.commit.lock();
         // What a pattern refuses now was fine when the statement ran: another came between.
         let again = self.again(txn, &effects).map_err(|error| {
-            tracing::debug!(%error, "a transaction cannot be done again on the newest state");
+            tracing::debug!(
+                code = error.code().0,
+                "a transaction cannot be done again on the newest state"
+            );
             CommitError::Conflict
         })?;
         self.commit(again, Some(lock))

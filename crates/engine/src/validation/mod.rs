@@ -122,11 +122,7 @@ fn check_with(
     }
     let id = doc.get("_id").unwrap_or(Val::Missing);
     if validator.warn {
-        tracing::warn!(
-            namespace = collection.namespace(),
-            id = value::ejson::print_value(id, value::ejson::Format::Relaxed),
-            "document would fail validation"
-        );
+        tracing::warn!(namespace = collection.namespace(), "document would fail validation");
         return Ok(());
     }
     let info = DocBuf::build(|out| {

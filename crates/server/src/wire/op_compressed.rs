@@ -23,7 +23,7 @@ pub(crate) enum Compressor {
 }
 
 impl Compressor {
-    fn from_number(number: u8) -> Option<Compressor> {
+    pub(crate) fn from_number(number: u8) -> Option<Compressor> {
         match number {
             0 => Some(Compressor::None),
             1 => Some(Compressor::Snappy),
@@ -57,6 +57,13 @@ pub(crate) fn never_compressed(command: &str) -> bool {
         "copydb",
     ];
     NAMES.iter().any(|name| name.eq_ignore_ascii_case(command))
+}
+
+/// The size that a whole compressed message says it has inside; `unpack` checks it.
+pub(crate) fn claimed_bytes(message: &[u8]) -> usize {
+    let number = message.get(HEADER_BYTES + 4..).and_then(<[u8]>::first_chunk::<4>);
+    let claimed = number.map_or(0, |bytes| i32::from_le_bytes(*bytes));
+    usize::try_from(claimed).map_or(0, |claimed| claimed.min(MESSAGE_BYTES_MAX))
 }
 
 /// Unpacks a whole message, header included, into `unpacked`, as if it had come so.

@@ -29,7 +29,10 @@ impl TestServer {
     }
 
     pub(crate) fn with(options: ServerOptions) -> TestServer {
-        let engine = Engine::open(Options::default()).expect("an engine in memory");
+        TestServer::over(Engine::open(Options::default()).expect("an engine in memory"), options)
+    }
+
+    pub(crate) fn over(engine: Engine, options: ServerOptions) -> TestServer {
         let listen = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))];
         let server =
             Server::bind(engine, ServerOptions { listen, ..options }).expect("a free port");

@@ -7,6 +7,7 @@
 
 mod blocks;
 
+use crate::memory::Share;
 use crate::operation::Operation;
 use crate::store_failed;
 use blocks::{Blocks, Place, allocated};
@@ -34,6 +35,8 @@ pub struct Sorter {
     /// A key from which on nothing is wanted: there are `limit` documents before it.
     bound: Option<Vec<u8>>,
     totals: Totals,
+    /// What it holds of the memory that operations share.
+    share: Option<Share>,
 }
 
 /// What a sort used.
@@ -88,6 +91,7 @@ impl Sorter {
             runs: Vec::new(),
             bound: None,
             totals: Totals::default(),
+            share: None,
         }
     }
 
@@ -131,7 +135,9 @@ impl Sorter {
         let bytes_max = documents_bytes_max(op);
         if self.limit.is_none() {
             let blocks = self.blocks.get_or_insert_with(|| Blocks::new(bytes_max));
-            if blocks.bytes_with(&self.key, doc.bytes()) > bytes_max && !blocks.is_empty() {
+            let held = blocks.bytes_with(&self.key, doc.bytes());
+            let share = self.share.get_or_insert_with(|| op.share());
+            if (held > bytes_max || !share.covers(held)) && !blocks.is_empty() {
                 self.spill(op)?;
             }
             if let Some(blocks) = &mut self.blocks {
@@ -143,7 +149,9 @@ impl Sorter {
         self.heap_bytes -= replaced.as_ref().map_or(0, Entry::bytes);
         let entry = Entry { key: self.key.clone(), arrived, doc: doc.bytes().to_vec() };
         let bytes = entry.bytes();
-        if self.heap_bytes + bytes > bytes_max && !self.heap.is_empty() {
+        let held = self.heap_bytes + bytes;
+        let share = self.share.get_or_insert_with(|| op.share());
+        if (held > bytes_max || !share.covers(held)) && !self.heap.is_empty() {
             self.spill(op)?;
             // What is on disk and the document at hand are enough.
             self.bound = replaced.map(|entry| entry.key).or(self.bound.take());
@@ -218,22 +226,28 @@ impl Sorter {
     /// When the disk fails.
     pub fn finish(mut self, op: &Operation) -> Result<Sorted> {
         if self.runs.is_empty() {
-            return Ok(Sorted(match self.blocks {
+            let source = match self.blocks {
                 Some(blocks) => Source::Blocks(blocks.sorted().into_iter(), blocks),
                 None => Source::Heap(self.heap.into_sorted_vec().into_iter()),
-            }));
+            };
+            return Ok(Sorted { source, _share: self.share });
         }
         if !self.heap.is_empty() || self.blocks.as_ref().is_some_and(|blocks| !blocks.is_empty()) {
             self.spill(op)?;
         }
         let runs = self.runs.into_iter().map(|(_, run)| run).collect();
         let left = self.limit.unwrap_or(usize::MAX);
-        Ok(Sorted(Source::Disk { merge: Merge::new(runs)?, left }))
+        let source = Source::Disk { merge: Merge::new(runs)?, left };
+        Ok(Sorted { source, _share: None })
     }
 }
 
 /// Documents in order, from memory or from runs on disk.
-pub struct Sorted(Source);
+pub struct Sorted {
+    source: Source,
+    /// The memory that the documents are counted in.
+    _share: Option<Share>,
+}
 
 enum Source {
     Heap(std::vec::IntoIter<Entry>),
@@ -247,7 +261,7 @@ impl Sorted {
     /// # Errors
     /// When the disk fails.
     pub fn next(&mut self) -> Result<Option<Vec<u8>>> {
-        match &mut self.0 {
+        match &mut self.source {
             Source::Heap(entries) => Ok(entries.next().map(|entry| entry.doc)),
             Source::Blocks(places, blocks) => {
                 Ok(places.next().map(|place| blocks.entry(&place).1.to_vec()))
@@ -263,7 +277,7 @@ impl Sorted {
     /// Whether no document is left.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        match &self.0 {
+        match &self.source {
             Source::Heap(entries) => entries.len() == 0,
             Source::Blocks(places, _) => places.len() == 0,
             Source::Disk { merge, left } => *left == 0 || merge.heads.is_empty(),

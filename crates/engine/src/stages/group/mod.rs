@@ -17,6 +17,7 @@ mod tests;
 
 use super::{CountShape, Role, Stage, StageContext, StageRow, UnwindSpec};
 use crate::exec::{Doc, Examined, Stream, Visit, Wanted};
+use crate::memory::Share;
 use crate::operation::Operation;
 use bumpalo::Bump;
 use ordered::Ordered;
@@ -207,6 +208,8 @@ struct Grouping {
     /// Parts of the input that were read beside it.
     parts: Vec<Box<dyn Stream>>,
     totals: Totals,
+    /// The memory that the groups in the table are counted in.
+    share: Option<Share>,
 }
 
 impl Grouping {
@@ -221,6 +224,7 @@ impl Grouping {
             arena: Bump::new(),
             parts: Vec::new(),
             totals: Totals::default(),
+            share: None,
         }
     }
 
@@ -237,8 +241,11 @@ impl Grouping {
             self.table = Table::new(&self.program);
             self.given = 0;
             let Some(partition) = self.partitions.pop() else { return Ok(false) };
-            let Groups { table, partitions, totals } = partition.read(&self.program, op)?;
+            self.share = None;
+            let groups = partition.read(&self.program, op)?;
+            let Groups { table, partitions, totals, share } = groups;
             self.table = table;
+            self.share = share;
             self.partitions.extend(partitions);
             self.totals.add(totals);
         }
@@ -250,8 +257,10 @@ impl Grouping {
         if program.fields.iter().all(|(_, spec)| spec.unites_exactly()) {
             *parts = input.split(2);
         }
-        let Groups { table, partitions, totals } = read::read(&mut **input, parts, program, op)?;
+        let groups = read::read(&mut **input, parts, program, op)?;
+        let Groups { table, partitions, totals, share } = groups;
         self.table = table;
+        self.share = share;
         self.partitions = partitions;
         self.totals = totals;
         Ok(())

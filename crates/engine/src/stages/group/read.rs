@@ -141,7 +141,7 @@ impl<'p> Reader<'p> {
                 table.check_memory(program, spill, op)?;
             }
             if spill.is_empty() {
-                return Ok(Groups::in_memory(self.table));
+                return Ok(Groups::in_memory(self.table, self.spill.share));
             }
             other.table = Table::new(program);
         }
@@ -150,7 +150,7 @@ impl<'p> Reader<'p> {
         let mut totals = spill.totals();
         totals.add(other.spill.totals());
         let partitions = self.spill.finish(other.spill)?;
-        Ok(Groups { table: self.table, partitions, totals })
+        Ok(Groups { table: self.table, partitions, totals, share: None })
     }
 }
 

@@ -4,6 +4,7 @@
 
 use super::program::Program;
 use super::table::Table;
+use crate::memory::Share;
 use crate::operation::Operation;
 use crate::store_failed;
 use store::{Run, RunWriter};
@@ -22,6 +23,8 @@ pub(super) struct Spill {
     level: u32,
     writers: Vec<Option<RunWriter>>,
     totals: Totals,
+    /// What the groups hold of the memory that operations share.
+    pub(super) share: Option<Share>,
 }
 
 /// What went to the disk.
@@ -48,12 +51,14 @@ pub(super) struct Groups {
     pub(super) table: Table,
     pub(super) partitions: Vec<Partition>,
     pub(super) totals: Totals,
+    /// The memory that the groups in the table are counted in.
+    pub(super) share: Option<Share>,
 }
 
 impl Groups {
     /// Groups of which none went to the disk.
-    pub(super) fn in_memory(table: Table) -> Groups {
-        Groups { table, partitions: Vec::new(), totals: Totals::default() }
+    pub(super) fn in_memory(table: Table, share: Option<Share>) -> Groups {
+        Groups { table, partitions: Vec::new(), totals: Totals::default(), share }
     }
 }
 
@@ -67,7 +72,7 @@ pub(super) struct Partition {
 impl Spill {
     /// No partitions yet.
     pub(super) fn new(level: u32, bytes_max: usize) -> Spill {
-        Spill { bytes_max, level, writers: Vec::new(), totals: Totals::default() }
+        Spill { bytes_max, level, writers: Vec::new(), totals: Totals::default(), share: None }
     }
 
     /// Whether there are bits left to divide by.
@@ -111,6 +116,7 @@ impl Spill {
         self.totals.spills += 1;
         self.totals.groups += table.len() as u64;
         *table = Table::new(program);
+        self.share = None;
         Ok(())
     }
 
@@ -146,11 +152,11 @@ impl Partition {
             }
         }
         if spill.is_empty() {
-            return Ok(Groups::in_memory(table));
+            return Ok(Groups::in_memory(table, spill.share));
         }
         spill.write(&mut table, program, op)?;
         let totals = spill.totals();
         let none = Spill::new(self.level, 0);
-        Ok(Groups { table, partitions: spill.finish(none)?, totals })
+        Ok(Groups { table, partitions: spill.finish(none)?, totals, share: None })
     }
 }

@@ -263,7 +263,10 @@ impl Table {
         spill: &mut Spill,
         op: &Operation,
     ) -> Result<()> {
-        if self.memory_bytes() <= spill.bytes_max || self.len() == 0 || !spill.can_divide() {
+        let held = self.memory_bytes();
+        let fits =
+            held <= spill.bytes_max && spill.share.get_or_insert_with(|| op.share()).covers(held);
+        if fits || self.len() == 0 || !spill.can_divide() {
             return Ok(());
         }
         if !op.may_use_disk() {

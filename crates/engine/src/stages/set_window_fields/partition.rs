@@ -2,6 +2,7 @@
 
 use super::Sorting;
 use super::column::{Column, Memory};
+use crate::memory::Share;
 use crate::operation::Operation;
 use crate::store_failed;
 use std::cell::RefCell;
@@ -18,6 +19,8 @@ pub(super) struct Partition {
     pub(super) steps: Vec<bool>,
     /// What its columns may take.
     pub(super) memory: Memory,
+    /// What the documents hold of the memory that operations share.
+    _share: Option<Share>,
 }
 
 enum Documents {
@@ -96,6 +99,8 @@ pub(super) struct Collector<'s> {
     /// The bytes that order the document at hand, and the one before.
     order: (Vec<u8>, Vec<u8>),
     bytes_max: usize,
+    /// What the documents hold of the memory that operations share.
+    share: Option<Share>,
 }
 
 /// What a document takes beside its bytes.
@@ -119,6 +124,7 @@ impl<'s> Collector<'s> {
             steps: Vec::new(),
             order: (Vec::new(), Vec::new()),
             bytes_max: op.sort_bytes_max(),
+            share: None,
         }
     }
 
@@ -145,7 +151,9 @@ impl<'s> Collector<'s> {
         self.bytes += doc.len() + DOCUMENT_BYTES;
         self.docs.push(doc);
         // The other half is for the columns.
-        if self.bytes > self.bytes_max / 2 { self.spill(op) } else { Ok(()) }
+        let fits = self.bytes <= self.bytes_max / 2
+            && self.share.get_or_insert_with(|| op.share()).covers(self.bytes);
+        if fits { Ok(()) } else { self.spill(op) }
     }
 
     fn spill(&mut self, op: &Operation) -> Result<()> {
@@ -157,6 +165,7 @@ impl<'s> Collector<'s> {
             writer.push(&[], &doc).map_err(store_failed)?;
         }
         self.bytes = 0;
+        self.share = None;
         self.writer = Some(writer);
         Ok(())
     }
@@ -169,7 +178,14 @@ impl<'s> Collector<'s> {
             None => Documents::Memory(self.docs),
             Some(writer) => Documents::Disk(RefCell::new(writer.finish().map_err(store_failed)?)),
         };
-        Ok(Partition { documents, count: self.count, keys: self.keys, steps: self.steps, memory })
+        Ok(Partition {
+            documents,
+            count: self.count,
+            keys: self.keys,
+            steps: self.steps,
+            memory,
+            _share: self.share,
+        })
     }
 }
 

@@ -1,0 +1,421 @@
+//! A server that is attacked, as a process of its own: thousands of connections, slow bytes, huge and
+//! broken messages, bombs, logins without end, readers that do not read. Beside them a good client
+//! reads documents by `_id`: all its reads succeed, and the server's memory stays bounded.
+//!
+//! How much slower the good client gets is measured by the ignored test:
+//! `cargo test --release -p motif-cli --test hostile -- --ignored --nocapture`.
+
+#![allow(clippy::unwrap_used, reason = "in a test a failure is to be seen at once")]
+#![allow(clippy::print_stdout, reason = "the measurement is read by people")]
+
+use client::{Client, frame};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{JoinHandle, sleep};
+use std::time::{Duration, Instant};
+use value::{DocBuf, ejson};
+
+const DOCUMENTS: i32 = 1000;
+/// What the server under attack may hold: caches, messages and replies, and what the program itself
+/// and a few hundred threads need.
+const MEMORY_MIB_MAX: u64 = 900;
+
+/// A `motif serve` process with little memory; killed when dropped.
+struct Server {
+    child: Child,
+    uri: String,
+    _folder: tempfile::TempDir,
+}
+
+impl Server {
+    fn start(options: &[&str]) -> Server {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_motif"));
+        command.args(["serve", "--listen", "127.0.0.1:0", "--log-level", "error"]);
+        command.args(["--cache", "64MiB", "--operation-memory", "256MiB"]).args(options);
+        command.arg("--data").arg(folder.path()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let uri = lines.find_map(|line| {
+            let line = line.unwrap();
+            let (_, rest) = line.split_once("Connect with: mongosh \"")?;
+            Some(rest.trim_end_matches('"').to_owned())
+        });
+        Server { child, uri: uri.unwrap(), _folder: folder }
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.uri.strip_prefix("mongodb://").unwrap().parse().unwrap()
+    }
+
+    /// Memory that the process has, in MiB.
+    fn memory_mib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn doc(text: &str) -> DocBuf {
+    ejson::parse_doc(text).unwrap()
+}
+
+/// A command as a message.
+fn message(text: &str) -> Vec<u8> {
+    frame(1, 0, doc(text).as_doc())
+}
+
+/// A header and what follows.
+fn framed(opcode: i32, length: usize, content: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for number in [i32::try_from(length).unwrap(), 7, 0, opcode] {
+        bytes.extend_from_slice(&number.to_le_bytes());
+    }
+    bytes.extend_from_slice(content);
+    bytes
+}
+
+/// A compressed message that unpacks to 47 MB: zstd frames of repeated bytes.
+fn bomb() -> Vec<u8> {
+    const BLOCK: u32 = 128 * 1024;
+    const BLOCKS: u32 = 358;
+    let size = BLOCK * BLOCKS;
+    let mut content = Vec::new();
+    content.extend_from_slice(&2013i32.to_le_bytes());
+    content.extend_from_slice(&size.to_le_bytes());
+    content.push(3);
+    content.extend_from_slice(&[0x28, 0xB5, 0x2F, 0xFD, 0xA0]);
+    content.extend_from_slice(&size.to_le_bytes());
+    for block in 0..BLOCKS {
+        let last = u32::from(block + 1 == BLOCKS);
+        let head = (BLOCK << 3) | (1 << 1) | last;
+        content.extend_from_slice(&head.to_le_bytes()[..3]);
+        content.push(0);
+    }
+    framed(2012, 16 + content.len(), &content)
+}
+
+/// A message of 47 MB, all of it right: a command with a sequence of documents.
+fn huge() -> Vec<u8> {
+    let filler = DocBuf::build(|out| {
+        out.str("x", &"y".repeat(1_000_000));
+    });
+    let mut sequence = b"things\0".to_vec();
+    (0..46).for_each(|_| sequence.extend_from_slice(filler.bytes()));
+    let mut content = vec![0, 0, 0, 0, 0];
+    content.extend_from_slice(doc("{ping: 1, $db: 'admin'}").bytes());
+    content.push(1);
+    content.extend_from_slice(&i32::try_from(4 + sequence.len()).unwrap().to_le_bytes());
+    content.extend_from_slice(&sequence);
+    framed(2013, 16 + content.len(), &content)
+}
+
+/// A command in which documents are nested seven thousand times.
+fn deep() -> Vec<u8> {
+    let mut nested = Vec::new();
+    for depth in (0..7_000u32).rev() {
+        let length = depth * 8 + 5;
+        let mut level = length.to_le_bytes().to_vec();
+        if depth > 0 {
+            level.extend_from_slice(&[3, b'a', 0]);
+        }
+        nested.extend(level);
+    }
+    nested.resize(nested.len() + 7_000, 0);
+    let mut content = vec![0, 0, 0, 0, 0];
+    content.extend_from_slice(&nested);
+    framed(2013, 16 + content.len(), &content)
+}
+
+/// The attackers, until they are told to stop.
+struct Attack {
+    stop: Arc<AtomicBool>,
+    /// How often each attacker did what it does.
+    counts: Vec<(&'static str, Arc<AtomicU64>)>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Attack {
+    fn new() -> Attack {
+        Attack { stop: Arc::default(), counts: Vec::new(), threads: Vec::new() }
+    }
+
+    /// Begins one kind of attack: `act` is done again and again, with what it left the last time.
+    fn begin<S: Default + 'static>(
+        &mut self,
+        name: &'static str,
+        act: impl Fn(&mut S) + Send + 'static,
+    ) {
+        let count = Arc::new(AtomicU64::new(0));
+        self.counts.push((name, count.clone()));
+        let stop = self.stop.clone();
+        self.threads.push(std::thread::spawn(move || {
+            let mut state = S::default();
+            while !stop.load(Ordering::Relaxed) {
+                act(&mut state);
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+        }));
+    }
+
+    fn end(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.into_iter().for_each(|thread| thread.join().unwrap());
+        for (name, count) in &self.counts {
+            let count = count.load(Ordering::Relaxed);
+            println!("  {name}: {count} times");
+            assert!(count > 0, "{name} was never done");
+        }
+    }
+}
+
+fn connect(address: SocketAddr) -> Option<TcpStream> {
+    let stream = TcpStream::connect_timeout(&address, Duration::from_secs(5)).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+    stream.set_write_timeout(Some(Duration::from_secs(5))).ok()?;
+    Some(stream)
+}
+
+/// Sends bytes on a new connection, and waits for an answer or the end.
+fn send_once(address: SocketAddr, bytes: &[u8]) {
+    let Some(mut stream) = connect(address) else { return };
+    if stream.write_all(bytes).is_ok() {
+        let _ = stream.read(&mut [0; 64]);
+    }
+}
+
+/// What needs no password.
+fn attack_as_stranger(attack: &mut Attack, address: SocketAddr, connections: usize) {
+    attack.begin("keeps thousands of connections open", move |open: &mut Vec<TcpStream>| {
+        if open.len() < connections {
+            open.extend((0..50).filter_map(|_| connect(address)));
+        } else {
+            open.drain(..10);
+        }
+        sleep(Duration::from_millis(5));
+    });
+    attack.begin("sends a large message byte by byte", move |open: &mut Vec<TcpStream>| {
+        while open.len() < 200 {
+            open.extend(connect(address));
+        }
+        let promise = framed(2013, 48_000_000, &[0; 8]);
+        for (at, stream) in open.iter_mut().enumerate() {
+            let byte = promise[at % promise.len()];
+            let bytes: &[u8] = if at % 3 == 0 { &promise } else { &[byte] };
+            let _ = stream.write_all(bytes);
+        }
+        open.retain(|stream| stream.peer_addr().is_ok());
+        open.drain(..20.min(open.len()));
+        sleep(Duration::from_millis(20));
+    });
+    let deep = deep();
+    attack.begin("nests deeply", move |(): &mut ()| {
+        send_once(address, &deep);
+        sleep(Duration::from_millis(5));
+    });
+    let half = message("{hello: 1, $db: 'admin'}");
+    attack.begin("closes in the middle of a message", move |turn: &mut usize| {
+        *turn += 1;
+        if let Some(mut stream) = connect(address) {
+            let _ = stream.write_all(&half[..*turn % half.len()]);
+        }
+        sleep(Duration::from_millis(1));
+    });
+    attack.begin("begins logins and leaves them", move |open: &mut (Option<TcpStream>, u32)| {
+        open.1 += 1;
+        let payload = ejson::encode_base64(format!("n,,n=user{},r=abcdefgh", open.1).as_bytes());
+        let start = message(&format!(
+            "{{saslStart: 1, mechanism: 'SCRAM-SHA-256', payload: BinData(0, '{payload}'), $db: 'admin'}}"
+        ));
+        if open.1 % 500 == 0 {
+            open.0 = None;
+        }
+        if open.0.is_none() {
+            open.0 = connect(address);
+        }
+        let alive = open.0.as_mut().is_some_and(|stream| {
+            stream.write_all(&start).is_ok() && stream.read(&mut [0; 4096]).is_ok_and(|n| n > 0)
+        });
+        if !alive {
+            open.0 = None;
+        }
+    });
+}
+
+/// What only a client that may send commands can do.
+fn attack_from_inside(attack: &mut Attack, address: SocketAddr) {
+    let huge = Arc::new(huge());
+    for _ in 0..2 {
+        let huge = huge.clone();
+        attack.begin("sends messages of 47 MB", move |(): &mut ()| {
+            send_once(address, &huge);
+            sleep(Duration::from_millis(50));
+        });
+    }
+    attack.begin("promises 48 MB and sends a part", move |open: &mut Vec<TcpStream>| {
+        if open.len() > 40 {
+            open.drain(..20);
+        }
+        if let Some(mut stream) = connect(address) {
+            let _ = stream.write_all(&framed(2013, 48_000_000, &vec![0; 20_000_000]));
+            open.push(stream);
+        }
+        sleep(Duration::from_millis(50));
+    });
+    let bomb = bomb();
+    attack.begin("sends bombs", move |(): &mut ()| {
+        send_once(address, &bomb);
+        sleep(Duration::from_millis(20));
+    });
+    let ask = message("{find: 'large', batchSize: 1000000, $db: 'test'}");
+    attack.begin("asks for much and reads nothing", move |open: &mut Vec<TcpStream>| {
+        if open.len() > 60 {
+            open.drain(..10);
+        }
+        if let Some(mut stream) = connect(address) {
+            let _ = stream.write_all(&ask);
+            open.push(stream);
+        }
+        sleep(Duration::from_millis(50));
+    });
+}
+
+/// Documents to read, and some large ones.
+fn fill(client: &mut Client) {
+    let documents: Vec<String> =
+        (0..DOCUMENTS).map(|id| format!("{{_id: {id}, a: 'some text'}}")).collect();
+    let insert = format!("{{insert: 'c', documents: [{}]}}", documents.join(", "));
+    client.run("test", &doc(&insert)).unwrap();
+    let text = "x".repeat(1_000_000);
+    for id in 0..14 {
+        let insert = format!("{{insert: 'large', documents: [{{_id: {id}, text: '{text}'}}]}}");
+        client.run("test", &doc(&insert)).unwrap();
+    }
+}
+
+/// Reads documents for so long, at a steady pace; gives the times in microseconds, sorted.
+fn read(client: &mut Client, time: Duration, reconnect: Option<&str>) -> Vec<u64> {
+    let begin = Instant::now();
+    let mut times = Vec::new();
+    let mut id = 0;
+    while begin.elapsed() < time {
+        id = (id + 7) % DOCUMENTS;
+        let find = doc(&format!("{{find: 'c', filter: {{_id: {id}}}}}"));
+        let asked = Instant::now();
+        let reply = client.run("test", &find).expect("the good client is answered");
+        times.push(u64::try_from(asked.elapsed().as_micros()).unwrap());
+        let batch = reply.as_doc().get("cursor").and_then(|cursor| cursor.as_doc()).unwrap();
+        let batch = batch.get("firstBatch").and_then(|batch| batch.as_array()).unwrap();
+        assert_eq!(batch.count(), 1);
+        if let Some(uri) = reconnect
+            && times.len() % 500 == 0
+        {
+            *client = Client::connect(uri).expect("the good client may come again");
+        }
+        sleep(Duration::from_millis(1));
+    }
+    times.sort_unstable();
+    times
+}
+
+fn share(times: &[u64], part: f64) -> u64 {
+    times[((times.len() - 1) as f64 * part) as usize]
+}
+
+/// Attacks a server for so long. Gives the 99th percentile without and with the attack, and the
+/// most memory, in MiB.
+fn run(auth: bool, time: Duration, connections: usize) -> (u64, u64, u64) {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
+    let server = Server::start(if auth { &["--auth"] } else { &[] });
+    let mut uri = server.uri.clone();
+    if auth {
+        let user = "{createUser: 'ada', pwd: 'countess', roles: ['root']}";
+        Client::connect(&uri).unwrap().run("admin", &doc(user)).unwrap();
+        uri = uri.replace("mongodb://", "mongodb://ada:countess@");
+    }
+    let mut client = Client::connect(&uri).unwrap();
+    fill(&mut client);
+    let calm = read(&mut client, time / 4, None);
+
+    let mut attack = Attack::new();
+    attack_as_stranger(&mut attack, server.address(), connections);
+    if !auth {
+        attack_from_inside(&mut attack, server.address());
+    }
+    sleep(Duration::from_secs(1));
+    let done = Arc::new(AtomicBool::new(false));
+    let (mut most, mut attacked) = (0, Vec::new());
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(|| {
+            let times = read(&mut client, time, Some(&uri));
+            done.store(true, Ordering::Relaxed);
+            times
+        });
+        while !done.load(Ordering::Relaxed) && !reading.is_finished() {
+            most = most.max(server.memory_mib());
+            sleep(Duration::from_millis(50));
+        }
+        attacked = reading.join().unwrap();
+    });
+    println!(
+        "{}: {} reads, half within {} us, 99 % within {} us (without attack {} us and {} us), most memory {most} MiB",
+        if auth { "with --auth" } else { "without --auth" },
+        attacked.len(),
+        share(&attacked, 0.5),
+        share(&attacked, 0.99),
+        share(&calm, 0.5),
+        share(&calm, 0.99),
+    );
+    attack.end();
+    // Whoever held something is gone; the server has it all back.
+    let begin = Instant::now();
+    loop {
+        let status = client.run("admin", &doc("{serverStatus: 1}")).unwrap();
+        let memory = status.as_doc().get("mem").and_then(|mem| mem.as_doc()).unwrap();
+        let operations = memory.get("operations").and_then(|doc| doc.as_doc()).unwrap();
+        let used = operations.get("usedBytes").and_then(|used| used.as_i64_exact()).unwrap();
+        let open = status.as_doc().get("connections").and_then(|doc| doc.as_doc()).unwrap();
+        let open = open.get("current").and_then(|count| count.as_i64_exact()).unwrap();
+        if used == 0 && open < 10 {
+            break;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(30), "{used} bytes, {open} connections left");
+        sleep(Duration::from_millis(100));
+    }
+    (share(&calm, 0.99), share(&attacked, 0.99), most)
+}
+
+#[test]
+fn strangers_do_no_harm() {
+    let (_, _, most) = run(true, Duration::from_secs(8), 2000);
+    assert!(most < MEMORY_MIB_MAX, "{most} MiB");
+}
+
+#[test]
+fn clients_that_mean_harm_take_bounded_memory() {
+    let (_, _, most) = run(false, Duration::from_secs(8), 1000);
+    assert!(most < MEMORY_MIB_MAX, "{most} MiB");
+}
+
+/// For a quiet machine with a release build: a good client's reads get at most five times slower.
+#[test]
+#[ignore = "measures times, which needs a quiet machine"]
+fn a_good_client_stays_within_five_times() {
+    for (auth, connections) in [(true, 5000), (false, 5000)] {
+        let (calm, attacked, most) = run(auth, Duration::from_secs(40), connections);
+        assert!(most < MEMORY_MIB_MAX, "{most} MiB");
+        assert!(attacked < calm.max(200) * 5, "{calm} us became {attacked} us");
+    }
+}

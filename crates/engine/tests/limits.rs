@@ -1,0 +1,128 @@
+//! What operations may have open and hold in memory: at the limit they get MongoDB's errors, go to
+//! the disk, or are told to try again, and everything is given back.
+
+use motifdb::{Engine, Options, error_of};
+use value::{DocBuf, ejson};
+
+const MIB: u64 = 1024 * 1024;
+
+fn doc(text: &str) -> DocBuf {
+    ejson::parse_doc(text).expect("test text")
+}
+
+fn engine(operation_bytes: u64) -> Engine {
+    Engine::open(Options { operation_bytes, ..Options::default() }).expect("memory opens")
+}
+
+fn code(engine: &Engine, db: &str, text: &str) -> i32 {
+    engine.run_command(db, doc(text).as_doc()).map_or_else(|error| error.code().0, |_| 0)
+}
+
+fn session(number: u8) -> String {
+    format!("lsid: {{id: UUID('000000000000000000000000000000{number:02x}')}}")
+}
+
+#[test]
+fn cursors_sessions_and_transactions_have_a_limit() {
+    let engine = engine(1024 * MIB);
+    let limits = "{setParameter: 1, maxOpenCursors: 2, maxSessions: 3, maxOpenTransactions: 1}";
+    assert_eq!(code(&engine, "admin", limits), 0);
+    assert_eq!(code(&engine, "admin", "{setParameter: 1, maxSessions: 0}"), 2);
+    assert_eq!(code(&engine, "test", "{insert: 'c', documents: [{_id: 1}, {_id: 2}]}"), 0);
+
+    for expected in [0, 0, 146] {
+        assert_eq!(code(&engine, "test", "{find: 'c', batchSize: 1}"), expected);
+    }
+    assert_eq!(code(&engine, "test", "{find: 'c'}"), 0, "what needs no cursor goes on");
+
+    for (number, expected) in [(1, 0), (2, 0), (3, 0), (4, 261), (2, 0)] {
+        let ping = format!("{{ping: 1, {}}}", session(number));
+        assert_eq!(code(&engine, "admin", &ping), expected, "session {number}");
+    }
+
+    let begin = |number: u8| {
+        let text = format!(
+            "{{insert: 'c', documents: [{{}}], {}, txnNumber: NumberLong(1), startTransaction: true, \
+             autocommit: false}}",
+            session(number)
+        );
+        engine.run_command("test", doc(&text).as_doc())
+    };
+    assert!(begin(1).is_ok());
+    let refused = begin(2).expect_err("one is open");
+    assert_eq!(refused.code().0, 365);
+    assert!(refused.labels().iter().any(|label| *label == "TransientTransactionError"));
+    let abort = format!(
+        "{{abortTransaction: 1, {}, txnNumber: NumberLong(1), autocommit: false}}",
+        session(1)
+    );
+    assert_eq!(code(&engine, "admin", &abort), 0);
+    assert!(begin(3).is_ok(), "there is room again");
+}
+
+/// Documents of 100 kB each.
+fn fill(engine: &Engine, count: usize) {
+    let text = "x".repeat(100_000);
+    for id in 0..count {
+        let next = (id + 1) % count;
+        let insert =
+            format!("{{insert: 'c', documents: [{{_id: {id}, next: {next}, text: '{text}'}}]}}");
+        assert_eq!(code(engine, "test", &insert), 0);
+    }
+}
+
+#[test]
+fn sorts_and_groups_go_to_the_disk_when_all_memory_is_taken() {
+    let engine = engine(4 * MIB);
+    fill(&engine, 200);
+    let all = |pipeline: &str, options: &str| {
+        let command = format!(
+            "{{aggregate: 'c', pipeline: {pipeline}, cursor: {{batchSize: 1000}}{options}}}"
+        );
+        engine.run_command("test", doc(&command).as_doc())
+    };
+    let sort = "[{$sort: {next: -1}}, {$project: {_id: 1}}]";
+    let group = "[{$group: {_id: '$_id', text: {$first: '$text'}}}, {$count: 'n'}]";
+    let facet = "[{$facet: {a: [{$count: 'n'}], b: [{$project: {_id: 1}}]}}]";
+    for pipeline in [sort, group, facet] {
+        all(pipeline, "").unwrap_or_else(|error| panic!("{pipeline}: {error}"));
+        let refused = all(pipeline, ", allowDiskUse: false").expect_err("it needs the disk");
+        assert_eq!(refused.code().0, 292, "{pipeline}");
+    }
+    let graph = "[{$limit: 1}, {$graphLookup: {from: 'c', startWith: '$next', connectFromField: 'next', \
+                 connectToField: '_id', as: 'all'}}, {$project: {n: {$size: '$all'}}}]";
+    assert_eq!(all(graph, "").expect_err("it cannot use the disk").code().0, 146);
+    let sample = "[{$match: {next: {$gte: 0}}}, {$sample: {size: 190}}]";
+    assert_eq!(all(sample, "").expect_err("it cannot use the disk").code().0, 146);
+    // Small ones go on whatever the others hold.
+    all("[{$sort: {next: 1}}, {$limit: 3}]", ", allowDiskUse: false").expect("three fit");
+    assert_eq!(engine.memory().used(), 0, "everything was given back");
+}
+
+#[test]
+fn a_transaction_that_finds_no_memory_is_told_to_try_again() {
+    let engine = engine(4 * MIB);
+    assert_eq!(code(&engine, "test", "{create: 'c'}"), 0);
+    let text = "x".repeat(1_000_000);
+    let mut client = engine.connect(motifdb::Peer::default());
+    let mut outcome = Ok(DocBuf::new());
+    for at in 0..8 {
+        let start = if at == 0 { ", startTransaction: true" } else { "" };
+        let insert = format!(
+            "{{insert: 'c', documents: [{{_id: {at}, text: '{text}'}}], {}, txnNumber: NumberLong(1), \
+             autocommit: false{start}}}",
+            session(1)
+        );
+        outcome = client.run_command("test", doc(&insert).as_doc());
+        if outcome.is_err() {
+            break;
+        }
+    }
+    let refused = outcome.expect_err("eight megabytes do not fit");
+    assert_eq!(refused.code().0, 365);
+    assert!(refused.labels().iter().any(|label| *label == "TransientTransactionError"));
+    assert_eq!(engine.memory().used(), 0, "it was aborted");
+    let count = engine.run_command("test", doc("{count: 'c'}").as_doc()).expect("it counts");
+    assert!(error_of(count.as_doc()).is_none());
+    assert_eq!(count.as_doc().get("n").and_then(|n| n.as_i64_exact()), Some(0));
+}

@@ -1,0 +1,120 @@
+//! What clients may cost before and after they have logged in: messages, memory, places.
+
+mod client;
+
+use client::*;
+use motifdb::{Engine, Options};
+use server::ServerOptions;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+#[test]
+fn who_has_not_logged_in_sends_small_messages_at_a_pace() {
+    let options = ServerOptions {
+        authenticate: true,
+        stranger_messages_per_second: 20,
+        ..ServerOptions::default()
+    };
+    let server = TestServer::with(options);
+    let mut client = server.connect();
+    let started = Instant::now();
+    // The burst is eighty messages; the other forty take two seconds.
+    for _ in 0..120 {
+        assert!(client.call(&message(1, 0, &command("hello"))).is_ok());
+    }
+    let took = started.elapsed();
+    assert!(took > Duration::from_millis(1500), "{took:?}");
+
+    // All at once, as far as the server is concerned: answered in order, later.
+    let many: Vec<u8> = (0..40).flat_map(|id| message(id, 0, &command("hello"))).collect();
+    client.send(&many);
+    for id in 0..40 {
+        assert_eq!(client.receive().expect("a reply").response_to, id);
+    }
+
+    let mut large = server.connect();
+    let _ = large.stream.write_all(&framed(1, OP_MSG, &vec![0; 100_000]));
+    assert!(large.is_closed());
+    assert!(server.connect().call(&message(1, 0, &command("hello"))).is_ok());
+}
+
+#[test]
+fn without_authentication_there_is_no_pace() {
+    let server = TestServer::with(ServerOptions {
+        stranger_messages_per_second: 1,
+        ..ServerOptions::default()
+    });
+    let mut client = server.connect();
+    let started = Instant::now();
+    (0..200).for_each(|_| client.ping().expect("a reply"));
+    assert!(started.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn a_connection_that_never_says_anything_is_closed() {
+    let options =
+        ServerOptions { message_timeout: Duration::from_millis(700), ..ServerOptions::default() };
+    let server = TestServer::with(options);
+    let mut talker = server.connect();
+    talker.ping().expect("a reply");
+    let mut silent = server.connect();
+    let started = Instant::now();
+    assert!(silent.is_closed());
+    assert!(started.elapsed() > Duration::from_millis(500));
+    // Who has said something may be silent as long as it likes.
+    talker.ping().expect("still there");
+}
+
+#[test]
+fn silent_connections_make_room_for_new_ones() {
+    let server = TestServer::with(ServerOptions { connections_max: 3, ..ServerOptions::default() });
+    let mut good = server.connect();
+    good.ping().expect("a reply");
+    let silent: Vec<_> = (0..2).map(|_| server.connect()).collect();
+    eventually("all are accepted", || server.handle.connections() == 3);
+    std::thread::sleep(Duration::from_millis(2200));
+    let mut new = server.connect();
+    new.ping().expect("a place was made");
+    good.ping().expect("nobody else was closed");
+    drop(silent);
+}
+
+#[test]
+fn large_messages_wait_for_memory_and_small_ones_do_not() {
+    let engine = Options { operation_bytes: 64 * 1024 * 1024, ..Options::default() };
+    let engine = Engine::open(engine).expect("an engine in memory");
+    let options =
+        ServerOptions { memory_timeout: Duration::from_millis(1500), ..ServerOptions::default() };
+    let server = TestServer::over(engine.clone(), options);
+    // Each sends 20 MB of 48 and keeps quiet; more than three do not fit.
+    let part = framed(1, OP_MSG, &vec![0; 20_000_000]);
+    let mut part = part;
+    part[..4].copy_from_slice(&48_000_000i32.to_le_bytes());
+    let senders: Vec<_> = (0..8)
+        .map(|_| {
+            let mut client = server.connect();
+            let part = part.clone();
+            std::thread::spawn(move || {
+                let _ = client.stream.set_write_timeout(Some(Duration::from_secs(10)));
+                let _ = client.stream.write_all(&part);
+                client
+            })
+        })
+        .collect();
+    let mut good = server.connect();
+    let started = Instant::now();
+    let mut most = 0;
+    while started.elapsed() < Duration::from_secs(3) {
+        good.ping().expect("small messages need no memory");
+        most = most.max(engine.memory().used());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(most > 20_000_000, "{most} bytes were counted");
+    assert!(most <= 64 * 1024 * 1024, "{most} bytes were held");
+    // Those that found no memory are gone; the others may go on.
+    let senders: Vec<_> = senders.into_iter().map(|sender| sender.join().expect("sent")).collect();
+    eventually("some were closed", || server.handle.connections() < 9);
+    drop(senders);
+    eventually("all memory is given back", || engine.memory().used() == 0);
+    good.ping().expect("still there");
+}
