@@ -34,21 +34,19 @@ thread_local! {
 
 /// What those may do who did not log in, as in MongoDB.
 static OPEN: &[&str] = &[
-    "hello",
-    "ismaster",
-    "ping",
+    "authenticate",
     "buildinfo",
     "connectionstatus",
-    "logout",
-    "saslstart",
-    "saslcontinue",
-    "authenticate",
     "getnonce",
-    "whatsmyuri",
+    "hello",
+    "ismaster",
     "listcommands",
-    "getlasterror",
-    "startsession",
-    "endsessions",
+    "logout",
+    "ping",
+    "saslcontinue",
+    "saslstart",
+    "whatsmysni",
+    "whatsmyuri",
 ];
 
 /// Commands that only read, so that the bed can be used again.

@@ -45,6 +45,10 @@ fuzz_target!(|input: &[u8]| {
             });
         });
         let line = laws::show(command.as_doc());
+        // It never ends.
+        if line.contains("$changeStream") {
+            return;
+        }
         bed.dirty = line.contains("$out") || line.contains("$merge");
         let Some(together) = bed.all(command.as_doc(), 1000) else { return };
         if UNSTEADY.iter().any(|word| line.contains(word)) {

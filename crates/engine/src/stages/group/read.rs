@@ -16,6 +16,8 @@ use value::{Error, RawDoc, Result};
 
 /// How many documents pass between two looks at the memory in use.
 const DOCUMENTS_BETWEEN_LOOKS: u32 = 256;
+/// Bytes of documents between two looks, when they are large.
+const BYTES_BETWEEN_LOOKS: usize = 1024 * 1024;
 /// After so many documents it is known whether there are few groups: uniting many would cost more
 /// than a second thread gains.
 const DOCUMENTS_BEFORE_HELP: u32 = 4096;
@@ -113,7 +115,7 @@ impl<'p> Reader<'p> {
     ) -> Result<()> {
         let (eyes, arena) = (self.program.eyes(), Bump::new());
         let program = self.program;
-        let mut taker = Taker { reader: self, op, early, eyes, arena, seen: 0 };
+        let mut taker = Taker { reader: self, op, early, eyes, arena, seen: 0, bytes: 0 };
         if input.has_meta() {
             while let Some(doc) = input.next(op)? {
                 let meta = input.meta().unwrap_or_default();
@@ -162,6 +164,8 @@ struct Taker<'t, 'p> {
     eyes: Eyes,
     arena: Bump,
     seen: u32,
+    /// Bytes of documents since the last look.
+    bytes: usize,
 }
 
 impl Taker<'_, '_> {
@@ -169,6 +173,7 @@ impl Taker<'_, '_> {
     fn take(&mut self, doc: RawDoc<'_>, meta: RawDoc<'_>) -> Result<()> {
         let Reader { program, table, .. } = &mut *self.reader;
         program.take(&mut self.eyes, (doc, meta), &self.arena, table)?;
+        self.bytes = self.bytes.saturating_add(doc.bytes().len());
         self.took()
     }
 
@@ -177,10 +182,12 @@ impl Taker<'_, '_> {
     fn took(&mut self) -> Result<()> {
         self.arena.reset();
         self.seen = self.seen.wrapping_add(1);
-        if self.seen.is_multiple_of(DOCUMENTS_BETWEEN_LOOKS) { self.look() } else { Ok(()) }
+        let many = self.seen.is_multiple_of(DOCUMENTS_BETWEEN_LOOKS);
+        if many || self.bytes > BYTES_BETWEEN_LOOKS { self.look() } else { Ok(()) }
     }
 
     fn look(&mut self) -> Result<()> {
+        self.bytes = 0;
         let Reader { program, table, spill, stop } = &mut *self.reader;
         table.check_memory(program, spill, self.op)?;
         if stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
