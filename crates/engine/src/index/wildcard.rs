@@ -99,8 +99,8 @@ impl Wildcard {
     /// Whether that is so for the path and for all below it, so that whoever has it has an entry.
     #[must_use]
     pub fn covers_below(&self, path: &str) -> bool {
-        let left_out = |named: &Box<str>| is_below(named, path);
-        self.covers(path) && (self.includes || !self.paths.iter().any(left_out))
+        let left_out = self.paths.iter().any(|named| is_below(named, path));
+        self.covers(path) && (self.includes || !left_out)
     }
 
     fn holds(&self, path: &str) -> bool {
