@@ -221,7 +221,7 @@ impl Writer {
         };
         match self.below(5) {
             // One collection into another, and into itself.
-            0 => format!("{{aggregate: 'parents', pipeline: [{{$project: {{name: 1, region: 1, code: 1, n: {{$add: ['$name', 1]}}}}}}, {{$set: {{name: '$n'}}}}, {{$unset: 'n'}}, {{$merge: {{into: 'parents', whenMatched: 'merge', whenNotMatched: 'discard'}}}}], cursor: {{}}}}"),
+            0 => "{aggregate: 'parents', pipeline: [{$project: {name: 1, region: 1, code: 1, n: {$add: ['$name', 1]}}}, {$set: {name: '$n'}}, {$unset: 'n'}, {$merge: {into: 'parents', whenMatched: 'merge', whenNotMatched: 'discard'}}], cursor: {}}".to_owned(),
             1 => "{aggregate: 'children', pipeline: [{$match: {ok: true}}, {$out: 'children'}], cursor: {}}".to_owned(),
             _ => format!("{{aggregate: 1, pipeline: [{documents}, {{$merge: {{into: 'children', on: '_id', whenMatched: {matched}, whenNotMatched: '{missing}'}}}}], cursor: {{}}}}"),
         }
@@ -283,9 +283,7 @@ impl Writer {
                 };
                 format!("{{findAndModify: 'children', query: {{_id: {id}}}, {what}}}")
             }
-            19 => format!(
-                "{{findAndModify: 'children', query: {{ok: true}}, sort: {{'@x': -1, _id: 1}}, update: {{$set: {{ok: false}}}}, fields: {{_id: 1}}}}"
-            ),
+            19 => "{findAndModify: 'children', query: {ok: true}, sort: {'@x': -1, _id: 1}, update: {$set: {ok: false}}, fields: {_id: 1}}".to_owned(),
             20 => one(&format!("{{$push: {{items: {}}}}}", self.item()), ", upsert: true"),
             21 => one(
                 &format!(
