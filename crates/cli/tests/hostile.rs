@@ -238,7 +238,7 @@ fn attack_as_stranger(attack: &mut Attack, address: SocketAddr, connections: usi
         let start = message(&format!(
             "{{saslStart: 1, mechanism: 'SCRAM-SHA-256', payload: BinData(0, '{payload}'), $db: 'admin'}}"
         ));
-        if open.1 % 500 == 0 {
+        if open.1.is_multiple_of(500) {
             open.0 = None;
         }
         if open.0.is_none() {
