@@ -27,6 +27,8 @@ const CHECK: Duration = Duration::from_secs(1);
 const READ_GRACE: Duration = Duration::from_secs(1);
 /// How long a stop waits for threads whose sockets were shut down.
 const LAST_WAIT: Duration = Duration::from_millis(500);
+/// How long connections that do nothing may take to end by themselves.
+const GOODBYE_WAIT: Duration = Duration::from_millis(200);
 
 /// The sockets that listen, and the poll of everything.
 pub(crate) struct Listener {
@@ -197,6 +199,8 @@ fn stop(core: &Core) {
             core.links.interrupt(&writing);
         }
     }
+    // Threads that find their client's side closed say so to it, if it listens.
+    wait_until(GOODBYE_WAIT, || core.links.len() == 0);
     core.links.shut_down(Shutdown::Both);
     if !wait_until(LAST_WAIT, || core.links.len() == 0) {
         tracing::info!("stopped with commands still running");

@@ -101,6 +101,8 @@ fn build(engine: &Arc<Inner>, db: &str, id: u32) -> Result<()> {
     let mut pace = Pace::new(engine.store.snapshot().seqno());
     let outcome = loop {
         let mut started = Instant::now();
+        // As much was looked at as there was: what is left came meanwhile, and would go on coming.
+        pace.late = job.done.load(Ordering::Relaxed) > job.total.load(Ordering::Relaxed);
         let slice = pace.slice();
         let step = engine.transact_alone(&|| engine.check_open(), true, |txn| {
             // Not before: others may have had the lock.
@@ -202,11 +204,14 @@ struct Pace {
     rows: usize,
     /// Seconds that a document takes.
     cost: Option<f64>,
+    /// Whether the build runs after what others write. Then it gives way to nobody, since otherwise
+    /// it would never come to an end.
+    late: bool,
 }
 
 impl Pace {
     fn new(last: store::Seqno) -> Pace {
-        Pace { last, met: None, rows: ROWS_START, cost: None }
+        Pace { last, met: None, rows: ROWS_START, cost: None, late: false }
     }
 
     /// Whether others commit too.
@@ -215,7 +220,7 @@ impl Pace {
     }
 
     fn slice(&self) -> Slice {
-        let time = if self.is_beside() { SLICE_BESIDE } else { SLICE };
+        let time = if self.is_beside() && !self.late { SLICE_BESIDE } else { SLICE };
         Slice { rows: self.rows, time }
     }
 
@@ -239,7 +244,7 @@ impl Pace {
         if own > self.last.saturating_add(1) {
             self.met = Some(Instant::now());
         }
-        if self.is_beside() {
+        if self.is_beside() && !self.late {
             std::thread::sleep(held * 3);
         } else {
             std::thread::yield_now();
