@@ -23,12 +23,18 @@ struct Shard {
 #[derive(Default)]
 pub(crate) struct Tracker {
     published: AtomicU64,
+    /// The last published number under which something was written.
+    written: AtomicU64,
     shards: [Shard; SHARDS],
 }
 
 impl Tracker {
     pub(crate) fn new(published: Seqno) -> Tracker {
-        Tracker { published: AtomicU64::new(published), shards: Default::default() }
+        Tracker {
+            published: AtomicU64::new(published),
+            written: AtomicU64::new(published),
+            shards: Default::default(),
+        }
     }
 
     /// The last published commit.
@@ -38,7 +44,19 @@ impl Tracker {
 
     /// Makes `seqno` visible. Only the writer that holds the commit lock may call this.
     pub(crate) fn publish(&self, seqno: Seqno) {
+        self.written.store(seqno, Ordering::Release);
         self.published.store(seqno, Ordering::Release);
+    }
+
+    /// The same for a number under which nothing was written.
+    pub(crate) fn publish_empty(&self, seqno: Seqno) {
+        self.published.store(seqno, Ordering::Release);
+    }
+
+    /// Whether a snapshot of the number `newest`, opened before, holds what `seqno` held: nothing was
+    /// written since.
+    pub(crate) fn is_same(&self, newest: Seqno, seqno: Seqno) -> bool {
+        seqno <= newest && self.written.load(Ordering::Acquire) <= seqno
     }
 
     /// Registers a snapshot of the newest commit; returns its number and the shard to give back.

@@ -380,7 +380,7 @@ impl Shared {
             // A new number above that of the newest view, so that snapshots opened from now on
             // use that view and the ones before it can go, even if nothing is committed.
             let _commit = self.commit.lock();
-            self.tracker.publish(self.counter.next());
+            self.tracker.publish_empty(self.counter.next());
         }
         self.history.fit(&self.trees, self.options.history_bytes);
         let watermark = self.tracker.watermark() + 1;

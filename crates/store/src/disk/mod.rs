@@ -175,12 +175,13 @@ impl Store for DiskStore {
     }
 
     fn snapshot_at(&self, seqno: Seqno) -> Option<Snapshot> {
-        // The newest is always there, also when all that was before has been given up.
         let newest = self.snapshot();
         if newest.seqno() == seqno {
             return Some(newest);
         }
-        DiskSnapshot::open_at(&self.shared, seqno).map(Snapshot::disk)
+        let kept = DiskSnapshot::open_at(&self.shared, seqno).map(Snapshot::disk);
+        // What nothing was written behind is always there, also when the past has been given up.
+        kept.or_else(|| self.shared.tracker.is_same(newest.seqno(), seqno).then_some(newest))
     }
 
     fn write(&self, batch: &Batch) -> Result<Seqno> {
