@@ -317,42 +317,6 @@ pub fn going_with(catalog: &Catalog, db: &str, name: &str) -> Vec<Arc<Pattern>> 
     catalog.patterns(db).iter().filter(goes).cloned().collect()
 }
 
-/// Lets patterns be built anew because all documents of a collection became others. Returns what is
-/// to be discarded.
-///
-/// # Errors
-/// When the catalog cannot be written.
-pub fn restart(
-    engine: &Inner,
-    catalog: &mut Catalog,
-    batch: &mut Batch,
-    db: &str,
-    name: &str,
-) -> Result<Vec<Arc<Pattern>>> {
-    let concerned = |p: &&Arc<Pattern>| p.target == name || p.source() == Some(name);
-    // What is suspended is built when it is resumed.
-    let stays = |p: &&Arc<Pattern>| p.phase != Phase::Suspended;
-    let all: Vec<Arc<Pattern>> =
-        catalog.patterns(db).iter().filter(concerned).filter(stays).cloned().collect();
-    remove(catalog, batch, db, &all)?;
-    for pattern in all.iter().filter(|pattern| pattern.phase.is_current()) {
-        let mut again = pattern.altered(|pattern| {
-            pattern.phase = Phase::Building;
-            pattern.failure.clear();
-        })?;
-        again.id = engine.new_id(batch);
-        put(catalog, batch, db, again)?;
-    }
-    Ok(all)
-}
-
-/// The pattern that all documents of a collection belong to.
-#[must_use]
-pub fn owner(catalog: &Catalog, db: &str, name: &str) -> Option<Arc<Pattern>> {
-    let owns = |p: &&Arc<Pattern>| p.target == name && p.owns_documents() && p.phase.is_current();
-    catalog.patterns(db).iter().find(owns).cloned()
-}
-
 /// Lets patterns follow a collection to its new name.
 ///
 /// # Errors

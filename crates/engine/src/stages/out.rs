@@ -10,7 +10,6 @@ use crate::engine::Inner;
 use crate::exec::{Stream, write};
 use crate::namespace;
 use crate::operation::Operation;
-use crate::patterns::declare;
 use std::sync::Arc;
 use store::Seqno;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
@@ -118,13 +117,13 @@ impl Output for Out {
         if let Some(target) = &target {
             self.check(target)?;
         }
-        if let Some(owner) = declare::owner(&engine.catalog.load(), &self.db, &self.name) {
+        if crate::patterns::declare::concerns(&engine.catalog.load(), &self.db, &self.name) {
             return Err(Error::new(
-                Code::PATTERN_VIOLATION,
+                Code::NOT_IMPLEMENTED,
                 format!(
-                    "the documents of '{}.{}' belong to the pattern '{}' of '{}': $out cannot \
-                     replace them",
-                    self.db, self.name, owner.name, owner.collection
+                    "'{}.{}' takes part in patterns: $out to such collections is not available in \
+                     this version, $merge is",
+                    self.db, self.name
                 ),
             ));
         }
@@ -188,7 +187,7 @@ impl Out {
         target: Option<&Arc<Collection>>,
         temporary: &Arc<Collection>,
     ) -> Result<()> {
-        let (replaced, patterns) = engine.change_catalog(|catalog, batch| {
+        let replaced = engine.change_catalog(|catalog, batch| {
             let now = catalog.get(&self.db, &self.name).cloned();
             if now.as_ref().map(|now| now.version) != target.map(|target| target.version) {
                 return Err(Error::new(
@@ -208,14 +207,8 @@ impl Out {
             catalog.remove(&temporary.db, &temporary.name);
             let renamed = change::altered(&made, |made| made.name = self.name.as_str().into());
             change::put(catalog, batch, renamed);
-            // Readers see what patterns make of the new documents from this commit on.
-            let patterns = declare::restart(engine, catalog, batch, &self.db, &self.name)?;
-            Ok((now, patterns))
+            Ok(now)
         })?;
-        declare::discard(engine, &patterns);
-        if !patterns.is_empty() {
-            engine.pattern_bell.ring();
-        }
         if let Some(replaced) = replaced {
             change::discard(&engine.trash, &replaced);
         }
