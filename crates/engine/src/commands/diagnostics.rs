@@ -110,22 +110,32 @@ pub(super) fn documents(
     Ok(Some((documents, DocBuf::from_bytes(rest))))
 }
 
+/// The arguments of a stage that tells about the whole server.
+fn of_the_server<'v>(
+    stage: &'static str,
+    context: &Context<'_>,
+    value: Val<'v>,
+    name: Option<&str>,
+) -> Result<Args<'v>> {
+    if name.is_some() || context.db != "admin" {
+        return Err(Error::new(
+            Code::INVALID_NAMESPACE,
+            format!("{stage} must be run against the 'admin' database with {{aggregate: 1}}"),
+        ));
+    }
+    let Val::Document(doc) = value else {
+        return Err(Error::failed_to_parse(format!("{stage} value must be an object")));
+    };
+    Ok(Args::new(stage, doc))
+}
+
 /// Nothing can be set yet (`setQuerySettings`), so nothing is.
 fn query_settings(
     context: &Context<'_>,
     value: Val<'_>,
     name: Option<&str>,
 ) -> Result<Vec<DocBuf>> {
-    if name.is_some() || context.db != "admin" {
-        return Err(Error::new(
-            Code::INVALID_NAMESPACE,
-            "$querySettings must be run against the 'admin' database with {aggregate: 1}",
-        ));
-    }
-    let Val::Document(doc) = value else {
-        return Err(Error::failed_to_parse("$querySettings value must be an object"));
-    };
-    let args = Args::new("$querySettings", doc);
+    let args = of_the_server("$querySettings", context, value, name)?;
     args.check_fields(&["showDebugQueryShape"], false)?;
     args.bool("showDebugQueryShape")?;
     Ok(Vec::new())
@@ -136,16 +146,7 @@ fn query_statistics(
     value: Val<'_>,
     name: Option<&str>,
 ) -> Result<Vec<DocBuf>> {
-    if name.is_some() || context.db != "admin" {
-        return Err(Error::new(
-            Code::INVALID_NAMESPACE,
-            "$queryStats must be run against the 'admin' database with {aggregate: 1}",
-        ));
-    }
-    let Val::Document(doc) = value else {
-        return Err(Error::failed_to_parse("$queryStats value must be an object"));
-    };
-    let args = Args::new("$queryStats", doc);
+    let args = of_the_server("$queryStats", context, value, name)?;
     args.check_fields(&["transformIdentifiers"], false)?;
     let names = match args.optional_doc("transformIdentifiers")? {
         None => Names::Plain,

@@ -379,8 +379,7 @@ fn check_cleared(session: &mut Session, kind: Kind) {
         Kind::GroupChain => ("gg", "sets"),
         Kind::Copies => ("children", "copy.name"),
         Kind::Frozen => ("children", "frozen.name"),
-        // Elements that clients carry from earlier reads have no mark of their own.
-        Kind::Items => return,
+        Kind::Items => ("children", "items.info.name"),
         Kind::Coded => ("children", "coded.name"),
         Kind::Top => ("parents", "top"),
         Kind::Same => ("children", "d.twice"),
@@ -389,7 +388,14 @@ fn check_cleared(session: &mut Session, kind: Kind) {
         Kind::Tree => ("nodes", "up"),
     };
     // What clients carry from earlier reads is theirs again, so some may be there: they mark it.
-    let filter = format!("{{'{field}': {{$exists: true}}, carried: {{$ne: true}}}}");
+    // Elements are marked by a name that no parent has.
+    let filter = match kind {
+        Kind::Items => {
+            "{items: {$elemMatch: {'info.name': {$exists: true, $ne: 777}}}, carried: {$ne: true}}"
+                .to_owned()
+        }
+        _ => format!("{{'{field}': {{$exists: true}}, carried: {{$ne: true}}}}"),
+    };
     let left = session.all(collection, &format!(", filter: {filter}"));
     let left = left.unwrap_or_default();
     assert!(left.is_empty(), "{kind:?} left something behind: {left:?}");
