@@ -126,7 +126,7 @@ pub fn open_showing(
     if shown.is_empty()
         && found.lends_entries()
         && let Some((fused, taken)) = fuse(rest)
-        && fused.key_paths().is_some_and(|paths| front.plan.access.keeps_together(&paths))
+        && fused.key_path().is_some_and(|path| front.plan.access.keeps_together(path))
     {
         let groups = fused.open_ordered(Box::new(found));
         return Ok((follow(rest.get(taken..).unwrap_or(&[]), groups), Some(front.plan)));

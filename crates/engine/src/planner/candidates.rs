@@ -173,6 +173,7 @@ fn sparse_allows(index: &Index, facts: &[Fact<'_>]) -> bool {
                 interval.from.first().is_some_and(|first| *first > value::Type::Null.rank())
             };
             fact.path == field.path.text()
+                && fact.needs_value()
                 && (fact.is_existence() || fact.bounds.intervals.iter().all(not_null))
         })
     })

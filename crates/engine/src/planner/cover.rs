@@ -109,10 +109,10 @@ pub fn apply(
 }
 
 impl Access {
-    /// Whether entries that cover the query have all documents with equal values of these fields side
+    /// Whether entries that cover the query have all documents with equal values of this field side
     /// by side.
     #[must_use]
-    pub fn keeps_together(&self, paths: &[&str]) -> bool {
+    pub fn keeps_together(&self, path: &str) -> bool {
         let Access::Index(candidate) = self else { return false };
         let Candidate { index, equalities, .. } = candidate;
         // Ranges are read in the order of the index, one after another.
@@ -121,14 +121,8 @@ impl Access {
             && candidate.check.is_none()
             && candidate.key_filter.is_none()
             && !index.repeats();
-        let place = |path: &&str| index.fields.iter().position(|field| field.path.text() == *path);
-        let Some(mut columns) = paths.iter().map(place).collect::<Option<Vec<usize>>>() else {
-            return false;
-        };
-        columns.retain(|column| column >= equalities);
-        columns.sort_unstable();
-        columns.dedup();
-        plain && columns.iter().copied().eq(*equalities..equalities + columns.len())
+        let column = index.fields.iter().position(|field| field.path.text() == path);
+        plain && column.is_some_and(|column| column <= *equalities)
     }
 }
 

@@ -45,6 +45,12 @@ impl Fact<'_> {
         self.kind == Kind::Some && matches!(self.tests.as_slice(), [Test::Exists])
     }
 
+    /// Whether some value of the field itself passes, so that an index which lacks documents without
+    /// one has the document. To an expression an empty array on the way is a value too.
+    pub fn needs_value(&self) -> bool {
+        !matches!(self.kind, Kind::Whole { .. })
+    }
+
     /// Whether column `at` of the index can be bounded by it. That a value exists says something
     /// only of an index that lacks documents without one.
     pub fn fits(&self, index: &Index, at: usize) -> bool {

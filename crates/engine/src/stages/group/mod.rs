@@ -165,10 +165,10 @@ impl Fused {
         self.program.wanted.as_deref()
     }
 
-    /// The paths of the fields that make up the key; `None` if it is made of more.
+    /// The path of the field that is the key; `None` if it is more than a field.
     #[must_use]
-    pub(crate) fn key_paths(&self) -> Option<Vec<&str>> {
-        self.program.key_paths().filter(|_| !self.program.unwinds())
+    pub(crate) fn key_path(&self) -> Option<&str> {
+        self.program.key_path().filter(|_| !self.program.unwinds())
     }
 
     /// Puts the group behind a stream in which the documents of each group follow each other, and

@@ -209,15 +209,14 @@ impl Program {
         }
     }
 
-    /// The paths of the fields that make up the key: groups are in the order of these if documents
-    /// are. `None` if it is made of more, or other text counts as equal.
-    pub(super) fn key_paths(&self) -> Option<Vec<&str>> {
+    /// The path of the field that is the key: the documents of a group follow each other if they are
+    /// in the order of this field. `None` if the key is more than a field, or other text counts as
+    /// equal. A document of fields tells a missing one from null, which no order of documents does.
+    pub(super) fn key_path(&self) -> Option<&str> {
         let wanted = self.wanted.as_ref().filter(|_| self.collation.is_none())?;
-        let path = |slot: usize| wanted.get(slot).map(|wanted| wanted.path.as_str());
         match &self.key {
-            Key::Slot(slot) => Some(vec![path(*slot)?]),
-            Key::Fields(fields) => fields.iter().map(|(_, expr)| path(expr.as_slot()?)).collect(),
-            Key::Constant(_) | Key::Computed(_) => None,
+            Key::Slot(slot) => wanted.get(*slot).map(|wanted| wanted.path.as_str()),
+            Key::Fields(_) | Key::Constant(_) | Key::Computed(_) => None,
         }
     }
 
