@@ -1,6 +1,6 @@
 //! Random queries over random documents: with rewrites and without they have one answer, for every kind
 //! of rewrite, inside of transactions and at the newest state. `PATTERN_QUERIES=100000` asks more of them,
-//! `PATTERN_SEED=7` repeats a run.
+//! `PATTERNS_SEED=7` repeats a run.
 
 mod harness;
 
@@ -355,7 +355,7 @@ fn query(dice: &mut Dice) -> String {
 
 #[test]
 fn answers_from_patterns_are_the_answers() {
-    let seed = number("PATTERN_SEED", u64::from(std::process::id()));
+    let seed = number("PATTERNS_SEED", u64::from(std::process::id()));
     let queries = number("PATTERN_QUERIES", 8000);
     let mut dice = Dice(seed);
     let mut taken: BTreeMap<String, u64> = BTreeMap::new();
@@ -393,7 +393,7 @@ fn answers_from_patterns_are_the_answers() {
                     with.sort();
                     without.sort();
                 }
-                assert_eq!(with, without, "PATTERN_SEED={seed}: {query}");
+                assert_eq!(with, without, "PATTERNS_SEED={seed}: {query}");
                 asked += 1;
                 failed += u64::from(!worked);
                 for from in used(&server, &query) {
@@ -407,7 +407,7 @@ fn answers_from_patterns_are_the_answers() {
         }
     }
     eprintln!(
-        "PATTERN_SEED={seed}: {asked} queries, {failed} with an error, answered from patterns: {taken:?}"
+        "PATTERNS_SEED={seed}: {asked} queries, {failed} with an error, answered from patterns: {taken:?}"
     );
     for from in ["$group", "count", "sort", "$lookup", "$graphLookup", "path"] {
         assert!(taken.get(from).is_some_and(|n| *n > 20), "{from} was hardly taken: {taken:?}");

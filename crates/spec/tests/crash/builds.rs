@@ -54,8 +54,8 @@ fn is_built(client: &mut client::Client) -> bool {
 
 #[test]
 fn unique_builds_survive_kill_nine() {
-    let seed = u64::from(std::process::id());
-    eprintln!("seed {seed}");
+    let seed = crate::number("CRASH_SEED").unwrap_or_else(|| u64::from(std::process::id()));
+    eprintln!("CRASH_SEED={seed}");
     let mut random = Random::new(seed);
     let folder =
         tempfile::Builder::new().prefix("motif-builds").tempdir().expect("a folder").keep();

@@ -23,9 +23,13 @@ const WRITERS: usize = 6;
 /// Kills in one run unless `CRASH_KILLS` says otherwise.
 const KILLS: u64 = 50;
 
+/// A number that the environment gives.
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
 #[test]
 fn acknowledged_writes_survive_kill_nine() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     let kills: u64 = number("CRASH_KILLS").unwrap_or(KILLS);
     let seed = number("CRASH_SEED").unwrap_or_else(|| u64::from(std::process::id()));
     eprintln!("CRASH_SEED={seed} CRASH_KILLS={kills}");

@@ -22,8 +22,8 @@ fn first_batch(reply: &DocBuf) -> Vec<DocBuf> {
 
 #[test]
 fn out_replaces_a_collection_whole_or_not_at_all() {
-    let seed = u64::from(std::process::id());
-    eprintln!("seed {seed}");
+    let seed = crate::number("CRASH_SEED").unwrap_or_else(|| u64::from(std::process::id()));
+    eprintln!("CRASH_SEED={seed}");
     let mut random = Random::new(seed);
     let folder = tempfile::Builder::new().prefix("motif-out").tempdir().expect("a folder").keep();
     let binary = binary();
