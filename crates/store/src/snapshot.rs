@@ -317,6 +317,15 @@ impl Range {
         }
     }
 
+    /// Whether the next entry does not lie beside the last one in memory: who writes to what was
+    /// read, in parts, does well to end a part here.
+    pub fn is_at_seam(&self) -> bool {
+        match &self.source {
+            Source::Disk(range) => range.is_at_seam(),
+            _ => true,
+        }
+    }
+
     /// The next key and value as handles that outlive the range.
     pub fn next_entry(&mut self) -> Result<Option<(Bytes, Bytes)>> {
         if !self.advance()? {

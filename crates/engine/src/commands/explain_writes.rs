@@ -10,6 +10,7 @@ use crate::exec::modify::{self, Chosen};
 use crate::exec::write;
 use crate::patterns;
 use query::filter::Filter;
+use query::update::Series;
 use std::sync::Arc;
 use store::Bytes;
 use value::{RawDoc, Result, Val, Writer};
@@ -45,7 +46,8 @@ pub(super) fn explain(
                 filter.matches_at(doc, &mut position)?;
                 let (record, doc) = (Bytes::copy_from(&record), Bytes::copy_from(doc.bytes()));
                 let chosen = Chosen { record, doc, position };
-                modify::update_chosen(&mut txn, collection, update, &chosen, true)?;
+                let mut once = Series::new(update);
+                modify::update_chosen(&mut txn, collection, &mut once, &chosen, true)?;
             }
             None => write::delete(&mut txn, collection, &record, RawDoc::new(doc.bytes()))?,
         }

@@ -10,7 +10,7 @@ use crate::session::{Done, Retryable};
 use crate::txn::Transaction;
 use bumpalo::Bump;
 use query::project::{Mode, Projection};
-use query::update::Update;
+use query::update::{Series, Update};
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
@@ -158,8 +158,10 @@ impl FindAndModify<'_> {
                 self.reply(1, None, Some(doc), chosen.position)?
             }
             (Some(update), Some(chosen)) => {
-                let changed = modify::update_chosen(txn, &collection, update, &chosen, self.bypass)
-                    .map_err(while_executing)?;
+                let mut once = Series::new(update);
+                let changed =
+                    modify::update_chosen(txn, &collection, &mut once, &chosen, self.bypass)
+                        .map_err(while_executing)?;
                 let old = RawDoc::new(&chosen.doc);
                 let shown = match &changed {
                     Some(new) if self.new => new.as_doc(),

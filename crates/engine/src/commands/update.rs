@@ -7,7 +7,7 @@ use super::{Command, Context, create};
 use crate::exec::modify::{self, Target};
 use crate::metrics;
 use crate::session::{Done, Retryable};
-use query::update::Update;
+use query::update::{Series, Update};
 use store::Seqno;
 use value::{Code, Error, OwnedVal, RawDoc, Result, Val, Writer};
 
@@ -240,7 +240,13 @@ fn single(
             match modify::choose_one(txn, context.op, &collection, target)? {
                 Some(chosen) => {
                     outcome.matched = 1;
-                    let new = modify::update_chosen(txn, &collection, update, &chosen, bypass)?;
+                    let new = modify::update_chosen(
+                        txn,
+                        &collection,
+                        &mut Series::new(update),
+                        &chosen,
+                        bypass,
+                    )?;
                     outcome.modified = u64::from(new.is_some());
                 }
                 None if upsert => {
@@ -294,13 +300,14 @@ fn many(
 ) -> Result<Outcome> {
     let engine = context.engine;
     if let Some(collection) = writable(&context.catalog(), context.db, name)? {
+        let mut updates = Series::new(update);
         let done = modify::for_each_match(
             engine,
             context.op,
             &collection,
             target,
             |txn, collection, chosen| {
-                let new = modify::update_chosen(txn, collection, update, chosen, bypass)?;
+                let new = modify::update_chosen(txn, collection, &mut updates, chosen, bypass)?;
                 Ok(new.is_some())
             },
         )?;

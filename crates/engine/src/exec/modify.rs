@@ -16,7 +16,7 @@ use crate::txn::Transaction;
 use bumpalo::Bump;
 use query::filter::Filter;
 use query::sort::SortSpec;
-use query::update::Update;
+use query::update::{Series, Update};
 use std::sync::Arc;
 use store::{Seqno, Snapshot, Space};
 use value::{DocBuf, RawDoc, Result, Val};
@@ -122,8 +122,10 @@ fn can_trust(engine: &Inner, op: &Operation, collection: &Collection, seqno: Seq
 }
 
 /// Rows of one commit of a statement that changes many: what they were, what they become and what is
-/// logged of them should fit into the cache of a core.
-const CHUNK_ROWS: usize = 250;
+/// logged of them should fit into the cache of a core. A commit that changes the whole of what the store
+/// keeps side by side is cheaper than two that change parts of it, so it may go on a little.
+const CHUNK_ROWS: usize = 200;
+const CHUNK_ROWS_MAX: usize = 400;
 const CHUNK_BYTES: usize = 4 * 1024 * 1024;
 
 /// Runs `change` on every document that matches, in commits of many documents.
@@ -148,7 +150,12 @@ pub fn for_each_match(
     loop {
         let mut rows = Vec::new();
         let mut bytes = 0;
-        while whole || (rows.len() < CHUNK_ROWS && bytes < CHUNK_BYTES) {
+        let is_full = |scan: &Scan, rows: usize, bytes: usize| {
+            bytes >= CHUNK_BYTES
+                || rows >= CHUNK_ROWS_MAX
+                || (rows >= CHUNK_ROWS && scan.is_at_seam())
+        };
+        while whole || !is_full(&scan, rows.len(), bytes) {
             let Some(row) = scan.next(op)? else { break };
             let mut position = None;
             if target.filter.matches_at(RawDoc::new(&row.doc), &mut position)? {
@@ -247,23 +254,21 @@ pub struct Many {
     failed: Option<value::Error>,
 }
 
-/// Applies an update to a chosen document. The new image, or `None` when nothing changes.
+/// Applies the update of a series to a chosen document. The new image, or `None` when nothing changes.
 ///
 /// # Errors
 /// What the update, the validator or the indexes refuse.
 pub fn update_chosen(
     txn: &mut Transaction,
     collection: &Arc<Collection>,
-    update: &Update,
+    updates: &mut Series<'_>,
     chosen: &Chosen,
     bypass: bool,
 ) -> Result<Option<DocBuf>> {
     let old = RawDoc::new(&chosen.doc);
-    check_owner(txn, collection, update)?;
-    let arena = Bump::new();
-    let Some(new) = update.apply(old, chosen.position, false, &arena)? else { return Ok(None) };
+    check_owner(txn, collection, updates.update())?;
+    let Some((new, told)) = updates.apply(old, chosen.position)? else { return Ok(None) };
     crate::validation::check_update(collection, old, new.as_doc(), bypass)?;
-    let told = update.tell(old, new.as_doc(), chosen.position);
     match write::replace(txn, collection, &chosen.record, old, &new, &told)? {
         None => Ok(Some(new)),
         // Patterns may take back all that the update did.

@@ -115,6 +115,15 @@ impl Scan {
         self.current.is_none() && self.parts.is_empty()
     }
 
+    /// Whether what comes next does not lie beside what was given last in the store.
+    #[must_use]
+    pub fn is_at_seam(&self) -> bool {
+        match &self.current {
+            Some(Current::Documents(range)) => range.is_at_seam(),
+            _ => true,
+        }
+    }
+
     fn add(&mut self, access: &Access) {
         match access {
             Access::Nothing => {}

@@ -4,7 +4,8 @@
 //! `tree` orders modifiers by path and finds conflicts, `walk` rewrites a document along the tree
 //! and copies everything else as bytes, `modifier` and `array` compute single values,
 //! `array_filter` chooses elements for `$[name]`, `rename` finds what moves, `upsert` makes the
-//! document that an upsert starts from, `delta` tells what an update changed.
+//! document that an upsert starts from, `delta` tells what an update changed, `series` applies
+//! one update to many documents.
 
 mod array;
 mod array_filter;
@@ -12,11 +13,13 @@ pub mod delta;
 mod modifier;
 mod pipeline;
 mod rename;
+mod series;
 mod tree;
 mod upsert;
 mod walk;
 
 pub use modifier::operators;
+pub use series::Series;
 
 use crate::ParseContext;
 use crate::expr::show::show;

@@ -21,15 +21,19 @@ const VALUE_BYTES_MAX: usize = 2048;
 
 /// The newest values of some keys.
 pub(super) struct Hot {
-    sets: Box<[Set]>,
+    /// The marks of each set, side by side: every written key looks there, and few go further.
+    marks: Box<[Marks]>,
+    sets: Box<[Mutex<Values>]>,
 }
 
-#[derive(Default)]
-struct Set {
-    /// Parts of the hashes of the keys that stand here or are wanted; zero for none. Changed under the
-    /// lock only.
-    marks: [AtomicU32; PLACES],
-    values: Mutex<Values>,
+/// Parts of the hashes of the keys that stand in a set or are wanted there; zero for none. Changed
+/// under the lock of its values only.
+type Marks = [AtomicU32; PLACES];
+
+/// One of the sets.
+struct Set<'h> {
+    marks: &'h Marks,
+    values: &'h Mutex<Values>,
 }
 
 #[derive(Default)]
@@ -46,7 +50,7 @@ struct Held {
     seqno: Seqno,
 }
 
-impl Set {
+impl Set<'_> {
     fn place_of(&self, mark: u32) -> Option<usize> {
         self.marks.iter().position(|known| known.load(Ordering::Acquire) == mark)
     }
@@ -59,12 +63,16 @@ fn is_kept(space: Space) -> bool {
 
 impl Hot {
     pub(super) fn new() -> Hot {
-        Hot { sets: (0..SETS).map(|_| Set::default()).collect() }
+        Hot {
+            marks: (0..SETS).map(|_| Marks::default()).collect(),
+            sets: (0..SETS).map(|_| Mutex::default()).collect(),
+        }
     }
 
-    fn find(&self, space: Space, key: &[u8]) -> Option<(&Set, u32)> {
+    fn find(&self, space: Space, key: &[u8]) -> Option<(Set<'_>, u32)> {
         let hash = xxh3_64_with_seed(key, space as u64);
-        let set = self.sets.get(hash as usize % SETS)?;
+        let at = hash as usize % SETS;
+        let set = Set { marks: self.marks.get(at)?, values: self.sets.get(at)? };
         Some((set, (hash >> 32) as u32 | 1))
     }
 
@@ -131,10 +139,10 @@ impl Hot {
 
     /// Forgets everything.
     pub(super) fn clear(&self) {
-        for set in &self.sets {
-            let mut values = set.values.lock();
+        for (marks, values) in self.marks.iter().zip(&self.sets) {
+            let mut values = values.lock();
             *values = Values::default();
-            set.marks.iter().for_each(|mark| mark.store(0, Ordering::Release));
+            marks.iter().for_each(|mark| mark.store(0, Ordering::Release));
         }
     }
 }

@@ -21,8 +21,11 @@ use crate::{Result, Seqno, StoreError};
 /// More than this waiting in memory makes the writer itself wait for the disk.
 const MAX_PENDING: usize = 2 << 20;
 /// Buffers that grew above this are given back to the system. What a writer that is held back
-/// leaves must stay: fresh memory for every round costs more than all copying.
-const KEEP_BUFFER: usize = 2 * MAX_PENDING;
+/// leaves must stay, and it may have grown to twice of what it holds: fresh memory for every round
+/// costs more than all copying.
+const KEEP_BUFFER: usize = 3 * MAX_PENDING;
+/// So many buffers wait to be used again: a round that ends a segment writes two.
+const SPARE_BUFFERS: usize = 2;
 
 pub(super) struct Log {
     pool: Pool,
@@ -55,8 +58,8 @@ struct Pending {
     older: Vec<Chunk>,
     last: Seqno,
     batches: u64,
-    /// A buffer of an earlier round, to be used again.
-    spare: Vec<u8>,
+    /// Buffers of earlier rounds, to be used again.
+    spares: Vec<Vec<u8>>,
 }
 
 /// Bytes for one place of one segment.
@@ -96,7 +99,7 @@ impl Log {
                 older: Vec::new(),
                 last: recovered.last,
                 batches: 0,
-                spare: Vec::new(),
+                spares: Vec::new(),
             }),
             rounds: Mutex::new(Rounds { durable: recovered.last, running: false, poison: None }),
             round_ended: Condvar::new(),
@@ -165,7 +168,7 @@ impl Log {
             })?;
         let old = std::mem::replace(&mut pending.segment, segment);
         old.end.store(position, Ordering::Release);
-        let mut next = std::mem::take(&mut pending.spare);
+        let mut next = pending.spares.pop().unwrap_or_default();
         next.extend_from_slice(&header);
         let buffer = std::mem::replace(&mut pending.buffer, next);
         let start = std::mem::replace(&mut pending.start, 0);
@@ -214,28 +217,20 @@ impl Log {
         let (chunks, last, batches) = {
             let mut pending = self.pending.lock();
             let mut chunks = std::mem::take(&mut pending.older);
-            let spare = std::mem::take(&mut pending.spare);
+            let spare = pending.spares.pop().unwrap_or_default();
             let bytes = std::mem::replace(&mut pending.buffer, spare);
             let start = pending.start;
             pending.start += bytes.len() as u64;
             chunks.push(Chunk { segment: pending.segment.clone(), start, bytes });
             (chunks, pending.last, std::mem::take(&mut pending.batches))
         };
-        let mut reusable = Vec::new();
         for chunk in chunks {
             self.write_chunk(&chunk)
                 .map_err(|error| format!("{}: {error}", chunk.segment.file.path().display()))?;
-            reusable = chunk.bytes;
+            self.pending.lock().keep(chunk.bytes);
         }
         self.counters.syncs.fetch_add(1, Ordering::Relaxed);
         self.counters.synced_batches.fetch_add(batches, Ordering::Relaxed);
-        if reusable.capacity() <= KEEP_BUFFER {
-            reusable.clear();
-            let mut pending = self.pending.lock();
-            if pending.spare.capacity() < reusable.capacity() {
-                pending.spare = reusable;
-            }
-        }
         Ok(last)
     }
 
@@ -325,6 +320,19 @@ impl Log {
 impl Pending {
     fn position(&self) -> u64 {
         self.start + self.buffer.len() as u64
+    }
+
+    /// Keeps a buffer that was written, for later rounds. The largest is used first.
+    fn keep(&mut self, mut buffer: Vec<u8>) {
+        if buffer.capacity() > KEEP_BUFFER {
+            return;
+        }
+        buffer.clear();
+        self.spares.push(buffer);
+        self.spares.sort_unstable_by_key(Vec::capacity);
+        if self.spares.len() > SPARE_BUFFERS {
+            self.spares.remove(0);
+        }
     }
 }
 

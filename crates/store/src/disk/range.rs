@@ -144,6 +144,11 @@ impl DiskRange {
         }
     }
 
+    /// Whether no more entries of the page in hand are left.
+    pub(crate) fn is_at_seam(&self) -> bool {
+        self.cursor.as_ref().is_none_or(|cursor| cursor.left.is_empty())
+    }
+
     /// The entry in hand, as handles.
     pub(crate) fn own(&self) -> (Bytes, Bytes) {
         match (&self.cursor, &self.entry) {

@@ -65,8 +65,9 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Shared> {
     }
 
     let mut replay = Replay::new(&trees, &dropped, &options);
-    // Memory is flushed when it is half full, and then gives back what it held of the log.
-    let released_bytes = options.memtable_bytes / 2;
+    // Memory is flushed when it is half full, and then gives back what it held of the log; where
+    // writers are faster, it is full by then.
+    let released_bytes = options.memtable_bytes;
     let pool = Pool::new(&log_folder, options.segment_bytes, released_bytes, options.fault.clone());
     let recovered = replay.run(&pool)?;
     let (memtables, active_bytes) = (replay.memtables.clone(), replay.bytes);
