@@ -42,13 +42,13 @@ fn db_stats(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         entries += sizes.indexes_stored();
     }
     out.str("db", context.db);
-    out.i64("collections", (all().count() - views) as i64);
-    out.i64("views", views as i64);
-    out.i64("objects", documents as i64);
+    out.count("collections", (all().count() - views) as u64);
+    out.count("views", views as u64);
+    out.count("objects", documents as u64);
     out.f64("avgObjSize", if documents == 0 { 0.0 } else { bytes as f64 / documents as f64 });
     out.f64("dataSize", bytes as f64 / scale);
     out.f64("storageSize", stored as f64 / scale);
-    out.i64("indexes", indexes as i64);
+    out.count("indexes", indexes as u64);
     out.f64("indexSize", entries as f64 / scale);
     out.f64("totalSize", (stored + entries) as f64 / scale);
     out.f64("scaleFactor", scale);

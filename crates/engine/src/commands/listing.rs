@@ -6,7 +6,7 @@ use crate::cursor::Source;
 use crate::exec::{Doc, Stream};
 use crate::operation::Operation;
 use std::collections::VecDeque;
-use value::{DocBuf, Result, Writer};
+use value::{DocBuf, RawDoc, Result, Val, Writer};
 
 /// Documents that were made beforehand.
 struct Listing(VecDeque<DocBuf>);
@@ -41,5 +41,20 @@ pub(super) fn reply(
 ) -> Result<()> {
     let source = Source::Stream(Box::new(Listing(documents.into())));
     let cursor = find::new_cursor(context, source, namespace, None, false);
-    find::first_batch(context, cursor, Some(batch_size), false, out)
+    let mut answered = Ok(());
+    let reply = DocBuf::build(|out| {
+        answered = find::first_batch(context, cursor, Some(batch_size), false, out);
+    });
+    answered?;
+    // MongoDB shows the batch of a listing last.
+    let cursor = reply.as_doc().get("cursor").and_then(Val::as_doc).unwrap_or(RawDoc::empty());
+    out.doc("cursor", |out| {
+        for (name, value) in cursor.iter().filter(|(name, _)| *name != "firstBatch") {
+            out.raw(name, value);
+        }
+        if let Some(batch) = cursor.find("firstBatch") {
+            out.raw("firstBatch", batch);
+        }
+    });
+    Ok(())
 }

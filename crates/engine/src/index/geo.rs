@@ -22,8 +22,8 @@ pub struct GeoFields {
     levels: (usize, usize),
 }
 
-/// The levels of a `2dsphere` index that names none: as fine as cells get, as coarse as they come.
-const LEVELS: (i64, i64) = (0, 23);
+/// The levels that a `2dsphere` index is taken to name when it names none.
+const LEVELS: (i64, i64) = (2, 23);
 
 /// The finest level that an index may ask for.
 const LEVEL_MAX: i64 = 30;
@@ -33,6 +33,17 @@ const LEVEL_MAX: i64 = 30;
 /// # Errors
 /// 16747, 16748, 16749.
 fn check_levels(spec: RawDoc<'_>) -> Result<()> {
+    for name in ["2dsphereIndexVersion", "coarsestIndexedLevel", "finestIndexedLevel"] {
+        if let Some(value) = spec.get(name)
+            && value.as_i64_exact().is_none()
+        {
+            return Err(Error::bad_value(format!(
+                "Expected field \"{name}\" to have a value exactly representable as a 64-bit \
+                 integer, but found {name}: {}",
+                super::spec::shown_value(value)
+            )));
+        }
+    }
     let level = |name: &str| spec.get(name).and_then(Val::as_i64_exact);
     let coarsest = level("coarsestIndexedLevel").unwrap_or(LEVELS.0);
     let finest = level("finestIndexedLevel").unwrap_or(LEVELS.1);

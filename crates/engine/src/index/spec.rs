@@ -77,16 +77,10 @@ impl IndexSpec {
 }
 
 /// Options that are stored as they are given, in the order in which they are given.
-const KEPT: &[&str] = &[
-    "background",
-    "expireAfterSeconds",
-    "partialFilterExpression",
-    "sparse",
-    "wildcardProjection",
-];
+const KEPT: &[&str] = &["partialFilterExpression", "wildcardProjection"];
 
 /// Options of geospatial indexes that are stored, in the order in which they are shown.
-const GEO_KEPT: &[&str] = &["bits", "min", "max", "finestIndexedLevel", "coarsestIndexedLevel"];
+const GEO_KEPT: &[&str] = &["bits", "min", "max", "coarsestIndexedLevel", "finestIndexedLevel"];
 
 /// Options of an index that MongoDB knows and that this version refuses rather than ignores.
 const LATER: &[&str] = &["columnstoreProjection", "storageEngine"];
@@ -156,8 +150,11 @@ pub fn parse(spec: RawDoc<'_>, ignore_unknown: bool) -> Result<IndexSpec> {
             out.bool("unique", true);
         }
         for (name, value) in spec {
-            if KEPT.contains(&name) {
-                out.raw(name, value);
+            match name {
+                "background" | "sparse" => drop(out.bool(name, value.get().truthy())),
+                "expireAfterSeconds" => drop(out.i32(name, whole(value.get()))),
+                _ if KEPT.contains(&name) => drop(out.raw(name, value)),
+                _ => {}
             }
         }
         if fields.hidden == Some(true) {
@@ -169,16 +166,16 @@ pub fn parse(spec: RawDoc<'_>, ignore_unknown: bool) -> Result<IndexSpec> {
         if text::is_text(key) {
             text::write_options(spec, key, out);
         }
+        if key.iter().any(|(_, kind)| kind.get() == Val::String("2dsphere")) {
+            let version = spec.get("2dsphereIndexVersion");
+            out.i32("2dsphereIndexVersion", version.map_or(3, whole));
+        }
         for name in GEO_KEPT {
             let Some(value) = spec.find(name) else { continue };
             match *name {
                 "min" | "max" => out.f64(name, value.get().as_f64().unwrap_or(0.0)),
-                _ => out.raw(name, value),
+                _ => out.i32(name, whole(value.get())),
             };
-        }
-        if key.iter().any(|(_, kind)| kind.get() == Val::String("2dsphere")) {
-            let version = spec.get("2dsphereIndexVersion").and_then(Val::as_f64);
-            out.i32("2dsphereIndexVersion", version.map_or(3, |version| version as i32));
         }
         if let Some(collation) = &collation {
             out.append("collation", Val::Document(collation.document()));
@@ -231,7 +228,8 @@ fn read_fields<'a>(spec: RawDoc<'a>, ignore_unknown: bool, out: &mut Fields<'a>)
             "wildcardProjection" => {}
             "expireAfterSeconds" => out.expire_after_seconds = Some(value),
             "weights" => match value {
-                Val::Document(_) => {}
+                // Looked at with the key pattern.
+                Val::Document(_) | Val::Array(_) | Val::String(_) => {}
                 _ => return Err(wrong_type(name, "an object", value)),
             },
             "default_language" | "language_override" => match value {
@@ -251,7 +249,8 @@ fn read_fields<'a>(spec: RawDoc<'a>, ignore_unknown: bool, out: &mut Fields<'a>)
             }
             // Old drivers name the collection once more, others wish to drop duplicates:
             // MongoDB takes and forgets both.
-            "ns" | "dropDups" => {}
+            "ns" => {}
+            "dropDups" => drop(flag(name, value)?),
             "collation" => match value {
                 Val::Document(collation) if collation.is_empty() => {
                     return Err(Error::bad_value(
@@ -369,6 +368,12 @@ fn version(spec: RawDoc<'_>, value: Val<'_>) -> Result<i32> {
     match value.as_i64_exact() {
         Some(1) => Ok(1),
         Some(2) => Ok(2),
+        found if found.is_none_or(|found| i32::try_from(found).is_err()) => {
+            Err(Error::bad_value(format!(
+                "Index version must be representable as a 32-bit integer, but got {}",
+                ejson::print_value(value, Format::Shell)
+            )))
+        }
         _ => Err(Error::new(
             Code::CANNOT_CREATE_INDEX,
             format!(
@@ -378,6 +383,11 @@ fn version(spec: RawDoc<'_>, value: Val<'_>) -> Result<i32> {
             ),
         )),
     }
+}
+
+/// The number as listed indexes show it.
+fn whole(value: Val<'_>) -> i32 {
+    value.as_f64().map_or(0, |number| number as i32)
 }
 
 fn flag(name: &str, value: Val<'_>) -> Result<bool> {
@@ -401,7 +411,7 @@ fn check_expiry(spec: RawDoc<'_>, key: RawDoc<'_>, seconds: Val<'_>) -> Result<(
             seconds.kind().name()
         ));
     };
-    if number.is_nan() || number < 0.0 {
+    if number < 0.0 {
         return refuse("TTL index 'expireAfterSeconds' option cannot be less than 0".to_owned());
     }
     if number > f64::from(i32::MAX) {

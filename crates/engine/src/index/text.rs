@@ -146,7 +146,11 @@ pub fn check(spec: RawDoc<'_>, key: RawDoc<'_>) -> Result<()> {
     if runs > 1 {
         return refuse("'text' fields in index must all be adjacent");
     }
-    let weights = spec.get("weights").and_then(Val::as_doc).unwrap_or(RawDoc::empty());
+    let weights = match spec.get("weights") {
+        None => RawDoc::empty(),
+        Some(Val::Document(weights)) => weights,
+        Some(_) => return refuse("text index option 'weights' must be an object"),
+    };
     for (_, weight) in weights {
         let weight = weight.get();
         let Some(number) = weight.as_f64().filter(|_| weight.is_number()) else {

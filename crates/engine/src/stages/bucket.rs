@@ -5,7 +5,8 @@ use super::{Stage, StageContext, StageRow, group, sort};
 use crate::exec::Stream;
 use query::expr::Expr;
 use std::cmp::Ordering;
-use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer, compare};
+use value::compare::compare_with;
+use value::{Code, Collation, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer};
 
 pub(super) static ROW: StageRow =
     StageRow { name: "$bucket", help: "Groups by ranges of a value.", parse };
@@ -48,6 +49,7 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
             ),
         );
     };
+    let collation = context.collation.map(|collation| &**collation);
     let mut group_by = None;
     let mut boundaries: Option<Vec<OwnedVal>> = None;
     let mut default = None;
@@ -79,7 +81,7 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
                     };
                     values.push(value);
                 }
-                check_boundaries(&values)?;
+                check_boundaries(&values, collation)?;
                 boundaries = Some(values);
             }
             "default" => {
@@ -113,8 +115,8 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
         (&default, boundaries.first(), boundaries.last())
     {
         let default = default.get();
-        let below = compare::compare(default, first.get()) == Ordering::Less;
-        let above = compare::compare(default, last.get()) != Ordering::Less;
+        let below = compare_with(default, first.get(), collation) == Ordering::Less;
+        let above = compare_with(default, last.get(), collation) != Ordering::Less;
         if !below && !above {
             return refuse(
                 40199,
@@ -139,7 +141,7 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     }))
 }
 
-fn check_boundaries(values: &[OwnedVal]) -> Result<()> {
+fn check_boundaries(values: &[OwnedVal], collation: Option<&Collation>) -> Result<()> {
     if values.len() < 2 {
         return refuse(
             40192,
@@ -163,7 +165,7 @@ fn check_boundaries(values: &[OwnedVal]) -> Result<()> {
                 ),
             );
         }
-        if compare::compare(lower, upper) != Ordering::Less {
+        if compare_with(lower, upper, collation) != Ordering::Less {
             return refuse(
                 40194,
                 "The 'boundaries' option to $bucket must be sorted, but elements are not in \

@@ -90,7 +90,8 @@ impl Geo {
         };
         let (word, supported) = match ask {
             Ask::Within => ("$within", area),
-            Ask::Intersects => ("$geoIntersect", matches!(region, Region::Sphere(_))),
+            // A circle is taken, and nothing ever intersects it, as in MongoDB.
+            Ask::Intersects => ("$geoIntersect", !matches!(region, Region::Flat(_))),
         };
         if !supported {
             return Err(Error::bad_value(format!(
@@ -110,7 +111,8 @@ impl Geo {
         let Ok(stored) = Stored::parse(value) else { return false };
         match (&self.region, self.ask) {
             (Region::Flat(flat), _) => stored.flat().is_some_and(|point| flat.contains(point)),
-            (Region::Cap(centre, radius), _) => {
+            (Region::Cap(..), Ask::Intersects) => false,
+            (Region::Cap(centre, radius), Ask::Within) => {
                 stored.on_sphere().is_some_and(|found| found.is_in_cap(*centre, *radius))
             }
             (Region::Sphere(own), Ask::Within) => {
