@@ -184,6 +184,8 @@ pub struct Index {
     pub state: IndexState,
     /// Bit n is set when field n ever held an array. Bits are never cleared.
     pub multikey: Arc<AtomicU32>,
+    /// Whether entries keep what keys lose of types. Wildcard indexes of earlier versions do not.
+    pub typed: bool,
     /// Reads that used the index, and since when, for `$indexStats`.
     pub uses: Arc<AtomicU64>,
 }

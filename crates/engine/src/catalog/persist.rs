@@ -1,7 +1,9 @@
 //! The catalog on disk: one record a collection, one for its counters, one for each index that
 //! saw an array; and reading them all back.
 
-use super::{Capped, Catalog, Collection, Counters, Index, IndexField, IndexState, Kind, View};
+use super::{
+    Capped, Catalog, Collection, Counters, Index, IndexField, IndexKind, IndexState, Kind, View,
+};
 use patterns::{Pattern, Phase};
 use query::ParseContext;
 use query::filter::Filter;
@@ -115,6 +117,9 @@ pub fn encode(collection: &Collection) -> DocBuf {
                     out.i64("id", i64::from(index.id));
                     out.append("spec", Val::Document(index.spec.as_doc()));
                     out.bool("ready", index.state == IndexState::Ready);
+                    if matches!(index.kind, IndexKind::Wildcard(_)) {
+                        out.bool("typed", index.typed);
+                    }
                 });
             }
         });
@@ -208,7 +213,11 @@ fn decode(
         let ready = entry.get("ready").is_some_and(Val::truthy);
         let state = if ready { IndexState::Ready } else { IndexState::Building };
         let bits = multikey.get(&id).copied().unwrap_or(0);
-        indexes.push(Arc::new(index_from_spec(id, spec, state, bits)?));
+        let mut index = index_from_spec(id, spec, state, bits)?;
+        if matches!(index.kind, IndexKind::Wildcard(_)) {
+            index.typed = entry.get("typed").is_some_and(Val::truthy);
+        }
+        indexes.push(Arc::new(index));
     }
     Ok(Collection {
         id,
@@ -302,6 +311,7 @@ pub fn index_from_spec(
         hidden: flag("hidden"),
         state,
         multikey: Arc::new(AtomicU32::new(multikey)),
+        typed: true,
         uses: Arc::default(),
     })
 }

@@ -9,7 +9,7 @@ use crate::catalog::{Index, IndexKind};
 use value::{Code, Error, RawDoc, Result, limits};
 
 /// One key of a document.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     /// Encoded values, without the index prefix and the record's key.
     pub values: Vec<u8>,

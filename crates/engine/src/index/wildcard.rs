@@ -9,7 +9,7 @@ use super::keys::{Key, Keys};
 use super::ordered;
 use crate::catalog::Index;
 use value::path::array_index;
-use value::{Code, Collation, Error, RawDoc, Result, Val, keys as order};
+use value::{Code, Collation, Error, RawDoc, Result, Val, key_types, keys as order};
 
 /// What a wildcard index looks at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,19 +145,22 @@ fn is_below(path: &str, root: &str) -> bool {
 /// A key that is longer than the store takes.
 pub fn keys(index: &Index, wildcard: &Wildcard, doc: RawDoc<'_>, out: &mut Keys) -> Result<()> {
     let collation = index.collation.as_deref();
+    // A collation key does not tell its text, so such an index covers nothing.
+    let typed = index.typed && collation.is_none();
     let mut found =
-        Leaves { wildcard, collation, descending: false, leaves: Vec::new(), arrays: false };
+        Leaves { wildcard, collation, descending: false, typed, leaves: Vec::new(), arrays: false };
     found.descending = index.fields.get(wildcard.at).is_some_and(|field| field.descending);
     found.document(doc, &mut String::new());
     let mut leaves = found.leaves;
     leaves.sort_unstable();
-    leaves.dedup();
+    leaves.dedup_by(|a, b| a.values == b.values);
     if found.arrays {
         out.multikey |= 1 << wildcard.at.min(31);
     }
     if index.fields.len() == 1 {
-        for values in leaves {
-            out.add(index, Key { values, types: Vec::new() })?;
+        for mut leaf in leaves {
+            key_types::trim(&mut leaf.types);
+            out.add(index, leaf)?;
         }
         return Ok(());
     }
@@ -165,18 +168,23 @@ pub fn keys(index: &Index, wildcard: &Wildcard, doc: RawDoc<'_>, out: &mut Keys)
         // The other fields of a compound key are indexed all the same.
         let mut nothing = order::key(Val::MinKey);
         order::encode(&mut nothing, Val::MinKey, found.descending);
-        leaves.push(nothing);
+        leaves.push(Key { values: nothing, types: Vec::new() });
     }
     ordered::each_combination(index, doc, out, &mut |values, _, out| {
         for leaf in &leaves {
             let mut key = Key::default();
             for (at, (value, field)) in values.iter().zip(&index.fields).enumerate() {
                 if at == wildcard.at {
-                    key.values.extend_from_slice(leaf);
+                    key.values.extend_from_slice(&leaf.values);
+                    key.types.extend_from_slice(&leaf.types);
                 } else {
                     order::encode_with(&mut key.values, *value, field.descending, collation);
+                    if typed {
+                        key_types::append(&mut key.types, *value);
+                    }
                 }
             }
+            key_types::trim(&mut key.types);
             out.add(index, key)?;
         }
         Ok(())
@@ -188,8 +196,10 @@ struct Leaves<'w> {
     wildcard: &'w Wildcard,
     collation: Option<&'w Collation>,
     descending: bool,
+    /// Whether entries keep what keys lose of types.
+    typed: bool,
     /// Encoded paths and values.
-    leaves: Vec<Vec<u8>>,
+    leaves: Vec<Key>,
     /// Whether any value stood in an array.
     arrays: bool,
 }
@@ -232,8 +242,12 @@ impl Leaves<'_> {
 
     fn leaf(&mut self, value: Val<'_>, path: &str) {
         if self.wildcard.holds(path) {
-            let mut key = order::key(Val::String(path));
-            order::encode_with(&mut key, value, self.descending, self.collation);
+            let mut key = Key { values: order::key(Val::String(path)), types: Vec::new() };
+            order::encode_with(&mut key.values, value, self.descending, self.collation);
+            if self.typed {
+                key_types::append(&mut key.types, Val::String(path));
+                key_types::append(&mut key.types, value);
+            }
             self.leaves.push(key);
         }
     }

@@ -7,6 +7,7 @@ use super::cover::Cover;
 use super::edge::Columns;
 use super::facts::{Fact, collect};
 use super::implies::implies;
+use super::wildcard;
 use crate::catalog::{Index, IndexKind, IndexState};
 use crate::exec::entries::{KeyCheck, KeyFilter};
 use crate::index::hashed;
@@ -56,6 +57,8 @@ pub struct Candidate {
     /// Set when the ranges are read side by side, to keep the order of what follows the values
     /// that they begin with: the length of those values in each range.
     pub merge: Vec<usize>,
+    /// The one path whose entries are read, of an index that has entries of many.
+    pub path: Option<Arc<str>>,
     /// How documents are made from entries, if none need be fetched.
     pub cover: Option<Arc<Cover>>,
 }
@@ -78,6 +81,7 @@ impl Candidate {
             key_filter: None,
             arrays: Vec::new(),
             estimate: None,
+            path: None,
             cover: None,
             merge: Vec::new(),
         }
@@ -449,6 +453,7 @@ pub(super) fn assemble(
             merge = prefixes.iter().flat_map(length).collect();
         }
     }
+    let path = wildcard::only_path(index, &columns).map(Arc::from);
     let all = || vec![Interval::all()];
     let shown = columns.into_iter().map(|c| (c.name, c.intervals.unwrap_or_else(all))).collect();
     Candidate {
@@ -464,6 +469,7 @@ pub(super) fn assemble(
         key_filter,
         arrays: Vec::new(),
         estimate: None,
+        path,
         cover: None,
         merge,
     }
@@ -495,7 +501,9 @@ fn told(
         }
     }
     let few = question.filter.root().conditions().len() <= 64;
-    let cover = (!paths.is_empty() && few && whole).then(|| Cover::of(index, &paths)).flatten();
+    let cover = (!paths.is_empty() && few && whole)
+        .then(|| Cover::of(index, wildcard::only_path(index, columns), &paths))
+        .flatten();
     let filter = cover.map(|cover| {
         Arc::new(KeyFilter { cover, filter: question.filter.only(on_keys), conditions: on_keys })
     });

@@ -70,12 +70,14 @@ pub fn apply_needed(plan: &mut Plan, filter: &Filter, mut needed: Vec<String>) {
     }
     match &mut plan.access {
         Access::Index(candidate) => {
-            candidate.cover = Cover::of(&candidate.index, &needed).map(Arc::new);
+            candidate.cover =
+                Cover::of(&candidate.index, candidate.path.as_deref(), &needed).map(Arc::new);
         }
         // An index that was left because it would fetch most documents need not fetch any.
         Access::Collection(_) => {
             let Some(Access::Index(left)) = plan.rejected.first() else { return };
-            let Some(cover) = Cover::of(&left.index, &needed) else { return };
+            let path = left.path.as_deref();
+            let Some(cover) = Cover::of(&left.index, path, &needed) else { return };
             if plan.sorted && !left.sorted {
                 return;
             }
@@ -105,7 +107,7 @@ pub fn apply(
         }
         needed.extend(sort.fields.iter().map(|field| field.path.text().to_owned()));
     }
-    candidate.cover = Cover::of(&candidate.index, &needed).map(Arc::new);
+    candidate.cover = Cover::of(&candidate.index, candidate.path.as_deref(), &needed).map(Arc::new);
 }
 
 impl Access {
@@ -147,14 +149,18 @@ fn paths(node: &Node, out: &mut Vec<String>) -> bool {
 }
 
 impl Cover {
-    /// How the index makes documents with these fields; nothing if it cannot.
+    /// How the index makes documents with these fields; nothing if it cannot. `path` is the one of
+    /// which entries are read, where the index has entries of many.
     #[must_use]
-    pub fn of(index: &Index, needed: &[String]) -> Option<Cover> {
-        let plain = matches!(index.kind, IndexKind::Ordered)
-            && !index.is_clustered()
+    pub fn of(index: &Index, path: Option<&str>, needed: &[String]) -> Option<Cover> {
+        let plain = !index.is_clustered()
             && !index.is_multikey()
             // A collated key does not tell the text.
             && index.spec.as_doc().find("collation").is_none();
+        if plain && matches!(index.kind, IndexKind::Wildcard(_)) {
+            return Cover::of_path(index, path?, needed);
+        }
+        let plain = plain && matches!(index.kind, IndexKind::Ordered);
         // A number may be a place in an array, which would not come back as one.
         let named = |f: &IndexField| f.path.parts().iter().all(|part| part.index.is_none());
         let has = |path: &String| index.fields.iter().any(|f| f.path.text() == path);
@@ -172,6 +178,17 @@ impl Cover {
             }
         }
         Some(Cover { columns: columns(index, &wanted), fields })
+    }
+
+    /// The same for the entries of one path of a wildcard index: a path and its value.
+    fn of_path(index: &Index, path: &str, needed: &[String]) -> Option<Cover> {
+        if !index.typed || needed.iter().any(|needed| needed != path) {
+            return None;
+        }
+        let names: Vec<&str> = path.split('.').collect();
+        let mut fields = Vec::new();
+        insert(&mut fields, &names, 1)?;
+        Some(Cover { columns: columns(index, &[1]), fields })
     }
 
     /// Documents with the field of one column only.

@@ -5,7 +5,7 @@ use super::Question;
 use super::bounds::{Interval, Tightness};
 use super::candidates::{Bound, Candidate, Column, assemble, bind};
 use super::facts::Fact;
-use crate::catalog::Index;
+use crate::catalog::{Index, IndexKind};
 use crate::index::wildcard::Wildcard;
 use query::sort::SortSpec;
 use std::sync::Arc;
@@ -75,6 +75,14 @@ pub(super) fn uses(
     let existing =
         facts.iter().filter_map(|fact| existence(question, whole, index, wildcard, fact));
     paths.iter().map(make).chain(existing).collect()
+}
+
+/// The path of which an index with a wildcard alone is read, if it is one.
+pub(super) fn only_path<'c>(index: &Index, columns: &'c [Column]) -> Option<&'c str> {
+    let [paths, values] = columns else { return None };
+    let one = matches!(paths.intervals.as_deref(), Some([only]) if only.point);
+    let alone = matches!(index.kind, IndexKind::Wildcard(_)) && index.fields.len() == 1;
+    (alone && one).then_some(&*values.name)
 }
 
 /// The entries of a path and of all below it: every document that has it has one of them.
