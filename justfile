@@ -8,6 +8,14 @@ test *STEPS:
 fuzz TARGET="all" SECONDS="60":
     scripts/fuzz {{TARGET}} {{SECONDS}}
 
+# A server from this source, with the flags of `motif serve`.
+serve *FLAGS:
+    cargo run --release -p motif-cli -- serve {{FLAGS}}
+
+# What it does in a second, with the flags of `motif bench`.
+bench *FLAGS:
+    cargo run --release -p motif-cli -- bench {{FLAGS}}
+
 # Licences, banned crates and sources of what comes into the program.
 deny:
     scripts/deny

@@ -311,6 +311,14 @@ def test_certificates_are_changed_without_a_stop(tmp_path, files):
         assert plain.admin.command("ping")["ok"] == 1
 
 
+def test_a_key_with_a_password(tmp_path, files):
+    flags = ("--tlsCertificateKeyFilePassword", "secret")
+    with Server(tmp_path, files, *flags, certificate="encrypted.pem") as server:
+        options = server.connect().admin.command("getCmdLineOpts")
+        assert "--tlsCertificateKeyFilePassword" in options["argv"] and "secret" not in str(options)
+        assert "secret" not in server.log.read_text()
+
+
 @pytest.mark.parametrize(
     "certificate, reason",
     [

@@ -4,14 +4,17 @@
 use crate::size::Size;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use serde::Deserialize;
-use server::TlsOptions;
+use serde::{Deserialize, Deserializer};
+use server::{Password, TlsOptions};
+use std::convert::Infallible;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use value::{DocBuf, Writer};
 
 const LISTEN: &str = "127.0.0.1:27017";
 const DATA: &str = "./motif-data";
+/// What stands where a password was.
+const HIDDEN: &str = "<password>";
 const MAX_CONNECTIONS: u32 = 20_000;
 
 /// Settings as flags and environment variables give them.
@@ -68,6 +71,17 @@ pub(crate) struct ServeArgs {
         value_name = "FILE"
     )]
     pub(crate) tls_certificate_key_file: Option<PathBuf>,
+    /// The password of the key in that file; better in the environment or the file of settings, as
+    /// other users of the machine can see flags
+    #[arg(
+        long,
+        alias = "tlsCertificateKeyFilePassword",
+        env = "MOTIF_TLS_CERTIFICATE_KEY_FILE_PASSWORD",
+        hide_env_values = true,
+        value_name = "PASSWORD",
+        value_parser = |text: &str| Ok::<_, Infallible>(Password::new(text.to_owned()))
+    )]
+    pub(crate) tls_certificate_key_file_password: Option<Password>,
     /// PEM file with the authorities of clients' certificates; with it clients must have one
     #[arg(long, alias = "tlsCAFile", env = "MOTIF_TLS_CA_FILE", value_name = "FILE")]
     pub(crate) tls_ca_file: Option<PathBuf>,
@@ -100,9 +114,33 @@ struct FileSettings {
     insecure_listen_without_authentication: Option<bool>,
     tls_mode: Option<TlsMode>,
     tls_certificate_key_file: Option<PathBuf>,
+    #[serde(default, deserialize_with = "password")]
+    tls_certificate_key_file_password: Option<Password>,
     tls_ca_file: Option<PathBuf>,
     tls_crl_file: Option<PathBuf>,
     tls_allow_connections_without_certificates: Option<bool>,
+}
+
+/// The words of the command line, as `getCmdLineOpts` shows them to clients.
+pub(crate) fn without_passwords(words: impl Iterator<Item = String>) -> Vec<String> {
+    const NAMES: [&str; 2] =
+        ["--tls-certificate-key-file-password", "--tlsCertificateKeyFilePassword"];
+    let mut is_next = false;
+    let hide = |word: String| {
+        if std::mem::take(&mut is_next) {
+            return HIDDEN.to_owned();
+        }
+        is_next = NAMES.contains(&word.as_str());
+        match word.split_once('=') {
+            Some((name, _)) if NAMES.contains(&name) => format!("{name}={HIDDEN}"),
+            _ => word,
+        }
+    };
+    words.map(hide).collect()
+}
+
+fn password<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Password>, D::Error> {
+    Ok(Option::<String>::deserialize(input)?.map(Password::new))
 }
 
 /// Which connections are encrypted.
@@ -197,6 +235,9 @@ impl Settings {
             args.tls_mode.or(file.tls_mode).unwrap_or(TlsMode::Disabled),
             args.tls_certificate_key_file.or(file.tls_certificate_key_file),
             TlsFiles {
+                password: args
+                    .tls_certificate_key_file_password
+                    .or(file.tls_certificate_key_file_password),
                 ca_file: args.tls_ca_file.or(file.tls_ca_file),
                 crl_file: args.tls_crl_file.or(file.tls_crl_file),
                 without_certificates: args
@@ -269,6 +310,7 @@ impl Settings {
 
 /// What TLS may have beyond a certificate.
 struct TlsFiles {
+    password: Option<Password>,
     ca_file: Option<PathBuf>,
     crl_file: Option<PathBuf>,
     without_certificates: bool,
@@ -286,6 +328,7 @@ fn tls_options(
         TlsMode::Require => server::TlsMode::Require,
         TlsMode::Disabled => {
             let idle = certificate_key_file.is_some()
+                || files.password.is_some()
                 || files.ca_file.is_some()
                 || files.crl_file.is_some()
                 || files.without_certificates;
@@ -312,6 +355,7 @@ fn tls_options(
     Ok(Some(TlsOptions {
         mode,
         certificate_key_file,
+        certificate_key_password: files.password,
         ca_file: files.ca_file,
         crl_file: files.crl_file,
         allow_connections_without_certificates: files.without_certificates,
@@ -377,6 +421,7 @@ fn default_operation_bytes(memory: u64) -> u64 {
 mod tests {
     use super::*;
     use std::io::Write;
+    use value::ejson::Format;
 
     fn file(text: &str) -> tempfile::NamedTempFile {
         let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -476,11 +521,28 @@ mod tests {
 
     #[test]
     fn tls_is_set_in_the_file_too() {
-        let file = file("tls-mode = 'requireTLS'\ntls-certificate-key-file = '/server.pem'\n");
+        let file = file(
+            "tls-mode = 'requireTLS'\ntls-certificate-key-file = '/server.pem'\n\
+             tls-certificate-key-file-password = 'open sesame'\n",
+        );
         let args = ServeArgs { config: Some(file.path().to_owned()), ..ServeArgs::default() };
-        let tls = Settings::resolve(args).unwrap().tls.unwrap();
+        let settings = Settings::resolve(args).unwrap();
+        // What `getCmdLineOpts` answers has no password.
+        assert!(!value::ejson::print(settings.parsed().as_doc(), Format::Shell).contains("sesame"));
+        let tls = settings.tls.unwrap();
         assert_eq!(tls.mode, server::TlsMode::Require);
         assert_eq!(tls.certificate_key_file, PathBuf::from("/server.pem"));
+        assert_eq!(tls.certificate_key_password, Some(Password::new("open sesame".to_owned())));
+    }
+
+    #[test]
+    fn passwords_of_the_command_line_are_not_shown() {
+        let line = "motif serve --tls-certificate-key-file-password one --auth \
+                    --tlsCertificateKeyFilePassword=two --tls-mode requireTLS";
+        let shown = without_passwords(line.split_whitespace().map(str::to_owned)).join(" ");
+        let expected = "motif serve --tls-certificate-key-file-password <password> --auth \
+                        --tlsCertificateKeyFilePassword=<password> --tls-mode requireTLS";
+        assert_eq!(shown, expected);
     }
 
     #[test]

@@ -3,7 +3,10 @@
 //! reads documents by `_id`: all its reads succeed, and the server's memory stays bounded.
 //!
 //! How much slower the good client gets is measured by the ignored test:
-//! `cargo test --release -p motif-cli --test hostile -- --ignored --nocapture`.
+//! `cargo test --release -p motif-cli --test hostile -- --ignored --nocapture`. Attackers and the good
+//! client share one machine there, so it also measures what the attackers' own work costs: the same
+//! attack on another server beside the one that the good client asks. `HOSTILE_SECONDS` says how long
+//! each attack lasts (40), `MOTIF` which program is attacked.
 
 #![allow(clippy::unwrap_used, reason = "in a test a failure is to be seen at once")]
 #![allow(clippy::print_stdout, reason = "the measurement is read by people")]
@@ -34,7 +37,9 @@ struct Server {
 impl Server {
     fn start(options: &[&str]) -> Server {
         let folder = tempfile::tempdir().unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_motif"));
+        // Another build of the server may be measured.
+        let program = std::env::var("MOTIF").unwrap_or(env!("CARGO_BIN_EXE_motif").to_owned());
+        let mut command = Command::new(program);
         command.args(["serve", "--listen", "127.0.0.1:0", "--log-level", "error"]);
         command.args(["--cache", "64MiB", "--operation-memory", "256MiB"]).args(options);
         command.arg("--data").arg(folder.path()).stdout(Stdio::piped()).stderr(Stdio::inherit());
@@ -333,11 +338,26 @@ fn share(times: &[u64], part: f64) -> u64 {
     times[((times.len() - 1) as f64 * part) as usize]
 }
 
-/// Attacks a server for so long. Gives the 99th percentile without and with the attack, and the
-/// most memory, in MiB.
-fn run(auth: bool, time: Duration, connections: usize) -> (u64, u64, u64) {
-    let limit = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
+/// Whom the attackers attack.
+#[derive(Clone, Copy, PartialEq)]
+enum Aim {
+    /// The server that the good client asks.
+    Server,
+    /// Another server on the same machine: what the good client loses then, it loses to the
+    /// attackers' own work and to the kernel's.
+    Another,
+}
+
+/// What an attack came to: 99th percentiles without and with it, in microseconds, and the most
+/// memory that the good client's server had, in MiB.
+struct Outcome {
+    calm: u64,
+    attacked: u64,
+    most: u64,
+}
+
+/// A server with documents, its client, and how that client comes again.
+fn prepare(auth: bool) -> (Server, Client, String) {
     let server = Server::start(if auth { &["--auth"] } else { &[] });
     let mut uri = server.uri.clone();
     if auth {
@@ -347,12 +367,22 @@ fn run(auth: bool, time: Duration, connections: usize) -> (u64, u64, u64) {
     }
     let mut client = Client::connect(&uri).unwrap();
     fill(&mut client);
+    (server, client, uri)
+}
+
+/// Attacks a server for so long.
+fn run(auth: bool, aim: Aim, time: Duration, connections: usize) -> Outcome {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
+    let (server, mut client, uri) = prepare(auth);
+    let another = (aim == Aim::Another).then(|| prepare(auth));
     let calm = read(&mut client, time / 4, None);
 
+    let address = another.as_ref().map_or(&server, |(another, ..)| another).address();
     let mut attack = Attack::new();
-    attack_as_stranger(&mut attack, server.address(), connections);
+    attack_as_stranger(&mut attack, address, connections);
     if !auth {
-        attack_from_inside(&mut attack, server.address());
+        attack_from_inside(&mut attack, address);
     }
     sleep(Duration::from_secs(1));
     let done = Arc::new(AtomicBool::new(false));
@@ -370,8 +400,9 @@ fn run(auth: bool, time: Duration, connections: usize) -> (u64, u64, u64) {
         attacked = reading.join().unwrap();
     });
     println!(
-        "{}: {} reads, half within {} us, 99 % within {} us (without attack {} us and {} us), most memory {most} MiB",
+        "{}, attack on {}: {} reads, half within {} us, 99 % within {} us (without attack {} us and {} us), most memory {most} MiB",
         if auth { "with --auth" } else { "without --auth" },
+        if aim == Aim::Server { "this server" } else { "another server" },
         attacked.len(),
         share(&attacked, 0.5),
         share(&attacked, 0.99),
@@ -394,28 +425,39 @@ fn run(auth: bool, time: Duration, connections: usize) -> (u64, u64, u64) {
         assert!(begin.elapsed() < Duration::from_secs(30), "{used} bytes, {open} connections left");
         sleep(Duration::from_millis(100));
     }
-    (share(&calm, 0.99), share(&attacked, 0.99), most)
+    Outcome { calm: share(&calm, 0.99), attacked: share(&attacked, 0.99), most }
 }
 
 #[test]
 fn strangers_do_no_harm() {
-    let (_, _, most) = run(true, Duration::from_secs(8), 2000);
-    assert!(most < MEMORY_MIB_MAX, "{most} MiB");
+    let outcome = run(true, Aim::Server, Duration::from_secs(8), 2000);
+    assert!(outcome.most < MEMORY_MIB_MAX, "{} MiB", outcome.most);
 }
 
 #[test]
 fn clients_that_mean_harm_take_bounded_memory() {
-    let (_, _, most) = run(false, Duration::from_secs(8), 1000);
-    assert!(most < MEMORY_MIB_MAX, "{most} MiB");
+    let outcome = run(false, Aim::Server, Duration::from_secs(8), 1000);
+    assert!(outcome.most < MEMORY_MIB_MAX, "{} MiB", outcome.most);
 }
 
-/// For a quiet machine with a release build: a good client's reads get at most five times slower.
+/// For a quiet machine with a release build: a good client's reads get at most five times slower, or
+/// twice as slow as with the same attack on a server beside.
 #[test]
 #[ignore = "measures times, which needs a quiet machine"]
 fn a_good_client_stays_within_five_times() {
-    for (auth, connections) in [(true, 5000), (false, 5000)] {
-        let (calm, attacked, most) = run(auth, Duration::from_secs(40), connections);
-        assert!(most < MEMORY_MIB_MAX, "{most} MiB");
-        assert!(attacked < calm.max(200) * 5, "{calm} us became {attacked} us");
+    for auth in [true, false] {
+        let seconds = std::env::var("HOSTILE_SECONDS").map_or(40, |text| text.parse().unwrap());
+        let time = Duration::from_secs(seconds);
+        let floor = run(auth, Aim::Another, time, 5000);
+        let outcome = run(auth, Aim::Server, time, 5000);
+        assert!(outcome.most < MEMORY_MIB_MAX, "{} MiB", outcome.most);
+        let (calm, attacked) = (outcome.calm, outcome.attacked);
+        println!(
+            "  99th percentile: {calm} us calm, {attacked} us attacked, {} us attacked elsewhere",
+            floor.attacked
+        );
+        // Where the attackers' own work alone makes it slower than that, the server may not double it.
+        let bar = (calm.max(200) * 5).max(floor.attacked * 2);
+        assert!(attacked < bar, "{calm} us became {attacked} us, more than {bar} us");
     }
 }

@@ -1,7 +1,8 @@
 //! One client: reads its messages, has them run, writes the replies.
 //!
 //! `serve` runs on a thread of `pool` until the client falls silent; then the connection parks
-//! (`parking`) without thread and buffers. Framing is in `wire`, commands are in the engine.
+//! (`parking`) without thread and buffers. In the background, where clients are served that nobody
+//! knows yet, a thread never waits for its client. Framing is in `wire`, commands are in the engine.
 
 use crate::Core;
 use crate::allowance::Allowance;
@@ -53,6 +54,8 @@ pub(crate) struct Connection {
     allowance: Allowance,
     /// Whether it has not sent a whole message yet.
     new: bool,
+    /// Whether it is served in the background at the moment.
+    in_background: bool,
 }
 
 /// Where a connection goes when its thread leaves it.
@@ -122,18 +125,31 @@ impl Connection {
             waiting: None,
             allowance: Allowance::new(),
             new: true,
+            in_background: false,
         }
     }
 
+    /// Whether it has to be served in the background: nobody knows whose it is.
+    pub(crate) fn belongs_to_background(&self) -> bool {
+        let opening = self.core.options.tls.is_some() && self.conversation.channel.is_opening();
+        opening || self.conversation.is_stranger()
+    }
+
     /// Serves the client until it is silent, then parks the connection or closes it.
-    pub(crate) fn serve(mut self: Box<Connection>) {
+    pub(crate) fn serve(mut self: Box<Connection>, in_background: bool) {
+        self.in_background = in_background;
+        self.conversation.in_background = in_background;
         let core = Arc::clone(&self.core);
         match self.turn() {
             Ok(Next::Park) => {
                 self.parked = Some(Instant::now());
                 core.lot.park(self);
             }
-            Ok(Next::Queue) => core.pool.submit(self),
+            // A thread is made with the priority of the one that makes it: not here.
+            Ok(Next::Queue) if in_background && !self.belongs_to_background() => {
+                core.lot.park_for(self, Duration::ZERO);
+            }
+            Ok(Next::Queue) => core.submit(self),
             Ok(Next::Later(pause)) => core.lot.park_for(self, pause),
             Err(ending) => self.close(&ending),
         }
@@ -243,7 +259,7 @@ impl Connection {
                     }
                     self.new = false;
                     self.handle()?;
-                    if self.core.pool.is_crowded() {
+                    if self.must_step_back() {
                         let more = matches!(self.input.front(), Ok(Front::Message(..)))
                             || self.conversation.channel.has_pending();
                         return Ok(if more { Next::Queue } else { Next::Park });
@@ -257,11 +273,14 @@ impl Connection {
                 Ok(Front::Part(wanted)) => wanted,
                 Err(error) => return Err(self.not_our_protocol(error)),
             };
-            if !self.is_midway() {
+            let mut slow = false;
+            if self.is_midway() {
+                slow = self.is_slow()?;
+            } else {
                 self.started = None;
-            } else if self.is_slow()?
-                && has_read
-                && self.core.pool.is_crowded()
+            }
+            if has_read
+                && (self.in_background || slow && self.core.pool.is_crowded())
                 && !self.conversation.channel.has_pending()
             {
                 return Ok(Next::Park);
@@ -279,7 +298,7 @@ impl Connection {
                 }
                 // Records without content must not keep a thread that others wait for.
                 Ok(Step::Nothing)
-                    if self.core.pool.is_crowded() && !self.conversation.channel.has_pending() =>
+                    if self.must_step_back() && !self.conversation.channel.has_pending() =>
                 {
                     return Ok(Next::Park);
                 }
@@ -294,6 +313,12 @@ impl Connection {
                 Err(broken) => return Err(broken.into()),
             }
         }
+    }
+
+    /// Whether its thread may not wait for the next message.
+    #[inline]
+    fn must_step_back(&self) -> bool {
+        self.in_background || self.core.pool.is_crowded()
     }
 
     /// Whether a message has begun to arrive and is incomplete.

@@ -32,6 +32,8 @@ pub(crate) struct Conversation {
     last_reply_id: i32,
     /// What a large reply holds of the memory that operations share.
     share: Share,
+    /// Whether it goes on in the background, where whoever waits steps aside.
+    pub(crate) in_background: bool,
 }
 
 /// How a message goes on after its reply.
@@ -48,6 +50,7 @@ impl Conversation {
             packer: None,
             last_reply_id: 0,
             share,
+            in_background: false,
         }
     }
 
@@ -236,6 +239,8 @@ impl Conversation {
             bytes = packer.pack(&self.reply, compressor).unwrap_or(&self.reply);
         }
         self.share.take(self.reply.capacity());
+        let waits = self.in_background && !self.channel.link().has_room_for(bytes.len());
+        let _aside = waits.then(|| self.core.background.step_aside());
         self.channel.send(bytes, &self.core.options)?;
         self.core.engine.network().bytes_out.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         Ok(())

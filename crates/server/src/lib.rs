@@ -1,11 +1,12 @@
 //! The server: MongoDB's wire protocol on TCP sockets, in front of an engine.
 //!
-//! The way of a message: `listener` accepts, `parking` holds the connection while it is silent,
-//! `pool` gives it a thread when bytes arrive, `connection` finds messages in them (`buffer`),
+//! The way of a message: `acceptor` takes the connection, `parking` holds it while it is silent,
+//! `listener` hears when bytes arrive, `pool` gives it a thread, `connection` finds messages in them (`buffer`),
 //! `conversation` has them run and answers, `wire` knows what the bytes mean. `channel` is the way to
-//! a client, plain or encrypted (`secure`, with what `tls` read from files).
+//! a client, plain or encrypted (`secure`, with what `tls` and `key` read from files).
 //! Commands are not here; they are in the engine.
 
+mod acceptor;
 mod allowance;
 mod buffer;
 mod channel;
@@ -13,6 +14,7 @@ mod connection;
 mod conversation;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod key;
 mod link;
 mod listener;
 mod parking;
@@ -21,10 +23,13 @@ mod secure;
 mod tls;
 mod wire;
 
+pub use key::Password;
 pub use tls::{Tls, TlsError, TlsMode, TlsOptions};
 
+use acceptor::Acceptor;
+use connection::Connection;
 use link::Links;
-use listener::{Listener, WAKE};
+use listener::Listener;
 use mio::Waker;
 use motifdb::{Engine, ServerCertificate};
 use parking::Lot;
@@ -101,15 +106,24 @@ struct Core {
     engine: Engine,
     options: ServerOptions,
     lot: Lot,
+    /// Threads for clients that are known, and for the others.
     pool: Arc<Pool>,
+    background: Arc<Pool>,
     links: Links,
     waker: Arc<Waker>,
+    acceptor_waker: Waker,
     stopping: AtomicBool,
 }
 
 impl Core {
     fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Has a connection served as soon as a thread is free.
+    fn submit(&self, connection: Box<Connection>) {
+        let pool = if connection.belongs_to_background() { &self.background } else { &self.pool };
+        pool.submit(connection);
     }
 
     /// Tells the engine which certificate clients are shown.
@@ -133,8 +147,10 @@ impl Core {
 
     fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
-        if let Err(error) = self.waker.wake() {
-            tracing::error!(%error, "the server cannot be woken to stop");
+        for waker in [&*self.waker, &self.acceptor_waker] {
+            if let Err(error) = waker.wake() {
+                tracing::error!(%error, "the server cannot be woken to stop");
+            }
         }
     }
 }
@@ -143,6 +159,7 @@ impl Core {
 pub struct Server {
     core: Arc<Core>,
     listener: Listener,
+    acceptor: Acceptor,
     addresses: Vec<SocketAddr>,
 }
 
@@ -152,22 +169,26 @@ impl Server {
     /// # Errors
     /// When an address is taken or not ours, or the system has no descriptors left.
     pub fn bind(engine: Engine, options: ServerOptions) -> io::Result<Server> {
-        let listener = Listener::bind(&options)?;
-        let addresses = listener.addresses()?;
+        let listener = Listener::new()?;
+        let acceptor = Acceptor::bind(&options)?;
+        let addresses = acceptor.addresses()?;
         let limit = u64::try_from(options.connections_max).unwrap_or(u64::MAX);
         engine.network().connections_max.store(limit, Ordering::Relaxed);
-        let waker = Arc::new(Waker::new(listener.registry(), WAKE)?);
+        let waker = Arc::new(Waker::new(listener.registry(), listener::WAKE)?);
+        let acceptor_waker = Waker::new(acceptor.registry(), acceptor::WAKE)?;
         let core = Core {
             engine,
             lot: Lot::new(listener.registry().try_clone()?, Arc::clone(&waker)),
             pool: Arc::new(Pool::new(options.threads_max)),
+            background: Arc::new(Pool::background(options.threads_max)),
             links: Links::new(options.connections_max),
             waker,
+            acceptor_waker,
             stopping: AtomicBool::new(false),
             options,
         };
         core.publish_certificate();
-        Ok(Server { core: Arc::new(core), listener, addresses })
+        Ok(Server { core: Arc::new(core), listener, acceptor, addresses })
     }
 
     /// The first address, with the port that was taken.
@@ -211,7 +232,7 @@ impl Server {
                 None => Err("the server is closing".to_owned()),
             }));
         }
-        self.listener.run(&self.core)
+        self.listener.run(self.acceptor, &self.core)
     }
 }
 

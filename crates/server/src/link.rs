@@ -22,6 +22,9 @@ const WRITE_PAUSE: Duration = Duration::from_secs(1);
 /// How long a reply may take while others need the memory that it holds.
 const TIGHT_PATIENCE: Duration = Duration::from_secs(2);
 
+/// A reply of so many bytes fits into the system's buffer when that says that it has room.
+const ROOM_BYTES: usize = 4096;
+
 /// What a connection is doing, as far as others care: a stop, or the end of its client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -119,6 +122,16 @@ impl Link {
             Ok((_, count)) => count == 0,
             Err(error) => error != rustix::io::Errno::AGAIN && error != rustix::io::Errno::INTR,
         }
+    }
+
+    /// Whether so many bytes can probably be sent without waiting for the client to take some.
+    pub(crate) fn has_room_for(&self, size_bytes: usize) -> bool {
+        if size_bytes > ROOM_BYTES {
+            return false;
+        }
+        let mut polled = [PollFd::new(&self.stream, PollFlags::OUT)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        rustix::event::poll(&mut polled, Some(&now)).is_ok_and(|count| count > 0)
     }
 
     /// Sends `bytes` if they fit into the system's buffer: nothing depends on them.

@@ -3,10 +3,17 @@
 //! A thread takes a connection, serves it until it falls silent, and takes the next. Threads are
 //! made when none is free and end when nothing came for a while. At the limit connections wait in
 //! a fair queue, and `is_crowded` asks those being served to step back after each message.
+//!
+//! There are two pools. The one in the background is for clients that nobody knows yet: as many
+//! threads as there are cores, which the system lets wait when others want to run. However many
+//! such clients there are, and whatever they send, the others have most of the machine. Their
+//! commands wait for nothing; a thread that waits for such a client to take a reply steps aside, so
+//! that none can keep the others out.
 
 use crate::connection::Connection;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
+use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,12 +25,23 @@ const THREAD_IDLE: Duration = Duration::from_secs(10);
 /// Address space for the stack of a thread; memory is taken only for what it touches.
 const STACK_BYTES: usize = 4 * 1024 * 1024;
 
+/// Threads that may work in the background, also where there is one core.
+const BACKGROUND_WORKERS_MIN: usize = 2;
+/// How much nicer to others a thread in the background is; in the kernel's terms it gets a third
+/// of what another thread gets, when both want to run.
+const NICENESS: i32 = 5;
+
 /// The threads and the connections that wait for one.
 pub(crate) struct Pool {
     state: Mutex<State>,
     work: Condvar,
     crowded: AtomicBool,
     threads_max: usize,
+    /// Most threads that may work at a time, not counting those that stepped aside.
+    workers_max: usize,
+    is_background: bool,
+    /// The niceness of threads in the background; none where the system has none for threads.
+    niceness: Option<i32>,
 }
 
 #[derive(Default)]
@@ -31,16 +49,58 @@ struct State {
     waiting: VecDeque<Box<Connection>>,
     threads: usize,
     idle: usize,
+    /// Threads that wait for something, in the middle of serving a connection.
+    aside: usize,
     stopped: bool,
 }
 
+/// While it lives, its thread does not count as one that works.
+pub(crate) struct Aside {
+    pool: Arc<Pool>,
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        self.pool.state.lock().aside -= 1;
+    }
+}
+
 impl Pool {
+    /// Threads for clients that are known.
     pub(crate) fn new(threads_max: usize) -> Pool {
+        let threads_max = threads_max.max(1);
         Pool {
             state: Mutex::default(),
             work: Condvar::new(),
             crowded: AtomicBool::new(false),
-            threads_max: threads_max.max(1),
+            threads_max,
+            workers_max: threads_max,
+            is_background: false,
+            niceness: None,
+        }
+    }
+
+    /// Threads for clients that nobody knows yet.
+    pub(crate) fn background(threads_max: usize) -> Pool {
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let workers_max = cores.max(BACKGROUND_WORKERS_MIN).min(threads_max);
+        // Threads begin with the niceness of those that make them: this is said once, for all.
+        #[cfg(target_os = "linux")]
+        let niceness = rustix::process::getpriority_process(None).ok();
+        // Elsewhere it would concern the whole process.
+        #[cfg(not(target_os = "linux"))]
+        let niceness: Option<i32> = None;
+        let niceness = niceness.map(|usual| usual.saturating_add(NICENESS));
+        Pool { workers_max, is_background: true, niceness, ..Pool::new(threads_max) }
+    }
+
+    /// Has the system prefer others to the calling thread, if this pool is in the background. What it
+    /// refuses changes nothing but speed.
+    pub(crate) fn set_priority(&self) {
+        if let Some(niceness) = self.niceness
+            && let Err(error) = rustix::process::setpriority_process(None, niceness)
+        {
+            tracing::debug!(%error, "a thread keeps its priority");
         }
     }
 
@@ -64,11 +124,28 @@ impl Pool {
             return;
         }
         state.waiting.push_back(connection);
+        self.provide_thread(state);
+    }
+
+    /// Lets another thread work while this one waits.
+    pub(crate) fn step_aside(self: &Arc<Pool>) -> Aside {
+        let mut state = self.state.lock();
+        state.aside += 1;
+        if state.waiting.is_empty() {
+            drop(state);
+        } else {
+            self.provide_thread(state);
+        }
+        Aside { pool: Arc::clone(self) }
+    }
+
+    /// Has a free thread, or a new one, look at what waits; at the limit others will.
+    fn provide_thread(self: &Arc<Pool>, mut state: MutexGuard<'_, State>) {
         if state.idle >= state.waiting.len() {
             self.work.notify_one();
             return;
         }
-        if state.threads >= self.threads_max {
+        if state.threads >= self.threads_max || state.threads - state.aside >= self.workers_max {
             return;
         }
         state.threads += 1;
@@ -76,9 +153,12 @@ impl Pool {
         drop(state);
         let pool = Arc::clone(self);
         let spawned = std::thread::Builder::new()
-            .name("connection".into())
+            .name(if self.is_background { "stranger" } else { "connection" }.into())
             .stack_size(STACK_BYTES)
-            .spawn(move || pool.work());
+            .spawn(move || {
+                pool.set_priority();
+                pool.work();
+            });
         if let Err(error) = spawned {
             self.spawn_failed(&error);
         }
@@ -117,9 +197,15 @@ impl Pool {
     fn work(&self) {
         let mut state = self.state.lock();
         loop {
+            // One that stepped aside comes back to find another in its place.
+            if state.threads - state.aside > self.workers_max {
+                break;
+            }
             if let Some(connection) = state.waiting.pop_front() {
                 drop(state);
-                if catch_unwind(AssertUnwindSafe(|| connection.serve())).is_err() {
+                let served =
+                    catch_unwind(AssertUnwindSafe(|| connection.serve(self.is_background)));
+                if served.is_err() {
                     tracing::error!("a connection was closed by a panic");
                 }
                 state = self.state.lock();

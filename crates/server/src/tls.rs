@@ -3,11 +3,12 @@
 //! `Tls` holds what new connections use; `reload` reads the files again and keeps what was there
 //! when they are wrong. How an encrypted connection reads and writes is in `secure`.
 
+use crate::key::{self, Password};
 use access::x509::{Certificate, Name};
 use parking_lot::Mutex;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{InconsistentKeys, RootCertStore, ServerConfig};
@@ -34,6 +35,8 @@ pub struct TlsOptions {
     pub mode: TlsMode,
     /// PEM file with the server's certificate, those between it and a known authority, and its key.
     pub certificate_key_file: PathBuf,
+    /// The password of the key, if it has one.
+    pub certificate_key_password: Option<Password>,
     /// PEM file with the authorities whose certificates of clients are believed. Without it clients
     /// are not asked for certificates.
     pub ca_file: Option<PathBuf>,
@@ -113,7 +116,8 @@ impl Identity {
         let path = &options.certificate_key_file;
         let bytes = read(path)?;
         let chain = certificates(path, &bytes)?;
-        let key = private_key(path, &bytes)?;
+        let password = options.certificate_key_password.as_ref();
+        let key = key::read(&bytes, password).map_err(|error| wrong(path, error))?;
         let first = chain.first().and_then(|first| Certificate::parse(first));
         let own = first.ok_or_else(|| wrong(path, "its certificate cannot be understood"))?;
         if !own.is_valid_at(now()) {
@@ -181,25 +185,13 @@ fn certificates(path: &Path, bytes: &[u8]) -> Result<Vec<CertificateDer<'static>
     if all.is_empty() { Err(wrong(path, "it has no CERTIFICATE")) } else { Ok(all) }
 }
 
-fn private_key(path: &Path, bytes: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
-    PrivateKeyDer::from_pem_slice(bytes).map_err(|error| match error {
-        pem::Error::NoItemsFound if bytes.windows(9).any(|part| part == b"ENCRYPTED") => {
-            wrong(path, "its private key is encrypted; `openssl pkey` writes it without a password")
-        }
-        pem::Error::NoItemsFound => {
-            wrong(path, "it has no PRIVATE KEY; certificate and key stand in one file")
-        }
-        error => not_pem(path, &error),
-    })
-}
-
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     std::fs::read(path)
         .map_err(|error| TlsError(format!("cannot read {}: {error}", path.display())))
 }
 
 fn not_pem(path: &Path, error: &pem::Error) -> TlsError {
-    wrong(path, format!("it is not a PEM file: {error}"))
+    wrong(path, key::not_pem(error))
 }
 
 fn wrong(path: &Path, what: impl fmt::Display) -> TlsError {

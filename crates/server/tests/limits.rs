@@ -118,3 +118,78 @@ fn large_messages_wait_for_memory_and_small_ones_do_not() {
     eventually("all memory is given back", || engine.memory().used() == 0);
     good.ping().expect("still there");
 }
+
+/// More than there are threads for clients that have not logged in, on any machine with few cores.
+const MANY: usize = 70;
+
+fn locked_server() -> TestServer {
+    TestServer::with(ServerOptions { authenticate: true, ..ServerOptions::default() })
+}
+
+/// Somebody new is answered, and soon.
+fn takes_newcomers(server: &TestServer) {
+    let started = Instant::now();
+    let mut client = server.connect();
+    assert!(client.call(&message(1, 0, &command("hello"))).is_ok());
+    let took = started.elapsed();
+    assert!(took < Duration::from_secs(5), "{took:?}");
+}
+
+#[test]
+fn strangers_that_do_not_read_do_not_keep_others_from_logging_in() {
+    // Eight megabytes of replies: more than the system keeps for a client that does not read.
+    let options = ServerOptions {
+        authenticate: true,
+        stranger_messages_per_second: 1000,
+        ..ServerOptions::default()
+    };
+    let server = TestServer::with(options);
+    let ask: Vec<u8> = (0..700).flat_map(|id| message(id, 0, &command("listCommands"))).collect();
+    let mut deaf: Vec<_> = (0..MANY).map(|_| server.connect()).collect();
+    for client in &mut deaf {
+        client.send(&ask);
+        takes_newcomers(&server);
+    }
+}
+
+#[test]
+fn strangers_that_send_byte_by_byte_do_not_keep_others_from_logging_in() {
+    let server = locked_server();
+    let hello = message(1, 0, &command("hello"));
+    let mut slow: Vec<_> = (0..MANY).map(|_| server.connect()).collect();
+    for byte in &hello[..hello.len() - 1] {
+        slow.iter_mut().for_each(|client| client.send(&[*byte]));
+        takes_newcomers(&server);
+    }
+    for client in &mut slow {
+        assert!(client.call(&hello[hello.len() - 1..]).is_ok());
+    }
+}
+
+/// The niceness of this process's threads that have this name.
+#[cfg(target_os = "linux")]
+fn niceness_of(name: &str) -> Vec<i32> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().filter_map(Result::ok);
+    let stats = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok());
+    // Behind the name, which may have spaces in it, the niceness is the seventeenth.
+    let parts = stats.filter_map(|stat| {
+        let (front, behind) = stat.rsplit_once(") ")?;
+        front.ends_with(&format!("({name}")).then_some(())?;
+        behind.split(' ').nth(16)?.parse().ok()
+    });
+    parts.collect()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn clients_that_have_not_logged_in_are_served_in_the_background() {
+    let server = locked_server();
+    let open = TestServer::start();
+    let mut known = open.connect();
+    known.ping().expect("a reply");
+    takes_newcomers(&server);
+    let usual = niceness_of("connection");
+    let humble = [niceness_of("stranger"), niceness_of("accept")].concat();
+    assert!(!usual.is_empty() && humble.len() >= 2, "{usual:?} {humble:?}");
+    assert!(humble.iter().min() > usual.iter().max(), "{usual:?} {humble:?}");
+}

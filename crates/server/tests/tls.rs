@@ -12,7 +12,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion,
 };
-use server::{ServerOptions, Tls, TlsMode, TlsOptions};
+use server::{Password, ServerOptions, Tls, TlsMode, TlsOptions};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -44,6 +44,7 @@ fn tls_options(mode: TlsMode) -> TlsOptions {
     TlsOptions {
         mode,
         certificate_key_file: file("server.pem"),
+        certificate_key_password: None,
         ca_file: None,
         crl_file: None,
         allow_connections_without_certificates: false,
@@ -512,6 +513,34 @@ fn certificates_are_read_again_without_a_restart() {
     old.ping();
     assert!(!TestServer::start().handle.reload_certificates().unwrap());
 }
+
+#[test]
+fn a_key_may_have_a_password() {
+    let with = |name: &str, password: &str| TlsOptions {
+        certificate_key_file: file(name),
+        certificate_key_password: Some(Password::new(password.to_owned())),
+        ..tls_options(TlsMode::Require)
+    };
+    let options = with("encrypted.pem", "secret");
+    assert!(!format!("{options:?}").contains("secret"), "{options:?}");
+    let server = TestServer::with(with_tls(options));
+    Encrypted::new(&server).ping();
+    // A password that nothing needs does no harm.
+    assert!(Tls::load(with("server.pem", "secret")).is_ok());
+    let wrong = Tls::load(with("encrypted.pem", "Secret")).err().expect("refused").to_string();
+    assert!(wrong.contains("does not open") && !wrong.contains("Secret"), "{wrong}");
+    let text = std::fs::read_to_string(file("encrypted.pem")).unwrap();
+    for (name, change) in [
+        ("cut-key.pem", text.replace("-----END ENCRYPTED", "-----END")),
+        ("empty-key.pem", [&text[..text.find("-----BEGIN ENC").unwrap()], BARE_KEY].concat()),
+    ] {
+        std::fs::write(file(name), change).unwrap();
+        assert!(Tls::load(with(name, "secret")).is_err(), "{name}");
+    }
+}
+
+const BARE_KEY: &str =
+    "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
 
 #[test]
 fn files_that_are_wrong_are_named_with_the_reason() {

@@ -2,7 +2,7 @@
 //! and the `shutdown` command (which the server itself obeys). SIGHUP has certificates read again. Log lines go to standard error and
 //! into the memory from which `getLog` answers.
 
-use crate::config::{LogFormat, LogLevel, ServeArgs, Settings};
+use crate::config::{LogFormat, LogLevel, ServeArgs, Settings, without_passwords};
 use anyhow::{Context, Result, anyhow};
 use motifdb::{Engine, Options, Storage};
 use server::{Handle, Server, ServerOptions, Tls};
@@ -35,7 +35,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
         operation_bytes: settings.operation_memory.0,
         test_commands: settings.test_commands,
         listen: settings.listen.clone(),
-        command_line: std::env::args().collect(),
+        command_line: without_passwords(std::env::args()),
         config: settings.parsed(),
         ..Options::default()
     };

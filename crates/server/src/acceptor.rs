@@ -1,0 +1,161 @@
+//! Accepts connections, on a thread of its own in the background: however many come, those that are
+//! here go first.
+//!
+//! New connections are parked like silent ones, so that a client which connects and says nothing
+//! costs no thread.
+
+use crate::connection::Connection;
+use crate::link::Link;
+use crate::{Core, ServerOptions};
+use mio::net::TcpListener;
+use mio::{Events, Interest, Poll, Token};
+use motifdb::Peer;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Wakes the poll for a stop. Sockets count up from zero.
+pub(crate) const WAKE: Token = Token(usize::MAX);
+/// Connections accepted from one socket before the others are looked at.
+const ACCEPTED_AT_ONCE: usize = 256;
+/// When accepting fails (no descriptors left), the next try comes after this.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The sockets that listen.
+pub(crate) struct Acceptor {
+    poll: Poll,
+    sockets: Vec<TcpListener>,
+}
+
+/// What accepting from one socket came to.
+enum Accepted {
+    /// Nobody is waiting.
+    All,
+    /// There may be more, at once or after a pause.
+    Some(Duration),
+}
+
+impl Acceptor {
+    /// Binds all addresses.
+    pub(crate) fn bind(options: &ServerOptions) -> io::Result<Acceptor> {
+        let poll = Poll::new()?;
+        let mut sockets = Vec::new();
+        for address in &options.listen {
+            let mut socket = TcpListener::bind(*address)
+                .map_err(|error| io::Error::new(error.kind(), format!("{address}: {error}")))?;
+            poll.registry().register(&mut socket, Token(sockets.len()), Interest::READABLE)?;
+            sockets.push(socket);
+        }
+        Ok(Acceptor { poll, sockets })
+    }
+
+    pub(crate) fn registry(&self) -> &mio::Registry {
+        self.poll.registry()
+    }
+
+    pub(crate) fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        self.sockets.iter().map(TcpListener::local_addr).collect()
+    }
+
+    /// Accepts until the server stops; the sockets are closed then. When the poll fails, the server
+    /// is told to stop.
+    pub(crate) fn start(mut self, core: &Arc<Core>) -> io::Result<JoinHandle<io::Result<()>>> {
+        let core = Arc::clone(core);
+        std::thread::Builder::new().name("accept".into()).spawn(move || {
+            core.background.set_priority();
+            let result = self.serve(&core);
+            if result.is_err() {
+                core.stop();
+            }
+            result
+        })
+    }
+
+    fn serve(&mut self, core: &Arc<Core>) -> io::Result<()> {
+        let mut events = Events::with_capacity(64);
+        // Sockets at which clients may still wait: the poll tells of new ones only once.
+        let mut ready = vec![true; self.sockets.len()];
+        let mut pause = Some(Duration::ZERO);
+        while !core.is_stopping() {
+            match self.poll.poll(&mut events, pause) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            }
+            for event in &events {
+                if let Some(flag) = ready.get_mut(event.token().0) {
+                    *flag = true;
+                }
+            }
+            pause = None;
+            for (socket, ready) in self.sockets.iter().zip(&mut ready) {
+                if *ready {
+                    match accept(socket, core) {
+                        Accepted::All => *ready = false,
+                        Accepted::Some(after) => pause = Some(after),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn accept(socket: &TcpListener, core: &Arc<Core>) -> Accepted {
+    for _ in 0..ACCEPTED_AT_ONCE {
+        match socket.accept() {
+            Ok((stream, remote)) => welcome(core, stream.into(), remote),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Accepted::All,
+            Err(error) if is_about_one_client(&error) => {}
+            Err(error) => {
+                tracing::warn!(%error, "connections cannot be accepted at the moment");
+                return Accepted::Some(ACCEPT_PAUSE);
+            }
+        }
+    }
+    Accepted::Some(Duration::ZERO)
+}
+
+fn is_about_one_client(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
+    matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted)
+}
+
+/// Makes a connection of an accepted socket, if there is room for one more.
+fn welcome(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr) {
+    if core.links.is_full()
+        && let Some(silent) = core.lot.silent()
+    {
+        silent.evict();
+    }
+    if core.links.is_full() {
+        tracing::warn!(client = %remote, limit = core.options.connections_max, "connection refused: too many");
+        return;
+    }
+    let local = stream.local_addr().ok().map(|address| address.to_string());
+    let id = core.links.next_id();
+    let peer = Peer {
+        remote: remote.to_string(),
+        local,
+        connection_id: id,
+        authenticate: core.options.authenticate,
+        is_local: remote.ip().is_loopback(),
+    };
+    let client = core.engine.connect(peer);
+    let slot = Arc::clone(client.slot());
+    let interrupt = Box::new(move || slot.killed.store(true, Ordering::Relaxed));
+    let memory = Arc::clone(core.engine.memory());
+    let link = match Link::new(stream, remote, id, &core.options, interrupt, memory) {
+        Ok(link) => Arc::new(link),
+        Err(error) => {
+            tracing::debug!(client = %remote, %error, "a client was gone before it was accepted");
+            return;
+        }
+    };
+    tracing::debug!(connection = id, client = %remote, "connection accepted");
+    core.links.add(&link, core.engine.network());
+    core.lot.park_new(Box::new(Connection::new(Arc::clone(core), link, client)));
+}
