@@ -181,6 +181,8 @@ enum Reading {
     Newest,
     /// One moment.
     At(Box<View>),
+    /// What was the newest state when the command began.
+    Pinned(Box<View>),
     /// What the open transaction of its session sees.
     Transaction(Box<Transaction>),
 }
@@ -300,17 +302,22 @@ impl Operation {
     pub fn view(&self) -> Option<View> {
         match &*self.reading.borrow() {
             Reading::Newest => None,
-            Reading::At(view) => Some(View::clone(view)),
+            Reading::At(view) | Reading::Pinned(view) => Some(View::clone(view)),
             Reading::Transaction(txn) => {
                 Some(View { catalog: txn.catalog.clone(), snapshot: txn.snapshot.clone() })
             }
         }
     }
 
-    /// Whether the command reads simply the newest state.
+    /// Whether the command reads the newest state, be it the one when it began.
     #[must_use]
     pub fn reads_newest(&self) -> bool {
-        matches!(*self.reading.borrow(), Reading::Newest)
+        matches!(*self.reading.borrow(), Reading::Newest | Reading::Pinned(_))
+    }
+
+    /// Lets the command, which reads the newest state, read this one, which is that.
+    pub(crate) fn pin(&self, view: View) {
+        *self.reading.borrow_mut() = Reading::Pinned(Box::new(view));
     }
 
     /// Makes the command read one moment, of this cluster time.

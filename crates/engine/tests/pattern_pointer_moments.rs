@@ -123,6 +123,28 @@ fn the_past_shows_what_it_showed() {
     assert!(!server.find("o", "{}").concat().contains("name"));
 }
 
+#[test]
+fn the_past_shows_what_it_showed_whatever_is_stored_since() {
+    let server = Server::new();
+    server.run("{insert: 'c', documents: [{_id: 1, name: 'Ann'}]}");
+    server.run("{createPatterns: 'o', patterns: [{name: 'c', kind: 'extendedReference', strategy: 'pointer', ref: 'c', from: 'c', into: 'customer', fields: ['name']}]}");
+    let at = |time: u64| {
+        let (seconds, count) = (time >> 32, time & 0xFFFF_FFFF);
+        let reply = server.run(&format!("{{find: 'o', readConcern: {{level: 'snapshot', atClusterTime: Timestamp({seconds}, {count})}}}}"));
+        batch(&reply).into_iter().map(print).collect::<Vec<_>>().join(" ")
+    };
+    let resolved = time(&server.run("{insert: 'o', documents: [{_id: 1, c: 1}, {_id: 2, c: 1}]}"));
+    // Nothing that clients would notice lies between this moment and a version that is being built.
+    server.run("{modifyPattern: 'o', name: 'c', set: {strategy: 'copy'}}");
+    assert_eq!(at(resolved).matches("Ann").count(), 2, "{}", at(resolved));
+    let stored = time(&server.run("{insert: 'o', documents: [{_id: 3, c: 1}]}"));
+    server.run("{modifyPattern: 'o', name: 'c', set: {strategy: 'pointer'}}");
+    assert_eq!(at(stored).matches("Ann").count(), 3, "{}", at(stored));
+    assert_eq!(at(resolved).matches("Ann").count(), 2, "{}", at(resolved));
+    server.run("{dropPatterns: 'o', names: '*'}");
+    assert_eq!(at(stored).matches("Ann").count(), 3, "{}", at(stored));
+}
+
 /// A value with the fields of all documents in it sorted: what is resolved stands at the end.
 fn sorted(value: Val<'_>) -> String {
     let Val::Document(doc) = value else {

@@ -517,16 +517,117 @@ fn a_copy_by_options_and_documents_has_the_patterns_of_the_original() {
 }
 
 #[test]
-fn a_result_does_not_replace_a_collection_of_patterns() {
+fn a_result_that_replaces_a_collection_is_followed() {
     let server = sales();
-    server.run("{insert: 'new', documents: [{_id: 1, p: 1, x: 1}]}");
-    for target in ["c", "p"] {
-        let refused = server.try_run(&format!(
-            "{{aggregate: 'new', pipeline: [{{$out: '{target}'}}], cursor: {{}}}}"
-        ));
-        assert_eq!(refused.expect_err("refused").0, 238);
-    }
+    server.run("{insert: 'new', documents: [{_id: 1, p: 1, x: 1}, {_id: 2, p: 2, x: 2}, {_id: 4, p: 2, x: 3}]}");
+    // The sources become others, in the same commit: there is nothing to wait for.
+    server.run("{aggregate: 'new', pipeline: [{$out: 'c'}], cursor: {}}");
+    assert_eq!(server.state("p"), "ready");
+    server.shows(
+        "{find: 'c', sort: {_id: 1}}",
+        "{_id: 1, p: 1, x: 1}, {_id: 2, p: 2, x: 2}, {_id: 4, p: 2, x: 3}",
+    );
+    server.shows("{find: 'p'}", "{_id: 1, s: 1, n: 1}, {_id: 2, s: 5, n: 2}");
+    // The targets become others; what they carry of the pattern's is its own business.
+    server.run("{aggregate: 'new', pipeline: [{$match: {_id: 2}}, {$project: {name: 'two', s: {$literal: 99}}}, {$out: 'p'}], cursor: {}}");
+    let found = server.docs("{find: 'p'}");
+    assert_eq!(found.len(), 1, "{found:?}");
+    let found = found[0].as_doc();
+    assert_eq!((number(found, "_id"), number(found, "s"), number(found, "n")), (2, 5, 2));
     assert_eq!(number(server.validate("{validatePatterns: 'p'}").as_doc(), "drift"), 0);
+    // What cannot be written leaves everything as it was.
+    let twice =
+        server.try_run("{aggregate: 'new', pipeline: [{$set: {_id: 7}}, {$out: 'c'}], cursor: {}}");
+    assert_eq!(twice.expect_err("two documents with one _id").0, 11000);
+    server.shows("{find: 'p', projection: {s: 1}}", "{_id: 2, s: 5}");
+    // Documents that belong to a pattern cannot be replaced.
+    server.run("{createPatterns: 'c', patterns: [{name: 'g', kind: 'computed', into: 'g', groupBy: '$p', fields: {n: {$count: {}}}}]}");
+    let refused = server.try_run("{aggregate: 'new', pipeline: [{$out: 'g'}], cursor: {}}");
+    assert_eq!(refused.expect_err("refused").0, 96001);
+    // What is suspended is built anew from what is there then.
+    server.run("{suspendPatterns: 'p', names: '*'}");
+    server.run("{suspendPatterns: 'c', names: '*'}");
+    server.run("{aggregate: 'new', pipeline: [{$match: {_id: 1}}, {$set: {p: 2}}, {$out: 'c'}], cursor: {}}");
+    server.run("{resumePatterns: 'p', names: '*'}");
+    server.run("{resumePatterns: 'c', names: '*'}");
+    server.shows("{find: 'g'}", "{_id: 2, n: 1}");
+    server.shows("{find: 'p', projection: {s: 1}}", "{_id: 2, s: 1}");
+}
+
+#[test]
+fn a_result_that_replaces_nodes_may_have_them_in_any_order() {
+    for strategy in ["copy", "pointer"] {
+        let server = Server::new();
+        server.run(&format!("{{createPatterns: 'n', patterns: [{{name: 't', kind: 'tree', strategy: '{strategy}', maintain: {{ancestors: 'a', descendantCount: 'below'}}}}]}}"));
+        server.run("{insert: 'n', documents: [{_id: 5}, {_id: 6, parent: 5}]}");
+        server.run("{insert: 'new', documents: [{_id: 1, parent: 2}, {_id: 2, parent: 3}, {_id: 3}, {_id: 5, parent: 1}]}");
+        server.run("{aggregate: 'new', pipeline: [{$out: 'n'}], cursor: {}}");
+        let below: Vec<i64> = server
+            .docs("{find: 'n', sort: {_id: 1}}")
+            .iter()
+            .map(|d| number(d.as_doc(), "below"))
+            .collect();
+        assert_eq!(below, [1, 2, 3, 0]);
+        // A circle is refused, and nothing changes.
+        server.run("{update: 'new', updates: [{q: {_id: 3}, u: {$set: {parent: 1}}}]}");
+        let refused = server.try_run("{aggregate: 'new', pipeline: [{$out: 'n'}], cursor: {}}");
+        assert_eq!(refused.expect_err("a circle").0, 96001);
+        assert_eq!(number(server.validate("{validatePatterns: 'n'}").as_doc(), "drift"), 0);
+        let found = server.docs("{find: 'n', filter: {a: 3}}");
+        assert_eq!(found.len(), 3);
+    }
+}
+
+#[test]
+fn a_check_may_look_at_some_documents_only() {
+    let server = sales();
+    server.run(
+        "{update: 'p', updates: [{q: {}, u: {$set: {s: 1}}, multi: true}], bypassPatterns: true}",
+    );
+    let report = server.validate("{validatePatterns: 'p', filter: {_id: 2}}");
+    let (checked, drift) = (number(report.as_doc(), "checked"), number(report.as_doc(), "drift"));
+    assert_eq!((checked, drift), (1, 1), "{report:?}");
+    // Repaired is what was looked at; the rest is as wrong as before, and so is the pattern.
+    server.validate("{validatePatterns: 'p', filter: {_id: 2}, repair: true}");
+    server.shows("{find: 'p'}", "{_id: 1, s: 1, n: 2}, {_id: 2, s: 7, n: 1}");
+    assert_eq!(server.state("p"), "degraded");
+    assert!(server.pattern("p").as_doc().get("lastVerify").is_none());
+    let report = server.validate("{validatePatterns: 'p', filter: {s: 7}}");
+    assert_eq!(number(report.as_doc(), "drift"), 0);
+    let report = server.validate("{validatePatterns: 'p', filter: {_id: 77}}");
+    assert_eq!(number(report.as_doc(), "checked"), 0);
+    server.validate("{validatePatterns: 'p', repair: true}");
+    assert_eq!(server.state("p"), "ready");
+    server.shows("{find: 'p'}", "{_id: 1, s: 11, n: 2}, {_id: 2, s: 7, n: 1}");
+    for (filter, code) in [("3", 14), ("{$nonsense: 1}", 2)] {
+        let refused = server.try_run(&format!("{{validatePatterns: 'p', filter: {filter}}}"));
+        assert_eq!(refused.expect_err("refused").0, code, "{filter}");
+    }
+    // What is not stored is filtered as clients see it.
+    server.run("{insert: 'n', documents: [{_id: 1}, {_id: 2, parent: 1}]}");
+    server.run("{createPatterns: 'n', patterns: [{name: 't', kind: 'tree', strategy: 'pointer', maintain: {depth: 'd', childCount: 'k'}}]}");
+    let report = server.validate("{validatePatterns: 'n', filter: {d: 1}}");
+    assert_eq!(number(report.as_doc(), "checked"), 1);
+    assert_eq!(number(report.as_doc(), "drift"), 0);
+}
+
+#[test]
+fn what_a_snapshot_never_copied_is_not_wrong() {
+    let server = Server::new();
+    server.run("{createPatterns: 'o', patterns: [{name: 'c', kind: 'extendedReference', ref: 'c', from: 'c', into: 'then', freshness: 'snapshot', fields: ['name']}]}");
+    // The source comes later than the reference, and another one changes.
+    server.run("{insert: 'o', documents: [{_id: 1, c: 1}]}");
+    server.run("{insert: 'c', documents: [{_id: 1, name: 'Ann'}, {_id: 2, name: 'Bob'}]}");
+    server.run("{insert: 'o', documents: [{_id: 2, c: 2}]}");
+    server.run("{update: 'c', updates: [{q: {_id: 2}, u: {$set: {name: 'Zoe'}}}]}");
+    let report = server.validate("{validatePatterns: 'o', repair: true}");
+    assert_eq!(number(report.as_doc(), "drift"), 0, "{report:?}");
+    server.shows("{find: 'o'}", "{_id: 1, c: 1}, {_id: 2, c: 2, then: {name: 'Bob'}}");
+    // A copy beside no reference is wrong.
+    server.run("{insert: 'o', documents: [{_id: 3, then: {name: 'Eve'}}], bypassPatterns: true}");
+    let report = server.validate("{validatePatterns: 'o', repair: true}");
+    assert_eq!(number(report.as_doc(), "drift"), 1, "{report:?}");
+    server.shows("{find: 'o', filter: {_id: 3}}", "{_id: 3}");
 }
 
 #[test]

@@ -144,7 +144,8 @@ fn sums_over_children_follow_every_change() {
     server.run("{insert: 'import', documents: [{_id: 0, price: 5}, {_id: 1, price: 5}]}");
     server.run("{aggregate: 'import', pipeline: [{$merge: {into: 'orders'}}], cursor: {}}");
     server.verify("products");
-    assert_eq!(server.code("{aggregate: 'import', pipeline: [{$out: 'orders'}], cursor: {}}"), 238);
+    server.run("{aggregate: 'import', pipeline: [{$out: 'orders'}], cursor: {}}");
+    server.verify("products");
     server.run("{drop: 'orders'}");
     same(
         &server.one("products", "'p2'"),

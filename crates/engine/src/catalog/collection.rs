@@ -271,6 +271,13 @@ impl Collection {
         self.patterns.is_some() || self.capped().is_some()
     }
 
+    /// Whether its documents belong to a pattern as a whole.
+    #[must_use]
+    pub fn is_owned(&self) -> bool {
+        let owns = |bound: &patterns::Bound| bound.targets.iter().any(|p| p.owns_documents());
+        self.patterns.as_deref().is_some_and(owns)
+    }
+
     /// The bounds, if it is capped.
     #[must_use]
     pub fn capped(&self) -> Option<Capped> {

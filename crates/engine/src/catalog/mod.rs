@@ -17,7 +17,7 @@ pub use collection::{
 pub use pointers::{Pointers, unindexable};
 
 use patterns::{Bound, Pattern, Phase};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use value::{Code, Error, Result};
 
@@ -72,21 +72,43 @@ pub struct Absent {
     pub at: u64,
     /// Their names, with the time of the last such change.
     pub names: BTreeMap<(Box<str>, Box<str>), u64>,
+    /// The numbers of patterns that were there then and are no more: what they kept for themselves
+    /// may be gone.
+    pub patterns: BTreeSet<u32>,
 }
 
 impl Absent {
     fn check(&self, db: &str, name: &str) -> Result<()> {
-        let Some(changed) = self.names.get(&(db.into(), name.into())) else { return Ok(()) };
+        match self.names.get(&(db.into(), name.into())) {
+            None => Ok(()),
+            Some(changed) => Err(self.unavailable(*changed)),
+        }
+    }
+
+    /// Refuses a collection whose readers need what a pattern kept for itself that is no more.
+    fn check_patterns(&self, bound: &Bound) -> Result<()> {
+        let needs = |pattern: &&Arc<Pattern>| match pattern.phase {
+            Phase::Building => pattern.has_records(),
+            _ => pattern.is_resolved() && (pattern.counts() || !pattern.is_pointer()),
+        };
+        let mut needed = bound.targets.iter().filter(needs);
+        match needed.any(|pattern| self.patterns.contains(&pattern.id)) {
+            false => Ok(()),
+            true => Err(self.unavailable(self.at)),
+        }
+    }
+
+    fn unavailable(&self, changed: u64) -> Error {
         let show = |time: u64| format!("Timestamp({}, {})", time >> 32, time & 0xFFFF_FFFF);
-        Err(Error::new(
+        Error::new(
             Code::SNAPSHOT_UNAVAILABLE,
             format!(
                 "Unable to read from a snapshot due to pending collection catalog changes; please \
                  retry the operation. Snapshot timestamp is {}. Collection minimum is {}",
                 show(self.at),
-                show(*changed)
+                show(changed)
             ),
-        ))
+        )
     }
 }
 
@@ -114,6 +136,13 @@ impl Catalog {
     pub fn set_as_it_was(&mut self, collection: Arc<Collection>) {
         let db = self.databases.entry(collection.db.clone()).or_default();
         Arc::make_mut(db).collections.insert(collection.name.clone(), collection);
+    }
+
+    /// Gives a database the patterns that it had at another moment.
+    pub fn set_patterns_as_they_were(&mut self, db: &str, patterns: Vec<Arc<Pattern>>) {
+        if let Some(db) = self.databases.get_mut(db) {
+            Arc::make_mut(db).patterns = patterns;
+        }
     }
 
     /// Removes a collection, and its database with the last one.
@@ -160,6 +189,11 @@ impl Catalog {
         let pointers = self.get(db, name).and_then(|collection| collection.pointers.as_deref());
         let mut sources = pointers.into_iter().flat_map(Pointers::sources);
         sources.try_for_each(|source| absent.check(db, source))?;
+        if let Some(bound) =
+            self.get(db, name).and_then(|collection| collection.patterns.as_deref())
+        {
+            absent.check_patterns(bound)?;
+        }
         absent.check(db, name)
     }
 

@@ -102,8 +102,9 @@ pub(super) fn matching(
 ) -> Result<u64> {
     let engine = context.engine;
     let everything = find.filter.is_none_or(RawDoc::is_empty) && find.hint.is_none();
-    // The counters tell of the newest state only.
-    if everything && context.op.reads_newest() {
+    // The counters tell of the newest state only. Documents that belong to a pattern may be others
+    // than in the state that is read, while a new version is written.
+    if everything && context.op.reads_newest() && !collection.is_owned() {
         return Ok(collection.counters.documents());
     }
     let snapshot = engine.view(context.op).snapshot;

@@ -6,11 +6,13 @@ use super::{Command, Context, listing};
 use crate::access;
 use crate::engine::Inner;
 use crate::patterns::declare::Occasion;
-use crate::patterns::verify::Part;
+use crate::patterns::verify::Scope;
 use crate::patterns::{Opened, build, declare, modify, scrub, verify};
 use ::patterns::declaration::Mode;
 use ::patterns::stats::Stats;
 use ::patterns::{Pattern, Phase, queue};
+use query::ParseContext;
+use query::filter::Filter;
 use std::sync::Arc;
 use std::time::Duration;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
@@ -54,7 +56,7 @@ pub(super) static SUSPEND: Command = Command::plain(
 pub(super) static VALIDATE: Command = Command::plain(
     "validatePatterns",
     "Compares what patterns maintain with a recomputation.",
-    &["validatePatterns", "names", "repair"],
+    &["validatePatterns", "names", "filter", "repair"],
     validate,
 );
 
@@ -360,6 +362,11 @@ fn validate(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     check_place(context)?;
     let name = context.collection_name()?;
     let repair = context.args.bool("repair")?;
+    let filter = match context.args.optional_doc("filter")? {
+        None => None,
+        Some(filter) => Some(Filter::parse_for_documents(filter, &ParseContext::new(0))?),
+    };
+    let scope = Scope { filter: filter.as_ref(), ..Scope::WHOLE };
     let mut reports = Vec::new();
     for pattern in named(context, name)? {
         let stop = || context.op.check_now();
@@ -367,7 +374,7 @@ fn validate(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             |pattern: &Arc<Pattern>| rebuild(context, name, std::slice::from_ref(pattern), true);
         let (engine, db) = (context.engine, context.db);
         let (report, repaired) =
-            scrub::verify(engine, db, &pattern, Part::WHOLE, repair, &stop, &rebuild)?;
+            scrub::verify(engine, db, &pattern, scope, repair, &stop, &rebuild)?;
         reports.push((pattern, report, repaired));
     }
     out.array("patterns", |list| {

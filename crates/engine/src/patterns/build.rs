@@ -30,9 +30,6 @@ const SLICE_BESIDE: Duration = Duration::from_micros(250);
 /// Others write as long as none of their commits lies further back.
 const LULL: Duration = Duration::from_millis(200);
 
-/// How long a new version is known at least before it takes the place of the old one.
-const GRACE: Duration = Duration::from_millis(20);
-
 /// Documents of the first commit, and least and most of one.
 const ROWS_START: usize = 32;
 const ROWS_MIN: usize = 8;
@@ -123,8 +120,6 @@ fn build(engine: &Arc<Inner>, db: &str, id: u32) -> Result<()> {
             }
             Step::Done => break declare::set_phase(engine, db, id, Phase::Ready, ""),
             Step::Prepared => {
-                // Whoever began to read before there was a new version has its snapshot by then.
-                std::thread::sleep(GRACE.saturating_sub(begun.elapsed()));
                 if let Err(error) = modify::swap(engine, db, id) {
                     break Err(error);
                 }

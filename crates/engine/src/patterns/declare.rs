@@ -309,6 +309,16 @@ pub fn concerns(catalog: &Catalog, db: &str, name: &str) -> bool {
     catalog.patterns(db).iter().any(|p| p.target == name || p.source() == Some(name))
 }
 
+/// Whether a pattern has to follow what becomes of the documents of a collection of this name: not
+/// while it is suspended, since resuming builds it anew.
+#[must_use]
+pub fn is_followed(catalog: &Catalog, db: &str, name: &str) -> bool {
+    catalog.patterns(db).iter().any(|p| {
+        let rests = matches!(p.phase, Phase::Suspended | Phase::Failed);
+        !rests && (p.target == name || p.source() == Some(name))
+    })
+}
+
 /// The patterns that go with a collection: those that it is the target of, or that were declared
 /// on it.
 #[must_use]

@@ -1,10 +1,10 @@
 //! What patterns mean to readers: values that are not derived yet, and those that follow later.
 
-use super::{Opened, build, declare, queue};
+use super::{build, declare, queue};
 use crate::catalog::Catalog;
 use crate::engine::Inner;
 use crate::operation::Operation;
-use crate::txn::{Transaction, View};
+use crate::txn::View;
 use ::patterns::declaration::DuringBuild;
 use ::patterns::{Pattern, Phase};
 use std::sync::Arc;
@@ -71,17 +71,14 @@ pub fn complete(
     if !READS.contains(&command) {
         return Ok(());
     }
-    let catalog = engine.catalog.load();
-    let patterns = catalog.patterns(db);
-    // At a moment that is over other ones may have been under way.
-    if patterns.is_empty() || (op.reads_newest() && !any_passing(patterns)) {
+    // At a moment that is over other ones may have been there.
+    if engine.catalog.load().patterns(db).is_empty() && op.reads_newest() {
         return Ok(());
     }
-    drop(catalog);
     let names = read_by(body);
     loop {
         let view = engine.view(op);
-        let mut unfinished: Vec<Arc<Pattern>> = view
+        let unfinished: Vec<Arc<Pattern>> = view
             .catalog
             .patterns(db)
             .iter()
@@ -93,21 +90,16 @@ pub fn complete(
             .collect();
         let needed = needed(view.catalog.patterns(db), &names);
         if !unfinished.iter().any(|pattern| needed.contains(&&*pattern.target)) {
-            // A version that is about to be swapped may be when the reader takes its snapshot.
-            let mut coming = view.catalog.patterns(db).iter();
-            let is_coming =
-                |p: &Arc<Pattern>| p.phase == Phase::Preparing && names.contains(&&*p.target);
-            if coming.any(is_coming) {
-                op.read_view(view);
+            // The state that was looked at is the one that is read: a new version may take the place
+            // of an old one at any time.
+            let is_read = |p: &Arc<Pattern>| names.contains(&&*p.target);
+            if op.reads_newest() && view.catalog.patterns(db).iter().any(is_read) {
+                op.pin(view);
             }
             return Ok(());
         }
         let catalog = view.catalog.clone();
         let mut txn = engine.private(view);
-        if op.read_time().is_some() {
-            // A build that had not begun then has nothing to do with what was there.
-            unfinished = begun(&mut txn, db, unfinished)?;
-        }
         // With several of them one may read what another one makes.
         let alone = matches!(unfinished.as_slice(), [one] if names.first() == Some(&&*one.target));
         let id = point(command, body).filter(|_| alone);
@@ -161,21 +153,6 @@ fn any_passing(patterns: &[Arc<Pattern>]) -> bool {
     patterns.iter().any(|pattern| pattern.phase.is_passing())
 }
 
-/// Those of the patterns whose builds have begun in what a transaction sees.
-fn begun(
-    txn: &mut Transaction,
-    db: &str,
-    patterns: Vec<Arc<Pattern>>,
-) -> Result<Vec<Arc<Pattern>>> {
-    let mut found = Vec::new();
-    for pattern in patterns {
-        if pattern.progress(&mut Opened::new(txn, db))?.is_some() {
-            found.push(pattern);
-        }
-    }
-    Ok(found)
-}
-
 /// Whether a pattern is the old version of one that is there: what it left is not to be seen beside the
 /// values of the new one.
 fn is_replaced(catalog: &Catalog, db: &str, pattern: &Pattern) -> bool {
@@ -226,5 +203,60 @@ fn joined<'p>(pipeline: Val<'p>, names: &mut Vec<&'p str>) {
             }
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Engine, Options};
+    use value::ejson;
+
+    /// However long a reader takes between its first look and its first document: it reads one version.
+    #[test]
+    fn a_reader_that_stalls_reads_the_version_that_it_looked_at() {
+        let engine = Engine::open(Options::default()).expect("memory opens");
+        let run = |text: &str| {
+            let command = ejson::parse_doc(text).expect("test text");
+            engine.run_command("t", command.as_doc()).expect("works")
+        };
+        run("{insert: 'p', documents: [{_id: 1}, {_id: 2}]}");
+        run("{insert: 'c', documents: [{_id: 1, p: 1, x: 3}, {_id: 2, p: 2, x: 4}]}");
+        run(
+            "{createPatterns: 'p', patterns: [{name: 's', kind: 'computed', from: 'c', on: {foreign: 'p'}, fields: {s: {$sum: '$x'}}}]}",
+        );
+        let sums = |view: &View| {
+            let target = view.catalog.get("t", "p").cloned().expect("it is there");
+            let to = (target.id + 1).to_be_bytes();
+            let (from, to) = (target.prefix(), to);
+            let (from, to) =
+                (std::ops::Bound::Included(&from[..]), std::ops::Bound::Excluded(&to[..]));
+            let direction = store::Direction::Forward;
+            let range = view.snapshot.range(store::Space::Documents, from, to, direction);
+            let mut range = range.expect("a range");
+            let mut sums = Vec::new();
+            while let Some((_, doc)) = range.next_entry().expect("an entry") {
+                sums.push(RawDoc::new(&doc).get("s").and_then(Val::as_i64_exact));
+            }
+            sums
+        };
+        let op = Operation::for_tests(1 << 20);
+        let body = ejson::parse_doc("{find: 'p'}").expect("test text");
+        complete(engine.inner(), &op, "t", "find", body.as_doc()).expect("works");
+        assert!(op.reads_newest(), "queries may be answered from patterns");
+        // Meanwhile another version is built, takes the place of the first one and is written.
+        run(
+            "{modifyPattern: 'p', name: 's', set: {fields: {s: {$sum: {$multiply: ['$x', 100]}}}}}",
+        );
+        assert_eq!(sums(&engine.inner().newest()), [Some(300), Some(400)]);
+        let view = engine.inner().view(&op);
+        assert_eq!(sums(&view), [Some(3), Some(4)]);
+        let known = declare::find(&view.catalog, "t", "p", "s").expect("it is there");
+        assert_eq!(known.phase, Phase::Ready);
+        // Collections that no pattern maintains are read as ever.
+        let op = Operation::for_tests(1 << 20);
+        let body = ejson::parse_doc("{find: 'c'}").expect("test text");
+        complete(engine.inner(), &op, "t", "find", body.as_doc()).expect("works");
+        assert!(op.view().is_none());
     }
 }

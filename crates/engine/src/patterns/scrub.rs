@@ -5,7 +5,7 @@
 //! The thread of the queues looks once in a while whether a check is due; the check has a thread of its
 //! own and a row in `currentOp`.
 
-use super::verify::{self, Part, Report};
+use super::verify::{self, Part, Report, Scope};
 use super::{Opened, build, declare};
 use crate::engine::Inner;
 use crate::job::Job;
@@ -98,7 +98,7 @@ pub fn verify(
     engine: &Inner,
     db: &str,
     pattern: &Arc<Pattern>,
-    part: Part,
+    scope: Scope<'_>,
     repair: bool,
     stop: &dyn Fn() -> Result<()>,
     rebuild: &dyn Fn(&Arc<Pattern>) -> Result<()>,
@@ -108,7 +108,7 @@ pub fn verify(
         let mut txn = engine.reader();
         Last::of(pattern, &mut Opened::new(&mut txn, db))?
     };
-    let mut report = verify::check(engine, db, pattern, part, stop)?;
+    let mut report = verify::check(engine, db, pattern, scope, stop)?;
     date_samples(&mut report, last.as_ref(), now);
     let mut repaired = 0;
     if repair && (report.drift > 0 || report.broken) && pattern.phase.is_built() {
@@ -117,10 +117,15 @@ pub fn verify(
         }
         repaired = report.drift;
     }
-    if part.is_whole() || report.drift > 0 || report.broken {
+    // A part that is right, or was made so, says nothing of the others.
+    let wrong = report.drift > 0 || report.broken;
+    if scope.is_whole() || (wrong && !repair) {
         verify::mark(engine, db, pattern, &report, repair)?;
     }
-    keep(engine, db, pattern, &report, repaired, now)?;
+    // A look at some documents does not take the place of the last check.
+    if scope.filter.is_none() {
+        keep(engine, db, pattern, &report, repaired, now)?;
+    }
     Ok((report, repaired))
 }
 
@@ -278,7 +283,8 @@ fn scrub_parts(
         let now = engine.catalog.load().patterns(db).iter().find(|p| p.id == pattern.id).cloned();
         let Some(now) = now.filter(|now| now.phase.is_built()) else { return Ok(()) };
         let part = Part { at: (begin + at) % parts, of: parts };
-        let (report, repaired) = verify(engine, db, &now, part, repair, &stop, &rebuild)?;
+        let scope = Scope { part, filter: None };
+        let (report, repaired) = verify(engine, db, &now, scope, repair, &stop, &rebuild)?;
         if report.drift > 0 || report.broken {
             tracing::warn!(
                 db,

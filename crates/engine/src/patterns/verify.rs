@@ -8,6 +8,7 @@ use ::patterns::pattern::Behaviour;
 use ::patterns::resolve::Resolver;
 use ::patterns::stats::Stats;
 use ::patterns::{Documents, Find, Pattern, Pending, Phase, queue};
+use query::filter::Filter;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -68,7 +69,86 @@ impl Part {
     }
 }
 
-/// Checks a part of a pattern at one moment.
+/// What a check looks at.
+#[derive(Clone, Copy)]
+pub struct Scope<'f> {
+    /// The part of the keys.
+    pub part: Part,
+    /// Only targets that match, as clients see them.
+    pub filter: Option<&'f Filter>,
+}
+
+impl Scope<'_> {
+    /// Everything.
+    pub const WHOLE: Scope<'static> = Scope { part: Part::WHOLE, filter: None };
+
+    /// Whether this is everything.
+    #[must_use]
+    pub fn is_whole(self) -> bool {
+        self.part.is_whole() && self.filter.is_none()
+    }
+}
+
+/// The keys that a check looks at.
+struct Keys {
+    part: Part,
+    /// Those of the targets that match, where only some are wanted.
+    chosen: Option<BTreeSet<Vec<u8>>>,
+}
+
+impl Keys {
+    /// Finds out which keys the scope of a check means.
+    fn of(
+        txn: &Transaction,
+        db: &str,
+        pattern: &Pattern,
+        scope: Scope<'_>,
+        stop: &dyn Fn() -> Result<()>,
+    ) -> Result<Keys> {
+        let part = scope.part;
+        let Some(filter) = scope.filter else { return Ok(Keys { part, chosen: None }) };
+        let mut chosen = BTreeSet::new();
+        let target = txn.catalog.get(db, &pattern.target);
+        let mut resolver = match target {
+            Some(target) => crate::exec::resolve::Resolver::of(target, &txn.snapshot)?,
+            None => None,
+        };
+        let (mut range, mut count) = (range(txn, db, &pattern.target)?, 0_u64);
+        while let Some((key, doc)) = next(&mut range)? {
+            count += 1;
+            if count.is_multiple_of(1000) {
+                stop()?;
+            }
+            let doc = RawDoc::new(&doc);
+            let matches = match &mut resolver {
+                None => filter.matches(doc)?,
+                Some(resolver) => filter.matches(resolver.resolve(&txn.snapshot, doc)?.as_doc())?,
+            };
+            if matches {
+                chosen.insert(key_of(pattern, &key, doc));
+            }
+        }
+        Ok(Keys { part, chosen: Some(chosen) })
+    }
+
+    fn is_whole(&self) -> bool {
+        self.part.is_whole() && self.chosen.is_none()
+    }
+
+    fn has(&self, key: &[u8]) -> bool {
+        self.part.has(key) && self.chosen.as_ref().is_none_or(|chosen| chosen.contains(key))
+    }
+}
+
+/// The key of a target: that of its group, or of its record.
+fn key_of(pattern: &Pattern, key: &[u8], doc: RawDoc<'_>) -> Vec<u8> {
+    match &pattern.behaviour {
+        Behaviour::Grouped(grouped) => grouped.local_key(doc).unwrap_or_default(),
+        _ => key.get(4..).unwrap_or(&[]).to_vec(),
+    }
+}
+
+/// Checks a pattern at one moment, or what a scope means of it.
 ///
 /// # Errors
 /// When the store fails or the operation is stopped.
@@ -76,7 +156,7 @@ pub fn check(
     engine: &Inner,
     db: &str,
     pattern: &Arc<Pattern>,
-    part: Part,
+    scope: Scope<'_>,
     stop: &dyn Fn() -> Result<()>,
 ) -> Result<Report> {
     let passed = Stats::read(&pattern.stats.passed);
@@ -92,6 +172,7 @@ pub fn check(
         ));
     }
     let mut report = Report { passed, ..Report::default() };
+    let keys = Keys::of(&txn, db, pattern, scope, stop)?;
     // A pattern that is being built trusts nothing but sources, and writes no targets.
     let fresh = Arc::new(pattern.altered(|fresh| fresh.phase = Phase::Building)?);
     let mut scratch = Scratch { states: BTreeMap::new() };
@@ -101,7 +182,7 @@ pub fn check(
         let mut range = range(&txn, db, &grouped.source)?;
         while let Some((_, doc)) = next(&mut range)? {
             if let Some(mut child) = grouped.child(RawDoc::new(&doc))? {
-                child.keys.retain(|(key, _)| part.has(key));
+                child.keys.retain(|(key, _)| keys.has(key));
                 pending.add_child(&fresh, child);
             }
             count += 1;
@@ -121,11 +202,7 @@ pub fn check(
     let mut range = range(&txn, db, &pattern.target)?;
     while let Some((key, doc)) = next(&mut range)? {
         let doc = RawDoc::new(&doc);
-        let own = match &pattern.behaviour {
-            Behaviour::Grouped(grouped) => grouped.local_key(doc).unwrap_or_default(),
-            _ => key.get(4..).unwrap_or(&[]).to_vec(),
-        };
-        if !part.has(&own) {
+        if !keys.has(&key_of(pattern, &key, doc)) {
             continue;
         }
         if pattern.owns_documents() {
@@ -142,6 +219,9 @@ pub fn check(
         let expected = match &fresh.behaviour {
             Behaviour::Grouped(_) => build::image(&fresh, &mut scratch, doc),
             Behaviour::Tree(tree) => tree.recomputed(&fresh, &mut Opened::new(&mut txn, db), doc),
+            Behaviour::Reference(reference) => {
+                reference.expected(&fresh, &mut Opened::new(&mut txn, db), doc)
+            }
             _ => build::image(&fresh, &mut Opened::new(&mut txn, db), doc),
         };
         let expected = match expected {
@@ -169,13 +249,14 @@ pub fn check(
         }
     }
     let mut documents = Opened::new(&mut txn, db);
-    if pattern.owns_documents() {
+    // Of documents that are not there nobody can tell whether they would match.
+    if pattern.owns_documents() && scope.filter.is_none() {
         missing_groups(pattern, &mut documents, &mut scratch, &there, &mut report)?;
     }
     report.broken = impossible;
     report.broken |= match &pattern.behaviour {
         Behaviour::Grouped(_) if report.drift > 0 || pattern.phase == Phase::Degraded => {
-            differs(pattern, part, &mut documents, &scratch)?
+            differs(pattern, &keys, &mut documents, &scratch)?
         }
         // Counts are shown as the records have them.
         Behaviour::Tree(tree) => tree.counts() && report.drift > 0,
@@ -236,24 +317,24 @@ pub fn awaiting(engine: &Inner, db: &str, pattern: &Pattern) -> Result<Option<u6
 /// Whether what a pattern keeps for itself is not what a recomputation gives.
 fn differs(
     pattern: &Pattern,
-    part: Part,
+    keys: &Keys,
     documents: &mut Opened<'_>,
     scratch: &Scratch,
 ) -> Result<bool> {
     let (mut kept, mut same) = (0, true);
     // Of a part only the records of its groups can be told from those of others.
     let group = |key: &[u8]| key.first() == Some(&GROUP);
-    let prefix: &[u8] = if part.is_whole() { &[] } else { &[GROUP] };
+    let prefix: &[u8] = if keys.is_whole() { &[] } else { &[GROUP] };
     documents.states(pattern.id, prefix, &[], &mut |key, doc| {
         // Progress, notes and queue are no part of it.
         let counts = key.first() != Some(&0) && !queue::is_entry(key);
-        if counts && part.has(key.get(1..).unwrap_or(&[])) {
+        if counts && (keys.is_whole() || keys.has(key.get(1..).unwrap_or(&[]))) {
             kept += 1;
             same = scratch.states.get(key).is_some_and(|expected| expected.as_doc() == doc);
         }
         Ok(same)
     })?;
-    let expected = scratch.states.keys().filter(|key| part.is_whole() || group(key)).count();
+    let expected = scratch.states.keys().filter(|key| keys.is_whole() || group(key)).count();
     Ok(!same || kept != expected)
 }
 

@@ -13,6 +13,7 @@ mod copied;
 mod count;
 mod densify;
 mod documents;
+mod exchange;
 mod facet;
 mod fill;
 mod foreign;

@@ -1,15 +1,18 @@
 //! `$out`: the documents become the content of a collection, all at once or not at all.
 //!
 //! They go into a collection with a temporary name and the options and indexes of the target; at
-//! the end one change of the catalog puts it in the target's place.
+//! the end one change of the catalog puts it in the target's place. Where patterns have to follow, the
+//! documents are exchanged instead (`exchange`).
 
 use super::chunks::next_chunk;
+use super::exchange::exchange;
 use super::{Output, Role, Stage, StageContext, StageRow};
 use crate::catalog::{Collection, IndexState, change, persist};
 use crate::engine::Inner;
 use crate::exec::{Stream, write};
 use crate::namespace;
 use crate::operation::Operation;
+use crate::patterns::declare;
 use std::sync::Arc;
 use store::Seqno;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
@@ -117,15 +120,8 @@ impl Output for Out {
         if let Some(target) = &target {
             self.check(target)?;
         }
-        if crate::patterns::declare::concerns(&engine.catalog.load(), &self.db, &self.name) {
-            return Err(Error::new(
-                Code::NOT_IMPLEMENTED,
-                format!(
-                    "'{}.{}' takes part in patterns: $out to such collections is not available in \
-                     this version, $merge is",
-                    self.db, self.name
-                ),
-            ));
+        if declare::is_followed(&engine.catalog.load(), &self.db, &self.name) {
+            return exchange(engine, op, (&self.db, &self.name), bypass_validation, input);
         }
         let temporary = self.create(engine, target.as_deref())?;
         let filled = fill(engine, op, &temporary, bypass_validation, input).and_then(|seqno| {

@@ -10,8 +10,9 @@
 use super::View;
 use crate::catalog::{Absent, Catalog, Collection};
 use crate::engine::Inner;
+use ::patterns::Pattern;
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
@@ -35,6 +36,8 @@ struct State {
     looks: VecDeque<Look>,
     /// What became of collections, in the order of commits.
     changes: VecDeque<Change>,
+    /// What became of patterns, in the order of commits.
+    patterns: VecDeque<Redeclared>,
 }
 
 /// Commits up to `seqno` have times up to `time`, later ones have later times.
@@ -54,13 +57,24 @@ struct Change {
     before: Option<Arc<Collection>>,
 }
 
+/// The patterns of a database that a commit changed, as they were before.
+struct Redeclared {
+    seqno: Seqno,
+    db: Box<str>,
+    before: Vec<Arc<Pattern>>,
+}
+
 impl Past {
     /// A past that begins now.
     pub(crate) fn new(time: u64, seqno: Seqno) -> Past {
         let look = Look { taken: Instant::now(), time, seqno };
         Past {
             window_seconds: AtomicI64::new(WINDOW_SECONDS),
-            state: Mutex::new(State { looks: VecDeque::from([look]), changes: VecDeque::new() }),
+            state: Mutex::new(State {
+                looks: VecDeque::from([look]),
+                changes: VecDeque::new(),
+                patterns: VecDeque::new(),
+            }),
         }
     }
 
@@ -76,6 +90,15 @@ impl Past {
         }
         for now in new.differing(old).filter(|now| old.get(&now.db, &now.name).is_none()) {
             push(now, None);
+        }
+        for db in old.databases.keys().chain(new.databases.keys()).collect::<BTreeSet<_>>() {
+            let (before, after) = (old.patterns(db), new.patterns(db));
+            let same = before.len() == after.len()
+                && before.iter().zip(after).all(|(was, is)| Arc::ptr_eq(was, is));
+            if !same {
+                let (db, before) = (db.clone(), before.to_vec());
+                state.patterns.push_back(Redeclared { seqno, db, before });
+            }
         }
     }
 
@@ -95,11 +118,21 @@ impl Past {
                 .map_or(change.time, |(_, latest): &(_, u64)| *latest);
             changed.insert((&change.db, &change.name), (&change.before, latest));
         }
-        if changed.is_empty() {
+        let mut patterns = BTreeMap::new();
+        for change in state.patterns.iter().rev().take_while(|change| change.seqno > seqno) {
+            patterns.insert(&change.db, &change.before);
+        }
+        if changed.is_empty() && patterns.is_empty() {
             return newest.clone();
         }
         let mut catalog = Catalog::clone(newest);
-        let mut absent = Absent { at, names: BTreeMap::new() };
+        let mut absent = Absent { at, names: BTreeMap::new(), patterns: BTreeSet::new() };
+        for (db, before) in patterns {
+            let there = |id: u32| newest.patterns(db).iter().any(|known| known.id == id);
+            let gone = before.iter().map(|pattern| pattern.id).filter(|id| !there(*id));
+            absent.patterns.extend(gone);
+            catalog.set_patterns_as_they_were(db, before.clone());
+        }
         for ((db, name), (then, latest)) in changed {
             match (then, newest.get(db, name)) {
                 (None, None) => {}
@@ -144,6 +177,9 @@ impl Inner {
         let Some(first) = state.looks.front().map(|look| look.seqno) else { return };
         while state.changes.front().is_some_and(|change| change.seqno <= first) {
             state.changes.pop_front();
+        }
+        while state.patterns.front().is_some_and(|change| change.seqno <= first) {
+            state.patterns.pop_front();
         }
         drop(state);
         self.store.keep_since((seconds > 0).then_some(first));

@@ -604,6 +604,24 @@ impl Reference {
         })
     }
 
+    /// What a check expects of a target, derived from what is there now. What a snapshot froze cannot
+    /// be told from its source: copies are right wherever there is a reference, and so are none, since
+    /// the source may have come later.
+    ///
+    /// # Errors
+    /// As `derive`.
+    pub fn expected(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        doc: RawDoc<'_>,
+    ) -> Result<DocBuf> {
+        match self.live {
+            true => self.derive(pattern, documents, doc),
+            false => self.rewrite(doc, &mut |_| Ok(None)),
+        }
+    }
+
     /// Keys under which something is kept exactly while copies may differ from their sources: a
     /// key of its own, and the beginning of others.
     #[must_use]

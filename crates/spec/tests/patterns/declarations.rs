@@ -9,7 +9,7 @@ use crate::accumulators;
 use crate::random::Random;
 use crate::schema::Schema;
 use crate::session::{Outcome, Session};
-use value::{DocBuf, Val};
+use value::{DocBuf, RawDoc, Val};
 
 /// A pattern as it was declared.
 #[derive(Clone, Debug)]
@@ -20,6 +20,14 @@ pub(crate) struct Declared {
     pub(crate) name: &'static str,
     /// Whether targets follow later.
     pub(crate) late: bool,
+    /// Whether its mode says so.
+    deferred: bool,
+    /// Whether nothing of it is stored: readers are given it.
+    pointer: bool,
+    /// Whether copies that wait in a queue are shown from their sources.
+    resolved_late: bool,
+    /// Whether change streams show what it writes.
+    flagged: bool,
     /// Whether only children with `ok` count.
     pub(crate) only_ok: bool,
     /// What happens when a source or a parent goes.
@@ -92,6 +100,10 @@ fn declare(random: &mut Random, schema: &Schema) -> Declared {
         collection,
         name,
         late: false,
+        deferred: false,
+        pointer: false,
+        resolved_late: false,
+        flagged: false,
         only_ok: only_ok && matches!(kind, Kind::Fold | Kind::Groups | Kind::Top),
         on_delete: "",
         suspended: false,
@@ -103,10 +115,12 @@ fn declare(random: &mut Random, schema: &Schema) -> Declared {
     let mut mode = "";
     if !matches!(kind, Kind::Same | Kind::Chain | Kind::Tree) {
         mode = pick(random, &["", "", "mode: {async: {maxLagMS: 50}},", "mode: {every: '1s'},"]);
-        declared.late = !mode.is_empty();
+        declared.deferred = !mode.is_empty();
+        declared.late = declared.deferred;
     }
     let backfill = pick(random, &["", "backfill: {batch: 1},", "backfill: {batch: 7},"]);
     let more = pick(random, &["", "", "clientWrites: 'ignore',", "changeEvents: 'flagged',"]);
+    declared.flagged = more.contains("flagged");
     let body = body(random, &mut declared, filter);
     declared.text = schema.text(&format!(
         "{{createPatterns: '{collection}', patterns: [{{name: '{name}', {mode} {backfill} {more} {body}}}]"
@@ -160,8 +174,10 @@ fn body(random: &mut Random, declared: &mut Declared, filter: &str) -> String {
             declared.on_delete = pick(random, &["adopt", "cascade", "root", "restrict"]);
             let (on_delete, missing) = (declared.on_delete, pick(random, &["defer", "defer", "reject"]));
             let scope = if second { "scope: 'shop'," } else { "" };
+            declared.pointer = !declared.flagged && random.below(2) == 0;
+            let strategy = if declared.pointer { "pointer" } else { "copy" };
             format!(
-                "kind: 'tree', {scope} order: 'at', maintain: {{ancestors: 'up', depth: 'd', path: {{into: 'path', segment: '$label'}},
+                "kind: 'tree', strategy: '{strategy}', {scope} order: 'at', maintain: {{ancestors: 'up', depth: 'd', path: {{into: 'path', segment: '$label'}},
                  childCount: 'kids', descendantCount: 'below', nestedSet: {{lft: 'lft', rgt: 'rgt'}}}},
                  onMissingParent: '{missing}', onDelete: '{on_delete}'"
             )
@@ -172,7 +188,14 @@ fn body(random: &mut Random, declared: &mut Declared, filter: &str) -> String {
 fn reference(random: &mut Random, declared: &mut Declared) -> String {
     declared.on_delete = pick(random, &["keep", "unset", "cascade", "restrict"]);
     let limit = pick(random, &["1000", "3"]);
-    declared.late |= limit == "3";
+    let resolvable = declared.kind != Kind::Frozen && !declared.deferred;
+    declared.pointer =
+        resolvable && !declared.flagged && declared.on_delete != "keep" && random.below(2) == 0;
+    // Copies, but shown from their sources while they wait.
+    let over = if resolvable { pick(random, &["async", "pointer"]) } else { "async" };
+    declared.resolved_late = over == "pointer";
+    declared.late |= limit == "3" && !declared.is_resolved();
+    let strategy = if declared.pointer { "pointer" } else { "copy" };
     let (place, fields) = match declared.kind {
         Kind::Items => ("ref: 'items.q', into: 'items.info'", "['name']"),
         Kind::Coded => ("ref: 'pc', match: 'code', into: 'coded'", "['name']"),
@@ -182,7 +205,7 @@ fn reference(random: &mut Random, declared: &mut Declared) -> String {
     let missing = pick(random, &["allow", "allow", "allow", "reject"]);
     format!(
         "kind: 'extendedReference', from: 'parents', {place}, fields: {fields}, fanoutLimit: {limit},
-         onMissing: '{missing}', onSourceDelete: '{}'",
+         overLimit: '{over}', strategy: '{strategy}', onMissing: '{missing}', onSourceDelete: '{}'",
         declared.on_delete
     )
 }
@@ -213,7 +236,7 @@ pub(crate) fn change(
         return create(random, session, all, new);
     };
     let Declared { collection, name, suspended, .. } = all[at];
-    match random.below(7) {
+    match random.below(8) {
         0 if !suspended && new.kind != Kind::Tree => {
             all[at].suspended = true;
             session.must(&format!("{{suspendPatterns: '{collection}', names: ['{name}']}}"));
@@ -222,16 +245,19 @@ pub(crate) fn change(
             session.must(&format!("{{resumePatterns: '{collection}', names: ['{name}']}}"));
             all[at].suspended = session.broken;
         }
-        1 if !matches!(new.kind, Kind::Groups | Kind::GroupChain | Kind::Tree) => {
+        1 if !matches!(new.kind, Kind::Groups | Kind::GroupChain | Kind::Tree)
+            && !all[at].pointer =>
+        {
             session.must(&format!(
                 "{{dropPatterns: '{collection}', names: ['{name}'], keepValues: true}}"
             ));
             all.remove(at);
         }
         2 => modify(random, session, &mut all[at]),
+        3 if all[at].can_change_strategy(all) => change_strategy(session, &mut all[at]),
         choice => {
             // At times the name is used again while the old values are still being cleared.
-            let wait = choice != 3 || matches!(new.kind, Kind::Groups | Kind::GroupChain);
+            let wait = choice != 4 || matches!(new.kind, Kind::Groups | Kind::GroupChain);
             let dropped = session.must(&format!(
                 "{{dropPatterns: '{collection}', names: ['{name}'], wait: {wait}}}"
             ));
@@ -251,17 +277,18 @@ pub(crate) fn change(
 
 /// Alters an option that can change while documents stay as they are.
 fn modify(random: &mut Random, session: &mut Session, declared: &mut Declared) {
-    let deferrable = !matches!(declared.kind, Kind::Same | Kind::Chain | Kind::Tree);
+    let deferrable =
+        !matches!(declared.kind, Kind::Same | Kind::Chain | Kind::Tree) && !declared.is_resolved();
     let references =
         matches!(declared.kind, Kind::Copies | Kind::Frozen | Kind::Items | Kind::Coded);
     let set = match random.below(4) {
         0 if deferrable => {
             // What is queued already stays: only a late one is certain to be right later on.
-            declared.late = true;
+            (declared.late, declared.deferred) = (true, true);
             pick(random, &["mode: {async: {maxLagMS: 20}}", "mode: {every: '1s'}"])
         }
         1 if references => {
-            declared.late = true;
+            declared.late |= !declared.is_resolved();
             pick(random, &["fanoutLimit: 2", "fanoutLimit: 7"])
         }
         2 if declared.kind == Kind::Tree => {
@@ -277,6 +304,41 @@ fn modify(random: &mut Random, session: &mut Session, declared: &mut Declared) {
         "{{modifyPattern: '{}', name: '{}', set: {{{set}}}}}",
         declared.collection, declared.name
     ));
+}
+
+impl Declared {
+    /// Whether what is stored is not what readers are given, at least at times.
+    fn is_resolved(&self) -> bool {
+        self.pointer || self.resolved_late
+    }
+
+    /// Whether it can be stored instead of resolved, or the other way round.
+    fn can_change_strategy(&self, all: &[Declared]) -> bool {
+        let kind = matches!(self.kind, Kind::Copies | Kind::Items | Kind::Coded | Kind::Tree);
+        // What is not stored cannot be read by another pattern, nor told to change streams.
+        let read = self.kind == Kind::Copies && all.iter().any(|one| one.kind == Kind::CopyChain);
+        let stored = kind && !self.deferred && !self.flagged && self.on_delete != "keep" && !read;
+        stored && !self.suspended
+    }
+
+    /// Whether one of the patterns reads what the other does not store.
+    fn clashes(&self, other: &Declared) -> bool {
+        self.kind == Kind::CopyChain && other.kind == Kind::Copies && other.is_resolved()
+    }
+}
+
+/// Stores what was resolved when it was read, or the other way round.
+fn change_strategy(session: &mut Session, declared: &mut Declared) {
+    let strategy = if declared.pointer { "copy" } else { "pointer" };
+    let changed = session.must(&format!(
+        "{{modifyPattern: '{}', name: '{}', set: {{strategy: '{strategy}'}}}}",
+        declared.collection, declared.name
+    ));
+    if changed.is_some() {
+        declared.pointer = !declared.pointer;
+    }
+    // A limit that was meant for copies holds again.
+    declared.late |= declared.kind != Kind::Tree && !declared.resolved_late;
 }
 
 /// Drops a collection: the patterns that it is the target of go with it, to others its documents are
@@ -297,7 +359,12 @@ fn refresh(session: &mut Session, all: &mut Vec<Declared>) {
 
 fn create(random: &mut Random, session: &mut Session, all: &mut Vec<Declared>, new: Declared) {
     let wait = random.below(3) > 0;
-    match session.run(&format!("{}, wait: {wait}}}", new.text)) {
+    let outcome = session.run(&format!("{}, wait: {wait}}}", new.text));
+    if all.iter().any(|other| new.clashes(other) || other.clashes(&new)) {
+        assert!(session.broken || matches!(outcome, Outcome::Refused(2)), "{}", new.text);
+        return;
+    }
+    match outcome {
         Outcome::Done(_) => all.push(new),
         // Cut off: it may be there or not. `wait` finds out.
         Outcome::Refused(0) => all.push(new),
@@ -328,16 +395,22 @@ fn give_up(session: &mut Session, declared: &Declared) {
     ));
 }
 
-/// The names of the patterns that are there, with their states.
-pub(crate) fn states(session: &mut Session) -> Option<Vec<(String, String)>> {
+fn text_at(doc: &DocBuf, path: &str) -> String {
+    value::path::Path::new(path).get(doc.as_doc()).as_str().unwrap_or("").to_owned()
+}
+
+/// The patterns that are there, as `listPatterns` shows them.
+fn listed(session: &mut Session) -> Option<Vec<DocBuf>> {
     let reply = session.must("{listPatterns: 1}")?;
     let cursor = reply.as_doc().get("cursor").and_then(Val::as_doc).expect("a cursor");
     let batch = cursor.get("firstBatch").and_then(Val::as_array).expect("a batch");
-    let text = |doc: &DocBuf, name: &str| {
-        doc.as_doc().get(name).and_then(Val::as_str).unwrap_or("").to_owned()
-    };
-    let docs = batch.iter().filter_map(|(_, doc)| doc.as_doc()).map(DocBuf::from);
-    Some(docs.map(|doc| (text(&doc, "name"), text(&doc, "state"))).collect())
+    Some(batch.iter().filter_map(|(_, doc)| doc.as_doc()).map(DocBuf::from).collect())
+}
+
+/// The names of the patterns that are there, with their states.
+pub(crate) fn states(session: &mut Session) -> Option<Vec<(String, String)>> {
+    let docs = listed(session)?;
+    Some(docs.iter().map(|doc| (text_at(doc, "name"), text_at(doc, "state"))).collect())
 }
 
 /// Waits until all builds have ended, and finds out what is there.
@@ -365,10 +438,36 @@ pub(crate) fn wait(session: &mut Session, all: &mut Vec<Declared>) {
         declared.suspended = state.is_some_and(|state| state == "suspended");
         state.is_some()
     });
+    // A change of the strategy that was cut off may have happened or not.
+    for doc in listed(session).expect("the server answers") {
+        let name = text_at(&doc, "name");
+        if let Some(declared) = all.iter_mut().find(|declared| declared.name == name) {
+            declared.pointer = text_at(&doc, "declaration.strategy") == "pointer";
+        }
+    }
     for (name, _) in states.iter().filter(|(_, state)| state != "failed") {
         // One that was dropped by a command whose reply never came.
         assert!(all.iter().any(|declared| declared.name == name), "{name} is not known");
     }
+}
+
+/// What the database finds wrong itself, when nobody writes.
+pub(crate) fn validate(session: &mut Session, all: &[Declared]) -> Vec<String> {
+    let mut problems = Vec::new();
+    for declared in all.iter().filter(|declared| !declared.suspended) {
+        let reply = session.must(&format!(
+            "{{validatePatterns: '{}', names: ['{}']}}",
+            declared.collection, declared.name
+        ));
+        let Some(reply) = reply else { return Vec::new() };
+        let found = reply.as_doc().get("patterns").and_then(Val::as_array);
+        let found = found.and_then(RawDoc::first).and_then(|(_, report)| report.as_doc());
+        let drift = found.and_then(|report| report.get("drift")?.as_i64_exact());
+        if drift != Some(0) {
+            problems.push(format!("{}: {reply:?}", declared.name));
+        }
+    }
+    problems
 }
 
 /// Nothing is left of a pattern that was dropped.

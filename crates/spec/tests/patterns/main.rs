@@ -229,7 +229,8 @@ fn beside_other_clients_and_kills_what_is_maintained_is_right() {
         let mut session = Session::new(Box::new(server.connect()), 4);
         let mut declared = declared.write().expect("nobody panicked");
         declarations::wait(&mut session, &mut declared);
-        let (problems, _) = model::check(&mut session, &schema, &declared, true);
+        let (mut problems, _) = model::check(&mut session, &schema, &declared, true);
+        problems.extend(declarations::validate(&mut session, &declared));
         assert!(
             problems.is_empty(),
             "PATTERNS_SEED={seed}, at rest:\n{}\n{declared:#?}",

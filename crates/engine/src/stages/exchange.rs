@@ -1,0 +1,168 @@
+//! `$out` to a collection that patterns maintain or read: its documents become others by writes that
+//! patterns follow, in one commit. So whoever reads sees the old documents with what followed from them
+//! or the new ones with what follows from those.
+
+use super::chunks::next_chunk;
+use crate::catalog::Collection;
+use crate::engine::Inner;
+use crate::exec::{Stream, write};
+use crate::operation::Operation;
+use crate::store_failed;
+use crate::txn::Transaction;
+use query::update::delta::Told;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use store::{Bytes, Seqno, Space};
+use value::{Code, DocBuf, Error, RawDoc, Result, Val};
+
+/// Most documents, old and new ones, that are exchanged in one commit: all others wait for it.
+const DOCUMENTS_MAX: usize = 200_000;
+/// Most bytes of new documents.
+const BYTES_MAX: usize = 128 * 1024 * 1024;
+/// How often documents are tried that a pattern refused because of others that come behind them: the
+/// parents of nodes.
+const PASSES_MAX: usize = 100;
+
+/// Makes the documents of a stream the content of a collection.
+///
+/// # Errors
+/// What the collection, its indexes or its patterns refuse: then nothing has changed.
+pub(super) fn exchange(
+    engine: &Inner,
+    op: &Operation,
+    (db, name): (&str, &str),
+    bypass_validation: bool,
+    input: &mut dyn Stream,
+) -> Result<Option<Seqno>> {
+    let new = collect(op, (db, name), input)?;
+    crate::commands::create::ensure_collection(engine, op, db, name)?;
+    let ((), seqno) = engine.transact(op, true, |txn| {
+        let Some(collection) = txn.catalog.get(db, name).cloned() else {
+            return Err(Error::new(
+                Code::COMMAND_FAILED,
+                format!("collection '{db}.{name}' was dropped while $out was writing to it"),
+            ));
+        };
+        for doc in &new {
+            crate::validation::check(&collection, doc.as_doc(), bypass_validation)?;
+        }
+        write_all(txn, op, &collection, &new)
+    })?;
+    Ok(Some(seqno))
+}
+
+fn too_large((db, name): (&str, &str)) -> Error {
+    Error::new(
+        Code::TRANSACTION_TOO_LARGE,
+        format!(
+            "$out exchanges at most {DOCUMENTS_MAX} documents and {BYTES_MAX} bytes in '{db}.{name}', \
+             which takes part in patterns: suspend them (suspendPatterns), and resume them afterwards"
+        ),
+    )
+}
+
+/// All documents of a stream, prepared.
+fn collect(op: &Operation, place: (&str, &str), input: &mut dyn Stream) -> Result<Vec<DocBuf>> {
+    let (mut all, mut bytes) = (Vec::new(), 0_usize);
+    loop {
+        let chunk = next_chunk(input, &mut None, op, |_| true)?;
+        if chunk.is_empty() {
+            return Ok(all);
+        }
+        for doc in &chunk {
+            let doc = DocBuf::from(RawDoc::new(&write::prepare(doc.raw())?));
+            bytes = bytes.saturating_add(doc.bytes().len());
+            all.push(doc);
+        }
+        if all.len() > DOCUMENTS_MAX || bytes > BYTES_MAX {
+            return Err(too_large(place));
+        }
+    }
+}
+
+/// Deletes what is not among the new documents, and writes those.
+fn write_all(
+    txn: &mut Transaction,
+    op: &Operation,
+    collection: &Arc<Collection>,
+    new: &[DocBuf],
+) -> Result<()> {
+    let mut old = stored(txn, collection, new.len())?;
+    let record = |doc: &DocBuf| {
+        write::record_of_id(collection, doc.as_doc().get("_id").unwrap_or(Val::Null))
+    };
+    let mut steps: Vec<(Vec<u8>, Option<Bytes>, &DocBuf)> = Vec::new();
+    for doc in new {
+        let record = record(doc);
+        // A second document with the same `_id` finds none any more: it is refused.
+        let before = old.remove(&record);
+        steps.push((record, before, doc));
+    }
+    for (at, (record, doc)) in old.iter().enumerate() {
+        write::delete(txn, collection, record, RawDoc::new(doc))?;
+        pause(op, at)?;
+    }
+    for _ in 0..PASSES_MAX {
+        let (count, mut refused, mut why) = (steps.len(), Vec::new(), None);
+        for (at, (record, before, doc)) in steps.into_iter().enumerate() {
+            pause(op, at)?;
+            match write_one(txn, collection, &record, before.as_ref(), doc) {
+                Ok(()) => {}
+                // What is refused leaves nothing behind, and may be possible when others are there.
+                Err(error) if error.code() == Code::PATTERN_VIOLATION => {
+                    refused.push((record, before, doc));
+                    why = why.or(Some(error));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        match why {
+            None => return Ok(()),
+            Some(error) if refused.len() == count => return Err(error),
+            Some(_) => steps = refused,
+        }
+    }
+    Err(Error::new(
+        Code::PATTERN_VIOLATION,
+        format!("the documents that $out brings are more than {PASSES_MAX} levels deep"),
+    ))
+}
+
+fn pause(op: &Operation, at: usize) -> Result<()> {
+    if at % 1000 == 999 { op.check_now() } else { Ok(()) }
+}
+
+/// The documents that are there, by their records.
+fn stored(
+    txn: &Transaction,
+    collection: &Collection,
+    others: usize,
+) -> Result<BTreeMap<Vec<u8>, Bytes>> {
+    let to = (collection.id + 1).to_be_bytes();
+    let mut range = txn.range(Space::Documents, &collection.prefix(), &to)?;
+    let mut all = BTreeMap::new();
+    while let Some((key, doc)) = range.next_entry().map_err(store_failed)? {
+        all.insert(key.get(4..).unwrap_or(&[]).to_vec(), doc);
+        if all.len() + others > DOCUMENTS_MAX {
+            return Err(too_large((&collection.db, &collection.name)));
+        }
+    }
+    Ok(all)
+}
+
+fn write_one(
+    txn: &mut Transaction,
+    collection: &Arc<Collection>,
+    record: &[u8],
+    before: Option<&Bytes>,
+    doc: &DocBuf,
+) -> Result<()> {
+    match before {
+        None => write::insert(txn, collection, doc.as_doc()),
+        Some(before) if **before == *doc.bytes() => Ok(()),
+        Some(before) => {
+            let old = RawDoc::new(before);
+            write::replace(txn, collection, record, old, doc, &Told::Replacement).map(drop)
+        }
+    }
+}
