@@ -93,7 +93,8 @@ impl Wildcard {
     #[must_use]
     pub fn covers(&self, path: &str) -> bool {
         // A number may be a place in an array, which paths of entries do not tell.
-        !path.split('.').any(|part| array_index(part).is_some()) && self.holds(path)
+        let tells = |part: &str| array_index(part).is_none() && !part.contains(DOT_IN_NAME);
+        path.split('.').all(tells) && self.holds(path)
     }
 
     /// Whether that is so for the path and for all below it, so that whoever has it has an entry.
@@ -149,8 +150,9 @@ pub fn keys(index: &Index, wildcard: &Wildcard, doc: RawDoc<'_>, out: &mut Keys)
     let typed = index.typed && collation.is_none();
     let mut found =
         Leaves { wildcard, collation, descending: false, typed, leaves: Vec::new(), arrays: false };
+    let names = if index.typed { Names::Apart } else { Names::Joined };
     found.descending = index.fields.get(wildcard.at).is_some_and(|field| field.descending);
-    found.document(doc, &mut String::new());
+    found.document(doc, &mut String::new(), false, names);
     let mut leaves = found.leaves;
     leaves.sort_unstable();
     leaves.dedup_by(|a, b| a.values == b.values);
@@ -191,6 +193,18 @@ pub fn keys(index: &Index, wildcard: &Wildcard, doc: RawDoc<'_>, out: &mut Keys)
     })
 }
 
+/// What stands for a dot that is part of a name: no path of a query leads there.
+const DOT_IN_NAME: char = '\u{1}';
+
+/// How names become paths.
+#[derive(Clone, Copy)]
+enum Names {
+    /// So that a name with a dot, or an empty one, is never taken for a path.
+    Apart,
+    /// As earlier versions did.
+    Joined,
+}
+
 /// The search for values.
 struct Leaves<'w> {
     wildcard: &'w Wildcard,
@@ -206,36 +220,42 @@ struct Leaves<'w> {
 
 impl Leaves<'_> {
     /// Stored documents nest no deeper than `limits::DEPTH_MAX`, so recursion is bounded.
-    fn document(&mut self, doc: RawDoc<'_>, path: &mut String) {
+    fn document(&mut self, doc: RawDoc<'_>, path: &mut String, inside: bool, names: Names) {
         let before = path.len();
         for (name, value) in doc {
-            if before > 0 {
-                path.push('.');
+            match names {
+                Names::Apart => {
+                    path.push_str(if inside { "." } else { "" });
+                    path.extend(name.chars().map(|c| if c == '.' { DOT_IN_NAME } else { c }));
+                }
+                Names::Joined => {
+                    path.push_str(if before > 0 { "." } else { "" });
+                    path.push_str(name);
+                }
             }
-            path.push_str(name);
             if self.wildcard.leads(path) {
                 match value.as_array() {
-                    Some(array) => self.array(array, path),
-                    None => self.value(value.get(), path),
+                    Some(array) => self.array(array, path, names),
+                    None => self.value(value.get(), path, names),
                 }
             }
             path.truncate(before);
         }
     }
 
-    fn array(&mut self, array: RawDoc<'_>, path: &mut String) {
+    fn array(&mut self, array: RawDoc<'_>, path: &mut String, names: Names) {
         self.arrays = true;
         if array.is_empty() {
             return self.leaf(Val::Undefined, path);
         }
         for (_, element) in array {
-            self.value(element.get(), path);
+            self.value(element.get(), path, names);
         }
     }
 
-    fn value(&mut self, value: Val<'_>, path: &mut String) {
+    fn value(&mut self, value: Val<'_>, path: &mut String, names: Names) {
         match value {
-            Val::Document(doc) if !doc.is_empty() => self.document(doc, path),
+            Val::Document(doc) if !doc.is_empty() => self.document(doc, path, true, names),
             value => self.leaf(value, path),
         }
     }
