@@ -44,11 +44,11 @@ fn db_stats(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     out.str("db", context.db);
     out.count("collections", (all().count() - views) as u64);
     out.count("views", views as u64);
-    out.count("objects", documents as u64);
+    out.count("objects", documents);
     out.f64("avgObjSize", if documents == 0 { 0.0 } else { bytes as f64 / documents as f64 });
     out.f64("dataSize", bytes as f64 / scale);
     out.f64("storageSize", stored as f64 / scale);
-    out.count("indexes", indexes as u64);
+    out.count("indexes", indexes);
     out.f64("indexSize", entries as f64 / scale);
     out.f64("totalSize", (stored + entries) as f64 / scale);
     out.f64("scaleFactor", scale);
