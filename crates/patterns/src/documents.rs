@@ -1,6 +1,7 @@
 //! The one door through which patterns reach documents: everything inside one transaction that
 //! sees the newest state and its own writes. Collections are those of one database.
 
+use crate::edit::Edited;
 use value::path::Path;
 use value::{DocBuf, RawDoc, Result, Val};
 
@@ -53,6 +54,25 @@ pub trait Documents {
         after: &DocBuf,
     ) -> Result<()>;
 
+    /// Lets `edit` make another image of the document with this `_id`, which then replaces it. False
+    /// when there is no such document.
+    ///
+    /// # Errors
+    /// What `edit` gives, or what the collection refuses.
+    fn edit(
+        &mut self,
+        pattern: u32,
+        collection: &str,
+        id: Val<'_>,
+        edit: &mut dyn FnMut(RawDoc<'_>) -> Result<Option<Edited>>,
+    ) -> Result<bool> {
+        let Some(doc) = self.get(collection, id)? else { return Ok(false) };
+        if let Some(edited) = edit(doc.as_doc())? {
+            self.replace(pattern, collection, doc.as_doc(), &edited.image)?;
+        }
+        Ok(true)
+    }
+
     /// The same where what changes is the client's: the parent of a node, an element that goes. Others
     /// who write the document meanwhile are in conflict, as they are with a client.
     ///
@@ -85,6 +105,24 @@ pub trait Documents {
     /// # Errors
     /// When the store fails.
     fn set_state(&mut self, pattern: u32, key: &[u8], state: Option<DocBuf>) -> Result<()>;
+
+    /// Lets `change` look at what a pattern keeps under a key, and keeps what it gives in its place, if
+    /// it gives something.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn change_state(
+        &mut self,
+        pattern: u32,
+        key: &[u8],
+        change: &mut dyn FnMut(Option<RawDoc<'_>>) -> Option<DocBuf>,
+    ) -> Result<()> {
+        let known = self.state(pattern, key)?;
+        match change(known.as_ref().map(DocBuf::as_doc)) {
+            Some(state) => self.set_state(pattern, key, Some(state)),
+            None => Ok(()),
+        }
+    }
 
     /// The time, in milliseconds since 1970.
     fn now(&self) -> i64 {

@@ -1,12 +1,81 @@
 //! Writing values into documents by dotted paths, without touching anything else.
 
+use query::update::delta::Told;
 use std::borrow::Borrow;
 use std::ops::Range;
 use value::path::Path;
-use value::{Code, DocBuf, Error, OwnedVal, RawDoc, RawVal, Result, Type, Val, Writer};
+use value::{Code, DocBuf, Error, OwnedVal, RawDoc, RawVal, Result, Type, Val, Writer, writer};
 
 /// One change: a path, and the value that stands there afterwards; `None` for nothing.
 pub type Assignment = (Path, Option<OwnedVal>);
+
+/// A document that was changed.
+#[derive(Debug)]
+pub struct Edited {
+    /// The document afterwards.
+    pub image: DocBuf,
+    /// How the change is told, if that is known already.
+    pub told: Option<Told>,
+}
+
+/// As `assign`; `None` where nothing changes.
+///
+/// # Errors
+/// As `assign`.
+pub fn edited<P: Borrow<Path>>(
+    doc: RawDoc<'_>,
+    changes: &[(P, Option<OwnedVal>)],
+) -> Result<Option<Edited>> {
+    if let Some((image, told)) = overwritten(doc, changes) {
+        return Ok(told.map(|told| Edited { image, told: Some(told) }));
+    }
+    let image = assign(doc, changes)?;
+    Ok((image.bytes() != doc.bytes()).then_some(Edited { image, told: None }))
+}
+
+/// The document with plain values at its top level written over those that stand there, and how that is
+/// told if any of them is another one: in one walk, since that is what sums and counts need. `None`
+/// where that is not enough.
+fn overwritten<P: Borrow<Path>>(
+    doc: RawDoc<'_>,
+    changes: &[(P, Option<OwnedVal>)],
+) -> Option<(DocBuf, Option<Told>)> {
+    let mut left: u32 = 1_u32.checked_shl(changes.len().try_into().ok()?)?.checked_sub(1)?;
+    let mut patch = Patch::new(doc);
+    let mut delta = Vec::with_capacity(96);
+    let start = writer::open(&mut delta);
+    delta.extend_from_slice(&[0x03, b'u', 0]);
+    let inner = writer::open(&mut delta);
+    let empty = delta.len();
+    let mut elements = doc.iter();
+    while left != 0 {
+        let (name, old) = elements.next_bytes()?;
+        let is_here = |(at, change): &(usize, &(P, Option<OwnedVal>))| {
+            let path: &Path = change.0.borrow();
+            left & (1 << at) != 0 && path.is_single() && path.first().as_bytes() == name
+        };
+        let Some((at, (_, value))) = changes.iter().enumerate().find(is_here) else { continue };
+        left &= !(1 << at);
+        let new = value.as_ref()?.raw();
+        if old == new {
+            continue;
+        }
+        if matches!(new.kind, 0x03 | 0x04) {
+            return None;
+        }
+        patch.set(old, new)?;
+        delta.push(new.kind);
+        delta.extend_from_slice(name);
+        delta.push(0);
+        delta.extend_from_slice(new.bytes);
+    }
+    let changed = delta.len() > empty;
+    writer::close(&mut delta, inner);
+    writer::close(&mut delta, start);
+    let shorter = delta.len() < doc.bytes().len();
+    let told = if shorter { Told::Delta(delta) } else { Told::Replacement };
+    Some((patch.finish(), changed.then_some(told)))
+}
 
 /// The document with the changes made: in place where a field is there, at the end where not.
 /// Documents that a path needs are made, and go when their last field does.
@@ -208,6 +277,46 @@ mod tests {
             assert_eq!(patched(&[("c", seven), other]), None, "{other:?}");
         }
         assert_eq!(patched(&[]), None);
+    }
+
+    #[test]
+    fn what_is_edited_is_told_as_the_difference_of_the_images() {
+        let doc = ejson::parse_doc(
+            "{_id: 1, text: 'longer than the change', n: {s: 5}, c: 6, d: 7, a: [7], c: 8}",
+        )
+        .expect("test text");
+        let (one, two) = (Some(Val::Int32(1)), Some(Val::Int32(2)));
+        let list = ejson::parse_doc("{l: [8]}").expect("test text");
+        let list = list.as_doc().get("l");
+        for (changes, known) in [
+            (vec![("c", one)], true),
+            (vec![("d", two), ("c", one)], true),
+            (vec![("d", two), ("c", Some(Val::Int32(6)))], true),
+            (vec![("c", Some(Val::Int64(1)))], false),
+            (vec![("c", one), ("e", two)], false),
+            (vec![("c", one), ("d", None)], false),
+            (vec![("c", one), ("n.s", two)], false),
+            (vec![("a", list)], false),
+            (vec![("c", Some(Val::Int32(6)))], false),
+            (vec![], false),
+        ] {
+            let changes: Vec<Assignment> = changes
+                .iter()
+                .map(|(path, value)| (Path::new(path), value.map(OwnedVal::new)))
+                .collect();
+            let all = assign(doc.as_doc(), &changes).expect("can be assigned");
+            let edited = edited(doc.as_doc(), &changes).expect("can be edited");
+            assert_eq!(edited.is_some(), all != doc, "{changes:?}");
+            let Some(edited) = edited else { continue };
+            assert_eq!(edited.image, all, "{changes:?}");
+            assert_eq!(edited.told.is_some(), known, "{changes:?}");
+            let told = query::update::delta::between(doc.as_doc(), all.as_doc());
+            assert!(edited.told.is_none_or(|known| known == told), "{changes:?}");
+        }
+        let short = ejson::parse_doc("{c: 6}").expect("test text");
+        let changes = [(Path::new("c"), Some(OwnedVal::new(Val::Int32(7))))];
+        let edited = edited(short.as_doc(), &changes).expect("can be edited").expect("changes");
+        assert_eq!(edited.told, Some(Told::Replacement));
     }
 
     #[test]

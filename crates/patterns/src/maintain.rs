@@ -5,6 +5,7 @@
 use crate::clearing;
 use crate::computed::Child;
 use crate::documents::Documents;
+use crate::paths::meet;
 use crate::pattern::{Behaviour, Pattern, Phase};
 use crate::stats::Stats;
 use crate::tree::Node;
@@ -30,6 +31,8 @@ pub struct Bound {
     pub targets: Vec<Arc<Pattern>>,
     /// Those that read its documents for others.
     pub sources: Vec<Arc<Pattern>>,
+    /// The numbers of the targets whose writes concern none of the others.
+    alone: Vec<u32>,
 }
 
 /// Something that must be followed, of one pattern.
@@ -44,9 +47,9 @@ enum Note {
 #[derive(Debug, Default)]
 pub struct Notes(Vec<(Arc<Pattern>, Note)>);
 
-/// What waits to be settled, by the patterns' ranks.
+/// What waits to be settled, in the order of the patterns' ranks. They are few.
 #[derive(Debug, Default)]
-pub struct Pending(BTreeMap<usize, (Arc<Pattern>, Work)>);
+pub struct Pending(Vec<(Arc<Pattern>, Work)>);
 
 #[derive(Debug)]
 enum Work {
@@ -55,7 +58,43 @@ enum Work {
     Nodes(BTreeMap<Vec<u8>, Node>),
 }
 
+impl Notes {
+    /// Whether nobody has to follow.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 impl Bound {
+    /// The patterns that maintain the documents of a collection, and those that read them for others.
+    #[must_use]
+    pub fn new(collection: &str, targets: Vec<Arc<Pattern>>, sources: Vec<Arc<Pattern>>) -> Bound {
+        let folds = |pattern: &Pattern| matches!(pattern.behaviour, Behaviour::Grouped(_));
+        // Folds follow what they read and keep what they maintain, and nothing else.
+        let is_alone = |pattern: &Arc<Pattern>| {
+            let written = pattern.maintains();
+            let is_other = |path: &str| !written.iter().any(|own| meet(own, path));
+            let is_unread = |other: &Pattern| {
+                let mut reads = other.reads().into_iter();
+                folds(other) && reads.all(|(of, path)| of != collection || is_other(&path))
+            };
+            let stays = |other: &&Arc<Pattern>| other.maintains().iter().all(|path| is_other(path));
+            let mut others = targets.iter().filter(|other| other.id != pattern.id);
+            folds(pattern)
+                && others.all(|other| is_unread(other) && stays(&other))
+                && sources.iter().all(|other| is_unread(other))
+        };
+        let alone = targets.iter().filter(|p| is_alone(p)).map(|pattern| pattern.id).collect();
+        Bound { targets, sources, alone }
+    }
+
+    /// Whether what a pattern writes concerns none of the others: nobody has to look at it.
+    #[must_use]
+    pub fn is_alone(&self, pattern: u32) -> bool {
+        self.alone.contains(&pattern)
+    }
+
     /// Whether there is nothing to maintain.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -244,14 +283,19 @@ impl Pending {
     /// Takes in what a write left.
     pub fn add(&mut self, notes: Notes) {
         for (pattern, note) in notes.0 {
-            let (_, work) = self.0.entry(pattern.rank).or_insert_with(|| {
-                let work = match &note {
-                    Note::Child(..) => Work::Groups(BTreeMap::new()),
-                    Note::Keys(_) => Work::Keys(BTreeMap::new()),
-                    Note::Nodes(_) => Work::Nodes(BTreeMap::new()),
-                };
-                (pattern.clone(), work)
-            });
+            let at = match self.place_of(&pattern) {
+                Ok(at) => at,
+                Err(at) => {
+                    let work = match &note {
+                        Note::Child(..) => Work::Groups(BTreeMap::new()),
+                        Note::Keys(_) => Work::Keys(BTreeMap::new()),
+                        Note::Nodes(_) => Work::Nodes(BTreeMap::new()),
+                    };
+                    self.0.insert(at, (pattern, work));
+                    at
+                }
+            };
+            let Some((pattern, work)) = self.0.get_mut(at) else { continue };
             match (work, note, &pattern.behaviour) {
                 (Work::Groups(groups), Note::Child(old, new), Behaviour::Grouped(grouped)) => {
                     grouped.note(groups, old, new);
@@ -261,6 +305,11 @@ impl Pending {
                 _ => {}
             }
         }
+    }
+
+    /// Where the work of a pattern stands, or belongs.
+    fn place_of(&self, pattern: &Pattern) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&pattern.rank, |(known, _)| known.rank)
     }
 
     /// Counts a child that the build of a pattern came to.
@@ -275,11 +324,15 @@ impl Pending {
 
     /// Takes in all that waits elsewhere.
     pub fn merge(&mut self, other: Pending) {
-        for (rank, (pattern, work)) in other.0 {
-            match (self.0.get_mut(&rank).map(|(_, work)| work), work) {
-                (None, work) => {
-                    self.0.insert(rank, (pattern, work));
+        for (pattern, work) in other.0 {
+            let at = match self.place_of(&pattern) {
+                Ok(at) => at,
+                Err(at) => {
+                    self.0.insert(at, (pattern, work));
+                    continue;
                 }
+            };
+            match (self.0.get_mut(at).map(|(_, work)| work), work) {
                 (Some(Work::Groups(all)), Work::Groups(more)) => {
                     for (key, group) in more {
                         match all.entry(key) {
@@ -305,7 +358,8 @@ impl Pending {
 
     /// The work of the pattern whose turn it is.
     pub fn pop(&mut self) -> Option<Settlement> {
-        self.0.pop_first().map(|(_, (pattern, work))| Settlement { pattern, work })
+        let has_more = !self.0.is_empty();
+        has_more.then(|| self.0.remove(0)).map(|(pattern, work)| Settlement { pattern, work })
     }
 }
 

@@ -244,6 +244,10 @@ impl Store for FaultStore {
         self.store.sync(seqno)
     }
 
+    fn make_room(&self) {
+        self.store.make_room();
+    }
+
     fn delete_range(&self, space: Space, from: &[u8], to: &[u8]) -> Result<()> {
         self.store.delete_range(space, from, to)
     }

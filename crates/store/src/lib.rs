@@ -115,6 +115,10 @@ pub trait Store: Send + Sync {
     /// share one flush.
     fn sync(&self, seqno: Seqno) -> Result<()>;
 
+    /// Waits, for a moment at most, until the next writers need not wait for work in the background:
+    /// for who writes much, is in no hurry, and holds nothing that others need.
+    fn make_room(&self) {}
+
     /// Drops every key in `[from, to)`, now and in the background. Meant for prefixes that nobody
     /// reads and that are never used again: a snapshot that still reads there may or may not see
     /// the old entries. The intent is logged; it is durable once a later `sync` returns.

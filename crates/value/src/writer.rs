@@ -385,9 +385,18 @@ impl OwnedVal {
     /// Copies a value.
     #[must_use]
     pub fn new(value: Val<'_>) -> OwnedVal {
-        let mut bytes = Vec::new();
-        write_value(&mut bytes, value);
-        OwnedVal { kind: value.kind() as u8, bytes: bytes.into() }
+        let bytes: Box<[u8]> = match value {
+            // They are most of what is copied.
+            Val::Int32(n) => Box::new(n.to_le_bytes()),
+            Val::Int64(n) => Box::new(n.to_le_bytes()),
+            Val::Double(n) => Box::new(n.to_le_bytes()),
+            _ => {
+                let mut bytes = Vec::new();
+                write_value(&mut bytes, value);
+                bytes.into()
+            }
+        };
+        OwnedVal { kind: value.kind() as u8, bytes }
     }
 
     /// The value, borrowed.

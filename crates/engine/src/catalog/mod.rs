@@ -33,16 +33,12 @@ pub struct Database {
 impl Database {
     /// The patterns that concern a collection, if there are any.
     fn bound(&self, name: &str) -> Option<Arc<Bound>> {
-        let mut bound = Bound::default();
-        for pattern in &self.patterns {
-            if pattern.target == name && pattern.phase != Phase::Preparing {
-                bound.targets.push(pattern.clone());
-            }
-            if pattern.source() == Some(name) {
-                bound.sources.push(pattern.clone());
-            }
-        }
-        (!bound.is_empty()).then(|| Arc::new(bound))
+        let is_target = |p: &&Arc<Pattern>| p.target == name && p.phase != Phase::Preparing;
+        let targets: Vec<_> = self.patterns.iter().filter(is_target).cloned().collect();
+        let is_source = |p: &&Arc<Pattern>| p.source() == Some(name);
+        let sources: Vec<_> = self.patterns.iter().filter(is_source).cloned().collect();
+        let is_bound = !targets.is_empty() || !sources.is_empty();
+        is_bound.then(|| Arc::new(Bound::new(name, targets, sources)))
     }
 
     /// Puts a collection in its place, with the patterns that concern it.

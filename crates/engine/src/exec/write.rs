@@ -155,7 +155,7 @@ pub fn insert_image(
     }
     match &collection.patterns {
         Some(bound) if !patterns::goes_past(txn, collection, bound)? => {
-            patterns::insert(txn, collection, bound, doc, Origin::Client).map(Some)
+            patterns::insert(txn, collection, bound, doc, Origin::Client)
         }
         _ => insert_plain(txn, collection, doc).map(|()| None),
     }

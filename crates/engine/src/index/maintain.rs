@@ -53,6 +53,9 @@ pub fn replace(
     record: &[u8],
     images: Images<'_>,
 ) -> Result<()> {
+    if collection.indexes.iter().all(|index| index.is_clustered()) {
+        return Ok(());
+    }
     // All checks come before the first write, so that a refused document leaves nothing behind.
     let mut changes: Vec<(Vec<u8>, Option<Vec<u8>>)> = Vec::new();
     let (old, new, changed) = match images {

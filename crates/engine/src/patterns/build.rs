@@ -26,7 +26,7 @@ use value::{Code, DocBuf, Error, RawDoc, Result, Val, keys};
 /// How long one commit of a build may keep others waiting.
 const SLICE: Duration = Duration::from_millis(2);
 /// The same while others write.
-const SLICE_BESIDE: Duration = Duration::from_micros(250);
+const SLICE_BESIDE: Duration = Duration::from_micros(100);
 /// Others write as long as none of their commits lies further back.
 const LULL: Duration = Duration::from_millis(200);
 
@@ -239,6 +239,8 @@ impl Pace {
         if own > self.last.saturating_add(1) {
             self.met = Some(Instant::now());
         }
+        // Where a commit would have to wait for the disk it would do so inside of the lock.
+        engine.store.make_room();
         if self.is_beside() && !self.late {
             std::thread::sleep(held * 3);
         } else {
@@ -428,7 +430,7 @@ fn derive(
     };
     if let (Behaviour::Grouped(grouped), false) = (&pattern.behaviour, progress.targets) {
         if let Some(child) = grouped.child(doc).map_err(named)? {
-            txn.work.pending(db).add_child(pattern, child);
+            txn.work.waiting(db, |pending| pending.add_child(pattern, child));
         }
         return Ok(());
     }
@@ -436,7 +438,7 @@ fn derive(
         if tree.pointer {
             tree.write(pattern, &mut Opened::new(txn, db), None, doc).map_err(named)?;
         }
-        txn.work.pending(db).add_node(pattern, tree.visit(doc));
+        txn.work.waiting(db, |pending| pending.add_node(pattern, tree.visit(doc)));
         return Ok(());
     }
     if pattern.phase == Phase::Clearing {

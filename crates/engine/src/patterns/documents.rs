@@ -6,7 +6,10 @@ use crate::exec::write;
 use crate::index::maintain::{entry_key, record_of};
 use crate::store_failed;
 use crate::txn::Transaction;
+use ::patterns::edit::Edited;
 use ::patterns::{Documents, Find, Origin};
+use query::update::delta::between;
+use smallvec::SmallVec;
 use std::ops::Bound;
 use std::sync::Arc;
 use store::{Bytes, Direction, Snapshot, Space};
@@ -35,6 +38,40 @@ impl<'t> Opened<'t> {
                 format!("a pattern maintains {}.{name}, which is not there", self.db),
             )
         })
+    }
+
+    /// Replaces a document by the image that a pattern made of it.
+    fn write(
+        &mut self,
+        pattern: u32,
+        collection: &Arc<Collection>,
+        change: &Change<'_>,
+        after: &DocBuf,
+    ) -> Result<()> {
+        let alone = collection.pointers.is_none()
+            && collection.patterns.as_ref().is_none_or(|bound| bound.is_alone(pattern));
+        if alone {
+            super::check_locked(self.txn)?;
+            let derived;
+            let told = match change.told {
+                Some(told) => told,
+                None => {
+                    derived = between(change.old, after.as_doc());
+                    &derived
+                }
+            };
+            let (record, old) = (change.record, change.old);
+            return self
+                .derive(|txn| write::replace_plain(txn, collection, record, old, after, told));
+        }
+        let bound = collection.patterns.clone().unwrap_or_default();
+        let origin = Origin::Pattern(pattern);
+        self.derive(|txn| super::replace(txn, collection, &bound, change, after, origin).map(drop))
+    }
+
+    /// Keeps something for a pattern, under a key of the store.
+    fn keep(&mut self, key: Bytes, state: DocBuf) {
+        self.txn.put(Space::Documents, key, state.into_bytes().into());
     }
 
     /// Runs a write of a pattern.
@@ -152,14 +189,31 @@ impl Documents for Opened<'_> {
         after: &DocBuf,
     ) -> Result<()> {
         let collection = self.existing(collection)?;
-        let bound = collection.patterns.clone().unwrap_or_default();
         let id = before.get("_id").unwrap_or(Val::Null);
         let record = write::record_of_id(&collection, id);
         let change = Change { record: &record, old: before, told: None };
-        let origin = Origin::Pattern(pattern);
-        self.derive(|txn| {
-            super::replace(txn, &collection, &bound, &change, after, origin).map(drop)
-        })
+        self.write(pattern, &collection, &change, after)
+    }
+
+    fn edit(
+        &mut self,
+        pattern: u32,
+        collection: &str,
+        id: Val<'_>,
+        edit: &mut dyn FnMut(RawDoc<'_>) -> Result<Option<Edited>>,
+    ) -> Result<bool> {
+        let Some(collection) = self.collection(collection) else { return Ok(false) };
+        let record = write::record_of_id(&collection, id);
+        let key = write::document_key(&collection, &record);
+        let Some(doc) = self.txn.get(Space::Documents, &key)? else { return Ok(false) };
+        let old = RawDoc::new(&doc);
+        if let Some(edited) = edit(old)? {
+            // Of what is stored, which is not all that clients see.
+            let told = edited.told.as_ref().filter(|_| collection.pointers.is_none());
+            let change = Change { record: &record, old, told };
+            self.write(pattern, &collection, &change, &edited.image)?;
+        }
+        Ok(true)
     }
 
     fn alter(
@@ -186,7 +240,7 @@ impl Documents for Opened<'_> {
     }
 
     fn state(&mut self, pattern: u32, key: &[u8]) -> Result<Option<DocBuf>> {
-        let found = self.txn.get(Space::Documents, &state_key(pattern, key))?;
+        let found = self.txn.get(Space::Documents, &state_bytes(pattern, key))?;
         Ok(found.map(|bytes| DocBuf::from_bytes(bytes.to_vec())))
     }
 
@@ -196,10 +250,25 @@ impl Documents for Opened<'_> {
 
     fn set_state(&mut self, pattern: u32, key: &[u8], state: Option<DocBuf>) -> Result<()> {
         self.txn.work.queued |= state.is_some() && ::patterns::queue::is_entry(key);
-        let key: Bytes = state_key(pattern, key).into();
+        let key = state_bytes(pattern, key);
         match state {
-            Some(state) => self.txn.put(Space::Documents, key, state.into_bytes().into()),
+            Some(state) => self.keep(key, state),
             None => self.txn.delete(Space::Documents, key),
+        }
+        Ok(())
+    }
+
+    fn change_state(
+        &mut self,
+        pattern: u32,
+        key: &[u8],
+        change: &mut dyn FnMut(Option<RawDoc<'_>>) -> Option<DocBuf>,
+    ) -> Result<()> {
+        let stored = state_bytes(pattern, key);
+        let found = self.txn.get(Space::Documents, &stored)?;
+        if let Some(state) = change(found.as_deref().map(RawDoc::new)) {
+            self.txn.work.queued |= ::patterns::queue::is_entry(key);
+            self.keep(stored, state);
         }
         Ok(())
     }
@@ -232,4 +301,12 @@ impl Documents for Opened<'_> {
 /// collection's.
 pub(crate) fn state_key(pattern: u32, key: &[u8]) -> Vec<u8> {
     [pattern.to_be_bytes().as_slice(), key].concat()
+}
+
+/// The same as the store takes it: short ones need no memory of their own.
+fn state_bytes(pattern: u32, key: &[u8]) -> Bytes {
+    let mut bytes = SmallVec::<[u8; 64]>::new();
+    bytes.extend_from_slice(&pattern.to_be_bytes());
+    bytes.extend_from_slice(key);
+    Bytes::copy_from(&bytes)
 }

@@ -28,11 +28,10 @@ pub(crate) use documents::{state_key, visit_found};
 use crate::catalog::Collection;
 use crate::exec::write;
 use crate::txn::Transaction;
-use ::patterns::maintain::Settlement;
+use ::patterns::maintain::{Notes, Settlement};
 use ::patterns::stats::Stats;
 use ::patterns::{Bound, Origin, Pattern, Pending, Phase, clearing};
 use query::update::delta::{Told, between};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 use value::{Code, DocBuf, Error, RawDoc, Result, limits};
@@ -40,8 +39,8 @@ use value::{Code, DocBuf, Error, RawDoc, Result, limits};
 /// What patterns have to do in a transaction. Nothing is allocated before the first note.
 #[derive(Default)]
 pub struct Work {
-    /// What waits to be settled, by database.
-    pending: BTreeMap<Box<str>, Pending>,
+    /// What waits to be settled, by database: mostly of one.
+    pending: Vec<(Box<str>, Pending)>,
     /// Whether a pattern writes now.
     derived: bool,
     /// Whether the statement must run again inside of the commit lock.
@@ -172,8 +171,29 @@ impl Work {
         }
     }
 
-    fn pending(&mut self, db: &str) -> &mut Pending {
-        self.pending.entry(db.into()).or_default()
+    /// Takes in what must follow a write.
+    fn follow(&mut self, db: &str, notes: Notes) {
+        if !notes.is_empty() {
+            self.waiting(db, |pending| pending.add(notes));
+        }
+    }
+
+    /// Adds to what waits in a database.
+    fn waiting(&mut self, db: &str, add: impl FnOnce(&mut Pending)) {
+        match self.pending.iter_mut().find(|(known, _)| **known == *db) {
+            Some((_, pending)) => add(pending),
+            None => {
+                let mut pending = Pending::default();
+                add(&mut pending);
+                self.pending.push((db.into(), pending));
+            }
+        }
+    }
+
+    /// Takes out what waits in a database.
+    fn take_waiting(&mut self, db: &str) -> Option<Pending> {
+        let at = self.pending.iter().position(|(known, _)| **known == *db)?;
+        Some(self.pending.swap_remove(at).1)
     }
 }
 
@@ -232,7 +252,8 @@ pub fn goes_past(txn: &mut Transaction, collection: &Collection, bound: &Bound) 
     Err(Error::internal("patterns must know that a write goes past them"))
 }
 
-/// Inserts a document and notes what must follow. Returns what clients see of it.
+/// Inserts a document and notes what must follow. Returns what clients see of it, if patterns made it
+/// another one.
 ///
 /// # Errors
 /// What the collection, its indexes or its patterns refuse.
@@ -242,9 +263,15 @@ pub fn insert(
     bound: &Bound,
     doc: RawDoc<'_>,
     origin: Origin,
-) -> Result<DocBuf> {
+) -> Result<Option<DocBuf>> {
     check_locked(txn)?;
     let mut documents = Opened::new(txn, &collection.db);
+    if bound.targets.is_empty() {
+        let notes = bound.note(&mut documents, None, Some(doc), origin)?;
+        write::insert_plain(txn, collection, doc)?;
+        txn.work.follow(&collection.db, notes);
+        return Ok(None);
+    }
     let image = bound.shape(&mut documents, None, doc, origin)?;
     if image.bytes().len() > limits::DOCUMENT_BYTES_MAX {
         return Err(Error::new(
@@ -261,8 +288,8 @@ pub fn insert(
         true => Some(pointed::insert(txn, collection, image.as_doc())?),
     };
     bound.note_written(&mut Opened::new(txn, &collection.db), image.as_doc(), origin)?;
-    txn.work.pending(&collection.db).add(notes);
-    Ok(shown.unwrap_or(image))
+    txn.work.follow(&collection.db, notes);
+    Ok(Some(shown.unwrap_or(image)))
 }
 
 /// Replaces a document and notes what must follow. Returns what clients see of it.
@@ -296,7 +323,7 @@ pub fn replace(
         let change = Change { old, ..*change };
         let shown = pointed::replace(txn, collection, &change, &image, new)?;
         bound.note_written(&mut Opened::new(txn, &collection.db), image.as_doc(), origin)?;
-        txn.work.pending(&collection.db).add(notes);
+        txn.work.follow(&collection.db, notes);
         return Ok(shown);
     }
     let derived;
@@ -309,7 +336,7 @@ pub fn replace(
     };
     write::replace_plain(txn, collection, change.record, old, &image, told)?;
     bound.note_written(&mut Opened::new(txn, &collection.db), image.as_doc(), origin)?;
-    txn.work.pending(&collection.db).add(notes);
+    txn.work.follow(&collection.db, notes);
     Ok(image)
 }
 
@@ -360,7 +387,7 @@ pub fn delete(
         false => write::delete_plain(txn, collection, record, old)?,
         true => pointed::delete(txn, collection, record, old)?,
     }
-    txn.work.pending(&collection.db).add(notes);
+    txn.work.follow(&collection.db, notes);
     Ok(())
 }
 
@@ -370,11 +397,11 @@ pub fn delete(
 /// What a pattern or a target refuses: nothing may be committed then.
 pub(crate) fn settle(txn: &mut Transaction) -> Result<()> {
     txn.work.statement = txn.work.statement.saturating_add(1);
-    while let Some((db, mut pending)) = txn.work.pending.pop_first() {
+    while let Some((db, mut pending)) = txn.work.pending.pop() {
         while let Some(settlement) = pending.pop() {
             settle_one(txn, &db, &settlement)?;
             // What was settled may have left more, for patterns behind.
-            if let Some(more) = txn.work.pending.remove(&db) {
+            if let Some(more) = txn.work.take_waiting(&db) {
                 pending.merge(more);
             }
         }

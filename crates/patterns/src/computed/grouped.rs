@@ -7,6 +7,7 @@
 
 use super::entries;
 use super::fold::{Fold, Part, State};
+use super::record::{GROUP, MEMBER, PLACE, Record, entry_prefix, record_key};
 use super::tally;
 use crate::documents::{Documents, Find};
 use crate::edit::{self, Patch};
@@ -112,18 +113,6 @@ impl Group {
         self.changes.iter().map(|(_, adds)| if *adds { 1 } else { -1 }).sum()
     }
 }
-
-/// The record of a group.
-#[derive(Default)]
-struct Record {
-    children: i64,
-    states: Vec<State>,
-}
-
-/// The records of groups stand under this byte and their encoded keys.
-pub const GROUP: u8 = 1;
-const PLACE: u8 = 2;
-const MEMBER: u8 = 3;
 
 impl Grouped {
     /// Whether the results have a collection of their own.
@@ -342,11 +331,17 @@ impl Grouped {
             return;
         }
         for (child, adds) in [(before, false), (after, true)] {
-            let Some(child) = child else { continue };
-            for (encoded, key) in child.keys {
+            let Some(Child { keys, parts }) = child else { continue };
+            let mut add = |(encoded, key), parts| {
                 let group =
                     pending.entry(encoded).or_insert_with(|| Group { key, changes: Vec::new() });
-                group.changes.push((child.parts.clone(), adds));
+                group.changes.push((parts, adds));
+            };
+            let mut keys = keys.into_iter();
+            let last = keys.next_back();
+            keys.for_each(|key| add(key, parts.clone()));
+            if let Some(last) = last {
+                add(last, parts);
             }
         }
     }
@@ -362,8 +357,24 @@ impl Grouped {
         encoded: &[u8],
         group: &Group,
     ) -> Result<()> {
-        let stored = documents.state(pattern.id, &record_key(encoded))?;
-        if let Some(kept) = stored.as_ref().and_then(|doc| self.behind(doc.as_doc(), group)) {
+        let own_key = record_key(encoded);
+        // Most changes need no more of a record than a few bytes of it.
+        let in_place = pattern.phase.is_built() && !pattern.is_deferred();
+        let (mut behind, mut grown, mut stored) = (false, None, None);
+        documents.change_state(pattern.id, &own_key, &mut |record| {
+            let record = record?;
+            if let Some(kept) = self.behind(record, group) {
+                behind = true;
+                return Some(kept);
+            }
+            if in_place && let Some((kept, values)) = self.grown(record, group) {
+                grown = Some(values);
+                return Some(kept);
+            }
+            stored = Some(DocBuf::from(record));
+            None
+        })?;
+        if behind {
             for (number, _) in self.fields.iter().enumerate() {
                 let prefix = entry_prefix(PLACE, number, encoded);
                 for (parts, adds) in &group.changes {
@@ -371,14 +382,9 @@ impl Grouped {
                     entries::keep(pattern, documents, &prefix, place, adds.then_some(value))?;
                 }
             }
-            return documents.set_state(pattern.id, &record_key(encoded), Some(kept));
+            return Ok(());
         }
-        if !pattern.is_deferred()
-            && pattern.phase != Phase::Building
-            && let Some(stored) = &stored
-            && let Some((kept, values)) = self.grown(stored.as_doc(), group)
-        {
-            documents.set_state(pattern.id, &record_key(encoded), Some(kept))?;
+        if let Some(values) = grown {
             return self.write_values(pattern, documents, group.key.get(), &values, true, None);
         }
         let mut record = self.record_of(stored);
@@ -405,7 +411,7 @@ impl Grouped {
             }
         }
         let kept = (record.children > 0).then(|| record.to_doc(group.key.get()));
-        documents.set_state(pattern.id, &record_key(encoded), kept)?;
+        documents.set_state(pattern.id, &own_key, kept)?;
         if record.children <= 0 {
             record = self.empty_record();
         }
@@ -424,6 +430,10 @@ impl Grouped {
     /// rankings show, so that nothing else changes; `None` if something may.
     fn behind(&self, record: RawDoc<'_>, group: &Group) -> Option<DocBuf> {
         if self.missing == MissingParent::Create {
+            return None;
+        }
+        let mut limits = self.fields.iter().map(|field| field.fold.limit());
+        if limits.any(|limit| limit.is_none()) {
             return None;
         }
         let mut states = record.get("f")?.as_array()?.iter();
@@ -508,18 +518,26 @@ impl Grouped {
         living: bool,
         progress: Option<&Progress>,
     ) -> Result<()> {
-        let reached = |id: Val<'_>| progress.is_none_or(|progress| keys::key(id) <= progress.at);
-        let targets = self.targets(documents, key)?;
         let makes = match self.keys {
             Keys::Groups(_) => true,
             Keys::Parents { .. } => self.missing == MissingParent::Create,
         };
-        if targets.is_empty() && makes && living && reached(key) {
+        let make = |documents: &mut dyn Documents| {
             let start = DocBuf::build(|out| {
                 out.append("_id", key);
             });
             let made = edit::assign(start.as_doc(), values)?;
-            return documents.insert(pattern.id, &self.target, &made);
+            documents.insert(pattern.id, &self.target, &made)
+        };
+        if progress.is_none() && self.has_one_target() && (living || !self.is_own()) {
+            let mut edit = |target: RawDoc<'_>| edit::edited(target, values);
+            let found = documents.edit(pattern.id, &self.target, key, &mut edit)?;
+            return if !found && makes && living { make(documents) } else { Ok(()) };
+        }
+        let reached = |id: Val<'_>| progress.is_none_or(|progress| keys::key(id) <= progress.at);
+        let targets = self.targets(documents, key)?;
+        if targets.is_empty() && makes && living && reached(key) {
+            return make(documents);
         }
         for target in targets {
             let id = target.as_doc().get("_id").unwrap_or(Val::Null);
@@ -536,6 +554,14 @@ impl Grouped {
             }
         }
         Ok(())
+    }
+
+    /// Whether the key of a group is the `_id` of the only document that shows it.
+    fn has_one_target(&self) -> bool {
+        match &self.keys {
+            Keys::Parents { local, .. } => local.text() == "_id",
+            Keys::Groups(_) => true,
+        }
     }
 
     /// The documents that show a group.
@@ -662,38 +688,6 @@ impl Grouped {
 
 /// The groups with changes, by their encoded keys.
 pub type Groups = std::collections::BTreeMap<Vec<u8>, Group>;
-
-impl Record {
-    fn of(doc: RawDoc<'_>, fields: usize) -> Record {
-        let list = doc.get("f").and_then(Val::as_array).unwrap_or(RawDoc::empty());
-        let mut states: Vec<State> =
-            list.iter().map(|(_, state)| State::read(state.get())).collect();
-        states.resize(fields, State::Empty);
-        let children = doc.get("n").and_then(Val::as_i64_exact).unwrap_or(0);
-        Record { children, states }
-    }
-
-    fn to_doc(&self, key: Val<'_>) -> DocBuf {
-        DocBuf::build(|out| {
-            out.append("k", key);
-            out.i64("n", self.children);
-            out.array("f", |list| self.states.iter().for_each(|state| state.write(list)));
-        })
-    }
-}
-
-fn record_key(encoded: &[u8]) -> Vec<u8> {
-    let mut key = vec![GROUP];
-    key.extend_from_slice(encoded);
-    key
-}
-
-/// The beginning of the keys of a field's entries.
-fn entry_prefix(kind: u8, field: usize, encoded: &[u8]) -> Vec<u8> {
-    let mut key = vec![kind, field as u8];
-    key.extend_from_slice(encoded);
-    key
-}
 
 /// The distinct values at a path, through arrays; null and missing are none.
 #[must_use]

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lsm_tree::{InternalValue, Memtable, ValueType};
 
@@ -122,6 +122,30 @@ impl Shared {
         }
         log.check_poison()?;
         Ok(log)
+    }
+
+    /// Waits for what would hold writers back soon. What fails, they will hear of.
+    pub(super) fn make_room(&self) {
+        const PATIENCE: Duration = Duration::from_millis(200);
+        let begun = Instant::now();
+        if let Some(log) = self.log.as_ref().filter(|log| log.is_filling())
+            && let Err(error) = log.sync(log.last())
+        {
+            tracing::warn!("the log cannot keep up: {error}");
+        }
+        let is_tight = || {
+            let bytes = self.active_bytes.load(Ordering::Relaxed)
+                + self.sealed_bytes.load(Ordering::Relaxed);
+            bytes > self.options.memtable_bytes || self.work.overlapping_tables() >= SLOW_TABLES / 2
+        };
+        while is_tight()
+            && begun.elapsed() < PATIENCE
+            && self.work.failure().is_none()
+            && !self.closed.load(Ordering::Acquire)
+        {
+            self.work.want_flush();
+            self.work.wait_for_progress(Duration::from_millis(20));
+        }
     }
 
     /// Holds a writer back while background work is behind. Background threads need nothing that

@@ -137,9 +137,18 @@ impl Log {
 
     /// Whether so much waits in memory that the writer should wait for the disk.
     pub(super) fn is_behind(&self) -> bool {
+        self.pending_bytes() > MAX_PENDING
+    }
+
+    /// Whether that is not far any more.
+    pub(super) fn is_filling(&self) -> bool {
+        self.pending_bytes() > MAX_PENDING / 4
+    }
+
+    fn pending_bytes(&self) -> usize {
         let pending = self.pending.lock();
-        pending.buffer.len() + pending.older.iter().map(|chunk| chunk.bytes.len()).sum::<usize>()
-            > MAX_PENDING
+        let older: usize = pending.older.iter().map(|chunk| chunk.bytes.len()).sum();
+        pending.buffer.len() + older
     }
 
     /// Begins a new segment, so that the ones before it hold nothing newer. Returns the

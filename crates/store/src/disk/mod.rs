@@ -195,6 +195,10 @@ impl Store for DiskStore {
         }
     }
 
+    fn make_room(&self) {
+        self.shared.make_room();
+    }
+
     fn delete_range(&self, space: Space, from: &[u8], to: &[u8]) -> Result<()> {
         let log = self.shared.writable_log()?;
         if from >= to {
