@@ -612,6 +612,46 @@ fn a_check_may_look_at_some_documents_only() {
 }
 
 #[test]
+fn a_strategy_that_is_left_to_the_database_goes_by_the_followers_of_a_source() {
+    let server = Server::new();
+    server.run("{insert: 'c', documents: [{_id: 1, name: 'Ann'}, {_id: 2, name: 'Bob'}]}");
+    let orders: Vec<String> = (0..60).map(|n| format!("{{_id: {n}, c: {}}}", n % 2 + 1)).collect();
+    server.run(&format!("{{insert: 'o', documents: [{}]}}", orders.join(", ")));
+    let declare = |more: &str| {
+        server.run(&format!("{{createPatterns: 'o', patterns: [{{name: 'c', kind: 'extendedReference', ref: 'c', from: 'c', into: 'who', fields: ['name'], {more}}}]}}"));
+        let declared = server.pattern("o");
+        let declared = declared.as_doc().get("declaration").and_then(Val::as_doc).expect("it is");
+        let text = |name| declared.get(name).and_then(Val::as_str).unwrap_or("").to_owned();
+        (text("strategy"), text("chosen"))
+    };
+    let auto = |chosen: &str| ("auto".to_owned(), chosen.to_owned());
+    let drop = || server.run("{dropPatterns: 'o', names: '*'}");
+    // 30 orders a customer.
+    assert_eq!(declare("onSourceDelete: 'unset', fanoutLimit: 10"), auto("pointer"));
+    server.shows("{find: 'o', filter: {_id: 1}}", "{_id: 1, c: 2, who: {name: 'Bob'}}");
+    // Declared again it is the same; it can be changed like any other.
+    assert_eq!(declare("onSourceDelete: 'unset', fanoutLimit: 10"), auto("pointer"));
+    server.run("{modifyPattern: 'o', name: 'c', set: {fanoutLimit: 20}}");
+    let changed = server.run("{explain: {find: 'o'}}");
+    assert!(format!("{changed:?}").contains("\"chosen\": String(\"pointer\")"), "{changed:?}");
+    server.run("{modifyPattern: 'o', name: 'c', set: {strategy: 'copy'}}");
+    server.run("{modifyPattern: 'o', name: 'c', set: {strategy: 'auto'}}");
+    assert!(!format!("{:?}", server.run("{explain: {find: 'o'}}")).contains("resolved"));
+    server.shows("{find: 'o', filter: {_id: 1}}", "{_id: 1, c: 2, who: {name: 'Bob'}}");
+    drop();
+    assert_eq!(declare("onSourceDelete: 'unset', fanoutLimit: 30"), auto("copy"));
+    drop();
+    // What needs copies has them.
+    assert_eq!(declare("fanoutLimit: 10"), auto("copy"));
+    drop();
+    server.run("{createIndexes: 'o', indexes: [{key: {'who.name': 1}, name: 'who'}]}");
+    assert_eq!(declare("onSourceDelete: 'unset', fanoutLimit: 10"), auto("copy"));
+    drop();
+    let text = "{createPatterns: 'o', patterns: [{name: 'c', kind: 'extendedReference', ref: 'c', from: 'c', into: 'who', fields: ['name'], strategy: 'copy', chosen: 'pointer'}]}";
+    assert_eq!(server.try_run(text).expect_err("refused").0, 2);
+}
+
+#[test]
 fn what_a_snapshot_never_copied_is_not_wrong() {
     let server = Server::new();
     server.run("{createPatterns: 'o', patterns: [{name: 'c', kind: 'extendedReference', ref: 'c', from: 'c', into: 'then', freshness: 'snapshot', fields: ['name']}]}");

@@ -88,6 +88,31 @@ pub trait Documents {
         self.replace(pattern, collection, before, after)
     }
 
+    /// How many documents would be found, counted up to `most`, where that can be told without reading
+    /// them.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn count_unread(&mut self, _find: &Find<'_>, _most: usize) -> Result<Option<usize>> {
+        Ok(None)
+    }
+
+    /// How many documents would be found, counted up to `most`.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn count(&mut self, find: &Find<'_>, most: usize) -> Result<usize> {
+        if let Some(count) = self.count_unread(find, most)? {
+            return Ok(count);
+        }
+        let mut count = 0;
+        self.find(find, &mut |_| {
+            count += 1;
+            Ok(count < most)
+        })?;
+        Ok(count)
+    }
+
     /// Deletes a document for a pattern.
     ///
     /// # Errors
@@ -141,4 +166,21 @@ pub trait Documents {
         after: &[u8],
         visit: &mut dyn FnMut(&[u8], RawDoc<'_>) -> Result<bool>,
     ) -> Result<()>;
+}
+
+/// The documents that are found, one more than `most` at the most.
+///
+/// # Errors
+/// When the store fails.
+pub(crate) fn read(
+    documents: &mut dyn Documents,
+    find: &Find<'_>,
+    most: usize,
+) -> Result<Vec<DocBuf>> {
+    let mut found = Vec::new();
+    documents.find(find, &mut |doc| {
+        found.push(DocBuf::from(doc));
+        Ok(found.len() <= most)
+    })?;
+    Ok(found)
 }

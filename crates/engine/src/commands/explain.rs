@@ -321,6 +321,9 @@ fn write_resolved(out: &mut Writer<'_>, pointers: &Pointers) {
                 let declared = |name| pattern.declaration.as_doc().get(name).unwrap_or(Val::Null);
                 out.str("pattern", &pattern.name).append("kind", declared("kind"));
                 out.append("strategy", declared("strategy"));
+                if let Some(chosen) = pattern.declaration.as_doc().get("chosen") {
+                    out.append("chosen", chosen);
+                }
                 if !pattern.is_pointer() {
                     out.append("overLimit", declared("overLimit"));
                 }

@@ -74,6 +74,10 @@ pub fn create(
     let mut patterns = Vec::new();
     for doc in declarations {
         let pattern = declaration::parse(collection, *doc)?;
+        let pattern = match doc.get("chosen") {
+            None => decided(engine, db, pattern),
+            Some(_) => pattern,
+        };
         if patterns.iter().any(|other: &Pattern| other.name == pattern.name) {
             return Err(Error::bad_value(format!("the name '{}' is there twice", pattern.name)));
         }
@@ -101,6 +105,49 @@ pub fn create(
     })
 }
 
+/// A reference whose strategy is left to the database, with the strategy that suits what is there: where
+/// a source has more followers, on average, than may follow in its own commit, nothing is stored, if that
+/// is possible. One that is declared again is what it is.
+fn decided(engine: &Inner, db: &str, pattern: Pattern) -> Pattern {
+    let declared = pattern.declaration.as_doc();
+    let automatic = declared.get("strategy") == Some(Val::String("auto"));
+    let Some(source) = pattern.source().filter(|_| automatic && declared.find("chosen").is_some())
+    else {
+        return pattern;
+    };
+    let catalog = engine.catalog.load();
+    let count = |name: &str| catalog.get(db, name).map_or(0, |found| found.counters.documents());
+    let many = match find(&catalog, db, &pattern.collection, &pattern.name) {
+        Ok(known) => known.is_pointer(),
+        Err(_) => {
+            let (sources, limit) = (count(source), pattern.common.fanout_limit as u64);
+            sources > 0 && count(&pattern.target) / sources > limit
+        }
+    };
+    if !many {
+        return pattern;
+    }
+    let declaration = DocBuf::build(|out| {
+        for (option, value) in declared {
+            match option {
+                "chosen" => out.str(option, "pointer"),
+                _ => out.raw(option, value),
+            };
+        }
+    });
+    let pointer = pattern.redeclared(&pattern.collection, declaration.as_doc(), |_| {});
+    // What needs copies keeps them.
+    let Ok(pointer) = pointer.map(Arc::new) else { return pattern };
+    let one = std::slice::from_ref(&pointer);
+    let indexes = catalog.get(db, &pattern.target).map_or(&[][..], |target| &target.indexes);
+    let needed =
+        indexes.iter().any(|i| unindexable(one, &pattern.target, i.spec.as_doc()).is_some());
+    if needed || check_together(engine, db, &[&pointer]).is_err() {
+        return pattern;
+    }
+    Arc::into_inner(pointer).unwrap_or(pattern)
+}
+
 /// Checks patterns and makes what they need: collections and indexes.
 ///
 /// # Errors
@@ -113,7 +160,7 @@ pub(super) fn prepare(
     patterns: &[Pattern],
     occasion: Occasion,
 ) -> Result<()> {
-    check_together(engine, db, patterns)?;
+    check_together(engine, db, &patterns.iter().collect::<Vec<_>>())?;
     for pattern in patterns {
         for name in
             [Some(&*pattern.target), Some(collection), pattern.source()].into_iter().flatten()
@@ -138,7 +185,7 @@ pub(super) fn prepare(
 }
 
 /// Checks the graph before anything is made for the patterns.
-fn check_together(engine: &Inner, db: &str, patterns: &[Pattern]) -> Result<()> {
+fn check_together(engine: &Inner, db: &str, patterns: &[&Pattern]) -> Result<()> {
     let catalog = engine.catalog.load();
     let known = catalog.patterns(db).iter().map(|pattern| &**pattern);
     let all: Vec<&Pattern> = known
@@ -146,7 +193,7 @@ fn check_together(engine: &Inner, db: &str, patterns: &[Pattern]) -> Result<()> 
         .filter(|known| {
             !patterns.iter().any(|p| p.collection == known.collection && p.name == known.name)
         })
-        .chain(patterns)
+        .chain(patterns.iter().copied())
         .collect();
     ::patterns::graph::order(&all).map(drop)
 }

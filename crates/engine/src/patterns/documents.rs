@@ -153,6 +153,33 @@ pub(crate) fn visit_found(
     Ok(())
 }
 
+/// How many documents behind a prefix are looked for, counted up to `most`: where an index tells, none is
+/// read. `None` where it does not.
+fn count_entries(
+    snapshot: &Snapshot,
+    indexes: &[Arc<Index>],
+    find: &Find<'_>,
+    most: usize,
+) -> Result<Option<usize>> {
+    let index = index_on(indexes, find.path.text()).filter(|_| find.path.text() != "_id");
+    let Some(index) = index else { return Ok(None) };
+    let wanted = keys::key(find.value);
+    let mut from = entry_key(index, &wanted, find.after);
+    let mut to = entry_key(index, &wanted, &[]);
+    to.push(0xFF);
+    if !find.after.is_empty() {
+        from.push(0);
+    }
+    let (from, to) = (Bound::Included(&*from), Bound::Excluded(&*to));
+    let range = snapshot.range(Space::Indexes, from, to, Direction::Forward);
+    let mut range = range.map_err(store_failed)?;
+    let mut count = 0;
+    while count < most && range.next_entry().map_err(store_failed)?.is_some() {
+        count += 1;
+    }
+    Ok(Some(count))
+}
+
 impl Documents for Opened<'_> {
     fn get(&mut self, collection: &str, id: Val<'_>) -> Result<Option<DocBuf>> {
         let Some(collection) = self.collection(collection) else { return Ok(None) };
@@ -169,6 +196,11 @@ impl Documents for Opened<'_> {
     ) -> Result<()> {
         let Some(collection) = self.collection(find.collection) else { return Ok(()) };
         visit_found(&self.txn.snapshot, collection.id, &collection.indexes, find, visit)
+    }
+
+    fn count_unread(&mut self, find: &Find<'_>, most: usize) -> Result<Option<usize>> {
+        let Some(collection) = self.collection(find.collection) else { return Ok(Some(0)) };
+        count_entries(&self.txn.snapshot, &collection.indexes, find, most)
     }
 
     fn insert(&mut self, pattern: u32, collection: &str, doc: &DocBuf) -> Result<()> {

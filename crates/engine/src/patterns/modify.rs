@@ -12,10 +12,11 @@ use crate::catalog::{Catalog, persist};
 use crate::engine::Inner;
 use crate::operation::Operation;
 use ::patterns::paths::meet;
+use ::patterns::pattern::Behaviour;
 use ::patterns::{Pattern, Phase};
 use std::sync::Arc;
 use store::{Batch, Space};
-use value::{Code, DocBuf, Error, RawDoc, Result};
+use value::{Code, DocBuf, Error, RawDoc, Result, Val};
 
 /// Options that change nothing of what is maintained.
 static LIGHT: &[&str] = &[
@@ -39,13 +40,19 @@ static LIGHT: &[&str] = &[
 fn merged(known: &Pattern, set: RawDoc<'_>) -> DocBuf {
     let declaration = known.declaration.as_doc();
     DocBuf::build(|out| {
-        for (option, value) in declaration {
+        for (option, value) in declaration.iter().filter(|(option, _)| *option != "chosen") {
             out.raw(option, set.find(option).unwrap_or(value));
         }
         for (option, value) in set {
             if declaration.find(option).is_none() {
                 out.raw(option, value);
             }
+        }
+        // What is left to the database from now on stays what it is.
+        let strategy = set.get("strategy").or(declaration.get("strategy"));
+        let automatic = strategy == Some(Val::String("auto")) && set.find("chosen").is_none();
+        if automatic && matches!(known.behaviour, Behaviour::Reference(_)) {
+            out.str("chosen", if known.is_pointer() { "pointer" } else { "copy" });
         }
     })
 }

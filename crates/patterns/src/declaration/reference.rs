@@ -56,7 +56,14 @@ pub(super) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
     let place = Reference::place(reference, into)?;
     let freshness = options.choice("freshness", &["live", "snapshot"], &[])?;
     let strategy = options.choice("strategy", &["auto", "copy", "pointer"], &[])?;
-    let pointer = strategy == "pointer";
+    let chosen = options.text("chosen")?;
+    if chosen.is_some() && strategy != "auto" {
+        return Err(options.bad("'chosen' is what 'strategy: auto' came to: it needs that"));
+    }
+    let pointer = strategy == "pointer" || chosen == Some("pointer");
+    if !matches!(chosen, None | Some("copy" | "pointer")) {
+        return Err(options.bad("'chosen' must be one of 'copy', 'pointer'"));
+    }
     if pointer && freshness == "snapshot" {
         return Err(options.bad(
             "'freshness: snapshot' needs copies: 'strategy: pointer' shows what the source holds \
@@ -79,6 +86,9 @@ pub(super) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
         out.str("ref", reference).str("from", from).str("match", matched);
         out.append("fields", Val::Array(list)).str("into", into);
         out.str("freshness", freshness).str("strategy", strategy);
+        if strategy == "auto" {
+            out.str("chosen", if pointer { "pointer" } else { "copy" });
+        }
         out.str("onMissing", missing).str("onSourceDelete", deleted);
     });
     let behaviour = Behaviour::Reference(Reference {

@@ -6,7 +6,7 @@
 
 mod context;
 
-use crate::documents::{Documents, Find};
+use crate::documents::{Documents, Find, read};
 use crate::edit::{self, Assignment};
 use crate::pattern::Pattern;
 use crate::queue;
@@ -62,6 +62,9 @@ pub struct Met(BTreeMap<Vec<u8>, Option<Copies>>);
 
 /// The most sources that a reader keeps.
 const MET_MAX: usize = 10_000;
+
+/// So many followers are read at once; of more it is first asked how many there are.
+const FEW: usize = 16;
 
 /// The key that is there once copies may have outlived their source.
 const LOST: u8 = 6;
@@ -414,18 +417,23 @@ impl Reference {
             return queue::put(pattern, documents, encoded, key);
         }
         let limit = pattern.common.fanout_limit;
-        let mut followers = Vec::new();
-        documents.find(&self.followers(pattern, key, &[]), &mut |doc| {
-            followers.push(DocBuf::from(doc));
-            Ok(followers.len() <= limit)
-        })?;
+        let find = self.followers(pattern, key, &[]);
+        // Of many it is enough to know that they are too many: counting does not read them.
+        let mut followers = read(documents, &find, limit.min(FEW))?;
+        let mut over = followers.len() > limit;
+        if followers.len() > FEW && !over {
+            over = documents.count(&find, limit.saturating_add(1))? > limit;
+            if !over {
+                followers = read(documents, &find, limit)?;
+            }
+        }
         if self.on_delete == SourceDelete::Keep
             && !followers.is_empty()
             && self.find_source(documents, key)?.is_none()
         {
             return lose(pattern, documents);
         }
-        if followers.len() <= limit {
+        if !over {
             return self.follow(pattern, documents, key, &followers);
         }
         if pattern.common.reject_over_limit {
@@ -454,11 +462,8 @@ impl Reference {
         after: &[u8],
         batch: usize,
     ) -> Result<(usize, Option<Vec<u8>>)> {
-        let mut followers = Vec::new();
-        documents.find(&self.followers(pattern, key, after), &mut |doc| {
-            followers.push(DocBuf::from(doc));
-            Ok(followers.len() < batch)
-        })?;
+        let find = self.followers(pattern, key, after);
+        let followers = read(documents, &find, batch.saturating_sub(1))?;
         self.follow(pattern, documents, key, &followers)?;
         let last = followers.last().filter(|_| followers.len() >= batch);
         let next = last.map(|last| keys::key(last.as_doc().get("_id").unwrap_or(Val::Null)));
@@ -640,12 +645,7 @@ impl Reference {
         key: Val<'_>,
         after: &[u8],
     ) -> Result<u64> {
-        let mut count = 0;
-        documents.find(&self.followers(pattern, key, after), &mut |_| {
-            count += 1;
-            Ok(true)
-        })?;
-        Ok(count)
+        documents.count(&self.followers(pattern, key, after), usize::MAX).map(|n| n as u64)
     }
 
     fn follow(
