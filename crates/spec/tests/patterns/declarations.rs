@@ -217,7 +217,9 @@ pub(crate) fn prepare(session: &mut Session) {
     while matches!(session.run(unique), Outcome::Refused(_)) && !session.broken {
         session.run("{delete: 'parents', deletes: [{q: {}, limit: 0}]}");
     }
-    session.must("{createIndexes: 'children', indexes: [{key: {gone: 1}, name: 'gone', expireAfterSeconds: 0}]}");
+    let expires = "{createIndexes: 'children', indexes: [{key: {gone: 1}, name: 'gone', expireAfterSeconds: 0}]}";
+    // The collection may be exchanged by `$out` while an index is built.
+    while matches!(session.run(expires), Outcome::Refused(276)) {}
 }
 
 /// Changes what is declared in some way.
@@ -368,6 +370,8 @@ fn create(random: &mut Random, session: &mut Session, all: &mut Vec<Declared>, n
         Outcome::Done(_) => all.push(new),
         // Cut off: it may be there or not. `wait` finds out.
         Outcome::Refused(0) => all.push(new),
+        // A collection without patterns was exchanged by `$out` while an index was built for this one.
+        Outcome::Refused(276) => {}
         // Clients may have made a cycle, or left a parent out, while there was no tree; and
         // references to nothing.
         Outcome::Refused(code) => {
