@@ -88,6 +88,11 @@ fn is_refused(value: Val<'_>) -> bool {
     matches!(value, Val::Undefined | Val::Regex(..))
 }
 
+/// Scalars that comparisons take.
+fn comparable() -> impl Strategy<Value = OwnedVal> {
+    scalar().prop_filter("comparisons refuse it", |value| !is_refused(value.get()))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
@@ -101,8 +106,7 @@ proptest! {
     }
 
     #[test]
-    fn in_is_the_or_of_equalities(doc in document(), path in path(), values in prop::collection::vec(scalar(), 0..4)) {
-        prop_assume!(!values.iter().any(|value| is_refused(value.get())));
+    fn in_is_the_or_of_equalities(doc in document(), path in path(), values in prop::collection::vec(comparable(), 0..4)) {
         let mut list = Vec::new();
         write_array(&mut list, |out| values.iter().for_each(|value| out.push(value.get())));
         let is_in = condition(path, "$in", Val::Array(RawDoc::new(&list)));
@@ -113,8 +117,7 @@ proptest! {
     }
 
     #[test]
-    fn gte_is_gt_or_equal(doc in document(), path in path(), value in scalar()) {
-        prop_assume!(!is_refused(value.get()));
+    fn gte_is_gt_or_equal(doc in document(), path in path(), value in comparable()) {
         let holds = |operator| matches(&condition(path, operator, value.get()), &doc);
         let either = |a: Option<bool>, b: Option<bool>| Some(a? || b?);
         prop_assert_eq!(holds("$gte"), either(holds("$gt"), holds("$eq")));
