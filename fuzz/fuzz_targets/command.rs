@@ -8,7 +8,7 @@ use motif_fuzz::bed::{Bed, run_as};
 use motif_fuzz::{laws, text};
 use motifdb::{Client, Peer};
 use std::cell::RefCell;
-use value::{DocBuf, RawDoc, ejson};
+use value::{DocBuf, RawDoc};
 
 /// An engine that has a user, and a connection that did not log in.
 struct Locked {
@@ -20,7 +20,7 @@ impl Locked {
     fn new() -> Locked {
         let mut bed = Bed::new();
         let user = "{createUser: 'root', pwd: 'secret', roles: ['root'], mechanisms: ['SCRAM-SHA-256'], $db: 'admin'}";
-        let reply = bed.run(ejson::parse_doc(user).expect("readable").as_doc());
+        let reply = bed.ask(user);
         assert!(motifdb::is_ok(reply.as_doc()), "{}", laws::show(reply.as_doc()));
         let stranger = bed.engine().connect(Peer { authenticate: true, ..Peer::default() });
         Locked { _bed: bed, stranger }

@@ -63,7 +63,7 @@ fn apply(statement: RawDoc<'_>) {
 /// The statements in an engine with indexes.
 fn run(bed: &mut Bed, statements: &[DocBuf]) {
     if bed.dirty {
-        *bed = Bed::new();
+        bed.restore();
     }
     let mut changed = false;
     for statement in statements {
@@ -77,8 +77,7 @@ fn run(bed: &mut Bed, statements: &[DocBuf]) {
     }
     if changed {
         bed.dirty = true;
-        let command = ejson::parse_doc("{validate: 'items', full: true}").expect("readable");
-        let reply = bed.run(command.as_doc());
+        let reply = bed.ask("{validate: 'items', full: true}");
         let valid = reply.as_doc().get("valid");
         assert_eq!(valid, Some(Val::Bool(true)), "{}", laws::show(reply.as_doc()));
     }

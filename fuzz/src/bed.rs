@@ -1,15 +1,20 @@
 //! An engine in memory with a few documents and indexes, on which inputs are run.
 //!
 //! What is found must be found again from the input alone, so an input that may have changed
-//! anything leaves the bed `dirty`, and the next one gets a new engine.
+//! anything leaves the bed `dirty`, and the next one gets a new engine, or the same documents anew.
 
 use motifdb::{Client, Engine, Flow, Options, Peer, Request};
+use std::sync::LazyLock;
 use value::{DocBuf, RawDoc, Val, ejson};
 
 /// The database that inputs are run in.
 pub const DB: &str = "fuzz";
+/// How often documents are put back before there is a new engine.
+const RESTORED_MAX: u32 = 1000;
 /// Milliseconds that one command may take.
 const TIME_MS_MAX: i64 = 500;
+/// ... and one of the target itself.
+const PATIENCE_MS: i64 = 30_000;
 
 /// Documents with values of all types, nulls, gaps, arrays and places.
 pub static DOCUMENTS: &[&str] = &[
@@ -25,6 +30,11 @@ pub static DOCUMENTS: &[&str] = &[
     "{_id: {k: 1}, a: -1, b: {c: /x/i}, list: [1.0, NumberLong(1), '1'], parent: 1}",
 ];
 
+/// What brings them into the database.
+static INSERT: LazyLock<String> =
+    LazyLock::new(|| format!("{{insert: 'items', documents: [{}]}}", DOCUMENTS.join(", ")));
+
+/// Indexes come before the documents, because then they are made at once.
 static SETUP: &[&str] = &[
     "{createIndexes: 'items', indexes: [{key: {a: 1}, name: 'a'}, {key: {'b.c': -1, a: 1}, name: 'bc'}, \
      {key: {list: 1}, name: 'list'}, {key: {'list.x': 1}, name: 'listx'}, {key: {place: '2dsphere'}, name: 'place'}, \
@@ -43,6 +53,8 @@ pub struct Bed {
     client: Client,
     /// Whether the next input needs a new engine.
     pub dirty: bool,
+    /// How often it was restored.
+    restored: u32,
 }
 
 impl Default for Bed {
@@ -60,17 +72,39 @@ impl Bed {
     pub fn new() -> Bed {
         let engine = Engine::open(Options::default()).expect("an engine in memory opens");
         let client = engine.connect(Peer::default());
-        let mut bed = Bed { engine, client, dirty: false };
-        let insert = format!("{{insert: 'items', documents: [{}]}}", DOCUMENTS.join(", "));
-        for command in [insert.as_str()].iter().chain(SETUP) {
-            let reply = bed.run(ejson::parse_doc(command).expect("readable").as_doc());
-            assert!(
-                motifdb::is_ok(reply.as_doc()),
-                "{command}: {}",
-                crate::laws::show(reply.as_doc())
-            );
-        }
+        let mut bed = Bed { engine, client, dirty: false, restored: 0 };
+        SETUP.iter().for_each(|command| bed.must(command));
+        bed.must(&INSERT);
         bed
+    }
+
+    /// Puts the documents of `items` back where nothing but updates were run: much cheaper than a
+    /// new engine, which follows now and then all the same.
+    pub fn restore(&mut self) {
+        self.restored += 1;
+        if self.restored >= RESTORED_MAX {
+            *self = Bed::new();
+        } else {
+            self.must("{delete: 'items', deletes: [{q: {}, limit: 0}]}");
+            self.must(&INSERT);
+            self.dirty = false;
+        }
+    }
+
+    /// Runs a command of the target itself, which may take long on a busy machine.
+    pub fn ask(&mut self, command: &str) -> DocBuf {
+        let command = ejson::parse_doc(command).expect("readable");
+        run_within(&mut self.client, command.as_doc(), PATIENCE_MS)
+    }
+
+    /// Runs a command that cannot fail.
+    fn must(&mut self, command: &str) {
+        let reply = self.ask(command);
+        assert!(
+            motifdb::is_ok(reply.as_doc()) && reply.as_doc().find("writeErrors").is_none(),
+            "{command}: {}",
+            crate::laws::show(reply.as_doc())
+        );
     }
 
     /// A bed without documents.
@@ -81,7 +115,7 @@ impl Bed {
     pub fn empty() -> Bed {
         let engine = Engine::open(Options::default()).expect("an engine in memory opens");
         let client = engine.connect(Peer::default());
-        Bed { engine, client, dirty: false }
+        Bed { engine, client, dirty: false, restored: 0 }
     }
 
     /// The engine.
@@ -145,12 +179,16 @@ impl Drop for Bed {
 
 /// Runs a command of any client for a bounded time; the reply is proper BSON.
 pub fn run_as(client: &mut Client, command: RawDoc<'_>) -> DocBuf {
+    run_within(client, command, TIME_MS_MAX)
+}
+
+fn run_within(client: &mut Client, command: RawDoc<'_>, time_ms_max: i64) -> DocBuf {
     let has_limit = command.find("maxTimeMS").is_some();
     let body = DocBuf::build(|out| {
         for (name, value) in command.iter() {
             match name {
                 "maxTimeMS" | "maxAwaitTimeMS" => {
-                    let time = value.get().as_i64_exact().map(|time| time.min(TIME_MS_MAX));
+                    let time = value.get().as_i64_exact().map(|time| time.min(time_ms_max));
                     match time {
                         Some(time) => out.i64(name, time),
                         None => out.raw(name, value),
@@ -162,7 +200,7 @@ pub fn run_as(client: &mut Client, command: RawDoc<'_>) -> DocBuf {
             }
         }
         if !has_limit && !matches!(command.first(), Some(("getMore", _))) {
-            out.i64("maxTimeMS", TIME_MS_MAX);
+            out.i64("maxTimeMS", time_ms_max);
         }
         if command.find("$db").is_none() {
             out.str("$db", DB);
