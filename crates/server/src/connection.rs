@@ -1,8 +1,9 @@
 //! One client: reads its messages, has them run, writes the replies.
 //!
 //! `serve` runs on a thread of `pool` until the client falls silent; then the connection parks
-//! (`parking`) without thread and buffers. In the background, where clients are served that nobody
-//! knows yet, a thread never waits for its client. Framing is in `wire`, commands are in the engine.
+//! (`parking`) without thread and buffers. Which `Lane` it is served in depends on who the client is
+//! and how large its message; in the background a thread never waits for its client. Framing is in
+//! `wire`, commands are in the engine.
 
 use crate::Core;
 use crate::allowance::Allowance;
@@ -10,6 +11,7 @@ use crate::buffer::{Front, ReadBuffer};
 use crate::channel::Channel;
 use crate::conversation::Conversation;
 use crate::link::{Link, is_timeout};
+use crate::pool::Lane;
 use crate::secure::{Broken, Step};
 use crate::tls::TlsMode;
 use crate::wire::ProtocolError;
@@ -27,6 +29,8 @@ use std::time::{Duration, Instant};
 const SHORT_LINGER: Duration = Duration::from_millis(10);
 /// How soon a connection that waits for memory looks again.
 const MEMORY_PAUSE: Duration = Duration::from_millis(50);
+/// A message of this size is large: there is much to read, unpack and check.
+const LARGE_BYTES: usize = 1024 * 1024;
 /// Buffers above this are given back after the message that needed them.
 pub(crate) const BUFFER_KEEP_BYTES: usize = 1024 * 1024;
 
@@ -54,8 +58,8 @@ pub(crate) struct Connection {
     allowance: Allowance,
     /// Whether it has not sent a whole message yet.
     new: bool,
-    /// Whether it is served in the background at the moment.
-    in_background: bool,
+    /// Where it is served at the moment.
+    served_in: Lane,
 }
 
 /// Where a connection goes when its thread leaves it.
@@ -125,20 +129,38 @@ impl Connection {
             waiting: None,
             allowance: Allowance::new(),
             new: true,
-            in_background: false,
+            served_in: Lane::Front,
         }
     }
 
-    /// Whether it has to be served in the background: nobody knows whose it is.
-    pub(crate) fn belongs_to_background(&self) -> bool {
+    /// Where it has to be served.
+    pub(crate) fn lane(&self) -> Lane {
         let opening = self.core.options.tls.is_some() && self.conversation.channel.is_opening();
-        opening || self.conversation.is_stranger()
+        if opening || self.conversation.is_stranger() {
+            Lane::Background
+        } else if self.front_bytes() >= LARGE_BYTES {
+            Lane::Large
+        } else {
+            Lane::Front
+        }
+    }
+
+    /// The size of the message at the front, unpacked, as far as it is known.
+    fn front_bytes(&self) -> usize {
+        match self.input.front() {
+            Ok(Front::Part(size)) => size,
+            Ok(Front::Message(header, message)) if header.opcode == OP_COMPRESSED => {
+                claimed_bytes(message).max(header.length)
+            }
+            Ok(Front::Message(header, _)) => header.length,
+            Err(_) => 0,
+        }
     }
 
     /// Serves the client until it is silent, then parks the connection or closes it.
-    pub(crate) fn serve(mut self: Box<Connection>, in_background: bool) {
-        self.in_background = in_background;
-        self.conversation.in_background = in_background;
+    pub(crate) fn serve(mut self: Box<Connection>, lane: Lane) {
+        self.served_in = lane;
+        self.conversation.in_background = lane == Lane::Background;
         let core = Arc::clone(&self.core);
         match self.turn() {
             Ok(Next::Park) => {
@@ -146,7 +168,7 @@ impl Connection {
                 core.lot.park(self);
             }
             // A thread is made with the priority of the one that makes it: not here.
-            Ok(Next::Queue) if in_background && !self.belongs_to_background() => {
+            Ok(Next::Queue) if lane != Lane::Front && self.lane() == Lane::Front => {
                 core.lot.park_for(self, Duration::ZERO);
             }
             Ok(Next::Queue) => core.submit(self),
@@ -257,6 +279,9 @@ impl Connection {
                     if let Some(next) = self.hold_back()? {
                         return Ok(next);
                     }
+                    if self.served_in == Lane::Front && self.front_bytes() >= LARGE_BYTES {
+                        return Ok(Next::Queue);
+                    }
                     self.new = false;
                     self.handle()?;
                     if self.must_step_back() {
@@ -280,13 +305,16 @@ impl Connection {
                 self.started = None;
             }
             if has_read
-                && (self.in_background || slow && self.core.pool.is_crowded())
+                && (self.served_in == Lane::Background || slow && self.is_crowded())
                 && !self.conversation.channel.has_pending()
             {
                 return Ok(Next::Park);
             }
             if wanted > self.core.options.stranger_bytes_max && self.conversation.is_stranger() {
                 return Err(ProtocolError::new("a large message before a login").into());
+            }
+            if self.served_in == Lane::Front && wanted >= LARGE_BYTES {
+                return Ok(Next::Queue);
             }
             if let Some(next) = self.hold_memory(self.input.planned(wanted))? {
                 return Ok(next);
@@ -298,7 +326,8 @@ impl Connection {
                 }
                 // Records without content must not keep a thread that others wait for.
                 Ok(Step::Nothing)
-                    if self.must_step_back() && !self.conversation.channel.has_pending() =>
+                    if (self.served_in == Lane::Background || self.is_crowded())
+                        && !self.conversation.channel.has_pending() =>
                 {
                     return Ok(Next::Park);
                 }
@@ -318,7 +347,12 @@ impl Connection {
     /// Whether its thread may not wait for the next message.
     #[inline]
     fn must_step_back(&self) -> bool {
-        self.in_background || self.core.pool.is_crowded()
+        self.served_in != Lane::Front || self.core.front.is_crowded()
+    }
+
+    /// Whether others wait for its thread.
+    fn is_crowded(&self) -> bool {
+        self.core.pool(self.served_in).is_crowded()
     }
 
     /// Whether a message has begun to arrive and is incomplete.

@@ -33,7 +33,7 @@ use listener::Listener;
 use mio::Waker;
 use motifdb::{Engine, ServerCertificate};
 use parking::Lot;
-use pool::Pool;
+use pool::{Lane, Pool};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -106,8 +106,9 @@ struct Core {
     engine: Engine,
     options: ServerOptions,
     lot: Lot,
-    /// Threads for clients that are known, and for the others.
-    pool: Arc<Pool>,
+    /// Threads for small messages, for large ones, and for clients that nobody knows yet.
+    front: Arc<Pool>,
+    large: Arc<Pool>,
     background: Arc<Pool>,
     links: Links,
     waker: Arc<Waker>,
@@ -122,8 +123,19 @@ impl Core {
 
     /// Has a connection served as soon as a thread is free.
     fn submit(&self, connection: Box<Connection>) {
-        let pool = if connection.belongs_to_background() { &self.background } else { &self.pool };
-        pool.submit(connection);
+        self.pool(connection.lane()).submit(connection);
+    }
+
+    fn pool(&self, lane: Lane) -> &Arc<Pool> {
+        match lane {
+            Lane::Front => &self.front,
+            Lane::Large => &self.large,
+            Lane::Background => &self.background,
+        }
+    }
+
+    fn pools(&self) -> [&Arc<Pool>; 3] {
+        [&self.front, &self.large, &self.background]
     }
 
     /// Tells the engine which certificate clients are shown.
@@ -179,8 +191,9 @@ impl Server {
         let core = Core {
             engine,
             lot: Lot::new(listener.registry().try_clone()?, Arc::clone(&waker)),
-            pool: Arc::new(Pool::new(options.threads_max)),
-            background: Arc::new(Pool::background(options.threads_max)),
+            front: Arc::new(Pool::new(Lane::Front, options.threads_max)),
+            large: Arc::new(Pool::new(Lane::Large, options.threads_max)),
+            background: Arc::new(Pool::new(Lane::Background, options.threads_max)),
             links: Links::new(options.connections_max),
             waker,
             acceptor_waker,

@@ -52,8 +52,7 @@ impl Listener {
         let mut events = Events::with_capacity(1024);
         let mut checked = Instant::now();
         while !core.is_stopping() {
-            let watch =
-                core.lot.has_deadlines() || core.pool.is_busy() || core.background.is_busy();
+            let watch = core.lot.has_deadlines() || core.pools().iter().any(|pool| pool.is_busy());
             let check = watch.then_some(CHECK);
             let (due, later) = core.lot.due(Instant::now());
             due.into_iter().for_each(|connection| core.submit(connection));
@@ -81,8 +80,7 @@ impl Listener {
 /// Closes silent connections at once, busy ones when their command is done or takes too long.
 fn stop(core: &Core) {
     core.lot.close();
-    core.pool.stop();
-    core.background.stop();
+    core.pools().iter().for_each(|pool| pool.stop());
     core.links.shut_down(Shutdown::Read);
     let writing = [Activity::Running];
     let answering = [Activity::Running, Activity::Reading];

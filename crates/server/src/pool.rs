@@ -4,11 +4,12 @@
 //! made when none is free and end when nothing came for a while. At the limit connections wait in
 //! a fair queue, and `is_crowded` asks those being served to step back after each message.
 //!
-//! There are two pools. The one in the background is for clients that nobody knows yet: as many
+//! There is a pool for each `Lane`. The one in the background is for clients that nobody knows yet: as many
 //! threads as there are cores, which the system lets wait when others want to run. However many
 //! such clients there are, and whatever they send, the others have most of the machine. Their
 //! commands wait for nothing; a thread that waits for such a client to take a reply steps aside, so
-//! that none can keep the others out.
+//! that none can keep the others out. Large messages have threads of low priority too, so that those
+//! who send small ones need not wait until much is read, unpacked and checked.
 
 use crate::connection::Connection;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -25,6 +26,8 @@ const THREAD_IDLE: Duration = Duration::from_secs(10);
 /// Address space for the stack of a thread; memory is taken only for what it touches.
 const STACK_BYTES: usize = 4 * 1024 * 1024;
 
+/// Threads for large messages at most: memory allows fewer, unless their commands wait for others.
+const LARGE_WORKERS_MAX: usize = 256;
 /// Threads that may work in the background, also where there is one core.
 const BACKGROUND_WORKERS_MIN: usize = 2;
 /// How much nicer to others a thread in the background is; in the kernel's terms it gets a third
@@ -39,9 +42,31 @@ pub(crate) struct Pool {
     threads_max: usize,
     /// Most threads that may work at a time, not counting those that stepped aside.
     workers_max: usize,
-    is_background: bool,
-    /// The niceness of threads in the background; none where the system has none for threads.
+    lane: Lane,
+    /// The niceness of threads that are not for the front; none where the system has none for threads.
     niceness: Option<i32>,
+}
+
+/// Where a connection is served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Lane {
+    /// As soon as possible.
+    Front,
+    /// Behind the others, because its message is large.
+    Large,
+    /// Behind the others, by few threads, because nobody knows its client.
+    Background,
+}
+
+impl Lane {
+    /// The name of its threads.
+    fn thread_name(self) -> &'static str {
+        match self {
+            Lane::Front => "connection",
+            Lane::Large => "large",
+            Lane::Background => "stranger",
+        }
+    }
 }
 
 #[derive(Default)]
@@ -66,35 +91,35 @@ impl Drop for Aside {
 }
 
 impl Pool {
-    /// Threads for clients that are known.
-    pub(crate) fn new(threads_max: usize) -> Pool {
+    /// No threads yet, for so many connections of all lanes at a time.
+    pub(crate) fn new(lane: Lane, threads_max: usize) -> Pool {
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         let threads_max = threads_max.max(1);
+        let workers_max = match lane {
+            Lane::Front => threads_max,
+            Lane::Large => threads_max.min(LARGE_WORKERS_MAX),
+            Lane::Background => threads_max.min(cores.max(BACKGROUND_WORKERS_MIN)),
+        };
+        let mut niceness = None;
+        // Threads begin with the niceness of those that make them: this is said once, for all.
+        // Elsewhere it would concern the whole process.
+        #[cfg(target_os = "linux")]
+        if lane != Lane::Front {
+            let usual = rustix::process::getpriority_process(None).ok();
+            niceness = usual.map(|usual| usual.saturating_add(NICENESS));
+        }
         Pool {
             state: Mutex::default(),
             work: Condvar::new(),
             crowded: AtomicBool::new(false),
             threads_max,
-            workers_max: threads_max,
-            is_background: false,
-            niceness: None,
+            workers_max,
+            lane,
+            niceness,
         }
     }
 
-    /// Threads for clients that nobody knows yet.
-    pub(crate) fn background(threads_max: usize) -> Pool {
-        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-        let workers_max = cores.max(BACKGROUND_WORKERS_MIN).min(threads_max);
-        // Threads begin with the niceness of those that make them: this is said once, for all.
-        #[cfg(target_os = "linux")]
-        let niceness = rustix::process::getpriority_process(None).ok();
-        // Elsewhere it would concern the whole process.
-        #[cfg(not(target_os = "linux"))]
-        let niceness: Option<i32> = None;
-        let niceness = niceness.map(|usual| usual.saturating_add(NICENESS));
-        Pool { workers_max, is_background: true, niceness, ..Pool::new(threads_max) }
-    }
-
-    /// Has the system prefer others to the calling thread, if this pool is in the background. What it
+    /// Has the system prefer others to the calling thread, if this pool is not for the front. What it
     /// refuses changes nothing but speed.
     pub(crate) fn set_priority(&self) {
         if let Some(niceness) = self.niceness
@@ -153,7 +178,7 @@ impl Pool {
         drop(state);
         let pool = Arc::clone(self);
         let spawned = std::thread::Builder::new()
-            .name(if self.is_background { "stranger" } else { "connection" }.into())
+            .name(self.lane.thread_name().into())
             .stack_size(STACK_BYTES)
             .spawn(move || {
                 pool.set_priority();
@@ -177,7 +202,7 @@ impl Pool {
     }
 
     fn update(&self, state: &State) {
-        let crowded = state.idle == 0 && state.threads >= self.threads_max;
+        let crowded = state.idle == 0 && state.threads >= self.workers_max;
         self.crowded.store(crowded, Ordering::Relaxed);
     }
 
@@ -203,8 +228,7 @@ impl Pool {
             }
             if let Some(connection) = state.waiting.pop_front() {
                 drop(state);
-                let served =
-                    catch_unwind(AssertUnwindSafe(|| connection.serve(self.is_background)));
+                let served = catch_unwind(AssertUnwindSafe(|| connection.serve(self.lane)));
                 if served.is_err() {
                     tracing::error!("a connection was closed by a panic");
                 }

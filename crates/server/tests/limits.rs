@@ -7,6 +7,7 @@ use motifdb::{Engine, Options};
 use server::ServerOptions;
 use std::io::Write;
 use std::time::{Duration, Instant};
+use value::DocBuf;
 
 #[test]
 fn who_has_not_logged_in_sends_small_messages_at_a_pace() {
@@ -182,14 +183,29 @@ fn niceness_of(name: &str) -> Vec<i32> {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn clients_that_have_not_logged_in_are_served_in_the_background() {
+fn strangers_and_large_messages_have_threads_of_low_priority() {
     let server = locked_server();
     let open = TestServer::start();
     let mut known = open.connect();
-    known.ping().expect("a reply");
     takes_newcomers(&server);
+    let large = DocBuf::build(|doc| {
+        doc.i32("ping", 1).str("comment", &"x".repeat(3_000_000)).str("$db", "admin");
+    });
+    // Small and large ones come as they like, also together.
+    for _ in 0..3 {
+        known.ping().expect("a reply");
+        known.send(
+            &[message(9, 0, &large), message(10, 0, &ping()), message(11, 0, &large)].concat(),
+        );
+        for id in 9..=11 {
+            assert_eq!(known.receive().expect("a reply").response_to, id);
+        }
+    }
     let usual = niceness_of("connection");
-    let humble = [niceness_of("stranger"), niceness_of("accept")].concat();
-    assert!(!usual.is_empty() && humble.len() >= 2, "{usual:?} {humble:?}");
-    assert!(humble.iter().min() > usual.iter().max(), "{usual:?} {humble:?}");
+    assert!(!usual.is_empty());
+    for name in ["stranger", "large", "accept"] {
+        let humble = niceness_of(name);
+        assert!(!humble.is_empty(), "there is no thread {name}");
+        assert!(humble.iter().min() > usual.iter().max(), "{name}: {usual:?} {humble:?}");
+    }
 }
