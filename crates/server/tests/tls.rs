@@ -527,7 +527,7 @@ fn a_key_may_have_a_password() {
     Encrypted::new(&server).ping();
     // A password that nothing needs does no harm.
     assert!(Tls::load(with("server.pem", "secret")).is_ok());
-    let wrong = Tls::load(with("encrypted.pem", "Secret")).err().expect("refused").to_string();
+    let wrong = Tls::load(with("encrypted.pem", "Secret")).expect_err("refused").to_string();
     assert!(wrong.contains("does not open") && !wrong.contains("Secret"), "{wrong}");
     let text = std::fs::read_to_string(file("encrypted.pem")).unwrap();
     for (name, change) in [
