@@ -170,7 +170,9 @@ fn strangers_that_send_byte_by_byte_do_not_keep_others_from_logging_in() {
 /// The niceness of this process's threads that have this name.
 #[cfg(target_os = "linux")]
 fn niceness_of(name: &str) -> Vec<i32> {
-    let tasks = std::fs::read_dir("/proc/self/task").unwrap().filter_map(Result::ok);
+    let tasks = std::fs::read_dir("/proc/self/task")
+        .expect("threads of this process")
+        .filter_map(Result::ok);
     let stats = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok());
     // Behind the name, which may have spaces in it, the niceness is the seventeenth.
     let parts = stats.filter_map(|stat| {
