@@ -39,7 +39,10 @@ fn check(filter: RawDoc<'_>) {
     let nor = DocBuf::build(|out| {
         out.array("$nor", |list| list.push(Val::Document(filter)));
     });
-    let nor = Filter::parse(nor.as_doc(), &context).ok();
+    let line = laws::show(filter);
+    // Whoever throws dice twice sees two answers.
+    let steady = !line.contains("$rand") && !line.contains("$sampleRate");
+    let nor = Filter::parse(nor.as_doc(), &context).ok().filter(|_| steady);
     let mut expected: Vec<&DocBuf> = Vec::new();
     let mut failed = false;
     for doc in DOCS.iter() {
@@ -48,13 +51,7 @@ fn check(filter: RawDoc<'_>) {
                 if let Some(nor) = &nor
                     && let Ok(complement) = nor.matches(doc.as_doc())
                 {
-                    assert_ne!(
-                        found,
-                        complement,
-                        "{} on {}",
-                        laws::show(filter),
-                        laws::show(doc.as_doc())
-                    );
+                    assert_ne!(found, complement, "{line} on {}", laws::show(doc.as_doc()));
                 }
                 if found {
                     expected.push(doc);
@@ -67,14 +64,12 @@ fn check(filter: RawDoc<'_>) {
         let planned = find(bed, filter, false);
         let scanned = find(bed, filter, true);
         let (Some(planned), Some(scanned)) = (planned, scanned) else { return };
-        let line = laws::show(filter);
+        if !steady {
+            return;
+        }
         assert_eq!(planned, scanned, "{line} finds other documents with an index");
         // The clock of this target stands still, the engine's does not.
-        if !failed
-            && !line.contains("NOW")
-            && !line.contains("$rand")
-            && !line.contains("$sampleRate")
-        {
+        if !failed && !line.contains("NOW") {
             let mut expected: Vec<String> =
                 expected.iter().map(|doc| laws::show(doc.as_doc())).collect();
             expected.sort();
