@@ -230,10 +230,10 @@ impl Writer {
         match self.below(8) {
             // One collection into another, and into itself.
             0 => "{aggregate: 'parents', pipeline: [{$project: {name: 1, region: 1, code: 1, n: {$add: ['$name', 1]}}}, {$set: {name: '$n'}}, {$unset: 'n'}, {$merge: {into: 'parents', whenMatched: 'merge', whenNotMatched: 'discard'}}], cursor: {}}".to_owned(),
-            1 => "{aggregate: 'children', pipeline: [{$match: {ok: true}}, {$out: 'children'}], cursor: {}}".to_owned(),
+            1 => "{aggregate: 'children', pipeline: [{$match: {ok: true}}, {$set: {carried: true}}, {$out: 'children'}], cursor: {}}".to_owned(),
             2 => format!("{{aggregate: 1, pipeline: [{documents}, {{$out: 'children'}}], cursor: {{}}}}"),
-            3 => format!("{{aggregate: 'parents', pipeline: [{{$match: {{_id: {{$ne: {}}}}}}}, {{$set: {{name: {{$add: ['$name', 2]}}}}}}, {{$out: 'parents'}}], cursor: {{}}}}", self.below(PARENTS)),
-            4 => format!("{{aggregate: 'nodes', pipeline: [{{$match: {{_id: {{$ne: {}}}}}}}, {{$out: 'nodes'}}], cursor: {{}}}}", self.below(NODES)),
+            3 => format!("{{aggregate: 'parents', pipeline: [{{$match: {{_id: {{$ne: {}}}}}}}, {{$set: {{name: {{$add: ['$name', 2]}}, carried: true}}}}, {{$out: 'parents'}}], cursor: {{}}}}", self.below(PARENTS)),
+            4 => format!("{{aggregate: 'nodes', pipeline: [{{$match: {{_id: {{$ne: {}}}}}}}, {{$set: {{carried: true}}}}, {{$out: 'nodes'}}], cursor: {{}}}}", self.below(NODES)),
             _ => format!("{{aggregate: 1, pipeline: [{documents}, {{$merge: {{into: 'children', on: '_id', whenMatched: {matched}, whenNotMatched: '{missing}'}}}}], cursor: {{}}}}"),
         }
     }
