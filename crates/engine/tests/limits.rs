@@ -145,3 +145,23 @@ fn a_transaction_that_finds_no_memory_is_told_to_try_again() {
     let count = engine.run_command("test", doc("{count: 'c'}").as_doc()).expect("it counts");
     assert_eq!(number(&count, "n"), 0);
 }
+
+#[test]
+fn an_exchange_of_documents_that_patterns_follow_is_counted() {
+    let engine = engine(4 * MIB);
+    fill(&engine, 60);
+    let declare = "{createPatterns: 'n', patterns: [{name: 's', kind: 'computed', fields: {double: {$add: ['$next', '$next']}}}]}";
+    assert_eq!(code(&engine, "test", declare), 0);
+    let out = |count: usize| {
+        format!(
+            "{{aggregate: 'c', pipeline: [{{$match: {{_id: {{$lt: {count}}}}}}}, {{$out: 'n'}}], cursor: {{}}}}"
+        )
+    };
+    assert_eq!(code(&engine, "test", &out(20)), 0);
+    assert_eq!(code(&engine, "test", &out(60)), 146, "6 MB of new documents");
+    assert_eq!(code(&engine, "test", &out(25)), 146, "2.5 MB of new ones beside 2 MB of old ones");
+    // Everything was given back, and nothing has changed.
+    assert_eq!(code(&engine, "test", &out(18)), 0);
+    let found = engine.run_command("test", doc("{count: 'n'}").as_doc()).expect("a count");
+    assert_eq!(number(&found, "n"), 18);
+}

@@ -6,6 +6,7 @@ use super::chunks::next_chunk;
 use crate::catalog::Collection;
 use crate::engine::Inner;
 use crate::exec::{Stream, write};
+use crate::memory::Share;
 use crate::operation::Operation;
 use crate::store_failed;
 use crate::txn::Transaction;
@@ -34,7 +35,9 @@ pub(super) fn exchange(
     bypass_validation: bool,
     input: &mut dyn Stream,
 ) -> Result<Option<Seqno>> {
-    let new = collect(op, (db, name), input)?;
+    let mut held = Held { share: op.share(), bytes: 0 };
+    let new = collect(op, (db, name), input, &mut held)?;
+    let brought = held.bytes;
     crate::commands::create::ensure_collection(engine, op, db, name)?;
     let ((), seqno) = engine.transact(op, true, |txn| {
         let Some(collection) = txn.catalog.get(db, name).cloned() else {
@@ -46,9 +49,23 @@ pub(super) fn exchange(
         for doc in &new {
             crate::validation::check(&collection, doc.as_doc(), bypass_validation)?;
         }
-        write_all(txn, op, &collection, &new)
+        held.bytes = brought;
+        write_all(txn, op, &collection, &new, &mut held)
     })?;
     Ok(Some(seqno))
+}
+
+/// What all these documents take of the memory that operations share.
+struct Held {
+    share: Share,
+    bytes: usize,
+}
+
+impl Held {
+    fn add(&mut self, bytes: usize) -> Result<()> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.share.covers(self.bytes) { Ok(()) } else { Err(self.share.refusal()) }
+    }
 }
 
 fn too_large((db, name): (&str, &str)) -> Error {
@@ -62,8 +79,13 @@ fn too_large((db, name): (&str, &str)) -> Error {
 }
 
 /// All documents of a stream, prepared.
-fn collect(op: &Operation, place: (&str, &str), input: &mut dyn Stream) -> Result<Vec<DocBuf>> {
-    let (mut all, mut bytes) = (Vec::new(), 0_usize);
+fn collect(
+    op: &Operation,
+    place: (&str, &str),
+    input: &mut dyn Stream,
+    held: &mut Held,
+) -> Result<Vec<DocBuf>> {
+    let mut all = Vec::new();
     loop {
         let chunk = next_chunk(input, &mut None, op, |_| true)?;
         if chunk.is_empty() {
@@ -71,10 +93,10 @@ fn collect(op: &Operation, place: (&str, &str), input: &mut dyn Stream) -> Resul
         }
         for doc in &chunk {
             let doc = DocBuf::from(RawDoc::new(&write::prepare(doc.raw())?));
-            bytes = bytes.saturating_add(doc.bytes().len());
+            held.add(doc.bytes().len())?;
             all.push(doc);
         }
-        if all.len() > DOCUMENTS_MAX || bytes > BYTES_MAX {
+        if all.len() > DOCUMENTS_MAX || held.bytes > BYTES_MAX {
             return Err(too_large(place));
         }
     }
@@ -86,8 +108,9 @@ fn write_all(
     op: &Operation,
     collection: &Arc<Collection>,
     new: &[DocBuf],
+    held: &mut Held,
 ) -> Result<()> {
-    let mut old = stored(txn, collection, new.len())?;
+    let mut old = stored(txn, collection, new.len(), held)?;
     let record = |doc: &DocBuf| {
         write::record_of_id(collection, doc.as_doc().get("_id").unwrap_or(Val::Null))
     };
@@ -137,11 +160,13 @@ fn stored(
     txn: &Transaction,
     collection: &Collection,
     others: usize,
+    held: &mut Held,
 ) -> Result<BTreeMap<Vec<u8>, Bytes>> {
     let to = (collection.id + 1).to_be_bytes();
     let mut range = txn.range(Space::Documents, &collection.prefix(), &to)?;
     let mut all = BTreeMap::new();
     while let Some((key, doc)) = range.next_entry().map_err(store_failed)? {
+        held.add(doc.len())?;
         all.insert(key.get(4..).unwrap_or(&[]).to_vec(), doc);
         if all.len() + others > DOCUMENTS_MAX {
             return Err(too_large((&collection.db, &collection.name)));
