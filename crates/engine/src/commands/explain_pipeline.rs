@@ -371,20 +371,8 @@ impl Stream for Step {
         self.ran.next(&mut *self.stream, op)
     }
 
-    fn score(&self) -> Option<f64> {
-        self.stream.score()
-    }
-
-    fn meta(&self) -> Option<DocBuf> {
-        self.stream.meta()
-    }
-
-    fn has_meta(&self) -> bool {
-        self.stream.has_meta()
-    }
-
-    fn examined(&self, total: &mut Examined) {
-        self.stream.examined(total);
+    fn source(&self) -> Option<&dyn Stream> {
+        Some(&*self.stream)
     }
 }
 

@@ -128,13 +128,22 @@ pub trait Stream: Send {
         false
     }
 
+    /// The stream that the documents come from, if what it says of its last document and of its
+    /// reading holds for this one too.
+    fn source(&self) -> Option<&dyn Stream> {
+        None
+    }
+
     /// The score that the last document has for a text search, if there is one.
     fn score(&self) -> Option<f64> {
-        None
+        self.source()?.score()
     }
 
     /// What `$meta` can ask for of the last document, by keyword.
     fn meta(&self) -> Option<DocBuf> {
+        if let Some(source) = self.source() {
+            return source.meta();
+        }
         let score = self.score()?;
         Some(DocBuf::build(|out| {
             out.f64("textScore", score);
@@ -146,11 +155,15 @@ pub trait Stream: Send {
 
     /// Whether documents have something that `$meta` can ask for, document by document.
     fn has_meta(&self) -> bool {
-        false
+        self.source().is_some_and(|source| source.has_meta())
     }
 
     /// Adds what was examined so far.
-    fn examined(&self, _total: &mut Examined) {}
+    fn examined(&self, total: &mut Examined) {
+        if let Some(source) = self.source() {
+            source.examined(total);
+        }
+    }
 }
 
 /// How much was looked at.

@@ -242,12 +242,8 @@ impl Stream for Following {
         self.input.is_done()
     }
 
-    fn has_meta(&self) -> bool {
-        self.input.has_meta()
-    }
-
-    fn meta(&self) -> Option<DocBuf> {
-        self.input.meta()
+    fn source(&self) -> Option<&dyn Stream> {
+        Some(&*self.input)
     }
 
     fn examined(&self, total: &mut Examined) {

@@ -1,9 +1,9 @@
 //! `$limit`: passes the first documents.
 
 use super::{Role, Stage, StageContext, StageRow};
-use crate::exec::{Doc, Examined, Stream};
+use crate::exec::{Doc, Stream};
 use crate::operation::Operation;
-use value::{Code, DocBuf, Error, Result, Val, Writer};
+use value::{Code, Error, Result, Val, Writer};
 
 pub(super) static ROW: StageRow =
     StageRow { name: "$limit", help: "Passes the first documents.", parse };
@@ -76,24 +76,12 @@ impl Stream for Limited {
         self.left == 0
     }
 
-    fn score(&self) -> Option<f64> {
-        self.input.score()
-    }
-
-    fn meta(&self) -> Option<DocBuf> {
-        self.input.meta()
-    }
-
     fn figures(&self, out: &mut Writer<'_>) {
         // A sort in front runs together with the limit.
         self.input.figures(out);
     }
 
-    fn has_meta(&self) -> bool {
-        self.input.has_meta()
-    }
-
-    fn examined(&self, total: &mut Examined) {
-        self.input.examined(total);
+    fn source(&self) -> Option<&dyn Stream> {
+        Some(&*self.input)
     }
 }

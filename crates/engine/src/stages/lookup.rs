@@ -21,7 +21,7 @@ use query::Late;
 use query::expr::{Env, Expr};
 use std::sync::Arc;
 use value::path::Path;
-use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer, limits, writer};
+use value::{Code, Error, OwnedVal, RawDoc, Result, Val, Writer, limits, writer};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$lookup",
@@ -568,16 +568,8 @@ impl Stream for LookingUp {
         self.current.is_none() && self.input.is_done()
     }
 
-    fn score(&self) -> Option<f64> {
-        self.input.score()
-    }
-
-    fn meta(&self) -> Option<DocBuf> {
-        self.input.meta()
-    }
-
-    fn has_meta(&self) -> bool {
-        self.input.has_meta()
+    fn source(&self) -> Option<&dyn Stream> {
+        Some(&*self.input)
     }
 
     fn figures(&self, out: &mut Writer<'_>) {

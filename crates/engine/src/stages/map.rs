@@ -1,10 +1,10 @@
 //! Stages that turn each document into another one, or into none.
 
-use crate::exec::{Doc, Examined, Stream, Visit};
+use crate::exec::{Doc, Stream, Visit};
 use crate::operation::Operation;
 use bumpalo::Bump;
 use std::sync::Arc;
-use value::{DocBuf, RawDoc, Result};
+use value::{RawDoc, Result};
 
 /// Makes one document from another.
 pub(super) trait Change: Send + Sync {
@@ -72,19 +72,7 @@ impl Stream for Mapped {
         })
     }
 
-    fn score(&self) -> Option<f64> {
-        self.input.score()
-    }
-
-    fn meta(&self) -> Option<DocBuf> {
-        self.input.meta()
-    }
-
-    fn has_meta(&self) -> bool {
-        self.input.has_meta()
-    }
-
-    fn examined(&self, total: &mut Examined) {
-        self.input.examined(total);
+    fn source(&self) -> Option<&dyn Stream> {
+        Some(&*self.input)
     }
 }

@@ -1,7 +1,7 @@
 //! `$match`: passes the documents that match a filter.
 
 use super::{Role, Stage, StageContext, StageRow};
-use crate::exec::{Doc, Examined, Stream, Visit};
+use crate::exec::{Doc, Stream, Visit};
 use crate::operation::Operation;
 use query::ParseContext;
 use query::filter::{Filter, Matcher};
@@ -75,19 +75,7 @@ impl Stream for Matching {
         input.for_each(op, &mut |doc| if matcher.matches(doc)? { visit(doc) } else { Ok(()) })
     }
 
-    fn score(&self) -> Option<f64> {
-        self.input.score()
-    }
-
-    fn meta(&self) -> Option<DocBuf> {
-        self.input.meta()
-    }
-
-    fn has_meta(&self) -> bool {
-        self.input.has_meta()
-    }
-
-    fn examined(&self, total: &mut Examined) {
-        self.input.examined(total);
+    fn source(&self) -> Option<&dyn Stream> {
+        Some(&*self.input)
     }
 }

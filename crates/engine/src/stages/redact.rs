@@ -1,7 +1,7 @@
 //! `$redact`: keeps, drops or looks into each level of a document, as an expression says.
 
 use super::{Stage, StageContext, StageRow};
-use crate::exec::{Doc, Examined, Stream};
+use crate::exec::{Doc, Stream};
 use crate::operation::Operation;
 use bumpalo::Bump;
 use query::expr::{Env, Expr};
@@ -116,16 +116,8 @@ impl Stream for Redacting {
         Ok(None)
     }
 
-    fn has_meta(&self) -> bool {
-        self.input.has_meta()
-    }
-
-    fn meta(&self) -> Option<DocBuf> {
-        self.input.meta()
-    }
-
-    fn examined(&self, total: &mut Examined) {
-        self.input.examined(total);
+    fn source(&self) -> Option<&dyn Stream> {
+        Some(&*self.input)
     }
 }
 

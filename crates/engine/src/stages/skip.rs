@@ -2,9 +2,9 @@
 
 use super::limit::whole_number;
 use super::{Stage, StageContext, StageRow};
-use crate::exec::{Doc, Examined, Stream};
+use crate::exec::{Doc, Stream};
 use crate::operation::Operation;
-use value::{DocBuf, Result, Val, Writer};
+use value::{Result, Val, Writer};
 
 pub(super) static ROW: StageRow =
     StageRow { name: "$skip", help: "Passes over the first documents.", parse };
@@ -41,19 +41,7 @@ impl Stream for Skipped {
         self.input.next(op)
     }
 
-    fn score(&self) -> Option<f64> {
-        self.input.score()
-    }
-
-    fn meta(&self) -> Option<DocBuf> {
-        self.input.meta()
-    }
-
-    fn has_meta(&self) -> bool {
-        self.input.has_meta()
-    }
-
-    fn examined(&self, total: &mut Examined) {
-        self.input.examined(total);
+    fn source(&self) -> Option<&dyn Stream> {
+        Some(&*self.input)
     }
 }

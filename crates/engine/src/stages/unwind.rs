@@ -1,12 +1,12 @@
 //! `$unwind`: one document for each element of an array.
 
 use super::{Role, Stage, StageContext, StageRow};
-use crate::exec::{Doc, Examined, Stream, Visit};
+use crate::exec::{Doc, Stream, Visit};
 use crate::operation::Operation;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use value::path::{Part, Path};
-use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer, writer};
+use value::{Code, Error, OwnedVal, RawDoc, Result, Val, Writer, writer};
 
 pub(super) static ROW: StageRow =
     StageRow { name: "$unwind", help: "Makes one document for each element of an array.", parse };
@@ -261,19 +261,7 @@ impl Stream for Unwinding {
         self.input.for_each(op, &mut |doc| spec.unwind(doc, visit))
     }
 
-    fn score(&self) -> Option<f64> {
-        self.input.score()
-    }
-
-    fn meta(&self) -> Option<DocBuf> {
-        self.input.meta()
-    }
-
-    fn has_meta(&self) -> bool {
-        self.input.has_meta()
-    }
-
-    fn examined(&self, total: &mut Examined) {
-        self.input.examined(total);
+    fn source(&self) -> Option<&dyn Stream> {
+        Some(&*self.input)
     }
 }

@@ -1,5 +1,7 @@
 //! Calendar arithmetic on the proleptic Gregorian calendar, over all 64-bit milliseconds.
 
+use value::ejson::date::{civil_from_days, days_from_civil};
+
 use super::{DAY, HOUR, MINUTE, SECOND};
 
 /// The calendar fields of a local time.
@@ -75,28 +77,13 @@ pub(super) fn weekday(days: i64) -> i64 {
 pub(super) fn days(year: i64, month: i64, day: i64) -> i64 {
     let months = year * 12 + (month - 1);
     let (year, month) = (months.div_euclid(12), months.rem_euclid(12) + 1);
-    // Years begin in March here, so that the leap day is the last one.
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468 + (day - 1)
+    days_from_civil(year, month as u32, 1) + (day - 1)
 }
 
 /// Year, month and day of days since 1970.
 pub(super) fn from_days(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = era * 400 + year_of_era + i64::from(month <= 2);
-    (year, month, day)
+    let (year, month, day) = civil_from_days(days);
+    (year, i64::from(month), i64::from(day))
 }
 
 /// How many days a month has.
