@@ -1,7 +1,7 @@
 //! The one door through which patterns reach documents: everything inside one transaction that
 //! sees the newest state and its own writes. Collections are those of one database.
 
-use crate::edit::Edited;
+use crate::edit::{Edited, Image};
 use value::path::Path;
 use value::{DocBuf, RawDoc, Result, Val};
 
@@ -16,6 +16,15 @@ pub struct Find<'f> {
     pub value: Val<'f>,
     /// Only documents whose encoded `_id` is above; they come in that order. Empty for all.
     pub after: &'f [u8],
+}
+
+/// An `_id`.
+#[derive(Clone, Copy)]
+pub struct Key<'k> {
+    /// The value.
+    pub value: Val<'k>,
+    /// The same encoded, without a collation.
+    pub encoded: &'k [u8],
 }
 
 /// Documents, as one transaction sees and changes them.
@@ -63,10 +72,10 @@ pub trait Documents {
         &mut self,
         pattern: u32,
         collection: &str,
-        id: Val<'_>,
+        id: Key<'_>,
         edit: &mut dyn FnMut(RawDoc<'_>) -> Result<Option<Edited>>,
     ) -> Result<bool> {
-        let Some(doc) = self.get(collection, id)? else { return Ok(false) };
+        let Some(doc) = self.get(collection, id.value)? else { return Ok(false) };
         if let Some(edited) = edit(doc.as_doc())? {
             self.replace(pattern, collection, doc.as_doc(), &edited.image)?;
         }
@@ -140,11 +149,11 @@ pub trait Documents {
         &mut self,
         pattern: u32,
         key: &[u8],
-        change: &mut dyn FnMut(Option<RawDoc<'_>>) -> Option<DocBuf>,
+        change: &mut dyn FnMut(Option<RawDoc<'_>>) -> Option<Image>,
     ) -> Result<()> {
         let known = self.state(pattern, key)?;
         match change(known.as_ref().map(DocBuf::as_doc)) {
-            Some(state) => self.set_state(pattern, key, Some(state)),
+            Some(state) => self.set_state(pattern, key, Some(DocBuf::from_bytes(state.into_vec()))),
             None => Ok(()),
         }
     }

@@ -1,6 +1,7 @@
 //! Writing values into documents by dotted paths, without touching anything else.
 
 use query::update::delta::Told;
+use smallvec::SmallVec;
 use std::borrow::Borrow;
 use std::ops::Range;
 use value::path::Path;
@@ -113,14 +114,17 @@ fn patch<P: Borrow<Path>>(doc: RawDoc<'_>, changes: &[(P, Option<OwnedVal>)]) ->
 /// A copy of a document whose values are written over in place.
 pub struct Patch<'d> {
     doc: RawDoc<'d>,
-    bytes: Vec<u8>,
+    bytes: Image,
 }
+
+/// The bytes of a document that is small most of the time, and mostly copied elsewhere at once.
+pub type Image = SmallVec<[u8; 128]>;
 
 impl<'d> Patch<'d> {
     /// Copies the document.
     #[must_use]
     pub fn new(doc: RawDoc<'d>) -> Patch<'d> {
-        Patch { doc, bytes: doc.bytes().to_vec() }
+        Patch { doc, bytes: SmallVec::from_slice(doc.bytes()) }
     }
 
     /// Writes over a value of the document; `None` if the new one has another type or length.
@@ -138,7 +142,13 @@ impl<'d> Patch<'d> {
     /// The patched document.
     #[must_use]
     pub fn finish(self) -> DocBuf {
-        DocBuf::from_bytes(self.bytes)
+        DocBuf::from_bytes(self.bytes.into_vec())
+    }
+
+    /// The bytes of the patched document.
+    #[must_use]
+    pub fn into_image(self) -> Image {
+        self.bytes
     }
 }
 

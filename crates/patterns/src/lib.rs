@@ -28,6 +28,6 @@ pub mod stats;
 pub mod subset;
 pub mod tree;
 
-pub use documents::{Documents, Find};
+pub use documents::{Documents, Find, Key};
 pub use maintain::{Bound, Origin, Pending};
 pub use pattern::{Pattern, Phase};

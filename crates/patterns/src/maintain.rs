@@ -3,14 +3,14 @@
 //! the graph. What is settled is a write again, noted for the patterns behind.
 
 use crate::clearing;
-use crate::computed::Child;
+use crate::computed::{Child, Groups};
 use crate::documents::Documents;
 use crate::paths::meet;
 use crate::pattern::{Behaviour, Pattern, Phase};
 use crate::stats::Stats;
 use crate::tree::Node;
+use smallvec::{SmallVec, smallvec};
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use value::path::Path;
 use value::{Code, DocBuf, Error, OwnedVal, RawDoc, RawVal, Result, Val, keys};
@@ -45,15 +45,15 @@ enum Note {
 
 /// What one write leaves to be followed.
 #[derive(Debug, Default)]
-pub struct Notes(Vec<(Arc<Pattern>, Note)>);
+pub struct Notes(SmallVec<[(Arc<Pattern>, Note); 1]>);
 
 /// What waits to be settled, in the order of the patterns' ranks. They are few.
 #[derive(Debug, Default)]
-pub struct Pending(Vec<(Arc<Pattern>, Work)>);
+pub struct Pending(SmallVec<[(Arc<Pattern>, Work); 1]>);
 
 #[derive(Debug)]
 enum Work {
-    Groups(crate::computed::Groups),
+    Groups(Groups),
     Keys(BTreeMap<Vec<u8>, OwnedVal>),
     Nodes(BTreeMap<Vec<u8>, Node>),
 }
@@ -196,7 +196,7 @@ impl Bound {
                 }
             }
         }
-        let mut notes = Vec::new();
+        let mut notes = SmallVec::new();
         // Only records are filled beside an old version, and only folds have some that need that.
         let follows = |pattern: &&Arc<Pattern>| {
             let folds = matches!(pattern.behaviour, Behaviour::Grouped(_));
@@ -287,7 +287,7 @@ impl Pending {
                 Ok(at) => at,
                 Err(at) => {
                     let work = match &note {
-                        Note::Child(..) => Work::Groups(BTreeMap::new()),
+                        Note::Child(..) => Work::Groups(Groups::default()),
                         Note::Keys(_) => Work::Keys(BTreeMap::new()),
                         Note::Nodes(_) => Work::Nodes(BTreeMap::new()),
                     };
@@ -314,12 +314,12 @@ impl Pending {
 
     /// Counts a child that the build of a pattern came to.
     pub fn add_child(&mut self, pattern: &Arc<Pattern>, child: Child) {
-        self.add(Notes(vec![(pattern.clone(), Note::Child(None, Some(child)))]));
+        self.add(Notes(smallvec![(pattern.clone(), Note::Child(None, Some(child)))]));
     }
 
     /// Counts a node that the build of a tree came to.
     pub fn add_node(&mut self, pattern: &Arc<Pattern>, node: (Vec<u8>, Node)) {
-        self.add(Notes(vec![(pattern.clone(), Note::Nodes(vec![node]))]));
+        self.add(Notes(smallvec![(pattern.clone(), Note::Nodes(vec![node]))]));
     }
 
     /// Takes in all that waits elsewhere.
@@ -333,16 +333,7 @@ impl Pending {
                 }
             };
             match (self.0.get_mut(at).map(|(_, work)| work), work) {
-                (Some(Work::Groups(all)), Work::Groups(more)) => {
-                    for (key, group) in more {
-                        match all.entry(key) {
-                            Entry::Vacant(place) => {
-                                place.insert(group);
-                            }
-                            Entry::Occupied(mut known) => known.get_mut().append(group),
-                        }
-                    }
-                }
+                (Some(Work::Groups(all)), Work::Groups(more)) => all.merge(more),
                 (Some(Work::Keys(all)), Work::Keys(more)) => all.extend(more),
                 (Some(Work::Nodes(all)), Work::Nodes(more)) => all.extend(more),
                 _ => {}
@@ -381,7 +372,7 @@ impl Settlement {
     #[must_use]
     pub fn deltas(&self) -> u64 {
         let count = match &self.work {
-            Work::Groups(groups) => groups.values().map(crate::computed::Group::changes).sum(),
+            Work::Groups(groups) => groups.iter().map(|(_, group)| group.changes()).sum(),
             Work::Keys(keys) => keys.len(),
             Work::Nodes(nodes) => nodes.len(),
         };

@@ -27,6 +27,11 @@ impl Batch {
         Batch::default()
     }
 
+    /// An empty batch with room for so many changes.
+    pub(crate) fn with_capacity(changes: usize) -> Batch {
+        Batch { operations: Vec::with_capacity(changes), bytes: 0 }
+    }
+
     /// Sets `key` to `value`.
     pub fn put(&mut self, space: Space, key: &[u8], value: &[u8]) {
         self.push(space, Bytes::copy_from(key), Some(Bytes::copy_from(value)));

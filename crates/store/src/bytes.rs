@@ -16,6 +16,21 @@ impl Bytes {
         Bytes(lsm_tree::Slice::new(bytes))
     }
 
+    /// Copies a prefix and what follows it, as keys are made.
+    pub fn copy_prefixed(prefix: [u8; 4], rest: &[u8]) -> Bytes {
+        // What needs no heap is put together without any, too.
+        let mut short = [0; 20];
+        let length = prefix.len() + rest.len();
+        match short.get_mut(..length).and_then(|room| room.split_first_chunk_mut()) {
+            Some((first, others)) => {
+                *first = prefix;
+                others.copy_from_slice(rest);
+                Bytes::copy_from(&short[..length])
+            }
+            None => Bytes::copy_from(&[prefix.as_slice(), rest].concat()),
+        }
+    }
+
     /// Copies `bytes` once, and makes handles of parts of the copy that share its memory; those that
     /// do not exist are empty.
     pub fn copy_with_parts(

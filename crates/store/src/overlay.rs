@@ -114,9 +114,11 @@ impl Overlay {
 
     /// The writes as changes of a batch, in the order of spaces and keys.
     pub(crate) fn into_batch(self) -> Batch {
-        let mut batch = Batch::new();
-        for (space, own) in Space::ALL.into_iter().zip(self.spaces) {
-            for (key, value) in own.into_ordered() {
+        let spaces = self.spaces.map(Writes::into_ordered);
+        // A commit adds counters and a record of the log.
+        let mut batch = Batch::with_capacity(spaces.iter().map(Vec::len).sum::<usize>() + 3);
+        for (space, own) in Space::ALL.into_iter().zip(spaces) {
+            for (key, value) in own {
                 match value {
                     Some(value) => batch.put_owned(space, key, value),
                     None => batch.delete_owned(space, key),

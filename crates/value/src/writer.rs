@@ -2,6 +2,7 @@
 //! and `DocBuf`, a document that owns its bytes.
 
 use crate::raw::{EMPTY, RawDoc, RawVal, Val};
+use smallvec::SmallVec;
 use std::fmt;
 
 /// A document that owns its bytes.
@@ -375,25 +376,27 @@ pub fn write_value(bytes: &mut Vec<u8>, value: Val<'_>) {
 }
 
 /// A value that owns its bytes: constants of compiled filters, updates and expressions.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 pub struct OwnedVal {
     kind: u8,
-    bytes: Box<[u8]>,
+    /// Numbers, dates and identifiers need no memory of their own.
+    bytes: SmallVec<[u8; 16]>,
 }
 
 impl OwnedVal {
     /// Copies a value.
     #[must_use]
     pub fn new(value: Val<'_>) -> OwnedVal {
-        let bytes: Box<[u8]> = match value {
+        let bytes = match value {
             // They are most of what is copied.
-            Val::Int32(n) => Box::new(n.to_le_bytes()),
-            Val::Int64(n) => Box::new(n.to_le_bytes()),
-            Val::Double(n) => Box::new(n.to_le_bytes()),
+            Val::Int32(n) => SmallVec::from_slice(&n.to_le_bytes()),
+            Val::Int64(n) => SmallVec::from_slice(&n.to_le_bytes()),
+            Val::Double(n) => SmallVec::from_slice(&n.to_le_bytes()),
             _ => {
                 let mut bytes = Vec::new();
                 write_value(&mut bytes, value);
-                bytes.into()
+                // No more memory than it needs: constants are kept for long.
+                SmallVec::from_slice(&bytes)
             }
         };
         OwnedVal { kind: value.kind() as u8, bytes }
@@ -411,6 +414,12 @@ impl OwnedVal {
     #[must_use]
     pub fn raw(&self) -> RawVal<'_> {
         RawVal { kind: self.kind, bytes: &self.bytes }
+    }
+}
+
+impl Clone for OwnedVal {
+    fn clone(&self) -> OwnedVal {
+        OwnedVal { kind: self.kind, bytes: SmallVec::from_slice(&self.bytes) }
     }
 }
 

@@ -29,8 +29,8 @@ pub(crate) struct Notes {
     /// The same of full records, with the bytes themselves.
     shared: Vec<(Bytes, Bytes)>,
     session: Option<([u8; 16], i64)>,
-    /// Collections that are named in the record, by their identity.
-    known: Vec<([u8; 16], String)>,
+    /// Collections that are named in the record, by their identity, and where.
+    known: SmallVec<[([u8; 16], Range<usize>); 2]>,
     count: u32,
     statement: Option<i32>,
     transaction: bool,
@@ -216,17 +216,17 @@ impl Notes {
     fn collection(&mut self, uuid: [u8; 16], db: &str, name: &str) -> u16 {
         self.begin();
         // Usually there is one; a collection that is renamed within a transaction counts anew.
-        let same = |(known, namespace): &([u8; 16], String)| {
+        let same = |(known, place): &([u8; 16], Range<usize>)| {
+            let namespace = self.bytes.get(place.clone()).unwrap_or(&[]);
             *known == uuid
                 && namespace.len() == db.len() + 1 + name.len()
-                && namespace.starts_with(db)
-                && namespace.ends_with(name)
+                && namespace.starts_with(db.as_bytes())
+                && namespace.ends_with(name.as_bytes())
         };
         if let Some(place) = self.known.iter().position(same) {
             return place as u16;
         }
-        let namespace = [db, ".", name].concat();
-        record::write_collection(&mut self.bytes, uuid, db.len(), &namespace);
+        let namespace = record::write_collection(&mut self.bytes, uuid, db, name);
         self.known.push((uuid, namespace));
         (self.known.len() - 1) as u16
     }

@@ -42,13 +42,22 @@ pub(super) fn write_head(bytes: &mut [u8], wall_ms: i64, count: u32, transaction
     }
 }
 
-/// Names a collection; the first is number 0.
-pub(super) fn write_collection(bytes: &mut Vec<u8>, uuid: [u8; 16], db: usize, namespace: &str) {
+/// Names a collection; the first is number 0. Returns where its namespace stands.
+pub(super) fn write_collection(
+    bytes: &mut Vec<u8>,
+    uuid: [u8; 16],
+    db: &str,
+    name: &str,
+) -> Range<usize> {
     bytes.push(COLLECTION);
     bytes.extend_from_slice(&uuid);
-    bytes.push(db as u8);
-    bytes.extend_from_slice(&(namespace.len() as u16).to_le_bytes());
-    bytes.extend_from_slice(namespace.as_bytes());
+    bytes.push(db.len() as u8);
+    bytes.extend_from_slice(&((db.len() + 1 + name.len()) as u16).to_le_bytes());
+    let start = bytes.len();
+    bytes.extend_from_slice(db.as_bytes());
+    bytes.push(b'.');
+    bytes.extend_from_slice(name.as_bytes());
+    start..bytes.len()
 }
 
 /// Names the session of the changes that follow.

@@ -7,7 +7,6 @@ use crate::patterns::{self, Deed};
 use crate::txn::{Transaction, store_failed};
 use ::patterns::Origin;
 use query::update::delta::Told;
-use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use store::{Bytes, Space};
@@ -16,10 +15,7 @@ use value::{Code, DocBuf, Error, ObjectId, RawDoc, Result, Type, Val, keys, limi
 /// A document's key in the store: the collection's prefix and the record's key.
 #[must_use]
 pub fn document_key(collection: &Collection, record: &[u8]) -> Bytes {
-    let mut key = SmallVec::<[u8; 64]>::new();
-    key.extend_from_slice(&collection.prefix());
-    key.extend_from_slice(record);
-    Bytes::copy_from(&key)
+    Bytes::copy_prefixed(collection.prefix(), record)
 }
 
 /// The record key of an `_id` in a clustered collection.
@@ -284,13 +280,26 @@ pub(crate) fn replace_plain(
     new: &DocBuf,
     told: &Told,
 ) -> Result<()> {
-    let key = replace_stored(txn, collection, record, old, new, told)?;
+    let key = document_key(collection, record);
+    replace_under(txn, collection, key, record, old, new, told)
+}
+
+/// The same for who knows the document's key.
+pub(crate) fn replace_under(
+    txn: &mut Transaction,
+    collection: &Arc<Collection>,
+    key: Bytes,
+    record: &[u8],
+    old: RawDoc<'_>,
+    new: &DocBuf,
+    told: &Told,
+) -> Result<()> {
+    store_image(txn, collection, key.clone(), record, old, new, told)?;
     txn.notes.replace(collection, Some(key), old, new.as_doc(), told.delta());
     Ok(())
 }
 
-/// Replaces a document by an image as it is, and says nothing of it to the log of changes. Returns
-/// its key.
+/// Replaces a document by an image as it is, and says nothing of it to the log of changes.
 pub(crate) fn replace_stored(
     txn: &mut Transaction,
     collection: &Arc<Collection>,
@@ -298,7 +307,20 @@ pub(crate) fn replace_stored(
     old: RawDoc<'_>,
     new: &DocBuf,
     told: &Told,
-) -> Result<Bytes> {
+) -> Result<()> {
+    let key = document_key(collection, record);
+    store_image(txn, collection, key, record, old, new, told)
+}
+
+fn store_image(
+    txn: &mut Transaction,
+    collection: &Arc<Collection>,
+    key: Bytes,
+    record: &[u8],
+    old: RawDoc<'_>,
+    new: &DocBuf,
+    told: &Told,
+) -> Result<()> {
     check_place(txn, collection)?;
     let new = new.as_doc();
     if new.bytes().len() > limits::DOCUMENT_BYTES_MAX {
@@ -311,12 +333,11 @@ pub(crate) fn replace_stored(
             ),
         ));
     }
-    let key = document_key(collection, record);
     txn.guard(Space::Documents, &key);
     maintain::replace(txn, collection, record, maintain::Images::Changed(old, new, told))?;
-    txn.put(Space::Documents, key.clone(), Bytes::copy_from(new.bytes()));
+    txn.put(Space::Documents, key, Bytes::copy_from(new.bytes()));
     txn.count(collection, 0, new.bytes().len() as i64 - old.bytes().len() as i64);
-    Ok(key)
+    Ok(())
 }
 
 /// Deletes a document.

@@ -6,10 +6,9 @@ use crate::exec::write;
 use crate::index::maintain::{entry_key, record_of};
 use crate::store_failed;
 use crate::txn::Transaction;
-use ::patterns::edit::Edited;
-use ::patterns::{Documents, Find, Origin};
+use ::patterns::edit::{Edited, Image};
+use ::patterns::{Documents, Find, Key, Origin};
 use query::update::delta::between;
-use smallvec::SmallVec;
 use std::ops::Bound;
 use std::sync::Arc;
 use store::{Bytes, Direction, Snapshot, Space};
@@ -45,6 +44,7 @@ impl<'t> Opened<'t> {
         &mut self,
         pattern: u32,
         collection: &Arc<Collection>,
+        key: Bytes,
         change: &Change<'_>,
         after: &DocBuf,
     ) -> Result<()> {
@@ -61,17 +61,13 @@ impl<'t> Opened<'t> {
                 }
             };
             let (record, old) = (change.record, change.old);
-            return self
-                .derive(|txn| write::replace_plain(txn, collection, record, old, after, told));
+            return self.derive(|txn| {
+                write::replace_under(txn, collection, key, record, old, after, told)
+            });
         }
         let bound = collection.patterns.clone().unwrap_or_default();
         let origin = Origin::Pattern(pattern);
         self.derive(|txn| super::replace(txn, collection, &bound, change, after, origin).map(drop))
-    }
-
-    /// Keeps something for a pattern, under a key of the store.
-    fn keep(&mut self, key: Bytes, state: DocBuf) {
-        self.txn.put(Space::Documents, key, state.into_bytes().into());
     }
 
     /// Runs a write of a pattern.
@@ -223,27 +219,35 @@ impl Documents for Opened<'_> {
         let collection = self.existing(collection)?;
         let id = before.get("_id").unwrap_or(Val::Null);
         let record = write::record_of_id(&collection, id);
+        let key = write::document_key(&collection, &record);
         let change = Change { record: &record, old: before, told: None };
-        self.write(pattern, &collection, &change, after)
+        self.write(pattern, &collection, key, &change, after)
     }
 
     fn edit(
         &mut self,
         pattern: u32,
         collection: &str,
-        id: Val<'_>,
+        id: Key<'_>,
         edit: &mut dyn FnMut(RawDoc<'_>) -> Result<Option<Edited>>,
     ) -> Result<bool> {
         let Some(collection) = self.collection(collection) else { return Ok(false) };
-        let record = write::record_of_id(&collection, id);
-        let key = write::document_key(&collection, &record);
+        let collated;
+        let record = match &collection.collation {
+            None => id.encoded,
+            Some(_) => {
+                collated = write::record_of_id(&collection, id.value);
+                &collated
+            }
+        };
+        let key = write::document_key(&collection, record);
         let Some(doc) = self.txn.get(Space::Documents, &key)? else { return Ok(false) };
         let old = RawDoc::new(&doc);
         if let Some(edited) = edit(old)? {
             // Of what is stored, which is not all that clients see.
             let told = edited.told.as_ref().filter(|_| collection.pointers.is_none());
-            let change = Change { record: &record, old, told };
-            self.write(pattern, &collection, &change, &edited.image)?;
+            let change = Change { record, old, told };
+            self.write(pattern, &collection, key, &change, &edited.image)?;
         }
         Ok(true)
     }
@@ -284,7 +288,7 @@ impl Documents for Opened<'_> {
         self.txn.work.queued |= state.is_some() && ::patterns::queue::is_entry(key);
         let key = state_bytes(pattern, key);
         match state {
-            Some(state) => self.keep(key, state),
+            Some(state) => self.txn.put(Space::Documents, key, state.into_bytes().into()),
             None => self.txn.delete(Space::Documents, key),
         }
         Ok(())
@@ -294,13 +298,13 @@ impl Documents for Opened<'_> {
         &mut self,
         pattern: u32,
         key: &[u8],
-        change: &mut dyn FnMut(Option<RawDoc<'_>>) -> Option<DocBuf>,
+        change: &mut dyn FnMut(Option<RawDoc<'_>>) -> Option<Image>,
     ) -> Result<()> {
         let stored = state_bytes(pattern, key);
         let found = self.txn.get(Space::Documents, &stored)?;
         if let Some(state) = change(found.as_deref().map(RawDoc::new)) {
             self.txn.work.queued |= ::patterns::queue::is_entry(key);
-            self.keep(stored, state);
+            self.txn.put(Space::Documents, stored, Bytes::copy_from(&state));
         }
         Ok(())
     }
@@ -335,10 +339,7 @@ pub(crate) fn state_key(pattern: u32, key: &[u8]) -> Vec<u8> {
     [pattern.to_be_bytes().as_slice(), key].concat()
 }
 
-/// The same as the store takes it: short ones need no memory of their own.
+/// The same as the store takes it.
 fn state_bytes(pattern: u32, key: &[u8]) -> Bytes {
-    let mut bytes = SmallVec::<[u8; 64]>::new();
-    bytes.extend_from_slice(&pattern.to_be_bytes());
-    bytes.extend_from_slice(key);
-    Bytes::copy_from(&bytes)
+    Bytes::copy_prefixed(pattern.to_be_bytes(), key)
 }

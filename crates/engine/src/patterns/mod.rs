@@ -185,6 +185,7 @@ impl Work {
             None => {
                 let mut pending = Pending::default();
                 add(&mut pending);
+                self.pending.reserve_exact(1);
                 self.pending.push((db.into(), pending));
             }
         }

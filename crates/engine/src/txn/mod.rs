@@ -154,6 +154,11 @@ impl Transaction {
 
     /// Counts documents and bytes that a collection gains.
     pub fn count(&mut self, collection: &Arc<Collection>, documents: i64, bytes: i64) {
+        // What a pattern writes inside of the commit lock it found in the newest catalog.
+        let is_settled = self.locked && self.work.is_derived() && collection.capped().is_none();
+        if is_settled && documents == 0 && bytes == 0 {
+            return;
+        }
         let known = self.gains.iter_mut().find(|gain| gain.collection.id == collection.id);
         if let Some(gain) = known {
             gain.documents += documents;

@@ -2,18 +2,21 @@
 //!
 //! `same` computes fields from the document that holds them. `grouped` folds documents of another
 //! collection by a key, into the documents that have that key (children into parents) or into a
-//! collection of its own; `fold` says what each accumulator needs to follow single changes, `record`
+//! collection of its own; `groups` is what waits to follow, `settle` lets it; `fold` says what each accumulator needs to follow single changes, `record`
 //! and `entries` are what is kept for each group and each child, `tally` the sum that can be undone, `moments` the deviation.
 
 mod entries;
 mod fold;
 mod grouped;
+mod groups;
 pub mod moments;
 mod record;
 mod same;
+mod settle;
 pub mod tally;
 
 pub use fold::Fold;
-pub use grouped::{Child, Field, Group, Grouped, Groups, Keys, MissingParent, Value, values_at};
+pub use grouped::{Field, Grouped, Keys, MissingParent, Value, values_at};
+pub use groups::{Child, Group, Groups};
 pub use record::GROUP;
 pub use same::Same;

@@ -1,7 +1,7 @@
 //! What a fold keeps for itself, and under which keys: a record for each group, and entries behind it.
 
 use super::fold::State;
-use value::{DocBuf, RawDoc, Val};
+use value::{DocBuf, RawDoc, RawVal, Val};
 
 /// The record of a group.
 #[derive(Default)]
@@ -28,6 +28,17 @@ impl Record {
         states.resize(fields, State::Empty);
         let children = doc.get("n").and_then(Val::as_i64_exact).unwrap_or(0);
         Record { children, states }
+    }
+
+    /// Where the number of children and the states stand in what `to_doc` made.
+    pub(super) fn places(doc: RawDoc<'_>) -> Option<(RawVal<'_>, RawDoc<'_>)> {
+        let mut elements = doc.iter();
+        let (Some((b"k", _)), Some((b"n", children)), Some((b"f", states))) =
+            (elements.next_bytes(), elements.next_bytes(), elements.next_bytes())
+        else {
+            return None;
+        };
+        Some((children, states.as_array()?))
     }
 
     /// The record as a document.

@@ -1,0 +1,274 @@
+//! Letting a group follow what its children did: its record, and the targets that show it.
+
+use super::entries;
+use super::fold::{Fold, Part, State};
+use super::grouped::{Grouped, Keys, MissingParent, Value};
+use super::groups::{Child, Group, Groups};
+use super::record::{GROUP, MEMBER, PLACE, Record, entry_prefix, record_key};
+use super::tally;
+use crate::documents::{Documents, Key};
+use crate::edit::{self, Image, Patch};
+use crate::pattern::{Pattern, Phase, Progress};
+use crate::queue;
+use value::{DocBuf, OwnedVal, RawDoc, Result, Val, keys};
+
+impl Grouped {
+    /// Notes what changed of a child. `before` and `after` are what it adds in either image.
+    pub fn note(&self, pending: &mut Groups, before: Option<Child>, after: Option<Child>) {
+        if before == after {
+            return;
+        }
+        for (child, adds) in [(before, false), (after, true)] {
+            let Some(Child { keys, parts }) = child else { continue };
+            let mut add =
+                |(encoded, key), parts| pending.add(encoded, Group::new(key, parts, adds));
+            let mut keys = keys.into_iter();
+            let last = keys.next_back();
+            keys.for_each(|key| add(key, parts.clone()));
+            if let Some(last) = last {
+                add(last, parts);
+            }
+        }
+    }
+
+    /// Applies the changes of a group and writes its targets.
+    ///
+    /// # Errors
+    /// When the store fails or a target cannot be written.
+    pub fn settle(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        encoded: &[u8],
+        group: &Group,
+    ) -> Result<()> {
+        let own_key = record_key(encoded);
+        // Most changes need no more of a record than a few bytes of it.
+        let in_place = pattern.phase.is_built() && !pattern.is_deferred();
+        let (mut behind, mut grown, mut stored) = (false, None, None);
+        documents.change_state(pattern.id, &own_key, &mut |record| {
+            let record = record?;
+            if let Some(kept) = self.behind(record, group) {
+                behind = true;
+                return Some(kept);
+            }
+            if in_place && let Some((kept, values)) = self.grown(record, group) {
+                grown = Some(values);
+                return Some(kept);
+            }
+            stored = Some(DocBuf::from(record));
+            None
+        })?;
+        let key = Key { encoded, value: group.key.get() };
+        if behind {
+            for (number, _) in self.fields.iter().enumerate() {
+                let prefix = entry_prefix(PLACE, number, encoded);
+                for (parts, adds) in &group.changes {
+                    let Some(Part::Place(place, value)) = parts.get(number) else { continue };
+                    entries::keep(pattern, documents, &prefix, place, adds.then_some(value))?;
+                }
+            }
+            return Ok(());
+        }
+        if let Some(values) = grown {
+            return self.write_values(pattern, documents, key, &values, true, None);
+        }
+        let mut record = self.record_of(stored);
+        record.children += group.gain();
+        for (number, field) in self.fields.iter().enumerate() {
+            let Some(state) = record.states.get_mut(number) else { break };
+            let changes = group
+                .changes
+                .iter()
+                .filter_map(|(parts, adds)| parts.get(number).map(|part| (part, *adds)));
+            if let Some(limit) = field.fold.limit() {
+                let prefix = entry_prefix(PLACE, number, encoded);
+                entries::rank(pattern, documents, &prefix, limit, state, changes)?;
+            } else if field.fold.is_set() {
+                let listed = matches!(field.fold, Fold::Set(_));
+                let prefix = entry_prefix(MEMBER, number, encoded);
+                entries::collect(pattern, documents, &prefix, listed, state, changes)?;
+            } else {
+                for (part, adds) in changes {
+                    if let Part::Value(value) = part {
+                        field.fold.change(state, value.get(), adds);
+                    }
+                }
+            }
+        }
+        let kept = (record.children > 0).then(|| record.to_doc(key.value));
+        documents.set_state(pattern.id, &own_key, kept)?;
+        if record.children <= 0 {
+            record = self.empty_record();
+        }
+        if pattern.is_deferred() {
+            return queue::put(pattern, documents, encoded, key.value);
+        }
+        let progress = pattern.progress(documents)?;
+        let targets = progress.as_ref().is_some_and(|p| p.targets);
+        if pattern.phase == Phase::Preparing || (pattern.phase == Phase::Building && !targets) {
+            return Ok(());
+        }
+        self.write_targets(pattern, documents, key, &record, progress.as_ref())
+    }
+
+    /// The record of a group when all children that came or went stand behind the last ones that its
+    /// rankings show, so that nothing else changes; `None` if something may.
+    fn behind(&self, record: RawDoc<'_>, group: &Group) -> Option<Image> {
+        if self.missing == MissingParent::Create {
+            return None;
+        }
+        let mut limits = self.fields.iter().map(|field| field.fold.limit());
+        if limits.any(|limit| limit.is_none()) {
+            return None;
+        }
+        let (children, states) = Record::places(record)?;
+        let mut states = states.iter();
+        for (number, field) in self.fields.iter().enumerate() {
+            let limit = field.fold.limit()?;
+            let last = entries::last_shown(states.next()?.1.as_array()?, limit)?;
+            let unseen = |part: &Part| match part {
+                Part::Nothing => true,
+                Part::Place(place, _) => place.as_slice() > last,
+                Part::Value(_) => false,
+            };
+            if !group.changes.iter().all(|(parts, _)| parts.get(number).is_some_and(unseen)) {
+                return None;
+            }
+        }
+        let count = children.get().as_i64_exact()?.checked_add(group.gain())?;
+        let mut patch = Patch::new(record);
+        patch.set_i64(children, count)?;
+        Some(patch.into_image())
+    }
+
+    /// The record of a group to which one child was added, and what the fields show then, where all of
+    /// them are counts and sums of whole numbers: only a few bytes of the record change. `None` for
+    /// all others.
+    fn grown(&self, record: RawDoc<'_>, group: &Group) -> Option<(Image, Vec<Value<'_>>)> {
+        let [(parts, true)] = group.changes.as_slice() else { return None };
+        let (children, states) = Record::places(record)?;
+        let count = children.get().as_i64_exact()?.checked_add(1)?;
+        let mut patch = Patch::new(record);
+        patch.set_i64(children, count)?;
+        let mut states = states.iter();
+        let mut values = Vec::with_capacity(self.fields.len());
+        for (field, part) in self.fields.iter().zip(parts) {
+            let (_, state) = states.next_bytes()?;
+            let shown = match (&field.fold, part) {
+                (Fold::Count, _) => field.fold.value(count, &State::Empty),
+                (Fold::Sum(_), Part::Value(value)) => {
+                    OwnedVal::new(tally::add_in_place(&mut patch, state.as_doc()?, value.get())?)
+                }
+                _ => return None,
+            };
+            values.push((&field.path, Some(shown)));
+        }
+        (values.len() == self.fields.len()).then(|| (patch.into_image(), values))
+    }
+
+    /// Brings the targets of a group up to date with its record. Returns how many groups: one.
+    ///
+    /// # Errors
+    /// When the store fails or a target cannot be written.
+    pub fn follow_group(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        key: Val<'_>,
+    ) -> Result<usize> {
+        let encoded = keys::key(key);
+        let record = self.record(pattern, documents, &encoded)?;
+        let key = Key { encoded: &encoded, value: key };
+        self.write_targets(pattern, documents, key, &record, None)?;
+        Ok(1)
+    }
+
+    fn write_targets(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        key: Key<'_>,
+        record: &Record,
+        progress: Option<&Progress>,
+    ) -> Result<()> {
+        let values = self.values(record);
+        self.write_values(pattern, documents, key, &values, record.children > 0, progress)
+    }
+
+    /// Writes what the targets of a group show; `living` if it has children.
+    fn write_values(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        key: Key<'_>,
+        values: &[Value<'_>],
+        living: bool,
+        progress: Option<&Progress>,
+    ) -> Result<()> {
+        let makes = match self.keys {
+            Keys::Groups(_) => true,
+            Keys::Parents { .. } => self.missing == MissingParent::Create,
+        };
+        let make = |documents: &mut dyn Documents| {
+            let start = DocBuf::build(|out| {
+                out.append("_id", key.value);
+            });
+            let made = edit::assign(start.as_doc(), values)?;
+            documents.insert(pattern.id, &self.target, &made)
+        };
+        if progress.is_none() && self.has_one_target() && (living || !self.is_own()) {
+            let mut edit = |target: RawDoc<'_>| edit::edited(target, values);
+            let found = documents.edit(pattern.id, &self.target, key, &mut edit)?;
+            return if !found && makes && living { make(documents) } else { Ok(()) };
+        }
+        let reached = |id: Val<'_>| progress.is_none_or(|progress| keys::key(id) <= progress.at);
+        let targets = self.targets(documents, key.value)?;
+        if targets.is_empty() && makes && living && reached(key.value) {
+            return make(documents);
+        }
+        for target in targets {
+            let id = target.as_doc().get("_id").unwrap_or(Val::Null);
+            if !reached(id) {
+                continue;
+            }
+            if self.is_own() && !living {
+                documents.delete(pattern.id, &self.target, target.as_doc())?;
+                continue;
+            }
+            let image = edit::assign(target.as_doc(), values)?;
+            if image != target {
+                documents.replace(pattern.id, &self.target, target.as_doc(), &image)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the documents of groups behind `after`, at most `batch`. Returns the last one.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn write_groups(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        after: &[u8],
+        batch: usize,
+    ) -> Result<Option<(Vec<u8>, usize)>> {
+        let mut groups: Vec<(Vec<u8>, OwnedVal, Record)> = Vec::new();
+        let start = if after.is_empty() { Vec::new() } else { record_key(after) };
+        documents.states(pattern.id, &[GROUP], &start, &mut |key, doc| {
+            let encoded = key.get(1..).unwrap_or(&[]);
+            let shown = OwnedVal::new(doc.get("k").unwrap_or(Val::Null));
+            groups.push((encoded.to_vec(), shown, Record::of(doc, self.fields.len())));
+            Ok(groups.len() < batch)
+        })?;
+        let count = groups.len();
+        let last = groups.last().map(|(encoded, _, _)| (encoded.clone(), count));
+        for (encoded, key, record) in groups {
+            let key = Key { encoded: &encoded, value: key.get() };
+            self.write_targets(pattern, documents, key, &record, None)?;
+        }
+        Ok(last)
+    }
+}
