@@ -4,7 +4,7 @@ const assert = require("node:assert/strict");
 const { after, before, describe, it } = require("node:test");
 const { MongoClient, Timestamp } = require("mongodb");
 
-const client = new MongoClient(process.env.MONGODB_URI, { serverSelectionTimeoutMS: 10000 });
+const client = new MongoClient(process.env.MONGODB_URI, { serverSelectionTimeoutMS: 60000 });
 const db = client.db("clients_changes_" + process.pid);
 
 before(() => client.connect());
@@ -15,7 +15,7 @@ after(async () => {
 
 // Waits until something holds.
 const until = async (holds) => {
-  for (let n = 0; n < 500; n++) {
+  for (let n = 0; n < 6000; n++) {
     if (await holds()) return;
     await new Promise((resolve) => setTimeout(resolve, 10));
   }

@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def client():
-    with pymongo.MongoClient(os.environ["MONGODB_URI"], serverSelectionTimeoutMS=10000) as connected:
+    with pymongo.MongoClient(os.environ["MONGODB_URI"], serverSelectionTimeoutMS=60000) as connected:
         yield connected
 
 

@@ -5,7 +5,7 @@ const { after, before, describe, it } = require("node:test");
 const { MongoClient, ObjectId, Long, Decimal128, GridFSBucket } = require("mongodb");
 
 const uri = process.env.MONGODB_URI;
-const client = new MongoClient(uri, { serverSelectionTimeoutMS: 10000 });
+const client = new MongoClient(uri, { serverSelectionTimeoutMS: 60000 });
 const db = client.db("clients_node_" + process.pid);
 
 before(() => client.connect());
@@ -169,7 +169,7 @@ describe("node driver", () => {
     const c = fresh();
     const result = await c.insertOne({ _id: 1 }, { writeConcern: { w: 0 } });
     assert.equal(result.acknowledged, false);
-    for (let tries = 0; tries < 200 && (await c.countDocuments({})) === 0; tries++) await new Promise((done) => setTimeout(done, 20));
+    for (let tries = 0; tries < 2000 && (await c.countDocuments({})) === 0; tries++) await new Promise((done) => setTimeout(done, 20));
     assert.equal(await c.countDocuments({}), 1);
   });
 

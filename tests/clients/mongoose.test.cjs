@@ -18,7 +18,7 @@ const Book = mongoose.model(
 );
 
 before(async () => {
-  await mongoose.connect(process.env.MONGODB_URI, { dbName: "clients_mongoose_" + process.pid, serverSelectionTimeoutMS: 10000 });
+  await mongoose.connect(process.env.MONGODB_URI, { dbName: "clients_mongoose_" + process.pid, serverSelectionTimeoutMS: 60000 });
   await Promise.all([Author.init(), Book.init()]);
 });
 after(async () => {

@@ -29,7 +29,7 @@ def guarded(tmp_path_factory):
     with open(folder / "log", "w") as log:
         server = subprocess.Popen(command, stdout=log, stderr=log)
     try:
-        for _ in range(100):
+        for _ in range(600):
             try:
                 socket.create_connection(("127.0.0.1", port), 1).close()
                 break
@@ -39,13 +39,13 @@ def guarded(tmp_path_factory):
         yield port, folder
     finally:
         server.terminate()
-        server.wait(20)
+        server.wait(60)
 
 
 def add_user(port, name, password, role, login=""):
     uri = f"mongodb://{login}127.0.0.1:{port}"
     command = [MOTIF, "user", "add", name, "--role", role, "--uri", uri]
-    subprocess.run(command, input=password, text=True, check=True, timeout=20)
+    subprocess.run(command, input=password, text=True, check=True, timeout=120)
 
 
 def connect(port, name=None, password="secret", **options):

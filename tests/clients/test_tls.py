@@ -27,7 +27,7 @@ ADA = "CN=ada,OU=People,O=Motif Tests,C=DE"
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("certificates")
-    subprocess.run([ROOT / "tests/certificates/make", folder], check=True, timeout=60)
+    subprocess.run([ROOT / "tests/certificates/make", folder], check=True, timeout=120)
     return folder
 
 
@@ -46,7 +46,7 @@ class Server:
     def __enter__(self):
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(self.command, stdout=log, stderr=log)
-        for _ in range(100):
+        for _ in range(600):
             try:
                 socket.create_connection(("127.0.0.1", self.port), 1).close()
                 return self
@@ -57,7 +57,7 @@ class Server:
 
     def __exit__(self, *_):
         self.process.terminate()
-        self.process.wait(20)
+        self.process.wait(60)
 
     def uri(self, certificate=None, user="", **options):
         options = {"directConnection": "true", "tls": "true", "tlsCAFile": self.files / "ca.pem", **options}
@@ -72,7 +72,7 @@ class Server:
 
     def tool(self, *arguments, uri=None, text=None):
         command = [MOTIF, *arguments, "--uri", uri or self.uri(directConnection=None)]
-        return subprocess.run(command, input=text, text=True, capture_output=True, timeout=30)
+        return subprocess.run(command, input=text, text=True, capture_output=True, timeout=120)
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +196,7 @@ def test_mongosh_logs_in_both_ways(guarded):
         (guarded.uri(user="root:secret@", authSource="admin"), "root"),
         (guarded.uri("ada.pem", authMechanism="MONGODB-X509", authSource="%24external"), ADA),
     ):
-        said = subprocess.run([MONGOSH, "--quiet", uri, "--eval", script], capture_output=True, text=True, timeout=60)
+        said = subprocess.run([MONGOSH, "--quiet", uri, "--eval", script], capture_output=True, text=True, timeout=120)
         assert f'"user":"{user}"' in said.stdout, said.stdout + said.stderr
 
 
@@ -290,7 +290,7 @@ def test_certificates_are_changed_without_a_stop(tmp_path, files):
         expires = status()["SSLServerCertificateExpirationDate"]
         current.write_text("no certificate")
         server.process.send_signal(signal.SIGHUP)
-        for _ in range(100):
+        for _ in range(600):
             if "stay as they were" in server.log.read_text():
                 break
             time.sleep(0.1)
@@ -300,7 +300,7 @@ def test_certificates_are_changed_without_a_stop(tmp_path, files):
         time.sleep(1)
         current.write_bytes((files / "server-2.pem").read_bytes())
         server.process.send_signal(signal.SIGHUP)
-        for _ in range(100):
+        for _ in range(600):
             if "were read again" in server.log.read_text():
                 break
             time.sleep(0.1)
@@ -331,5 +331,5 @@ def test_a_key_with_a_password(tmp_path, files):
 )
 def test_a_server_with_wrong_files_does_not_start_and_says_why(tmp_path, files, certificate, reason):
     server = Server(tmp_path, files, certificate=certificate)
-    said = subprocess.run(server.command, capture_output=True, text=True, timeout=20)
+    said = subprocess.run(server.command, capture_output=True, text=True, timeout=120)
     assert said.returncode != 0 and reason in said.stderr and certificate in said.stderr

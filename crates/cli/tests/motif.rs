@@ -97,7 +97,7 @@ fn a_terminated_server_ends_cleanly_and_keeps_its_data() {
     // The client stays connected: an idle connection must not hold the server up.
     let (code, took) = server.terminate();
     assert_eq!(code, Some(0));
-    assert!(took < Duration::from_secs(8), "ending took {took:?}");
+    assert!(took < Duration::from_secs(30), "ending took {took:?}");
 
     let server = Server::start(folder.path());
     let reply = server.client().run("shop", &doc("{count: 'orders'}")).unwrap();
@@ -116,7 +116,7 @@ fn the_shutdown_command_ends_the_server() {
             assert_eq!(status.code(), Some(0));
             return;
         }
-        assert!(begin.elapsed() < Duration::from_secs(10), "the server is still there");
+        assert!(begin.elapsed() < Duration::from_secs(60), "the server is still there");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -152,6 +152,11 @@ fn a_waiting_get_more_ends_when_its_cursor_is_killed() {
         }
     });
     let kill = format!("{{killCursors: 'c', cursors: [NumberLong({id})]}}");
+    // It is known to wait when it is seen to run.
+    while !format!("{:?}", run(&engine, "admin", "{currentOp: 1}").unwrap()).contains("getMore") {
+        assert!(!waiting.is_finished(), "it waits for changes");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
     std::thread::sleep(std::time::Duration::from_millis(300));
     run(&engine, "t", &kill).unwrap();
     let (code, took) = waiting.join().unwrap();

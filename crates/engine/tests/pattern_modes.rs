@@ -44,7 +44,7 @@ impl Server {
     fn wait_until(&self, what: &str, mut is: impl FnMut() -> bool) {
         let begin = Instant::now();
         while !is() {
-            assert!(begin.elapsed() < Duration::from_secs(30), "never: {what}");
+            assert!(begin.elapsed() < Duration::from_secs(90), "never: {what}");
             std::thread::sleep(Duration::from_millis(2));
         }
     }
@@ -109,7 +109,7 @@ fn readers_may_be_refused_during_a_build_and_its_rate_is_kept() {
     let server = Server::new();
     server.insert_many("c", 3000, "x: 2");
     let begin = Instant::now();
-    server.run("{createPatterns: 'c', wait: false, patterns: [{name: 'd', kind: 'computed', fields: {twice: {$multiply: ['$x', 2]}}, duringBuild: 'error', backfill: {rate: 3000, batch: 100}}]}");
+    server.run("{createPatterns: 'c', wait: false, patterns: [{name: 'd', kind: 'computed', fields: {twice: {$multiply: ['$x', 2]}}, duringBuild: 'error', backfill: {rate: 1000, batch: 100}}]}");
     assert_eq!(server.try_run("{find: 'c', limit: 1}").map(drop), Err(96002));
     assert_eq!(server.try_run("{aggregate: 'd', pipeline: [{$lookup: {from: 'c', as: 'c', pipeline: []}}], cursor: {}}").map(drop), Err(96002));
     server.run("{find: 'other', limit: 1}");
@@ -128,7 +128,7 @@ fn readers_may_be_refused_during_a_build_and_its_rate_is_kept() {
         .expect("works");
     assert!(format!("{operations:?}").contains("Pattern Build: d"), "{operations:?}");
     server.wait_until("ready", || text(&server.pattern("c"), "state") == "ready");
-    assert!(begin.elapsed() > Duration::from_millis(600), "it took {:?}", begin.elapsed());
+    assert!(begin.elapsed() > Duration::from_millis(1800), "it took {:?}", begin.elapsed());
     assert_eq!(server.docs("{find: 'c', limit: 1}").len(), 1);
 }
 
@@ -138,8 +138,8 @@ fn readers_see_what_a_build_has_not_derived_yet() {
     server.insert_many("c", 3000, "x: 2, p: 1");
     server.run("{insert: 'p', documents: [{_id: 1}, {_id: 2}]}");
     server.run("{createIndexes: 'c', indexes: [{key: {twice: 1}, name: 'twice'}]}");
-    server.run("{createPatterns: 'c', wait: false, patterns: [{name: 'd', kind: 'computed', fields: {twice: {$multiply: ['$x', 2]}}, backfill: {rate: 1000, batch: 50}}]}");
-    server.run("{createPatterns: 'p', wait: false, patterns: [{name: 's', kind: 'computed', from: 'c', on: {foreign: 'p'}, fields: {s: {$sum: '$twice'}}, backfill: {rate: 1000, batch: 50}}]}");
+    server.run("{createPatterns: 'c', wait: false, patterns: [{name: 'd', kind: 'computed', fields: {twice: {$multiply: ['$x', 2]}}, backfill: {rate: 500, batch: 50}}]}");
+    server.run("{createPatterns: 'p', wait: false, patterns: [{name: 's', kind: 'computed', from: 'c', on: {foreign: 'p'}, fields: {s: {$sum: '$twice'}}, backfill: {rate: 500, batch: 50}}]}");
     // By `_id`, by a filter with an index, counted, grouped and joined.
     for _ in 0..3 {
         let last = server.docs("{find: 'c', filter: {_id: 2999}}").pop().expect("is there");

@@ -5,13 +5,15 @@ mod client;
 use client::*;
 use server::ServerOptions;
 use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 #[test]
 fn the_rest_of_a_message_must_come_in_time() {
     let options = ServerOptions {
         linger: Duration::from_millis(50),
-        message_timeout: Duration::from_millis(600),
+        message_timeout: Duration::from_secs(2),
         ..ServerOptions::default()
     };
     let server = TestServer::with(options);
@@ -24,13 +26,19 @@ fn the_rest_of_a_message_must_come_in_time() {
     slow.send(&bytes[20..]);
     assert!(slow.receive().expect("a reply").is_ok());
 
-    for cut in [1, 10, 16, 20] {
-        let mut stuck = server.connect();
-        stuck.send(&bytes[..cut]);
-        let started = Instant::now();
+    let started = Instant::now();
+    let mut all_stuck: Vec<_> = [1, 10, 16, 20]
+        .into_iter()
+        .map(|cut| {
+            let mut stuck = server.connect();
+            stuck.send(&bytes[..cut]);
+            stuck
+        })
+        .collect();
+    for stuck in &mut all_stuck {
         assert!(stuck.is_closed());
-        assert!(started.elapsed() > Duration::from_millis(400));
-        assert!(started.elapsed() < Duration::from_secs(5));
+        assert!(started.elapsed() > Duration::from_millis(1500));
+        assert!(started.elapsed() < SOON);
     }
 
     // Always a little more, never all of it.
@@ -60,7 +68,7 @@ fn a_client_that_takes_no_replies_is_closed() {
     let many: Vec<u8> = (0..5000).flat_map(|id| message(id, 0, &command("hello"))).collect();
     let started = Instant::now();
     while writer.write_all(&many).is_ok() {
-        assert!(started.elapsed() < Duration::from_secs(20), "the server takes everything");
+        assert!(started.elapsed() < Duration::from_secs(60), "the server takes everything");
     }
     eventually("it is closed", || server.handle.connections() == 0);
     assert!(server.is_alive());
@@ -105,7 +113,7 @@ fn with_few_threads_all_clients_still_progress() {
         })
         .collect();
     threads.into_iter().for_each(|thread| thread.join().expect("all replies"));
-    assert!(started.elapsed() < Duration::from_secs(30));
+    assert!(started.elapsed() < Duration::from_secs(120));
 }
 
 #[test]
@@ -120,7 +128,7 @@ fn a_stop_closes_connections_and_returns_soon() {
 
     let started = Instant::now();
     server.stop();
-    assert!(started.elapsed() < Duration::from_secs(3));
+    assert!(started.elapsed() < SOON);
     assert!(active.is_closed() && silent.is_closed() && half.is_closed());
     assert!(std::net::TcpStream::connect(server.address).is_err());
     server.handle.stop();
@@ -130,24 +138,25 @@ fn a_stop_closes_connections_and_returns_soon() {
 fn a_stop_under_load_loses_no_reply_that_it_owes() {
     for _ in 0..5 {
         let mut server = TestServer::start();
-        let clients: Vec<_> = (0..8)
-            .map(|_| {
-                let mut client = server.connect();
+        let counts: Vec<_> = (0..8).map(|_| Arc::new(AtomicUsize::new(0))).collect();
+        let clients: Vec<_> = counts
+            .iter()
+            .map(|count| {
+                let (mut client, count) = (server.connect(), count.clone());
                 std::thread::spawn(move || {
-                    let mut count = 0;
                     while client.ping().is_ok() {
-                        count += 1;
+                        count.fetch_add(1, Ordering::Relaxed);
                     }
-                    count
                 })
             })
             .collect();
-        std::thread::sleep(Duration::from_millis(100));
+        let all_talk = || counts.iter().all(|count| count.load(Ordering::Relaxed) > 10);
+        eventually("all clients are answered", all_talk);
         let started = Instant::now();
         server.stop();
-        assert!(started.elapsed() < Duration::from_secs(3));
+        assert!(started.elapsed() < SOON);
         for client in clients {
-            assert!(client.join().expect("no reply was wrong") > 0);
+            client.join().expect("no reply was wrong");
         }
     }
 }
@@ -159,7 +168,7 @@ fn a_stop_does_not_wait_for_clients_that_wait_for_news() {
     client.wait_for_news();
     let started = Instant::now();
     server.stop();
-    assert!(started.elapsed() < Duration::from_secs(4));
+    assert!(started.elapsed() < SOON);
     let reply = client.receive().expect("it is told why");
     assert_eq!(reply.response_to, 4);
     assert!(!reply.is_ok());
@@ -171,7 +180,7 @@ fn a_client_that_goes_away_while_it_waits_is_noticed() {
     let server = TestServer::start();
     let mut client = server.connect();
     client.wait_for_news();
-    assert_eq!(server.handle.connections(), 1);
+    eventually("only this one is left", || server.handle.connections() == 1);
     drop(client);
     eventually("its connection ends", || server.handle.connections() == 0);
 }
@@ -183,7 +192,7 @@ fn a_shutdown_command_ends_the_server() {
     client.send(&message(1, 0, &command("shutdown")));
     let started = Instant::now();
     server.wait();
-    assert!(started.elapsed() < Duration::from_secs(3));
+    assert!(started.elapsed() < SOON);
     assert!(std::net::TcpStream::connect(server.address).is_err());
 }
 

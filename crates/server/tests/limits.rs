@@ -48,20 +48,20 @@ fn without_authentication_there_is_no_pace() {
     let mut client = server.connect();
     let started = Instant::now();
     (0..200).for_each(|_| client.ping().expect("a reply"));
-    assert!(started.elapsed() < Duration::from_secs(10));
+    assert!(started.elapsed() < Duration::from_secs(60));
 }
 
 #[test]
 fn a_connection_that_never_says_anything_is_closed() {
     let options =
-        ServerOptions { message_timeout: Duration::from_millis(700), ..ServerOptions::default() };
+        ServerOptions { message_timeout: Duration::from_secs(2), ..ServerOptions::default() };
     let server = TestServer::with(options);
     let mut talker = server.connect();
     talker.ping().expect("a reply");
-    let mut silent = server.connect();
     let started = Instant::now();
+    let mut silent = server.connect();
     assert!(silent.is_closed());
-    assert!(started.elapsed() > Duration::from_millis(500));
+    assert!(started.elapsed() > Duration::from_millis(1500));
     // Who has said something may be silent as long as it likes.
     talker.ping().expect("still there");
 }
@@ -105,7 +105,10 @@ fn large_messages_wait_for_memory_and_small_ones_do_not() {
     let mut good = server.connect();
     let started = Instant::now();
     let mut most = 0;
-    while started.elapsed() < Duration::from_secs(3) {
+    // Longer than messages wait for memory, and until some have it, however slowly they are sent.
+    while started.elapsed() < Duration::from_secs(3)
+        || (most <= 20_000_000 && started.elapsed() < SOON)
+    {
         good.ping().expect("small messages need no memory");
         most = most.max(engine.memory().used());
         std::thread::sleep(Duration::from_millis(5));
@@ -133,7 +136,7 @@ fn takes_newcomers(server: &TestServer) {
     let mut client = server.connect();
     assert!(client.call(&message(1, 0, &command("hello"))).is_ok());
     let took = started.elapsed();
-    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert!(took < SOON, "{took:?}");
 }
 
 #[test]

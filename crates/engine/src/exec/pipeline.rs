@@ -373,7 +373,7 @@ mod tests {
             let failed = stream.next(&op).err().expect("the input has no end");
             assert_eq!(failed.code(), Code::MAX_TIME_MS_EXPIRED, "{pipeline}");
             // Much more than it takes: other tests run at the same time.
-            assert!(begin.elapsed() < Duration::from_secs(2), "{pipeline}");
+            assert!(begin.elapsed() < Duration::from_secs(20), "{pipeline}");
             drop(stream);
             let left = std::fs::read_dir(op.scratch().folder()).map_or(0, Iterator::count);
             assert_eq!(left, 0, "files of {pipeline}");

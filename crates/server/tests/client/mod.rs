@@ -11,6 +11,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use value::{DocBuf, RawDoc};
 
+/// What does not wait for anything ends within this on any machine, however busy; what waits for a
+/// silent client or for news would take a minute.
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+
 pub(crate) const OP_REPLY: i32 = 1;
 pub(crate) const OP_QUERY: i32 = 2004;
 pub(crate) const OP_COMPRESSED: i32 = 2012;
@@ -115,7 +119,7 @@ impl RawClient {
     pub(crate) fn connect(address: SocketAddr) -> RawClient {
         let stream = TcpStream::connect(address).expect("the server listens");
         stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         RawClient { stream }
     }
 
@@ -146,7 +150,8 @@ impl RawClient {
         self.receive().expect("a reply")
     }
 
-    /// Sends a command that waits for a minute, for documents that never come.
+    /// Sends a command that waits for a minute, for documents that never come, and returns when the
+    /// server has begun it.
     pub(crate) fn wait_for_news(&mut self) {
         let create = DocBuf::build(|doc| {
             doc.str("create", "news").bool("capped", true).i32("size", 4096).str("$db", "test");
@@ -167,7 +172,12 @@ impl RawClient {
             doc.i32("maxTimeMS", 60_000).str("$db", "test");
         });
         self.send(&message(4, 0, &get_more));
-        std::thread::sleep(Duration::from_millis(300));
+        let mut other = RawClient::connect(self.stream.peer_addr().unwrap());
+        let waits = || {
+            let running = other.call(&message(1, 0, &command("currentOp")));
+            running.content.windows(7).any(|bytes| bytes == b"getMore")
+        };
+        eventually("the server has begun to wait", waits);
     }
 
     pub(crate) fn ping(&mut self) -> io::Result<()> {
@@ -275,8 +285,8 @@ pub(crate) fn unpacked(message: &Message) -> (u8, Message) {
 }
 
 /// Waits for something that takes a moment.
-pub(crate) fn eventually(what: &str, condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
+pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
     while !condition() {
         assert!(Instant::now() < deadline, "{what}");
         std::thread::sleep(Duration::from_millis(20));

@@ -73,12 +73,11 @@ fn unique_builds_survive_kill_nine() {
     for round in 0..KILLS {
         // Every third build meets two equal documents, one of which a writer may just have made.
         let twice = round % 3 == 2;
-        let uri = server.uri();
         let stop = Arc::new(AtomicBool::new(false));
         let writer = std::thread::spawn({
-            let (uri, stop, written) = (uri.clone(), stop.clone(), written.clone());
+            let (stop, written) = (stop.clone(), written.clone());
+            let mut client = server.connect();
             move || {
-                let mut client = client::Client::connect(&uri).expect("connects");
                 while !stop.load(Ordering::Relaxed) {
                     let n = written.fetch_add(1, Ordering::Relaxed);
                     let insert = format!("{{insert: 'c', documents: [{{_id: {n}, a: {n}}}]}}");
@@ -99,8 +98,8 @@ fn unique_builds_survive_kill_nine() {
                 parsed("{insert: 'c', documents: [{_id: 'x', a: 'x'}, {_id: 'y', a: 'x'}]}");
             server.connect().run("t", &equal).expect("inserts");
         }
+        let mut client = server.connect();
         let build = std::thread::spawn(move || {
-            let mut client = client::Client::connect(&uri).expect("connects");
             let build = "{createIndexes: 'c', indexes: [{key: {a: 1}, name: 'a_1', unique: true}]}";
             client.run("t", &parsed(build)).is_ok()
         });

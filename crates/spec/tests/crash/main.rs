@@ -14,7 +14,7 @@ mod writer;
 use process::{Server, binary};
 use random::Random;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use writer::Writer;
 
@@ -41,8 +41,9 @@ fn acknowledged_writes_survive_kill_nine() {
     let binary = binary();
 
     let claims = Arc::new(AtomicI64::new(0));
+    let replies = Arc::new(AtomicU64::new(0));
     let mut writers: Vec<Writer> = (0..WRITERS)
-        .map(|number| Writer::new(number, random.next(), Arc::clone(&claims)))
+        .map(|number| Writer::new(number, random.next(), Arc::clone(&claims), Arc::clone(&replies)))
         .collect();
     let mut slowest_start = Duration::ZERO;
     let mut killed = 0;
@@ -63,6 +64,13 @@ fn acknowledged_writes_survive_kill_nine() {
             })
             .collect();
         std::thread::sleep(Duration::from_millis(100 + random.below(700)));
+        // A slow machine takes longer to come to something.
+        let round = Instant::now();
+        while replies.load(Ordering::Relaxed) <= 25 * (killed + 1)
+            && round.elapsed() < Duration::from_secs(20)
+        {
+            std::thread::sleep(Duration::from_millis(20));
+        }
         server.kill();
         killed += 1;
         stop.store(true, Ordering::Relaxed);

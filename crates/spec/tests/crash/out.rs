@@ -41,15 +41,12 @@ fn out_replaces_a_collection_whole_or_not_at_all() {
 
     let (mut replaced, mut kept) = (0, 0);
     for round in 0..KILLS {
-        let uri = server.uri();
+        let mut client = server.connect();
         let replace = parsed(&format!(
             "{{aggregate: 'a', pipeline: [{{$addFields: {{round: {round}}}}}, {{$out: 'b'}}], \
              cursor: {{}}}}"
         ));
-        let thread = std::thread::spawn(move || {
-            let mut client = client::Client::connect(&uri).expect("connects");
-            client.run("t", &replace).is_ok()
-        });
+        let thread = std::thread::spawn(move || client.run("t", &replace).is_ok());
         std::thread::sleep(Duration::from_millis(random.below(500)));
         server.kill();
         let acknowledged = thread.join().expect("the client ends");

@@ -8,10 +8,16 @@ use std::time::{Duration, Instant};
 use value::DocBuf;
 
 /// How long a start may take, recovery included.
-const START_TIMEOUT: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The `motif` binary of this build, made when it is missing or old.
+/// The server to test: the one that `MOTIF` names, or the `motif` of this build, made when it is
+/// missing or old.
 pub(crate) fn binary() -> PathBuf {
+    if let Some(named) = std::env::var_os("MOTIF") {
+        let named = PathBuf::from(named);
+        assert!(named.exists(), "MOTIF names {}, which is missing", named.display());
+        return named;
+    }
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
         .args(["build", "--quiet", "--package", "motif-cli", "--bin", "motif"])
@@ -48,6 +54,11 @@ impl Server {
                 return server;
             }
             if let Ok(Some(status)) = server.child.try_wait() {
+                // Between finding the port and using it another program has taken it.
+                if server.log_end().contains(&format!("127.0.0.1:{} is in use", server.port)) {
+                    server = Server::spawn(binary, folder);
+                    continue;
+                }
                 panic!("the server ended by itself ({status}); its log:\n{}", server.log_end());
             }
             if begin.elapsed() > START_TIMEOUT {
@@ -59,8 +70,6 @@ impl Server {
 
     /// Starts the process and does not wait.
     pub(crate) fn spawn(binary: &Path, folder: &Path) -> Server {
-        // Between finding the port and using it another program might take it: then the server
-        // ends by itself, which `start` tells.
         let port = TcpListener::bind("127.0.0.1:0")
             .and_then(|listener| listener.local_addr())
             .expect("there is a free port")

@@ -5,7 +5,7 @@ use crate::random::Random;
 use client::Client;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use value::{DocBuf, Result, Val, Writer as Out};
 
 /// The database of this test.
@@ -48,6 +48,8 @@ pub(crate) struct Writer {
     pub(crate) number: usize,
     random: Random,
     claims: Arc<AtomicI64>,
+    /// Replies that all writers together have got.
+    replies: Arc<AtomicU64>,
     /// Acknowledged documents by number.
     pub(crate) documents: BTreeMap<i64, State>,
     next: i64,
@@ -63,11 +65,17 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn new(number: usize, seed: u64, claims: Arc<AtomicI64>) -> Writer {
+    pub(crate) fn new(
+        number: usize,
+        seed: u64,
+        claims: Arc<AtomicI64>,
+        replies: Arc<AtomicU64>,
+    ) -> Writer {
         Writer {
             number,
             random: Random::new(seed),
             claims,
+            replies,
             documents: BTreeMap::new(),
             next: 0,
             claimed: Vec::new(),
@@ -96,6 +104,7 @@ impl Writer {
             let pending = self.pending.take().expect("it was set above");
             self.acknowledge(pending, &reply);
             self.acknowledged += 1;
+            self.replies.fetch_add(1, Ordering::Relaxed);
         }
     }
 

@@ -51,7 +51,7 @@ fn after_every_commit_what_is_maintained_is_right() {
     let seed = number("PATTERNS_SEED").unwrap_or_else(|| u64::from(std::process::id()));
     let begin = Instant::now();
     let (mut runs, mut steps) = (0, 0);
-    while begin.elapsed() < seconds(40) {
+    while begin.elapsed() < seconds(40) || steps <= 100 {
         steps += step_by_step(seed + runs);
         runs += 1;
     }
@@ -159,7 +159,8 @@ fn beside_other_clients_and_kills_what_is_maintained_is_right() {
     let (steps, looks) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let mut kills = 0;
     let mut server = Server::start(&binary, &folder);
-    while begin.elapsed() < seconds(40) {
+    let enough = || steps.load(Ordering::Relaxed) > 200 && looks.load(Ordering::Relaxed) > 10;
+    while begin.elapsed() < seconds(40) || (!enough() && begin.elapsed() < seconds(200)) {
         {
             let mut session = Session::new(Box::new(server.connect()), 5);
             session.must("{setParameter: 1, ttlMonitorSleepSecs: 1}");
