@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test a failure is to be seen at once")]
 
-use client::Client;
+use client::{Client, frame};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -118,6 +118,42 @@ fn the_shutdown_command_ends_the_server() {
         }
         assert!(begin.elapsed() < Duration::from_secs(60), "the server is still there");
         std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Signals that come again and again, as from a debugger or a shell, end every wait of the server
+/// early; its clocks go on.
+#[test]
+fn a_lost_client_is_noticed_by_a_server_that_is_stopped_and_continued() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path());
+    let mut client = server.client();
+    let watch = doc("{aggregate: 'c', pipeline: [{$changeStream: {}}], cursor: {}}");
+    let opened = client.run("shop", &watch).unwrap();
+    let cursor = opened.as_doc().get("cursor").and_then(|cursor| cursor.as_doc()).unwrap();
+    let id = cursor.get("id").and_then(|id| id.as_i64_exact()).unwrap();
+    let mut waits = |signals: &[&str]| {
+        for signal in signals {
+            let id = server.child.id().to_string();
+            assert!(Command::new("kill").args([*signal, id.as_str()]).status().unwrap().success());
+        }
+        let running = client.run("admin", &doc("{currentOp: 1}")).unwrap();
+        running.bytes().windows(7).any(|bytes| bytes == b"getMore")
+    };
+    let address = server.uri.strip_prefix("mongodb://").unwrap();
+    let mut lost = std::net::TcpStream::connect(address).unwrap();
+    let more = "{getMore: NumberLong(ID), collection: 'c', maxTimeMS: 60000, $db: 'shop'}";
+    lost.write_all(&frame(1, 0, doc(&more.replace("ID", &id.to_string())).as_doc())).unwrap();
+    let begin = Instant::now();
+    while !waits(&[]) {
+        assert!(begin.elapsed() < Duration::from_secs(30), "the command does not begin");
+    }
+    drop(lost);
+    let begin = Instant::now();
+    // The server is asked more often than it would park a silent client, which would wake it.
+    while waits(&["-STOP", "-CONT"]) {
+        assert!(begin.elapsed() < Duration::from_secs(30), "the command goes on for nobody");
+        std::thread::sleep(Duration::from_millis(100));
     }
 }
 

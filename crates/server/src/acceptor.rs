@@ -82,7 +82,7 @@ impl Acceptor {
         while !core.is_stopping() {
             match self.poll.poll(&mut events, pause) {
                 Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
             for event in &events {

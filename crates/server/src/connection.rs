@@ -10,7 +10,7 @@ use crate::allowance::Allowance;
 use crate::buffer::{Front, ReadBuffer};
 use crate::channel::Channel;
 use crate::conversation::Conversation;
-use crate::link::{Link, is_timeout};
+use crate::link::{Link, is_passing};
 use crate::pool::Lane;
 use crate::secure::{Broken, Step};
 use crate::tls::TlsMode;
@@ -334,8 +334,8 @@ impl Connection {
                 Ok(Step::Nothing) => {}
                 Ok(Step::Opened) => self.conversation.opened(),
                 Ok(Step::End) => return Err(self.at_end()),
-                Err(Broken::Socket(error)) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(Broken::Socket(error)) if is_timeout(&error) => {
+                // A signal ends the wait like the end of its time, which it would begin anew.
+                Err(Broken::Socket(error)) if is_passing(&error) => {
                     self.check_deadline()?;
                     return Ok(Next::Park);
                 }

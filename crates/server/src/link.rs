@@ -188,13 +188,13 @@ impl Pace<'_> {
     }
 }
 
-/// Whether a write may be tried again: a signal came, or it waited for a while.
+/// Whether a read or write may be tried again: a signal came, or it waited for a while.
 pub(crate) fn is_passing(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::Interrupted || is_timeout(error)
 }
 
 /// What `SO_RCVTIMEO` and `SO_SNDTIMEO` say when they are over.
-pub(crate) fn is_timeout(error: &io::Error) -> bool {
+fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 

@@ -59,7 +59,8 @@ impl Listener {
             let timeout = [check, later].into_iter().flatten().min();
             match self.poll.poll(&mut events, timeout) {
                 Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                // There are no events then, but time has passed.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
             for event in &events {

@@ -7,7 +7,7 @@ mod common;
 use std::path::Path;
 use std::time::Duration;
 
-use common::{Model, apply, assert_same, tiny};
+use common::{Model, apply, assert_same, memory_folder, tiny};
 use store::{
     Batch, Bytes, DiskStore, Fault, FaultPlan, FaultStore, Options, Space, Store, StoreError,
 };
@@ -100,7 +100,7 @@ fn unlocked<T>(open: impl Fn() -> Result<T, StoreError>) -> Result<T, StoreError
 fn sweep(fault: Fault) {
     let mut fired = 0;
     for nth in 0.. {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = memory_folder();
         let plan = FaultPlan::new(fault, nth);
         let what = format!("{fault:?} at {nth}");
         let Ok(store) = unlocked(|| FaultStore::open(folder.path(), quiet(), plan.clone())) else {
@@ -204,7 +204,10 @@ fn killed_processes() {
             let numbers = output.lines().filter_map(|line| {
                 line.unwrap().rsplit_once("acknowledged ")?.1.parse::<u64>().ok()
             });
-            numbers.inspect(|_| drop(begins.send(()))).last()
+            let tell = |_: &u64| {
+                let _ = begins.send(());
+            };
+            numbers.inspect(tell).last()
         });
         // Every other one is killed wherever it is, be it still opening; the rest while they write.
         if round % 2 == 1 {

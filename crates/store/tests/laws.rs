@@ -73,7 +73,7 @@ struct Held {
 }
 
 fn run(steps: Vec<Step>) {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = common::memory_folder();
     let mut disk = DiskStore::open(folder.path(), tiny()).unwrap();
     let memory = MemoryStore::new();
     let mut model = Model::new();
@@ -173,7 +173,7 @@ proptest! {
 
 #[test]
 fn blocks_hold_what_single_steps_return() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = common::memory_folder();
     let disk = DiskStore::open(folder.path(), tiny()).unwrap();
     let memory = MemoryStore::new();
     let mut batch = Batch::new();
@@ -210,7 +210,7 @@ fn blocks_hold_what_single_steps_return() {
 
 #[test]
 fn limits_are_refused_before_anything_is_applied() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = common::memory_folder();
     let disk = DiskStore::open(folder.path(), tiny()).unwrap();
     for store in [&disk as &dyn Store, &MemoryStore::new()] {
         let mut batch = Batch::new();
@@ -233,7 +233,7 @@ fn limits_are_refused_before_anything_is_applied() {
 
 #[test]
 fn keys_and_bounds_of_any_length_may_be_asked_for() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = common::memory_folder();
     let disk = DiskStore::open(folder.path(), tiny()).unwrap();
     let longest = vec![b'm'; store::MAX_KEY_BYTES];
     let too_long = vec![b'm'; store::MAX_KEY_BYTES + 9];
@@ -270,7 +270,7 @@ fn keys_and_bounds_of_any_length_may_be_asked_for() {
 
 #[test]
 fn lent_blocks_and_split_ranges_hold_every_entry_once() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = common::memory_folder();
     let disk = DiskStore::open(folder.path(), tiny()).unwrap();
     for store in [&disk as &dyn Store, &MemoryStore::new()] {
         let mut batch = Batch::new();
@@ -306,7 +306,7 @@ fn lent_blocks_and_split_ranges_hold_every_entry_once() {
 
 #[test]
 fn a_folder_is_opened_once() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = common::memory_folder();
     let first = DiskStore::open(folder.path(), tiny()).unwrap();
     let error = DiskStore::open(folder.path(), tiny()).err().unwrap();
     assert!(matches!(error, StoreError::Locked { .. }), "{error}");
@@ -316,7 +316,7 @@ fn a_folder_is_opened_once() {
 
 #[test]
 fn read_only_reads_the_log_and_refuses_writes() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = common::memory_folder();
     let store = DiskStore::open(folder.path(), tiny()).unwrap();
     let batch = batch_of(&[(1, 5, Some(9))]);
     let seqno = store.write(&batch).unwrap();
@@ -358,7 +358,7 @@ fn walk(folder: &std::path::Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
 
 #[test]
 fn dropped_ranges_give_their_space_back() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = common::memory_folder();
     let options = store::Options { memtable_bytes: 1 << 20, ..tiny() };
     let store = DiskStore::open(folder.path(), options.clone()).unwrap();
     let fill = |prefix: u8| {

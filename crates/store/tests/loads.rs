@@ -183,7 +183,7 @@ fn load_beside_commits(store: &dyn Store, documents: u64) -> Vec<Vec<u8>> {
 fn entries_are_what_the_documents_say_on_disk() {
     // With little memory for the keys that commits write meanwhile they go through files.
     for (documents, noted_bytes) in [(20, 1 << 20), (400, 300), (3000, 1 << 20), (3000, 10_000)] {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = common::memory_folder();
         let options = Options { page_bytes: 200, noted_bytes, ..tiny() };
         let store = DiskStore::open(folder.path(), options.clone()).unwrap();
         let gone = load_beside_commits(&store, documents);
@@ -209,7 +209,7 @@ fn files(folder: &std::path::Path) -> usize {
 
 #[test]
 fn a_load_that_is_given_up_leaves_nothing() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = common::memory_folder();
     let store = DiskStore::open(folder.path(), tiny()).unwrap();
     let entries: BTreeMap<_, _> = (0..1000).map(|n| (entry(n % 3, n), vec![1])).collect();
     let load = store.load(Space::Indexes, &[INDEX]).unwrap();
@@ -239,7 +239,7 @@ fn a_load_that_is_given_up_leaves_nothing() {
 #[test]
 fn power_may_go_at_any_time() {
     for (shown, synced) in [(false, false), (true, false), (true, true)] {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = common::memory_folder();
         let options = Options { sync_interval: std::time::Duration::from_secs(3600), ..tiny() };
         let store = FaultStore::open(folder.path(), options, FaultPlan::none()).unwrap();
         let entries: BTreeMap<_, _> = (0..1000).map(|n| (entry(n % 3, n), vec![1])).collect();

@@ -198,7 +198,7 @@ fn open(
 }
 
 fn run(space: Space, page_bytes: usize, cache_bytes: u64, steps: Vec<Step>) {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = common::memory_folder();
     let options = Options { page_bytes, cache_bytes, ..tiny() };
     let store = DiskStore::open(folder.path(), options).unwrap();
     let mut map = Map::new();
@@ -350,7 +350,7 @@ proptest! {
 fn concurrent_scans_see_whole_commits() {
     const ACCOUNTS: u64 = 300;
     const SUM: u64 = ACCOUNTS * 2 * 1000;
-    let folder = tempfile::tempdir().unwrap();
+    let folder = common::memory_folder();
     let options =
         Options { page_bytes: 500, cache_bytes: 40_000, memtable_bytes: 256 << 10, ..tiny() };
     let store = &DiskStore::open(folder.path(), options).unwrap();
@@ -443,7 +443,7 @@ fn concurrent_scans_see_whole_commits() {
 /// A scan of more than fits, again and again, finds in pages about the share that fits.
 #[test]
 fn a_scan_larger_than_the_budget_keeps_its_hits() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = common::memory_folder();
     let options = Options { page_bytes: 1000, cache_bytes: 400_000, ..tiny() };
     let store = DiskStore::open(folder.path(), options).unwrap();
     let mut batch = Batch::new();
@@ -471,7 +471,7 @@ fn a_scan_larger_than_the_budget_keeps_its_hits() {
 #[test]
 fn a_scan_that_writes_behind_itself_leaves_its_pages() {
     const ENTRIES: u64 = 80_000;
-    let folder = tempfile::tempdir().unwrap();
+    let folder = common::memory_folder();
     let options = Options { page_bytes: 4000, ..Options::default() };
     let store = DiskStore::open(folder.path(), options).unwrap();
     let key = |number: u64| [&[0, 0, 0, 5][..], &number.to_be_bytes()].concat();
@@ -507,7 +507,7 @@ fn a_scan_that_writes_behind_itself_leaves_its_pages() {
 #[test]
 fn short_ranges_of_small_entries_find_pages() {
     const ENTRIES: u64 = 20_000;
-    let folder = tempfile::tempdir().unwrap();
+    let folder = common::memory_folder();
     let store = DiskStore::open(folder.path(), Options::default()).unwrap();
     let key = |number: u64| [&[0, 0, 0, 5][..], &number.to_be_bytes()].concat();
     let mut batch = Batch::new();

@@ -89,7 +89,7 @@ proptest! {
     fn every_commit_that_is_kept_reads_as_it_was_on_disk(
         steps in proptest::collection::vec(step(), 20..250)
     ) {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = common::memory_folder();
         let options = Options { memtable_bytes: 6 << 10, page_bytes: 512, ..tiny() };
         let store = DiskStore::open(folder.path(), options).unwrap();
         run(&store, &steps);
@@ -105,7 +105,7 @@ proptest! {
 
 #[test]
 fn a_key_with_thousands_of_versions_reads_at_each_of_them() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = common::memory_folder();
     let store = DiskStore::open(folder.path(), tiny()).unwrap();
     store.keep_since(Some(store.stats().published));
     let mut commits = Vec::new();
@@ -131,7 +131,7 @@ fn a_key_with_thousands_of_versions_reads_at_each_of_them() {
 
 #[test]
 fn what_is_not_kept_is_refused_and_costs_nothing() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = common::memory_folder();
     let disk = DiskStore::open(folder.path(), tiny()).unwrap();
     let memory = MemoryStore::new();
     for store in [&disk as &dyn Store, &memory] {
@@ -164,7 +164,7 @@ fn what_is_not_kept_is_refused_and_costs_nothing() {
 
 #[test]
 fn the_past_takes_no_more_than_it_may() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = common::memory_folder();
     let limit = 64 << 10;
     let store = DiskStore::open(folder.path(), Options { history_bytes: limit, ..tiny() }).unwrap();
     store.keep_since(Some(store.stats().published));
@@ -190,7 +190,7 @@ fn the_past_takes_no_more_than_it_may() {
 
 #[test]
 fn readers_of_the_past_are_right_while_others_write() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = common::memory_folder();
     let store = Arc::new(DiskStore::open(folder.path(), tiny()).unwrap());
     store.keep_since(Some(store.stats().published));
     // Every commit gives all keys the same value, so a mixture of two moments is seen.

@@ -139,9 +139,12 @@ impl RawClient {
     /// Whether the server closed; anything else that arrives fails the test.
     pub(crate) fn is_closed(&mut self) -> bool {
         let mut byte = [0; 1];
-        match self.stream.read(&mut byte) {
-            Ok(count) => count == 0,
-            Err(error) => error.kind() == io::ErrorKind::ConnectionReset,
+        loop {
+            match self.stream.read(&mut byte) {
+                Ok(count) => return count == 0,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return error.kind() == io::ErrorKind::ConnectionReset,
+            }
         }
     }
 

@@ -8,6 +8,15 @@ use store::{Batch, Direction, Options, Snapshot, Space};
 
 pub type Model = BTreeMap<(u8, Vec<u8>), Vec<u8>>;
 
+/// A folder for tests that flush thousands of times: in memory where the system has such a place with
+/// room, since all that a disk would add is time.
+pub fn memory_folder() -> tempfile::TempDir {
+    const PLACE: &str = "/dev/shm";
+    let room = rustix::fs::statvfs(PLACE).map_or(0, |place| place.f_bavail * place.f_frsize);
+    let made = (room > 1 << 30).then(|| tempfile::tempdir_in(PLACE).ok()).flatten();
+    made.unwrap_or_else(|| tempfile::tempdir().unwrap())
+}
+
 /// Options under which flushes, merges and segment changes happen all the time.
 pub fn tiny() -> Options {
     Options {
