@@ -175,6 +175,19 @@ pub trait Documents {
         after: &[u8],
         visit: &mut dyn FnMut(&[u8], RawDoc<'_>) -> Result<bool>,
     ) -> Result<()>;
+
+    /// Visits what a pattern keeps under keys that begin with `prefix` and are below `before`, from the
+    /// last one back, until `visit` says false.
+    ///
+    /// # Errors
+    /// What the visitor gives, or when the store fails.
+    fn states_before(
+        &mut self,
+        pattern: u32,
+        prefix: &[u8],
+        before: &[u8],
+        visit: &mut dyn FnMut(&[u8], RawDoc<'_>) -> Result<bool>,
+    ) -> Result<()>;
 }
 
 /// The documents that are found, one more than `most` at the most.

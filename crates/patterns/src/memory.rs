@@ -210,4 +210,21 @@ impl Documents for Open<'_> {
         }
         Ok(())
     }
+
+    fn states_before(
+        &mut self,
+        pattern: u32,
+        prefix: &[u8],
+        before: &[u8],
+        visit: &mut dyn FnMut(&[u8], RawDoc<'_>) -> Result<bool>,
+    ) -> Result<()> {
+        let range = (pattern, prefix.to_vec())..(pattern, before.to_vec());
+        for ((_, key), doc) in self.memory.states.range(range).rev() {
+            self.memory.visited += 1;
+            if !visit(key, doc.as_doc())? {
+                break;
+            }
+        }
+        Ok(())
+    }
 }

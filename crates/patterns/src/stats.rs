@@ -9,6 +9,8 @@ pub struct Stats {
     pub deltas: AtomicU64,
     /// Documents that were written to follow them.
     pub writes: AtomicU64,
+    /// Groups whose lists were read anew, because one statement changed a large part of them.
+    pub recomputed: AtomicU64,
     /// Queries that were answered from what it maintains.
     pub rewrites: AtomicU64,
     /// Children that added nothing because an expression failed on them.

@@ -222,15 +222,19 @@ fn contradictions_are_refused_with_the_reason() {
         ),
         (
             "{kind: 'computed', from: 'c', on: {foreign: 'x'}, fields: {a: {$mergeObjects: '$b'}}}",
-            "$mergeObjects has no maintained form",
+            "'fields.a' uses $mergeObjects, which needs an order: declare 'order'",
         ),
         (
-            "{kind: 'computed', from: 'c', on: {foreign: 'x'}, fields: {a: {$median: {input: '$b', method: 'approximate'}}}}",
-            "$median has no maintained form",
+            "{kind: 'computed', from: 'c', on: {foreign: 'x'}, fields: {a: {$concatArrays: '$b'}}}",
+            "'fields.a' uses $concatArrays, which needs an order",
         ),
         (
-            "{kind: 'computed', from: 'c', on: {foreign: 'x'}, fields: {a: {$percentile: {input: '$b', p: [0.5], method: 'approximate'}}}}",
-            "$percentile has no maintained form",
+            "{kind: 'computed', from: 'c', on: {foreign: 'x'}, fields: {a: {$median: {input: '$b'}}}}",
+            "'$median.method' is missing",
+        ),
+        (
+            "{kind: 'computed', from: 'c', on: {foreign: 'x'}, fields: {a: {$percentile: {input: '$b', p: ['$c'], method: 'approximate'}}}}",
+            "must be an array of constant values",
         ),
         ("{kind: 'computed', from: 'c', on: {foreign: 'x'}, fields: {a: '$b'}}", "fields.a"),
         (

@@ -3,7 +3,7 @@
 
 use bumpalo::Bump;
 use patterns::declaration;
-use patterns::memory::Memory;
+use patterns::memory::{Memory, Write};
 use proptest::prelude::*;
 use query::ParseContext;
 use query::accumulate::AccumulatorSpec;
@@ -90,6 +90,10 @@ static FIELDS: &[(&str, &str)] = &[
     ("opening", "{$first: '$price'}"),
     ("closing", "{$lastN: {input: '$price', n: 2}}"),
     ("all", "{$push: '$price'}"),
+    ("middle", "{$median: {input: '$price', method: 'approximate'}}"),
+    ("parts", "{$percentile: {input: '$rating', p: [0, 0.3, 0.9, 1], method: 'approximate'}}"),
+    ("one", "{$mergeObjects: {a: '$price', b: '$rating'}}"),
+    ("row", "{$concatArrays: {$ifNull: ['$none', ['$price', '$rating']]}}"),
 ];
 
 /// What `$group` gives for the children that belong to a parent.
@@ -160,6 +164,23 @@ fn declaration_of_fields() -> String {
     )
 }
 
+/// A field of a parent that is not what `$group` gives.
+fn wrong(memory: &Memory) -> Option<String> {
+    let children = memory.all("children");
+    for parent in memory.all("parents") {
+        let parent = parent.as_doc();
+        let id = parent.get("_id").expect("an id");
+        for (path, spec) in FIELDS {
+            let expected = recomputed(&children, id, spec);
+            let found = value::path::Path::new(path).get(parent);
+            if !same(path, found, expected.get()) {
+                return Some(format!("{path} of {id:?}: {found:?}, expected {expected:?}"));
+            }
+        }
+    }
+    None
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
@@ -169,20 +190,32 @@ proptest! {
         for op in &ops {
             let image = op.image.as_deref().map(doc);
             memory.write(op.collection, Val::Int32(op.id), image.as_ref()).expect("is allowed");
-            let children = memory.all("children");
-            for parent in memory.all("parents") {
-                let parent = parent.as_doc();
-                let id = parent.get("_id").expect("an id");
-                for (path, spec) in FIELDS {
-                    let expected = recomputed(&children, id, spec);
-                    let found = value::path::Path::new(path).get(parent);
-                    prop_assert!(same(path, found, expected.get()), "{path} of {id:?}: {found:?}, expected {expected:?} after {op:?}");
-                }
-            }
+            if let Some(wrong) = wrong(&memory) { prop_assert!(false, "{wrong} after {op:?}"); }
         }
         for id in 0..12 {
             memory.write("children", Val::Int32(id), None).expect("is allowed");
         }
+        prop_assert_eq!(memory.state_count(), 0);
+    }
+
+    #[test]
+    fn statements_that_change_many_children_equal_group(
+        statements in prop::collection::vec(prop::collection::vec(op(), 1..60), 1..6),
+    ) {
+        let mut memory = memory(&[("parents", &declaration_of_fields())]);
+        for statement in &statements {
+            let images: Vec<Option<DocBuf>> =
+                statement.iter().map(|op| op.image.as_deref().map(doc)).collect();
+            let writes: Vec<Write<'_>> = statement
+                .iter()
+                .zip(&images)
+                .map(|(op, image)| (op.collection, Val::Int32(op.id), image.as_ref()))
+                .collect();
+            memory.write_all(&writes).expect("is allowed");
+            if let Some(wrong) = wrong(&memory) { prop_assert!(false, "{wrong} after {statement:?}"); }
+        }
+        let deletes: Vec<Write<'_>> = (0..12).map(|id| ("children", Val::Int32(id), None)).collect();
+        memory.write_all(&deletes).expect("is allowed");
         prop_assert_eq!(memory.state_count(), 0);
     }
 
@@ -365,7 +398,7 @@ fn contradictions_are_refused_by_name() {
         ("{kind: 'computed', from: 'c', fields: {a: {$sum: 1}}}", "'on' is missing"),
         (
             "{kind: 'computed', from: 'c', on: {foreign: 'p'}, fields: {a: {$mergeObjects: '$x'}}}",
-            "$mergeObjects has no maintained form",
+            "'fields.a' uses $mergeObjects, which needs an order",
         ),
         (
             "{kind: 'computed', from: 'c', on: {foreign: 'p'}, fields: {a: {$first: '$x'}}}",

@@ -265,6 +265,7 @@ fn write_stats(engine: &Inner, pattern: &Pattern, out: &mut Writer<'_>) {
         );
         out.count("deltas", Stats::read(&stats.deltas));
         out.count("fanoutWrites", Stats::read(&stats.writes));
+        out.count("recomputed", Stats::read(&stats.recomputed));
         if let Some(factor) = stats.amplification() {
             out.f64("writeAmplification", factor);
         }

@@ -6,6 +6,7 @@ use crate::access::MECHANISMS;
 use crate::engine::{Inner, Storage};
 use crate::host;
 use crate::metrics::{Counter, read};
+use ::patterns::stats::Stats;
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::Space;
 use value::{Result, Val, Writer};
@@ -75,6 +76,11 @@ fn patterns(context: &Context<'_>, out: &mut Writer<'_>) {
         long(out, phase.name(), all().filter(|pattern| pattern.phase == *phase).count() as u64);
     }
     put(out, "writes", &context.engine.metrics.pattern_writes);
+    let sum = |counter: fn(&Stats) -> &AtomicU64| {
+        all().map(|pattern| Stats::read(counter(&pattern.stats))).sum()
+    };
+    long(out, "deltas", sum(|stats| &stats.deltas));
+    long(out, "recomputed", sum(|stats| &stats.recomputed));
     long(out, "overdue", context.engine.pattern_bell.overdue() as u64);
 }
 

@@ -6,7 +6,7 @@
 //! without such patterns have no `pointers`, and nothing here runs for them.
 
 use crate::catalog::{Collection, Pointers};
-use crate::patterns::{state_key, visit_found};
+use crate::patterns::{state_key, visit_found, visit_states_before};
 use crate::store_failed;
 use ::patterns::{Documents, Find, resolve};
 use std::ops::Bound;
@@ -133,5 +133,15 @@ impl Documents for Seen<'_> {
             }
         }
         Ok(())
+    }
+
+    fn states_before(
+        &mut self,
+        pattern: u32,
+        prefix: &[u8],
+        before: &[u8],
+        visit: &mut dyn FnMut(&[u8], RawDoc<'_>) -> Result<bool>,
+    ) -> Result<()> {
+        visit_states_before(self.snapshot, pattern, prefix, before, visit)
     }
 }

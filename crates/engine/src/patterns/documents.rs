@@ -331,6 +331,36 @@ impl Documents for Opened<'_> {
         }
         Ok(())
     }
+
+    fn states_before(
+        &mut self,
+        pattern: u32,
+        prefix: &[u8],
+        before: &[u8],
+        visit: &mut dyn FnMut(&[u8], RawDoc<'_>) -> Result<bool>,
+    ) -> Result<()> {
+        visit_states_before(&self.txn.snapshot, pattern, prefix, before, visit)
+    }
+}
+
+/// Visits what a pattern keeps below a key, from the last one back.
+pub(crate) fn visit_states_before(
+    snapshot: &Snapshot,
+    pattern: u32,
+    prefix: &[u8],
+    before: &[u8],
+    visit: &mut dyn FnMut(&[u8], RawDoc<'_>) -> Result<bool>,
+) -> Result<()> {
+    let (from, to) = (state_key(pattern, prefix), state_key(pattern, before));
+    let (from, to) = (Bound::Included(&*from), Bound::Excluded(&*to));
+    let range = snapshot.range(Space::Documents, from, to, Direction::Reverse);
+    let mut range = range.map_err(store_failed)?;
+    while let Some((key, doc)) = range.next_entry().map_err(store_failed)? {
+        if !visit(key.get(4..).unwrap_or(&[]), RawDoc::new(&doc))? {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// The key of what a pattern keeps: behind its number, as documents stand behind their

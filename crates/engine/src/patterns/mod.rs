@@ -23,7 +23,7 @@ pub mod staleness;
 pub mod verify;
 
 pub use documents::Opened;
-pub(crate) use documents::{state_key, visit_found};
+pub(crate) use documents::{state_key, visit_found, visit_states_before};
 
 use crate::catalog::Collection;
 use crate::exec::write;

@@ -530,11 +530,27 @@ impl Documents for Scratch {
         after: &[u8],
         visit: &mut dyn FnMut(&[u8], RawDoc<'_>) -> Result<bool>,
     ) -> Result<()> {
-        for (key, doc) in self.states.range(prefix.to_vec()..) {
+        let start = if after.is_empty() { prefix } else { after };
+        for (key, doc) in self.states.range(start.to_vec()..) {
             if !key.starts_with(prefix) {
                 break;
             }
             if (after.is_empty() || key.as_slice() > after) && !visit(key, doc.as_doc())? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn states_before(
+        &mut self,
+        _: u32,
+        prefix: &[u8],
+        before: &[u8],
+        visit: &mut dyn FnMut(&[u8], RawDoc<'_>) -> Result<bool>,
+    ) -> Result<()> {
+        for (key, doc) in self.states.range(prefix.to_vec()..before.to_vec()).rev() {
+            if !visit(key, doc.as_doc())? {
                 break;
             }
         }

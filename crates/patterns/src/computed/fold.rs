@@ -2,9 +2,11 @@
 //!
 //! Sums and averages are tallies, deviations are moments. Rankings (minimum, maximum, tops and bottoms) keep one entry for
 //! each child in the order of the ranking, so that whoever leaves the ranks is replaced by the
-//! next one. Sets keep how many children have each value; a count of distinct values keeps no list.
+//! next one. Medians and percentiles keep the numbers in the same way, and where their ranks are. Sets
+//! keep how many children have each value; a count of distinct values keeps no list.
 
 use super::moments::Moments;
+use super::ranks::{self, Ranks};
 use super::tally::Tally;
 use bumpalo::Bump;
 use query::ParseContext;
@@ -56,6 +58,21 @@ pub enum Fold {
         /// Children without a value are left out, instead of counting as null.
         dense: bool,
     },
+    /// `$mergeObjects`, `$concatArrays` and `$setUnion`: all values in the order of a sort, united
+    /// when they are shown.
+    United {
+        /// The accumulator.
+        spec: AccumulatorSpec,
+        /// The order, which is total.
+        sort: SortSpec,
+    },
+    /// `$median` and `$percentile`.
+    Percentile {
+        /// The accumulator.
+        spec: AccumulatorSpec,
+        /// The median alone, not an array.
+        single: bool,
+    },
     /// `$addToSet`.
     Set(AccumulatorSpec),
     /// `{$size: {$addToSet: ...}}`: how many distinct values there are.
@@ -101,6 +118,11 @@ impl Fold {
                 Fold::Deviation { sample: name == "$stdDevSamp", spec: parsed }
             }
             "$addToSet" => Fold::Set(parsed),
+            "$median" | "$percentile" => {
+                Fold::Percentile { single: name == "$median", spec: parsed }
+            }
+            // A union is the same in every order.
+            "$setUnion" => Fold::United { spec: parsed, sort: order_of(RawDoc::empty(), false)? },
             "$min" | "$max" | "$minN" | "$maxN" => Fold::Extreme {
                 limit: constant()?,
                 largest: name.starts_with("$max"),
@@ -114,13 +136,20 @@ impl Fold {
                 let last = name.starts_with("$bottom");
                 ranked(output, sort, constant()?, last, !name.ends_with('N'))?
             }
-            "$first" | "$last" | "$firstN" | "$lastN" | "$push" => {
+            "$first" | "$last" | "$firstN" | "$lastN" | "$push" | "$mergeObjects"
+            | "$concatArrays" => {
                 let Some(sort) = order else {
+                    let else_use = match name {
+                        "$push" | "$mergeObjects" | "$concatArrays" => "",
+                        _ => ", or use $top or $bottom",
+                    };
                     return Err(Error::bad_value(format!(
-                        "'fields.{field}' uses {name}, which needs an order: declare 'order', or \
-                         use $top or $bottom"
+                        "'fields.{field}' uses {name}, which needs an order: declare 'order'{else_use}"
                     )));
                 };
+                if matches!(name, "$mergeObjects" | "$concatArrays") {
+                    return Ok(Fold::United { spec: parsed, sort: order_of(sort, false)? });
+                }
                 if name == "$push" {
                     return match ranked(operand, sort, usize::MAX, false, false)? {
                         Fold::Ranked { output, sort, limit, last, single, .. } => {
@@ -174,6 +203,23 @@ impl Fold {
                 keys::encode(&mut place, child.get("_id").unwrap_or(Val::Null), false);
                 Part::Place(place, value.into())
             }
+            Fold::Percentile { spec, .. } => {
+                let number = spec.argument(&env)?.as_f64().filter(|number| !number.is_nan());
+                let Some(number) = number else { return Ok(Part::Nothing) };
+                let place = ranks::place(number, child.get("_id").unwrap_or(Val::Null));
+                Part::Place(place, Val::Double(number).into())
+            }
+            Fold::United { spec, sort } => {
+                let value = spec.argument(&env)?;
+                // What the accumulator does not take is refused before it is kept.
+                spec.start(Val::Null)?.process(value)?;
+                if value.is_nullish() {
+                    return Ok(Part::Nothing);
+                }
+                let mut place = Vec::new();
+                sort.key(child, &mut place)?;
+                Part::Place(place, value.into())
+            }
             Fold::Ranked { output, sort, dense, .. } => {
                 let value = output.eval(&env)?;
                 if *dense && value.is_missing() {
@@ -192,6 +238,16 @@ impl Fold {
     pub fn limit(&self) -> Option<usize> {
         match self {
             Fold::Extreme { limit, .. } | Fold::Ranked { limit, .. } => Some(*limit),
+            Fold::United { .. } => Some(usize::MAX),
+            _ => None,
+        }
+    }
+
+    /// The parts of the order that a median or percentiles give; `None` for all others.
+    #[must_use]
+    pub fn percentiles(&self) -> Option<&[f64]> {
+        match self {
+            Fold::Percentile { spec, .. } => Some(spec.percentiles()),
             _ => None,
         }
     }
@@ -210,9 +266,10 @@ impl Fold {
             | Fold::Average(_)
             | Fold::Count
             | Fold::Extreme { .. }
+            | Fold::Percentile { .. }
             | Fold::Set(_)
             | Fold::Distinct(_) => true,
-            Fold::Deviation { .. } | Fold::Ranked { .. } => false,
+            Fold::Deviation { .. } | Fold::Ranked { .. } | Fold::United { .. } => false,
         }
     }
 
@@ -246,6 +303,18 @@ impl Fold {
                 OwnedVal::new(moments.deviation(*sample))
             }
             (Fold::Deviation { .. }, _) => OwnedVal::new(Val::Null),
+            (Fold::Percentile { single, .. }, State::Ranks(ranks)) => match single {
+                true => OwnedVal::new(ranks.numbers().next().unwrap_or(Val::Null)),
+                false => array(ranks.numbers()),
+            },
+            (Fold::Percentile { single: true, .. }, _) => OwnedVal::new(Val::Null),
+            (Fold::Percentile { spec, .. }, _) => {
+                array(spec.percentiles().iter().map(|_| Val::Null))
+            }
+            (Fold::United { spec, .. }, State::List(list)) => {
+                united(spec, list.iter().map(|(_, value)| value.get()))
+            }
+            (Fold::United { spec, .. }, _) => united(spec, std::iter::empty()),
             (Fold::Sum(_), State::Tally(tally)) => OwnedVal::new(tally.total()),
             (Fold::Average(_), State::Tally(tally)) => OwnedVal::new(tally.average()),
             (
@@ -285,13 +354,28 @@ fn ranked(
     last: bool,
     single: bool,
 ) -> Result<Fold> {
-    let sort = total_order(sort, last);
-    let sort = SortSpec::parse(sort.as_doc())?;
+    let sort = order_of(sort, last)?;
+    let output = Expr::parse(output, &ParseContext::new(0))?;
+    Ok(Fold::Ranked { output, sort, limit, last, single, dense: false })
+}
+
+/// The total order that a sort means.
+fn order_of(sort: RawDoc<'_>, reversed: bool) -> Result<SortSpec> {
+    let sort = SortSpec::parse(total_order(sort, reversed).as_doc())?;
     if sort.fields.iter().any(|field| field.random || field.score) {
         return Err(Error::bad_value("a maintained order cannot use $meta"));
     }
-    let output = Expr::parse(output, &ParseContext::new(0))?;
-    Ok(Fold::Ranked { output, sort, limit, last, single, dense: false })
+    Ok(sort)
+}
+
+/// What an accumulator makes of values that it has taken before, one by one.
+fn united<'v>(spec: &AccumulatorSpec, mut values: impl Iterator<Item = Val<'v>>) -> OwnedVal {
+    let arena = Bump::new();
+    let outcome = spec.start(Val::Null).and_then(|mut state| {
+        values.try_for_each(|value| state.process(value))?;
+        state.finish(&arena).map(OwnedVal::new)
+    });
+    outcome.unwrap_or_else(|_| OwnedVal::new(Val::Null))
 }
 
 /// The sort with `_id` as its last field, unless it names it; reversed if asked for.
@@ -325,6 +409,8 @@ pub enum State {
     Tally(Tally),
     /// What a deviation is made of.
     Moments(Moments),
+    /// Where medians and percentiles are.
+    Ranks(Ranks),
     /// How many distinct values there are.
     Number(i64),
     /// The shown part of a ranking or the values of a set, in order, with their places.
@@ -338,6 +424,7 @@ impl State {
             State::Empty => out.push(Val::Null),
             State::Tally(tally) => out.push_doc(|out| tally.write(out)),
             State::Moments(moments) => out.push(Val::Document(moments.to_doc().as_doc())),
+            State::Ranks(ranks) => out.push_doc(|out| ranks.write(out)),
             State::Number(number) => out.push(Val::Int64(*number)),
             State::List(list) => out.push_array(|out| {
                 for (place, value) in list {
@@ -353,6 +440,7 @@ impl State {
     pub fn read(value: Val<'_>) -> State {
         match value {
             Val::Document(doc) if Moments::is_in(doc) => State::Moments(Moments::from_doc(doc)),
+            Val::Document(doc) if Ranks::is_in(doc) => State::Ranks(Ranks::from_doc(doc)),
             Val::Document(doc) => State::Tally(Tally::from_doc(doc)),
             Val::Int64(number) => State::Number(number),
             Val::Array(array) => {

@@ -2,14 +2,17 @@
 //!
 //! `same` computes fields from the document that holds them. `grouped` folds documents of another
 //! collection by a key, into the documents that have that key (children into parents) or into a
-//! collection of its own; `groups` is what waits to follow, `settle` lets it; `fold` says what each accumulator needs to follow single changes, `record`
-//! and `entries` are what is kept for each group and each child, `tally` the sum that can be undone, `moments` the deviation.
+//! collection of its own; `groups` is what waits to follow, `settle` lets it; `fold` says what each
+//! accumulator needs to follow single changes, `record` and `entries` are what is kept for each group and
+//! each child, `tally` the sum that can be undone, `moments` the deviation, `ranks` medians and
+//! percentiles.
 
 mod entries;
 mod fold;
 mod grouped;
 mod groups;
 pub mod moments;
+mod ranks;
 mod record;
 mod same;
 mod settle;

@@ -4,12 +4,14 @@ use super::entries;
 use super::fold::{Fold, Part, State};
 use super::grouped::{Grouped, Keys, MissingParent, Value};
 use super::groups::{Child, Group, Groups};
+use super::ranks;
 use super::record::{GROUP, MEMBER, PLACE, Record, entry_prefix, record_key};
 use super::tally;
 use crate::documents::{Documents, Key};
 use crate::edit::{self, Image, Patch};
 use crate::pattern::{Pattern, Phase, Progress};
 use crate::queue;
+use crate::stats::Stats;
 use value::{DocBuf, OwnedVal, RawDoc, Result, Val, keys};
 
 impl Grouped {
@@ -74,6 +76,10 @@ impl Grouped {
             return self.write_values(pattern, documents, key, &values, true, None);
         }
         let mut record = self.record_of(stored);
+        let anew = self.is_read_anew(&record, group);
+        if anew && pattern.phase.is_built() {
+            Stats::add(&pattern.stats.recomputed, 1);
+        }
         record.children += group.gain();
         for (number, field) in self.fields.iter().enumerate() {
             let Some(state) = record.states.get_mut(number) else { break };
@@ -83,7 +89,10 @@ impl Grouped {
                 .filter_map(|(parts, adds)| parts.get(number).map(|part| (part, *adds)));
             if let Some(limit) = field.fold.limit() {
                 let prefix = entry_prefix(PLACE, number, encoded);
-                entries::rank(pattern, documents, &prefix, limit, state, changes)?;
+                entries::rank(pattern, documents, &prefix, limit, anew, state, changes)?;
+            } else if let Some(wanted) = field.fold.percentiles() {
+                let prefix = entry_prefix(PLACE, number, encoded);
+                ranks::follow(pattern, documents, &prefix, wanted, state, changes)?;
             } else if field.fold.is_set() {
                 let listed = matches!(field.fold, Fold::Set(_));
                 let prefix = entry_prefix(MEMBER, number, encoded);
@@ -110,6 +119,21 @@ impl Grouped {
             return Ok(());
         }
         self.write_targets(pattern, documents, key, &record, progress.as_ref())
+    }
+
+    /// Whether so many of a group's children change at once that what it lists is read anew from its
+    /// entries: more than a fifth of them. Sums and the like gain nothing by that, since each change is
+    /// an addition, whatever the others are.
+    fn is_read_anew(&self, record: &Record, group: &Group) -> bool {
+        /// Fewer changes than this are followed one by one, however few children there are.
+        const CHANGES_MIN: usize = 10;
+        if group.changes.len() < CHANGES_MIN {
+            return false;
+        }
+        let changes = group.changes();
+        let most = record.children.max(record.children + group.gain()).max(0) as usize;
+        let lists = || self.fields.iter().any(|field| field.fold.limit().is_some());
+        changes >= CHANGES_MIN && changes * 5 > most && lists()
     }
 
     /// The record of a group when all children that came or went stand behind the last ones that its

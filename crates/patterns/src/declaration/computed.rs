@@ -110,15 +110,16 @@ fn body<'a>(options: &mut Options<'a>, fields: RawDoc<'_>) -> Result<Body<'a>> {
 /// Refuses an order that is none, or that no accumulator asks for.
 fn check_order(options: &Options<'_>, order: RawDoc<'_>, fields: RawDoc<'_>) -> Result<()> {
     options.check_sort("order", order)?;
-    let ordered = ["$first", "$last", "$firstN", "$lastN", "$push"];
+    let ordered =
+        ["$first", "$last", "$firstN", "$lastN", "$push", "$mergeObjects", "$concatArrays"];
     let asks = |spec: Val<'_>| {
         let name = spec.as_doc().and_then(RawDoc::first).map(|(name, _)| name);
         name.is_some_and(|name| ordered.contains(&name))
     };
     if !fields.iter().any(|(_, spec)| asks(spec.get())) {
         return Err(options.bad(
-            "'order' is used by none of the fields: it is for $first, $last, $firstN, $lastN and \
-             $push",
+            "'order' is used by none of the fields: it is for $first, $last, $firstN, $lastN, $push, \
+             $mergeObjects and $concatArrays",
         ));
     }
     Ok(())

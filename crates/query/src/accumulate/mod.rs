@@ -20,6 +20,7 @@ use collect::{Concat, Distinct, Merge, Push, Set};
 use numeric::{Deviation, Sum};
 use order::{Edge, Extreme, Ranked};
 use percentile::Percentiles;
+pub use percentile::rank_of;
 use std::sync::Arc;
 use value::{Code, Collation, Error, RawDoc, Result, Val};
 

@@ -28,10 +28,8 @@ impl Percentiles {
     pub(crate) fn results(&self) -> Vec<Val<'static>> {
         let mut sorted = self.numbers.clone();
         sorted.sort_unstable_by(f64::total_cmp);
-        let rank = |p: f64| {
-            let place = (p * sorted.len() as f64).ceil() - 1.0;
-            sorted.get(place.max(0.0) as usize).map_or(Val::Null, |n| Val::Double(*n))
-        };
+        let rank =
+            |p: f64| sorted.get(rank_of(p, sorted.len())).map_or(Val::Null, |n| Val::Double(*n));
         self.wanted.iter().map(|p| rank(*p)).collect()
     }
 
@@ -48,6 +46,13 @@ impl Percentiles {
     pub(crate) fn memory_bytes(&self) -> usize {
         self.numbers.capacity() * size_of::<f64>()
     }
+}
+
+/// Where a part of the order stands among so many sorted numbers.
+#[must_use]
+pub fn rank_of(part: f64, count: usize) -> usize {
+    let place = (part * count as f64).ceil() - 1.0;
+    place.max(0.0) as usize
 }
 
 /// `{input: .., p: [..], method: "approximate"}`: the input and the ranks.

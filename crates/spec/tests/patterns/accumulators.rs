@@ -108,6 +108,30 @@ pub(crate) static ALL: &[Accumulator] = &[
         },
     },
     Accumulator {
+        name: "middle",
+        spec: "{$median: {input: '$@x', method: 'approximate'}}",
+        ordered: false,
+        of: |all| at_rank(&xs(all), 0.5),
+    },
+    Accumulator {
+        name: "tails",
+        spec: "{$percentile: {input: '$@x', p: [0.1, 0.9], method: 'approximate'}}",
+        ordered: false,
+        of: |all| Expect::List(vec![at_rank(&xs(all), 0.1), at_rank(&xs(all), 0.9)]),
+    },
+    Accumulator {
+        name: "union",
+        spec: "{$setUnion: {$cond: [{$isNumber: '$@k'}, ['$@k'], []]}}",
+        ordered: false,
+        of: |all| Expect::Set(ks(all)),
+    },
+    Accumulator {
+        name: "row",
+        spec: "{$concatArrays: {$concatArrays: [['$_id'], ['$_id']]}}",
+        ordered: true,
+        of: |all| list(by_id(all).into_iter().flat_map(|id| [id as f64, id as f64])),
+    },
+    Accumulator {
         name: "opening",
         spec: "{$first: '$_id'}",
         ordered: true,
@@ -134,6 +158,12 @@ fn xs(all: &[&Child]) -> Vec<f64> {
     let mut xs: Vec<f64> = all.iter().filter_map(|child| child.x).collect();
     xs.sort_by(f64::total_cmp);
     xs
+}
+
+/// The least number that at least this part of all numbers does not exceed.
+fn at_rank(sorted: &[f64], part: f64) -> Expect {
+    let reached = |at: usize| (at + 1) as f64 >= part * sorted.len() as f64;
+    one((0..sorted.len()).find(|at| reached(*at)).map(|at| sorted[at]))
 }
 
 fn sum(all: &[&Child]) -> f64 {

@@ -1,0 +1,135 @@
+//! `$median` and `$percentile`: the values at ranks of the sorted numbers of a group.
+//!
+//! The numbers stand in the entries of the group, in their order. The record keeps for each rank that
+//! is wanted how many numbers stand before it and the place of its own. A number that comes or goes
+//! moves a rank by a step or two along the entries, however many there are.
+
+use super::entries;
+use super::fold::{Part, State};
+use crate::documents::Documents;
+use crate::pattern::Pattern;
+use query::accumulate::rank_of;
+use value::{RawDoc, Result, Val, Writer, keys};
+
+/// Where the wanted ranks of a group are.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ranks {
+    /// How many numbers there are.
+    count: i64,
+    /// For each rank: how many numbers stand before it, and its place.
+    marks: Vec<(i64, Vec<u8>)>,
+}
+
+/// The name that tells ranks from other documents.
+const COUNT: &str = "ranked";
+
+impl Ranks {
+    /// Whether a document holds ranks.
+    pub(super) fn is_in(doc: RawDoc<'_>) -> bool {
+        doc.find(COUNT).is_some()
+    }
+
+    /// Appends them to a document.
+    pub(super) fn write(&self, out: &mut Writer<'_>) {
+        out.i64(COUNT, self.count);
+        out.array("marks", |list| {
+            for (before, place) in &self.marks {
+                list.push(Val::Int64(*before));
+                list.push(Val::Binary(0, place));
+            }
+        });
+    }
+
+    /// The ranks that `write` wrote.
+    pub(super) fn from_doc(doc: RawDoc<'_>) -> Ranks {
+        let list = doc.get("marks").and_then(Val::as_array).unwrap_or(RawDoc::empty());
+        let mut parts = list.iter().map(|(_, part)| part.get());
+        let mut marks = Vec::new();
+        while let (Some(before), Some(Val::Binary(_, place))) = (parts.next(), parts.next()) {
+            marks.push((before.as_i64_exact().unwrap_or(0), place.to_vec()));
+        }
+        Ranks { count: doc.get(COUNT).and_then(Val::as_i64_exact).unwrap_or(0), marks }
+    }
+
+    /// The numbers at the ranks.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = Val<'static>> + '_ {
+        self.marks.iter().map(|(_, place)| number_at(place).map_or(Val::Null, Val::Double))
+    }
+}
+
+/// The place of a child's number: by the number, then by the child.
+pub(super) fn place(number: f64, id: Val<'_>) -> Vec<u8> {
+    let bits = number.to_bits();
+    // The larger bits of a negative number are those of a smaller one.
+    let ordered = if number.is_sign_negative() { !bits } else { bits | (1 << 63) };
+    let mut place = ordered.to_be_bytes().to_vec();
+    keys::encode(&mut place, id, false);
+    place
+}
+
+/// The number that stands at a place.
+fn number_at(place: &[u8]) -> Option<f64> {
+    let ordered = u64::from_be_bytes(*place.first_chunk()?);
+    let bits = if ordered >> 63 == 1 { ordered & !(1 << 63) } else { !ordered };
+    Some(f64::from_bits(bits))
+}
+
+/// Follows changes of the numbers of a group: their entries, and where the wanted ranks are.
+pub(super) fn follow<'c>(
+    pattern: &Pattern,
+    documents: &mut dyn Documents,
+    prefix: &[u8],
+    wanted: &[f64],
+    state: &mut State,
+    changes: impl Iterator<Item = (&'c Part, bool)>,
+) -> Result<()> {
+    let mut ranks = match std::mem::take(state) {
+        State::Ranks(ranks) => ranks,
+        _ => Ranks::default(),
+    };
+    let known = ranks.marks.len() == wanted.len();
+    // Whether each mark's own number is still there.
+    let mut there = vec![known; wanted.len()];
+    ranks.marks.resize_with(wanted.len(), || (0, Vec::new()));
+    for (part, adds) in changes {
+        let Part::Place(place, value) = part else { continue };
+        entries::keep(pattern, documents, prefix, place, adds.then_some(value))?;
+        let step = if adds { 1 } else { -1 };
+        ranks.count += step;
+        for ((before, mark), there) in ranks.marks.iter_mut().zip(&mut there) {
+            match place.cmp(mark) {
+                std::cmp::Ordering::Less => *before += step,
+                std::cmp::Ordering::Equal => *there = adds,
+                std::cmp::Ordering::Greater => {}
+            }
+        }
+    }
+    if ranks.count <= 0 {
+        return Ok(());
+    }
+    for (((before, mark), there), wanted) in ranks.marks.iter_mut().zip(there).zip(wanted) {
+        let rank = rank_of(*wanted, ranks.count as usize) as i64;
+        let steps = rank - *before;
+        if steps == 0 && there {
+            continue;
+        }
+        let from = if mark.is_empty() { Vec::new() } else { [prefix, mark].concat() };
+        let mut found = Vec::new();
+        // Forward the number behind a mark is a step away, unless the mark's own is gone.
+        let mut left = if steps >= 0 { steps + i64::from(!there) } else { -steps };
+        let mut visit = |key: &[u8], _: RawDoc<'_>| {
+            left -= 1;
+            if left == 0 {
+                found = key.get(prefix.len()..).unwrap_or(&[]).to_vec();
+            }
+            Ok(left > 0)
+        };
+        match steps >= 0 {
+            true => documents.states(pattern.id, prefix, &from, &mut visit)?,
+            false => documents.states_before(pattern.id, prefix, &from, &mut visit)?,
+        }
+        (*before, *mark) = (rank, found);
+    }
+    *state = State::Ranks(ranks);
+    Ok(())
+}
