@@ -209,8 +209,9 @@ impl Bound {
                     if !is_counted(pattern, documents, after.or(before))? {
                         continue;
                     }
-                    let old = before.map(|doc| grouped.child(doc)).transpose()?.flatten();
-                    let new = after.map(|doc| grouped.child(doc)).transpose()?.flatten();
+                    let from = grouped.horizon(pattern, documents)?;
+                    let old = before.map(|doc| grouped.child(doc, &from)).transpose()?.flatten();
+                    let new = after.map(|doc| grouped.child(doc, &from)).transpose()?.flatten();
                     if new.is_none() && after.is_some_and(|doc| grouped.is_skipped(doc)) {
                         Stats::add(&pattern.stats.errors, 1);
                     }
@@ -315,6 +316,11 @@ impl Pending {
     /// Counts a child that the build of a pattern came to.
     pub fn add_child(&mut self, pattern: &Arc<Pattern>, child: Child) {
         self.add(Notes(smallvec![(pattern.clone(), Note::Child(None, Some(child)))]));
+    }
+
+    /// Takes out a child that has become too old for a pattern's window.
+    pub fn remove_child(&mut self, pattern: &Arc<Pattern>, child: Child) {
+        self.add(Notes(vec![(pattern.clone(), Note::Child(Some(child), None))]));
     }
 
     /// Counts a node that the build of a tree came to.

@@ -3,7 +3,7 @@
 use crate::documents::{Documents, Find};
 use crate::graph;
 use crate::maintain::{Bound, Origin, Pending};
-use crate::pattern::{Pattern, Phase};
+use crate::pattern::{Behaviour, Pattern, Phase};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, keys};
@@ -14,6 +14,8 @@ pub struct Memory {
     collections: BTreeMap<String, BTreeMap<Vec<u8>, DocBuf>>,
     states: BTreeMap<(u32, Vec<u8>), DocBuf>,
     bound: HashMap<String, Bound>,
+    /// The time, in milliseconds.
+    time: i64,
     /// Documents and records that were visited in ranges so far.
     visited: usize,
 }
@@ -82,6 +84,32 @@ impl Memory {
         }
         while let Some(settlement) = open.pending.pop() {
             settlement.settle(&mut open)?;
+        }
+        Ok(())
+    }
+
+    /// Lets it be this time: children that are too old by then leave the windows of patterns, a few at
+    /// a time.
+    ///
+    /// # Errors
+    /// What a pattern refuses.
+    pub fn pass(&mut self, time: i64) -> Result<()> {
+        self.time = time;
+        let patterns: Vec<Arc<Pattern>> =
+            self.bound.values().flat_map(|bound| bound.sources.clone()).collect();
+        for pattern in patterns {
+            let Behaviour::Grouped(grouped) = &pattern.behaviour else { continue };
+            loop {
+                let mut open = Open { memory: self, pending: Pending::default() };
+                let gone = grouped.expired(&pattern, &mut open, 2)?;
+                if gone.is_empty() {
+                    break;
+                }
+                gone.into_iter().for_each(|child| open.pending.remove_child(&pattern, child));
+                while let Some(settlement) = open.pending.pop() {
+                    settlement.settle(&mut open)?;
+                }
+            }
         }
         Ok(())
     }
@@ -188,6 +216,10 @@ impl Documents for Open<'_> {
             None => self.memory.states.remove(&(pattern, key.to_vec())),
         };
         Ok(())
+    }
+
+    fn now(&self) -> i64 {
+        self.memory.time
     }
 
     fn states(

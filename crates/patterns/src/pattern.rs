@@ -270,6 +270,12 @@ impl Pattern {
         matches!(self.behaviour, Behaviour::Grouped(_) | Behaviour::Reference(_))
     }
 
+    /// Whether children count for some time only.
+    #[must_use]
+    pub fn has_window(&self) -> bool {
+        matches!(&self.behaviour, Behaviour::Grouped(grouped) if grouped.window.is_some())
+    }
+
     /// Whether targets may be behind their sources, as it is declared.
     #[must_use]
     pub fn may_be_stale(&self) -> bool {

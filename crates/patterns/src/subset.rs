@@ -1,7 +1,7 @@
 //! `subset`: the first few children of a parent in some order, kept inside of the parent, with
 //! their exact count. It is a fold as `computed` has them: a ranking and a count.
 
-use crate::computed::{Field, Fold, Grouped, Keys, MissingParent};
+use crate::computed::{Field, Fold, Grouped, Keys, MissingParent, Window};
 use query::filter::Filter;
 use value::path::Path;
 use value::{DocBuf, RawDoc, Result, Val, Writer};
@@ -34,7 +34,12 @@ pub struct Ask<'a> {
 ///
 /// # Errors
 /// BadValue for an order that cannot be.
-pub fn grouped(ask: &Ask<'_>, filter: Option<Filter>, mut reads: Vec<String>) -> Result<Grouped> {
+pub fn grouped(
+    ask: &Ask<'_>,
+    filter: Option<Filter>,
+    window: Option<Window>,
+    mut reads: Vec<String>,
+) -> Result<Grouped> {
     let ranking = DocBuf::build(|out| {
         out.doc("$topN", |out| {
             out.count("n", ask.limit as u64);
@@ -60,6 +65,7 @@ pub fn grouped(ask: &Ask<'_>, filter: Option<Filter>, mut reads: Vec<String>) ->
         target: ask.collection.to_owned(),
         keys: Keys::Parents { local: Path::new(ask.local), foreign: Path::new(ask.foreign) },
         filter,
+        window,
         fields,
         missing: MissingParent::Ignore,
         skip_errors: false,

@@ -229,6 +229,26 @@ fn contradictions_are_refused_with_the_reason() {
             "'fields.a' uses $concatArrays, which needs an order",
         ),
         (
+            "{kind: 'computed', from: 'c', on: {foreign: 'x'}, window: {last: '1d'}, fields: {a: {$count: {}}}}",
+            "'window.field' is missing",
+        ),
+        (
+            "{kind: 'computed', from: 'c', on: {foreign: 'x'}, window: {field: 'at', last: 'a month'}, fields: {a: {$count: {}}}}",
+            "'window.last' must be a time like '12h' or '30d', found 'a month'",
+        ),
+        (
+            "{kind: 'computed', from: 'c', on: {foreign: 'x'}, window: {field: 'at', last: '1d', until: 1}, fields: {a: {$count: {}}}}",
+            "'window.until' is unknown",
+        ),
+        (
+            "{kind: 'computed', window: {field: 'at', last: '1d'}, fields: {a: '$b'}}",
+            "'window' needs 'from'",
+        ),
+        (
+            "{kind: 'computed', from: 'c', on: {foreign: 'x'}, filter: {$expr: {$gte: ['$at', '$$NOW']}}, fields: {a: {$count: {}}}}",
+            "'filter.$expr.$gte.1' uses $$NOW",
+        ),
+        (
             "{kind: 'computed', from: 'c', on: {foreign: 'x'}, fields: {a: {$median: {input: '$b'}}}}",
             "'$median.method' is missing",
         ),

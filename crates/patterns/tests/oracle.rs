@@ -220,6 +220,62 @@ proptest! {
     }
 
     #[test]
+    fn children_count_as_long_as_they_are_in_the_window(
+        steps in prop::collection::vec(
+            (0_i32..10, proptest::option::weighted(0.8, (0_i64..60, 0_i32..3, any::<bool>())), 0_i64..4), 1..60),
+    ) {
+        let mut memory = memory(&[
+            ("parents", "{name: 'w', kind: 'computed', from: 'children', on: {foreign: 'p'}, window: {field: 'at', last: '10ms'}, order: {at: 1}, fields: {n: {$count: {}}, ids: {$push: '$_id'}, late: {$max: '$at'}}}"),
+            ("parents", "{name: 't', kind: 'subset', from: 'children', into: 'top', on: {foreign: 'p'}, window: {field: 'at', last: '10ms'}, sort: {at: -1}, limit: 2, fields: ['at']}"),
+            ("children", "{name: 'g', kind: 'computed', into: 'groups', groupBy: {$isArray: '$p'}, window: {field: 'at', last: '10ms'}, fields: {n: {$count: {}}}}"),
+        ]);
+        for id in 0..2 {
+            memory.write("parents", Val::Int32(id), Some(&doc(&format!("{{_id: {id}}}")))).expect("is allowed");
+        }
+        let mut time = 0;
+        for (id, image, passed) in steps {
+            let image = image.map(|(at, p, dated)| match dated {
+                true => doc(&format!("{{_id: {id}, p: {}, at: new Date({at})}}", if p == 2 { "[0, 1]".to_owned() } else { p.to_string() })),
+                false => doc(&format!("{{_id: {id}, p: {p}, at: {at}}}")),
+            });
+            memory.write("children", Val::Int32(id), image.as_ref()).expect("is allowed");
+            time += passed;
+            memory.pass(time).expect("is allowed");
+            for parent in 0..2_i64 {
+                let mut counted: Vec<(i64, i64)> = memory.all("children").iter().filter_map(|child| {
+                    let child = child.as_doc();
+                    let Some(Val::DateTime(at)) = child.get("at") else { return None };
+                    let belongs = match child.get("p")? {
+                        Val::Array(list) => list.iter().any(|(_, p)| p.get().as_i64_exact() == Some(parent)),
+                        p => p.as_i64_exact() == Some(parent),
+                    };
+                    (belongs && at >= time - 10).then(|| (at, child.get("_id").and_then(Val::as_i64_exact).expect("an id")))
+                }).collect();
+                counted.sort_unstable();
+                let shown = memory.all("parents");
+                let shown = shown[parent as usize].as_doc();
+                let ids = |name: &str, of: &dyn Fn(Val<'_>) -> Option<i64>| -> Vec<i64> {
+                    shown.get(name).and_then(Val::as_array).expect("a list").iter().filter_map(|(_, v)| of(v.get())).collect()
+                };
+                prop_assert_eq!(shown.get("n").and_then(Val::as_i64_exact), Some(counted.len() as i64), "at {}", time);
+                prop_assert_eq!(ids("ids", &|v| v.as_i64_exact()), counted.iter().map(|c| c.1).collect::<Vec<_>>());
+                let mut best = counted.clone();
+                best.sort_by_key(|(at, id)| (-at, *id));
+                prop_assert_eq!(
+                    ids("top", &|v| v.as_doc()?.get("_id")?.as_i64_exact()),
+                    best.iter().take(2).map(|c| c.1).collect::<Vec<_>>()
+                );
+                let late = counted.last().map_or(OwnedVal::new(Val::Null), |c| OwnedVal::new(Val::DateTime(c.0)));
+                prop_assert_eq!(shown.get("late").map(OwnedVal::new), Some(late));
+            }
+        }
+        memory.pass(1000).expect("is allowed");
+        prop_assert_eq!(memory.all("groups").len(), 0);
+        // Where each window begins is all that is left.
+        prop_assert!(memory.state_count() <= 3, "{} records are left", memory.state_count());
+    }
+
+    #[test]
     fn groups_of_their_own_equal_group(ops in prop::collection::vec(child(), 1..40)) {
         let mut memory = memory(&[("children",
             "{name: 'g', kind: 'computed', into: 'groups', groupBy: {r: '$rating'}, fields: {n: {$count: {}}, sum: {$sum: '$price'}, top: {$max: '$_id'}}}")]);

@@ -9,6 +9,7 @@ use crate::patterns::declare::Occasion;
 use crate::patterns::verify::Scope;
 use crate::patterns::{Opened, build, declare, modify, scrub, verify};
 use ::patterns::declaration::Mode;
+use ::patterns::pattern::Behaviour;
 use ::patterns::stats::Stats;
 use ::patterns::{Pattern, Phase, queue};
 use query::ParseContext;
@@ -197,6 +198,12 @@ fn describe(engine: &Inner, db: &str, pattern: &Arc<Pattern>) -> Result<DocBuf> 
         false => None,
     };
     let round = queue::last_round(pattern, &mut documents)?;
+    let window = match &pattern.behaviour {
+        Behaviour::Grouped(grouped) if pattern.phase.is_built() => {
+            grouped.window_as_of(pattern, &mut documents)?
+        }
+        _ => None,
+    };
     let verified = scrub::Last::of(pattern, &mut documents)?;
     let awaiting = verify::awaiting(engine, db, pattern)?;
     let what = build::title(pattern);
@@ -239,6 +246,9 @@ fn describe(engine: &Inner, db: &str, pattern: &Arc<Pattern>) -> Result<DocBuf> 
             if pattern.common.max_staleness.is_some_and(|most| lag > most) {
                 out.bool("overdue", true);
             }
+        }
+        if let (Some(as_of), false) = (window, pattern.may_be_stale()) {
+            out.append("asOf", Val::DateTime(as_of));
         }
         if !pattern.failure.is_empty() {
             out.str("error", &pattern.failure);

@@ -321,6 +321,9 @@ fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>, slice: Slice) -
     let clears = pattern.phase == Phase::Clearing;
     let folds = pattern.has_records() && !clears;
     let progress = pattern.progress(&mut Opened::new(txn, db))?;
+    if let (None, Behaviour::Grouped(grouped), false) = (&progress, &pattern.behaviour, clears) {
+        grouped.open_window(pattern, &mut Opened::new(txn, db))?;
+    }
     let mut progress = progress.unwrap_or(Progress { targets: !folds, at: Vec::new(), done: 0 });
     let fills = matches!(pattern.behaviour, Behaviour::Grouped(_));
     if pattern.phase == Phase::Preparing && (progress.targets || !fills) {
@@ -429,7 +432,8 @@ fn derive(
         error.context(format!("document with _id {id:?}: "))
     };
     if let (Behaviour::Grouped(grouped), false) = (&pattern.behaviour, progress.targets) {
-        if let Some(child) = grouped.child(doc).map_err(named)? {
+        let from = grouped.horizon(pattern, &mut Opened::new(txn, db))?;
+        if let Some(child) = grouped.child(doc, &from).map_err(named)? {
             txn.work.waiting(db, |pending| pending.add_child(pattern, child));
         }
         return Ok(());

@@ -87,6 +87,7 @@ pub fn start(engine: &Arc<Inner>) -> Result<()> {
                     super::build::start(&engine);
                 }
                 busy = round(&engine, rung);
+                busy |= super::window::tick(&engine);
                 super::scrub::tick(&engine);
                 if looked.elapsed() >= ALARM_PAUSE {
                     looked = Instant::now();
@@ -282,6 +283,7 @@ pub fn freshen(
     }
     // In the order in which they feed each other.
     for pattern in all.iter().filter(|p| p.may_queue() && p.phase.is_built()) {
+        super::window::flush(engine, db, pattern, stop)?;
         flush(engine, db, pattern, stop)?;
     }
     Ok(())

@@ -177,11 +177,12 @@ pub fn check(
     let fresh = Arc::new(pattern.altered(|fresh| fresh.phase = Phase::Building)?);
     let mut scratch = Scratch { states: BTreeMap::new() };
     if let Behaviour::Grouped(grouped) = &fresh.behaviour {
+        let from = grouped.horizon(pattern, &mut Opened::new(&mut txn, db))?;
         let mut pending = Pending::default();
         let mut count = 0_u64;
         let mut range = range(&txn, db, &grouped.source)?;
         while let Some((_, doc)) = next(&mut range)? {
-            if let Some(mut child) = grouped.child(RawDoc::new(&doc))? {
+            if let Some(mut child) = grouped.child(RawDoc::new(&doc), &from)? {
                 child.keys.retain(|(key, _)| keys.has(key));
                 pending.add_child(&fresh, child);
             }

@@ -6,9 +6,10 @@
 //! and what it takes away (`groups`); `settle` applies all of a key's changes at once and writes its
 //! targets.
 
-use super::fold::{Fold, State};
+use super::fold::{Fold, Part, State};
 use super::groups::Child;
 use super::record::{Record, record_key};
+use super::window::{self, Window};
 use crate::documents::{Documents, Find};
 use crate::edit;
 use crate::pattern::{Pattern, Phase};
@@ -30,6 +31,8 @@ pub struct Grouped {
     pub keys: Keys,
     /// Which children count.
     pub filter: Option<Filter>,
+    /// For how long they do.
+    pub window: Option<Window>,
     /// What is maintained.
     pub fields: Vec<Field>,
     /// What happens to a child whose parent is not there.
@@ -84,6 +87,13 @@ impl Grouped {
         matches!(self.keys, Keys::Groups(_))
     }
 
+    /// Whether children may be left out that its filter takes in, so that a query cannot be answered by
+    /// what it counts.
+    #[must_use]
+    pub fn skips(&self) -> bool {
+        self.skip_errors || self.window.is_some()
+    }
+
     /// What is read of the targets.
     #[must_use]
     pub fn target_reads(&self) -> Vec<String> {
@@ -113,15 +123,23 @@ impl Grouped {
         }
     }
 
-    /// What a child adds; `None` for nothing.
+    /// What a child adds; `None` for nothing. `horizon` is where the window begins, if there is one.
     ///
     /// # Errors
     /// What an expression gives, unless such children are skipped.
-    pub fn child(&self, doc: RawDoc<'_>) -> Result<Option<Child>> {
-        match self.evaluate(doc) {
-            Err(_) if self.skip_errors => Ok(None),
-            outcome => outcome,
+    pub fn child(&self, doc: RawDoc<'_>, horizon: &[u8]) -> Result<Option<Child>> {
+        let child = match self.evaluate(doc) {
+            Err(_) if self.skip_errors => return Ok(None),
+            outcome => outcome?,
+        };
+        let Some(mut child) = child else { return Ok(None) };
+        if let Some(part) = child.parts.get(self.fields.len()) {
+            let counts = |group: &[u8]| {
+                window::place(part, group).is_some_and(|place| place.as_slice() >= horizon)
+            };
+            child.keys.retain(|(group, _)| counts(group));
         }
+        Ok((!child.keys.is_empty()).then_some(child))
     }
 
     /// Whether a child adds nothing only because an expression fails on it.
@@ -140,7 +158,12 @@ impl Grouped {
         if keys.is_empty() {
             return Ok(None);
         }
-        let parts = self.fields.iter().map(|field| field.fold.part(doc)).collect::<Result<_>>()?;
+        let mut parts: Vec<Part> =
+            self.fields.iter().map(|field| field.fold.part(doc)).collect::<Result<_>>()?;
+        if let Some(window) = &self.window {
+            let Some(part) = window.part(doc) else { return Ok(None) };
+            parts.push(part);
+        }
         Ok(Some(Child { keys, parts }))
     }
 

@@ -10,7 +10,7 @@ use value::OwnedVal;
 pub struct Child {
     /// The keys that it belongs to, encoded and as values.
     pub keys: Vec<(Vec<u8>, OwnedVal)>,
-    /// What it adds to each field.
+    /// What it adds to each field; behind them, where there is a window, its place there.
     pub parts: Vec<Part>,
 }
 

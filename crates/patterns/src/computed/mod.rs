@@ -5,7 +5,7 @@
 //! collection of its own; `groups` is what waits to follow, `settle` lets it; `fold` says what each
 //! accumulator needs to follow single changes, `record` and `entries` are what is kept for each group and
 //! each child, `tally` the sum that can be undone, `moments` the deviation, `ranks` medians and
-//! percentiles.
+//! percentiles, `window` lets children count for some time only.
 
 mod entries;
 mod fold;
@@ -17,9 +17,11 @@ mod record;
 mod same;
 mod settle;
 pub mod tally;
+mod window;
 
 pub use fold::Fold;
 pub use grouped::{Field, Grouped, Keys, MissingParent, Value, values_at};
 pub use groups::{Child, Group, Groups};
 pub use record::GROUP;
 pub use same::Same;
+pub use window::Window;

@@ -7,6 +7,7 @@ use super::groups::{Child, Group, Groups};
 use super::ranks;
 use super::record::{GROUP, MEMBER, PLACE, Record, entry_prefix, record_key};
 use super::tally;
+use super::window;
 use crate::documents::{Documents, Key};
 use crate::edit::{self, Image, Patch};
 use crate::pattern::{Pattern, Phase, Progress};
@@ -45,6 +46,12 @@ impl Grouped {
         group: &Group,
     ) -> Result<()> {
         let own_key = record_key(encoded);
+        if self.window.is_some() {
+            for (parts, adds) in &group.changes {
+                let Some(part) = parts.get(self.fields.len()) else { continue };
+                window::keep(pattern, documents, part, (encoded, group.key.get()), *adds)?;
+            }
+        }
         // Most changes need no more of a record than a few bytes of it.
         let in_place = pattern.phase.is_built() && !pattern.is_deferred();
         let (mut behind, mut grown, mut stored) = (false, None, None);

@@ -287,7 +287,7 @@ fn often(text: &str) -> Option<u64> {
 }
 
 /// A time such as `1h`.
-fn milliseconds(text: &str) -> Option<u64> {
+pub(super) fn milliseconds(text: &str) -> Option<u64> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at_checked(digits)?;
     let unit = match unit {

@@ -2,8 +2,9 @@
 //! collection of its own.
 
 use super::Parsed;
+use super::common::milliseconds;
 use super::options::Options;
-use crate::computed::{Field, Fold, Grouped, Keys, MissingParent, Same};
+use crate::computed::{Field, Fold, Grouped, Keys, MissingParent, Same, Window};
 use crate::paths;
 use crate::pattern::Behaviour;
 use query::ParseContext;
@@ -55,7 +56,7 @@ fn same(
     fields: RawDoc<'_>,
     skip_errors: bool,
 ) -> Result<Parsed> {
-    for name in ["on", "filter", "order", "onMissingParent"] {
+    for name in ["on", "filter", "window", "order", "onMissingParent"] {
         if options.get(name).is_some() {
             return Err(options.bad(format!(
                 "'{name}' needs 'from': without it fields are computed from the same document"
@@ -83,6 +84,8 @@ fn same(
 struct Body<'a> {
     filter: Option<RawDoc<'a>>,
     compiled: Option<Filter>,
+    /// The window as it was declared, and what it means.
+    window: Option<(RawDoc<'a>, Window)>,
     fields: Vec<Field>,
     order: Option<RawDoc<'a>>,
     reads: Vec<String>,
@@ -93,6 +96,7 @@ fn body<'a>(options: &mut Options<'a>, fields: RawDoc<'_>) -> Result<Body<'a>> {
     let order = options.document("order")?;
     let mut reads = Vec::new();
     let compiled = filter_of(filter, &mut reads)?;
+    let window = window_of(options, &mut reads)?;
     if let Some(order) = order {
         check_order(options, order, fields)?;
         reads.extend(order.iter().map(|(path, _)| path.to_owned()));
@@ -104,7 +108,7 @@ fn body<'a>(options: &mut Options<'a>, fields: RawDoc<'_>) -> Result<Body<'a>> {
         parsed.push(Field { path: Path::new(path), fold });
         paths::of_expression(spec.get(), &mut reads);
     }
-    Ok(Body { filter, compiled, fields: parsed, order, reads })
+    Ok(Body { filter, compiled, window, fields: parsed, order, reads })
 }
 
 /// Refuses an order that is none, or that no accumulator asks for.
@@ -136,6 +140,43 @@ pub(super) fn filter_of(
     let compiled = Filter::parse_for_documents(filter, &ParseContext::new(0))
         .map_err(|error| error.context("filter: "))?;
     Ok(Some(compiled))
+}
+
+/// The window `{field, last}` in which children count.
+pub(super) fn window_of<'a>(
+    options: &mut Options<'a>,
+    reads: &mut Vec<String>,
+) -> Result<Option<(RawDoc<'a>, Window)>> {
+    let Some(doc) = options.document("window")? else { return Ok(None) };
+    let (mut field, mut span) = (None, None);
+    for (name, value) in doc {
+        match (name, value.get()) {
+            ("field", Val::String(path)) => {
+                options.check_path("window.field", path)?;
+                field = Some(path);
+            }
+            ("field", _) => return Err(options.bad("'window.field' must be a path")),
+            ("last", Val::String(text)) => match milliseconds(text) {
+                Some(ms) => span = Some(ms as i64),
+                None => {
+                    return Err(options.bad(format!(
+                        "'window.last' must be a time like '12h' or '30d', found '{text}'"
+                    )));
+                }
+            },
+            ("last", _) => {
+                return Err(options.bad("'window.last' must be a time like '12h' or '30d'"));
+            }
+            (other, _) => {
+                return Err(options
+                    .bad(format!("'window.{other}' is unknown; there are 'field' and 'last'")));
+            }
+        }
+    }
+    let path = field.ok_or_else(|| options.missing("window.field"))?;
+    let span = span.ok_or_else(|| options.missing("window.last"))?;
+    reads.push(path.to_owned());
+    Ok(Some((doc, Window { path: Path::new(path), span })))
 }
 
 /// The two sides of `on: {local, foreign}`.
@@ -195,6 +236,7 @@ fn children(
         target: collection.to_owned(),
         keys,
         filter: body.compiled,
+        window: body.window.map(|(_, window)| window),
         fields: body.fields,
         missing,
         skip_errors,
@@ -236,6 +278,7 @@ fn groups(
         target: into.to_owned(),
         keys: Keys::Groups(key),
         filter: body.compiled,
+        window: body.window.map(|(_, window)| window),
         fields: body.fields,
         missing: MissingParent::Ignore,
         skip_errors,
@@ -247,6 +290,9 @@ fn groups(
 fn write_body(out: &mut value::Writer<'_>, body: &Body<'_>, fields: RawDoc<'_>, skip: bool) {
     if let Some(filter) = body.filter {
         out.append("filter", Val::Document(filter));
+    }
+    if let Some((window, _)) = &body.window {
+        out.append("window", Val::Document(*window));
     }
     if let Some(order) = body.order {
         out.append("order", Val::Document(order));

@@ -1,7 +1,7 @@
 //! Declarations of the kind `subset`.
 
 use super::Parsed;
-use super::computed::{filter_of, relation};
+use super::computed::{filter_of, relation, window_of};
 use super::options::Options;
 use crate::pattern::Behaviour;
 use crate::subset::{Ask, grouped};
@@ -48,15 +48,19 @@ pub(super) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
     let filter = options.document("filter")?;
     let mut reads = vec![foreign.to_owned()];
     let compiled = filter_of(filter, &mut reads)?;
+    let (window, meant) = window_of(options, &mut reads)?.unzip();
     let ask =
         Ask { from, collection, local, foreign, sort, limit, fields: &fields, id_as, into, count };
-    let behaviour = Behaviour::Grouped(grouped(&ask, compiled, reads)?);
+    let behaviour = Behaviour::Grouped(grouped(&ask, compiled, meant, reads)?);
     let shown = DocBuf::build(|out| {
         out.str("into", into).str("from", from).doc("on", |out| {
             out.str("local", local).str("foreign", foreign);
         });
         if let Some(filter) = filter {
             out.append("filter", Val::Document(filter));
+        }
+        if let Some(window) = window {
+            out.append("window", Val::Document(window));
         }
         out.append("sort", Val::Document(sort)).count("limit", limit as u64);
         out.append("fields", Val::Array(list)).str("idAs", id_as);

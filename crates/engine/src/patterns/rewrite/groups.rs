@@ -27,7 +27,7 @@ impl Rewrites<'_> {
         let Some(group) = group.as_doc() else { return Ok(None) };
         for pattern in self.usable(collection) {
             let Behaviour::Grouped(grouped) = &pattern.behaviour else { continue };
-            if *grouped.source != *collection.name || grouped.skip_errors {
+            if *grouped.source != *collection.name || grouped.skips() {
                 continue;
             }
             let found = match &grouped.keys {
@@ -144,7 +144,7 @@ impl Rewrites<'_> {
         for pattern in self.usable(collection) {
             let Behaviour::Grouped(grouped) = &pattern.behaviour else { continue };
             let Keys::Parents { foreign, .. } = &grouped.keys else { continue };
-            if *grouped.source != *collection.name || grouped.skip_errors {
+            if *grouped.source != *collection.name || grouped.skips() {
                 continue;
             }
             let Some(key) = asked_key(pattern, filter, foreign.text()) else { continue };

@@ -24,7 +24,8 @@ impl Rewrites<'_> {
             let limit = declared.get("limit").and_then(Val::as_i64_exact);
             let Some(Val::String(id)) = declared.get("idAs") else { continue };
             let kept = limit.and_then(|limit| u64::try_from(limit).ok()).unwrap_or(0);
-            let fits = *grouped.source == *collection.name && most > 0 && most <= kept;
+            let all = *grouped.source == *collection.name && !grouped.skips();
+            let fits = all && most > 0 && most <= kept;
             if !fits || !order.is_some_and(|order| same_order(order, sort)) {
                 continue;
             }

@@ -1,0 +1,193 @@
+//! Windows of time: children count as long as a date of theirs is not older than some time.
+//!
+//! What is in the window is told by its beginning, which is kept with the pattern's records: children
+//! count whose entries stand at it or behind it, whatever the clock says. So what is maintained can be
+//! recomputed at every snapshot. As time passes somebody asks for the children that have become too old
+//! (`expired`), which moves the beginning on, in as many commits as it takes.
+
+use super::fold::Part;
+use super::grouped::Grouped;
+use super::groups::Child;
+use crate::documents::Documents;
+use crate::pattern::Pattern;
+use value::path::Path;
+use value::{DocBuf, OwnedVal, RawDoc, Result, Val, keys};
+
+/// A window of time.
+#[derive(Debug)]
+pub struct Window {
+    /// The date of a child.
+    pub path: Path,
+    /// How old it may be, in milliseconds.
+    pub span: i64,
+}
+
+/// Entries of windows stand under this byte, the date of the child, the group and the child's `_id`.
+const WINDOW: u8 = 7;
+/// Where the beginning of the window is kept.
+const BEGINNING: &[u8] = b"\0w";
+
+impl Window {
+    /// The date of a child and its `_id`; `None` for a child without a date, which never counts.
+    pub(super) fn part(&self, child: RawDoc<'_>) -> Option<Part> {
+        let Val::DateTime(date) = self.path.get(child) else { return None };
+        Some(Part::Place(encoded(date), OwnedVal::new(child.get("_id").unwrap_or(Val::Null))))
+    }
+
+    /// What counts at this time begins here.
+    fn beginning_at(&self, now: i64) -> Vec<u8> {
+        encoded(now.saturating_sub(self.span))
+    }
+}
+
+fn encoded(date: i64) -> Vec<u8> {
+    keys::key(Val::DateTime(date))
+}
+
+/// The place of a child's entry in a group: by its date, so that the oldest comes first.
+pub(super) fn place(part: &Part, group: &[u8]) -> Option<Vec<u8>> {
+    let Part::Place(date, id) = part else { return None };
+    Some([date.as_slice(), group, &keys::key(id.get())].concat())
+}
+
+/// Keeps the entry of a child that came, or forgets that of one that went.
+pub(super) fn keep(
+    pattern: &Pattern,
+    documents: &mut dyn Documents,
+    part: &Part,
+    (encoded, key): (&[u8], Val<'_>),
+    adds: bool,
+) -> Result<()> {
+    let (Some(place), Part::Place(_, id)) = (place(part, encoded), part) else { return Ok(()) };
+    let entry = adds.then(|| {
+        DocBuf::build(|out| {
+            out.append("k", key).raw("i", id.raw());
+        })
+    });
+    documents.set_state(pattern.id, &[&[WINDOW], place.as_slice()].concat(), entry)
+}
+
+/// Where the window of a pattern begins.
+///
+/// # Errors
+/// When the store fails.
+pub(super) fn beginning(pattern: &Pattern, documents: &mut dyn Documents) -> Result<Vec<u8>> {
+    let kept = documents.state(pattern.id, BEGINNING)?;
+    Ok(match kept.as_ref().and_then(|doc| doc.as_doc().get("at")) {
+        Some(Val::Binary(_, at)) => at.to_vec(),
+        _ => Vec::new(),
+    })
+}
+
+fn begin(pattern: &Pattern, documents: &mut dyn Documents, at: &[u8]) -> Result<()> {
+    let doc = DocBuf::build(|out| {
+        out.append("at", Val::Binary(0, at));
+    });
+    documents.set_state(pattern.id, BEGINNING, Some(doc))
+}
+
+impl Grouped {
+    /// Lets the window begin where it does now, for a build that begins.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn open_window(&self, pattern: &Pattern, documents: &mut dyn Documents) -> Result<()> {
+        let Some(window) = &self.window else { return Ok(()) };
+        let now = window.beginning_at(documents.now());
+        begin(pattern, documents, &now)
+    }
+
+    /// Where the window begins, for `child`; nothing is read without a window.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn horizon(&self, pattern: &Pattern, documents: &mut dyn Documents) -> Result<Vec<u8>> {
+        match self.window {
+            Some(_) => beginning(pattern, documents),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Whether children are in the window that have become too old by now.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn has_expired(&self, pattern: &Pattern, documents: &mut dyn Documents) -> Result<bool> {
+        let Some(window) = &self.window else { return Ok(false) };
+        let now = window.beginning_at(documents.now());
+        let mut found = false;
+        let after = [&[WINDOW], beginning(pattern, documents)?.as_slice()].concat();
+        documents.states(pattern.id, &[WINDOW], &after, &mut |key, _| {
+            found = key.get(1..).is_some_and(|place| place < now.as_slice());
+            Ok(false)
+        })?;
+        Ok(found)
+    }
+
+    /// The time at which what is shown was right: now, unless children have become too old since.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn window_as_of(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+    ) -> Result<Option<i64>> {
+        let Some(window) = &self.window else { return Ok(None) };
+        let after = [&[WINDOW], beginning(pattern, documents)?.as_slice()].concat();
+        let mut oldest = None;
+        documents.states(pattern.id, &[WINDOW], &after, &mut |_, entry| {
+            oldest = entry.get("i").map(OwnedVal::new);
+            Ok(false)
+        })?;
+        let now = documents.now();
+        let Some(oldest) = oldest else { return Ok(Some(now)) };
+        let child = documents.get(&self.source, oldest.get())?;
+        let date = match child.as_ref().map(|child| window.path.get(child.as_doc())) {
+            Some(Val::DateTime(date)) => date,
+            _ => return Ok(Some(now)),
+        };
+        Ok(Some(now.min(date.saturating_add(window.span))))
+    }
+
+    /// Takes children out of the window that have become too old by now, at most `batch`, and moves
+    /// its beginning on. Returns what their groups lose.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn expired(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        batch: usize,
+    ) -> Result<Vec<Child>> {
+        let Some(window) = &self.window else { return Ok(Vec::new()) };
+        let now = window.beginning_at(documents.now());
+        let after = [&[WINDOW], beginning(pattern, documents)?.as_slice()].concat();
+        let mut entries: Vec<(Vec<u8>, OwnedVal, OwnedVal)> = Vec::new();
+        documents.states(pattern.id, &[WINDOW], &after, &mut |key, entry| {
+            if key.get(1..).is_none_or(|place| place >= now.as_slice()) {
+                return Ok(false);
+            }
+            let value = |name| OwnedVal::new(entry.get(name).unwrap_or(Val::Null));
+            entries.push((key.to_vec(), value("k"), value("i")));
+            Ok(entries.len() < batch)
+        })?;
+        let Some((last, _, _)) = entries.last() else { return Ok(Vec::new()) };
+        // Behind the last one that goes; those behind may have the same date.
+        let mut at = last.get(1..).unwrap_or(&[]).to_vec();
+        at.push(0);
+        begin(pattern, documents, &at)?;
+        let mut gone = Vec::new();
+        for (entry, key, id) in entries {
+            if let Some(child) = documents.get(&self.source, id.get())?
+                && let Some(mut lost) = self.child(child.as_doc(), &[])?
+            {
+                lost.keys = vec![(keys::key(key.get()), key)];
+                gone.push(lost);
+            }
+            documents.set_state(pattern.id, &entry, None)?;
+        }
+        Ok(gone)
+    }
+}
