@@ -126,6 +126,8 @@ pub struct Inner {
     pub(crate) pattern_bell: Arc<crate::patterns::queue::Bell>,
     /// When patterns are checked.
     pub(crate) pattern_scrubs: crate::patterns::scrub::Scrubs,
+    /// What is known of patterns whose strategy is left to the database.
+    pub(crate) pattern_strategies: crate::patterns::strategy::Strategies,
     /// What dropped collections and indexes left in the store.
     pub(crate) trash: crate::trash::Trash,
     /// When documents expire next.
@@ -226,6 +228,7 @@ impl Engine {
             pattern_builds: crate::patterns::build::Builds::default(),
             pattern_bell: Arc::default(),
             pattern_scrubs: crate::patterns::scrub::Scrubs::default(),
+            pattern_strategies: crate::patterns::strategy::Strategies::default(),
             trash: crate::trash::Trash::default(),
             ttl: crate::ttl::Ttl::default(),
             fail_points: crate::fail_points::FailPoints::default(),

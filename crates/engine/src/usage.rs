@@ -10,6 +10,8 @@ use value::{RawDoc, Val, Writer};
 pub struct Usage {
     kinds: [Latency; KINDS.len()],
     classes: [Class; CLASSES.len()],
+    /// Documents that queries looked at.
+    documents: AtomicU64,
 }
 
 /// How often, and for how long.
@@ -82,7 +84,13 @@ fn kind_of(command: &str) -> (usize, usize) {
 }
 
 /// Notes a command that ended with the collection that it names.
-pub(crate) fn note(engine: &Inner, command: &str, body: RawDoc<'_>, elapsed: Duration) {
+pub(crate) fn note(
+    engine: &Inner,
+    command: &str,
+    body: RawDoc<'_>,
+    elapsed: Duration,
+    documents: u64,
+) {
     let named = match command {
         "getMore" => body.get("collection"),
         _ => body.first().map(|(_, value)| value.get()),
@@ -96,6 +104,9 @@ pub(crate) fn note(engine: &Inner, command: &str, body: RawDoc<'_>, elapsed: Dur
     if let Some(kind) = usage.kinds.get(kind) {
         kind.add(micros);
     }
+    if class == 0 && documents > 0 {
+        usage.documents.fetch_add(documents, Ordering::Relaxed);
+    }
     if let Some(class) = usage.classes.get(class) {
         class.all.add(micros);
         if let Some(bucket) = class.buckets.get(bucket(micros)) {
@@ -105,6 +116,12 @@ pub(crate) fn note(engine: &Inner, command: &str, body: RawDoc<'_>, elapsed: Dur
 }
 
 impl Usage {
+    /// How many documents queries on the collection looked at, those of other collections that they
+    /// joined included.
+    pub(crate) fn documents_read(&self) -> u64 {
+        self.documents.load(Ordering::Relaxed)
+    }
+
     /// Writes what `top` shows of a collection; nothing when it was not used.
     pub(crate) fn write_top(&self, out: &mut Writer<'_>, namespace: &str) {
         let kinds = self.kinds.each_ref().map(Latency::get);

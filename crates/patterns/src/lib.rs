@@ -6,7 +6,8 @@
 //! its collection for the document's own maintained fields (`shape`), notes what other documents
 //! must follow (`note`) and brings them up to date before the commit (`settle`). `clearing` takes
 //! away what a pattern that was dropped has left, `queue` keeps what follows later, `resolve` gives
-//! readers what is not stored at all, `stats` counts. `computed`,
+//! readers what is not stored at all, `stats` counts, `labels` tell where
+//! values come from. `computed`,
 //! `reference`, `subset` and `tree` are the kinds. Everything reaches documents through
 //! `documents::Documents` alone, so that the same patterns can run on another database.
 
@@ -16,6 +17,7 @@ pub mod declaration;
 pub mod documents;
 pub mod edit;
 pub mod graph;
+pub mod labels;
 pub mod maintain;
 pub mod memory;
 pub mod ownership;

@@ -320,7 +320,7 @@ impl Pending {
 
     /// Takes out a child that has become too old for a pattern's window.
     pub fn remove_child(&mut self, pattern: &Arc<Pattern>, child: Child) {
-        self.add(Notes(vec![(pattern.clone(), Note::Child(Some(child), None))]));
+        self.add(Notes(smallvec![(pattern.clone(), Note::Child(Some(child), None))]));
     }
 
     /// Counts a node that the build of a tree came to.

@@ -11,6 +11,8 @@ pub struct Stats {
     pub writes: AtomicU64,
     /// Groups whose lists were read anew, because one statement changed a large part of them.
     pub recomputed: AtomicU64,
+    /// Changes of what a reference copies of its sources, be it stored or not.
+    pub changes: AtomicU64,
     /// Queries that were answered from what it maintains.
     pub rewrites: AtomicU64,
     /// Children that added nothing because an expression failed on them.

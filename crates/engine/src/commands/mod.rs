@@ -380,7 +380,7 @@ fn note(
 ) {
     let elapsed = op.started.elapsed();
     let name = op.name.get();
-    crate::usage::note(engine, name, body, elapsed);
+    crate::usage::note(engine, name, body, elapsed, op.cost().documents);
     if engine.query_stats.is_on() && error.is_none() {
         engine.query_stats.note(op, body, elapsed);
     }

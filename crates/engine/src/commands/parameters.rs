@@ -219,6 +219,19 @@ static PARAMETERS: &[Parameter] = &[
         set: None,
     },
     Parameter {
+        name: "patternStrategyPeriodSecs",
+        write: |engine, out, name| {
+            let seconds = engine.pattern_strategies.period_seconds();
+            out.i32(name, i32::try_from(seconds).unwrap_or(i32::MAX));
+        },
+        set: Some(|engine, value| {
+            let seconds =
+                whole(value).filter(|seconds| (1..=i64::from(i32::MAX)).contains(seconds))?;
+            engine.pattern_strategies.set_period_seconds(seconds);
+            Some(())
+        }),
+    },
+    Parameter {
         name: "requireApiVersion",
         write: |_, out, name| {
             out.bool(name, false);

@@ -6,12 +6,13 @@ use super::{Command, Context, listing};
 use crate::access;
 use crate::engine::Inner;
 use crate::patterns::declare::Occasion;
+use crate::patterns::strategy::Rates;
 use crate::patterns::verify::Scope;
 use crate::patterns::{Opened, build, declare, modify, scrub, verify};
 use ::patterns::declaration::Mode;
 use ::patterns::pattern::Behaviour;
 use ::patterns::stats::Stats;
-use ::patterns::{Pattern, Phase, queue};
+use ::patterns::{Pattern, Phase, labels, queue};
 use query::ParseContext;
 use query::filter::Filter;
 use std::sync::Arc;
@@ -259,12 +260,31 @@ fn describe(engine: &Inner, db: &str, pattern: &Arc<Pattern>) -> Result<DocBuf> 
         if let Some(verified) = verified {
             verified.write(out);
         }
-        write_stats(engine, pattern, out);
+        write_labels(db, pattern, out);
+        write_stats(engine, db, pattern, out);
     }))
 }
 
+/// Writes where what a pattern maintains comes from: `{path, sources: ["db.collection.field"]}`.
+fn write_labels(db: &str, pattern: &Pattern, out: &mut Writer<'_>) {
+    out.array("labels", |list| {
+        for label in labels::of(pattern) {
+            list.push_doc(|out| {
+                out.str("path", &label.path);
+                out.array("sources", |list| {
+                    for source in &label.sources {
+                        let dot = if source.is_empty() { "" } else { "." };
+                        let name = format!("{db}.{}{dot}{source}", label.collection);
+                        list.push(Val::String(&name));
+                    }
+                });
+            });
+        }
+    });
+}
+
 /// Writes what a pattern did since the process started, and how much it keeps for itself.
-fn write_stats(engine: &Inner, pattern: &Pattern, out: &mut Writer<'_>) {
+fn write_stats(engine: &Inner, db: &str, pattern: &Pattern, out: &mut Writer<'_>) {
     let stats = &pattern.stats;
     out.count("errors", Stats::read(&stats.errors));
     out.doc("stats", |out| {
@@ -281,6 +301,9 @@ fn write_stats(engine: &Inner, pattern: &Pattern, out: &mut Writer<'_>) {
         }
         out.count("rewrites", Stats::read(&stats.rewrites));
         out.count("ignoredClientWrites", Stats::read(&stats.ignored));
+        if let Some(rates) = Rates::of(engine, db, pattern) {
+            rates.write(out);
+        }
     });
 }
 

@@ -8,7 +8,8 @@
 //! what a dropped pattern left, `queue` follows what does not follow in the same commit, `pointed`
 //! writes documents of which part is not stored, `reading` is what patterns mean to readers, `verify`
 //! compares with a recomputation, `scrub` does so by itself, `staleness` tells how far a document is
-//! behind, `window` lets children go that have become too old, `rewrite` answers queries from what is maintained.
+//! behind, `window` lets children go that have become too old, `strategy`
+//! decides what is left to the database, `rewrite` answers queries from what is maintained.
 
 pub mod build;
 pub mod declare;
@@ -20,6 +21,7 @@ pub mod reading;
 pub mod rewrite;
 pub mod scrub;
 pub mod staleness;
+pub(crate) mod strategy;
 pub mod verify;
 mod window;
 

@@ -44,7 +44,7 @@ fn merged(known: &Pattern, set: RawDoc<'_>) -> DocBuf {
             out.raw(option, set.find(option).unwrap_or(value));
         }
         for (option, value) in set {
-            if declaration.find(option).is_none() {
+            if declaration.find(option).is_none() || option == "chosen" {
                 out.raw(option, value);
             }
         }

@@ -91,6 +91,7 @@ pub fn start(engine: &Arc<Inner>) -> Result<()> {
                 super::scrub::tick(&engine);
                 if looked.elapsed() >= ALARM_PAUSE {
                     looked = Instant::now();
+                    super::strategy::tick(&engine);
                     alarm(&engine);
                 }
                 if busy {

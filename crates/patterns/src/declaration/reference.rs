@@ -98,6 +98,7 @@ pub(super) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
         fields,
         live: freshness == "live",
         pointer,
+        automatic: strategy == "auto",
         reject_missing: missing == "reject",
         on_delete: match deleted {
             "unset" => SourceDelete::Unset,

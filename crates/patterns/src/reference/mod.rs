@@ -10,6 +10,7 @@ use crate::documents::{Documents, Find, read};
 use crate::edit::{self, Assignment};
 use crate::pattern::Pattern;
 use crate::queue;
+use crate::stats::Stats;
 use bumpalo::Bump;
 use context::Place;
 use query::expr::{Env, Expr};
@@ -32,6 +33,8 @@ pub struct Reference {
     pub live: bool,
     /// Whether there are no copies: readers resolve them from their source.
     pub pointer: bool,
+    /// Whether the database chooses between the two.
+    pub automatic: bool,
     /// Whether a reference to nothing is refused.
     pub reject_missing: bool,
     /// What the removal of a source means.
@@ -343,14 +346,17 @@ impl Reference {
         let (old, new) = (before.and_then(key), after.and_then(key));
         let mut noted = Vec::new();
         let stays = old.as_ref().map(|(key, _)| key) == new.as_ref().map(|(key, _)| key);
-        if stays && self.pointer {
+        if stays && self.pointer && !self.automatic {
             return Ok(noted);
         }
         if stays {
             if let (Some(before), Some(after), true, Some(key)) = (before, after, self.live, new)
                 && self.copies(before)? != self.copies(after)?
             {
-                noted.push(key);
+                Stats::add(&pattern.stats.changes, 1);
+                if !self.pointer {
+                    noted.push(key);
+                }
             }
             return Ok(noted);
         }
