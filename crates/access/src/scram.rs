@@ -69,7 +69,9 @@ impl Mechanism {
         self.key_bytes() - 4
     }
 
-    fn hash(self, bytes: &[u8]) -> Vec<u8> {
+    /// The digest of some bytes.
+    #[must_use]
+    pub fn hash(self, bytes: &[u8]) -> Vec<u8> {
         match self {
             Mechanism::Sha1 => Sha1::digest(bytes).to_vec(),
             Mechanism::Sha256 => Sha256::digest(bytes).to_vec(),

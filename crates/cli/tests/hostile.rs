@@ -3,10 +3,11 @@
 //! reads documents by `_id`: all its reads succeed, and the server's memory stays bounded.
 //!
 //! How much slower the good client gets is measured by the ignored test:
-//! `cargo test --release -p motif-cli --test hostile -- --ignored --nocapture`. Attackers and the good
-//! client share one machine there, so it also measures what the attackers' own work costs: the same
-//! attack on another server beside the one that the good client asks. `HOSTILE_SECONDS` says how long
-//! each attack lasts (40), `MOTIF` which program is attacked.
+//! `cargo test --release -p motif-cli --test hostile -- --ignored --nocapture`. Attackers have machines
+//! of their own in life. Here they share one with the server and the good client, so in that test
+//! their threads run by `SCHED_IDLE`: they take what time of the processors the other two leave,
+//! which is most of it, and give it back at once. What the server does for them has its usual
+//! priority. `HOSTILE_SECONDS` says how long each attack lasts (40), `MOTIF` which program is attacked.
 
 #![allow(clippy::unwrap_used, reason = "in a test a failure is to be seen at once")]
 #![allow(clippy::print_stdout, reason = "the measurement is read by people")]
@@ -143,8 +144,64 @@ fn deep() -> Vec<u8> {
     framed(2013, 16 + content.len(), &content)
 }
 
+/// Where the attackers' threads run.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    /// Beside the server and the good client.
+    Here,
+    /// As if on other machines: only when neither the server nor the good client has something to do.
+    Elsewhere,
+}
+
+/// Has the calling thread run only when no other thread wants to. The system knows this for threads
+/// of one session, which those of this process and of its child, the server, are.
+fn yield_to_everybody() {
+    let thread = std::fs::read_link("/proc/thread-self").unwrap();
+    let thread = thread.file_name().unwrap();
+    let done = Command::new("chrt").args(["--idle", "--pid", "0"]).arg(thread).status();
+    assert!(done.expect("chrt of util-linux").success(), "the thread may not have less priority");
+}
+
+/// Whom the attackers attack, and what came through to it.
+#[derive(Clone)]
+struct Target {
+    address: SocketAddr,
+    connections: Arc<AtomicU64>,
+    bytes: Arc<AtomicU64>,
+}
+
+impl Target {
+    fn connect(&self) -> Option<TcpStream> {
+        let stream = TcpStream::connect_timeout(&self.address, Duration::from_secs(5)).ok()?;
+        stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+        stream.set_write_timeout(Some(Duration::from_secs(5))).ok()?;
+        self.connections.fetch_add(1, Ordering::Relaxed);
+        Some(stream)
+    }
+
+    /// Sends as much as is taken; whether that was all.
+    fn send(&self, stream: &mut TcpStream, bytes: &[u8]) -> bool {
+        let mut rest = bytes;
+        while let Ok(count @ 1..) = stream.write(rest) {
+            rest = &rest[count..];
+            self.bytes.fetch_add(count as u64, Ordering::Relaxed);
+        }
+        rest.is_empty()
+    }
+
+    /// Sends bytes on a new connection, and waits for an answer or the end.
+    fn send_once(&self, bytes: &[u8]) {
+        let Some(mut stream) = self.connect() else { return };
+        if self.send(&mut stream, bytes) {
+            let _ = stream.read(&mut [0; 64]);
+        }
+    }
+}
+
 /// The attackers, until they are told to stop.
 struct Attack {
+    target: Target,
+    place: Place,
     stop: Arc<AtomicBool>,
     /// How often each attacker did what it does.
     counts: Vec<(&'static str, Arc<AtomicU64>)>,
@@ -152,29 +209,34 @@ struct Attack {
 }
 
 impl Attack {
-    fn new() -> Attack {
-        Attack { stop: Arc::default(), counts: Vec::new(), threads: Vec::new() }
+    fn new(address: SocketAddr, place: Place) -> Attack {
+        let target = Target { address, connections: Arc::default(), bytes: Arc::default() };
+        Attack { target, place, stop: Arc::default(), counts: Vec::new(), threads: Vec::new() }
     }
 
     /// Begins one kind of attack: `act` is done again and again, with what it left the last time.
     fn begin<S: Default + 'static>(
         &mut self,
         name: &'static str,
-        act: impl Fn(&mut S) + Send + 'static,
+        act: impl Fn(&Target, &mut S) + Send + 'static,
     ) {
         let count = Arc::new(AtomicU64::new(0));
         self.counts.push((name, count.clone()));
-        let stop = self.stop.clone();
+        let (stop, target, place) = (self.stop.clone(), self.target.clone(), self.place);
         self.threads.push(std::thread::spawn(move || {
+            if place == Place::Elsewhere {
+                yield_to_everybody();
+            }
             let mut state = S::default();
             while !stop.load(Ordering::Relaxed) {
-                act(&mut state);
+                act(&target, &mut state);
                 count.fetch_add(1, Ordering::Relaxed);
             }
         }));
     }
 
-    fn end(self) {
+    /// Ends it; gives how many connections were made, and how many bytes sent.
+    fn end(self) -> (u64, u64) {
         self.stop.store(true, Ordering::Relaxed);
         self.threads.into_iter().for_each(|thread| thread.join().unwrap());
         for (name, count) in &self.counts {
@@ -182,62 +244,52 @@ impl Attack {
             println!("  {name}: {count} times");
             assert!(count > 0, "{name} was never done");
         }
-    }
-}
-
-fn connect(address: SocketAddr) -> Option<TcpStream> {
-    let stream = TcpStream::connect_timeout(&address, Duration::from_secs(5)).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
-    stream.set_write_timeout(Some(Duration::from_secs(5))).ok()?;
-    Some(stream)
-}
-
-/// Sends bytes on a new connection, and waits for an answer or the end.
-fn send_once(address: SocketAddr, bytes: &[u8]) {
-    let Some(mut stream) = connect(address) else { return };
-    if stream.write_all(bytes).is_ok() {
-        let _ = stream.read(&mut [0; 64]);
+        let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        (count(&self.target.connections), count(&self.target.bytes))
     }
 }
 
 /// What needs no password.
-fn attack_as_stranger(attack: &mut Attack, address: SocketAddr, connections: usize) {
-    attack.begin("keeps thousands of connections open", move |open: &mut Vec<TcpStream>| {
-        if open.len() < connections {
-            open.extend((0..50).filter_map(|_| connect(address)));
-        } else {
-            open.drain(..10);
-        }
-        sleep(Duration::from_millis(5));
-    });
-    attack.begin("sends a large message byte by byte", move |open: &mut Vec<TcpStream>| {
+fn attack_as_stranger(attack: &mut Attack, connections: usize) {
+    attack.begin(
+        "keeps thousands of connections open",
+        move |target, open: &mut Vec<TcpStream>| {
+            if open.len() < connections {
+                open.extend((0..50).filter_map(|_| target.connect()));
+            } else {
+                open.drain(..10);
+            }
+            sleep(Duration::from_millis(5));
+        },
+    );
+    attack.begin("sends a large message byte by byte", move |target, open: &mut Vec<TcpStream>| {
         while open.len() < 200 {
-            open.extend(connect(address));
+            open.extend(target.connect());
         }
         let promise = framed(2013, 48_000_000, &[0; 8]);
         for (at, stream) in open.iter_mut().enumerate() {
             let byte = promise[at % promise.len()];
             let bytes: &[u8] = if at % 3 == 0 { &promise } else { &[byte] };
-            let _ = stream.write_all(bytes);
+            target.send(stream, bytes);
         }
         open.retain(|stream| stream.peer_addr().is_ok());
         open.drain(..20.min(open.len()));
         sleep(Duration::from_millis(20));
     });
     let deep = deep();
-    attack.begin("nests deeply", move |(): &mut ()| {
-        send_once(address, &deep);
+    attack.begin("nests deeply", move |target, (): &mut ()| {
+        target.send_once(&deep);
         sleep(Duration::from_millis(5));
     });
     let half = message("{hello: 1, $db: 'admin'}");
-    attack.begin("closes in the middle of a message", move |turn: &mut usize| {
+    attack.begin("closes in the middle of a message", move |target, turn: &mut usize| {
         *turn += 1;
-        if let Some(mut stream) = connect(address) {
-            let _ = stream.write_all(&half[..*turn % half.len()]);
+        if let Some(mut stream) = target.connect() {
+            target.send(&mut stream, &half[..*turn % half.len()]);
         }
         sleep(Duration::from_millis(1));
     });
-    attack.begin("begins logins and leaves them", move |open: &mut (Option<TcpStream>, u32)| {
+    attack.begin("begins logins and leaves them", move |target, open: &mut (Option<TcpStream>, u32)| {
         open.1 += 1;
         let payload = ejson::encode_base64(format!("n,,n=user{},r=abcdefgh", open.1).as_bytes());
         let start = message(&format!(
@@ -247,10 +299,10 @@ fn attack_as_stranger(attack: &mut Attack, address: SocketAddr, connections: usi
             open.0 = None;
         }
         if open.0.is_none() {
-            open.0 = connect(address);
+            open.0 = target.connect();
         }
         let alive = open.0.as_mut().is_some_and(|stream| {
-            stream.write_all(&start).is_ok() && stream.read(&mut [0; 4096]).is_ok_and(|n| n > 0)
+            target.send(stream, &start) && stream.read(&mut [0; 4096]).is_ok_and(|n| n > 0)
         });
         if !alive {
             open.0 = None;
@@ -259,37 +311,37 @@ fn attack_as_stranger(attack: &mut Attack, address: SocketAddr, connections: usi
 }
 
 /// What only a client that may send commands can do.
-fn attack_from_inside(attack: &mut Attack, address: SocketAddr) {
+fn attack_from_inside(attack: &mut Attack) {
     let huge = Arc::new(huge());
     for _ in 0..2 {
         let huge = huge.clone();
-        attack.begin("sends messages of 47 MB", move |(): &mut ()| {
-            send_once(address, &huge);
+        attack.begin("sends messages of 47 MB", move |target, (): &mut ()| {
+            target.send_once(&huge);
             sleep(Duration::from_millis(50));
         });
     }
-    attack.begin("promises 48 MB and sends a part", move |open: &mut Vec<TcpStream>| {
+    attack.begin("promises 48 MB and sends a part", move |target, open: &mut Vec<TcpStream>| {
         if open.len() > 40 {
             open.drain(..20);
         }
-        if let Some(mut stream) = connect(address) {
-            let _ = stream.write_all(&framed(2013, 48_000_000, &vec![0; 20_000_000]));
+        if let Some(mut stream) = target.connect() {
+            target.send(&mut stream, &framed(2013, 48_000_000, &vec![0; 20_000_000]));
             open.push(stream);
         }
         sleep(Duration::from_millis(50));
     });
     let bomb = bomb();
-    attack.begin("sends bombs", move |(): &mut ()| {
-        send_once(address, &bomb);
+    attack.begin("sends bombs", move |target, (): &mut ()| {
+        target.send_once(&bomb);
         sleep(Duration::from_millis(20));
     });
     let ask = message("{find: 'large', batchSize: 1000000, $db: 'test'}");
-    attack.begin("asks for much and reads nothing", move |open: &mut Vec<TcpStream>| {
+    attack.begin("asks for much and reads nothing", move |target, open: &mut Vec<TcpStream>| {
         if open.len() > 60 {
             open.drain(..10);
         }
-        if let Some(mut stream) = connect(address) {
-            let _ = stream.write_all(&ask);
+        if let Some(mut stream) = target.connect() {
+            target.send(&mut stream, &ask);
             open.push(stream);
         }
         sleep(Duration::from_millis(50));
@@ -338,22 +390,14 @@ fn share(times: &[u64], part: f64) -> u64 {
     times[((times.len() - 1) as f64 * part) as usize]
 }
 
-/// Whom the attackers attack.
-#[derive(Clone, Copy, PartialEq)]
-enum Aim {
-    /// The server that the good client asks.
-    Server,
-    /// Another server on the same machine: what the good client loses then, it loses to the
-    /// attackers' own work and to the kernel's.
-    Another,
-}
-
-/// What an attack came to: 99th percentiles without and with it, in microseconds, and the most
-/// memory that the good client's server had, in MiB.
+/// What an attack came to: 99th percentiles of the good client's reads without and with it, in
+/// microseconds, and the most memory that the server had, in MiB; what came through of the attack.
 struct Outcome {
     calm: u64,
     attacked: u64,
     most: u64,
+    connections: u64,
+    bytes: u64,
 }
 
 /// A server with documents, its client, and how that client comes again.
@@ -371,18 +415,16 @@ fn prepare(auth: bool) -> (Server, Client, String) {
 }
 
 /// Attacks a server for so long.
-fn run(auth: bool, aim: Aim, time: Duration, connections: usize) -> Outcome {
+fn run(auth: bool, place: Place, time: Duration, connections: usize) -> Outcome {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
     let (server, mut client, uri) = prepare(auth);
-    let another = (aim == Aim::Another).then(|| prepare(auth));
     let calm = read(&mut client, time / 4, None);
 
-    let address = another.as_ref().map_or(&server, |(another, ..)| another).address();
-    let mut attack = Attack::new();
-    attack_as_stranger(&mut attack, address, connections);
+    let mut attack = Attack::new(server.address(), place);
+    attack_as_stranger(&mut attack, connections);
     if !auth {
-        attack_from_inside(&mut attack, address);
+        attack_from_inside(&mut attack);
     }
     sleep(Duration::from_secs(1));
     let done = Arc::new(AtomicBool::new(false));
@@ -400,16 +442,16 @@ fn run(auth: bool, aim: Aim, time: Duration, connections: usize) -> Outcome {
         attacked = reading.join().unwrap();
     });
     println!(
-        "{}, attack on {}: {} reads, half within {} us, 99 % within {} us (without attack {} us and {} us), most memory {most} MiB",
+        "{}: {} reads, half within {} us, 99 % within {} us (without attack {} us and {} us), most memory {most} MiB",
         if auth { "with --auth" } else { "without --auth" },
-        if aim == Aim::Server { "this server" } else { "another server" },
         attacked.len(),
         share(&attacked, 0.5),
         share(&attacked, 0.99),
         share(&calm, 0.5),
         share(&calm, 0.99),
     );
-    attack.end();
+    let (connections, bytes) = attack.end();
+    println!("  {connections} connections and {} MB came from the attackers", bytes / 1_000_000);
     // Whoever held something is gone; the server has it all back.
     let begin = Instant::now();
     loop {
@@ -425,39 +467,36 @@ fn run(auth: bool, aim: Aim, time: Duration, connections: usize) -> Outcome {
         assert!(begin.elapsed() < Duration::from_secs(50), "{used} bytes, {open} connections left");
         sleep(Duration::from_millis(100));
     }
-    Outcome { calm: share(&calm, 0.99), attacked: share(&attacked, 0.99), most }
+    let (calm, attacked) = (share(&calm, 0.99), share(&attacked, 0.99));
+    Outcome { calm, attacked, most, connections, bytes }
 }
 
 #[test]
 fn strangers_do_no_harm() {
-    let outcome = run(true, Aim::Server, Duration::from_secs(8), 2000);
+    let outcome = run(true, Place::Here, Duration::from_secs(8), 2000);
     assert!(outcome.most < MEMORY_MIB_MAX, "{} MiB", outcome.most);
 }
 
 #[test]
 fn clients_that_mean_harm_take_bounded_memory() {
-    let outcome = run(false, Aim::Server, Duration::from_secs(8), 1000);
+    let outcome = run(false, Place::Here, Duration::from_secs(8), 1000);
     assert!(outcome.most < MEMORY_MIB_MAX, "{} MiB", outcome.most);
 }
 
-/// For a quiet machine with a release build: a good client's reads get at most five times slower, or
-/// twice as slow as with the same attack on a server beside.
+/// For a quiet machine with a release build.
 #[test]
 #[ignore = "measures times, which needs a quiet machine"]
 fn a_good_client_stays_within_five_times() {
+    let seconds = std::env::var("HOSTILE_SECONDS").map_or(40, |text| text.parse().unwrap());
     for auth in [true, false] {
-        let seconds = std::env::var("HOSTILE_SECONDS").map_or(40, |text| text.parse().unwrap());
-        let time = Duration::from_secs(seconds);
-        let floor = run(auth, Aim::Another, time, 5000);
-        let outcome = run(auth, Aim::Server, time, 5000);
-        assert!(outcome.most < MEMORY_MIB_MAX, "{} MiB", outcome.most);
-        let (calm, attacked) = (outcome.calm, outcome.attacked);
-        println!(
-            "  99th percentile: {calm} us calm, {attacked} us attacked, {} us attacked elsewhere",
-            floor.attacked
-        );
-        // Where the attackers' own work alone makes it slower than that, the server may not double it.
-        let bar = (calm.max(200) * 5).max(floor.attacked * 2);
-        assert!(attacked < bar, "{calm} us became {attacked} us, more than {bar} us");
+        let outcome = run(auth, Place::Elsewhere, Duration::from_secs(seconds), 5000);
+        let Outcome { calm, attacked, most, connections, bytes } = outcome;
+        assert!(most < MEMORY_MIB_MAX, "{most} MiB");
+        // Those who yield to everybody must still have been able to attack.
+        assert!(connections > 5000 + 100 * seconds, "only {connections} connections");
+        assert!(auth || bytes > 50_000_000 * seconds, "only {bytes} bytes");
+        let times = attacked as f64 / calm as f64;
+        println!("  99th percentile: {calm} us calm, {attacked} us attacked, {times:.1} times");
+        assert!(attacked <= calm * 5, "{calm} us became {attacked} us");
     }
 }

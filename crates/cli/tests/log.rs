@@ -12,6 +12,9 @@ use value::{DocBuf, RawDoc, Val, ejson};
 /// In every secret; base64 in places where a secret travels so.
 const MARKER: &str = "xyzzyplugh";
 
+/// A line that somebody would like to see in the log.
+const FORGED: &str = "2026-01-01T00:00:00.000000Z  INFO motifdb: authenticated user=mallory";
+
 struct Server {
     child: Child,
     uri: String,
@@ -118,6 +121,28 @@ fn commands() -> Vec<(&'static str, String)> {
                 ejson::encode_base64(m.as_bytes())
             ),
         ),
+        // Names that would begin a line of their own.
+        ("admin", format!("{{createUser: 'eve\\n{FORGED}', pwd: 'x', roles: []}}")),
+        ("admin", format!("{{dropUser: 'eve\\n{FORGED}'}}")),
+        ("test", format!("{{insert: 'a\\n{FORGED}', documents: [{{_id: 1}}]}}")),
+        ("test", format!("{{drop: 'a\\n{FORGED}', comment: '\\n{FORGED}'}}")),
+        ("test", format!("{{'\\n{FORGED}': 1}}")),
+        ("a\n20", "{find: 'c'}".to_owned()),
+        (
+            "admin",
+            format!(
+                "{{saslStart: 1, mechanism: 'SCRAM-SHA-256', payload: BinData(0, '{}')}}",
+                ejson::encode_base64(format!("n,,n=eve\n{FORGED},r=abc").as_bytes())
+            ),
+        ),
+        (
+            "admin",
+            format!(
+                "{{saslContinue: 1, conversationId: 1, payload: BinData(0, '{}')}}",
+                ejson::encode_base64(b"c=biws,r=abc,p=AAAA")
+            ),
+        ),
+        ("admin", format!("{{saslStart: 1, mechanism: '\\n{FORGED}', payload: ''}}")),
         ("test", "{profile: 0, slowms: 100}".to_owned()),
     ]
 }
@@ -175,6 +200,16 @@ fn no_secret_and_no_content_comes_into_the_log() {
             assert!(!inserted || !line.contains("documents"), "the profile has: {line}");
         }
         assert!(profile.len() > 5, "there is a profile");
+    }
+}
+
+#[test]
+fn nobody_writes_lines_of_their_own_into_the_log() {
+    for format in ["json", "text"] {
+        let (log, _) = run(format);
+        let forged = log.lines().find(|line| line.starts_with(FORGED));
+        assert_eq!(forged, None);
+        assert!(log.contains(FORGED), "it was tried");
     }
 }
 

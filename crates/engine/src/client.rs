@@ -24,8 +24,8 @@ pub struct Client {
     pub(crate) exhaust: Option<DocBuf>,
     /// As whom it goes on.
     pub(crate) login: Login,
-    /// The session that was used last, and when the registry of sessions was told.
-    touched: Option<([u8; 16], Instant)>,
+    /// The session that was used last, and when and as whom the registry of sessions was told.
+    touched: Option<([u8; 16], Instant, u64)>,
 }
 
 /// How often the registry hears of a session that one connection keeps using.
@@ -89,15 +89,15 @@ impl Client {
     /// Notes that a session is in use; the shared registry is told only now and then.
     ///
     /// # Errors
-    /// TooManyLogicalSessions.
+    /// Unauthorized when it is that of another user, TooManyLogicalSessions.
     pub(crate) fn touch_session(&mut self, session: [u8; 16]) -> Result<()> {
-        let now = Instant::now();
-        let known = self
-            .touched
-            .is_some_and(|(id, told)| id == session && now.duration_since(told) < TOUCH_INTERVAL);
+        let (now, turn) = (Instant::now(), self.login.turn());
+        let known = self.touched.is_some_and(|(id, told, by)| {
+            id == session && by == turn && now.duration_since(told) < TOUCH_INTERVAL
+        });
         if !known {
-            self.engine.sessions.touch(session)?;
-            self.touched = Some((session, now));
+            self.engine.sessions.touch(session, self.login.owner().as_deref())?;
+            self.touched = Some((session, now, turn));
         }
         Ok(())
     }

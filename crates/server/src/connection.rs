@@ -9,14 +9,14 @@ use crate::Core;
 use crate::allowance::Allowance;
 use crate::buffer::{Front, ReadBuffer};
 use crate::channel::Channel;
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, Incoming};
 use crate::link::{Link, is_passing};
 use crate::pool::Lane;
 use crate::secure::{Broken, Step};
 use crate::tls::TlsMode;
-use crate::wire::ProtocolError;
-use crate::wire::header::{HEADER_BYTES, OP_COMPRESSED};
-use crate::wire::op_compressed::{claimed_bytes, unpack};
+use crate::wire::header::{HEADER_BYTES, Header, OP_COMPRESSED};
+use crate::wire::op_compressed::{Compressor, claimed_bytes, unpack};
+use crate::wire::{Content, ProtocolError};
 use mio::Token;
 use motifdb::{Client, Share};
 use std::io;
@@ -60,6 +60,17 @@ pub(crate) struct Connection {
     new: bool,
     /// Where it is served at the moment.
     served_in: Lane,
+    /// What is known of the large message at the front, once it was unpacked and looked at.
+    prepared: Option<Prepared>,
+}
+
+/// A message that can be run: the one at the front of the input or, if that came packed, what is in
+/// `unpacked`.
+#[derive(Clone, Copy)]
+struct Prepared {
+    header: Header,
+    compressor: Option<Compressor>,
+    content: Content,
 }
 
 /// Where a connection goes when its thread leaves it.
@@ -130,6 +141,7 @@ impl Connection {
             allowance: Allowance::new(),
             new: true,
             served_in: Lane::Front,
+            prepared: None,
         }
     }
 
@@ -138,11 +150,16 @@ impl Connection {
         let opening = self.core.options.tls.is_some() && self.conversation.channel.is_opening();
         if opening || self.conversation.is_stranger() {
             Lane::Background
-        } else if self.front_bytes() >= LARGE_BYTES {
+        } else if self.is_large() {
             Lane::Large
         } else {
             Lane::Front
         }
+    }
+
+    /// Whether there is much to read, unpack and validate before the message at the front can run.
+    fn is_large(&self) -> bool {
+        self.prepared.is_none() && self.front_bytes() >= LARGE_BYTES
     }
 
     /// The size of the message at the front, unpacked, as far as it is known.
@@ -229,9 +246,11 @@ impl Connection {
     /// Gives back what only an active connection needs.
     pub(crate) fn release_memory(&mut self) {
         self.input.release();
-        self.unpacked = Vec::new();
+        if self.prepared.is_none() {
+            self.unpacked = Vec::new();
+        }
         self.conversation.release_memory();
-        self.share.shrink(self.input.capacity());
+        self.share.shrink(self.input.capacity().saturating_add(self.unpacked.capacity()));
     }
 
     /// Until when the message must be complete that has begun to arrive.
@@ -279,7 +298,10 @@ impl Connection {
                     if let Some(next) = self.hold_back()? {
                         return Ok(next);
                     }
-                    if self.served_in == Lane::Front && self.front_bytes() >= LARGE_BYTES {
+                    if self.is_large()
+                        && (self.served_in == Lane::Front
+                            || self.served_in == Lane::Large && self.prepare()?)
+                    {
                         return Ok(Next::Queue);
                     }
                     self.new = false;
@@ -458,23 +480,56 @@ impl Connection {
         error.into()
     }
 
+    /// Unpacks and validates the message at the front, so that a thread of usual priority can run
+    /// it: one of low priority must not, since commands hold what others wait for. False if there is
+    /// nothing to run; then it may be answered here.
+    fn prepare(&mut self) -> Result<bool, Ending> {
+        let mut prepared = self.unpack_front()?;
+        if let Ok(Front::Message(_, message)) = self.input.front()
+            && prepared.incoming(message, &self.unpacked).is_valid()
+        {
+            prepared.content = Content::Validated;
+        }
+        self.prepared = Some(prepared);
+        Ok(prepared.content == Content::Validated)
+    }
+
+    /// Unpacks the message at the front, if it came packed.
+    fn unpack_front(&mut self) -> Result<Prepared, ProtocolError> {
+        let Front::Message(header, message) = self.input.front()? else {
+            return Err(ProtocolError::new("a message that is not whole"));
+        };
+        if header.opcode == OP_COMPRESSED {
+            let (header, compressor) = unpack(header, message, &mut self.unpacked)?;
+            let compressor = Some(compressor);
+            return Ok(Prepared { header, compressor, content: Content::Unknown });
+        }
+        Ok(Prepared { header, compressor: None, content: Content::Unknown })
+    }
+
     /// Runs the message at the front of the buffer and sends what it answers.
     fn handle(&mut self) -> Result<(), Ending> {
-        let Ok(Front::Message(header, message)) = self.input.front() else { return Ok(()) };
-        let result = if header.opcode == OP_COMPRESSED {
-            let unpacked = unpack(header, message, &mut self.unpacked);
-            unpacked.map_err(Ending::from).and_then(|(inner, compressor)| {
-                self.conversation.answer(inner, &self.unpacked, Some(compressor))
-            })
-        } else {
-            self.conversation.answer(header, message, None)
+        let prepared = match self.prepared.take() {
+            Some(prepared) => prepared,
+            None => self.unpack_front()?,
         };
+        let Ok(Front::Message(header, message)) = self.input.front() else { return Ok(()) };
+        let result = self.conversation.answer(&prepared.incoming(message, &self.unpacked));
         self.input.consume(header.length);
         if self.unpacked.capacity() > BUFFER_KEEP_BYTES {
             self.unpacked = Vec::new();
         }
         self.share.shrink(self.input.capacity());
         result
+    }
+}
+
+impl Prepared {
+    /// The message that it tells of, out of the one that came and what was in it, if that was packed.
+    fn incoming<'a>(self, message: &'a [u8], unpacked: &'a [u8]) -> Incoming<'a> {
+        let Prepared { header, compressor, content } = self;
+        let message = if compressor.is_some() { unpacked } else { message };
+        Incoming { header, message, compressor, content }
     }
 }
 

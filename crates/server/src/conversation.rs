@@ -13,7 +13,7 @@ use crate::wire::header::{Header, OP_MSG, OP_QUERY};
 use crate::wire::op_compressed::{Compressor, Packer, never_compressed};
 use crate::wire::op_msg::{CHECKSUM_PRESENT, EXHAUST_ALLOWED, Frame, MORE_TO_COME};
 use crate::wire::op_query::Refused;
-use crate::wire::{ProtocolError, Rejected, error_body, op_msg, op_query};
+use crate::wire::{Content, ProtocolError, Rejected, error_body, op_msg, op_query};
 use access::x509::Certificate;
 use motifdb::{Client, ClientCertificate, Flow, Request, Share};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,6 +34,24 @@ pub(crate) struct Conversation {
     share: Share,
     /// Whether it goes on in the background, where whoever waits steps aside.
     pub(crate) in_background: bool,
+}
+
+/// A whole message, unpacked.
+pub(crate) struct Incoming<'a> {
+    pub(crate) header: Header,
+    /// All its bytes, header included.
+    pub(crate) message: &'a [u8],
+    /// How it came packed.
+    pub(crate) compressor: Option<Compressor>,
+    pub(crate) content: Content,
+}
+
+impl Incoming<'_> {
+    /// Whether it is a command as it should be, all of which was looked at.
+    pub(crate) fn is_valid(&self) -> bool {
+        self.header.opcode == OP_MSG
+            && Frame::parse(self.message).is_ok_and(|frame| frame.sections(self.content).is_ok())
+    }
 }
 
 /// How a message goes on after its reply.
@@ -93,17 +111,12 @@ impl Conversation {
         self.share.shrink(0);
     }
 
-    /// Runs a whole message, header included, and sends what it answers, packed as it came.
-    pub(crate) fn answer(
-        &mut self,
-        header: Header,
-        message: &[u8],
-        compressor: Option<Compressor>,
-    ) -> Answered {
+    /// Runs a whole message and sends what it answers, packed as it came.
+    pub(crate) fn answer(&mut self, incoming: &Incoming<'_>) -> Answered {
         self.core.engine.network().requests.fetch_add(1, Ordering::Relaxed);
-        let result = match header.opcode {
-            OP_MSG => self.answer_message(header, message, compressor),
-            OP_QUERY => self.answer_query(header, message, compressor),
+        let result = match incoming.header.opcode {
+            OP_MSG => self.answer_message(incoming),
+            OP_QUERY => self.answer_query(incoming),
             opcode => Err(ProtocolError::new(format!("unsupported opcode {opcode}")).into()),
         };
         self.channel.link().set_activity(Activity::Waiting);
@@ -117,17 +130,13 @@ impl Conversation {
         result
     }
 
-    fn answer_message(
-        &mut self,
-        header: Header,
-        message: &[u8],
-        compressor: Option<Compressor>,
-    ) -> Answered {
+    fn answer_message(&mut self, incoming: &Incoming<'_>) -> Answered {
+        let &Incoming { header, message, compressor, content } = incoming;
         let frame = Frame::parse(message)?;
         let silent = frame.flags & MORE_TO_COME != 0;
         let flags = frame.flags & CHECKSUM_PRESENT;
         op_msg::begin_reply(&mut self.reply);
-        let sections = match frame.sections() {
+        let sections = match frame.sections(content) {
             Ok(sections) => sections,
             Err(Rejected::Protocol(error)) => return Err(error.into()),
             Err(Rejected::Command(error)) => {
@@ -167,13 +176,8 @@ impl Conversation {
         end_of(flow)
     }
 
-    fn answer_query(
-        &mut self,
-        header: Header,
-        message: &[u8],
-        compressor: Option<Compressor>,
-    ) -> Answered {
-        let mut compressor = compressor;
+    fn answer_query(&mut self, incoming: &Incoming<'_>) -> Answered {
+        let &Incoming { header, message, mut compressor, .. } = incoming;
         let mut flow = Flow::Done;
         match op_query::parse(message) {
             Ok(query) => {

@@ -5,7 +5,7 @@ use crate::buffer::{Front, ReadBuffer};
 use crate::wire::header::{HEADER_BYTES, Header, OP_COMPRESSED, OP_MSG, OP_QUERY};
 use crate::wire::op_compressed::{Compressor, Packer, unpack};
 use crate::wire::op_msg::{CHECKSUM_PRESENT, EXHAUST_ALLOWED, Frame, MORE_TO_COME};
-use crate::wire::{Rejected, op_msg, op_query};
+use crate::wire::{Content, Rejected, op_msg, op_query};
 use motifdb::{Client, Flow, Request};
 
 /// Reads messages from bytes that arrive `step` at a time and runs them as `client`, until the
@@ -58,7 +58,7 @@ fn answer(client: &mut Client, header: Header, message: &[u8]) -> bool {
         OP_MSG => {
             let Ok(frame) = Frame::parse(message) else { return false };
             op_msg::begin_reply(&mut reply);
-            match frame.sections() {
+            match frame.sections(Content::Unknown) {
                 Err(Rejected::Protocol(_)) => return false,
                 Err(Rejected::Command(error)) => {
                     reply.extend_from_slice(crate::wire::error_body(&error).bytes());
@@ -107,7 +107,7 @@ fn check_reply(reply: &[u8]) {
     let header = Header::parse(reply).expect("a reply begins with a header").expect("a whole one");
     assert_eq!(header.length, reply.len());
     let frame = Frame::parse(reply).expect("a reply is a frame");
-    let sections = frame.sections();
+    let sections = frame.sections(Content::Unknown);
     assert!(
         sections.is_ok_and(|sections| sections.sequences.is_empty()),
         "a reply is one document"

@@ -8,8 +8,10 @@
 //! threads as there are cores, which the system lets wait when others want to run. However many
 //! such clients there are, and whatever they send, the others have most of the machine. Their
 //! commands wait for nothing; a thread that waits for such a client to take a reply steps aside, so
-//! that none can keep the others out. Large messages have threads of low priority too, so that those
-//! who send small ones need not wait until much is read, unpacked and checked.
+//! that none can keep the others out. Large messages are read, unpacked and validated by threads of low
+//! priority too, so that those who send small ones need not wait for that. Their commands run in
+//! front: they hold locks that others wait for, and a thread of low priority that holds one would
+//! make all of them wait for the processor.
 
 use crate::connection::Connection;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -26,7 +28,7 @@ const THREAD_IDLE: Duration = Duration::from_secs(10);
 /// Address space for the stack of a thread; memory is taken only for what it touches.
 const STACK_BYTES: usize = 4 * 1024 * 1024;
 
-/// Threads for large messages at most: memory allows fewer, unless their commands wait for others.
+/// Threads for large messages at most: memory allows fewer.
 const LARGE_WORKERS_MAX: usize = 256;
 /// Threads that may work in the background, also where there is one core.
 const BACKGROUND_WORKERS_MIN: usize = 2;
@@ -52,7 +54,7 @@ pub(crate) struct Pool {
 pub(crate) enum Lane {
     /// As soon as possible.
     Front,
-    /// Behind the others, because its message is large.
+    /// Behind the others, because its message is large; until its command can run.
     Large,
     /// Behind the others, by few threads, because nobody knows its client.
     Background,
@@ -135,10 +137,11 @@ impl Pool {
         self.crowded.load(Ordering::Relaxed)
     }
 
-    /// Whether any thread serves a connection.
+    /// Whether any thread serves a connection, or is about to: one that was told to counts as idle until
+    /// it runs.
     pub(crate) fn is_busy(&self) -> bool {
         let state = self.state.lock();
-        state.threads > state.idle
+        state.threads > state.idle || !state.waiting.is_empty()
     }
 
     /// Has a connection served as soon as a thread is free.

@@ -170,20 +170,68 @@ fn strangers_that_send_byte_by_byte_do_not_keep_others_from_logging_in() {
     }
 }
 
-/// The niceness of this process's threads that have this name.
+/// A column of `/proc/PID/stat` for this process's threads that have this name, counted from behind
+/// the name.
 #[cfg(target_os = "linux")]
-fn niceness_of(name: &str) -> Vec<i32> {
+fn column_of(name: &str, column: usize) -> Vec<i32> {
     let tasks = std::fs::read_dir("/proc/self/task")
         .expect("threads of this process")
         .filter_map(Result::ok);
     let stats = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok());
-    // Behind the name, which may have spaces in it, the niceness is the seventeenth.
+    // The name may have spaces in it.
     let parts = stats.filter_map(|stat| {
         let (front, behind) = stat.rsplit_once(") ")?;
         front.ends_with(&format!("({name}")).then_some(())?;
-        behind.split(' ').nth(16)?.parse().ok()
+        behind.split(' ').nth(column)?.parse().ok()
     });
     parts.collect()
+}
+
+/// The niceness of this process's threads that have this name.
+#[cfg(target_os = "linux")]
+fn niceness_of(name: &str) -> Vec<i32> {
+    column_of(name, 16)
+}
+
+/// What time of a processor threads of this name have used that exist now, in the system's ticks.
+#[cfg(target_os = "linux")]
+fn time_of(name: &str) -> i32 {
+    column_of(name, 11).into_iter().chain(column_of(name, 12)).sum()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_large_command_runs_at_the_usual_priority() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    client.ping().expect("a reply");
+    let (usual, humble) = (time_of("connection"), time_of("large"));
+    // Each is two megabytes to read and validate, and much more work to insert.
+    for turn in 0..3 {
+        let documents: Vec<u8> = (0..50_000)
+            .flat_map(|id| {
+                let doc = DocBuf::build(|doc| {
+                    doc.i32("_id", turn * 50_000 + id).i32("a", id).i32("b", -id);
+                });
+                doc.bytes().to_vec()
+            })
+            .collect();
+        let body = DocBuf::build(|doc| {
+            doc.str("insert", "c").str("$db", "test");
+        });
+        let mut content = vec![0; 5];
+        content.extend_from_slice(body.bytes());
+        content.push(1);
+        let name = b"documents\0";
+        let size = i32::try_from(4 + name.len() + documents.len()).unwrap();
+        content.extend_from_slice(&size.to_le_bytes());
+        content.extend_from_slice(name);
+        content.extend_from_slice(&documents);
+        let reply = client.call(&framed(turn, OP_MSG, &content));
+        assert_eq!(reply.number("n"), 50_000.0);
+    }
+    let (usual, humble) = (time_of("connection") - usual, time_of("large") - humble);
+    assert!(usual > 2 * humble, "{usual} ticks at the usual priority, {humble} at the lower one");
 }
 
 #[cfg(target_os = "linux")]

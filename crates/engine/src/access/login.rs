@@ -26,6 +26,8 @@ pub(crate) struct Login {
     privileges: Arc<Privileges>,
     /// The state of users and roles that `users` came from.
     generation: u64,
+    /// How often `users` changed.
+    turn: u64,
     exchange: Option<Exchange>,
 }
 
@@ -66,6 +68,7 @@ impl Login {
             users: Vec::new(),
             privileges: Arc::default(),
             generation: 0,
+            turn: 0,
             exchange: None,
         }
     }
@@ -83,6 +86,21 @@ impl Login {
     /// All that the users may do.
     pub(crate) fn privileges(&self) -> &Arc<Privileges> {
         &self.privileges
+    }
+
+    /// Another number after every change of who the client is.
+    pub(crate) fn turn(&self) -> u64 {
+        self.turn
+    }
+
+    /// Whether the client must log in and has not.
+    pub(crate) fn is_stranger(&self) -> bool {
+        self.required && self.users.is_empty()
+    }
+
+    /// To whom belongs what the client makes: cursors, sessions.
+    pub(crate) fn owner(&self) -> Option<Box<str>> {
+        self.slot.user.lock().clone()
     }
 
     /// Whether the client is this user.
@@ -130,6 +148,7 @@ impl Login {
         *self.slot.user.lock() =
             users.first().map(|user| format!("{}@{}", user.name, user.db).into_boxed_str());
         self.users = users;
+        self.turn += 1;
         self.privileges = Arc::new(all);
     }
 
@@ -194,7 +213,7 @@ impl Login {
             return Err(scram::failed());
         }
         let credentials = credentials.unwrap_or_else(|| {
-            let iterations = mechanism.usual_iterations();
+            let iterations = engine.access.iterations(mechanism);
             Credentials::of_nobody(mechanism, &engine.access.secret, &first.user, iterations)
         });
         let (server, payload) = Server::start(mechanism, &first, credentials);

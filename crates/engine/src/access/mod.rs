@@ -81,6 +81,15 @@ impl Access {
         }
     }
 
+    /// How often new passwords are hashed.
+    pub(crate) fn iterations(&self, mechanism: Mechanism) -> u32 {
+        let iterations = match mechanism {
+            Mechanism::Sha1 => &self.sha1_iterations,
+            Mechanism::Sha256 => &self.sha256_iterations,
+        };
+        iterations.load(Ordering::Relaxed)
+    }
+
     /// Notes that users or roles changed.
     pub(crate) fn changed(&self) {
         self.generation.fetch_add(1, Ordering::Release);

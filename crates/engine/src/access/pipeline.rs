@@ -9,6 +9,38 @@ const DEPTH_MAX: usize = 64;
 
 const FIND: Actions = Actions::of(&[Action::Find]);
 
+/// Stages that read or write elsewhere.
+const FOREIGN: [&str; 5] = ["$lookup", "$graphLookup", "$unionWith", "$out", "$merge"];
+
+/// The fields of stages that privileges are asked for.
+const ASKED: [&str; 9] = [
+    "from",
+    "coll",
+    "db",
+    "into",
+    "pipeline",
+    "whenMatched",
+    "whenNotMatched",
+    "allUsers",
+    "allChangesForCluster",
+];
+
+/// Whether each field that matters is there once, also in what stands under `from` and `into`: of a
+/// field that is there twice, one would be looked at and the other one used.
+fn is_plain(doc: RawDoc<'_>) -> bool {
+    let mut seen = [false; ASKED.len()];
+    for (name, value) in doc {
+        let Some((_, seen)) = ASKED.iter().zip(&mut seen).find(|(asked, _)| **asked == name) else {
+            continue;
+        };
+        let inner = value.as_doc().filter(|_| matches!(name, "from" | "into"));
+        if std::mem::replace(seen, true) || inner.is_some_and(|inner| !is_plain(inner)) {
+            return false;
+        }
+    }
+    true
+}
+
 /// A pipeline and what it may be run with.
 pub(super) struct Pipeline<'a> {
     pub(super) privileges: &'a Privileges,
@@ -39,7 +71,7 @@ impl Pipeline<'_> {
         let cluster = |action| self.privileges.on_cluster().contains(Actions::of(&[action]));
         let flag =
             |name: &str| value.as_doc().and_then(|doc| doc.get(name)).is_some_and(Val::truthy);
-        Some(match stage {
+        let allowed = match stage {
             "$collStats" => on(Action::CollStats),
             "$indexStats" => on(Action::IndexStats),
             "$planCacheStats" => on(Action::PlanCacheRead),
@@ -54,7 +86,8 @@ impl Pipeline<'_> {
             // Everybody may see what they run themselves.
             "$currentOp" => !flag("allUsers") || cluster(Action::Inprog),
             "$listLocalSessions" | "$listSessions" => {
-                !flag("allUsers") || cluster(Action::ListSessions)
+                let others = value.as_doc().is_some_and(|doc| doc.find("users").is_some());
+                !(others || flag("allUsers")) || cluster(Action::ListSessions)
             }
             "$queryStats" => {
                 let hashed = value.as_doc().and_then(|doc| doc.get("transformIdentifiers"));
@@ -63,7 +96,8 @@ impl Pipeline<'_> {
             }
             "$querySettings" => cluster(Action::QuerySettings),
             _ => return None,
-        })
+        };
+        Some(allowed && value.as_doc().is_none_or(is_plain))
     }
 
     fn stream_allowed(&self, collection: Option<&str>, cluster: bool) -> bool {
@@ -79,7 +113,7 @@ impl Pipeline<'_> {
         self.privileges.on_collection(db, collection).contains(FIND)
     }
 
-    fn stages_allowed(&self, stages: RawDoc<'_>, depth: usize) -> bool {
+    pub(super) fn stages_allowed(&self, stages: RawDoc<'_>, depth: usize) -> bool {
         depth >= DEPTH_MAX
             || stages
                 .iter()
@@ -88,6 +122,9 @@ impl Pipeline<'_> {
     }
 
     fn stage_allowed(&self, stage: &str, value: Val<'_>, depth: usize) -> bool {
+        if FOREIGN.contains(&stage) && value.as_doc().is_some_and(|doc| !is_plain(doc)) {
+            return false;
+        }
         let inner = |doc: RawDoc<'_>| match doc.get("pipeline") {
             Some(Val::Array(stages)) => self.stages_allowed(stages, depth + 1),
             _ => true,

@@ -376,10 +376,15 @@ fn view_allowed(asked: &Asked<'_>) -> bool {
     if !asked.on_collection(asked.collection(), &[Find]) {
         return true;
     }
-    let Some(on) = asked.body.get("viewOn").and_then(Val::as_str) else { return true };
+    let on = asked.body.get("viewOn").and_then(Val::as_str);
     let stages = asked.body.get("pipeline").and_then(Val::as_array).unwrap_or(RawDoc::empty());
-    Pipeline { privileges: asked.privileges, db: asked.db, beside: Actions::default() }
-        .is_allowed(Some(on), stages)
+    let (privileges, beside) = (asked.privileges, Actions::default());
+    let pipeline = Pipeline { privileges, db: asked.db, beside };
+    match on {
+        Some(on) => pipeline.is_allowed(Some(on), stages),
+        // A view may get another pipeline over what it is on already.
+        None => pipeline.stages_allowed(stages, 0),
+    }
 }
 
 fn create(asked: &Asked<'_>) -> bool {
@@ -473,12 +478,10 @@ fn create_patterns(asked: &Asked<'_>) -> bool {
     let patterns = asked.body.get("patterns").and_then(Val::as_array).unwrap_or(RawDoc::empty());
     let mut patterns = patterns.into_iter().filter_map(|(_, pattern)| pattern.as_doc());
     asked.on_collection(asked.collection(), &[CreatePattern, Find, Update])
-        && patterns.all(|pattern| {
-            let text = |name| pattern.get(name).and_then(Val::as_str);
-            let reads = text("from").is_none_or(|from| asked.on_collection(from, &[Find]));
-            // For other kinds `into` is a field.
-            let target = text("into").filter(|_| text("kind") == Some("computed"));
-            reads && target.is_none_or(|into| asked.on_collection(into, &[Insert, Update, Remove]))
+        && patterns.all(|doc| {
+            // As it will be understood. What cannot be is refused when the command reads it.
+            let pattern = ::patterns::declaration::parse(asked.collection(), doc);
+            pattern.map_or(true, |pattern| may_declare(asked.privileges, asked.db, &pattern))
         })
 }
 
@@ -501,8 +504,14 @@ fn rename(asked: &Asked<'_>) -> bool {
         && (!drops || asked.on_namespace(to, &[DropCollection]))
 }
 
+/// Whether the user may say from where another one, or a role, may be used, if that is said.
+fn restricts(asked: &Asked<'_>) -> bool {
+    asked.body.find("authenticationRestrictions").is_none()
+        || asked.on_database(&[SetAuthenticationRestriction])
+}
+
 fn create_user(asked: &Asked<'_>) -> bool {
-    asked.on_database(&[CreateUser]) && asked.on_roles("roles", GrantRole)
+    asked.on_database(&[CreateUser]) && asked.on_roles("roles", GrantRole) && restricts(asked)
 }
 
 fn update_user(asked: &Asked<'_>) -> bool {
@@ -519,6 +528,7 @@ fn update_user(asked: &Asked<'_>) -> bool {
     may("pwd", ChangePassword, ChangeOwnPassword)
         && may("mechanisms", ChangePassword, ChangeOwnPassword)
         && may("customData", ChangeCustomData, ChangeOwnCustomData)
+        && restricts(asked)
         && (asked.body.find("roles").is_none()
             || (asked.on_all_databases(RevokeRole) && asked.on_roles("roles", GrantRole)))
 }
@@ -535,12 +545,14 @@ fn create_role(asked: &Asked<'_>) -> bool {
     asked.on_database(&[CreateRole])
         && asked.on_roles("roles", GrantRole)
         && asked.on_privileges(GrantRole)
+        && restricts(asked)
 }
 
 fn update_role(asked: &Asked<'_>) -> bool {
     asked.on_all_databases(RevokeRole)
         && asked.on_roles("roles", GrantRole)
         && asked.on_privileges(GrantRole)
+        && restricts(asked)
 }
 
 fn change_privileges_grant(asked: &Asked<'_>) -> bool {

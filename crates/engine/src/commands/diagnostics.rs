@@ -430,8 +430,16 @@ fn running(context: &Context<'_>, value: Val<'_>, name: Option<&str>) -> Result<
     Ok(current_op::list(context, idle, !all_users))
 }
 
-/// Reads the options that both lists of sessions take; there are no users to choose by.
-fn check_session_options(stage: &'static str, value: Val<'_>) -> Result<()> {
+/// Whose sessions are listed.
+enum Chosen {
+    Own,
+    All,
+    /// Those of users, each as `name@database`.
+    Named(Vec<Box<str>>),
+}
+
+/// Reads the options that both lists of sessions take.
+fn check_session_options(stage: &'static str, value: Val<'_>) -> Result<Chosen> {
     let Val::Document(doc) = value else {
         return Err(Error::type_mismatch(format!(
             "{stage} options must be specified in an object, but found: {}",
@@ -440,9 +448,16 @@ fn check_session_options(stage: &'static str, value: Val<'_>) -> Result<()> {
     };
     let args = Args::new(stage, doc);
     args.check_fields(&["allUsers", "users"], false)?;
-    args.bool("allUsers")?;
-    args.optional_array("users")?;
-    Ok(())
+    if args.bool("allUsers")? {
+        return Ok(Chosen::All);
+    }
+    let Some(users) = args.optional_array("users")? else { return Ok(Chosen::Own) };
+    let users = users.into_iter().filter_map(|(_, user)| {
+        let user = user.as_doc()?;
+        let (name, db) = (user.get("user")?.as_str()?, user.get("db")?.as_str()?);
+        Some(format!("{name}@{db}").into_boxed_str())
+    });
+    Ok(Chosen::Named(users.collect()))
 }
 
 fn local_sessions(
@@ -450,7 +465,7 @@ fn local_sessions(
     value: Val<'_>,
     name: Option<&str>,
 ) -> Result<Vec<DocBuf>> {
-    check_session_options("$listLocalSessions", value)?;
+    let chosen = check_session_options("$listLocalSessions", value)?;
     if name.is_some() {
         return Err(Error::new(
             Code::INVALID_NAMESPACE,
@@ -458,21 +473,29 @@ fn local_sessions(
              collection",
         ));
     }
-    let now = crate::clock::now_ms();
-    let sessions = context.engine.sessions.list();
-    Ok(sessions.iter().map(|(id, idle_ms)| session(id, now - idle_ms)).collect())
+    Ok(list_sessions(context, &chosen))
 }
 
-fn session(id: &[u8; 16], last_use: i64) -> DocBuf {
-    // What MongoDB shows for connections without a user: the SHA-256 of nothing.
-    const NOBODY: [u8; 32] = [
-        0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9,
-        0x24, 0x27, 0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52,
-        0xb8, 0x55,
-    ];
+/// The sessions of the users that were chosen.
+fn list_sessions(context: &Context<'_>, chosen: &Chosen) -> Vec<DocBuf> {
+    let now = crate::clock::now_ms();
+    let login = &context.client.login;
+    let sessions = context.engine.sessions.list().into_iter();
+    let shown = sessions.filter(|(_, owner, _)| match chosen {
+        _ if !login.required => true,
+        Chosen::All => true,
+        Chosen::Own => login.is(owner.as_deref()),
+        Chosen::Named(names) => owner.as_ref().is_some_and(|owner| names.contains(owner)),
+    });
+    shown.map(|(id, owner, idle_ms)| session(&id, owner.as_deref(), now - idle_ms)).collect()
+}
+
+fn session(id: &[u8; 16], owner: Option<&str>, last_use: i64) -> DocBuf {
+    // For connections without a user MongoDB shows the SHA-256 of nothing.
+    let user = access::scram::Mechanism::Sha256.hash(owner.unwrap_or_default().as_bytes());
     DocBuf::build(|out: &mut Writer<'_>| {
         out.doc("_id", |out| {
-            out.append("id", Val::Binary(4, id)).append("uid", Val::Binary(0, &NOBODY));
+            out.append("id", Val::Binary(4, id)).append("uid", Val::Binary(0, &user));
         });
         out.append("lastUse", Val::DateTime(last_use));
     })
@@ -483,7 +506,7 @@ fn stored_sessions(
     value: Val<'_>,
     name: Option<&str>,
 ) -> Result<Vec<DocBuf>> {
-    check_session_options("$listSessions", value)?;
+    let chosen = check_session_options("$listSessions", value)?;
     if name != Some("system.sessions") || context.db != "config" {
         return Err(Error::new(
             Code::INVALID_NAMESPACE,
@@ -491,7 +514,7 @@ fn stored_sessions(
         ));
     }
     // Sessions live in memory; there is one server, which knows all of them.
-    local_sessions(context, Val::Document(RawDoc::empty()), None)
+    Ok(list_sessions(context, &chosen))
 }
 
 fn kept_plans(context: &Context<'_>, value: Val<'_>, name: Option<&str>) -> Result<Vec<DocBuf>> {

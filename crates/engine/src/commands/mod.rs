@@ -441,7 +441,8 @@ fn run(
         let (login, shared) = client.login();
         crate::access::check(shared, login, command.name, db, request)?;
     }
-    let session = session::session_of(body)?;
+    // Those who have not logged in have no sessions, so that they cannot fill the registry.
+    let session = session::session_of(body)?.filter(|_| !client.login.is_stranger());
     if let Some(session) = session {
         client.touch_session(session)?;
     }

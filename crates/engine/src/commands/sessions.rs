@@ -71,7 +71,7 @@ pub(super) static KILL_BY_PATTERN: Command = Command {
 
 fn start(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let id = random_uuid();
-    context.engine.sessions.touch(id)?;
+    context.engine.sessions.touch(id, context.client.login.owner().as_deref())?;
     out.doc("id", |out| {
         out.append("id", Val::Binary(4, &id));
     });
@@ -101,8 +101,15 @@ fn named(context: &Context<'_>) -> Result<Vec<[u8; 16]>> {
     Ok(ids)
 }
 
+/// Those of these sessions that are the client's own; it knows of no others.
+fn own(context: &Context<'_>, ids: Vec<[u8; 16]>) -> HashSet<[u8; 16]> {
+    let login = &context.client.login;
+    let own = login.required.then(|| context.engine.sessions.of(login.owner().as_deref()));
+    ids.into_iter().filter(|id| own.as_ref().is_none_or(|own| own.contains(id))).collect()
+}
+
 fn end(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
-    let ids: HashSet<_> = named(context)?.into_iter().collect();
+    let ids = own(context, named(context)?);
     ids.iter().for_each(|id| context.engine.sessions.end(*id));
     context.engine.sessions.transactions.kill(context.engine, |id| ids.contains(id));
     close_cursors(context.engine, |id| ids.contains(id));
@@ -110,13 +117,23 @@ fn end(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
 }
 
 fn refresh(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
-    named(context)?.into_iter().try_for_each(|id| context.engine.sessions.touch(id))
+    let (ids, owner) = (named(context)?, context.client.login.owner());
+    ids.into_iter().try_for_each(|id| context.engine.sessions.touch(id, owner.as_deref()))
 }
 
 fn kill(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
-    let ids: HashSet<_> = named(context)?.into_iter().collect();
-    // An empty list means all sessions.
-    stop(context, |id| ids.is_empty() || ids.contains(id));
+    let named = named(context)?;
+    let login = &context.client.login;
+    // An empty list means all sessions of the user.
+    if named.is_empty() && !login.required {
+        stop(context, |_| true);
+        return Ok(());
+    }
+    let ids = match named.is_empty() {
+        true => context.engine.sessions.of(login.owner().as_deref()),
+        false => own(context, named),
+    };
+    stop(context, |id| ids.contains(id));
     Ok(())
 }
 

@@ -10,7 +10,6 @@ use access::scram::{Credentials, Mechanism};
 use access::x509::Name;
 use query::ParseContext;
 use query::filter::Filter;
-use std::sync::atomic::Ordering;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
 pub(super) static CREATE: Command = Command::plain(
@@ -141,11 +140,7 @@ impl<'a> Wanted<'a> {
         let access = &context.engine.access;
         let mut kept = Vec::new();
         for mechanism in all {
-            let iterations = match mechanism {
-                Mechanism::Sha1 => &access.sha1_iterations,
-                Mechanism::Sha256 => &access.sha256_iterations,
-            }
-            .load(Ordering::Relaxed);
+            let iterations = access.iterations(*mechanism);
             let credentials = if self.digested {
                 Credentials::of_digested(password, iterations)
             } else {

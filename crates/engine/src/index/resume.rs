@@ -43,7 +43,7 @@ fn renew(engine: &Inner, collection: &Collection) -> Result<(Arc<Collection>, Ve
 
 fn run(engine: &Weak<Inner>, collection: &Arc<Collection>, ids: &[u32]) {
     let namespace = collection.namespace();
-    tracing::info!(%namespace, "begins an index build again");
+    tracing::info!(namespace = &*namespace, "begins an index build again");
     let Some(engine) = engine.upgrade() else { return };
     let gone = || Error::new(Code::SHUTDOWN_IN_PROGRESS, "the engine was closed");
     // Nobody else uses the engine any more: the next process begins again.
@@ -53,7 +53,11 @@ fn run(engine: &Weak<Inner>, collection: &Arc<Collection>, ids: &[u32]) {
     if error.code() == Code::SHUTDOWN_IN_PROGRESS {
         return;
     }
-    tracing::warn!(code = error.code().0, %namespace, "an index build that was begun again failed");
+    tracing::warn!(
+        code = error.code().0,
+        namespace = &*namespace,
+        "an index build that was begun again failed"
+    );
     if let Err(error) = build::take_away(&engine, collection, ids) {
         tracing::error!(%error, "cannot remove an unfinished index");
     }

@@ -14,7 +14,7 @@ pub use transaction::{OpenTransaction, Transactions};
 use crate::engine::Inner;
 use crate::store_failed;
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ const SESSIONS_MAX: usize = 1_000_000;
 
 /// The sessions that are known.
 pub struct Sessions {
-    used: Mutex<HashMap<[u8; 16], Instant>>,
+    known: Mutex<HashMap<[u8; 16], Known>>,
     next_sweep_ms: AtomicI64,
     /// Most sessions that may be known at once.
     pub known_max: AtomicUsize,
@@ -40,50 +40,77 @@ pub struct Sessions {
     pub transactions: Transactions,
 }
 
+/// A session that is known.
+struct Known {
+    used: Instant,
+    /// Whose it is; nobody's where nobody logs in.
+    owner: Option<Box<str>>,
+}
+
 impl Sessions {
     /// No sessions; stored records are read when they are needed.
     #[must_use]
     pub fn new() -> Sessions {
         Sessions {
-            used: Mutex::new(HashMap::new()),
+            known: Mutex::new(HashMap::new()),
             next_sweep_ms: AtomicI64::new(0),
             known_max: AtomicUsize::new(SESSIONS_MAX),
             transactions: Transactions::default(),
         }
     }
 
-    /// Notes that a session was used.
+    /// Notes that somebody used a session, which is theirs from then on.
     ///
     /// # Errors
-    /// TooManyLogicalSessions when it is new and there are too many.
-    pub fn touch(&self, id: [u8; 16]) -> Result<()> {
-        let mut used = self.used.lock();
-        if used.len() >= self.known_max.load(Ordering::Relaxed) && !used.contains_key(&id) {
+    /// Unauthorized when it is somebody else's; TooManyLogicalSessions when it is new and there are
+    /// too many.
+    pub fn touch(&self, id: [u8; 16], owner: Option<&str>) -> Result<()> {
+        let mut known = self.known.lock();
+        if let Some(session) = known.get_mut(&id) {
+            if session.owner.as_deref() != owner {
+                return Err(Error::new(
+                    Code::UNAUTHORIZED,
+                    "not authorized to use the session of another user",
+                ));
+            }
+            session.used = Instant::now();
+            return Ok(());
+        }
+        if known.len() >= self.known_max.load(Ordering::Relaxed) {
             return Err(Error::new(
                 Code::TOO_MANY_LOGICAL_SESSIONS,
                 "cannot add session into the cache: too many sessions are known",
             ));
         }
-        used.insert(id, Instant::now());
+        known.insert(id, Known { used: Instant::now(), owner: owner.map(Into::into) });
         Ok(())
     }
 
     /// Forgets a session.
     pub fn end(&self, id: [u8; 16]) {
-        self.used.lock().remove(&id);
+        self.known.lock().remove(&id);
     }
 
-    /// The sessions that are known, each with the milliseconds since it was used.
+    /// The sessions that are known, each with whose it is and the milliseconds since it was used.
     #[must_use]
-    pub fn list(&self) -> Vec<([u8; 16], i64)> {
+    pub fn list(&self) -> Vec<([u8; 16], Option<Box<str>>, i64)> {
         let idle = |used: &Instant| i64::try_from(used.elapsed().as_millis()).unwrap_or(i64::MAX);
-        self.used.lock().iter().map(|(id, used)| (*id, idle(used))).collect()
+        let known = self.known.lock();
+        known.iter().map(|(id, known)| (*id, known.owner.clone(), idle(&known.used))).collect()
+    }
+
+    /// The sessions that somebody used.
+    #[must_use]
+    pub fn of(&self, owner: Option<&str>) -> HashSet<[u8; 16]> {
+        let known = self.known.lock();
+        let own = known.iter().filter(|(_, known)| known.owner.as_deref() == owner);
+        own.map(|(id, _)| *id).collect()
     }
 
     /// How many sessions are known.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.used.lock().len()
+        self.known.lock().len()
     }
 
     /// Forgets sessions that were not used for long; now and then also their stored records.
@@ -93,7 +120,7 @@ impl Sessions {
             return;
         }
         self.next_sweep_ms.store(now + 300_000, Ordering::Relaxed);
-        self.used.lock().retain(|_, used| used.elapsed() < SESSION_TIMEOUT);
+        self.known.lock().retain(|_, known| known.used.elapsed() < SESSION_TIMEOUT);
         self.transactions.forget_old(SESSION_TIMEOUT);
         if let Err(error) = sweep_records(engine, now) {
             tracing::warn!(%error, "cannot remove the records of old sessions");

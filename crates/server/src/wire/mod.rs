@@ -101,6 +101,29 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// What is known of the documents in a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Content {
+    /// Nothing: they are validated where they are read.
+    Unknown,
+    /// They were validated, in the same message.
+    Validated,
+}
+
+impl Content {
+    /// The one document at the front of `bytes`, and what follows.
+    #[inline]
+    fn document(self, bytes: &[u8]) -> value::Result<(RawDoc<'_>, &[u8])> {
+        if self == Content::Validated
+            && let Some(size) = bytes.first_chunk::<4>()
+            && let Some((doc, rest)) = bytes.split_at_checked(u32::from_le_bytes(*size) as usize)
+        {
+            return Ok((RawDoc::new(doc), rest));
+        }
+        document(bytes)
+    }
+}
+
 /// Validates the one document at the front of `bytes`, its size too; gives it and what follows.
 #[inline]
 pub(crate) fn document(bytes: &[u8]) -> value::Result<(RawDoc<'_>, &[u8])> {

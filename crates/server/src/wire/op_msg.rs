@@ -4,7 +4,7 @@
 //! what it closes the connection for (unknown required flags, a wrong checksum) closes it.
 
 use super::header::{HEADER_BYTES, Header, OP_MSG, length_number};
-use super::{ProtocolError, Reader, Rejected, document};
+use super::{Content, ProtocolError, Reader, Rejected};
 use motifdb::Sequence;
 use value::{Code, Error, RawDoc};
 
@@ -59,8 +59,8 @@ impl<'a> Frame<'a> {
         Ok(Frame { flags, sections })
     }
 
-    /// Validates the sections.
-    pub(crate) fn sections(&self) -> Result<Sections<'a>, Rejected> {
+    /// Reads the sections, and validates them, unless that was done.
+    pub(crate) fn sections(&self, content: Content) -> Result<Sections<'a>, Rejected> {
         let mut reader = Reader { rest: self.sections };
         let mut body = None;
         let mut sequences: Vec<Sequence<'a>> = Vec::new();
@@ -70,12 +70,12 @@ impl<'a> Frame<'a> {
                     if body.is_some() {
                         return Err(refuse(40430, "Multiple body sections in message"));
                     }
-                    let (doc, rest) = document(reader.rest)?;
+                    let (doc, rest) = content.document(reader.rest)?;
                     reader.rest = rest;
                     body = Some(doc);
                 }
                 1 => {
-                    let sequence = sequence(&mut reader)?;
+                    let sequence = sequence(&mut reader, content)?;
                     if sequences.iter().any(|other| other.name == sequence.name) {
                         let text = format!("Duplicate document sequence: {}", sequence.name);
                         return Err(refuse(40431, &text));
@@ -104,17 +104,19 @@ fn refuse(code: i32, text: &str) -> Rejected {
     Rejected::Command(Error::new(Code(code), text))
 }
 
-fn sequence<'a>(reader: &mut Reader<'a>) -> Result<Sequence<'a>, Rejected> {
+fn sequence<'a>(reader: &mut Reader<'a>, content: Content) -> Result<Sequence<'a>, Rejected> {
     let size = usize::try_from(reader.i32()?).unwrap_or(0);
-    let content = size
+    let size = size
         .checked_sub(4)
         .ok_or_else(|| ProtocolError::new("a document sequence with a wrong size"))?;
-    let mut inside = Reader { rest: reader.take(content)? };
+    let mut inside = Reader { rest: reader.take(size)? };
     let name = inside.cstring()?;
     let documents = inside.rest;
-    let mut rest = documents;
-    while !rest.is_empty() {
-        rest = document(rest)?.1;
+    if content == Content::Unknown {
+        let mut rest = documents;
+        while !rest.is_empty() {
+            rest = content.document(rest)?.1;
+        }
     }
     Ok(Sequence { name, documents })
 }
@@ -175,7 +177,7 @@ mod tests {
     }
 
     fn code(message: &[u8]) -> i32 {
-        match Frame::parse(message).expect("a frame").sections() {
+        match Frame::parse(message).expect("a frame").sections(Content::Unknown) {
             Err(Rejected::Command(error)) => error.code().0,
             Err(Rejected::Protocol(error)) => panic!("closed: {error}"),
             Ok(_) => 0,
@@ -187,11 +189,27 @@ mod tests {
         let two = [ping().bytes(), ping().bytes()].concat();
         let bytes = message(0, &[&sequence("a", &two), &body(&ping()), &sequence("b", &[])]);
         let frame = Frame::parse(&bytes).expect("frame");
-        let Ok(sections) = frame.sections() else { panic!("they are right") };
+        let Ok(sections) = frame.sections(Content::Unknown) else { panic!("they are right") };
         assert_eq!(sections.body, ping().as_doc());
         let names: Vec<_> =
             sections.sequences.iter().map(|s| (s.name, s.documents.len())).collect();
         assert_eq!(names, [("a", two.len()), ("b", 0)]);
+    }
+
+    #[test]
+    fn sections_that_were_validated_are_read_as_before() {
+        let two = [ping().bytes(), ping().bytes()].concat();
+        let bytes = message(0, &[&sequence("a", &two), &body(&ping()), &sequence("b", &[])]);
+        let frame = Frame::parse(&bytes).expect("frame");
+        let read = |content| frame.sections(content).expect("they are right");
+        let (first, again) = (read(Content::Unknown), read(Content::Validated));
+        assert_eq!(first.body, again.body);
+        let all = |sections: &Sections<'_>| {
+            let pairs =
+                sections.sequences.iter().map(|one| (one.name.to_owned(), one.documents.to_vec()));
+            pairs.collect::<Vec<_>>()
+        };
+        assert_eq!(all(&first), all(&again));
     }
 
     #[test]
@@ -219,7 +237,7 @@ mod tests {
         {
             let bytes = message(0, &[&wrong]);
             let frame = Frame::parse(&bytes).expect("frame");
-            assert!(matches!(frame.sections(), Err(Rejected::Protocol(_))));
+            assert!(matches!(frame.sections(Content::Unknown), Err(Rejected::Protocol(_))));
         }
     }
 
@@ -237,7 +255,9 @@ mod tests {
         reply.extend_from_slice(ping().bytes());
         finish_reply(&mut reply, 3, 4, CHECKSUM_PRESENT);
         let frame = Frame::parse(&reply).expect("right checksum");
-        assert!(frame.sections().is_ok_and(|sections| sections.body == ping().as_doc()));
+        assert!(
+            frame.sections(Content::Unknown).is_ok_and(|sections| sections.body == ping().as_doc())
+        );
         for at in 0..reply.len() {
             let mut changed = reply.clone();
             changed[at] ^= 0x40;
@@ -251,7 +271,7 @@ mod tests {
         #[test]
         fn no_bytes_make_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             if let Ok(frame) = Frame::parse(&bytes) {
-                let _ = frame.sections();
+                let _ = frame.sections(Content::Unknown);
             }
         }
 
@@ -266,7 +286,7 @@ mod tests {
                 sections.extend_from_slice(&bytes);
             }
             let bytes = message(0, &[&sections]);
-            let _ = Frame::parse(&bytes).map(|frame| frame.sections().is_ok());
+            let _ = Frame::parse(&bytes).map(|frame| frame.sections(Content::Unknown).is_ok());
         }
     }
 }
