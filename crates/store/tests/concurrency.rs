@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -16,15 +17,19 @@ fn writers_share_flushes() {
     let folder = tempfile::tempdir().unwrap();
     let options = Options { sync_interval: Duration::from_secs(3600), ..Options::default() };
     let store = DiskStore::open(folder.path(), options.clone()).unwrap();
+    // All have written before the first one flushes: where a flush takes no time they would hardly
+    // meet by chance.
+    let written = Barrier::new(WRITERS as usize);
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {
-            let store = &store;
+            let (store, written) = (&store, &written);
             scope.spawn(move || {
                 for number in 0..EACH {
                     let mut batch = Batch::new();
                     let key = [writer.to_be_bytes(), number.to_be_bytes()].concat();
                     batch.put(Space::Documents, &key, &[1; 100]);
                     let seqno = store.write(&batch).unwrap();
+                    written.wait();
                     store.sync(seqno).unwrap();
                     assert!(store.stats().durable >= seqno);
                 }
