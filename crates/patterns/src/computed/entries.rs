@@ -5,7 +5,11 @@ use super::fold::{Part, State};
 use crate::documents::Documents;
 use crate::pattern::Pattern;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use value::{DocBuf, OwnedVal, RawDoc, Result, Val, keys};
+
+/// A value that is shown, with its place.
+type Listed = (Vec<u8>, OwnedVal);
 
 /// The place of the last one that a ranking shows, from its list in a record; `None` while it shows
 /// less than it could.
@@ -82,15 +86,18 @@ pub(super) fn rank<'c>(
         })?;
     }
     list.truncate(limit);
-    *state = if list.is_empty() { State::Empty } else { State::List(list) };
+    *state = list_of(list);
     Ok(())
 }
 
-/// The values of a set, by their encoded keys, while changes are followed.
-struct Members {
-    list: BTreeMap<Vec<u8>, OwnedVal>,
-    /// How many children have each value that was met, and how many had it before.
-    counts: BTreeMap<Vec<u8>, (i64, i64)>,
+/// A value of a set that children came or went with.
+struct Member {
+    /// How many children have it.
+    count: i64,
+    /// How many had it before.
+    before: i64,
+    /// What stands for it, if nobody had it before or in between.
+    value: Option<OwnedVal>,
 }
 
 /// Follows changes of a set: how many children have each value, and the list of values, or how
@@ -103,50 +110,65 @@ pub(super) fn collect<'c>(
     state: &mut State,
     changes: impl Iterator<Item = (&'c Part, bool)>,
 ) -> Result<()> {
-    let (list, mut distinct) = match std::mem::take(state) {
-        State::List(list) => (list.into_iter().collect(), 0),
-        State::Number(number) => (BTreeMap::new(), number),
-        _ => (BTreeMap::new(), 0),
-    };
-    let mut members = Members { list, counts: BTreeMap::new() };
+    let mut members: BTreeMap<Vec<u8>, Member> = BTreeMap::new();
     for (part, adds) in changes {
         let Part::Value(value) = part else { continue };
-        let encoded = keys::key(value.get());
-        let known = match members.counts.get(&encoded) {
-            Some(known) => *known,
-            None => {
-                let known = documents.state(pattern.id, &[prefix, &encoded].concat())?;
+        let member = match members.entry(keys::key(value.get())) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                let known = documents.state(pattern.id, &[prefix, place.key()].concat())?;
                 let count = known.and_then(|doc| doc.as_doc().get("c").and_then(Val::as_i64_exact));
                 let count = count.unwrap_or(0);
-                (count, count)
+                place.insert(Member { count, before: count, value: None })
             }
         };
-        let count = known.0 + if adds { 1 } else { -1 };
-        members.counts.insert(encoded.clone(), (count, known.1));
-        if !listed {
-            distinct += i64::from(adds && count == 1) - i64::from(!adds && count == 0);
-        } else if count <= 0 {
-            members.list.remove(&encoded);
-        } else {
-            // Of several equal values the first one stands for all.
-            members.list.entry(encoded).or_insert_with(|| value.clone());
+        member.count += if adds { 1 } else { -1 };
+        // Of several equal values the first one stands for all.
+        if adds && member.count == 1 {
+            member.value = Some(value.clone());
         }
     }
-    for (encoded, (count, before)) in members.counts {
-        if count == before {
-            continue;
-        }
-        let doc = (count > 0).then(|| {
+    for (encoded, member) in members.iter().filter(|(_, m)| m.count != m.before) {
+        let doc = (member.count > 0).then(|| {
             DocBuf::build(|out| {
-                out.i64("c", count);
+                out.i64("c", member.count);
             })
         });
-        documents.set_state(pattern.id, &[prefix, &encoded].concat(), doc)?;
+        documents.set_state(pattern.id, &[prefix, encoded].concat(), doc)?;
     }
-    *state = match (listed, members.list.is_empty(), distinct) {
-        (true, false, _) => State::List(members.list.into_iter().collect()),
-        (false, _, 1..) => State::Number(distinct),
-        _ => State::Empty,
+    *state = match (listed, std::mem::take(state)) {
+        (true, State::List(list)) => list_of(merged(list, members)),
+        (true, _) => list_of(merged(Vec::new(), members)),
+        (false, known) => {
+            let had = if let State::Number(number) = known { number } else { 0 };
+            let change = |m: &Member| i64::from(m.count > 0) - i64::from(m.before > 0);
+            match had + members.values().map(change).sum::<i64>() {
+                distinct @ 1.. => State::Number(distinct),
+                _ => State::Empty,
+            }
+        }
     };
     Ok(())
+}
+
+/// The list of a set after some of its members changed.
+fn merged(list: Vec<Listed>, members: BTreeMap<Vec<u8>, Member>) -> Vec<Listed> {
+    let mut merged = Vec::with_capacity(list.len() + members.len());
+    let mut list = list.into_iter().peekable();
+    for (encoded, member) in members {
+        while let Some(before) = list.next_if(|(known, _)| *known < encoded) {
+            merged.push(before);
+        }
+        let known = list.next_if(|(known, _)| *known == encoded);
+        let value = member.value.or(known.map(|(_, value)| value));
+        if let Some(value) = value.filter(|_| member.count > 0) {
+            merged.push((encoded, value));
+        }
+    }
+    merged.extend(list);
+    merged
+}
+
+fn list_of(list: Vec<Listed>) -> State {
+    if list.is_empty() { State::Empty } else { State::List(list) }
 }
