@@ -488,15 +488,19 @@ fn clients_that_mean_harm_take_bounded_memory() {
 #[ignore = "measures times, which needs a quiet machine"]
 fn a_good_client_stays_within_five_times() {
     let seconds = std::env::var("HOSTILE_SECONDS").map_or(40, |text| text.parse().unwrap());
-    for auth in [true, false] {
-        let outcome = run(auth, Place::Elsewhere, Duration::from_secs(seconds), 5000);
+    let outcomes = [true, false]
+        .map(|auth| (auth, run(auth, Place::Elsewhere, Duration::from_secs(seconds), 5000)));
+    for (auth, Outcome { calm, attacked, .. }) in &outcomes {
+        let with = if *auth { "with" } else { "without" };
+        let times = *attacked as f64 / *calm as f64;
+        println!("{with} --auth: {calm} us calm, {attacked} us attacked, {times:.1} times");
+    }
+    for (auth, outcome) in outcomes {
         let Outcome { calm, attacked, most, connections, bytes } = outcome;
         assert!(most < MEMORY_MIB_MAX, "{most} MiB");
         // Those who yield to everybody must still have been able to attack.
         assert!(connections > 5000 + 100 * seconds, "only {connections} connections");
-        assert!(auth || bytes > 50_000_000 * seconds, "only {bytes} bytes");
-        let times = attacked as f64 / calm as f64;
-        println!("  99th percentile: {calm} us calm, {attacked} us attacked, {times:.1} times");
+        assert!(auth || bytes > 20_000_000 * seconds, "only {bytes} bytes");
         assert!(attacked <= calm * 5, "{calm} us became {attacked} us");
     }
 }
