@@ -254,6 +254,14 @@ fn strangers_and_large_messages_have_threads_of_low_priority() {
             assert_eq!(known.receive().expect("a reply").response_to, id);
         }
     }
+    // Packed, though not smaller: it is unpacked by one thread and run by another.
+    let inside = &message(12, 0, &large)[16..];
+    let size = i32::try_from(inside.len()).unwrap();
+    let packed = [&OP_MSG.to_le_bytes(), &size.to_le_bytes(), &[0][..], inside].concat();
+    for id in 12..15 {
+        let reply = known.call(&framed(id, OP_COMPRESSED, &packed));
+        assert_eq!((reply.response_to, reply.opcode), (id, OP_COMPRESSED));
+    }
     let usual = niceness_of("connection");
     assert!(!usual.is_empty());
     for name in ["stranger", "large", "accept"] {
