@@ -158,6 +158,14 @@ impl Catalog {
         self.databases.get(db).map_or(&[], |db| &db.patterns)
     }
 
+    /// Whether a database has the same patterns as in another picture.
+    #[must_use]
+    pub fn has_patterns_of(&self, other: &Catalog, db: &str) -> bool {
+        let (mine, others) = (self.patterns(db), other.patterns(db));
+        mine.len() == others.len()
+            && mine.iter().zip(others).all(|(mine, other)| Arc::ptr_eq(mine, other))
+    }
+
     /// The collections that are not the same in another picture.
     pub fn differing<'c>(
         &'c self,

@@ -59,6 +59,17 @@ pub(crate) fn note_catalog(notes: &mut Notes, old: &Catalog, new: &Catalog, caus
         });
         notes.command(db, None, &command, None);
     }
+    if notes.is_empty() {
+        note_declarations(notes, old, new);
+    }
+}
+
+/// Gives a change of declarations a time of its own, so that what the time before it names is the state
+/// with the old ones. Change streams do not show it.
+fn note_declarations(notes: &mut Notes, old: &Catalog, new: &Catalog) {
+    for db in new.databases.keys().filter(|db| !old.has_patterns_of(new, db)) {
+        notes.nothing(&format!("patterns of {db}"));
+    }
 }
 
 /// The collections of one picture that are not the same in another, and of which the log tells.

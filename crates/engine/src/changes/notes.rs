@@ -160,6 +160,11 @@ impl Notes {
         self.bytes.extend_from_slice(doc.bytes());
     }
 
+    /// Whether nothing was noted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0 && self.full.is_empty()
+    }
+
     /// The records. Documents of the batch that stand in them share their bytes from here on.
     pub(crate) fn finish(mut self, batch: &mut Batch) -> Records {
         if self.count > 0 {

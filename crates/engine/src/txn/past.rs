@@ -92,11 +92,8 @@ impl Past {
             push(now, None);
         }
         for db in old.databases.keys().chain(new.databases.keys()).collect::<BTreeSet<_>>() {
-            let (before, after) = (old.patterns(db), new.patterns(db));
-            let same = before.len() == after.len()
-                && before.iter().zip(after).all(|(was, is)| Arc::ptr_eq(was, is));
-            if !same {
-                let (db, before) = (db.clone(), before.to_vec());
+            if !old.has_patterns_of(new, db) {
+                let (db, before) = (db.clone(), old.patterns(db).to_vec());
                 state.patterns.push_back(Redeclared { seqno, db, before });
             }
         }

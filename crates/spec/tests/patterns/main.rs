@@ -95,8 +95,6 @@ fn step_by_step(seed: u64) -> u64 {
     for step in 0..steps {
         let changed = declared.is_empty() || random.below(25) == 0;
         if changed {
-            // Declarations take no time of their own: a moment goes on until the next write.
-            moments.retain(|(then, _)| then.time < session.time);
             declarations::change(&mut random, &schema, &mut session, &mut declared);
         }
         let done = writer.step(&mut session);
