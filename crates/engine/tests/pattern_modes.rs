@@ -240,7 +240,11 @@ fn modes_that_make_no_sense_are_refused_by_name() {
     let fold = "kind: 'computed', from: 'o', on: {foreign: 'c'}, fields: {n: {$count: {}}}";
     for (body, code) in [
         ("kind: 'computed', fields: {a: '$b'}, mode: {async: {}}".to_owned(), 2),
-        ("kind: 'tree', maintain: {depth: 'd'}, mode: {every: '1h'}".to_owned(), 2),
+        (
+            "kind: 'tree', strategy: 'pointer', maintain: {depth: 'd'}, mode: {every: '1h'}"
+                .to_owned(),
+            2,
+        ),
         (format!("{fold}, mode: {{every: 'soon'}}"), 2),
         (format!("{fold}, mode: {{async: {{maxLagMS: 0}}}}"), 2),
         (format!("{fold}, mode: {{async: {{lag: 5}}}}"), 2),

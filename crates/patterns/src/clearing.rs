@@ -87,8 +87,8 @@ pub fn stripped(
 }
 
 fn is_done(pattern: &Pattern, documents: &mut dyn Documents, record: &[u8]) -> Result<bool> {
-    let walked =
-        pattern.progress(documents)?.is_some_and(|progress| progress.at.as_slice() >= record);
+    let progress = pattern.progress(documents)?;
+    let walked = progress.is_some_and(|progress| progress.has_reached(record));
     Ok(walked || documents.state(pattern.id, &mark(record))?.is_some())
 }
 

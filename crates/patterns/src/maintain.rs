@@ -266,7 +266,7 @@ fn is_counted(
     }
     let Some(progress) = pattern.progress(documents)? else { return Ok(false) };
     let id = child.and_then(|doc| doc.get("_id")).unwrap_or(Val::Null);
-    Ok(progress.targets || keys::key(id) <= progress.at)
+    Ok(progress.targets || progress.has_reached(&keys::key(id)))
 }
 
 fn foreign_document(pattern: &Pattern) -> Error {
@@ -403,5 +403,63 @@ impl Settlement {
             (Work::Nodes(all), Behaviour::Tree(tree)) => tree.settle(pattern, documents, all),
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use value::ejson;
+
+    fn pattern(id: u32, collection: &str, text: &str) -> Arc<Pattern> {
+        let doc = ejson::parse_doc(text).expect("test text");
+        let mut pattern = crate::declaration::parse(collection, doc.as_doc()).expect("a pattern");
+        pattern.id = id;
+        Arc::new(pattern)
+    }
+
+    /// A fold over the children of parents into a field of theirs.
+    fn fold(id: u32, field: &str) -> Arc<Pattern> {
+        let text = format!(
+            "{{name: '{field}', kind: 'computed', from: 'c', on: {{foreign: 'p'}}, fields: {{'{field}': {{$sum: '$x'}}}}}}"
+        );
+        pattern(id, "p", &text)
+    }
+
+    fn alone(targets: &[&Arc<Pattern>], sources: &[&Arc<Pattern>]) -> Vec<u32> {
+        let all = |list: &[&Arc<Pattern>]| list.iter().map(|pattern| (*pattern).clone()).collect();
+        let bound = Bound::new("p", all(targets), all(sources));
+        (0..10).filter(|id| bound.is_alone(*id)).collect()
+    }
+
+    #[test]
+    fn a_fold_is_alone_where_nobody_reads_or_keeps_what_it_writes() {
+        let (sum, other) = (fold(1, "s"), fold(2, "t.n"));
+        assert_eq!(alone(&[&sum], &[]), [1]);
+        assert_eq!(alone(&[&sum, &other], &[]), [1, 2], "folds of different fields");
+        // One that writes around another's field, or inside of it, is seen by it.
+        let around = fold(3, "t");
+        assert_eq!(alone(&[&other, &around], &[]), [0; 0]);
+        // A field of the same document may follow from any other.
+        let same = pattern(4, "p", "{name: 'd', kind: 'computed', fields: {d: {$add: ['$s', 1]}}}");
+        assert_eq!(alone(&[&sum, &same], &[]), [0; 0]);
+        // Those who read the parents for others: what they read decides.
+        let reads = |id: u32, path: &str| {
+            let text = format!(
+                "{{name: 'g', kind: 'computed', from: 'p', on: {{foreign: 'r'}}, fields: {{'{path}': {{$sum: '${path}'}}}}}}"
+            );
+            pattern(id, "r", &text)
+        };
+        assert_eq!(alone(&[&sum, &other], &[&reads(5, "s")]), [2]);
+        assert_eq!(alone(&[&sum, &other], &[&reads(6, "y")]), [1, 2]);
+        assert_eq!(alone(&[&sum, &other], &[&reads(7, "t")]), [1], "a part of what is read");
+        // Copies may hold all of a document.
+        let copies = pattern(
+            8,
+            "o",
+            "{name: 'o', kind: 'extendedReference', ref: 'p', from: 'p', into: 'parent', fields: ['name']}",
+        );
+        assert_eq!(alone(&[&sum], &[&copies]), [0; 0]);
+        assert!(!Bound::default().is_alone(1));
     }
 }

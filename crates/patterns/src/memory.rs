@@ -4,6 +4,7 @@ use crate::documents::{Documents, Find};
 use crate::graph;
 use crate::maintain::{Bound, Origin, Pending};
 use crate::pattern::{Behaviour, Pattern, Phase};
+use crate::queue;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, keys};
@@ -112,6 +113,44 @@ impl Memory {
             }
         }
         Ok(())
+    }
+
+    fn patterns(&self) -> Vec<Arc<Pattern>> {
+        self.bound.values().flat_map(|bound| bound.targets.clone()).collect()
+    }
+
+    /// Works at an entry of each queue, as one transaction: about `batch` targets. False when nothing
+    /// waits any more.
+    ///
+    /// # Errors
+    /// When a target cannot be written.
+    pub fn work(&mut self, batch: usize) -> Result<bool> {
+        let mut worked = false;
+        for pattern in self.patterns() {
+            let mut open = Open { memory: self, pending: Pending::default() };
+            let entries = queue::entries(&pattern, &mut open, &[], 1)?;
+            let Some(entry) = entries.first() else { continue };
+            worked = true;
+            queue::work(&pattern, &mut open, &entry.place, batch)?;
+            while let Some(settlement) = open.pending.pop() {
+                settlement.settle(&mut open)?;
+            }
+        }
+        Ok(worked)
+    }
+
+    /// Whether a document waits for what is queued.
+    ///
+    /// # Errors
+    /// None, in memory.
+    pub fn is_stale(&mut self, doc: &DocBuf) -> Result<bool> {
+        for pattern in self.patterns() {
+            let mut open = Open { memory: self, pending: Pending::default() };
+            if queue::is_stale(&pattern, &mut open, doc.as_doc())? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The documents of a collection, in the order of their `_id`s.

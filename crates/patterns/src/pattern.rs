@@ -267,7 +267,11 @@ impl Pattern {
     /// Whether targets may wait in a queue, be it from a time when it had another mode.
     #[must_use]
     pub fn may_queue(&self) -> bool {
-        matches!(self.behaviour, Behaviour::Grouped(_) | Behaviour::Reference(_))
+        match &self.behaviour {
+            Behaviour::Grouped(_) | Behaviour::Reference(_) => true,
+            Behaviour::Tree(tree) => !tree.pointer,
+            Behaviour::Same(_) => false,
+        }
     }
 
     /// Whether children count for some time only.
@@ -323,8 +327,25 @@ pub struct Progress {
     pub targets: bool,
     /// Documents up to this `_id` key are done.
     pub at: Vec<u8>,
+    /// Documents above this `_id` key came after the walk began, and are kept right by their own writes.
+    /// Empty when nobody knows.
+    pub until: Vec<u8>,
     /// How many documents were looked at.
     pub done: i64,
+}
+
+impl Progress {
+    /// The start of a walk.
+    #[must_use]
+    pub fn start(targets: bool) -> Progress {
+        Progress { targets, at: Vec::new(), until: Vec::new(), done: 0 }
+    }
+
+    /// Whether the walk need not come to a document any more: it has, or the document is younger.
+    #[must_use]
+    pub fn has_reached(&self, key: &[u8]) -> bool {
+        key <= self.at.as_slice() || (!self.until.is_empty() && key > self.until.as_slice())
+    }
 }
 
 /// The key under which the progress of a build is kept.
@@ -340,13 +361,13 @@ impl Pattern {
             return Ok(None);
         }
         let Some(doc) = documents.state(self.id, PROGRESS)? else { return Ok(None) };
-        let at = match doc.as_doc().get("at") {
-            Some(Val::Binary(_, at)) => at.to_vec(),
+        let key = |name| match doc.as_doc().get(name) {
+            Some(Val::Binary(_, key)) => key.to_vec(),
             _ => Vec::new(),
         };
         let targets = doc.as_doc().get("targets").is_some_and(Val::truthy);
         let done = doc.as_doc().get("done").and_then(Val::as_i64_exact).unwrap_or(0);
-        Ok(Some(Progress { targets, at, done }))
+        Ok(Some(Progress { targets, at: key("at"), until: key("until"), done }))
     }
 
     /// Notes how far the build came.
@@ -357,6 +378,7 @@ impl Pattern {
         let doc = DocBuf::build(|out| {
             out.bool("targets", progress.targets);
             out.append("at", Val::Binary(0, &progress.at));
+            out.append("until", Val::Binary(0, &progress.until));
             out.i64("done", progress.done);
         });
         documents.set_state(self.id, PROGRESS, Some(doc))

@@ -10,7 +10,7 @@ use crate::pattern::{Behaviour, Pattern};
 use value::{DocBuf, OwnedVal, RawDoc, Result, Val, keys};
 
 /// Entries stand under this byte and the encoded key.
-pub(crate) const QUEUE: u8 = 4;
+pub const QUEUE: u8 = 4;
 /// Where the time of the last scheduled round is kept.
 pub const ROUND: &[u8] = b"\0r";
 
@@ -22,6 +22,8 @@ pub struct Entry {
     pub key: OwnedVal,
     /// Targets up to this `_id` key are done.
     pub at: Vec<u8>,
+    /// Of a node: whether only itself waits, and nothing below it.
+    pub alone: bool,
     /// Since when it waits, in milliseconds.
     pub since: i64,
 }
@@ -34,13 +36,17 @@ impl Entry {
         };
         let since = doc.get("t").and_then(Val::as_i64_exact).unwrap_or(0);
         let key = OwnedVal::new(doc.get("k").unwrap_or(Val::Null));
-        Entry { place: place.to_vec(), key, at, since }
+        let alone = doc.get("o").is_some_and(Val::truthy);
+        Entry { place: place.to_vec(), key, at, alone, since }
     }
 
     fn to_doc(&self) -> DocBuf {
         DocBuf::build(|out| {
             out.raw("k", self.key.raw());
             out.append("at", Val::Binary(0, &self.at));
+            if self.alone {
+                out.bool("o", true);
+            }
             out.i64("t", self.since);
         })
     }
@@ -66,13 +72,44 @@ pub fn put(
     encoded: &[u8],
     key: Val<'_>,
 ) -> Result<()> {
-    let place = place_of(encoded);
-    let known = documents.state(pattern.id, &place)?;
-    let since = match &known {
-        Some(known) => Entry::of(&place, known.as_doc()).since,
-        None => documents.now(),
+    let since = documents.now();
+    put_since(pattern, documents, encoded, key, since)
+}
+
+/// The same for those who wait since a time already.
+///
+/// # Errors
+/// When the store fails.
+pub fn put_since(
+    pattern: &Pattern,
+    documents: &mut dyn Documents,
+    encoded: &[u8],
+    key: Val<'_>,
+    since: i64,
+) -> Result<()> {
+    let since = entry(pattern, documents, encoded)?.map_or(since, |known| known.since.min(since));
+    let (place, key) = (place_of(encoded), OwnedVal::new(key));
+    let entry = Entry { place, key, at: Vec::new(), alone: false, since };
+    documents.set_state(pattern.id, &entry.place, Some(entry.to_doc()))
+}
+
+/// Queues a node without those below it, unless they are queued already.
+///
+/// # Errors
+/// When the store fails.
+pub fn put_alone(
+    pattern: &Pattern,
+    documents: &mut dyn Documents,
+    encoded: &[u8],
+    key: Val<'_>,
+) -> Result<()> {
+    let known = entry(pattern, documents, encoded)?;
+    let (since, alone) = match known {
+        Some(known) => (known.since, known.alone),
+        None => (documents.now(), true),
     };
-    let entry = Entry { place, key: OwnedVal::new(key), at: Vec::new(), since };
+    let (place, key) = (place_of(encoded), OwnedVal::new(key));
+    let entry = Entry { place, key, at: Vec::new(), alone, since };
     documents.set_state(pattern.id, &entry.place, Some(entry.to_doc()))
 }
 
@@ -100,6 +137,20 @@ pub fn entries(
 /// When the store fails.
 pub fn has(pattern: &Pattern, documents: &mut dyn Documents, encoded: &[u8]) -> Result<bool> {
     Ok(documents.state(pattern.id, &place_of(encoded))?.is_some())
+}
+
+/// The entry of an encoded key, if its targets wait.
+///
+/// # Errors
+/// When the store fails.
+pub fn entry(
+    pattern: &Pattern,
+    documents: &mut dyn Documents,
+    encoded: &[u8],
+) -> Result<Option<Entry>> {
+    let place = place_of(encoded);
+    let doc = documents.state(pattern.id, &place)?;
+    Ok(doc.map(|doc| Entry::of(&place, doc.as_doc())))
 }
 
 /// Whether any targets wait.
@@ -135,7 +186,8 @@ pub fn work(
         Behaviour::Reference(reference) => {
             reference.follow_some(pattern, documents, entry.key.get(), &entry.at, batch)?
         }
-        Behaviour::Same(_) | Behaviour::Tree(_) => (0, None),
+        Behaviour::Tree(tree) => tree.follow_some(pattern, documents, &entry, batch)?,
+        Behaviour::Same(_) => (0, None),
     };
     let kept = next.map(|at| {
         entry.at = at;
@@ -182,31 +234,33 @@ pub fn is_stale(
     documents: &mut dyn Documents,
     target: RawDoc<'_>,
 ) -> Result<bool> {
-    for place in places(pattern, target) {
-        if documents.state(pattern.id, &place)?.is_some() {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    Ok(waits_since(pattern, documents, target)?.is_some())
 }
 
-/// Where entries for a target are kept, if there are any.
-#[must_use]
-pub fn places(pattern: &Pattern, target: RawDoc<'_>) -> Vec<Vec<u8>> {
-    let keys = match &pattern.behaviour {
+/// Since when a target waits for an entry to come to it; nothing if none has to.
+///
+/// # Errors
+/// When the store fails.
+pub fn waits_since(
+    pattern: &Pattern,
+    documents: &mut dyn Documents,
+    target: RawDoc<'_>,
+) -> Result<Option<i64>> {
+    let keys: Vec<Vec<u8>> = match &pattern.behaviour {
         Behaviour::Grouped(grouped) => grouped.local_key(target).into_iter().collect(),
         Behaviour::Reference(reference) => reference.references(target),
-        Behaviour::Same(_) | Behaviour::Tree(_) => Vec::new(),
+        Behaviour::Tree(tree) => return tree.waits_since(pattern, documents, target),
+        Behaviour::Same(_) => Vec::new(),
     };
-    keys.iter().map(|key| place_of(key)).collect()
-}
-
-/// Since when an entry waits for a target; nothing once it has come to it.
-#[must_use]
-pub fn waits_since(entry: RawDoc<'_>, target: RawDoc<'_>) -> Option<i64> {
-    let entry = Entry::of(&[], entry);
     let id = keys::key(target.get("_id").unwrap_or(Val::Null));
-    (id > entry.at).then_some(entry.since)
+    let mut since: Option<i64> = None;
+    for key in keys {
+        let entry = entry(pattern, documents, &key)?;
+        if let Some(entry) = entry.filter(|entry| id > entry.at) {
+            since = Some(since.map_or(entry.since, |since| since.min(entry.since)));
+        }
+    }
+    Ok(since)
 }
 
 /// When the last scheduled round was, in milliseconds.

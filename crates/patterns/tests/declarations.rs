@@ -333,8 +333,8 @@ fn contradictions_are_refused_with_the_reason() {
             "it reads 'parent', which it maintains itself",
         ),
         (
-            "{kind: 'tree', maintain: {depth: 'd'}, mode: {every: '1h'}}",
-            "'mode' must be 'sync' here",
+            "{kind: 'tree', maintain: {depth: 'd'}, mode: {every: '1h'}, strategy: 'pointer'}",
+            "'mode' must be 'sync' with 'strategy: pointer'",
         ),
         (
             "{kind: 'tree', maintain: {nestedSet: {lft: 'l'}}}",

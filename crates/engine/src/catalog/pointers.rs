@@ -58,6 +58,11 @@ impl Pointers {
         Some(Arc::new(Pointers { patterns, places }))
     }
 
+    /// What reads a collection alone.
+    pub fn to(collection: &Collection) -> Pointers {
+        Pointers { patterns: Vec::new(), places: vec![Place::of(collection)] }
+    }
+
     /// Where a collection is; `None` if it is not there.
     #[must_use]
     pub fn place(&self, name: &str) -> Option<&Place> {

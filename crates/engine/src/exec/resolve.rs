@@ -63,9 +63,11 @@ pub fn shown(collection: &Collection, snapshot: &Snapshot, doc: Bytes) -> Result
 }
 
 /// Documents as a reader sees them: of the collections that patterns need, and nothing is written.
-struct Seen<'s> {
-    snapshot: &'s Snapshot,
-    pointers: &'s Pointers,
+pub(crate) struct Seen<'s> {
+    /// The state that is read.
+    pub(crate) snapshot: &'s Snapshot,
+    /// Where the collections are.
+    pub(crate) pointers: &'s Pointers,
 }
 
 fn read_only() -> Error {

@@ -3,7 +3,8 @@
 //!
 //! From the declaration on every write keeps the pattern, as far as the build has come: documents
 //! are walked in the order of their `_id`s, in short commits inside of the commit lock, and each
-//! commit notes how far it came. A process that ends goes on at its next start. Folds are built in
+//! commit notes how far it came. A process that ends goes on at its next start. A walk ends at the last
+//! document that was there when it began: those behind it are kept right by their own writes. Folds are built in
 //! two walks: first over the sources, which only fills the pattern's own records, then over the
 //! targets, so that no value is seen that is not right.
 
@@ -17,10 +18,11 @@ use ::patterns::pattern::{Behaviour, Progress};
 use ::patterns::{Documents, Pattern, Phase, clearing, edit};
 use parking_lot::Mutex;
 use std::collections::HashSet;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use store::{Bytes, Space};
+use store::{Bytes, Direction, Space};
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, keys};
 
 /// How long one commit of a build may keep others waiting.
@@ -98,7 +100,8 @@ fn build(engine: &Arc<Inner>, db: &str, id: u32) -> Result<()> {
     let mut pace = Pace::new(engine.store.snapshot().seqno());
     let outcome = loop {
         let mut started = Instant::now();
-        // As much was looked at as there was: what is left came meanwhile, and would go on coming.
+        // As much was looked at as there was: what is left came meanwhile, among the old documents, and
+        // would go on coming.
         pace.late = job.done.load(Ordering::Relaxed) > job.total.load(Ordering::Relaxed);
         let slice = pace.slice();
         let step = engine.transact_alone(&|| engine.check_open(), true, |txn| {
@@ -277,9 +280,9 @@ pub(super) fn complete(
     if let Some(id) = id.filter(|_| has_records && !pattern.owns_documents()) {
         let Some(doc) = documents.get(&pattern.target, id)? else { return Ok(true) };
         if clears {
-            let walked = progress.is_some_and(|p| keys::key(id) <= p.at);
+            let walked = progress.is_some_and(|p| p.has_reached(&keys::key(id)));
             if !walked {
-                let walk = Progress { targets: true, at: Vec::new(), done: 0 };
+                let walk = Progress::start(true);
                 derive(txn, db, pattern, &walk, doc.bytes())?;
                 super::settle(txn)?;
             }
@@ -324,7 +327,14 @@ fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>, slice: Slice) -
     if let (None, Behaviour::Grouped(grouped), false) = (&progress, &pattern.behaviour, clears) {
         grouped.open_window(pattern, &mut Opened::new(txn, db))?;
     }
-    let mut progress = progress.unwrap_or(Progress { targets: !folds, at: Vec::new(), done: 0 });
+    let walked = |targets: bool| match &pattern.behaviour {
+        Behaviour::Grouped(grouped) if !targets => &grouped.source,
+        _ => &pattern.target,
+    };
+    let mut progress = match progress {
+        Some(progress) => progress,
+        None => Progress::start(!folds),
+    };
     let fills = matches!(pattern.behaviour, Behaviour::Grouped(_));
     if pattern.phase == Phase::Preparing && (progress.targets || !fills) {
         return Ok(Step::Prepared);
@@ -334,8 +344,7 @@ fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>, slice: Slice) -
         return Ok(Step::Done);
     }
     if !progress.targets && progress.at == END {
-        progress.targets = true;
-        progress.at.clear();
+        progress = Progress { done: progress.done, ..Progress::start(true) };
         pattern.set_progress(&mut Opened::new(txn, db), &progress)?;
         return Ok(Step::More(0));
     }
@@ -357,11 +366,12 @@ fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>, slice: Slice) -
             }
         };
     } else {
-        let name = match &pattern.behaviour {
-            Behaviour::Grouped(grouped) if !progress.targets => &grouped.source,
-            _ => &pattern.target,
-        };
-        let rows = rows(txn, db, name, &progress.at, pattern.common.batch.min(slice.rows))?;
+        let name = walked(progress.targets);
+        if progress.at.is_empty() {
+            // From this commit on writes keep right what comes behind.
+            progress.until = last_record(txn, db, name)?;
+        }
+        let rows = rows(txn, db, name, &progress, pattern.common.batch.min(slice.rows))?;
         if rows.is_empty() {
             progress.at = END.to_vec();
         }
@@ -395,15 +405,26 @@ fn remove_strangers(txn: &mut Transaction, db: &str, pattern: &Pattern) -> Resul
     Ok(())
 }
 
-/// The next documents of a collection behind a key, at most `batch`.
+/// The last record of a collection, empty if there is none.
+fn last_record(txn: &Transaction, db: &str, name: &str) -> Result<Vec<u8>> {
+    let Some(collection) = txn.catalog.get(db, name) else { return Ok(Vec::new()) };
+    let (from, to) = (collection.prefix(), (collection.id + 1).to_be_bytes());
+    let (from, to) = (Bound::Included(from.as_slice()), Bound::Excluded(to.as_slice()));
+    let range = txn.snapshot.range(Space::Documents, from, to, Direction::Reverse);
+    let last = range.and_then(|mut range| range.next_entry()).map_err(store_failed)?;
+    Ok(last.map_or_else(Vec::new, |(key, _)| key.get(4..).unwrap_or(&[]).to_vec()))
+}
+
+/// The next documents of a collection that a walk has to come to, at most `batch`.
 fn rows(
     txn: &Transaction,
     db: &str,
     name: &str,
-    after: &[u8],
+    progress: &Progress,
     batch: usize,
 ) -> Result<Vec<(Vec<u8>, Bytes)>> {
     let Some(collection) = txn.catalog.get(db, name).cloned() else { return Ok(Vec::new()) };
+    let after = progress.at.as_slice();
     let mut from = write::document_key(&collection, after).to_vec();
     if !after.is_empty() {
         from.push(0);
@@ -413,7 +434,11 @@ fn rows(
     let mut rows = Vec::new();
     while rows.len() < batch {
         let Some((key, doc)) = range.next_entry().map_err(store_failed)? else { break };
-        rows.push((key.get(4..).unwrap_or(&[]).to_vec(), doc));
+        let record = key.get(4..).unwrap_or(&[]).to_vec();
+        if progress.has_reached(&record) {
+            break;
+        }
+        rows.push((record, doc));
     }
     Ok(rows)
 }

@@ -7,6 +7,7 @@
 use super::Opened;
 use crate::engine::Inner;
 use ::patterns::declaration::Mode;
+use ::patterns::pattern::Behaviour;
 use ::patterns::stats::Stats;
 use ::patterns::{Documents, Pattern, queue};
 use parking_lot::{Condvar, Mutex};
@@ -255,14 +256,24 @@ pub fn flush(
     pattern: &Arc<Pattern>,
     stop: &dyn Fn() -> Result<()>,
 ) -> Result<()> {
-    let mut left: Vec<Vec<u8>> = {
-        let mut txn = engine.reader();
-        let entries = queue::entries(pattern, &mut Opened::new(&mut txn, db), &[], usize::MAX)?;
-        entries.into_iter().map(|entry| entry.place).collect()
+    // What follows from a node queues the nodes below it.
+    let rounds = match pattern.behaviour {
+        Behaviour::Tree(_) => ::patterns::tree::LEVELS_MAX,
+        _ => 1,
     };
-    while !left.is_empty() {
-        stop()?;
-        left = batch(engine, db, pattern, &left)?;
+    for _ in 0..rounds {
+        let mut left: Vec<Vec<u8>> = {
+            let mut txn = engine.reader();
+            let entries = queue::entries(pattern, &mut Opened::new(&mut txn, db), &[], usize::MAX)?;
+            entries.into_iter().map(|entry| entry.place).collect()
+        };
+        if left.is_empty() {
+            break;
+        }
+        while !left.is_empty() {
+            stop()?;
+            left = batch(engine, db, pattern, &left)?;
+        }
     }
     Ok(())
 }

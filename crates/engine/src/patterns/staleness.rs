@@ -1,7 +1,8 @@
 //! How far what is maintained in a document is behind its sources, as `{$meta: "patterns"}` shows it.
 
 use super::documents::state_key;
-use crate::catalog::Collection;
+use crate::catalog::{Collection, Pointers};
+use crate::exec::resolve::Seen;
 use crate::store_failed;
 use ::patterns::declaration::{DuringBuild, Mode};
 use ::patterns::{Pattern, Phase, queue};
@@ -13,6 +14,7 @@ use value::{DocBuf, RawDoc, Result, Val, Writer};
 #[derive(Clone)]
 pub struct Staleness {
     patterns: Vec<Arc<Pattern>>,
+    places: Arc<Pointers>,
     snapshot: Snapshot,
 }
 
@@ -23,7 +25,8 @@ impl Staleness {
         let bound = collection.patterns.as_deref();
         let targets = bound.into_iter().flat_map(|bound| &bound.targets);
         let patterns = targets.filter(|pattern| pattern.phase.is_current()).cloned().collect();
-        Staleness { patterns, snapshot: snapshot.clone() }
+        let places = Arc::new(Pointers::to(collection));
+        Staleness { patterns, places, snapshot: snapshot.clone() }
     }
 
     /// Writes the state of a document's maintained values by the names of the patterns.
@@ -60,14 +63,11 @@ impl Staleness {
         if !known {
             return Ok(None);
         }
-        let mut since: Option<i64> = None;
-        for place in queue::places(pattern, doc) {
-            if let Some(entry) = self.state(pattern, &place)?
-                && let Some(waits) = queue::waits_since(entry.as_doc(), doc)
-            {
-                since = Some(since.map_or(waits, |known| known.min(waits)));
-            }
-        }
+        let mut seen = Seen { snapshot: &self.snapshot, pointers: &self.places };
+        let since = match pattern.may_queue() {
+            true => queue::waits_since(pattern, &mut seen, doc)?,
+            false => None,
+        };
         let Some(since) = since else { return Ok(Some((now, 0))) };
         let lag = now.saturating_sub(since).max(1) as u64;
         let round = match pattern.common.mode {

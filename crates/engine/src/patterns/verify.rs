@@ -7,6 +7,7 @@ use crate::txn::Transaction;
 use ::patterns::pattern::Behaviour;
 use ::patterns::resolve::Resolver;
 use ::patterns::stats::Stats;
+use ::patterns::tree::Chains;
 use ::patterns::{Documents, Find, Pattern, Pending, Phase, queue};
 use query::filter::Filter;
 use std::collections::{BTreeMap, BTreeSet};
@@ -219,7 +220,10 @@ pub fn check(
         }
         let expected = match &fresh.behaviour {
             Behaviour::Grouped(_) => build::image(&fresh, &mut scratch, doc),
-            Behaviour::Tree(tree) => tree.recomputed(&fresh, &mut Opened::new(&mut txn, db), doc),
+            Behaviour::Tree(tree) => {
+                let image = tree.recomputed(&fresh, &mut Opened::new(&mut txn, db), doc);
+                tree.expected(&fresh, doc, image)
+            }
             Behaviour::Reference(reference) => {
                 reference.expected(&fresh, &mut Opened::new(&mut txn, db), doc)
             }
@@ -300,17 +304,16 @@ fn check_pointer(
 pub fn awaiting(engine: &Inner, db: &str, pattern: &Pattern) -> Result<Option<u64>> {
     const NODES_MAX: usize = 100_000;
     let Behaviour::Tree(tree) = &pattern.behaviour else { return Ok(None) };
-    let Some(path) =
-        pattern.kept.first().filter(|_| tree.defer && !tree.pointer && pattern.phase.is_built())
-    else {
+    if !tree.defer || !pattern.phase.is_built() {
         return Ok(None);
-    };
-    let txn = engine.reader();
+    }
+    let mut txn = engine.reader();
     let mut nodes = range(&txn, db, &pattern.target)?;
-    let mut count = 0;
+    let mut documents = Opened::new(&mut txn, db);
+    let (mut count, mut known) = (0, Chains::default());
     for _ in 0..NODES_MAX {
         let Some((_, node)) = next(&mut nodes)? else { break };
-        count += u64::from(path.find(RawDoc::new(&node)).is_none());
+        count += u64::from(tree.awaits(pattern, &mut documents, RawDoc::new(&node), &mut known)?);
     }
     Ok(Some(count))
 }

@@ -272,7 +272,7 @@ impl Grouped {
             Phase::Building => {
                 let progress = pattern.progress(documents)?;
                 let id = keys::key(after.get("_id").unwrap_or(Val::Null));
-                progress.is_some_and(|p| p.targets && (before.is_none() || id <= p.at))
+                progress.is_some_and(|p| p.targets && (before.is_none() || p.has_reached(&id)))
             }
             Phase::Preparing | Phase::Suspended | Phase::Failed | Phase::Clearing => false,
         };

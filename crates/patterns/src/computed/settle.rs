@@ -253,7 +253,7 @@ impl Grouped {
             let found = documents.edit(pattern.id, &self.target, key, &mut edit)?;
             return if !found && makes && living { make(documents) } else { Ok(()) };
         }
-        let reached = |id: Val<'_>| progress.is_none_or(|progress| keys::key(id) <= progress.at);
+        let reached = |id: Val<'_>| progress.is_none_or(|p| p.has_reached(&keys::key(id)));
         let targets = self.targets(documents, key.value)?;
         if targets.is_empty() && makes && living && reached(key.value) {
             return make(documents);

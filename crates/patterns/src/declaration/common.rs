@@ -71,8 +71,7 @@ impl Common {
     pub(super) fn parse(options: &mut Options<'_>, behaviour: &Behaviour) -> Result<Common> {
         let fans_out = fans_out(behaviour);
         let mode = mode(options)?;
-        let deferrable = matches!(behaviour, Behaviour::Grouped(_) | Behaviour::Reference(_));
-        if mode != Mode::Sync && !deferrable {
+        if mode != Mode::Sync && matches!(behaviour, Behaviour::Same(_)) {
             return Err(options.bad(
                 "'mode' must be 'sync' here: what is maintained belongs to the document that is \
                  written",

@@ -1,9 +1,10 @@
 //! `tree`: what follows from the parents of nodes. The parent is the truth; ancestors, path, depth
 //! and nested sets are derived from the chain of parents whenever a node or one above it changes.
 //! `counts` keeps how many nodes stand below each, `pointer` resolves for readers what a tree does
-//! not store.
+//! not store, `later` lets nodes follow in commits of their own.
 
 mod counts;
+mod later;
 mod pointer;
 
 pub use pointer::Chains;
@@ -82,6 +83,8 @@ pub struct Node {
     removed: Option<OwnedVal>,
     /// Whether it has another name now: then nobody may still call it by the old one.
     renamed: bool,
+    /// Whether it is new, or belongs to another tree than before.
+    enters: bool,
 }
 
 /// A node on the way from the root.
@@ -94,6 +97,9 @@ struct Step {
 
 /// The most ancestors that a node may have.
 const DEPTH_MAX: usize = 1000;
+
+/// The most levels that a tree has.
+pub const LEVELS_MAX: usize = DEPTH_MAX + 1;
 
 /// Behind the label of a node and of all nodes below it.
 const LABEL_END: char = '~';
@@ -405,9 +411,18 @@ impl Tree {
         before: Option<RawDoc<'_>>,
         after: Option<RawDoc<'_>>,
     ) -> Result<Vec<(Vec<u8>, Node)>> {
+        let scope = |doc: RawDoc<'_>| {
+            let scope = self.scope.as_ref().and_then(|scope| scope.find(doc));
+            scope.map(|scope| keys::key(scope.get()))
+        };
+        let enters = match (before, after) {
+            (Some(before), Some(after)) => scope(before) != scope(after),
+            _ => true,
+        };
         let node = |doc: RawDoc<'_>, removed, renamed| {
             let id = self.id_of(doc);
-            (keys::key(id), Node { id: OwnedVal::new(id), removed, renamed })
+            let enters = enters || renamed;
+            (keys::key(id), Node { id: OwnedVal::new(id), removed, renamed, enters })
         };
         let gone = |doc: RawDoc<'_>| Some(OwnedVal::new(self.parent_of(doc)));
         let (before, after) = match (before, after) {
@@ -417,7 +432,8 @@ impl Tree {
             (Some(before), Some(after)) => (before, after),
         };
         if keys::key(self.id_of(before)) != keys::key(self.id_of(after)) {
-            return Ok(vec![node(before, gone(before), true), node(after, None, false)]);
+            let (was, is) = (node(before, gone(before), true), node(after, None, false));
+            return Ok(vec![was, (is.0, Node { enters: true, ..is.1 })]);
         }
         let moved = keys::key(self.parent_of(before)) != keys::key(self.parent_of(after));
         let mine = |doc: RawDoc<'_>| -> Vec<Option<OwnedVal>> {
@@ -433,7 +449,8 @@ impl Tree {
     #[must_use]
     pub fn visit(&self, node: RawDoc<'_>) -> (Vec<u8>, Node) {
         let id = self.id_of(node);
-        (keys::key(id), Node { id: OwnedVal::new(id), removed: None, renamed: false })
+        let node = Node { id: OwnedVal::new(id), removed: None, renamed: false, enters: true };
+        (keys::key(id), node)
     }
 
     fn children(
@@ -476,13 +493,23 @@ impl Tree {
             }
             counts::follow(pattern, documents, &standings, &mut touched)?;
         }
-        for node in nodes.values() {
-            self.settle_children(pattern, documents, node)?;
+        let deferred = pattern.is_deferred();
+        for (encoded, node) in nodes {
+            if !deferred || self.concerns_at_once(node) {
+                self.settle_children(pattern, documents, node)?;
+            }
+            if deferred {
+                self.queue_children(pattern, documents, encoded, node.id.get())?;
+            }
         }
         if self.pointer {
             return Ok(());
         }
-        for id in touched.values() {
+        for (encoded, id) in &touched {
+            if deferred {
+                crate::queue::put_alone(pattern, documents, encoded, id.get())?;
+                continue;
+            }
             let Some(doc) = self.find_node(pattern, documents, id.get())? else { continue };
             let image = self.shape(pattern, documents, doc.as_doc())?;
             if image != doc {

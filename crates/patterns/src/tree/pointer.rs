@@ -109,6 +109,20 @@ impl Tree {
         }
     }
 
+    /// Whether one of the nodes above a node is not there yet.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn awaits(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        node: RawDoc<'_>,
+        known: &mut Chains,
+    ) -> Result<bool> {
+        Ok(self.above(pattern, documents, node, known)?.is_none())
+    }
+
     /// The nodes from the root down to the parent of a node.
     fn above(
         &self,

@@ -113,7 +113,7 @@ fn declare(random: &mut Random, schema: &Schema) -> Declared {
         text: String::new(),
     };
     let mut mode = "";
-    if !matches!(kind, Kind::Same | Kind::Chain | Kind::Tree) {
+    if !matches!(kind, Kind::Same | Kind::Chain) {
         mode = pick(random, &["", "", "mode: {async: {maxLagMS: 50}},", "mode: {every: '1s'},"]);
         declared.deferred = !mode.is_empty();
         declared.late = declared.deferred;
@@ -174,7 +174,8 @@ fn body(random: &mut Random, declared: &mut Declared, filter: &str) -> String {
             declared.on_delete = pick(random, &["adopt", "cascade", "root", "restrict"]);
             let (on_delete, missing) = (declared.on_delete, pick(random, &["defer", "defer", "reject"]));
             let scope = if second { "scope: 'shop'," } else { "" };
-            declared.pointer = !declared.flagged && random.below(2) == 0;
+            declared.pointer =
+                !declared.flagged && !declared.deferred && random.below(2) == 0;
             let strategy = if declared.pointer { "pointer" } else { "copy" };
             format!(
                 "kind: 'tree', strategy: '{strategy}', {scope} order: 'at', maintain: {{ancestors: 'up', depth: 'd', path: {{into: 'path', segment: '$label'}},
@@ -280,7 +281,7 @@ pub(crate) fn change(
 /// Alters an option that can change while documents stay as they are.
 fn modify(random: &mut Random, session: &mut Session, declared: &mut Declared) {
     let deferrable =
-        !matches!(declared.kind, Kind::Same | Kind::Chain | Kind::Tree) && !declared.is_resolved();
+        !matches!(declared.kind, Kind::Same | Kind::Chain) && !declared.is_resolved();
     let references =
         matches!(declared.kind, Kind::Copies | Kind::Frozen | Kind::Items | Kind::Coded);
     let set = match random.below(4) {

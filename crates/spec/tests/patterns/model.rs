@@ -104,7 +104,7 @@ pub(crate) fn check(
     loop {
         let Some(states) = declarations::states(session) else { return (Vec::new(), None) };
         if rest {
-            for collection in ["parents", "children", "g", "gg"] {
+            for collection in ["parents", "children", "g", "gg", "nodes"] {
                 let fresh = "readConcern: {patterns: 'fresh'}";
                 session.must(&format!("{{find: '{collection}', limit: 1, {fresh}}}"));
             }

@@ -38,6 +38,9 @@ impl Rewrites<'_> {
                 },
             };
             let Some((collection, first)) = found else { continue };
+            if matches!(grouped.keys, Keys::Groups(_)) && self.is_behind(pattern)? {
+                continue;
+            }
             self.note(pattern, "$group");
             let stages = written(|list| {
                 list.push_doc_bytes(first.bytes());

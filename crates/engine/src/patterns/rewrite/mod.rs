@@ -110,7 +110,7 @@ impl<'q> Rewrites<'q> {
             return Ok(Some(found));
         }
         let first = self.first_match(collection, &stages)?;
-        let mut walks = self.walks(collection, &stages);
+        let mut walks = self.walks(collection, &stages)?;
         if let Some((at, lookup)) = self.copied(collection, &stages)? {
             walks.resize(stages.len(), None);
             if let Some(place) = walks.get_mut(at) {
@@ -197,6 +197,11 @@ impl<'q> Rewrites<'q> {
             .range(Space::Documents, Bound::Included(&from), Bound::Unbounded, Direction::Forward)
             .and_then(|mut range| range.next_entry());
         Ok(found.map_err(store_failed)?.is_some_and(|(key, _)| key.starts_with(&from)))
+    }
+
+    /// Whether targets of a pattern wait, be it from a time when it had another mode.
+    fn is_behind(&self, pattern: &Pattern) -> Result<bool> {
+        self.has_states(pattern, &[::patterns::queue::QUEUE])
     }
 
     fn note(&mut self, pattern: &Arc<Pattern>, how: &'static str) {

@@ -34,6 +34,9 @@ impl Rewrites<'_> {
                 Some((at, segment_of(text, &path.separator)?))
             });
             let Some((at, segment)) = searched else { continue };
+            if self.is_behind(pattern)? {
+                continue;
+            }
             let record = write::record_of_id(collection, Val::String(&segment));
             let key = write::document_key(collection, &record);
             let node = self.scope.snapshot.get(Space::Documents, &key).map_err(store_failed)?;
@@ -70,7 +73,7 @@ impl Rewrites<'_> {
         &mut self,
         collection: &Collection,
         stages: &[(&str, RawVal<'_>)],
-    ) -> Vec<Option<DocBuf>> {
+    ) -> Result<Vec<Option<DocBuf>>> {
         let mut walks = Vec::new();
         for (name, value) in stages {
             let walk = value.as_doc().filter(|_| *name == "$graphLookup");
@@ -83,7 +86,9 @@ impl Rewrites<'_> {
                     Some((pattern.clone(), lookup(collection, tree, walk)?))
                 })
             });
-            if let Some((pattern, lookup)) = known {
+            let behind =
+                known.as_ref().map_or(Ok(false), |(pattern, _)| self.is_behind(pattern))?;
+            if let Some((pattern, lookup)) = known.filter(|_| !behind) {
                 self.note(&pattern, "$graphLookup");
                 walks.push(Some(lookup));
             } else {
@@ -94,7 +99,7 @@ impl Rewrites<'_> {
                 }
             }
         }
-        walks
+        Ok(walks)
     }
 }
 
