@@ -111,6 +111,34 @@ pub fn replace(
     Ok(())
 }
 
+/// Frees the values of unique indexes that a document has and will not have, before `replace` gives it its
+/// new image: another one may take them before that. Indexes over paths that somebody else derives are
+/// left out, since the new image is not known yet.
+///
+/// # Errors
+/// CannotIndexParallelArrays.
+pub fn give_up(
+    txn: &mut Transaction,
+    collection: &Collection,
+    record: &[u8],
+    (old, new): (RawDoc<'_>, RawDoc<'_>),
+    derived: &[String],
+) -> Result<()> {
+    for index in &collection.indexes {
+        let known = |path: &str| !derived.iter().any(|other| patterns::paths::meet(other, path));
+        let known = index.partial.is_none() && index.fields.iter().all(|f| known(f.path.text()));
+        if index.is_clustered() || !index.refuses_equal_keys() || !known {
+            continue;
+        }
+        let (before, after) = (keys::keys(index, old)?, keys::keys(index, new)?);
+        for key in before.keys.iter().filter(|key| after.get(&key.values).is_none()) {
+            guard_unique(txn, index, &key.values);
+            txn.delete(Space::Indexes, entry_key(index, &key.values, record).into());
+        }
+    }
+    Ok(())
+}
+
 /// The top-level fields in which two images of a document differ; `None` when they are many, or
 /// the fields stand in another order.
 fn changed_fields<'d>(old: RawDoc<'d>, new: RawDoc<'d>) -> Option<Names<'d>> {

@@ -6,22 +6,26 @@ use super::chunks::next_chunk;
 use crate::catalog::Collection;
 use crate::engine::Inner;
 use crate::exec::{Stream, write};
+use crate::index::maintain;
 use crate::memory::Share;
 use crate::operation::Operation;
 use crate::store_failed;
 use crate::txn::Transaction;
+use ::patterns::pattern::Behaviour;
+use ::patterns::tree::Tree;
 use query::update::delta::Told;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use store::{Bytes, Seqno, Space};
-use value::{Code, DocBuf, Error, RawDoc, Result, Val};
+use value::path::Path;
+use value::{Code, DocBuf, Error, RawDoc, RawVal, Result, Val, keys};
 
 /// Most documents, old and new ones, that are exchanged in one commit: all others wait for it.
 const DOCUMENTS_MAX: usize = 200_000;
 /// Most bytes of new documents.
 const BYTES_MAX: usize = 128 * 1024 * 1024;
-/// How often documents are tried that a pattern refused because of others that come behind them: the
-/// parents of nodes.
+/// How often documents are tried that a pattern refused because of others that come behind them. (The
+/// nodes of a tree come in an order in which that does not happen.)
 const PASSES_MAX: usize = 100;
 
 /// Makes the documents of a stream the content of a collection.
@@ -102,6 +106,9 @@ fn collect(
     }
 }
 
+/// A document that is to be written: its record, what stands there, and what shall.
+type Step<'d> = (Vec<u8>, Option<Bytes>, &'d DocBuf);
+
 /// Deletes what is not among the new documents, and writes those.
 fn write_all(
     txn: &mut Transaction,
@@ -114,7 +121,7 @@ fn write_all(
     let record = |doc: &DocBuf| {
         write::record_of_id(collection, doc.as_doc().get("_id").unwrap_or(Val::Null))
     };
-    let mut steps: Vec<(Vec<u8>, Option<Bytes>, &DocBuf)> = Vec::new();
+    let mut steps: Vec<Step<'_>> = Vec::new();
     for doc in new {
         let record = record(doc);
         // A second document with the same `_id` finds none any more: it is refused.
@@ -124,6 +131,21 @@ fn write_all(
     for (at, (record, doc)) in old.iter().enumerate() {
         write::delete(txn, collection, record, RawDoc::new(doc))?;
         pause(op, at)?;
+    }
+    let bound = collection.patterns.as_deref();
+    let targets = bound.map_or(&[][..], |bound| &bound.targets);
+    for pattern in targets.iter().filter(|pattern| pattern.phase.is_maintained()) {
+        if let Behaviour::Tree(tree) = &pattern.behaviour {
+            steps = parents_first(tree, steps);
+        }
+    }
+    // Values of unique indexes that a document gives up are free before another one takes them.
+    let maintained: Vec<String> = targets.iter().flat_map(|pattern| pattern.maintains()).collect();
+    for (record, before, doc) in &steps {
+        if let Some(before) = before {
+            let old = RawDoc::new(before);
+            maintain::give_up(txn, collection, record, (old, doc.as_doc()), &maintained)?;
+        }
     }
     for _ in 0..PASSES_MAX {
         let (count, mut refused, mut why) = (steps.len(), Vec::new(), None);
@@ -147,8 +169,34 @@ fn write_all(
     }
     Err(Error::new(
         Code::PATTERN_VIOLATION,
-        format!("the documents that $out brings are more than {PASSES_MAX} levels deep"),
+        format!("the documents that $out brings need each other in more than {PASSES_MAX} steps"),
     ))
+}
+
+/// Nodes in an order in which parents come before their children. Those of a circle come last: they are
+/// refused.
+fn parents_first<'d>(tree: &Tree, steps: Vec<Step<'d>>) -> Vec<Step<'d>> {
+    let name = |path: &Path, doc: &DocBuf| {
+        keys::key(path.find(doc.as_doc()).map_or(Val::Null, RawVal::get))
+    };
+    let names: BTreeSet<Vec<u8>> = steps.iter().map(|(.., doc)| name(&tree.id, doc)).collect();
+    let mut children: BTreeMap<Vec<u8>, Vec<usize>> = BTreeMap::new();
+    let mut order = Vec::with_capacity(steps.len());
+    for (at, (.., doc)) in steps.iter().enumerate() {
+        let parent = name(&tree.parent, doc);
+        match names.contains(&parent) {
+            true => children.entry(parent).or_default().push(at),
+            false => order.push(at),
+        }
+    }
+    let mut next = 0;
+    while let Some((.., doc)) = order.get(next).and_then(|at| steps.get(*at)) {
+        order.extend(children.remove(&name(&tree.id, doc)).unwrap_or_default());
+        next += 1;
+    }
+    order.extend(children.into_values().flatten());
+    let mut steps: Vec<Option<Step<'d>>> = steps.into_iter().map(Some).collect();
+    order.into_iter().filter_map(|at| steps.get_mut(at)?.take()).collect()
 }
 
 fn pause(op: &Operation, at: usize) -> Result<()> {
