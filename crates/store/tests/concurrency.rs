@@ -172,3 +172,27 @@ fn the_log_is_released_and_reopening_is_quick() {
     assert!(bytes > 10_000, "{bytes}");
     assert_eq!(scan(&store.snapshot(), Space::Documents, Direction::Forward).len(), 2000);
 }
+
+/// Who makes room after each write finds some, however much it writes: it is held back hardly ever, and
+/// so are others.
+#[test]
+fn who_makes_room_is_hardly_ever_held_back() {
+    const WRITES: u64 = 400;
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { memtable_bytes: 64 << 10, ..tiny() };
+    let store = DiskStore::open(folder.path(), options).unwrap();
+    for number in 0..WRITES {
+        let mut batch = Batch::new();
+        batch.put(Space::Documents, &number.to_be_bytes(), &[7; 8 << 10]);
+        store.write(&batch).unwrap();
+        store.make_room();
+    }
+    // Fifty times what memory may hold. A busy machine may be slow for longer than anybody waits.
+    let stalls = store.stats().stalls;
+    assert!(stalls < WRITES / 20, "{stalls} of {WRITES} writes");
+    // It waits for a moment, not for ever: a store that is closed has nothing to wait for.
+    store.close().unwrap();
+    let begun = Instant::now();
+    store.make_room();
+    assert!(begun.elapsed() < Duration::from_secs(10));
+}
