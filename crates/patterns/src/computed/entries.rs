@@ -14,8 +14,12 @@ type Listed = (Vec<u8>, OwnedVal);
 /// The place of the last one that a ranking shows, from its list in a record; `None` while it shows
 /// less than it could.
 pub(super) fn last_shown(list: RawDoc<'_>, limit: usize) -> Option<&[u8]> {
-    let mut places = list.iter().step_by(2);
-    match places.nth(limit.checked_sub(1)?)?.1.get() {
+    let mut elements = list.iter();
+    // Each place is followed by its value.
+    for _ in 0..limit.checked_sub(1)?.checked_mul(2)? {
+        elements.next_bytes()?;
+    }
+    match elements.next_bytes()?.1.get() {
         Val::Binary(_, place) => Some(place),
         _ => None,
     }

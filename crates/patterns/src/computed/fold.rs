@@ -177,6 +177,9 @@ impl Fold {
     /// # Errors
     /// What an expression gives.
     pub fn part(&self, child: RawDoc<'_>) -> Result<Part> {
+        if matches!(self, Fold::Count) {
+            return Ok(Part::Nothing);
+        }
         let arena = Bump::new();
         let env = Env::new(child, &arena);
         Ok(match self {
@@ -250,6 +253,12 @@ impl Fold {
             Fold::Percentile { spec, .. } => Some(spec.percentiles()),
             _ => None,
         }
+    }
+
+    /// Whether each child has a place in the ranking.
+    #[must_use]
+    pub fn places_all(&self) -> bool {
+        matches!(self, Fold::Ranked { dense: false, .. })
     }
 
     /// Whether how many children have each value is kept.
@@ -432,6 +441,14 @@ impl State {
                     out.push_raw(value.raw());
                 }
             }),
+        }
+    }
+
+    /// How many entries of a ranking it shows.
+    pub(super) fn listed(&self) -> i64 {
+        match self {
+            State::List(list) => list.len() as i64,
+            _ => 0,
         }
     }
 

@@ -6,7 +6,7 @@
 //! and what it takes away (`groups`); `settle` applies all of a key's changes at once and writes its
 //! targets.
 
-use super::fold::{Fold, Part, State};
+use super::fold::{Fold, State};
 use super::groups::Child;
 use super::record::{Record, record_key};
 use super::window::{self, Window};
@@ -123,6 +123,16 @@ impl Grouped {
         }
     }
 
+    /// Whether it is known how many children a group has. Where each child has a place in a ranking
+    /// and nothing else is kept, it is only known whether there are any: a child that nobody sees is
+    /// no reason to write the list of the others again.
+    #[must_use]
+    pub fn counts_children(&self) -> bool {
+        self.window.is_some()
+            || self.fields.is_empty()
+            || self.fields.iter().any(|field| !field.fold.places_all())
+    }
+
     /// What a child adds; `None` for nothing. `horizon` is where the window begins, if there is one.
     ///
     /// # Errors
@@ -158,8 +168,10 @@ impl Grouped {
         if keys.is_empty() {
             return Ok(None);
         }
-        let mut parts: Vec<Part> =
-            self.fields.iter().map(|field| field.fold.part(doc)).collect::<Result<_>>()?;
+        let mut parts = Vec::with_capacity(self.fields.len());
+        for field in &self.fields {
+            parts.push(field.fold.part(doc)?);
+        }
         if let Some(window) = &self.window {
             let Some(part) = window.part(doc) else { return Ok(None) };
             parts.push(part);
@@ -376,10 +388,10 @@ impl Grouped {
     /// The key under which the record of a group is kept.
     #[must_use]
     pub fn record_key(key: Val<'_>) -> Vec<u8> {
-        record_key(&keys::key(key))
+        record_key(&keys::key(key)).into_vec()
     }
 
-    /// How many children a group has and what its fields show, from its record.
+    /// How many children a group has, if that is known, and what its fields show, from its record.
     #[must_use]
     pub fn shown(&self, record: Option<RawDoc<'_>>) -> (i64, Vec<OwnedVal>) {
         let record =

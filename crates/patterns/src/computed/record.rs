@@ -1,12 +1,13 @@
 //! What a fold keeps for itself, and under which keys: a record for each group, and entries behind it.
 
 use super::fold::State;
+use smallvec::SmallVec;
 use value::{DocBuf, RawDoc, RawVal, Val};
 
 /// The record of a group.
 #[derive(Default)]
 pub(super) struct Record {
-    /// How many children it has.
+    /// How many children it has; if they are not counted, how many the first ranking shows.
     pub(super) children: i64,
     /// What each field keeps.
     pub(super) states: Vec<State>,
@@ -52,8 +53,8 @@ impl Record {
 }
 
 /// The key under which the record of a group is kept.
-pub(super) fn record_key(encoded: &[u8]) -> Vec<u8> {
-    let mut key = Vec::with_capacity(encoded.len() + 1);
+pub(super) fn record_key(encoded: &[u8]) -> SmallVec<[u8; 32]> {
+    let mut key = SmallVec::with_capacity(encoded.len() + 1);
     key.push(GROUP);
     key.extend_from_slice(encoded);
     key

@@ -57,9 +57,9 @@ impl Grouped {
         let (mut behind, mut grown, mut stored) = (false, None, None);
         documents.change_state(pattern.id, &own_key, &mut |record| {
             let record = record?;
-            if let Some(kept) = self.behind(record, group) {
+            if self.is_behind(record, group) {
                 behind = true;
-                return Some(kept);
+                return if self.counts_children() { self.counted(record, group) } else { None };
             }
             if in_place && let Some((kept, values)) = self.grown(record, group) {
                 grown = Some(values);
@@ -112,6 +112,9 @@ impl Grouped {
                 }
             }
         }
+        if !self.counts_children() {
+            record.children = record.states.first().map_or(0, State::listed);
+        }
         let kept = (record.children > 0).then(|| record.to_doc(key.value));
         documents.set_state(pattern.id, &own_key, kept)?;
         if record.children <= 0 {
@@ -143,30 +146,34 @@ impl Grouped {
         changes >= CHANGES_MIN && changes * 5 > most && lists()
     }
 
-    /// The record of a group when all children that came or went stand behind the last ones that its
-    /// rankings show, so that nothing else changes; `None` if something may.
-    fn behind(&self, record: RawDoc<'_>, group: &Group) -> Option<Image> {
+    /// Whether all children that came or went stand behind the last ones that the rankings of a group
+    /// show, so that nothing changes but how many there are.
+    fn is_behind(&self, record: RawDoc<'_>, group: &Group) -> bool {
         if self.missing == MissingParent::Create {
-            return None;
+            return false;
         }
-        let mut limits = self.fields.iter().map(|field| field.fold.limit());
-        if limits.any(|limit| limit.is_none()) {
-            return None;
-        }
-        let (children, states) = Record::places(record)?;
+        let Some((_, states)) = Record::places(record) else { return false };
         let mut states = states.iter();
-        for (number, field) in self.fields.iter().enumerate() {
-            let limit = field.fold.limit()?;
-            let last = entries::last_shown(states.next()?.1.as_array()?, limit)?;
+        self.fields.iter().enumerate().all(|(number, field)| {
+            let (Some(limit), Some((_, state))) = (field.fold.limit(), states.next_bytes()) else {
+                return false;
+            };
+            let list = state.as_array();
+            let Some(last) = list.and_then(|list| entries::last_shown(list, limit)) else {
+                return false;
+            };
             let unseen = |part: &Part| match part {
                 Part::Nothing => true,
                 Part::Place(place, _) => place.as_slice() > last,
                 Part::Value(_) => false,
             };
-            if !group.changes.iter().all(|(parts, _)| parts.get(number).is_some_and(unseen)) {
-                return None;
-            }
-        }
+            group.changes.iter().all(|(parts, _)| parts.get(number).is_some_and(unseen))
+        })
+    }
+
+    /// The record of a group with the number of its children brought up to date.
+    fn counted(&self, record: RawDoc<'_>, group: &Group) -> Option<Image> {
+        let (children, _) = Record::places(record)?;
         let count = children.get().as_i64_exact()?.checked_add(group.gain())?;
         let mut patch = Patch::new(record);
         patch.set_i64(children, count)?;
@@ -287,7 +294,7 @@ impl Grouped {
         batch: usize,
     ) -> Result<Option<(Vec<u8>, usize)>> {
         let mut groups: Vec<(Vec<u8>, OwnedVal, Record)> = Vec::new();
-        let start = if after.is_empty() { Vec::new() } else { record_key(after) };
+        let start = if after.is_empty() { Vec::new() } else { record_key(after).into_vec() };
         documents.states(pattern.id, &[GROUP], &start, &mut |key, doc| {
             let encoded = key.get(1..).unwrap_or(&[]);
             let shown = OwnedVal::new(doc.get("k").unwrap_or(Val::Null));

@@ -3,8 +3,10 @@
 //! with such a value.
 //!
 //! A reader who meant to write a key and did not find it here marks it; the next commit that writes
-//! the key leaves its value. Only commits leave values, and each sees what earlier ones left, so a value
-//! that stands here is the newest one, and right for every snapshot that is not older than it.
+//! the key leaves its value. Who finds the mark and no value, because nobody wrote, leaves what was read
+//! if nothing has been committed since. Both happen inside the commit lock, and each commit sees what
+//! was left before, so a value that stands here is the newest one, and right for every snapshot that is
+//! not older than it.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -88,24 +90,42 @@ impl Hot {
         (held.seqno <= seqno && *held.key == *key).then(|| held.value.clone())
     }
 
-    /// Asks the next commit that writes a key to leave its value.
-    pub(super) fn want(&self, space: Space, key: &[u8], value: &[u8]) {
+    /// Asks the next commit that writes a key to leave its value. True if somebody has asked before.
+    pub(super) fn want(&self, space: Space, key: &[u8], value: &[u8]) -> bool {
         if !is_kept(space) || value.len() > VALUE_BYTES_MAX {
-            return;
+            return false;
         }
-        let Some((set, mark)) = self.find(space, key) else { return };
+        let Some((set, mark)) = self.find(space, key) else { return false };
         if set.place_of(mark).is_some() {
-            return;
+            return true;
         }
         let mut values = set.values.lock();
         if set.place_of(mark).is_some() {
-            return;
+            return true;
         }
         let place = values.next % PLACES;
         values.next = place + 1;
         if let (Some(held), Some(known)) = (values.held.get_mut(place), set.marks.get(place)) {
             *held = None;
             known.store(mark, Ordering::Release);
+        }
+        false
+    }
+
+    /// Leaves a value that a snapshot read. Called inside the commit lock, when the snapshot is of the
+    /// last commit.
+    pub(super) fn leave(&self, space: Space, key: &[u8], value: &[u8], seqno: Seqno) {
+        let Some((set, mark)) = self.find(space, key) else { return };
+        let Some(place) = set.place_of(mark) else { return };
+        let mut values = set.values.lock();
+        // Another key may have taken the place meanwhile.
+        if set.place_of(mark) != Some(place) {
+            return;
+        }
+        if let Some(held @ None) = values.held.get_mut(place) {
+            // A copy: what was read may be a part of something large.
+            let (key, value) = (Bytes::copy_from(key), Bytes::copy_from(value));
+            *held = Some(Held { key, value, seqno });
         }
     }
 
@@ -184,6 +204,26 @@ mod tests {
         write(&hot, b"k", Some(b"5"), 13);
         hot.clear();
         assert_eq!(hot.get(SPACE, b"k", 13), None);
+    }
+
+    #[test]
+    fn what_is_read_again_and_not_written_is_left_by_its_reader() {
+        let hot = Hot::new();
+        assert!(!hot.want(SPACE, b"k", b"1"));
+        assert!(hot.want(SPACE, b"k", b"1"), "it is marked");
+        hot.leave(SPACE, b"other", b"1", 3);
+        assert_eq!(hot.get(SPACE, b"other", 9), None, "nobody wanted it");
+        hot.leave(SPACE, b"k", b"1", 3);
+        assert_eq!(hot.get(SPACE, b"k", 2), None, "the snapshot is older");
+        assert_eq!(hot.get(SPACE, b"k", 3).as_deref(), Some(b"1".as_slice()));
+        write(&hot, b"k", Some(b"2"), 4);
+        hot.leave(SPACE, b"k", b"1", 3);
+        assert_eq!(
+            hot.get(SPACE, b"k", 9).as_deref(),
+            Some(b"2".as_slice()),
+            "what is there stays"
+        );
+        assert!(!hot.want(SPACE, b"large", &[0; VALUE_BYTES_MAX + 1]));
     }
 
     #[test]

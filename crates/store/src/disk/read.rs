@@ -74,8 +74,14 @@ impl DiskSnapshot {
             Looked::Known(value) => value,
             Looked::Unknown { .. } => self.get_from_tree(space, key)?,
         };
-        if let Some(value) = &value {
-            hot.want(space, key, value);
+        if let Some(value) = &value
+            && hot.want(space, key, value)
+            && self.past.is_none()
+            // Whoever commits just now writes something newer, maybe of this key.
+            && let Some(_commit) = self.shared.commit.try_lock()
+            && self.shared.tracker.published() == self.seqno
+        {
+            hot.leave(space, key, value, self.seqno);
         }
         Ok(value)
     }

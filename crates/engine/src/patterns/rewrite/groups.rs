@@ -147,7 +147,8 @@ impl Rewrites<'_> {
         for pattern in self.usable(collection) {
             let Behaviour::Grouped(grouped) = &pattern.behaviour else { continue };
             let Keys::Parents { foreign, .. } = &grouped.keys else { continue };
-            if *grouped.source != *collection.name || grouped.skips() {
+            let exact = !grouped.skips() && grouped.counts_children();
+            if *grouped.source != *collection.name || !exact {
                 continue;
             }
             let Some(key) = asked_key(pattern, filter, foreign.text()) else { continue };
@@ -187,7 +188,7 @@ fn fields<'g>(
             .filter(|at| grouped.fields.get(*at).is_some_and(|field| field.fold.is_steady()));
         let source = match field {
             Some(at) => Source::Field(at),
-            None if counts(asked) => Source::Children,
+            None if counts(asked) && grouped.counts_children() => Source::Children,
             None => return None,
         };
         fields.push((name, source));
