@@ -1,7 +1,7 @@
 //! The one door through which patterns reach documents: everything inside one transaction that
 //! sees the newest state and its own writes. Collections are those of one database.
 
-use crate::edit::{Edited, Image};
+use crate::edit::{self, Edited, Image};
 use value::path::Path;
 use value::{DocBuf, RawDoc, Result, Val};
 
@@ -153,7 +153,9 @@ pub trait Documents {
     ) -> Result<()> {
         let known = self.state(pattern, key)?;
         match change(known.as_ref().map(DocBuf::as_doc)) {
-            Some(state) => self.set_state(pattern, key, Some(DocBuf::from_bytes(state.into_vec()))),
+            Some(state) => {
+                self.set_state(pattern, key, Some(DocBuf::from_bytes(edit::vector(state))))
+            }
             None => Ok(()),
         }
     }

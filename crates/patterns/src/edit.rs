@@ -120,6 +120,13 @@ pub struct Patch<'d> {
 /// The bytes of a document that is small most of the time, and mostly copied elsewhere at once.
 pub type Image = SmallVec<[u8; 128]>;
 
+/// The same bytes as a vector. Those that need no memory of their own would be moved one after another
+/// by `into_vec`.
+#[must_use]
+pub fn vector(image: Image) -> Vec<u8> {
+    if image.spilled() { image.into_vec() } else { image.to_vec() }
+}
+
 impl<'d> Patch<'d> {
     /// Copies the document.
     #[must_use]
@@ -142,7 +149,7 @@ impl<'d> Patch<'d> {
     /// The patched document.
     #[must_use]
     pub fn finish(self) -> DocBuf {
-        DocBuf::from_bytes(self.bytes.into_vec())
+        DocBuf::from_bytes(vector(self.bytes))
     }
 
     /// The bytes of the patched document.

@@ -388,7 +388,7 @@ impl Grouped {
     /// The key under which the record of a group is kept.
     #[must_use]
     pub fn record_key(key: Val<'_>) -> Vec<u8> {
-        record_key(&keys::key(key)).into_vec()
+        record_key(&keys::key(key)).to_vec()
     }
 
     /// How many children a group has, if that is known, and what its fields show, from its record.

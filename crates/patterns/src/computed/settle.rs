@@ -294,7 +294,7 @@ impl Grouped {
         batch: usize,
     ) -> Result<Option<(Vec<u8>, usize)>> {
         let mut groups: Vec<(Vec<u8>, OwnedVal, Record)> = Vec::new();
-        let start = if after.is_empty() { Vec::new() } else { record_key(after).into_vec() };
+        let start = if after.is_empty() { Vec::new() } else { record_key(after).to_vec() };
         documents.states(pattern.id, &[GROUP], &start, &mut |key, doc| {
             let encoded = key.get(1..).unwrap_or(&[]);
             let shown = OwnedVal::new(doc.get("k").unwrap_or(Val::Null));
