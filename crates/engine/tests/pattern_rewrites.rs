@@ -192,6 +192,34 @@ fn rewrites_are_switched_off_by_command_declaration_and_state() {
 }
 
 #[test]
+fn what_only_ranks_its_children_counts_none() {
+    let server = Server::new();
+    server.run("{insert: 'products', documents: [{_id: 0}]}");
+    server.run(
+        "{createPatterns: 'products', patterns: [{name: 'top', kind: 'subset', from: 'orders', into: 'top', on: {foreign: 'p'}, \
+         sort: {price: -1}, limit: 2, fields: ['price'], idAs: 'order'}]}",
+    );
+    let orders: Vec<String> = (0..9).map(|n| format!("{{_id: {n}, p: 0, price: {n}}}")).collect();
+    server.run(&format!("{{insert: 'orders', documents: [{}]}}", orders.join(", ")));
+    let count = "{count: 'orders', query: {p: 0}}";
+    let group = "{aggregate: 'orders', cursor: {}, pipeline: [{$match: {p: 0}}, {$group: {_id: null, n: {$sum: 1}}}]}";
+    let first = "{find: 'orders', filter: {p: 0}, sort: {price: -1}, limit: 2}";
+    // Children behind the ranks, in them, and the last ones.
+    for gone in [0, 8, 3, 7, 1, 2, 6, 4, 5] {
+        assert_eq!((used(&server, count), used(&server, group)), (String::new(), String::new()));
+        assert_eq!(used(&server, first), "top:sort");
+        [count, group, first].iter().for_each(|command| check(&server, command));
+        server.run(&format!("{{delete: 'orders', deletes: [{{q: {{_id: {gone}}}, limit: 1}}]}}"));
+    }
+    check(&server, first);
+    let reply = server.run("{find: 'products'}");
+    assert_eq!(
+        batch(&reply).first().map(|doc| format!("{doc:?}")).as_deref(),
+        Some(r#"{"_id": Int32(0), "top": Array({})}"#)
+    );
+}
+
+#[test]
 fn trees_answer_walks_and_searches_in_paths() {
     let server = Server::new();
     server.run("{createPatterns: 'n', patterns: [{name: 't', kind: 'tree', maintain: {ancestors: 'up', path: {into: 'path'}}}]}");

@@ -157,9 +157,10 @@ fn body(random: &mut Random, declared: &mut Declared, filter: &str) -> String {
         Kind::Copies | Kind::Frozen | Kind::Items | Kind::Coded => reference(random, declared),
         Kind::Top => {
             let sort = if second { "{'@k': 1, '@x': -1}" } else { "{'@x': -1}" };
+            let count = if declared.counts() { ", count: 'tops'" } else { "" };
             format!(
                 "kind: 'subset', into: 'top', from: 'children', on: {{foreign: '@p'}}, {filter}
-                 sort: {sort}, limit: {limit}, fields: ['@x', '@k'], count: 'tops'"
+                 sort: {sort}, limit: {limit}, fields: ['@x', '@k']{count}"
             )
         }
         Kind::Same => "kind: 'computed', fields: {'d.twice': {$multiply: ['$@x', 2]}}".to_owned(),
@@ -310,6 +311,11 @@ fn modify(random: &mut Random, session: &mut Session, declared: &mut Declared) {
 }
 
 impl Declared {
+    /// Whether a subset counts its children, too: what only ranks them is kept in another way.
+    pub(crate) fn counts(&self) -> bool {
+        self.limit.is_multiple_of(2)
+    }
+
     /// Whether what is stored is not what readers are given, at least at times.
     fn is_resolved(&self) -> bool {
         self.pointer || self.resolved_late
