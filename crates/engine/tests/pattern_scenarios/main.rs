@@ -28,6 +28,26 @@
 //! | | 7 nested sets beside 1,000 inserts | `tree_7_nested_sets_hold_while_a_thousand_insert_at_once` |
 //! | | 8 100,000 nodes in any order | `tree_8_a_hundred_thousand_nodes_may_come_in_any_order` |
 //!
+//! What every kind promises:
+//!
+//! | promise | test |
+//! |---|---|
+//! | 1 ownership | `reference_6_copies_are_not_the_clients`; what is ignored is counted: `list_patterns_tells_what_a_pattern_costs_and_is_good_for` in `pattern_surface` |
+//! | 2 effects, not statements | `contract_2_what_has_no_effect_is_not_followed`; every way to write: `pattern_replies.rs`, expiring documents: `crates/spec/tests/patterns` |
+//! | 3 one commit, netted, no order of locks | `contract_3_many_changes_of_one_target_are_one_write`, `contract_3_targets_in_another_order_hold_nobody_up`; `pattern_transactions.rs`, `pattern_races.rs` |
+//! | 4 limits of fan-out | `too_many_followers_are_queued_and_come_by` in `patterns.rs`, `while_copies_wait_readers_see_what_their_source_holds` in `pattern_pointer_moments.rs` |
+//! | 5 chains and circles | `contract_5_patterns_that_feed_each_other_are_followed_once_and_never_in_a_circle` |
+//! | 6 change events | `changes_that_patterns_make_may_be_shown` in `pattern_modes.rs` |
+//! | 7 builds | `contract_7_a_slow_build_holds_no_other_up_and_writes_each_target_once`; `builds` in `pattern_surface`, `readers_*` in `pattern_modes.rs`; kills: `crates/spec/tests/patterns` |
+//! | 8 staleness | `metadata_tell_how_far_a_document_is_behind`, `nodes_may_follow_later_and_say_so` in `pattern_surface`, `what_follows_later_follows_once_and_can_be_waited_for` in `pattern_modes.rs` |
+//! | 9 checks and repair, 10 bypass | `checks` in `pattern_surface` |
+//! | 11 removal | `a_dropped_pattern_is_cleared_in_the_background` and the next one in `pattern_modes.rs` |
+//! | 12 new versions | `versions` in `pattern_surface`; a second pattern: `computed_8_sums_of_doubles_are_exact_and_patterns_do_not_disturb_each_other` |
+//! | 13 privileges | `engine/src/access/required.rs` |
+//! | 14 what is seen | `explain_of_a_write_tells_what_patterns_would_do_and_does_nothing` in `pattern_surface` |
+//! | 15 copies | `a_copy_by_options_and_documents_has_the_patterns_of_the_original` in `pattern_surface` |
+//! | 16 the oracle | `crates/spec/tests/patterns` |
+//!
 //! What is often written by hand (`seeds`):
 //!
 //! | code that is often shown | defect | test |
@@ -47,6 +67,7 @@
 mod harness;
 
 mod computed;
+mod contract;
 mod reference;
 mod seeds;
 mod subset;

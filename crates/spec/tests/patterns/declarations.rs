@@ -281,8 +281,7 @@ pub(crate) fn change(
 
 /// Alters an option that can change while documents stay as they are.
 fn modify(random: &mut Random, session: &mut Session, declared: &mut Declared) {
-    let deferrable =
-        !matches!(declared.kind, Kind::Same | Kind::Chain) && !declared.is_resolved();
+    let deferrable = !matches!(declared.kind, Kind::Same | Kind::Chain) && !declared.is_resolved();
     let references =
         matches!(declared.kind, Kind::Copies | Kind::Frozen | Kind::Items | Kind::Coded);
     let set = match random.below(4) {
