@@ -72,8 +72,11 @@ pub fn complete(
         return Ok(());
     }
     // At a moment that is over other ones may have been there.
-    if engine.catalog.load().patterns(db).is_empty() && op.reads_newest() {
-        return Ok(());
+    if op.reads_newest() {
+        let catalog = engine.catalog.load();
+        if catalog.patterns(db).is_empty() || is_stranger(&catalog, db, command, body) {
+            return Ok(());
+        }
     }
     let names = read_by(body);
     loop {
@@ -171,6 +174,16 @@ fn point<'b>(command: &str, body: RawDoc<'b>) -> Option<Val<'b>> {
         },
         _ => None,
     }
+}
+
+/// Whether a command reads one collection and no pattern has to do with it. Such a reader pays nothing
+/// for the patterns of others.
+fn is_stranger(catalog: &Catalog, db: &str, command: &str, body: RawDoc<'_>) -> bool {
+    let Some((_, Val::String(name))) = body.first().map(|(name, value)| (name, value.get())) else {
+        return false;
+    };
+    let alone = command != "aggregate";
+    alone && catalog.get(db, name).is_some_and(|collection| collection.patterns.is_none())
 }
 
 /// The collections that a command reads.
