@@ -223,7 +223,8 @@ fn limits_are_refused_before_anything_is_applied() {
         batch.put(Space::Documents, b"big", &vec![7; 3 << 20]);
         let seqno = store.write(&batch).unwrap();
         store.sync(seqno).unwrap();
-        assert_eq!(store.write(&Batch::new()).unwrap(), seqno);
+        // Nothing to write is the newest state, which what moves memory to tables may have numbered.
+        assert!(store.write(&Batch::new()).unwrap() >= seqno);
     }
     drop(disk);
     let disk = DiskStore::open(folder.path(), tiny()).unwrap();
