@@ -110,7 +110,11 @@ fn readers_may_be_refused_during_a_build_and_its_rate_is_kept() {
     server.insert_many("c", 3000, "x: 2");
     let begin = Instant::now();
     server.run("{createPatterns: 'c', wait: false, patterns: [{name: 'd', kind: 'computed', fields: {twice: {$multiply: ['$x', 2]}}, duringBuild: 'error', backfill: {rate: 1000, batch: 100}}]}");
+    server.run("{create: 'v', viewOn: 'c', pipeline: []}");
+    server.run("{create: 'w', viewOn: 'other', pipeline: [{$unionWith: 'v'}]}");
     assert_eq!(server.try_run("{find: 'c', limit: 1}").map(drop), Err(96002));
+    assert_eq!(server.try_run("{find: 'v', limit: 1}").map(drop), Err(96002));
+    assert_eq!(server.try_run("{count: 'w'}").map(drop), Err(96002));
     assert_eq!(server.try_run("{aggregate: 'd', pipeline: [{$lookup: {from: 'c', as: 'c', pipeline: []}}], cursor: {}}").map(drop), Err(96002));
     server.run("{find: 'other', limit: 1}");
     let known = server.pattern("c");
@@ -138,6 +142,8 @@ fn readers_see_what_a_build_has_not_derived_yet() {
     server.insert_many("c", 3000, "x: 2, p: 1");
     server.run("{insert: 'p', documents: [{_id: 1}, {_id: 2}]}");
     server.run("{createIndexes: 'c', indexes: [{key: {twice: 1}, name: 'twice'}]}");
+    server.run("{create: 'v', viewOn: 'c', pipeline: []}");
+    server.run("{create: 'w', viewOn: 'v', pipeline: [{$match: {x: 2}}]}");
     server.run("{createPatterns: 'c', wait: false, patterns: [{name: 'd', kind: 'computed', fields: {twice: {$multiply: ['$x', 2]}}, backfill: {rate: 500, batch: 50}}]}");
     server.run("{createPatterns: 'p', wait: false, patterns: [{name: 's', kind: 'computed', from: 'c', on: {foreign: 'p'}, fields: {s: {$sum: '$twice'}}, backfill: {rate: 500, batch: 50}}]}");
     // By `_id`, by a filter with an index, counted, grouped and joined.
@@ -150,6 +156,11 @@ fn readers_see_what_a_build_has_not_derived_yet() {
         assert_eq!(hinted.len(), 9);
         let parents = server.docs("{find: 'p', sort: {_id: 1}}");
         assert_eq!((whole(&parents[0], "s"), whole(&parents[1], "s")), (12_000, 0));
+        // By views, of views too.
+        let seen = server.docs("{find: 'v', filter: {_id: 2999}}").pop().expect("is there");
+        assert_eq!(whole(&seen, "twice"), 4);
+        let seen = server.docs("{aggregate: 'w', pipeline: [{$match: {_id: 2998}}], cursor: {}}");
+        assert_eq!(whole(&seen[0], "twice"), 4);
         server.run("{update: 'c', updates: [{q: {_id: 2999}, u: {$inc: {y: 1}}}]}");
     }
     let states = server.docs("{listPatterns: 1}");

@@ -1,7 +1,7 @@
 //! What patterns mean to readers: values that are not derived yet, and those that follow later.
 
 use super::{build, declare, queue};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Collection};
 use crate::engine::Inner;
 use crate::operation::Operation;
 use crate::txn::View;
@@ -35,7 +35,7 @@ pub fn prepare(
     if patterns.is_empty() || !(fresh || any_passing(patterns)) {
         return Ok(());
     }
-    let names = read_by(body);
+    let names = read_by(&catalog, db, body);
     let unfinished = patterns.iter().find(|pattern| {
         pattern.phase == Phase::Building
             && pattern.common.during_build == DuringBuild::Error
@@ -78,9 +78,10 @@ pub fn complete(
             return Ok(());
         }
     }
-    let names = read_by(body);
     loop {
         let view = engine.view(op);
+        let catalog = view.catalog.clone();
+        let names = read_by(&catalog, db, body);
         let unfinished: Vec<Arc<Pattern>> = view
             .catalog
             .patterns(db)
@@ -101,7 +102,6 @@ pub fn complete(
             }
             return Ok(());
         }
-        let catalog = view.catalog.clone();
         let mut txn = engine.private(view);
         // With several of them one may read what another one makes.
         let alone = matches!(unfinished.as_slice(), [one] if names.first() == Some(&&*one.target));
@@ -123,7 +123,7 @@ pub fn complete(
             }
         }
         if is_complete {
-            op.read_view(View { catalog, snapshot: txn.snapshot });
+            op.read_view(View { catalog: catalog.clone(), snapshot: txn.snapshot });
             return Ok(());
         }
         if op.read_time().is_some() {
@@ -183,17 +183,29 @@ fn is_stranger(catalog: &Catalog, db: &str, command: &str, body: RawDoc<'_>) -> 
         return false;
     };
     let alone = command != "aggregate";
-    alone && catalog.get(db, name).is_some_and(|collection| collection.patterns.is_none())
+    let is_free = |c: &Arc<Collection>| c.patterns.is_none() && c.view().is_none();
+    alone && catalog.get(db, name).is_some_and(is_free)
 }
 
-/// The collections that a command reads.
-fn read_by(body: RawDoc<'_>) -> Vec<&str> {
+/// The collections that a command reads, those below views among them.
+fn read_by<'b>(catalog: &'b Catalog, db: &str, body: RawDoc<'b>) -> Vec<&'b str> {
     let mut names = Vec::new();
     if let Some((_, Val::String(name))) = body.first().map(|(name, value)| (name, value.get())) {
         names.push(name);
     }
     if let Some(pipeline) = body.get("pipeline") {
         joined(pipeline, &mut names);
+    }
+    let mut at = 0;
+    while let Some(name) = names.get(at).copied() {
+        // Each view once, however often a pipeline names it.
+        if let Some(view) = catalog.get(db, name).and_then(|collection| collection.view())
+            && names.iter().position(|known| *known == name) == Some(at)
+        {
+            names.push(&view.on);
+            joined(Val::Array(view.pipeline.as_doc()), &mut names);
+        }
+        at += 1;
     }
     names
 }
