@@ -156,6 +156,17 @@ impl Bound {
         Ok(image.unwrap_or_else(|| after.into()))
     }
 
+    /// Lets patterns keep what they left to a document that somebody is about to write past them.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn keep_records(&self, documents: &mut dyn Documents, target: RawDoc<'_>) -> Result<()> {
+        self.targets.iter().try_for_each(|pattern| match &pattern.behaviour {
+            Behaviour::Grouped(grouped) => grouped.keep_record(pattern, documents, target),
+            _ => Ok(()),
+        })
+    }
+
     /// The patterns whose values are being removed.
     fn cleared(&self) -> impl Iterator<Item = &Arc<Pattern>> {
         self.targets.iter().filter(|pattern| pattern.phase == Phase::Clearing)
@@ -193,6 +204,7 @@ impl Bound {
                 }
                 if let Behaviour::Grouped(grouped) = &pattern.behaviour {
                     grouped.check_removal(pattern, documents, gone)?;
+                    grouped.keep_record(pattern, documents, gone)?;
                 }
             }
         }

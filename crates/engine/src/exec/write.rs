@@ -150,7 +150,7 @@ pub fn insert_image(
         txn.work.record(collection, &record, Deed::Insert(doc.into()));
     }
     match &collection.patterns {
-        Some(bound) if !patterns::goes_past(txn, collection, bound)? => {
+        Some(bound) if !patterns::goes_past(txn, collection, bound, None)? => {
             patterns::insert(txn, collection, bound, doc, Origin::Client)
         }
         _ => insert_plain(txn, collection, doc).map(|()| None),
@@ -263,7 +263,7 @@ pub fn replace(
         txn.work.record(collection, record, Deed::Replace(kept, replacement));
     }
     match &collection.patterns {
-        Some(bound) if !patterns::goes_past(txn, collection, bound)? => {
+        Some(bound) if !patterns::goes_past(txn, collection, bound, Some(old))? => {
             let change = patterns::Change { record, old, told: Some(told) };
             patterns::replace(txn, collection, bound, &change, new, Origin::Client).map(Some)
         }
@@ -354,7 +354,7 @@ pub fn delete(
         txn.work.record(collection, record, Deed::Delete);
     }
     match &collection.patterns {
-        Some(bound) if !patterns::goes_past(txn, collection, bound)? => {
+        Some(bound) if !patterns::goes_past(txn, collection, bound, Some(old))? => {
             patterns::delete(txn, collection, bound, record, old, Origin::Client)
         }
         _ => delete_plain(txn, collection, record, old),

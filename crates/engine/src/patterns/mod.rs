@@ -222,11 +222,16 @@ fn check_locked(txn: &mut Transaction) -> Result<()> {
 }
 
 /// Whether a client's write goes past the patterns of its collection. They are told before the
-/// first one does: nobody may take their values for right any more.
+/// first one does: nobody may take their values for right any more. `old` is what stood there.
 ///
 /// # Errors
 /// The statement has to run again when they are told.
-pub fn goes_past(txn: &mut Transaction, collection: &Collection, bound: &Bound) -> Result<bool> {
+pub fn goes_past(
+    txn: &mut Transaction,
+    collection: &Collection,
+    bound: &Bound,
+    old: Option<RawDoc<'_>>,
+) -> Result<bool> {
     if !txn.work.bypass || txn.work.derived {
         return Ok(false);
     }
@@ -250,6 +255,9 @@ pub fn goes_past(txn: &mut Transaction, collection: &Collection, bound: &Bound) 
         // Inside of the commit lock, so that whoever notes that a pattern is right again knows.
         let all = bound.targets.iter().chain(&bound.sources);
         all.for_each(|pattern| Stats::add(&pattern.stats.passed, 1));
+        if let Some(old) = old {
+            bound.keep_records(&mut Opened::new(txn, &collection.db), old)?;
+        }
         return Ok(true);
     }
     txn.work.passed = Some((collection.db.clone(), right));

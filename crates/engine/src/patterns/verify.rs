@@ -4,6 +4,7 @@ use super::{Opened, build, declare};
 use crate::engine::Inner;
 use crate::store_failed;
 use crate::txn::Transaction;
+use ::patterns::computed::Grouped;
 use ::patterns::pattern::Behaviour;
 use ::patterns::resolve::Resolver;
 use ::patterns::stats::Stats;
@@ -326,6 +327,8 @@ fn differs(
     scratch: &Scratch,
 ) -> Result<bool> {
     let (mut kept, mut same) = (0, true);
+    // Groups that are left to their targets.
+    let mut shown: Vec<(Vec<u8>, DocBuf)> = Vec::new();
     // Of a part only the records of its groups can be told from those of others.
     let group = |key: &[u8]| key.first() == Some(&GROUP);
     let prefix: &[u8] = if keys.is_whole() { &[] } else { &[GROUP] };
@@ -334,10 +337,20 @@ fn differs(
         let counts = key.first() != Some(&0) && !queue::is_entry(key);
         if counts && (keys.is_whole() || keys.has(key.get(1..).unwrap_or(&[]))) {
             kept += 1;
+            if group(key) && Grouped::shown_key(doc).is_some() {
+                shown.push((key.to_vec(), doc.into()));
+                return Ok(true);
+            }
             same = scratch.states.get(key).is_some_and(|expected| expected.as_doc() == doc);
         }
         Ok(same)
     })?;
+    if let Behaviour::Grouped(grouped) = &pattern.behaviour {
+        for (key, stored) in &shown {
+            let whole = grouped.whole_record(documents, stored.as_doc())?;
+            same &= scratch.states.get(key).is_some_and(|expected| *expected == whole);
+        }
+    }
     let expected = scratch.states.keys().filter(|key| keys.is_whole() || group(key)).count();
     Ok(!same || kept != expected)
 }

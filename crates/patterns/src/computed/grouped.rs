@@ -396,6 +396,10 @@ impl Grouped {
     pub fn shown(&self, record: Option<RawDoc<'_>>) -> (i64, Vec<OwnedVal>) {
         let record =
             record.map_or_else(|| self.empty_record(), |doc| Record::of(doc, self.fields.len()));
+        self.listed(&record)
+    }
+
+    pub(super) fn listed(&self, record: &Record) -> (i64, Vec<OwnedVal>) {
         let values = self.fields.iter().zip(&record.states);
         let values = values.map(|(field, state)| field.fold.value(record.children, state));
         (record.children, values.collect())
@@ -419,14 +423,8 @@ impl Grouped {
         documents: &mut dyn Documents,
         encoded: &[u8],
     ) -> Result<Record> {
-        Ok(self.record_of(documents.state(pattern.id, &record_key(encoded))?))
-    }
-
-    pub(super) fn record_of(&self, stored: Option<DocBuf>) -> Record {
-        match stored {
-            Some(doc) => Record::of(doc.as_doc(), self.fields.len()),
-            None => self.empty_record(),
-        }
+        let stored = documents.state(pattern.id, &record_key(encoded))?;
+        self.record_of(documents, stored)
     }
 }
 

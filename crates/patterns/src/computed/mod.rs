@@ -4,7 +4,7 @@
 //! collection by a key, into the documents that have that key (children into parents) or into a
 //! collection of its own; `groups` is what waits to follow, `settle` lets it; `fold` says what each
 //! accumulator needs to follow single changes, `record` and `entries` are what is kept for each group and
-//! each child, `tally` the sum that can be undone, `moments` the deviation, `ranks` medians and
+//! each child, `shown` where less is enough, `tally` the sum that can be undone, `moments` the deviation, `ranks` medians and
 //! percentiles, `window` lets children count for some time only.
 
 mod entries;
@@ -16,6 +16,7 @@ mod ranks;
 mod record;
 mod same;
 mod settle;
+mod shown;
 pub mod tally;
 mod window;
 

@@ -31,6 +31,22 @@ impl Record {
         Record { children, states }
     }
 
+    /// What is kept of a group whose target shows the rest.
+    pub(super) fn alone(key: Val<'_>) -> DocBuf {
+        DocBuf::build(|out| {
+            out.append("k", key);
+        })
+    }
+
+    /// The key, if nothing else is kept.
+    pub(super) fn key_alone(doc: RawDoc<'_>) -> Option<Val<'_>> {
+        let mut elements = doc.iter();
+        let (Some((b"k", key)), None) = (elements.next_bytes(), elements.next_bytes()) else {
+            return None;
+        };
+        Some(key.get())
+    }
+
     /// Where the number of children and the states stand in what `to_doc` made.
     pub(super) fn places(doc: RawDoc<'_>) -> Option<(RawVal<'_>, RawDoc<'_>)> {
         let mut elements = doc.iter();

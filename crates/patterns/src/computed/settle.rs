@@ -55,14 +55,19 @@ impl Grouped {
         // Most changes need no more of a record than a few bytes of it.
         let in_place = pattern.phase.is_built() && !pattern.is_deferred();
         let (mut behind, mut grown, mut stored) = (false, None, None);
+        let mut shown = false;
         documents.change_state(pattern.id, &own_key, &mut |record| {
             let record = record?;
+            if Record::key_alone(record).is_some() {
+                shown = true;
+                return None;
+            }
             if self.is_behind(record, group) {
                 behind = true;
                 return if self.counts_children() { self.counted(record, group) } else { None };
             }
-            if in_place && let Some((kept, values)) = self.grown(record, group) {
-                grown = Some(values);
+            if in_place && let Some((kept, values, whole)) = self.grown(record, group) {
+                grown = Some((values, whole));
                 return Some(kept);
             }
             stored = Some(DocBuf::from(record));
@@ -79,10 +84,25 @@ impl Grouped {
             }
             return Ok(());
         }
-        if let Some(values) = grown {
-            return self.write_values(pattern, documents, key, &values, true, None);
+        let leave = |documents: &mut dyn Documents| {
+            documents.set_state(pattern.id, &own_key, Some(Record::alone(key.value)))
+        };
+        if let Some((values, whole)) = grown {
+            let found = self.write_values(pattern, documents, key, &values, true, None)?;
+            return if found && whole && self.may_leave(pattern) {
+                leave(documents)
+            } else {
+                Ok(())
+            };
         }
-        let mut record = self.record_of(stored);
+        let mut record = if shown {
+            if in_place && self.follow_shown(pattern, documents, key, group)? {
+                return Ok(());
+            }
+            self.record(pattern, documents, encoded)?
+        } else {
+            self.record_of(documents, stored)?
+        };
         let anew = self.is_read_anew(&record, group);
         if anew && pattern.phase.is_built() {
             Stats::add(&pattern.stats.recomputed, 1);
@@ -128,7 +148,11 @@ impl Grouped {
         if pattern.phase == Phase::Preparing || (pattern.phase == Phase::Building && !targets) {
             return Ok(());
         }
-        self.write_targets(pattern, documents, key, &record, progress.as_ref())
+        let found = self.write_targets(pattern, documents, key, &record, progress.as_ref())?;
+        if found && self.may_leave(pattern) && self.is_shown(&record) {
+            return leave(documents);
+        }
+        Ok(())
     }
 
     /// Whether so many of a group's children change at once that what it lists is read anew from its
@@ -181,9 +205,9 @@ impl Grouped {
     }
 
     /// The record of a group to which one child was added, and what the fields show then, where all of
-    /// them are counts and sums of whole numbers: only a few bytes of the record change. `None` for
-    /// all others.
-    fn grown(&self, record: RawDoc<'_>, group: &Group) -> Option<(Image, Vec<Value<'_>>)> {
+    /// them are counts and sums of whole numbers: only a few bytes of the record change. Also whether a
+    /// target that shows them shows all of the record. `None` for all others.
+    fn grown(&self, record: RawDoc<'_>, group: &Group) -> Option<(Image, Vec<Value<'_>>, bool)> {
         let [(parts, true)] = group.changes.as_slice() else { return None };
         let (children, states) = Record::places(record)?;
         let count = children.get().as_i64_exact()?.checked_add(1)?;
@@ -191,18 +215,22 @@ impl Grouped {
         patch.set_i64(children, count)?;
         let mut states = states.iter();
         let mut values = Vec::with_capacity(self.fields.len());
+        let mut whole = true;
         for (field, part) in self.fields.iter().zip(parts) {
             let (_, state) = states.next_bytes()?;
             let shown = match (&field.fold, part) {
                 (Fold::Count, _) => field.fold.value(count, &State::Empty),
                 (Fold::Sum(_), Part::Value(value)) => {
-                    OwnedVal::new(tally::add_in_place(&mut patch, state.as_doc()?, value.get())?)
+                    let tally = state.as_doc()?;
+                    let (sum, ints) = tally::add_in_place(&mut patch, tally, value.get())?;
+                    whole &= ints == count && matches!(sum, Val::Int32(_));
+                    OwnedVal::new(sum)
                 }
                 _ => return None,
             };
             values.push((&field.path, Some(shown)));
         }
-        (values.len() == self.fields.len()).then(|| (patch.into_image(), values))
+        (values.len() == self.fields.len()).then(|| (patch.into_image(), values, whole))
     }
 
     /// Brings the targets of a group up to date with its record. Returns how many groups: one.
@@ -229,12 +257,13 @@ impl Grouped {
         key: Key<'_>,
         record: &Record,
         progress: Option<&Progress>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let values = self.values(record);
         self.write_values(pattern, documents, key, &values, record.children > 0, progress)
     }
 
-    /// Writes what the targets of a group show; `living` if it has children.
+    /// Writes what the targets of a group show; `living` if it has children. Returns whether it is known
+    /// to have one target, which was there.
     fn write_values(
         &self,
         pattern: &Pattern,
@@ -243,7 +272,7 @@ impl Grouped {
         values: &[Value<'_>],
         living: bool,
         progress: Option<&Progress>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let makes = match self.keys {
             Keys::Groups(_) => true,
             Keys::Parents { .. } => self.missing == MissingParent::Create,
@@ -258,12 +287,16 @@ impl Grouped {
         if progress.is_none() && self.has_one_target() && (living || !self.is_own()) {
             let mut edit = |target: RawDoc<'_>| edit::edited(target, values);
             let found = documents.edit(pattern.id, &self.target, key, &mut edit)?;
-            return if !found && makes && living { make(documents) } else { Ok(()) };
+            if !found && makes && living {
+                make(documents)?;
+            }
+            return Ok(found);
         }
         let reached = |id: Val<'_>| progress.is_none_or(|p| p.has_reached(&keys::key(id)));
         let targets = self.targets(documents, key.value)?;
         if targets.is_empty() && makes && living && reached(key.value) {
-            return make(documents);
+            make(documents)?;
+            return Ok(false);
         }
         for target in targets {
             let id = target.as_doc().get("_id").unwrap_or(Val::Null);
@@ -279,7 +312,7 @@ impl Grouped {
                 documents.replace(pattern.id, &self.target, target.as_doc(), &image)?;
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Makes the documents of groups behind `after`, at most `batch`. Returns the last one.

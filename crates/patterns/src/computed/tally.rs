@@ -27,6 +27,12 @@ pub struct Tally {
 const SPLIT: u128 = 100_000_000_000_000_000;
 
 impl Tally {
+    /// The sum of so many 32-bit numbers.
+    #[must_use]
+    pub fn of_ints(sum: i32, ints: i64) -> Tally {
+        Tally { whole: sum.into(), ints, ..Tally::default() }
+    }
+
     /// Adds a number, or takes one away that was added before.
     pub fn change(&mut self, value: Val<'_>, add: bool) {
         let times = if add { 1 } else { -1 };
@@ -225,12 +231,12 @@ impl Tally {
 }
 
 /// Adds a 32-bit number to the document of a tally of nothing else, which stands in the document that is
-/// patched; returns the sum. `None`, and nothing may be used of the patch, where that is not enough.
+/// patched; returns the sum, and of how many. `None`, and nothing may be used of the patch, where that is not enough.
 pub fn add_in_place<'d>(
     patch: &mut Patch<'d>,
     tally: RawDoc<'d>,
     value: Val<'_>,
-) -> Option<Val<'static>> {
+) -> Option<(Val<'static>, i64)> {
     let Val::Int32(number) = value else { return None };
     let mut elements = tally.iter();
     let (Some((b"w", whole)), Some((b"i", ints)), None) =
@@ -242,8 +248,9 @@ pub fn add_in_place<'d>(
     // A sum that is zero is not written.
     let sum = sum.checked_add(i64::from(number)).filter(|sum| *sum != 0)?;
     patch.set_i64(whole, sum)?;
-    patch.set_i64(ints, count.checked_add(1)?)?;
-    Some(i32::try_from(sum).map_or(Val::Int64(sum), Val::Int32))
+    let count = count.checked_add(1)?;
+    patch.set_i64(ints, count)?;
+    Some((i32::try_from(sum).map_or(Val::Int64(sum), Val::Int32), count))
 }
 
 fn doubles(value: Val<'_>) -> Vec<f64> {
@@ -331,9 +338,10 @@ mod tests {
             known.iter().skip(1).for_each(|value| tally.change(value.get(), true));
             let doc = tally.to_doc();
             let mut patch = Patch::new(doc.as_doc());
-            if let Some(total) = add_in_place(&mut patch, doc.as_doc(), value.get()) {
+            if let Some((total, ints)) = add_in_place(&mut patch, doc.as_doc(), value.get()) {
                 tally.change(value.get(), true);
                 prop_assert_eq!(total, tally.total());
+                prop_assert_eq!(ints, tally.count());
                 prop_assert_eq!(patch.finish(), tally.to_doc());
             }
         }

@@ -107,8 +107,7 @@ impl Rewrites<'_> {
         let Some(fields) = fields(pattern, grouped, group).filter(|_| constant) else {
             return Ok(None);
         };
-        let record = self.state(pattern, &Grouped::record_key(key))?;
-        let (children, values) = grouped.shown(record.as_ref().map(DocBuf::as_doc));
+        let (children, values) = self.group(pattern, grouped, key)?;
         let docs = written(|list| {
             if children <= 0 {
                 return;
@@ -152,8 +151,7 @@ impl Rewrites<'_> {
                 continue;
             }
             let Some(key) = asked_key(pattern, filter, foreign.text()) else { continue };
-            let record = self.state(pattern, &Grouped::record_key(key))?;
-            let (children, _) = grouped.shown(record.as_ref().map(DocBuf::as_doc));
+            let (children, _) = self.group(pattern, grouped, key)?;
             self.note(pattern, "count");
             return Ok(Some(u64::try_from(children).unwrap_or(0)));
         }

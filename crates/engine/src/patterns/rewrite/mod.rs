@@ -14,14 +14,16 @@ pub(crate) mod tree;
 
 use super::documents::state_key;
 use crate::catalog::Collection;
+use crate::exec::write;
 use crate::stages::Scope;
 use crate::store_failed;
+use ::patterns::computed::Grouped;
 use ::patterns::stats::Stats;
 use ::patterns::{Pattern, Phase};
 use std::ops::Bound;
 use std::sync::Arc;
 use store::{Direction, Space};
-use value::{DocBuf, RawDoc, RawVal, Result, Val, Writer};
+use value::{DocBuf, OwnedVal, RawDoc, RawVal, Result, Val, Writer};
 
 /// What a query was answered from, for explain.
 #[derive(Clone, Debug)]
@@ -187,6 +189,26 @@ impl<'q> Rewrites<'q> {
         let key = state_key(pattern.id, key);
         let found = self.scope.snapshot.get(Space::Documents, &key).map_err(store_failed)?;
         Ok(found.map(|bytes| DocBuf::from_bytes(bytes.to_vec())))
+    }
+
+    /// How many children a group has, if that is known, and what its fields show.
+    fn group(
+        &self,
+        pattern: &Pattern,
+        grouped: &Grouped,
+        key: Val<'_>,
+    ) -> Result<(i64, Vec<OwnedVal>)> {
+        let record = self.state(pattern, &Grouped::record_key(key))?;
+        let Some(key) = record.as_ref().and_then(|record| Grouped::shown_key(record.as_doc()))
+        else {
+            return Ok(grouped.shown(record.as_ref().map(DocBuf::as_doc)));
+        };
+        let Some(collection) = self.scope.catalog.get(self.db, &grouped.target) else {
+            return Ok(grouped.shown(None));
+        };
+        let place = write::document_key(collection, &write::record_of_id(collection, key));
+        let target = self.scope.snapshot.get(Space::Documents, &place).map_err(store_failed)?;
+        Ok(grouped.shown_in(target.as_deref().map(RawDoc::new)))
     }
 
     /// Whether a pattern keeps anything under keys that begin like this.

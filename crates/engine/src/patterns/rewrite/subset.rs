@@ -3,7 +3,7 @@
 
 use super::{Rewrites, asked_key, written};
 use crate::catalog::Collection;
-use ::patterns::computed::{Grouped, Keys};
+use ::patterns::computed::Keys;
 use ::patterns::pattern::Behaviour;
 use value::{DocBuf, RawDoc, Result, Val};
 
@@ -30,8 +30,7 @@ impl Rewrites<'_> {
                 continue;
             }
             let Some(key) = asked_key(pattern, filter, foreign.text()) else { continue };
-            let record = self.state(pattern, &Grouped::record_key(key))?;
-            let (_, values) = grouped.shown(record.as_ref().map(DocBuf::as_doc));
+            let (_, values) = self.group(pattern, grouped, key)?;
             let list = values.first().and_then(|list| list.get().as_array());
             let ids = written(|out| {
                 let children = list.unwrap_or(RawDoc::empty()).iter();
