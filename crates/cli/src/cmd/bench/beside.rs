@@ -1,6 +1,8 @@
-//! What collections without patterns pay for those that others have: two servers with the same data, on
-//! one of them patterns are declared on other collections. Both do the same in turns, many times; the
-//! cheapest quarter of the turns counts, since what else the machine does only ever adds.
+//! What collections without patterns pay for those that others have: servers with the same data, on
+//! one of them patterns are declared on other collections. All do the same in turns, many times; the
+//! cheapest quarter of the turns counts, since what else the machine does only ever adds. Where a
+//! process has its memory makes it some percent faster or slower as long as it lives, so they are started anew
+//! several times, and two without patterns tell by how much they differ among themselves.
 
 use super::Notes;
 use super::patterns::{Line, by_id, insert, order, run, text, update};
@@ -13,16 +15,19 @@ use std::path::Path;
 use std::time::Duration;
 use value::DocBuf;
 
+/// How often all servers are started.
+const STARTS: u64 = 6;
 /// Turns of each server with each case.
-const TURNS: u64 = 60;
+const TURNS: u64 = 12;
 /// Operations of a turn.
 const OPERATIONS: u64 = 4_000;
 /// Documents that are there from the beginning.
 const DOCUMENTS: u64 = 20_000;
 /// How much more an operation may cost beside patterns.
 const MORE_MAX: f64 = 0.02;
-/// The name of the server that has no patterns.
+/// The names of the servers that have no patterns.
 const BARE: &str = "bare";
+const BARE_TOO: &str = "bare too";
 /// The collection without patterns.
 const STRANGERS: &str = "strangers";
 
@@ -73,8 +78,24 @@ static DECLARATIONS: &[&str] = &[
 
 /// Measures all cases.
 pub(crate) fn measure(folder: Option<&Path>, note: &Notes) -> Result<Vec<Line>> {
+    let mut lines: Vec<Line> = Vec::new();
+    for start in 0..STARTS {
+        for line in measure_once(folder, note, start)? {
+            let same = |known: &&mut Line| known.case == line.case && known.server == line.server;
+            match lines.iter_mut().find(same) {
+                Some(known) => known.cpu_us += line.cpu_us,
+                None => lines.push(line),
+            }
+        }
+    }
+    lines.iter_mut().for_each(|line| line.cpu_us /= STARTS as f64);
+    Ok(lines)
+}
+
+/// Starts all servers and measures each case on them.
+fn measure_once(folder: Option<&Path>, note: &Notes, start: u64) -> Result<Vec<Line>> {
     let mut servers = Vec::new();
-    for name in [BARE, Program::Motif.name()] {
+    for name in [BARE, BARE_TOO, Program::Motif.name()] {
         let server = Server::start(&Program::Motif, folder)?;
         let mut client = Client::connect(&server.uri())?;
         for from in (0..DOCUMENTS).step_by(1000) {
@@ -83,17 +104,19 @@ pub(crate) fn measure(folder: Option<&Path>, note: &Notes) -> Result<Vec<Line>> 
             });
             run(&mut client, DATABASE, &command)?;
         }
-        for declaration in DECLARATIONS.iter().filter(|_| name != BARE) {
+        let declared = DECLARATIONS.iter().filter(|_| name == Program::Motif.name());
+        for declaration in declared {
             run(&mut client, DATABASE, &text(declaration))?;
         }
         server.process().settle(Duration::from_secs(5))?;
         servers.push((name, server, client, vec![Vec::new(); CASES.len()]));
     }
     for turn in 0..TURNS {
-        note.say(format!("turn {}/{TURNS}: beside patterns and without any", turn + 1));
+        let (now, all) = (start * TURNS + turn + 1, STARTS * TURNS);
+        note.say(format!("turn {now}/{all}: beside patterns and without any"));
         for (at, case) in CASES.iter().enumerate() {
             // Who comes first finds other caches.
-            servers.reverse();
+            servers.rotate_left(1);
             for (_, server, client, costs) in &mut servers {
                 let before = server.process().threads()?;
                 for number in 0..OPERATIONS {
@@ -133,9 +156,17 @@ pub(crate) fn bars(lines: &[Line]) -> Vec<Bar> {
     };
     let bar = |case: &Case| {
         let (bare, beside) = (cost(case, BARE)?, cost(case, Program::Motif.name())?);
-        let more = beside.cpu_us / bare.cpu_us.max(0.1) - 1.0;
-        let text =
-            format!("{} costs {:+.1} % beside patterns of others (bar 2)", case.name, more * 100.0);
+        let more = |line: &Line, than: f64| line.cpu_us / than.max(0.1) - 1.0;
+        let too = cost(case, BARE_TOO).unwrap_or(bare);
+        // Both without patterns are as good a measure.
+        let (mean, among) = (f64::midpoint(bare.cpu_us, too.cpu_us), more(too, bare.cpu_us));
+        let more = more(beside, mean);
+        let text = format!(
+            "{} costs {:+.1} % beside patterns of others (bar 2; two servers without any differ by {:.1} %)",
+            case.name,
+            more * 100.0,
+            among.abs() * 100.0
+        );
         Some(Bar { text, reached: more <= MORE_MAX })
     };
     CASES.iter().filter_map(bar).collect()
