@@ -199,3 +199,100 @@ fn nested_sets_hold_while_many_insert_at_once() {
         }
     }
 }
+
+/// The ends of all nodes, by their names.
+fn numbers(server: &Server) -> Vec<(i64, i64, i64)> {
+    let whole = |node: &motifdb::value::DocBuf, name| harness::whole(node, name);
+    let nodes = server.docs("{find: 'n', sort: {lft: 1, _id: 1}}");
+    nodes.iter().map(|n| (whole(n, "_id"), whole(n, "lft"), whole(n, "rgt"))).collect()
+}
+
+#[test]
+fn nested_sets_may_be_numbers_without_gaps() {
+    let server = Server::new();
+    server.run("{insert: 'n', documents: [{_id: 1, lft: 'mine'}, {_id: 2, parent: 1}, {_id: 3, parent: 1}, {_id: 4, parent: 2}]}");
+    server.run("{createPatterns: 'n', patterns: [{name: 't', kind: 'tree', order: 'at', onDelete: 'adopt', maintain: {nestedSet: {lft: 'lft', rgt: 'rgt', dense: true}}}]}");
+    let is = |expected: &[(i64, i64, i64)]| {
+        assert_eq!(numbers(&server), expected);
+        server.verify("n");
+    };
+    is(&[(1, 1, 8), (2, 2, 5), (4, 3, 4), (3, 6, 7)]);
+    // All that stands behind a new node moves on; nobody else writes the numbers.
+    server.run("{insert: 'n', documents: [{_id: 5, parent: 2, lft: 99}]}");
+    server.run("{update: 'n', updates: [{q: {_id: 3}, u: {$set: {x: 1}}}]}");
+    let own = "{update: 'n', updates: [{q: {_id: 3}, u: {$set: {lft: 77}}}]}";
+    assert_eq!(server.code(own), 96001);
+    is(&[(1, 1, 10), (2, 2, 7), (4, 3, 4), (5, 5, 6), (3, 8, 9)]);
+    server.run("{update: 'n', updates: [{q: {_id: 2}, u: {$set: {at: 1}}}]}");
+    is(&[(1, 1, 10), (3, 2, 3), (2, 4, 9), (4, 5, 6), (5, 7, 8)]);
+    server.run("{update: 'n', updates: [{q: {_id: 2}, u: {$set: {parent: 3}}}]}");
+    is(&[(1, 1, 10), (3, 2, 9), (2, 3, 8), (4, 4, 5), (5, 6, 7)]);
+    assert_eq!(
+        server.code("{update: 'n', updates: [{q: {_id: 3}, u: {$set: {parent: 5}}}]}"),
+        96001
+    );
+    server.run("{delete: 'n', deletes: [{q: {_id: 3}, limit: 1}]}");
+    is(&[(1, 1, 8), (2, 2, 7), (4, 3, 4), (5, 5, 6)]);
+    // A transaction sees its own, and what it drops was never there.
+    let within = |first| harness::within(1, 1, first);
+    server.run(&format!("{{insert: 'n', documents: [{{_id: 0, parent: 1}}]{}}}", within(true)));
+    let seen = server.docs(&format!("{{find: 'n', filter: {{_id: 2}}{}}}", within(false)));
+    assert_eq!(harness::whole(&seen[0], "lft"), 4);
+    assert_eq!(server.end("abortTransaction", 1, 1), 0);
+    is(&[(1, 1, 8), (2, 2, 7), (4, 3, 4), (5, 5, 6)]);
+    // As text and back, and after writes that went past.
+    let dense = |dense: bool| {
+        server.run(&format!("{{modifyPattern: 'n', name: 't', set: {{maintain: {{nestedSet: {{lft: 'lft', rgt: 'rgt', dense: {dense}}}}}}}}}"));
+    };
+    dense(false);
+    assert!(server.one("n", "4").contains('~'), "{}", server.one("n", "4"));
+    server.verify("n");
+    dense(true);
+    is(&[(1, 1, 8), (2, 2, 7), (4, 3, 4), (5, 5, 6)]);
+    server.run("{delete: 'n', deletes: [{q: {_id: 4}, limit: 1}], bypassPatterns: true}");
+    server.run("{validatePatterns: 'n', repair: true}");
+    is(&[(1, 1, 6), (2, 2, 5), (5, 3, 4)]);
+    server.run("{dropPatterns: 'n', names: ['t'], wait: true}");
+    let left = || server.find("n", "{lft: {$exists: true}}").len();
+    let begin = std::time::Instant::now();
+    while left() > 0 {
+        assert!(begin.elapsed() < std::time::Duration::from_secs(30), "never cleared");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn every_tree_of_a_forest_has_numbers_of_its_own_beside_many_writers() {
+    let server = Server::new();
+    server.run("{createPatterns: 'n', patterns: [{name: 't', kind: 'tree', scope: 'shop', onMissingParent: 'defer', maintain: {depth: 'd', nestedSet: {lft: 'lft', rgt: 'rgt', dense: true}}}]}");
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let server = &server;
+            scope.spawn(move || {
+                // Two threads for each shop; children come before their parents.
+                for step in (0..60).rev() {
+                    let (id, shop) = (step * 4 + thread, thread % 2);
+                    let parent = (step / 3) * 4 + thread;
+                    let parent = if step == 0 { "null".to_owned() } else { parent.to_string() };
+                    server.run(&format!("{{insert: 'n', documents: [{{_id: {id}, parent: {parent}, shop: {shop}}}]}}"));
+                }
+            });
+        }
+    });
+    server.verify("n");
+    for shop in 0..2 {
+        let nodes =
+            server.docs(&format!("{{find: 'n', filter: {{shop: {shop}}}, batchSize: 1000}}"));
+        let ends = |node| [harness::whole(node, "lft"), harness::whole(node, "rgt")];
+        let mut ends: Vec<i64> = nodes.iter().flat_map(ends).collect();
+        ends.sort_unstable();
+        assert_eq!(ends, (1..=240).collect::<Vec<i64>>());
+    }
+    // A tree goes to another shop, and a node waits again.
+    server.run("{update: 'n', updates: [{q: {_id: 239}, u: {$set: {parent: 1000}}}]}");
+    assert!(!server.one("n", "239").contains("lft"));
+    server.verify("n");
+    server.run("{update: 'n', updates: [{q: {_id: 239}, u: {$set: {parent: null, shop: 0}}}]}");
+    assert_eq!(harness::whole(&server.get("n", "239"), "rgt"), 242);
+    server.verify("n");
+}

@@ -12,7 +12,7 @@ pub struct Find<'f> {
     pub collection: &'f str,
     /// Where the value must stand, through arrays too.
     pub path: &'f Path,
-    /// The value.
+    /// The value; null for those that hold none.
     pub value: Val<'f>,
     /// Only documents whose encoded `_id` is above; they come in that order. Empty for all.
     pub after: &'f [u8],

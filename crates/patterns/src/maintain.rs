@@ -314,7 +314,7 @@ impl Pending {
                     grouped.note(groups, old, new);
                 }
                 (Work::Keys(all), Note::Keys(keys), _) => all.extend(keys),
-                (Work::Nodes(all), Note::Nodes(nodes), _) => all.extend(nodes),
+                (Work::Nodes(all), Note::Nodes(nodes), _) => add_nodes(all, nodes),
                 _ => {}
             }
         }
@@ -353,7 +353,7 @@ impl Pending {
             match (self.0.get_mut(at).map(|(_, work)| work), work) {
                 (Some(Work::Groups(all)), Work::Groups(more)) => all.merge(more),
                 (Some(Work::Keys(all)), Work::Keys(more)) => all.extend(more),
-                (Some(Work::Nodes(all)), Work::Nodes(more)) => all.extend(more),
+                (Some(Work::Nodes(all)), Work::Nodes(more)) => add_nodes(all, more),
                 _ => {}
             }
         }
@@ -369,6 +369,16 @@ impl Pending {
     pub fn pop(&mut self) -> Option<Settlement> {
         let has_more = !self.0.is_empty();
         has_more.then(|| self.0.remove(0)).map(|(pattern, work)| Settlement { pattern, work })
+    }
+}
+
+/// Adds nodes to those that are known, which changed before.
+fn add_nodes(all: &mut BTreeMap<Vec<u8>, Node>, more: impl IntoIterator<Item = (Vec<u8>, Node)>) {
+    for (encoded, mut node) in more {
+        if let Some(known) = all.remove(&encoded) {
+            node.follow(known);
+        }
+        all.insert(encoded, node);
     }
 }
 

@@ -220,7 +220,9 @@ impl Documents for Open<'_> {
             let values = crate::computed::values_at(doc.as_doc(), find.path);
             let above = find.after.is_empty() || id.as_slice() > find.after;
             self.memory.visited += 1;
-            if above && values.iter().any(|(key, _)| *key == wanted) && !visit(doc.as_doc())? {
+            let none = values.is_empty() && find.value.is_nullish();
+            let holds = none || values.iter().any(|(key, _)| *key == wanted);
+            if above && holds && !visit(doc.as_doc())? {
                 break;
             }
         }

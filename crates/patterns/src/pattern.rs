@@ -252,6 +252,12 @@ impl Pattern {
         self.is_pointer() || self.common.resolve_over_limit
     }
 
+    /// Whether it numbers nodes, so that none can be derived without all others.
+    #[must_use]
+    pub fn numbers(&self) -> bool {
+        matches!(&self.behaviour, Behaviour::Tree(tree) if tree.dense)
+    }
+
     /// Whether it counts nodes, for which it keeps records.
     #[must_use]
     pub fn counts(&self) -> bool {
@@ -339,6 +345,15 @@ impl Progress {
     #[must_use]
     pub fn start(targets: bool) -> Progress {
         Progress { targets, at: Vec::new(), until: Vec::new(), done: 0 }
+    }
+
+    /// Above every key of an `_id`.
+    pub const END: &[u8] = &[0xFF; 8];
+
+    /// Whether the walk has come to every target.
+    #[must_use]
+    pub fn is_through(&self) -> bool {
+        self.targets && self.at == Progress::END
     }
 
     /// Whether the walk need not come to a document any more: it has, or the document is younger.

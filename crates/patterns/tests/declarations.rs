@@ -341,8 +341,16 @@ fn contradictions_are_refused_with_the_reason() {
             "'maintain.nestedSet.lft' and 'rgt' is missing",
         ),
         (
-            "{kind: 'tree', maintain: {nestedSet: {lft: 'l', rgt: 'r', dense: true}}}",
-            "'maintain.nestedSet.dense'",
+            "{kind: 'tree', maintain: {nestedSet: {lft: 'l', rgt: 'r', dense: 1}}}",
+            "'maintain.nestedSet.dense' must be true or false",
+        ),
+        (
+            "{kind: 'tree', maintain: {nestedSet: {lft: 'l', rgt: 'r', dense: true}}, strategy: 'pointer'}",
+            "'maintain.nestedSet.dense' needs 'strategy: copy'",
+        ),
+        (
+            "{kind: 'tree', maintain: {nestedSet: {lft: 'l', rgt: 'r', dense: true}}, mode: {every: '1h'}}",
+            "'mode' must be 'sync' with 'maintain.nestedSet.dense'",
         ),
         ("{kind: 'tree', maintain: {path: {into: 'p', sep: ''}}}", "'maintain.path.sep'"),
         ("{kind: 'tree', maintain: {path: {sep: '/'}}}", "'maintain.path.into' is missing"),

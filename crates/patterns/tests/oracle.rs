@@ -415,9 +415,10 @@ proptest! {
     fn trees_follow_their_parents(
         ops in prop::collection::vec((0_i32..8, proptest::option::weighted(0.9, -1_i32..8), 0_i32..3), 1..60),
         deleted in prop_oneof![Just("adopt"), Just("cascade"), Just("root"), Just("restrict")],
+        dense in any::<bool>(),
     ) {
         let mut memory = memory(&[("nodes",
-            &format!("{{name: 't', kind: 'tree', order: 'at', onMissingParent: 'defer', onDelete: '{deleted}', maintain: {{ancestors: 'up', depth: 'd', path: {{into: 'path'}}, childCount: 'c', descendantCount: 'n', nestedSet: {{lft: 'l', rgt: 'r'}}}}}}"))]);
+            &format!("{{name: 't', kind: 'tree', order: 'at', onMissingParent: 'defer', onDelete: '{deleted}', maintain: {{ancestors: 'up', depth: 'd', path: {{into: 'path'}}, childCount: 'c', descendantCount: 'n', nestedSet: {{lft: 'l', rgt: 'r', dense: {dense}}}}}}}"))]);
         for (id, parent, at) in ops {
             let image = parent.map(|parent| match parent {
                 -1 => doc(&format!("{{_id: {id}, at: {at}}}")),
@@ -443,7 +444,8 @@ proptest! {
                 }
                 let up = node.as_doc().get("up").and_then(Val::as_array);
                 if !whole {
-                    prop_assert!(up.is_none());
+                    let shown = ["up", "l", "r", "c", "n"].map(|name| node.as_doc().get(name));
+                    prop_assert_eq!(shown, [None; 5]);
                     continue;
                 }
                 let up: Vec<i64> = up.expect("ancestors").iter().filter_map(|(_, v)| v.get().as_i64_exact()).collect();
@@ -464,7 +466,10 @@ proptest! {
                 prop_assert_eq!(node.as_doc().get("c").map(OwnedVal::new), children.map(|n| OwnedVal::new(Val::Int32(n))));
                 prop_assert_eq!(node.as_doc().get("n"), Some(Val::Int32(descendants)));
                 // A node stands inside of another one exactly if it is below it; siblings stand in their order.
-                let end = |n: &DocBuf, name: &str| n.as_doc().get(name).and_then(Val::as_str).map(str::to_owned);
+                let end = |n: &DocBuf, name: &str| match n.as_doc().get(name)? {
+                    Val::Int32(number) => dense.then(|| format!("{number:05}")),
+                    other => other.as_str().filter(|_| !dense).map(str::to_owned),
+                };
                 for other in nodes.iter().filter(|other| end(other, "l").is_some() && id_of(other) != id) {
                     let inside = end(node, "l") < end(other, "l") && end(other, "r") < end(node, "r");
                     let up = other.as_doc().get("up").and_then(Val::as_array).expect("ancestors");
@@ -474,6 +479,12 @@ proptest! {
                         prop_assert_eq!(end(node, "l") < end(other, "l"), place(node) < place(other));
                     }
                 }
+            }
+            if dense {
+                let ends = |n: &DocBuf| ["l", "r"].map(|name| n.as_doc().get(name).and_then(Val::as_i64_exact));
+                let mut ends: Vec<i64> = nodes.iter().flat_map(ends).flatten().collect();
+                ends.sort_unstable();
+                prop_assert_eq!(&ends, &(1..=ends.len() as i64).collect::<Vec<_>>());
             }
         }
     }
@@ -521,10 +532,6 @@ fn contradictions_are_refused_by_name() {
             "above zero",
         ),
         ("{kind: 'tree', maintain: {}}", "must ask for"),
-        (
-            "{kind: 'tree', maintain: {nestedSet: {lft: 'l', rgt: 'r', dense: true}}}",
-            "'maintain.nestedSet.dense' is not available",
-        ),
         ("{kind: 'tree', maintain: {nestedSet: {lft: 'l'}}}", "'rgt' is missing"),
         ("{kind: 'tree', order: 'at', maintain: {depth: 'd'}}", "'nestedSet'"),
         ("{kind: 'tree', id: 'parent', maintain: {depth: 'd'}}", "different fields"),

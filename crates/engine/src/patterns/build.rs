@@ -40,9 +40,6 @@ const ROWS_MAX: usize = 1024;
 /// not running for a while learns nothing from that.
 const GROWTH: f64 = 1.1;
 
-/// Above every key of an `_id`.
-const END: &[u8] = &[0xFF; 8];
-
 /// The builds that run.
 #[derive(Default)]
 pub struct Builds(Mutex<HashSet<u32>>);
@@ -277,7 +274,8 @@ pub(super) fn complete(
     let clears = pattern.phase == Phase::Clearing;
     let has_records =
         clears || !pattern.has_records() || progress.as_ref().is_some_and(|p| p.targets);
-    if let Some(id) = id.filter(|_| has_records && !pattern.owns_documents()) {
+    let alone = has_records && !pattern.owns_documents() && !pattern.numbers();
+    if let Some(id) = id.filter(|_| alone) {
         let Some(doc) = documents.get(&pattern.target, id)? else { return Ok(true) };
         if clears {
             let walked = progress.is_some_and(|p| p.has_reached(&keys::key(id)));
@@ -339,11 +337,15 @@ fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>, slice: Slice) -
     if pattern.phase == Phase::Preparing && (progress.targets || !fills) {
         return Ok(Step::Prepared);
     }
-    if progress.targets && progress.at == END {
+    if progress.is_through() {
+        if let (Behaviour::Tree(tree), false) = (&pattern.behaviour, clears) {
+            tree.number_all(pattern, &mut Opened::new(txn, db))?;
+            super::settle(txn)?;
+        }
         // The progress stays: until the pattern is ready, writes look at it.
         return Ok(Step::Done);
     }
-    if !progress.targets && progress.at == END {
+    if !progress.targets && progress.at == Progress::END {
         progress = Progress { done: progress.done, ..Progress::start(true) };
         pattern.set_progress(&mut Opened::new(txn, db), &progress)?;
         return Ok(Step::More(0));
@@ -362,7 +364,7 @@ fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>, slice: Slice) -
             }
             None => {
                 remove_strangers(txn, db, pattern)?;
-                END.to_vec()
+                Progress::END.to_vec()
             }
         };
     } else {
@@ -373,7 +375,7 @@ fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>, slice: Slice) -
         }
         let rows = rows(txn, db, name, &progress, pattern.common.batch.min(slice.rows))?;
         if rows.is_empty() {
-            progress.at = END.to_vec();
+            progress.at = Progress::END.to_vec();
         }
         for (record, doc) in rows {
             derive(txn, db, pattern, &progress, &doc)?;

@@ -122,9 +122,9 @@ pub(crate) fn visit_found(
         let mut range = range(Space::Documents, &from, &(id + 1).to_be_bytes())?;
         while let Some((key, doc)) = range.next_entry().map_err(store_failed)? {
             let doc = RawDoc::new(&doc);
-            let holds = ::patterns::computed::values_at(doc, find.path)
-                .iter()
-                .any(|(value, _)| *value == wanted);
+            let values = ::patterns::computed::values_at(doc, find.path);
+            let none = values.is_empty() && find.value.is_nullish();
+            let holds = none || values.iter().any(|(value, _)| *value == wanted);
             let above = find.after.is_empty() || key.get(4..).is_some_and(|id| id > find.after);
             if holds && above && !visit(doc)? {
                 break;

@@ -200,6 +200,10 @@ pub fn check(
             settlement.settle(&mut scratch)?;
         }
     }
+    let numbers = match &fresh.behaviour {
+        Behaviour::Tree(tree) => tree.all_numbers(&fresh, &mut Opened::new(&mut txn, db))?,
+        _ => None,
+    };
     let mut there: BTreeSet<Vec<u8>> = BTreeSet::new();
     let mut impossible = false;
     let mut range = range(&txn, db, &pattern.target)?;
@@ -223,7 +227,11 @@ pub fn check(
             Behaviour::Grouped(_) => build::image(&fresh, &mut scratch, doc),
             Behaviour::Tree(tree) => {
                 let image = tree.recomputed(&fresh, &mut Opened::new(&mut txn, db), doc);
-                tree.expected(&fresh, doc, image)
+                let image = tree.expected(&fresh, doc, image);
+                match &numbers {
+                    Some(numbers) => image.and_then(|image| tree.with_numbers(numbers, &image)),
+                    None => image,
+                }
             }
             Behaviour::Reference(reference) => {
                 reference.expected(&fresh, &mut Opened::new(&mut txn, db), doc)
@@ -264,8 +272,8 @@ pub fn check(
         Behaviour::Grouped(_) if report.drift > 0 || pattern.phase == Phase::Degraded => {
             differs(pattern, &keys, &mut documents, &scratch)?
         }
-        // Counts are shown as the records have them.
-        Behaviour::Tree(tree) => tree.counts() && report.drift > 0,
+        // Counts are shown as the records have them, and numbers follow from those of others.
+        Behaviour::Tree(tree) => (tree.counts() || tree.dense) && report.drift > 0,
         _ => false,
     };
     Ok(report)

@@ -77,6 +77,12 @@ impl Common {
                  written",
             ));
         }
+        if mode != Mode::Sync && matches!(behaviour, Behaviour::Tree(tree) if tree.dense) {
+            return Err(options.bad(
+                "'mode' must be 'sync' with 'maintain.nestedSet.dense': numbers of which some follow \
+                 later would be there twice",
+            ));
+        }
         let max_staleness = options.positive("maxStalenessMS")?.map(|ms| ms as u64);
         if max_staleness.is_some() && mode == Mode::Sync && !fans_out {
             return Err(options.bad("'maxStalenessMS' needs another 'mode': 'sync' is never stale"));

@@ -20,7 +20,8 @@ pub(super) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
     reads.extend(scope.map(str::to_owned));
     reads.extend(order.map(str::to_owned));
     let (mut ancestors, mut path, mut depth) = (None, None, None);
-    let (mut child_count, mut descendant_count, mut nested_set) = (None, None, None);
+    let (mut child_count, mut descendant_count) = (None, None);
+    let (mut nested_set, mut dense) = (None, false);
     for (name, value) in wanted {
         match (name, value.get()) {
             (_, Val::Null) => {}
@@ -31,7 +32,11 @@ pub(super) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
                 descendant_count = Some(checked(options, name, text)?);
             }
             ("path", Val::Document(doc)) => path = Some(tree_path(options, doc, &mut reads)?),
-            ("nestedSet", Val::Document(doc)) => nested_set = Some(ends(options, doc)?),
+            ("nestedSet", Val::Document(doc)) => {
+                let (left, right);
+                (left, right, dense) = ends(options, doc)?;
+                nested_set = Some((left, right));
+            }
             (other, _) => {
                 return Err(options.bad(format!("'maintain.{other}' is not understood")));
             }
@@ -54,6 +59,12 @@ pub(super) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
     let missing = options.choice("onMissingParent", &["reject", "defer"], &[])?;
     let deleted = options.choice("onDelete", &["restrict", "cascade", "adopt", "root"], &[])?;
     let strategy = options.choice("strategy", &["auto", "copy", "pointer"], &[])?;
+    if dense && strategy == "pointer" {
+        return Err(options.bad(
+            "'maintain.nestedSet.dense' needs 'strategy: copy': no node can tell its numbers from \
+             the nodes above it",
+        ));
+    }
     let shown = DocBuf::build(|out| {
         out.str("parent", parent).str("id", id);
         for (name, path) in [("scope", scope), ("order", order)] {
@@ -75,6 +86,7 @@ pub(super) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
         child_count,
         descendant_count,
         nested_set,
+        dense,
         defer: missing == "defer",
         pointer: strategy == "pointer",
         on_delete: match deleted {
@@ -94,21 +106,23 @@ fn checked(options: &Options<'_>, name: &str, path: &str) -> Result<Path> {
 }
 
 /// `{lft, rgt, dense}`.
-fn ends(options: &Options<'_>, doc: RawDoc<'_>) -> Result<(Path, Path)> {
-    let (mut left, mut right) = (None, None);
+fn ends(options: &Options<'_>, doc: RawDoc<'_>) -> Result<(Path, Path, bool)> {
+    let (mut left, mut right, mut dense) = (None, None, false);
     for (name, value) in doc {
         match (name, value.get()) {
             ("lft", Val::String(path)) => left = Some(checked(options, "nestedSet.lft", path)?),
             ("rgt", Val::String(path)) => right = Some(checked(options, "nestedSet.rgt", path)?),
-            ("dense", Val::Bool(false)) => {}
-            ("dense", _) => return Err(options.later("'maintain.nestedSet.dense'")),
+            ("dense", Val::Bool(wanted)) => dense = wanted,
+            ("dense", _) => {
+                return Err(options.bad("'maintain.nestedSet.dense' must be true or false"));
+            }
             (other, _) => {
                 return Err(options.bad(format!("'maintain.nestedSet.{other}' is not understood")));
             }
         }
     }
     match (left, right) {
-        (Some(left), Some(right)) => Ok((left, right)),
+        (Some(left), Some(right)) => Ok((left, right, dense)),
         _ => Err(options.missing("maintain.nestedSet.lft' and 'rgt")),
     }
 }

@@ -1,12 +1,14 @@
 //! `tree`: what follows from the parents of nodes. The parent is the truth; ancestors, path, depth
 //! and nested sets are derived from the chain of parents whenever a node or one above it changes.
-//! `counts` keeps how many nodes stand below each, `pointer` resolves for readers what a tree does
-//! not store, `later` lets nodes follow in commits of their own.
+//! `counts` keeps how many nodes stand below each, `numbers` nested sets without gaps, `pointer` resolves
+//! for readers what a tree does not store, `later` lets nodes follow in commits of their own.
 
 mod counts;
 mod later;
+mod numbers;
 mod pointer;
 
+pub use numbers::Numbers;
 pub use pointer::Chains;
 
 use crate::documents::{Documents, Find};
@@ -41,6 +43,8 @@ pub struct Tree {
     pub descendant_count: Option<Path>,
     /// Where the two ends of the nested set go.
     pub nested_set: Option<(Path, Path)>,
+    /// Whether these are numbers without gaps.
+    pub dense: bool,
     /// Whether a node may come before its parent.
     pub defer: bool,
     /// Whether nothing of it is stored: readers resolve it along the chain of parents.
@@ -85,6 +89,18 @@ pub struct Node {
     renamed: bool,
     /// Whether it is new, or belongs to another tree than before.
     enters: bool,
+    /// The trees that it belongs to, or did, where nodes have numbers.
+    scopes: Vec<Vec<u8>>,
+}
+
+impl Node {
+    /// Takes in what was known of the node before.
+    pub(crate) fn follow(&mut self, known: Node) {
+        self.enters |= known.enters;
+        self.scopes.extend(known.scopes);
+        self.scopes.sort();
+        self.scopes.dedup();
+    }
 }
 
 /// A node on the way from the root.
@@ -108,16 +124,21 @@ impl Tree {
     /// The paths that are maintained.
     #[must_use]
     pub fn maintains(&self) -> Vec<String> {
+        self.kept().map(|path| path.text().to_owned()).collect()
+    }
+
+    /// All that is maintained.
+    fn kept(&self) -> impl Iterator<Item = &Path> {
         let counts = [self.child_count.as_ref(), self.descendant_count.as_ref()];
-        let all = self.followed().into_iter().chain(counts.into_iter().flatten());
-        all.map(|path| path.text().to_owned()).collect()
+        let numbers = self.numbered().into_iter().flatten();
+        self.followed().into_iter().chain(counts.into_iter().flatten()).chain(numbers)
     }
 
     /// What follows from the nodes above.
     fn followed(&self) -> Vec<&Path> {
         let path = self.path.as_ref().map(|path| &path.into);
-        let (left, right) =
-            self.nested_set.as_ref().map_or((None, None), |(l, r)| (Some(l), Some(r)));
+        let labels = self.nested_set.as_ref().filter(|_| !self.dense);
+        let (left, right) = labels.map_or((None, None), |(l, r)| (Some(l), Some(r)));
         [self.ancestors.as_ref(), path, self.depth.as_ref(), left, right]
             .into_iter()
             .flatten()
@@ -355,7 +376,7 @@ impl Tree {
         [children, descendants]: [Option<i64>; 2],
     ) -> Result<DocBuf> {
         let mut changes: Vec<Assignment> = Vec::new();
-        if let Some((left, right)) = &self.nested_set {
+        if let Some((left, right)) = self.nested_set.as_ref().filter(|_| !self.dense) {
             let label = chain.map(|chain| {
                 let above: String = chain.iter().map(|step| &*step.label).collect();
                 above + &self.label(node)
@@ -419,10 +440,11 @@ impl Tree {
             (Some(before), Some(after)) => scope(before) != scope(after),
             _ => true,
         };
+        let scopes = self.scopes(before, after);
         let node = |doc: RawDoc<'_>, removed, renamed| {
             let id = self.id_of(doc);
-            let enters = enters || renamed;
-            (keys::key(id), Node { id: OwnedVal::new(id), removed, renamed, enters })
+            let (enters, scopes) = (enters || renamed, scopes.clone());
+            (keys::key(id), Node { id: OwnedVal::new(id), removed, renamed, enters, scopes })
         };
         let gone = |doc: RawDoc<'_>| Some(OwnedVal::new(self.parent_of(doc)));
         let (before, after) = match (before, after) {
@@ -440,8 +462,10 @@ impl Tree {
             let paths = self.followed().into_iter().chain(&self.scope);
             paths.map(|path| path.find(doc).map(|value| OwnedVal::new(value.get()))).collect()
         };
-        let changed =
-            moved || mine(before) != mine(after) || self.segment(before)? != self.segment(after)?;
+        let changed = moved
+            || mine(before) != mine(after)
+            || (self.dense && self.label(before) != self.label(after))
+            || self.segment(before)? != self.segment(after)?;
         Ok(if changed { vec![node(after, None, false)] } else { Vec::new() })
     }
 
@@ -449,8 +473,10 @@ impl Tree {
     #[must_use]
     pub fn visit(&self, node: RawDoc<'_>) -> (Vec<u8>, Node) {
         let id = self.id_of(node);
-        let node = Node { id: OwnedVal::new(id), removed: None, renamed: false, enters: true };
-        (keys::key(id), node)
+        let id = OwnedVal::new(id);
+        let scopes = self.scopes(None, Some(node));
+        let node = Node { id, removed: None, renamed: false, enters: true, scopes };
+        (keys::key(node.id.get()), node)
     }
 
     fn children(
@@ -505,6 +531,7 @@ impl Tree {
         if self.pointer {
             return Ok(());
         }
+        self.number_anew(pattern, documents, nodes)?;
         for (encoded, id) in &touched {
             if deferred {
                 crate::queue::put_alone(pattern, documents, encoded, id.get())?;
@@ -564,7 +591,8 @@ impl Tree {
                     edit::assign(child.as_doc(), &[(self.parent.clone(), root)])?
                 }
             };
-            let image = self.write(pattern, documents, None, adopted.as_doc())?;
+            let before = self.dense.then_some(child.as_doc());
+            let image = self.write(pattern, documents, before, adopted.as_doc())?;
             if adopted != child {
                 documents.alter(pattern.id, &pattern.target, child.as_doc(), &image)?;
             } else if image != child {

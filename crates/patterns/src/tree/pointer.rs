@@ -50,7 +50,8 @@ impl Tree {
         node: RawDoc<'_>,
     ) -> Result<DocBuf> {
         if !self.pointer {
-            return self.shape(pattern, documents, node);
+            let image = self.shape(pattern, documents, node)?;
+            return self.with_numbers_of(before, image);
         }
         let place = |doc: RawDoc<'_>| {
             let scope = self.scope.as_ref().and_then(|scope| scope.find(doc));
@@ -74,9 +75,7 @@ impl Tree {
     /// # Errors
     /// None: what is not there need not be removed.
     pub fn bare(&self, node: RawDoc<'_>) -> Result<DocBuf> {
-        let counts = [self.child_count.as_ref(), self.descendant_count.as_ref()];
-        let all = self.followed().into_iter().chain(counts.into_iter().flatten());
-        let gone: Vec<Assignment> = all.map(|path| (path.clone(), None)).collect();
+        let gone: Vec<Assignment> = self.kept().map(|path| (path.clone(), None)).collect();
         edit::assign(node, &gone)
     }
 

@@ -2,7 +2,7 @@
 //! their values, altered, suspended, resumed, and gone with a collection.
 //!
 //! Parents have `name`, `region` and `code`, children `@p` (one parent, several or none), `@x`, `@k`,
-//! `ok`, `pc` (a parent's code) and `items` with parents in `q`, nodes `parent`, `label`, `at` and
+//! `ok`, `at` (a date of today, of long ago or of times to come), `pc` (a parent's code) and `items` with parents in `q`, nodes `parent`, `label`, `at` and
 //! `shop`; `g` holds groups of children.
 
 use crate::accumulators;
@@ -30,6 +30,10 @@ pub(crate) struct Declared {
     flagged: bool,
     /// Whether only children with `ok` count.
     pub(crate) only_ok: bool,
+    /// Whether the ends of nested sets are numbers without gaps.
+    pub(crate) dense: bool,
+    /// Whether only children of the last day count.
+    pub(crate) windowed: bool,
     /// What happens when a source or a parent goes.
     pub(crate) on_delete: &'static str,
     /// Whether it is suspended.
@@ -95,6 +99,9 @@ fn declare(random: &mut Random, schema: &Schema) -> Declared {
     let (kind, collection, name) = KINDS[random.below(KINDS.len() as u64) as usize];
     let only_ok = random.below(2) == 0;
     let filter = if only_ok { "filter: {ok: true}," } else { "" };
+    let counting = matches!(kind, Kind::Fold | Kind::Groups | Kind::Top);
+    let windowed = counting && random.below(4) == 0;
+    let window = if windowed { "window: {field: 'at', last: '1d'}," } else { "" };
     let mut declared = Declared {
         kind,
         collection,
@@ -104,7 +111,9 @@ fn declare(random: &mut Random, schema: &Schema) -> Declared {
         pointer: false,
         resolved_late: false,
         flagged: false,
-        only_ok: only_ok && matches!(kind, Kind::Fold | Kind::Groups | Kind::Top),
+        only_ok: only_ok && counting,
+        dense: false,
+        windowed,
         on_delete: "",
         suspended: false,
         fields: Vec::new(),
@@ -123,7 +132,7 @@ fn declare(random: &mut Random, schema: &Schema) -> Declared {
     declared.flagged = more.contains("flagged");
     let body = body(random, &mut declared, filter);
     declared.text = schema.text(&format!(
-        "{{createPatterns: '{collection}', patterns: [{{name: '{name}', {mode} {backfill} {more} {body}}}]"
+        "{{createPatterns: '{collection}', patterns: [{{name: '{name}', {mode} {backfill} {more} {window} {body}}}]"
     ));
     declared
 }
@@ -178,9 +187,11 @@ fn body(random: &mut Random, declared: &mut Declared, filter: &str) -> String {
             declared.pointer =
                 !declared.flagged && !declared.deferred && random.below(2) == 0;
             let strategy = if declared.pointer { "pointer" } else { "copy" };
+            declared.dense = !declared.pointer && !declared.deferred && random.below(2) == 0;
+            let dense = declared.dense;
             format!(
                 "kind: 'tree', strategy: '{strategy}', {scope} order: 'at', maintain: {{ancestors: 'up', depth: 'd', path: {{into: 'path', segment: '$label'}},
-                 childCount: 'kids', descendantCount: 'below', nestedSet: {{lft: 'lft', rgt: 'rgt'}}}},
+                 childCount: 'kids', descendantCount: 'below', nestedSet: {{lft: 'lft', rgt: 'rgt', dense: {dense}}}}},
                  onMissingParent: '{missing}', onDelete: '{on_delete}'"
             )
         }

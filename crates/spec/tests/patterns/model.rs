@@ -32,6 +32,8 @@ pub(crate) struct Child {
     pub(crate) x: Option<f64>,
     pub(crate) k: Option<i64>,
     ok: Option<bool>,
+    /// Whether its date is not older than a day: nobody here has one of yesterday.
+    recent: bool,
 }
 
 pub(crate) fn whole(doc: RawDoc<'_>, path: &str) -> Option<i64> {
@@ -58,8 +60,10 @@ fn child(schema: &Schema, doc: DocBuf) -> Child {
         Some(Val::Bool(ok)) => Some(ok),
         _ => None,
     };
+    let long_ago = 1_600_000_000_000;
+    let recent = matches!(raw.get("at"), Some(Val::DateTime(at)) if at > long_ago);
     let (id, x, k) = (id_of(&doc), real(raw, schema.x), whole(raw, schema.k));
-    Child { id, parents, x, k, ok, doc }
+    Child { id, parents, x, k, ok, recent, doc }
 }
 
 /// Everything at one moment: now, or at a time that is past.
@@ -171,9 +175,14 @@ pub(crate) fn problems(moment: &Moment, schema: &Schema, declared: &[&Declared])
     problems
 }
 
+/// Whether a pattern counts a child.
+fn counts(declared: &Declared, child: &Child) -> bool {
+    (child.ok == Some(true) || !declared.only_ok) && (child.recent || !declared.windowed)
+}
+
 /// The children of a parent that count, largest `x` first, then by `_id`.
 fn of_parent<'m>(moment: &'m Moment, declared: &Declared, parent: i64) -> Vec<&'m Child> {
-    let counts = |child: &&Child| child.ok == Some(true) || !declared.only_ok;
+    let counts = |child: &&Child| counts(declared, child);
     let mut all: Vec<&Child> = moment
         .children
         .iter()
@@ -212,8 +221,7 @@ fn groups(moment: &Moment, declared: &Declared, wrong: &mut dyn FnMut(String)) {
         false => format!("{k:?}"),
     };
     let mut expected = Found::new();
-    for child in moment.children.iter().filter(|child| child.ok == Some(true) || !declared.only_ok)
-    {
+    for child in moment.children.iter().filter(|child| counts(declared, child)) {
         let group = expected.entry(key(child.k, child.ok)).or_default();
         let hi = [group.2, child.x].into_iter().flatten().reduce(f64::max);
         *group = (group.0 + 1, group.1 + child.x.unwrap_or(0.0), hi);

@@ -2,6 +2,7 @@
 
 use crate::declarations::Declared;
 use crate::model::{Moment, id_of, whole};
+use std::collections::BTreeMap;
 use value::{DocBuf, Val};
 
 fn text(node: &DocBuf, name: &str) -> Option<String> {
@@ -49,12 +50,20 @@ pub(crate) fn check(moment: &Moment, declared: &Declared, wrong: &mut dyn FnMut(
         }
         if is_whole {
             whole_ones.push((node, chain));
-        } else if text(node, "lft").is_some() || text(node, "rgt").is_some() {
+        } else if doc.get("lft").is_some() || doc.get("rgt").is_some() {
             wrong(format!("{node:?} awaits a parent"));
         }
     }
     counts(moment, &whole_ones, wrong);
-    nesting(&whole_ones, wrong);
+    let mut trees: BTreeMap<Option<i64>, Vec<(&DocBuf, Vec<i64>)>> = BTreeMap::new();
+    for one in whole_ones {
+        // Labels tell the nodes of all trees apart, numbers those of each.
+        let scope = whole(one.0.as_doc(), "shop").filter(|_| declared.second && declared.dense);
+        trees.entry(scope).or_default().push(one);
+    }
+    for nodes in trees.values() {
+        nesting(nodes, declared.dense, wrong);
+    }
 }
 
 fn counts(moment: &Moment, whole_ones: &[(&DocBuf, Vec<i64>)], wrong: &mut dyn FnMut(String)) {
@@ -70,10 +79,20 @@ fn counts(moment: &Moment, whole_ones: &[(&DocBuf, Vec<i64>)], wrong: &mut dyn F
     }
 }
 
-fn nesting(whole_ones: &[(&DocBuf, Vec<i64>)], wrong: &mut dyn FnMut(String)) {
+fn nesting(whole_ones: &[(&DocBuf, Vec<i64>)], dense: bool, wrong: &mut dyn FnMut(String)) {
+    let end = |node: &DocBuf, name| match dense {
+        true => whole(node.as_doc(), name).map(|number| format!("{number:06}")),
+        false => text(node, name),
+    };
+    let ends = whole_ones.iter().flat_map(|(node, _)| [end(node, "lft"), end(node, "rgt")]);
+    let mut ends: Vec<Option<String>> = ends.collect();
+    ends.sort();
+    let numbers = (1..=ends.len()).map(|number| Some(format!("{number:06}")));
+    if dense && !ends.iter().cloned().eq(numbers) {
+        wrong(format!("the numbers of a tree are {ends:?}"));
+    }
     for (over, chain) in whole_ones {
         for (other, others) in whole_ones.iter().filter(|(other, _)| id_of(other) != id_of(over)) {
-            let end = |node: &DocBuf, name| text(node, name).unwrap_or_default();
             let inside =
                 end(over, "lft") < end(other, "lft") && end(other, "rgt") < end(over, "rgt");
             if inside != others.contains(&id_of(over)) {

@@ -151,6 +151,10 @@ impl Writer {
         if self.below(3) == 0 {
             fields.push(format!("items: {}", self.items()));
         }
+        if self.below(2) == 0 {
+            let dates = ["ISODate('2020-01-01T00:00:00Z')", "ISODate('2400-01-01T00:00:00Z')", "7"];
+            fields.push(format!("at: {}", self.pick(&dates)));
+        }
         if self.below(20) == 0 {
             fields.push("gone: ISODate('2020-01-01T00:00:00Z')".to_owned());
         }

@@ -1,0 +1,235 @@
+//! Nested sets without gaps: the ends of nodes are the numbers from 1 to twice as many as there are
+//! nodes, in the order in which one meets them on a walk around the tree.
+//!
+//! Whatever comes, goes or moves changes the numbers of all that stand behind it. They are counted anew by a
+//! walk over the tree, and the nodes that show others are written, all in the same commit.
+
+use super::{Node, Tree};
+use crate::documents::{Documents, Find};
+use crate::edit::{self, Assignment};
+use crate::pattern::{Pattern, Phase};
+use std::collections::{BTreeMap, BTreeSet};
+use value::path::Path;
+use value::{DocBuf, OwnedVal, RawDoc, RawVal, Result, Val, keys};
+
+/// The ends of nodes, by their encoded names.
+#[derive(Debug, Default)]
+pub struct Numbers(BTreeMap<Vec<u8>, Place>);
+
+/// The ends of a node.
+#[derive(Debug)]
+struct Place {
+    id: OwnedVal,
+    left: i64,
+    right: i64,
+    /// Whether the node shows others.
+    differs: bool,
+}
+
+/// A step of a walk around a tree.
+enum Visit {
+    Enter(DocBuf),
+    /// The node of this name, from below, and what it shows.
+    Leave(Vec<u8>, [Option<OwnedVal>; 2]),
+}
+
+impl Tree {
+    /// The fields of ends that are numbers.
+    pub(super) fn numbered(&self) -> Option<[&Path; 2]> {
+        let (left, right) = self.nested_set.as_ref().filter(|_| self.dense)?;
+        Some([left, right])
+    }
+
+    /// The key of the tree that a node belongs to.
+    fn scope_of(&self, node: RawDoc<'_>) -> Vec<u8> {
+        let scope = self.scope.as_ref().and_then(|scope| scope.find(node));
+        keys::key(scope.map_or(Val::Null, RawVal::get))
+    }
+
+    /// The trees that two images of a node belong to, where their nodes have numbers.
+    pub(super) fn scopes(
+        &self,
+        before: Option<RawDoc<'_>>,
+        after: Option<RawDoc<'_>>,
+    ) -> Vec<Vec<u8>> {
+        let images = [before, after].into_iter().flatten().filter(|_| self.dense);
+        images.map(|image| self.scope_of(image)).collect()
+    }
+
+    /// The image of a node with the ends that it had: they are nobody's to write but a walk's.
+    pub(super) fn with_numbers_of(
+        &self,
+        before: Option<RawDoc<'_>>,
+        image: DocBuf,
+    ) -> Result<DocBuf> {
+        let Some(ends) = self.numbered() else { return Ok(image) };
+        let kept = |path: &Path| before.and_then(|before| path.find(before));
+        let kept = ends.map(|path| (path, kept(path).map(|value| OwnedVal::new(value.get()))));
+        edit::assign(image.as_doc(), &kept)
+    }
+
+    /// Counts the ends of all nodes of these trees, or of all there are.
+    fn count(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        scopes: Option<&BTreeSet<Vec<u8>>>,
+    ) -> Result<Numbers> {
+        let Some(ends) = self.numbered() else { return Ok(Numbers::default()) };
+        let mut trees: BTreeMap<Vec<u8>, Vec<DocBuf>> = BTreeMap::new();
+        let (collection, path) = (&*pattern.target, &self.parent);
+        documents.find(&Find { collection, path, value: Val::Null, after: &[] }, &mut |root| {
+            let scope = self.scope_of(root);
+            if scopes.is_none_or(|scopes| scopes.contains(&scope)) {
+                trees.entry(scope).or_default().push(root.into());
+            }
+            Ok(true)
+        })?;
+        let mut numbers = BTreeMap::new();
+        for (_, roots) in trees {
+            let mut number = 0;
+            let mut steps = self.in_order(roots);
+            while let Some(step) = steps.pop() {
+                number += 1;
+                match step {
+                    Visit::Enter(node) => {
+                        let id = OwnedVal::new(self.id_of(node.as_doc()));
+                        let encoded = keys::key(id.get());
+                        let shown = ends.map(|end| {
+                            end.find(node.as_doc()).map(|value| OwnedVal::new(value.get()))
+                        });
+                        let children = self.children(pattern, documents, id.get())?;
+                        steps.push(Visit::Leave(encoded.clone(), shown));
+                        steps.extend(self.in_order(children));
+                        let place = Place { id, left: number, right: 0, differs: false };
+                        numbers.insert(encoded, place);
+                    }
+                    Visit::Leave(encoded, shown) => {
+                        let Some(place) = numbers.get_mut(&encoded) else { continue };
+                        place.right = number;
+                        place.differs = shown != place.ends();
+                    }
+                }
+            }
+        }
+        Ok(Numbers(numbers))
+    }
+
+    /// Siblings, the first one last.
+    fn in_order(&self, nodes: Vec<DocBuf>) -> Vec<Visit> {
+        let mut nodes: Vec<(String, DocBuf)> =
+            nodes.into_iter().map(|node| (self.label(node.as_doc()), node)).collect();
+        nodes.sort_by(|(a, _), (b, _)| b.cmp(a));
+        nodes.into_iter().map(|(_, node)| Visit::Enter(node)).collect()
+    }
+
+    /// The ends of all nodes there are, for checks.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn all_numbers(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+    ) -> Result<Option<Numbers>> {
+        let numbered = self.numbered().is_some();
+        numbered.then(|| self.count(pattern, documents, None)).transpose()
+    }
+
+    /// The image of a node with the ends that it has to have; none where a parent is awaited.
+    ///
+    /// # Errors
+    /// PatternViolation when something stands in a path's way.
+    pub fn with_numbers(&self, numbers: &Numbers, image: &DocBuf) -> Result<DocBuf> {
+        let Some(ends) = self.numbered() else { return Ok(image.clone()) };
+        let place = numbers.0.get(&keys::key(self.id_of(image.as_doc())));
+        let values = place.map_or([None, None], Place::ends);
+        let values: Vec<(&Path, Option<OwnedVal>)> = ends.into_iter().zip(values).collect();
+        edit::assign(image.as_doc(), &values)
+    }
+
+    /// Gives all nodes their numbers, behind a build that has come to each of them.
+    ///
+    /// # Errors
+    /// When the store fails or a node cannot be written.
+    pub fn number_all(&self, pattern: &Pattern, documents: &mut dyn Documents) -> Result<()> {
+        let numbers = self.count(pattern, documents, None)?;
+        self.write_numbers(pattern, documents, &numbers)
+    }
+
+    /// Gives the nodes of the trees to which these belong, or did, their numbers again.
+    pub(super) fn number_anew(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        nodes: &BTreeMap<Vec<u8>, Node>,
+    ) -> Result<()> {
+        if self.numbered().is_none() {
+            return Ok(());
+        }
+        // A build does so when it has come to every node.
+        let through = pattern.phase == Phase::Building
+            && pattern.progress(documents)?.is_some_and(|progress| progress.is_through());
+        if !pattern.phase.is_built() && !through {
+            return Ok(());
+        }
+        let scopes = nodes.values().flat_map(|node| node.scopes.iter().cloned()).collect();
+        let numbers = self.count(pattern, documents, Some(&scopes))?;
+        self.write_numbers(pattern, documents, &numbers)?;
+        // Those that the walk did not meet await a parent, with all that is below them.
+        let mut lost: Vec<OwnedVal> = nodes
+            .iter()
+            .filter(|(encoded, _)| !numbers.0.contains_key(*encoded))
+            .map(|(_, node)| node.id.clone())
+            .collect();
+        let mut seen = BTreeSet::new();
+        while let Some(id) = lost.pop() {
+            let Some(node) = self.find_node(pattern, documents, id.get())? else { continue };
+            if !seen.insert(keys::key(id.get())) {
+                continue;
+            }
+            self.write_ends(pattern, documents, &node, [None, None])?;
+            let children = self.children(pattern, documents, id.get())?;
+            lost.extend(children.iter().map(|child| OwnedVal::new(self.id_of(child.as_doc()))));
+        }
+        Ok(())
+    }
+
+    fn write_numbers(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        numbers: &Numbers,
+    ) -> Result<()> {
+        for place in numbers.0.values().filter(|place| place.differs) {
+            if let Some(node) = self.find_node(pattern, documents, place.id.get())? {
+                self.write_ends(pattern, documents, &node, place.ends())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_ends(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        node: &DocBuf,
+        values: [Option<OwnedVal>; 2],
+    ) -> Result<()> {
+        let Some(ends) = self.numbered() else { return Ok(()) };
+        let changes: Vec<Assignment> = ends.into_iter().cloned().zip(values).collect();
+        let image = edit::assign(node.as_doc(), &changes)?;
+        if image != *node {
+            documents.replace(pattern.id, &pattern.target, node.as_doc(), &image)?;
+        }
+        Ok(())
+    }
+}
+
+impl Place {
+    /// What a node shows.
+    fn ends(&self) -> [Option<OwnedVal>; 2] {
+        let number = |n: i64| OwnedVal::new(i32::try_from(n).map_or(Val::Int64(n), Val::Int32));
+        [Some(number(self.left)), Some(number(self.right))]
+    }
+}
