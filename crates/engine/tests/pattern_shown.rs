@@ -36,11 +36,14 @@ fn agrees(server: &Server, trail: &str) {
     }
 }
 
+/// Numbers that a parent can show, as long as there are no others: small ones, large sums of them, long
+/// ones, and some whose sum is no whole number any more.
+const USUAL: [&str; 4] = ["7", "2000000000", "NumberLong(7)", "NumberLong('4000000000000000000')"];
+
 /// A statement about children and parents.
-fn statement(dice: &mut Dice) -> String {
+fn statement(dice: &mut Dice, usual: &'static str) -> String {
     let (child, parent) = (dice.below(12), dice.below(3));
-    // Mostly numbers that a parent can show.
-    let value = |dice: &mut Dice| match dice.below(12) {
+    let value = |dice: &mut Dice| match dice.below(18) {
         0 => "NumberLong(5)",
         1 => "2.5",
         2 => "'none'",
@@ -48,7 +51,7 @@ fn statement(dice: &mut Dice) -> String {
         4 => "-2000000000",
         5 => "0",
         6 => "-3",
-        _ => "7",
+        _ => usual,
     };
     let (x, y) = (value(dice), value(dice));
     match dice.below(12) {
@@ -62,7 +65,7 @@ fn statement(dice: &mut Dice) -> String {
             format!("{{update: 'c', updates: [{{q: {{_id: {child}}}, u: {{$unset: {{y: 1}}}}}}]}}")
         }
         6 => format!(
-            "{{update: 'c', updates: [{{q: {{}}, u: {{$set: {{x: 7, y: 7, p: {parent}}}}}, multi: true}}]}}"
+            "{{update: 'c', updates: [{{q: {{}}, u: {{$set: {{x: {usual}, y: {usual}, p: {parent}}}}}, multi: true}}]}}"
         ),
         7 => format!("{{delete: 'c', deletes: [{{q: {{_id: {child}}}, limit: 1}}]}}"),
         8 => format!("{{delete: 'p', deletes: [{{q: {{_id: {parent}}}, limit: 1}}]}}"),
@@ -75,8 +78,9 @@ fn statement(dice: &mut Dice) -> String {
 
 #[test]
 fn parents_show_sums_of_all_types_whatever_happens_to_them() {
-    for seed in 0..60 {
+    for seed in 0..80 {
         let (server, mut dice) = (Server::new(), Dice(seed));
+        let usual = USUAL[seed as usize % USUAL.len()];
         server.run("{insert: 'p', documents: [{_id: 0}, {_id: 1}]}");
         server.run(SALES);
         let mut trail = String::new();
@@ -88,7 +92,7 @@ fn parents_show_sums_of_all_types_whatever_happens_to_them() {
                         server.run(&format!(
                             "{{modifyPattern: 'p', name: 'sales', set: {{mode: {mode}}}}}"
                         ));
-                        let one = statement(&mut dice);
+                        let one = statement(&mut dice, usual);
                         trail.push_str(&format!("\n{mode}: {one}"));
                         server.run(&one);
                     }
@@ -99,7 +103,7 @@ fn parents_show_sums_of_all_types_whatever_happens_to_them() {
                 1 | 2 => {
                     let verb = dice.pick(&["commitTransaction", "abortTransaction"]);
                     for first in [true, false, false] {
-                        let one = statement(&mut dice);
+                        let one = statement(&mut dice, usual);
                         let within = within(1, number, first);
                         trail.push_str(&format!("\n{verb}: {one}"));
                         server.run(&format!("{}{within}}}", &one[..one.len() - 1]));
@@ -108,16 +112,27 @@ fn parents_show_sums_of_all_types_whatever_happens_to_them() {
                 }
                 // Past the pattern, which is repaired.
                 3 => {
-                    let one = statement(&mut dice);
+                    let one = statement(&mut dice, usual);
                     trail.push_str(&format!("\npast: {one}"));
                     server.run(&format!("{}, bypassPatterns: true}}", &one[..one.len() - 1]));
-                    let one = statement(&mut dice);
+                    let one = statement(&mut dice, usual);
                     trail.push_str(&format!("\n{one}"));
                     server.run(&one);
                     server.run("{validatePatterns: 'p', repair: true}");
                 }
+                // All parents anew, but for one, with sums of their own.
+                4 => {
+                    let parent = dice.below(3);
+                    let stage =
+                        dice.pick(&["$out: 'p'", "$merge: {into: 'p', whenMatched: 'replace'}"]);
+                    let one = format!(
+                        "{{aggregate: 'p', pipeline: [{{$match: {{_id: {{$ne: {parent}}}}}}}, {{$set: {{n: 5}}}}, {{{stage}}}], cursor: {{}}}}"
+                    );
+                    trail.push_str(&format!("\n{one}"));
+                    server.run(&one);
+                }
                 _ => {
-                    let one = statement(&mut dice);
+                    let one = statement(&mut dice, usual);
                     trail.push_str(&format!("\n{one}"));
                     server.run(&one);
                 }

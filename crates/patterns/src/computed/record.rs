@@ -31,20 +31,25 @@ impl Record {
         Record { children, states }
     }
 
-    /// What is kept of a group whose target shows the rest.
-    pub(super) fn alone(key: Val<'_>) -> DocBuf {
+    /// What is kept of a group whose target shows the rest: its key, and what its fields are sums of.
+    pub(super) fn shown(key: Val<'_>, sums: &[u8]) -> DocBuf {
         DocBuf::build(|out| {
-            out.append("k", key);
+            out.append("k", key).append("s", Val::Binary(0, sums));
         })
     }
 
-    /// The key, if nothing else is kept.
-    pub(super) fn key_alone(doc: RawDoc<'_>) -> Option<Val<'_>> {
+    /// Key and sums, if nothing else is kept.
+    pub(super) fn as_shown(doc: RawDoc<'_>) -> Option<(Val<'_>, &[u8])> {
         let mut elements = doc.iter();
-        let (Some((b"k", key)), None) = (elements.next_bytes(), elements.next_bytes()) else {
+        let (Some((b"k", key)), Some((b"s", sums))) =
+            (elements.next_bytes(), elements.next_bytes())
+        else {
             return None;
         };
-        Some(key.get())
+        match sums.get() {
+            Val::Binary(_, sums) => Some((key.get(), sums)),
+            _ => None,
+        }
     }
 
     /// Where the number of children and the states stand in what `to_doc` made.

@@ -6,6 +6,7 @@ use super::grouped::{Grouped, Keys, MissingParent, Value};
 use super::groups::{Child, Group, Groups};
 use super::ranks;
 use super::record::{GROUP, MEMBER, PLACE, Record, entry_prefix, record_key};
+use super::shown::{INTS, Sums};
 use super::tally;
 use super::window;
 use crate::documents::{Documents, Key};
@@ -55,11 +56,11 @@ impl Grouped {
         // Most changes need no more of a record than a few bytes of it.
         let in_place = pattern.phase.is_built() && !pattern.is_deferred();
         let (mut behind, mut grown, mut stored) = (false, None, None);
-        let mut shown = false;
+        let mut shown = None;
         documents.change_state(pattern.id, &own_key, &mut |record| {
             let record = record?;
-            if Record::key_alone(record).is_some() {
-                shown = true;
+            if let Some((_, sums)) = Record::as_shown(record) {
+                shown = Some(Sums::from_slice(sums));
                 return None;
             }
             if self.is_behind(record, group) {
@@ -84,19 +85,18 @@ impl Grouped {
             }
             return Ok(());
         }
-        let leave = |documents: &mut dyn Documents| {
-            documents.set_state(pattern.id, &own_key, Some(Record::alone(key.value)))
+        let leave = |documents: &mut dyn Documents, sums: &[u8]| {
+            documents.set_state(pattern.id, &own_key, Some(Record::shown(key.value, sums)))
         };
         if let Some((values, whole)) = grown {
             let found = self.write_values(pattern, documents, key, &values, true, None)?;
-            return if found && whole && self.may_leave(pattern) {
-                leave(documents)
-            } else {
-                Ok(())
-            };
+            if found && whole && self.may_leave(pattern) {
+                leave(documents, &self.sums(|_| Some(INTS)).unwrap_or_default())?;
+            }
+            return Ok(());
         }
-        let mut record = if shown {
-            if in_place && self.follow_shown(pattern, documents, key, group)? {
+        let mut record = if let Some(sums) = shown {
+            if in_place && self.follow_shown(pattern, documents, key, &sums, group)? {
                 return Ok(());
             }
             self.record(pattern, documents, encoded)?
@@ -149,8 +149,11 @@ impl Grouped {
             return Ok(());
         }
         let found = self.write_targets(pattern, documents, key, &record, progress.as_ref())?;
-        if found && self.may_leave(pattern) && self.is_shown(&record) {
-            return leave(documents);
+        if found
+            && self.may_leave(pattern)
+            && let Some(sums) = self.shown_sums(&record)
+        {
+            leave(documents, &sums)?;
         }
         Ok(())
     }
@@ -223,7 +226,7 @@ impl Grouped {
                 (Fold::Sum(_), Part::Value(value)) => {
                     let tally = state.as_doc()?;
                     let (sum, ints) = tally::add_in_place(&mut patch, tally, value.get())?;
-                    whole &= ints == count && matches!(sum, Val::Int32(_));
+                    whole &= ints == count;
                     OwnedVal::new(sum)
                 }
                 _ => return None,

@@ -1,11 +1,10 @@
 //! Groups whose target shows all that their record would hold: how many children there are, and sums
-//! of 32-bit whole numbers, to each of which every child adds one.
+//! of whole numbers, to each of which every child adds one of the same type.
 //!
-//! Of such a group only the key is kept, once. A child's write reads the numbers where it writes them,
-//! so that one place of the store changes and not two. What a target cannot show (numbers of other
-//! types, a child without one, a sum that outgrows 32 bits) makes the group a record again, and so does
-//! whoever takes the target away or writes past its patterns: a key alone always means that the
-//! target is there and right.
+//! Of such a group only the key is kept, and the types. A child's write reads the numbers where it
+//! writes them, so that one place of the store changes and not two. What a target cannot show (numbers of other
+//! types, a child without one, a sum that outgrows 64 bits) makes the group a record again, and so does
+//! whoever takes the target away or writes past its patterns: what is left to a target is always there, and right.
 
 use super::fold::{Fold, Part, State};
 use super::grouped::{Field, Grouped, Value};
@@ -15,7 +14,16 @@ use super::tally::Tally;
 use crate::documents::{Documents, Key};
 use crate::edit;
 use crate::pattern::{Pattern, Phase};
+use smallvec::SmallVec;
 use value::{DocBuf, OwnedVal, RawDoc, Result, Val};
+
+/// What fields are: a count, a sum of 32-bit numbers, a sum of 64-bit numbers.
+const COUNT: u8 = b'c';
+pub(super) const INTS: u8 = b'i';
+const LONGS: u8 = b'l';
+
+/// A letter for each field.
+pub(super) type Sums = SmallVec<[u8; 16]>;
 
 impl Grouped {
     /// Whether there may be groups of which only the key is kept.
@@ -32,43 +40,54 @@ impl Grouped {
         pattern.phase == Phase::Ready && !pattern.is_deferred() && self.may_be_shown()
     }
 
-    /// Whether all of a record can be read from a target that shows it, given that its fields can.
-    pub(super) fn is_shown(&self, record: &Record) -> bool {
-        let whole = |(field, state): (&Field, &State)| match (&field.fold, state) {
-            (Fold::Count, _) => true,
-            (_, State::Tally(tally)) => match tally.total() {
-                Val::Int32(sum) => *tally == Tally::of_ints(sum, record.children),
-                _ => false,
-            },
-            _ => false,
+    /// What each field is a sum of, a letter each; `None` if one of them cannot be shown.
+    pub(super) fn sums(&self, mut sum: impl FnMut(usize) -> Option<u8>) -> Option<Sums> {
+        let letter = |(number, field): (usize, &Field)| match field.fold {
+            Fold::Count => Some(COUNT),
+            _ => sum(number),
         };
-        record.children > 0 && self.fields.iter().zip(&record.states).all(whole)
+        self.fields.iter().enumerate().map(letter).collect()
+    }
+
+    /// What the fields of a record are sums of, if a target that shows them shows all of it.
+    pub(super) fn shown_sums(&self, record: &Record) -> Option<Sums> {
+        if record.children <= 0 {
+            return None;
+        }
+        self.sums(|number| {
+            let Some(State::Tally(tally)) = record.states.get(number) else { return None };
+            let (Val::Int32(_) | Val::Int64(_)) = tally.total() else { return None };
+            let sum = tally.total().as_i64_exact()?;
+            let is = |long| *tally == Tally::of_whole(sum, record.children, long);
+            if is(false) { Some(INTS) } else { is(true).then_some(LONGS) }
+        })
     }
 
     /// The record that a target shows.
-    fn shown_by(&self, target: RawDoc<'_>) -> Option<Record> {
-        let shown = |field: &Field| Some(field.path.find(target)?.get());
+    fn shown_by(&self, target: RawDoc<'_>, sums: &[u8]) -> Option<Record> {
+        let shown = |field: &Field| field.path.find(target)?.get().as_i64_exact();
         let count = self.fields.iter().find(|field| matches!(field.fold, Fold::Count));
-        let children = count.and_then(shown)?.as_i64_exact()?;
-        let state = |field| match (shown(field)?, &field.fold) {
-            (_, Fold::Count) => Some(State::Empty),
-            (Val::Int32(sum), _) => Some(State::Tally(Tally::of_ints(sum, children))),
-            _ => None,
+        let children = count.and_then(shown)?;
+        let state = |(field, letter): (&Field, u8)| match letter {
+            COUNT => Some(State::Empty),
+            _ => Some(State::Tally(Tally::of_whole(shown(field)?, children, letter == LONGS))),
         };
-        let states = self.fields.iter().map(state).collect::<Option<Vec<State>>>()?;
+        let states =
+            self.fields.iter().zip(sums.iter().copied()).map(state).collect::<Option<_>>()?;
         Some(Record { children, states })
     }
 
-    /// The key of a group of which nothing else is kept.
+    /// The key of a group that is left to its target.
     #[must_use]
     pub fn shown_key(stored: RawDoc<'_>) -> Option<Val<'_>> {
-        Record::key_alone(stored)
+        Record::as_shown(stored).map(|(key, _)| key)
     }
 
     /// How many children such a group has, and what its fields show, from its target.
     #[must_use]
-    pub fn shown_in(&self, target: Option<RawDoc<'_>>) -> (i64, Vec<OwnedVal>) {
-        let record = target.and_then(|target| self.shown_by(target));
+    pub fn shown_in(&self, stored: RawDoc<'_>, target: Option<RawDoc<'_>>) -> (i64, Vec<OwnedVal>) {
+        let sums = Record::as_shown(stored).map_or(&[][..], |(_, sums)| sums);
+        let record = target.and_then(|target| self.shown_by(target, sums));
         self.listed(&record.unwrap_or_else(|| self.empty_record()))
     }
 
@@ -79,11 +98,11 @@ impl Grouped {
         stored: Option<DocBuf>,
     ) -> Result<Record> {
         let Some(stored) = stored else { return Ok(self.empty_record()) };
-        let Some(key) = Record::key_alone(stored.as_doc()) else {
+        let Some((key, sums)) = Record::as_shown(stored.as_doc()) else {
             return Ok(Record::of(stored.as_doc(), self.fields.len()));
         };
         let target = documents.get(&self.target, key)?;
-        let shown = target.and_then(|target| self.shown_by(target.as_doc()));
+        let shown = target.and_then(|target| self.shown_by(target.as_doc(), sums));
         Ok(shown.unwrap_or_else(|| self.empty_record()))
     }
 
@@ -96,7 +115,7 @@ impl Grouped {
         documents: &mut dyn Documents,
         stored: RawDoc<'_>,
     ) -> Result<DocBuf> {
-        let Some(key) = Record::key_alone(stored) else { return Ok(stored.into()) };
+        let Some(key) = Grouped::shown_key(stored) else { return Ok(stored.into()) };
         Ok(self.record_of(documents, Some(stored.into()))?.to_doc(key))
     }
 
@@ -117,7 +136,7 @@ impl Grouped {
         let Some(encoded) = self.local_key(target) else { return Ok(()) };
         let key = record_key(&encoded);
         let Some(stored) = documents.state(pattern.id, &key)? else { return Ok(()) };
-        if Record::key_alone(stored.as_doc()).is_none() {
+        if Grouped::shown_key(stored.as_doc()).is_none() {
             return Ok(());
         }
         let record = self.whole_record(documents, stored.as_doc())?;
@@ -130,11 +149,12 @@ impl Grouped {
         pattern: &Pattern,
         documents: &mut dyn Documents,
         key: Key<'_>,
+        sums: &[u8],
         group: &Group,
     ) -> Result<bool> {
         let mut followed = false;
         documents.edit(pattern.id, &self.target, key, &mut |target| {
-            let Some(values) = self.changed(target, group) else { return Ok(None) };
+            let Some(values) = self.changed(target, sums, group) else { return Ok(None) };
             followed = true;
             edit::edited(target, &values)
         })?;
@@ -142,29 +162,37 @@ impl Grouped {
     }
 
     /// What a target shows after its group's changes.
-    fn changed(&self, target: RawDoc<'_>, group: &Group) -> Option<Vec<Value<'_>>> {
+    fn changed(&self, target: RawDoc<'_>, sums: &[u8], group: &Group) -> Option<Vec<Value<'_>>> {
         let mut values = Vec::with_capacity(self.fields.len());
-        for (number, field) in self.fields.iter().enumerate() {
-            let shown = field.path.find(target)?.get();
-            let value = match (&field.fold, shown) {
-                (Fold::Count, shown) => {
-                    let children = shown.as_i64_exact()?.checked_add(group.gain())?;
-                    (children > 0).then(|| field.fold.value(children, &State::Empty))?
+        for (number, (field, letter)) in self.fields.iter().zip(sums.iter().copied()).enumerate() {
+            let shown = field.path.find(target)?.get().as_i64_exact()?;
+            let value = match letter {
+                COUNT => {
+                    let children = shown.checked_add(group.gain()).filter(|count| *count > 0)?;
+                    field.fold.value(children, &State::Empty)
                 }
-                (_, Val::Int32(sum)) => {
-                    let mut sum = i64::from(sum);
+                _ => {
+                    let mut sum = shown;
                     for (parts, adds) in &group.changes {
                         let Some(Part::Value(value)) = parts.get(number) else { return None };
-                        let Val::Int32(value) = value.get() else { return None };
-                        let value = i64::from(value);
-                        sum = sum.checked_add(if *adds { value } else { -value })?;
+                        let value = match (value.get(), letter) {
+                            (Val::Int32(value), INTS) => i64::from(value),
+                            (Val::Int64(value), LONGS) => value,
+                            _ => return None,
+                        };
+                        sum = match adds {
+                            true => sum.checked_add(value)?,
+                            false => sum.checked_sub(value)?,
+                        };
                     }
-                    OwnedVal::new(Val::Int32(i32::try_from(sum).ok()?))
+                    OwnedVal::new(match i32::try_from(sum) {
+                        Ok(sum) if letter == INTS => Val::Int32(sum),
+                        _ => Val::Int64(sum),
+                    })
                 }
-                _ => return None,
             };
             values.push((&field.path, Some(value)));
         }
-        Some(values)
+        (values.len() == self.fields.len()).then_some(values)
     }
 }

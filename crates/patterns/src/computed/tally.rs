@@ -27,10 +27,11 @@ pub struct Tally {
 const SPLIT: u128 = 100_000_000_000_000_000;
 
 impl Tally {
-    /// The sum of so many 32-bit numbers.
+    /// The sum of so many whole numbers, all of them of 64 bits or of 32.
     #[must_use]
-    pub fn of_ints(sum: i32, ints: i64) -> Tally {
-        Tally { whole: sum.into(), ints, ..Tally::default() }
+    pub fn of_whole(sum: i64, count: i64, long: bool) -> Tally {
+        let (ints, longs) = if long { (0, count) } else { (count, 0) };
+        Tally { whole: sum.into(), ints, longs, ..Tally::default() }
     }
 
     /// Adds a number, or takes one away that was added before.

@@ -199,16 +199,17 @@ impl<'q> Rewrites<'q> {
         key: Val<'_>,
     ) -> Result<(i64, Vec<OwnedVal>)> {
         let record = self.state(pattern, &Grouped::record_key(key))?;
-        let Some(key) = record.as_ref().and_then(|record| Grouped::shown_key(record.as_doc()))
+        let record = record.as_ref().map(DocBuf::as_doc);
+        let Some((record, key)) = record.and_then(|doc| Some((doc, Grouped::shown_key(doc)?)))
         else {
-            return Ok(grouped.shown(record.as_ref().map(DocBuf::as_doc)));
+            return Ok(grouped.shown(record));
         };
         let Some(collection) = self.scope.catalog.get(self.db, &grouped.target) else {
             return Ok(grouped.shown(None));
         };
         let place = write::document_key(collection, &write::record_of_id(collection, key));
         let target = self.scope.snapshot.get(Space::Documents, &place).map_err(store_failed)?;
-        Ok(grouped.shown_in(target.as_deref().map(RawDoc::new)))
+        Ok(grouped.shown_in(record, target.as_deref().map(RawDoc::new)))
     }
 
     /// Whether a pattern keeps anything under keys that begin like this.
