@@ -216,6 +216,20 @@ fn what_follows_later_follows_once_and_can_be_waited_for() {
     assert_eq!((whole(&report, "drift"), whole(&report, "stale")), (0, 2), "{report:?}");
     assert_eq!(n(", readConcern: {patterns: 'fresh'}"), [1, 1]);
     assert_eq!(whole(&server.pattern("p"), "pending"), 0);
+    // Through views, and where another collection brings the parents in.
+    server.run("{create: 'few', viewOn: 'p', pipeline: [{$match: {_id: 2}}]}");
+    server.run("{create: 'fewer', viewOn: 'few', pipeline: [{$project: {n: 1}}]}");
+    let through = [
+        "{find: 'few', readConcern: {patterns: 'fresh'}}",
+        "{aggregate: 'fewer', pipeline: [], cursor: {}, readConcern: {patterns: 'fresh'}}",
+        "{aggregate: 'c', pipeline: [{$match: {_id: 3}}, {$lookup: {from: 'fewer', localField: 'p', foreignField: '_id', as: 'of'}}, \
+         {$project: {n: {$first: '$of.n'}}}], cursor: {}, readConcern: {patterns: 'fresh'}}",
+    ];
+    for (number, read) in (0..).zip(through) {
+        server.run(&format!("{{insert: 'c', documents: [{{_id: {}, p: 2}}]}}", 10 + number));
+        assert_eq!(n(""), [1, 1 + number], "nobody has asked yet");
+        assert_eq!(whole(&server.docs(read)[0], "n"), 2 + number, "{read}");
+    }
     // Those that follow soon do so by themselves.
     server.run("{update: 'p', updates: [{q: {_id: 1}, u: {$set: {name: 'new'}}}]}");
     server.wait_until("followed", || {
