@@ -17,6 +17,9 @@ thread_local! {
 static UNSTEADY: &[&str] = &[
     "$sample",
     "$rand",
+    "$createObjectId",
+    "$createUUID",
+    "$currentDate",
     "NOW",
     "CLUSTER_TIME",
     "$group",

@@ -69,9 +69,9 @@ pub fn of_filter(doc: RawDoc<'_>, out: &mut Vec<String>) {
     }
 }
 
-/// Operators and variables that give another value each time: what is maintained may not use them.
+/// Beside expressions that throw dice: operators and variables that give another value each time. What is
+/// maintained may not use them.
 static UNSTEADY: &[&str] = &[
-    "$rand",
     "$function",
     "$accumulator",
     "$where",
@@ -104,7 +104,7 @@ pub fn check_steady(value: Val<'_>, place: &str) -> Result<()> {
             if name == "$literal" {
                 return Ok(());
             }
-            if UNSTEADY.contains(&name) {
+            if UNSTEADY.contains(&name) || !query::expr::is_steady(name) {
                 return Err(unsteady(name, place));
             }
             check_steady(value.get(), &format!("{place}.{name}"))
@@ -156,5 +156,10 @@ mod tests {
             error.message().contains("fields.a.$subtract.0") && error.message().contains("$$NOW"),
             "{error}"
         );
+        for name in ["$rand", "$createObjectId", "$createUUID", "$currentDate"] {
+            let doc = ejson::parse_doc(&format!("{{a: [{{{name}: {{}}}}]}}")).expect("test text");
+            let error = check_steady(Val::Document(doc.as_doc()), "fields").expect_err(name);
+            assert!(error.message().contains(&format!("'fields.a.0' uses {name}")), "{error}");
+        }
     }
 }

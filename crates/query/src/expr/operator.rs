@@ -343,6 +343,12 @@ pub fn operators() -> impl Iterator<Item = &'static str> {
     FAMILIES.iter().flat_map(|family| family.iter().map(|operator| operator.name))
 }
 
+/// Whether an operator gives the same value each time, as far as it is known.
+#[must_use]
+pub fn is_steady(name: &str) -> bool {
+    find(name).is_none_or(|operator| operator.pure)
+}
+
 /// Whether there is text in a value, however deep: documents nest only so far.
 fn has_text(value: Val<'_>) -> bool {
     match value {
