@@ -292,7 +292,8 @@ pub(crate) fn change(
 
 /// Alters an option that can change while documents stay as they are.
 fn modify(random: &mut Random, session: &mut Session, declared: &mut Declared) {
-    let deferrable = !matches!(declared.kind, Kind::Same | Kind::Chain) && !declared.is_resolved();
+    let at_once = matches!(declared.kind, Kind::Same | Kind::Chain) || declared.dense;
+    let deferrable = !at_once && !declared.is_resolved();
     let references =
         matches!(declared.kind, Kind::Copies | Kind::Frozen | Kind::Items | Kind::Coded);
     let set = match random.below(4) {
@@ -342,7 +343,7 @@ impl Declared {
         // What is not stored cannot be read by another pattern, nor told to change streams.
         let read = self.kind == Kind::Copies && all.iter().any(|one| one.kind == Kind::CopyChain);
         let stored = kind && !self.deferred && !self.flagged && self.on_delete != "keep" && !read;
-        stored && !self.suspended
+        stored && !self.suspended && !self.dense
     }
 
     /// Whether one of the patterns reads what the other does not store.

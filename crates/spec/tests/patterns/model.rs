@@ -385,8 +385,9 @@ fn tops(moment: &Moment, schema: &Schema, declared: &Declared, wrong: &mut dyn F
             };
             list.iter().filter_map(|(_, entry)| entry.as_doc()).map(row).collect()
         });
-        let counted = declared.counts().then_some(children.len() as i64);
-        if found.as_ref() != Some(&expected) || whole(doc, "tops") != counted {
+        // One that counted may have left its number, when it was dropped and its values were kept.
+        let counted = !declared.counts() || whole(doc, "tops") == Some(children.len() as i64);
+        if found.as_ref() != Some(&expected) || !counted {
             wrong(format!("{parent:?}: expected {expected:?}, {} children", children.len()));
         }
     }
