@@ -166,3 +166,33 @@ fn a_parent_that_comes_back_has_the_sums_of_its_children() {
     agrees(&server, "repaired");
     server.verify("p");
 }
+
+#[test]
+fn documents_of_groups_show_sums_of_all_types_too() {
+    for seed in 0..40 {
+        let (server, mut dice) = (Server::new(), Dice(seed));
+        let usual = USUAL[seed as usize % USUAL.len()];
+        server.run("{createPatterns: 'c', patterns: [{name: 'g', kind: 'computed', into: 'g', groupBy: '$p', fields: {s: {$sum: '$x'}, n: {$count: {}}}}]}");
+        let mut trail = format!("seed {seed}");
+        for number in 0..60 {
+            let mut one = statement(&mut dice, usual);
+            while one.contains("'p', ") {
+                one = statement(&mut dice, usual);
+            }
+            trail.push_str(&format!("\n{one}"));
+            if dice.below(8) == 0 {
+                let verb = dice.pick(&["commitTransaction", "abortTransaction"]);
+                trail.push_str(verb);
+                server.run(&format!("{}{}}}", &one[..one.len() - 1], within(1, number, true)));
+                assert_eq!(server.end(verb, 1, number), 0, "{trail}");
+            } else {
+                server.run(&one);
+            }
+            let shown = server.docs("{find: 'g', sort: {_id: 1}, projection: {s: 1, n: 1}}");
+            let sums = "{$group: {_id: '$p', s: {$sum: '$x'}, n: {$count: {}}}}";
+            let expected = server.docs(&format!("{{aggregate: 'c', pipeline: [{sums}, {{$sort: {{_id: 1}}}}], cursor: {{}}, rewrite: false}}"));
+            assert_eq!(shown, expected, "{trail}");
+        }
+        server.verify("c");
+    }
+}
