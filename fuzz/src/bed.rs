@@ -11,6 +11,8 @@ use value::{DocBuf, RawDoc, Val, ejson};
 pub const DB: &str = "fuzz";
 /// How often documents are put back before there is a new engine.
 const RESTORED_MAX: u32 = 1000;
+/// Documents of a result that is compared.
+const FOUND_MAX: usize = 2000;
 /// Milliseconds that one command may take.
 const TIME_MS_MAX: i64 = 500;
 /// ... and one of the target itself.
@@ -130,7 +132,7 @@ impl Bed {
     }
 
     /// All documents that a `find` or `aggregate` gives, by batches of so many; nothing when it
-    /// fails.
+    /// fails, or gives more than anybody wants to compare.
     pub fn all(&mut self, command: RawDoc<'_>, batch: i32) -> Option<Vec<DocBuf>> {
         let with_batch = DocBuf::build(|out| {
             for (name, value) in command.iter().filter(|(name, _)| *name != "batchSize") {
@@ -160,6 +162,14 @@ impl Bed {
                 return Some(found);
             }
             let namespace = cursor.get("ns")?.as_str()?.split_once('.')?.1.to_owned();
+            if found.len() > FOUND_MAX {
+                let kill = DocBuf::build(|out| {
+                    out.str("killCursors", &namespace);
+                    out.array("cursors", |list| list.push(Val::Int64(id)));
+                });
+                self.run(kill.as_doc());
+                return None;
+            }
             let more = DocBuf::build(|out| {
                 out.append("getMore", Val::Int64(id))
                     .str("collection", &namespace)
