@@ -1,5 +1,5 @@
 //! `motif`: the one binary. Serves when no subcommand is given; the others check, move and measure
-//! data. Each has a file in `cmd`; settings of the server are in `config`.
+//! data. Each has a file in `cmd`, except `bench`, which is a crate; settings of the server are in `config`.
 
 mod cmd;
 mod config;
@@ -7,7 +7,7 @@ mod limits;
 mod size;
 
 use clap::{Parser, Subcommand};
-use cmd::{bench, check, serve, transfer, user, version};
+use cmd::{check, serve, transfer, user, version};
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
@@ -61,7 +61,10 @@ fn main() -> ExitCode {
         Some(Command::Import(args)) => transfer::import::run(&args),
         Some(Command::Export(args)) => transfer::export::run(&args),
         Some(Command::User(args)) => user::run(&args),
-        Some(Command::Bench(args)) => bench::run(&args),
+        Some(Command::Bench(args)) => {
+            limits::raise_open_files();
+            bench::run(&args)
+        }
         Some(Command::Version) => version::run().map(|()| ExitCode::SUCCESS),
     };
     match result {

@@ -1,6 +1,5 @@
-//! The subcommands of `motif`, a file or folder each.
+//! The subcommands of `motif`, a file or folder each; `motif bench` is the crate `bench`.
 
-pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod serve;
 pub(crate) mod transfer;

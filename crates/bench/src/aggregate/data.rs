@@ -1,7 +1,7 @@
 //! The documents of the aggregation workloads: sales of about 400 bytes, the customers that they
 //! name, and events in the form of JSONBench's (a public stream of posts, likes and follows).
 
-use crate::cmd::bench::data::Dice;
+use crate::data::Dice;
 use value::Val;
 use value::writer::write_doc;
 
