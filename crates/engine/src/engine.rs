@@ -121,13 +121,13 @@ pub struct Inner {
     /// Threads that go on with builds which an earlier process began.
     pub(crate) builders: Mutex<Vec<std::thread::JoinHandle<()>>>,
     /// The patterns that are being built.
-    pub(crate) pattern_builds: crate::patterns::build::Builds,
+    pub(crate) pattern_builds: crate::upkeep::backfill::Builds,
     /// Tells that patterns have something to follow.
-    pub(crate) pattern_bell: Arc<crate::patterns::queue::Bell>,
+    pub(crate) pattern_bell: Arc<crate::upkeep::catch_up::Bell>,
     /// When patterns are checked.
-    pub(crate) pattern_scrubs: crate::patterns::scrub::Scrubs,
+    pub(crate) pattern_scrubs: crate::upkeep::scrub::Scrubs,
     /// What is known of patterns whose strategy is left to the database.
-    pub(crate) pattern_strategies: crate::patterns::strategy::Strategies,
+    pub(crate) pattern_strategies: crate::upkeep::strategy::Strategies,
     /// What dropped collections and indexes left in the store.
     pub(crate) trash: crate::trash::Trash,
     /// When documents expire next.
@@ -225,10 +225,10 @@ impl Engine {
             parameters: crate::parameters::Parameters::default(),
             builders: Mutex::default(),
             jobs: Mutex::new(Vec::new()),
-            pattern_builds: crate::patterns::build::Builds::default(),
+            pattern_builds: crate::upkeep::backfill::Builds::default(),
             pattern_bell: Arc::default(),
-            pattern_scrubs: crate::patterns::scrub::Scrubs::default(),
-            pattern_strategies: crate::patterns::strategy::Strategies::default(),
+            pattern_scrubs: crate::upkeep::scrub::Scrubs::default(),
+            pattern_strategies: crate::upkeep::strategy::Strategies::default(),
             trash: crate::trash::Trash::default(),
             ttl: crate::ttl::Ttl::default(),
             fail_points: crate::fail_points::FailPoints::default(),
@@ -244,7 +244,7 @@ impl Engine {
             crate::stages::remove_leftovers(&inner)?;
             crate::trash::sweep(&inner)?;
             start_housekeeping(&inner)?;
-            crate::patterns::queue::start(&inner)?;
+            crate::upkeep::catch_up::start(&inner)?;
         }
         Ok(Engine(inner))
     }
@@ -356,7 +356,7 @@ fn start_housekeeping(inner: &Arc<Inner>) -> Result<()> {
                 if let Err(error) = crate::changes::retention::trim(&inner) {
                     tracing::warn!(%error, "cannot drop old entries of the oplog");
                 }
-                crate::patterns::build::start(&inner);
+                crate::upkeep::backfill::start(&inner);
                 if let Err(error) = crate::trash::empty(&inner) {
                     tracing::warn!(%error, "cannot free the space of what was dropped");
                 }

@@ -56,7 +56,6 @@ mod metrics;
 mod namespace;
 mod operation;
 mod parameters;
-mod patterns;
 mod planner;
 mod profiler;
 mod query_stats;
@@ -67,6 +66,7 @@ mod stages;
 mod trash;
 mod ttl;
 mod txn;
+mod upkeep;
 mod usage;
 mod validation;
 

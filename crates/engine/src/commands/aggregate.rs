@@ -9,8 +9,8 @@ use crate::cursor::Source;
 pub(super) use crate::exec::pipeline::{Resolved, everything, resolve};
 use crate::exec::{Examined, Stream, pipeline};
 use crate::metrics;
-use crate::patterns::rewrite::Rewrites;
 use crate::stages::{self, Role, Scope, Stage, StageContext};
+use crate::upkeep::answers::Rewrites;
 use std::sync::Arc;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 

@@ -4,8 +4,8 @@ use super::{Command, Context};
 use crate::catalog::{Collection, change};
 use crate::exec::modify::{self, Chosen};
 use crate::exec::write;
-use crate::patterns::declare;
 use crate::txn::Transaction;
+use crate::upkeep::declare;
 use std::sync::Arc;
 use value::{Code, Error, RawDoc, Result, Writer};
 

@@ -3,7 +3,7 @@
 use super::{Command, Context, query};
 use crate::catalog::{Collection, Index, change};
 use crate::index::spec::{same_key, shown};
-use crate::patterns::declare;
+use crate::upkeep::declare;
 use std::sync::Arc;
 use value::{Code, Error, RawDoc, Result, Val, Writer};
 

@@ -8,7 +8,7 @@ use crate::exec::Stream;
 use crate::exec::find::FindStream;
 use crate::exec::modify::{self, Chosen};
 use crate::exec::write;
-use crate::patterns;
+use crate::upkeep;
 use query::filter::Filter;
 use query::update::Series;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ pub(super) fn explain(
             None => write::delete(&mut txn, collection, &record, RawDoc::new(doc.bytes()))?,
         }
     }
-    patterns::settle(&mut txn)?;
+    upkeep::settle(&mut txn)?;
     let trace = txn.work.take_trace();
     out.array("patterns", |list| {
         for done in &trace {

@@ -469,7 +469,7 @@ fn run(
         }
     }
     let fresh = concern.is_some_and(|concern| concern.fresh_patterns);
-    crate::patterns::reading::prepare(engine, op, db, command.name, body, fresh)?;
+    crate::upkeep::reading::prepare(engine, op, db, command.name, body, fresh)?;
     if let Some(concern) = concern {
         concern.check_times(engine)?;
         match place {
@@ -478,7 +478,7 @@ fn run(
         }
     }
     if place.is_none() {
-        crate::patterns::reading::complete(engine, op, db, command.name, body)?;
+        crate::upkeep::reading::complete(engine, op, db, command.name, body)?;
     }
     let mut context = Context {
         engine,

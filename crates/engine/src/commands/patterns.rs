@@ -5,10 +5,10 @@ use super::args::Args;
 use super::{Command, Context, listing};
 use crate::access;
 use crate::engine::Inner;
-use crate::patterns::declare::Occasion;
-use crate::patterns::strategy::Rates;
-use crate::patterns::verify::Scope;
-use crate::patterns::{Opened, build, declare, modify, scrub, verify};
+use crate::upkeep::declare::Occasion;
+use crate::upkeep::strategy::Rates;
+use crate::upkeep::verification::Scope;
+use crate::upkeep::{Opened, backfill, declare, modify, scrub, verification};
 use ::patterns::declaration::Mode;
 use ::patterns::pattern::Behaviour;
 use ::patterns::stats::Stats;
@@ -119,7 +119,7 @@ pub(super) fn declare_all(
 /// Starts the builds of patterns, and waits for them if asked for.
 fn finish_builds(context: &Context<'_>, ids: &[u32], wait: bool) -> Result<()> {
     if let Some(shared) = context.client.shared().upgrade() {
-        build::start(&shared);
+        backfill::start(&shared);
     }
     if !wait {
         return Ok(());
@@ -206,8 +206,8 @@ fn describe(engine: &Inner, db: &str, pattern: &Arc<Pattern>) -> Result<DocBuf> 
         _ => None,
     };
     let verified = scrub::Last::of(pattern, &mut documents)?;
-    let awaiting = verify::awaiting(engine, db, pattern)?;
-    let what = build::title(pattern);
+    let awaiting = verification::awaiting(engine, db, pattern)?;
+    let what = backfill::title(pattern);
     let namespace = format!("{db}.{}", pattern.collection);
     let job = engine
         .jobs

@@ -4,7 +4,7 @@
 use super::{Command, Context};
 use crate::catalog::change;
 use crate::namespace::{self, Namespace};
-use crate::patterns::declare;
+use crate::upkeep::declare;
 use value::{Code, Error, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {

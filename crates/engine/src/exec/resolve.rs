@@ -6,8 +6,8 @@
 //! without such patterns have no `pointers`, and nothing here runs for them.
 
 use crate::catalog::{Collection, Pointers};
-use crate::patterns::{state_key, visit_found, visit_states_before};
 use crate::store_failed;
+use crate::upkeep::{state_key, visit_found, visit_states_before};
 use ::patterns::{Documents, Find, resolve};
 use std::ops::Bound;
 use std::sync::Arc;

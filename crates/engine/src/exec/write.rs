@@ -3,8 +3,8 @@
 
 use crate::catalog::Collection;
 use crate::index::maintain;
-use crate::patterns::{self, Deed};
 use crate::txn::{Transaction, store_failed};
+use crate::upkeep::{self, Deed};
 use ::patterns::Origin;
 use query::update::delta::Told;
 use std::sync::Arc;
@@ -150,8 +150,8 @@ pub fn insert_image(
         txn.work.record(collection, &record, Deed::Insert(doc.into()));
     }
     match &collection.patterns {
-        Some(bound) if !patterns::goes_past(txn, collection, bound, None)? => {
-            patterns::insert(txn, collection, bound, doc, Origin::Client)
+        Some(bound) if !upkeep::goes_past(txn, collection, bound, None)? => {
+            upkeep::insert(txn, collection, bound, doc, Origin::Client)
         }
         _ => insert_plain(txn, collection, doc).map(|()| None),
     }
@@ -259,13 +259,13 @@ pub fn replace(
 ) -> Result<Option<DocBuf>> {
     if keeps_effects(txn) {
         let replacement = *told == Told::Replacement;
-        let kept = patterns::kept(txn, collection, old, new)?;
+        let kept = upkeep::kept(txn, collection, old, new)?;
         txn.work.record(collection, record, Deed::Replace(kept, replacement));
     }
     match &collection.patterns {
-        Some(bound) if !patterns::goes_past(txn, collection, bound, Some(old))? => {
-            let change = patterns::Change { record, old, told: Some(told) };
-            patterns::replace(txn, collection, bound, &change, new, Origin::Client).map(Some)
+        Some(bound) if !upkeep::goes_past(txn, collection, bound, Some(old))? => {
+            let change = upkeep::Change { record, old, told: Some(told) };
+            upkeep::replace(txn, collection, bound, &change, new, Origin::Client).map(Some)
         }
         _ => replace_plain(txn, collection, record, old, new, told).map(|()| None),
     }
@@ -354,8 +354,8 @@ pub fn delete(
         txn.work.record(collection, record, Deed::Delete);
     }
     match &collection.patterns {
-        Some(bound) if !patterns::goes_past(txn, collection, bound, Some(old))? => {
-            patterns::delete(txn, collection, bound, record, old, Origin::Client)
+        Some(bound) if !upkeep::goes_past(txn, collection, bound, Some(old))? => {
+            upkeep::delete(txn, collection, bound, record, old, Origin::Client)
         }
         _ => delete_plain(txn, collection, record, old),
     }

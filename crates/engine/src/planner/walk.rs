@@ -5,7 +5,7 @@
 
 use super::Question;
 use crate::catalog::{Index, IndexKind, IndexState};
-use crate::patterns::rewrite::tree::is_named_by_id;
+use crate::upkeep::answers::tree::is_named_by_id;
 use ::patterns::Pattern;
 use ::patterns::pattern::Behaviour;
 use ::patterns::tree::Tree;
@@ -163,7 +163,7 @@ fn literal(pattern: &str) -> Option<String> {
 fn last_segment<'t>(text: &'t str, separator: &str) -> Option<&'t str> {
     let (front, _) = text.rsplit_once(separator)?;
     let (_, segment) = front.rsplit_once(separator)?;
-    crate::patterns::rewrite::tree::is_plain_name(segment).then_some(segment)
+    crate::upkeep::answers::tree::is_plain_name(segment).then_some(segment)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::engine::Inner;
 use crate::exec::{Stream, write};
 use crate::namespace;
 use crate::operation::Operation;
-use crate::patterns::declare;
+use crate::upkeep::declare;
 use std::sync::Arc;
 use store::Seqno;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};

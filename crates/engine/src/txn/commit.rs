@@ -159,11 +159,11 @@ impl Inner {
             if let Some((db, passed)) = txn.work.take_passed() {
                 // What writes go past must not look right: that is noted before the first of them.
                 drop((txn, lock));
-                crate::patterns::declare::pass(self, &db, &passed)?;
+                crate::upkeep::declare::pass(self, &db, &passed)?;
                 continue;
             }
             let outcome = outcome?;
-            crate::patterns::settle(&mut txn)?;
+            crate::upkeep::settle(&mut txn)?;
             match self.commit(txn, lock) {
                 Ok(seqno) => return Ok((outcome, seqno)),
                 Err(CommitError::Failed(error)) => return Err(error),

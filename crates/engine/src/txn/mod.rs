@@ -87,7 +87,7 @@ pub struct Transaction {
     /// Whether nobody else can commit before it does.
     pub(crate) locked: bool,
     /// What patterns have to do before it commits.
-    pub(crate) work: crate::patterns::Work,
+    pub(crate) work: crate::upkeep::Work,
 }
 
 impl Transaction {
@@ -105,7 +105,7 @@ impl Transaction {
             claimed: 0,
             share: None,
             locked: false,
-            work: crate::patterns::Work::default(),
+            work: crate::upkeep::Work::default(),
         }
     }
 

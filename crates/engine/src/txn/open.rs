@@ -77,7 +77,7 @@ impl Inner {
         }
         op.with_transaction(|txn| {
             let outcome = statement(txn)?;
-            crate::patterns::settle(txn)?;
+            crate::upkeep::settle(txn)?;
             self.claim(txn)?;
             Ok((outcome, txn.snapshot.seqno()))
         })

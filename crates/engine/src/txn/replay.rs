@@ -9,7 +9,7 @@ use super::{Transaction, write_conflict};
 use crate::catalog::Catalog;
 use crate::engine::Inner;
 use crate::exec::write;
-use crate::patterns::{self, Deed, Effect};
+use crate::upkeep::{self, Deed, Effect};
 use ::patterns::{Bound, Pattern, Phase};
 use query::update::delta::{Told, between};
 use std::sync::Arc;
@@ -61,7 +61,7 @@ impl Inner {
         // have been inserted anew.
         for statement in effects.chunk_by(|a, b| a.statement == b.statement) {
             statement.iter().try_for_each(|effect| replay(&mut again, effect))?;
-            patterns::settle(&mut again)?;
+            upkeep::settle(&mut again)?;
         }
         again.guards.extend(guards);
         again.created = created;

@@ -1,32 +1,37 @@
-//! Patterns in the engine: declarations in the catalog, and the door between them and documents.
+//! Upkeep of patterns: every write of a document that a pattern reads or maintains comes through here.
 //!
-//! Every write of a document with patterns comes through here (`insert`, `replace`, `delete`): the
-//! document gets its maintained fields, what must follow is noted, and `settle` does it before the
-//! statement commits. Such statements run inside of the commit lock, so patterns see the newest
-//! state and nothing can come between. `documents` is what patterns see, `declare` adds and
-//! removes declarations, `modify` changes them, `build` derives what was there before and removes
-//! what a dropped pattern left, `queue` follows what does not follow in the same commit, `pointed`
-//! writes documents of which part is not stored, `reading` is what patterns mean to readers, `verify`
-//! compares with a recomputation, `scrub` does so by itself, `staleness` tells how far a document is
-//! behind, `window` lets children go that have become too old, `strategy`
-//! decides what is left to the database, `rewrite` answers queries from what is maintained.
+//! `insert`, `replace` and `delete` give the document its maintained fields and note what other
+//! documents need; `settle` writes those before the statement commits. Such statements run inside the
+//! commit lock, so patterns see the newest state. What a pattern does is decided by its kind, in
+//! the crate `patterns`; nothing here names a kind.
+//!
+//! - `transaction_documents`: the documents of a transaction, as patterns reach them.
+//! - `declare`, `modify`: declarations in the catalog.
+//! - `backfill`: derives what was there before a declaration, and clears what a dropped pattern left.
+//! - `catch_up`: writes the targets that are updated after the commit of their source.
+//! - `expiry`: removes children that have left a pattern's window of time.
+//! - `pointer_writes`: writes documents of which part is not stored.
+//! - `reading`: what a reader has to wait for or is refused; `staleness`: how far a document is behind.
+//! - `verification`: compares with a recomputation; `scrub` does so in the background.
+//! - `strategy`: revises choices that a declaration leaves to the database.
+//! - `answers`: answers queries from maintained values.
 
-pub mod build;
+pub mod answers;
+pub mod backfill;
+pub mod catch_up;
 pub mod declare;
-mod documents;
+mod expiry;
 pub mod modify;
-mod pointed;
-pub mod queue;
+mod pointer_writes;
 pub mod reading;
-pub mod rewrite;
 pub mod scrub;
 pub mod staleness;
 pub(crate) mod strategy;
-pub mod verify;
-mod window;
+mod transaction_documents;
+pub mod verification;
 
-pub use documents::Opened;
-pub(crate) use documents::{state_key, visit_found, visit_states_before};
+pub use transaction_documents::Opened;
+pub(crate) use transaction_documents::{state_key, visit_found, visit_states_before};
 
 use crate::catalog::Collection;
 use crate::exec::write;
@@ -297,7 +302,7 @@ pub fn insert(
             write::insert_plain(txn, collection, image.as_doc())?;
             None
         }
-        true => Some(pointed::insert(txn, collection, image.as_doc())?),
+        true => Some(pointer_writes::insert(txn, collection, image.as_doc())?),
     };
     bound.note_written(&mut Opened::new(txn, &collection.db), image.as_doc(), origin)?;
     txn.work.follow(&collection.db, notes);
@@ -321,7 +326,7 @@ pub fn replace(
     let old = match collection.pointers.is_some() {
         false => change.old,
         true => {
-            stored = pointed::stored(txn, collection, change.record)?;
+            stored = pointer_writes::stored(txn, collection, change.record)?;
             RawDoc::new(&stored)
         }
     };
@@ -333,7 +338,7 @@ pub fn replace(
     let notes = bound.note(&mut documents, Some(old), Some(image.as_doc()), origin)?;
     if collection.pointers.is_some() {
         let change = Change { old, ..*change };
-        let shown = pointed::replace(txn, collection, &change, &image, new)?;
+        let shown = pointer_writes::replace(txn, collection, &change, &image, new)?;
         bound.note_written(&mut Opened::new(txn, &collection.db), image.as_doc(), origin)?;
         txn.work.follow(&collection.db, notes);
         return Ok(shown);
@@ -389,7 +394,7 @@ pub fn delete(
     let old = match collection.pointers.is_some() {
         false => old,
         true => {
-            stored = pointed::stored(txn, collection, record)?;
+            stored = pointer_writes::stored(txn, collection, record)?;
             RawDoc::new(&stored)
         }
     };
@@ -397,7 +402,7 @@ pub fn delete(
     let notes = bound.note(&mut documents, Some(old), None, origin)?;
     match collection.pointers.is_some() {
         false => write::delete_plain(txn, collection, record, old)?,
-        true => pointed::delete(txn, collection, record, old)?,
+        true => pointer_writes::delete(txn, collection, record, old)?,
     }
     txn.work.follow(&collection.db, notes);
     Ok(())

@@ -1,6 +1,6 @@
 //! How far what is maintained in a document is behind its sources, as `{$meta: "patterns"}` shows it.
 
-use super::documents::state_key;
+use super::transaction_documents::state_key;
 use crate::catalog::{Collection, Pointers};
 use crate::exec::resolve::Seen;
 use crate::store_failed;

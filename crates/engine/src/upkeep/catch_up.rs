@@ -85,10 +85,10 @@ pub fn start(engine: &Arc<Inner>) -> Result<()> {
                     return;
                 }
                 if rung {
-                    super::build::start(&engine);
+                    super::backfill::start(&engine);
                 }
                 busy = round(&engine, rung);
-                busy |= super::window::tick(&engine);
+                busy |= super::expiry::tick(&engine);
                 super::scrub::tick(&engine);
                 if looked.elapsed() >= ALARM_PAUSE {
                     looked = Instant::now();
@@ -295,7 +295,7 @@ pub fn freshen(
     }
     // In the order in which they feed each other.
     for pattern in all.iter().filter(|p| p.may_queue() && p.phase.is_built()) {
-        super::window::flush(engine, db, pattern, stop)?;
+        super::expiry::flush(engine, db, pattern, stop)?;
         flush(engine, db, pattern, stop)?;
     }
     Ok(())

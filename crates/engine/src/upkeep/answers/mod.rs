@@ -12,7 +12,7 @@ mod reference;
 mod subset;
 pub(crate) mod tree;
 
-use super::documents::state_key;
+use super::transaction_documents::state_key;
 use crate::catalog::Collection;
 use crate::exec::write;
 use crate::stages::Scope;

@@ -5,8 +5,8 @@
 //! The thread of the queues looks once in a while whether a check is due; the check has a thread of its
 //! own and a row in `currentOp`.
 
-use super::verify::{self, Part, Report, Scope};
-use super::{Opened, build, declare};
+use super::verification::{self, Part, Report, Scope};
+use super::{Opened, backfill, declare};
 use crate::engine::Inner;
 use crate::job::Job;
 use ::patterns::{Documents, Pattern, Phase};
@@ -108,11 +108,11 @@ pub fn verify(
         let mut txn = engine.reader();
         Last::of(pattern, &mut Opened::new(&mut txn, db))?
     };
-    let mut report = verify::check(engine, db, pattern, scope, stop)?;
+    let mut report = verification::check(engine, db, pattern, scope, stop)?;
     date_samples(&mut report, last.as_ref(), now);
     let mut repaired = 0;
     if repair && (report.drift > 0 || report.broken) && pattern.phase.is_built() {
-        if !verify::repair(engine, db, pattern, &report, stop)? {
+        if !verification::repair(engine, db, pattern, &report, stop)? {
             rebuild(pattern)?;
         }
         repaired = report.drift;
@@ -120,7 +120,7 @@ pub fn verify(
     // A part that is right, or was made so, says nothing of the others.
     let wrong = report.drift > 0 || report.broken;
     if scope.is_whole() || (wrong && !repair) {
-        verify::mark(engine, db, pattern, &report, repair)?;
+        verification::mark(engine, db, pattern, &report, repair)?;
     }
     // A look at some documents does not take the place of the last check.
     if scope.filter.is_none() {
@@ -271,7 +271,7 @@ fn scrub_parts(
     };
     let rebuild = |pattern: &Arc<Pattern>| {
         declare::set_phase(engine, db, pattern.id, Phase::Building, "")?;
-        build::start(engine);
+        backfill::start(engine);
         Ok(())
     };
     let repair = pattern.common.verify.repair;

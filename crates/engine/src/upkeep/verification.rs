@@ -1,6 +1,6 @@
 //! Comparing what is maintained with a recomputation, at one moment, and repairing what differs.
 
-use super::{Opened, build, declare};
+use super::{Opened, backfill, declare};
 use crate::engine::Inner;
 use crate::store_failed;
 use crate::txn::Transaction;
@@ -224,7 +224,7 @@ pub fn check(
             continue;
         }
         let expected = match &fresh.behaviour {
-            Behaviour::Grouped(_) => build::image(&fresh, &mut scratch, doc),
+            Behaviour::Grouped(_) => backfill::image(&fresh, &mut scratch, doc),
             Behaviour::Tree(tree) => {
                 let image = tree.recomputed(&fresh, &mut Opened::new(&mut txn, db), doc);
                 let image = tree.expected(&fresh, doc, image);
@@ -236,7 +236,7 @@ pub fn check(
             Behaviour::Reference(reference) => {
                 reference.expected(&fresh, &mut Opened::new(&mut txn, db), doc)
             }
-            _ => build::image(&fresh, &mut Opened::new(&mut txn, db), doc),
+            _ => backfill::image(&fresh, &mut Opened::new(&mut txn, db), doc),
         };
         let expected = match expected {
             Ok(expected) => expected,
@@ -289,7 +289,7 @@ fn check_pointer(
     report: &mut Report,
 ) -> Result<()> {
     let known = report.drift;
-    let bare = build::image(fresh, documents, doc)?;
+    let bare = backfill::image(fresh, documents, doc)?;
     compare(pattern, doc, bare.as_doc(), report);
     if report.drift > known {
         report.wrong.push(OwnedVal::new(doc.get("_id").unwrap_or(Val::Null)));
@@ -386,7 +386,7 @@ pub fn repair(
             let mut documents = Opened::new(txn, db);
             for id in ids {
                 let Some(doc) = documents.get(&now.target, id.get())? else { continue };
-                let image = build::image(&now, &mut documents, doc.as_doc())?;
+                let image = backfill::image(&now, &mut documents, doc.as_doc())?;
                 if image != doc {
                     documents.replace(now.id, &now.target, doc.as_doc(), &image)?;
                 }

@@ -1,6 +1,6 @@
 //! What patterns mean to readers: values that are not derived yet, and those that follow later.
 
-use super::{build, declare, queue};
+use super::{backfill, catch_up, declare};
 use crate::catalog::{Catalog, Collection};
 use crate::engine::Inner;
 use crate::operation::Operation;
@@ -51,7 +51,7 @@ pub fn prepare(
         ));
     }
     if fresh {
-        queue::freshen(engine, db, &names, &|| op.check_now())?;
+        catch_up::freshen(engine, db, &names, &|| op.check_now())?;
     }
     Ok(())
 }
@@ -108,7 +108,7 @@ pub fn complete(
         let id = point(command, body).filter(|_| alone);
         let mut is_complete = true;
         for pattern in &unfinished {
-            match build::complete(&mut txn, db, pattern, id, &|| op.check_now()) {
+            match backfill::complete(&mut txn, db, pattern, id, &|| op.check_now()) {
                 Ok(done) => is_complete &= done,
                 Err(error) => {
                     op.check_now()?;
