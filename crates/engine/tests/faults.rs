@@ -2,9 +2,9 @@
 //! half done, a broken one stops writes for good; reads go on in both cases. And a sweep: power
 //! goes at every write and flush of the log, and what was acknowledged is there afterwards.
 
+use faults::{Fault, FaultPlan, FaultStore};
 use motifdb::{Engine, Options, Result};
 use std::sync::Arc;
-use store::{Fault, FaultPlan, FaultStore};
 use value::{Code, DocBuf, Val, ejson};
 
 fn open(folder: &std::path::Path, plan: &Arc<FaultPlan>) -> Result<Engine> {

@@ -4,8 +4,8 @@
 //! not at all and gets one place in the commit order (its [`Seqno`]). Readers take a [`Snapshot`]
 //! and see exactly the commits up to its number. Nothing here knows BSON, collections or indexes.
 //!
-//! Backends: [`DiskStore`] (write-ahead log and LSM trees), [`MemoryStore`] (nothing on disk) and
-//! [`FaultStore`] (a disk store whose files fail, tear or forget on command, for tests).
+//! Backends: [`DiskStore`] (write-ahead log and LSM trees) and [`MemoryStore`] (nothing on disk).
+//! Tests replace the device under the log ([`LogDevice`], crate `faults`).
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -13,7 +13,6 @@ mod batch;
 mod bytes;
 pub mod disk;
 mod error;
-mod fault;
 mod load;
 mod memory;
 mod overlay;
@@ -25,9 +24,8 @@ mod written;
 
 pub use batch::{Batch, Operation};
 pub use bytes::Bytes;
-pub use disk::{DiskStore, Options};
+pub use disk::{DiskStore, LogDevice, Options};
 pub use error::{Result, StoreError};
-pub use fault::{Fault, FaultPlan, FaultStore};
 pub use load::{Entries, Load};
 pub use memory::MemoryStore;
 pub use scratch::{RUN_BUFFER_BYTES, Run, RunWriter, Scratch};

@@ -8,9 +8,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use common::{Model, apply, assert_same, memory_folder, tiny};
-use store::{
-    Batch, Bytes, DiskStore, Fault, FaultPlan, FaultStore, Options, Space, Store, StoreError,
-};
+use faults::{Fault, FaultPlan, FaultStore};
+use store::{Batch, Bytes, DiskStore, Options, Space, Store, StoreError};
 
 /// Batch `number` of the workload: it touches all spaces, overwrites and deletes what earlier ones
 /// wrote, and now and then is larger than a log segment. Of every other one the document is a part of

@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
 
 use common::{Model, assert_same, scan, scan_range, tiny};
+use faults::{FaultPlan, FaultStore};
 use store::{
-    Batch, Bytes, Direction, DiskStore, Entries, FaultPlan, FaultStore, Load, MemoryStore, Options,
-    Snapshot, Space, Store, StoreError,
+    Batch, Bytes, Direction, DiskStore, Entries, Load, MemoryStore, Options, Snapshot, Space,
+    Store, StoreError,
 };
 
 const INDEX: [u8; 4] = [0, 0, 0, 7];

@@ -311,7 +311,7 @@ impl Shared {
     pub(super) fn flush(&self) -> Result<()> {
         let Some(log) = &self.log else { return Ok(()) };
         let mut state = self.flushing.lock();
-        if self.options.fault.as_ref().is_some_and(|plan| plan.power_lost()) {
+        if self.options.log_device.as_ref().is_some_and(|device| device.has_failed()) {
             return Err(StoreError::Poisoned { reason: "power is gone".to_string() });
         }
         // What a failed attempt has sealed goes first, so that sealed memtables do not pile up.

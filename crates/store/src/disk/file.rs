@@ -1,4 +1,5 @@
-//! The files of the log: written in place, flushed by `fdatasync`, and able to fail on command.
+//! The files of the write-ahead log: written in place, flushed by `fdatasync`. Tests put a device
+//! of their own between the log and the files.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -6,16 +7,28 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::FaultPlan;
-
 /// Zeros are written in pieces of this size.
 const PIECE: usize = 1 << 20;
+
+/// What the log's files are written through where a test wants failures (crate `faults`). Without
+/// a device the log writes to its files directly.
+pub trait LogDevice: std::fmt::Debug + Send + Sync {
+    /// Whether the device has failed for good: from then on the store must not write anything,
+    /// not even tables.
+    fn has_failed(&self) -> bool;
+    /// Called before room for a new log file is reserved; an error means that there is none.
+    fn allocate(&self) -> io::Result<()>;
+    /// Writes all `bytes` to `file` (at `path`), beginning `at` bytes from its start.
+    fn write(&self, file: &File, path: &Path, bytes: &[u8], at: u64) -> io::Result<()>;
+    /// Flushes `file` (at `path`) as `fdatasync` does.
+    fn sync(&self, file: &File, path: &Path) -> io::Result<()>;
+}
 
 /// A file of the log with room that was reserved before anything is written to it.
 pub(super) struct LogFile {
     file: File,
     path: PathBuf,
-    plan: Option<Arc<FaultPlan>>,
+    device: Option<Arc<dyn LogDevice>>,
 }
 
 impl LogFile {
@@ -25,10 +38,10 @@ impl LogFile {
         path: &Path,
         size: u64,
         zeros: bool,
-        plan: Option<Arc<FaultPlan>>,
+        device: Option<Arc<dyn LogDevice>>,
     ) -> io::Result<LogFile> {
-        if let Some(plan) = &plan {
-            plan.allocate()?;
+        if let Some(device) = &device {
+            device.allocate()?;
         }
         let file =
             OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
@@ -38,13 +51,13 @@ impl LogFile {
             let _ = std::fs::remove_file(path);
             return Err(error);
         }
-        Ok(LogFile { file, path: path.to_path_buf(), plan })
+        Ok(LogFile { file, path: path.to_path_buf(), device })
     }
 
     /// Opens a file that is there already.
-    pub(super) fn open(path: &Path, plan: Option<Arc<FaultPlan>>) -> io::Result<LogFile> {
+    pub(super) fn open(path: &Path, device: Option<Arc<dyn LogDevice>>) -> io::Result<LogFile> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
-        Ok(LogFile { file, path: path.to_path_buf(), plan })
+        Ok(LogFile { file, path: path.to_path_buf(), device })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -52,16 +65,16 @@ impl LogFile {
     }
 
     pub(super) fn write(&self, bytes: &[u8], at: u64) -> io::Result<()> {
-        match &self.plan {
+        match &self.device {
             None => self.file.write_all_at(bytes, at),
-            Some(plan) => plan.write(&self.file, &self.path, bytes, at),
+            Some(device) => device.write(&self.file, &self.path, bytes, at),
         }
     }
 
     pub(super) fn sync(&self) -> io::Result<()> {
-        match &self.plan {
+        match &self.device {
             None => self.file.sync_data(),
-            Some(plan) => plan.sync(&self.file, &self.path),
+            Some(device) => device.sync(&self.file, &self.path),
         }
     }
 }

@@ -47,7 +47,7 @@ impl DiskLoad {
     }
 
     fn check_power(&self) -> Result<()> {
-        if self.shared.options.fault.as_ref().is_some_and(|plan| plan.power_lost()) {
+        if self.shared.options.log_device.as_ref().is_some_and(|device| device.has_failed()) {
             return Err(StoreError::Poisoned { reason: "power is gone".to_string() });
         }
         Ok(())

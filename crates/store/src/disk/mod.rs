@@ -38,6 +38,7 @@ use parking_lot::Mutex;
 use background::{FlushState, Work};
 use commit::Commit;
 use dropped::{DroppedRange, DroppedRanges};
+pub use file::LogDevice;
 use history::History;
 use hot::Hot;
 use log::Log;
@@ -49,8 +50,8 @@ use record::{Kind, Payload, encode_range};
 
 use crate::tracker::Tracker;
 use crate::{
-    Batch, Bytes, Damage, FaultPlan, Load, MAX_KEY_BYTES, Result, Scratch, Seqno, Snapshot, Space,
-    SpaceStats, Stats, Store, StoreError,
+    Batch, Bytes, Damage, Load, MAX_KEY_BYTES, Result, Scratch, Seqno, Snapshot, Space, SpaceStats,
+    Stats, Store, StoreError,
 };
 
 /// How a disk store is opened.
@@ -76,8 +77,8 @@ pub struct Options {
     /// Opens for reading: writes are refused and no data is changed. Files that a crash has left
     /// behind and that hold no data (unfinished tables, replaced table lists) are removed even so.
     pub read_only: bool,
-    /// A plan by which the log's files fail, for tests; see [`crate::FaultStore`].
-    pub fault: Option<Arc<FaultPlan>>,
+    /// What the log writes through instead of its files; tests inject failures here.
+    pub log_device: Option<Arc<dyn LogDevice>>,
 }
 
 impl Default for Options {
@@ -92,7 +93,7 @@ impl Default for Options {
             sync_interval: Duration::from_millis(100),
             reclaim_interval: Duration::from_secs(10),
             read_only: false,
-            fault: None,
+            log_device: None,
         }
     }
 }

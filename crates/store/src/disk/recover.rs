@@ -68,7 +68,8 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Shared> {
     // Memory is flushed when it is half full, and then gives back what it held of the log; where
     // writers are faster, it is full by then.
     let released_bytes = options.memtable_bytes;
-    let pool = Pool::new(&log_folder, options.segment_bytes, released_bytes, options.fault.clone());
+    let pool =
+        Pool::new(&log_folder, options.segment_bytes, released_bytes, options.log_device.clone());
     let recovered = replay.run(&pool)?;
     let (memtables, active_bytes) = (replay.memtables.clone(), replay.bytes);
     let persisted = trees.iter().filter_map(|tree| tree.get_highest_persisted_seqno()).max();
@@ -77,7 +78,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Shared> {
     let log = if options.read_only {
         None
     } else {
-        let note = ReleaseNote::open(&log_folder, options.fault.clone())?;
+        let note = ReleaseNote::open(&log_folder, options.log_device.clone())?;
         Some(Log::start(pool, note, Recovered { last, ..recovered })?)
     };
     if is_new {
@@ -336,7 +337,7 @@ impl<'a> Replay<'a> {
     /// left in the system's memory counts from here on.
     fn keep(&self, pool: &Pool, found: &Found, size: u64, end: u64) -> Result<Arc<Segment>> {
         let failed = |error| StoreError::io("open", &found.path, &error);
-        let file = LogFile::open(&found.path, pool.plan().cloned()).map_err(failed)?;
+        let file = LogFile::open(&found.path, pool.device().cloned()).map_err(failed)?;
         file.sync().map_err(failed)?;
         Ok(Arc::new(Segment {
             file,

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::file::{LogFile, sync_folder};
 use super::record::u64_at;
-use crate::{Damage, FaultPlan, Result, StoreError};
+use crate::{Damage, LogDevice, Result, StoreError};
 
 /// The first segment of a folder is small, because making it delays the opening.
 const FIRST_BYTES: u64 = 1 << 20;
@@ -39,7 +39,7 @@ pub(super) struct Pool {
     segment_bytes: u64,
     /// Spare segments that are kept; more are removed.
     spares_max: usize,
-    plan: Option<Arc<FaultPlan>>,
+    device: Option<Arc<dyn LogDevice>>,
     spares: Mutex<Vec<PathBuf>>,
     next_spare: AtomicU64,
 }
@@ -51,14 +51,14 @@ impl Pool {
         folder: &Path,
         segment_bytes: u64,
         released_bytes: u64,
-        plan: Option<Arc<FaultPlan>>,
+        device: Option<Arc<dyn LogDevice>>,
     ) -> Pool {
         let spares_max = (released_bytes / segment_bytes.max(1)).clamp(MIN_SPARES, 64) as usize;
         Pool {
             folder: folder.to_path_buf(),
             segment_bytes,
             spares_max,
-            plan,
+            device,
             spares: Mutex::default(),
             next_spare: AtomicU64::new(0),
         }
@@ -68,8 +68,8 @@ impl Pool {
         &self.folder
     }
 
-    pub(super) fn plan(&self) -> Option<&Arc<FaultPlan>> {
-        self.plan.as_ref()
+    pub(super) fn device(&self) -> Option<&Arc<dyn LogDevice>> {
+        self.device.as_ref()
     }
 
     /// The file of a generation.
@@ -100,12 +100,12 @@ impl Pool {
             let spare = self.spares.lock().pop();
             if let Some(spare) = spare {
                 std::fs::rename(&spare, &path)?;
-                return Ok((LogFile::open(&path, self.plan.clone())?, self.segment_bytes));
+                return Ok((LogFile::open(&path, self.device.clone())?, self.segment_bytes));
             }
         }
         let size = if first { FIRST_BYTES.min(self.segment_bytes) } else { self.segment_bytes };
         let size = size.max(bytes);
-        Ok((LogFile::create(&path, size, first, self.plan.clone())?, size))
+        Ok((LogFile::create(&path, size, first, self.device.clone())?, size))
     }
 
     /// Makes one spare segment if there is none. Slow; for a background thread.
@@ -114,7 +114,7 @@ impl Pool {
             return Ok(());
         }
         let path = self.next_spare_path();
-        LogFile::create(&path, self.segment_bytes, true, self.plan.clone())?;
+        LogFile::create(&path, self.segment_bytes, true, self.device.clone())?;
         self.spares.lock().push(path);
         Ok(())
     }
@@ -208,11 +208,11 @@ impl ReleaseNote {
         }))
     }
 
-    pub(super) fn open(folder: &Path, plan: Option<Arc<FaultPlan>>) -> Result<ReleaseNote> {
+    pub(super) fn open(folder: &Path, device: Option<Arc<dyn LogDevice>>) -> Result<ReleaseNote> {
         let Noted { generation, turn, .. } = ReleaseNote::read(folder)?;
         let path = ReleaseNote::path(folder);
         let file =
-            LogFile::open(&path, plan).map_err(|error| StoreError::io("open", &path, &error))?;
+            LogFile::open(&path, device).map_err(|error| StoreError::io("open", &path, &error))?;
         Ok(ReleaseNote { file, turn, generation })
     }
 

@@ -1,7 +1,7 @@
-//! A disk that fails on command, for tests: a write that fails or is torn, a flush that fails,
-//! bytes that were never flushed and are gone after a loss of power, a disk without room.
+//! A store on a disk that fails on command, for tests: a write fails or is torn, a flush fails,
+//! bytes that were never flushed are gone after a loss of power, a disk has no room.
 //!
-//! Only the log goes through this layer. The trees flush every file before they refer to it, so
+//! Only the write-ahead log goes through this layer ([`store::LogDevice`]). The trees flush every file before they refer to it, so
 //! what a crash can lose is in the log.
 
 use std::collections::HashMap;
@@ -13,8 +13,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::{
-    Batch, Damage, DiskStore, Load, Options, Result, Seqno, Snapshot, Space, Stats, Store,
+use store::{
+    Batch, Damage, DiskStore, Load, LogDevice, Options, Result, Seqno, Snapshot, Space, Stats,
+    Store,
 };
 
 /// Disks write sectors of this size whole or not at all.
@@ -44,11 +45,11 @@ pub enum Fault {
 pub struct FaultPlan {
     fault: Fault,
     nth: u64,
-    state: Mutex<State>,
+    state: Mutex<DiskState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct DiskState {
     writes: u64,
     syncs: u64,
     allocations: u64,
@@ -75,11 +76,6 @@ impl FaultPlan {
         self.state.lock().fired
     }
 
-    /// Whether power is gone: nothing is written any more.
-    pub fn power_lost(&self) -> bool {
-        self.state.lock().power_lost
-    }
-
     /// How many writes and flushes of the log there were.
     pub fn counts(&self) -> (u64, u64) {
         let state = self.state.lock();
@@ -98,8 +94,14 @@ impl FaultPlan {
     pub fn make_room(&self) {
         self.state.lock().has_room = true;
     }
+}
 
-    pub(crate) fn allocate(&self) -> io::Result<()> {
+impl LogDevice for FaultPlan {
+    fn has_failed(&self) -> bool {
+        self.state.lock().power_lost
+    }
+
+    fn allocate(&self) -> io::Result<()> {
         let mut state = self.state.lock();
         state.check_power()?;
         let number = state.allocations;
@@ -111,7 +113,7 @@ impl FaultPlan {
         Ok(())
     }
 
-    pub(crate) fn write(&self, file: &File, path: &Path, bytes: &[u8], at: u64) -> io::Result<()> {
+    fn write(&self, file: &File, path: &Path, bytes: &[u8], at: u64) -> io::Result<()> {
         let mut state = self.state.lock();
         state.check_power()?;
         let number = state.writes;
@@ -120,7 +122,7 @@ impl FaultPlan {
         match self.fault {
             Fault::FailWrite if fires => {
                 state.fired = true;
-                return Err(io::Error::other("a write that was told to fail"));
+                return Err(io::Error::other("injected write failure"));
             }
             Fault::TearWrite if fires => {
                 state.lose_power();
@@ -151,7 +153,7 @@ impl FaultPlan {
         file.write_all_at(bytes, at)
     }
 
-    pub(crate) fn sync(&self, file: &File, path: &Path) -> io::Result<()> {
+    fn sync(&self, file: &File, path: &Path) -> io::Result<()> {
         let mut state = self.state.lock();
         state.check_power()?;
         let number = state.syncs;
@@ -160,7 +162,7 @@ impl FaultPlan {
         match self.fault {
             Fault::FailSync if fires => {
                 state.fired = true;
-                return Err(io::Error::other("a flush that was told to fail"));
+                return Err(io::Error::other("injected flush failure"));
             }
             Fault::ForgetBeforeSync if fires => {
                 state.lose_power();
@@ -178,7 +180,7 @@ impl FaultPlan {
     }
 }
 
-impl State {
+impl DiskState {
     fn check_power(&self) -> io::Result<()> {
         if self.power_lost { Err(power_is_gone()) } else { Ok(()) }
     }
@@ -208,7 +210,7 @@ pub struct FaultStore {
 impl FaultStore {
     /// Opens the folder on such a disk.
     pub fn open(path: impl AsRef<Path>, options: Options, plan: Arc<FaultPlan>) -> Result<Self> {
-        let options = Options { fault: Some(plan.clone()), ..options };
+        let options = Options { log_device: Some(plan.clone()), ..options };
         Ok(FaultStore { store: DiskStore::open(path, options)?, plan })
     }
 
