@@ -12,11 +12,12 @@
 //! `documents::Documents` alone, so that the same patterns can run on another database.
 
 pub mod clearing;
-pub mod computed;
 pub mod declaration;
 pub mod documents;
 pub mod edit;
+pub mod fold;
 pub mod graph;
+pub mod kinds;
 pub mod labels;
 pub mod maintain;
 pub mod memory;
@@ -24,11 +25,8 @@ pub mod ownership;
 pub mod paths;
 pub mod pattern;
 pub mod queue;
-pub mod reference;
 pub mod resolve;
 pub mod stats;
-pub mod subset;
-pub mod tree;
 
 pub use documents::{Documents, Find, Key};
 pub use maintain::{Bound, Origin, Pending};

@@ -3,12 +3,12 @@
 //! the graph. What is settled is a write again, noted for the patterns behind.
 
 use crate::clearing;
-use crate::computed::{Child, Groups};
 use crate::documents::Documents;
+use crate::fold::{Child, Groups};
+use crate::kinds::tree::Node;
 use crate::paths::meet;
 use crate::pattern::{Behaviour, Pattern, Phase};
 use crate::stats::Stats;
-use crate::tree::Node;
 use smallvec::{SmallVec, smallvec};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -217,7 +217,7 @@ impl Documents for Open<'_> {
         let wanted = keys::key(find.value);
         for doc in self.memory.all(find.collection) {
             let id = keys::key(doc.as_doc().get("_id").unwrap_or(Val::Null));
-            let values = crate::computed::values_at(doc.as_doc(), find.path);
+            let values = crate::fold::values_at(doc.as_doc(), find.path);
             let above = find.after.is_empty() || id.as_slice() > find.after;
             self.memory.visited += 1;
             let none = values.is_empty() && find.value.is_nullish();

@@ -1,11 +1,12 @@
 //! A pattern that was declared: where it reads, what it maintains, and how.
 
-use crate::computed::{Grouped, Same};
 use crate::declaration::{Common, Mode};
 use crate::documents::Documents;
-use crate::reference::Reference;
+use crate::fold::Grouped;
+use crate::kinds::computed::Same;
+use crate::kinds::extended_reference::Reference;
+use crate::kinds::tree::Tree;
 use crate::stats::Stats;
-use crate::tree::Tree;
 use std::sync::Arc;
 use value::path::Path;
 use value::{DocBuf, RawDoc, Result, Val};

@@ -5,10 +5,10 @@
 //! snapshot holds and from nothing else, so it is exact at every snapshot.
 
 use crate::documents::Documents;
+use crate::kinds::extended_reference::Met;
+use crate::kinds::tree::Chains;
 use crate::pattern::{Behaviour, Pattern, Phase};
 use crate::queue;
-use crate::reference::Met;
-use crate::tree::Chains;
 use std::sync::Arc;
 use value::{DocBuf, RawDoc, Result};
 

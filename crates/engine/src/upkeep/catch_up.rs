@@ -258,7 +258,7 @@ pub fn flush(
 ) -> Result<()> {
     // What follows from a node queues the nodes below it.
     let rounds = match pattern.behaviour {
-        Behaviour::Tree(_) => ::patterns::tree::LEVELS_MAX,
+        Behaviour::Tree(_) => ::patterns::kinds::tree::LEVELS_MAX,
         _ => 1,
     };
     for _ in 0..rounds {

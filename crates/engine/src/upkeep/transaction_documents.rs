@@ -122,7 +122,7 @@ pub(crate) fn visit_found(
         let mut range = range(Space::Documents, &from, &(id + 1).to_be_bytes())?;
         while let Some((key, doc)) = range.next_entry().map_err(store_failed)? {
             let doc = RawDoc::new(&doc);
-            let values = ::patterns::computed::values_at(doc, find.path);
+            let values = ::patterns::fold::values_at(doc, find.path);
             let none = values.is_empty() && find.value.is_nullish();
             let holds = none || values.iter().any(|(value, _)| *value == wanted);
             let above = find.after.is_empty() || key.get(4..).is_some_and(|id| id > find.after);

@@ -4,11 +4,11 @@ use super::{Opened, backfill, declare};
 use crate::engine::Inner;
 use crate::store_failed;
 use crate::txn::Transaction;
-use ::patterns::computed::Grouped;
+use ::patterns::fold::Grouped;
+use ::patterns::kinds::tree::Chains;
 use ::patterns::pattern::Behaviour;
 use ::patterns::resolve::Resolver;
 use ::patterns::stats::Stats;
-use ::patterns::tree::Chains;
 use ::patterns::{Documents, Find, Pattern, Pending, Phase, queue};
 use query::filter::Filter;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,7 @@ use value::path::Path;
 use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val};
 
 /// The records of groups stand under this byte.
-const GROUP: u8 = ::patterns::computed::GROUP;
+const GROUP: u8 = ::patterns::fold::GROUP;
 /// Samples of what is wrong beyond this many are only counted.
 const SAMPLES_MAX: usize = 100;
 

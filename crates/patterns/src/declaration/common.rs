@@ -68,7 +68,7 @@ pub enum DuringBuild {
 
 impl Common {
     /// Reads the options of a pattern that behaves like this.
-    pub(super) fn parse(options: &mut Options<'_>, behaviour: &Behaviour) -> Result<Common> {
+    pub(crate) fn parse(options: &mut Options<'_>, behaviour: &Behaviour) -> Result<Common> {
         let fans_out = fans_out(behaviour);
         let mode = mode(options)?;
         if mode != Mode::Sync && matches!(behaviour, Behaviour::Same(_)) {
@@ -145,7 +145,7 @@ impl Common {
     }
 
     /// Appends the options, as `listPatterns` shows them.
-    pub(super) fn write(&self, out: &mut Writer<'_>, behaviour: &Behaviour) {
+    pub(crate) fn write(&self, out: &mut Writer<'_>, behaviour: &Behaviour) {
         match &self.mode {
             Mode::Sync => {
                 out.str("mode", "sync");
@@ -292,7 +292,7 @@ fn often(text: &str) -> Option<u64> {
 }
 
 /// A time such as `1h`.
-pub(super) fn milliseconds(text: &str) -> Option<u64> {
+pub(crate) fn milliseconds(text: &str) -> Option<u64> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at_checked(digits)?;
     let unit = match unit {

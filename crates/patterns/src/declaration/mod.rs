@@ -4,15 +4,12 @@
 //! `options` reads single options, `common` those that all kinds have; `computed`, `reference`,
 //! `subset` and `tree` read their kinds.
 
-mod common;
-mod computed;
-mod options;
-mod reference;
-mod subset;
-mod tree;
+pub(crate) mod common;
+pub(crate) mod options;
 
 pub use common::{Common, DuringBuild, Mode, Verify};
 
+use crate::kinds::{computed, extended_reference, subset, tree};
 use crate::pattern::{Behaviour, Pattern, Phase};
 use options::Options;
 use value::path::Path;
@@ -34,10 +31,10 @@ static LATER: &[&str] = &[
 ];
 
 /// What reading a kind gives: what it does, the target, and the declaration's own options as read.
-struct Parsed {
-    behaviour: Behaviour,
-    target: String,
-    shown: DocBuf,
+pub(crate) struct Parsed {
+    pub(crate) behaviour: Behaviour,
+    pub(crate) target: String,
+    pub(crate) shown: DocBuf,
 }
 
 /// Reads a declaration on a collection. The pattern has no number and no rank yet.
@@ -53,10 +50,10 @@ pub fn parse(collection: &str, doc: RawDoc<'_>) -> Result<Pattern> {
         None => format!("pattern of kind '{kind}'"),
     };
     let parsed = match &*kind {
-        "computed" => computed::parse(&mut options, collection)?,
-        "extendedReference" => reference::parse(&mut options, collection)?,
-        "subset" => subset::parse(&mut options, collection)?,
-        "tree" => tree::parse(&mut options, collection)?,
+        "computed" => computed::declaration::parse(&mut options, collection)?,
+        "extendedReference" => extended_reference::declaration::parse(&mut options, collection)?,
+        "subset" => subset::declaration::parse(&mut options, collection)?,
+        "tree" => tree::declaration::parse(&mut options, collection)?,
         later if LATER.contains(&later) => {
             return Err(Error::new(
                 Code::NOT_IMPLEMENTED,

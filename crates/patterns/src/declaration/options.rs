@@ -4,16 +4,16 @@
 use value::{Code, Error, RawDoc, Result, Val};
 
 /// The options of one declaration.
-pub(super) struct Options<'a> {
+pub(crate) struct Options<'a> {
     doc: RawDoc<'a>,
     asked: Vec<&'static str>,
     /// What messages begin with.
-    pub(super) place: String,
+    pub(crate) place: String,
 }
 
 impl<'a> Options<'a> {
     /// The options of a declaration.
-    pub(super) fn new(doc: RawDoc<'a>) -> Result<Options<'a>> {
+    pub(crate) fn new(doc: RawDoc<'a>) -> Result<Options<'a>> {
         let mut names: Vec<&str> = Vec::new();
         for (name, _) in doc {
             if names.contains(&name) {
@@ -25,7 +25,7 @@ impl<'a> Options<'a> {
     }
 
     /// An option of any type; null counts as left out.
-    pub(super) fn get(&mut self, name: &'static str) -> Option<Val<'a>> {
+    pub(crate) fn get(&mut self, name: &'static str) -> Option<Val<'a>> {
         self.asked.push(name);
         self.doc.get(name).filter(|value| !matches!(value, Val::Null))
     }
@@ -39,12 +39,12 @@ impl<'a> Options<'a> {
     }
 
     /// A BadValue about an option.
-    pub(super) fn bad(&self, message: impl std::fmt::Display) -> Error {
+    pub(crate) fn bad(&self, message: impl std::fmt::Display) -> Error {
         Error::bad_value(format!("{}: {message}", self.place))
     }
 
     /// The error for an option's value that this version does not have.
-    pub(super) fn later(&self, what: impl std::fmt::Display) -> Error {
+    pub(crate) fn later(&self, what: impl std::fmt::Display) -> Error {
         Error::new(
             Code::NOT_IMPLEMENTED,
             format!("{}: {what} is not available in this version", self.place),
@@ -52,7 +52,7 @@ impl<'a> Options<'a> {
     }
 
     /// A text that is not empty.
-    pub(super) fn text(&mut self, name: &'static str) -> Result<Option<&'a str>> {
+    pub(crate) fn text(&mut self, name: &'static str) -> Result<Option<&'a str>> {
         match self.get(name) {
             None => Ok(None),
             Some(Val::String("")) => Err(self.bad(format!("'{name}' cannot be empty"))),
@@ -62,24 +62,24 @@ impl<'a> Options<'a> {
     }
 
     /// A text that must be there.
-    pub(super) fn required_text(&mut self, name: &'static str) -> Result<&'a str> {
+    pub(crate) fn required_text(&mut self, name: &'static str) -> Result<&'a str> {
         self.text(name)?.ok_or_else(|| self.missing(name))
     }
 
     /// The error for an option that must be there.
-    pub(super) fn missing(&self, name: &str) -> Error {
+    pub(crate) fn missing(&self, name: &str) -> Error {
         Error::failed_to_parse(format!("{}: the option '{name}' is missing", self.place))
     }
 
     /// A dotted path.
-    pub(super) fn path(&mut self, name: &'static str) -> Result<Option<&'a str>> {
+    pub(crate) fn path(&mut self, name: &'static str) -> Result<Option<&'a str>> {
         let Some(path) = self.text(name)? else { return Ok(None) };
         self.check_path(name, path)?;
         Ok(Some(path))
     }
 
     /// Refuses what is no dotted path of field names.
-    pub(super) fn check_path(&self, name: &str, path: &str) -> Result<()> {
+    pub(crate) fn check_path(&self, name: &str, path: &str) -> Result<()> {
         let odd = |part: &str| {
             part.is_empty() || part.starts_with('$') || part.bytes().all(|b| b.is_ascii_digit())
         };
@@ -92,7 +92,7 @@ impl<'a> Options<'a> {
     }
 
     /// Refuses what is no order of fields.
-    pub(super) fn check_sort(&self, name: &str, sort: RawDoc<'_>) -> Result<()> {
+    pub(crate) fn check_sort(&self, name: &str, sort: RawDoc<'_>) -> Result<()> {
         if sort.is_empty() {
             return Err(self.bad(format!("'{name}' must name at least one field")));
         }
@@ -106,7 +106,7 @@ impl<'a> Options<'a> {
     }
 
     /// A document.
-    pub(super) fn document(&mut self, name: &'static str) -> Result<Option<RawDoc<'a>>> {
+    pub(crate) fn document(&mut self, name: &'static str) -> Result<Option<RawDoc<'a>>> {
         match self.get(name) {
             None => Ok(None),
             Some(Val::Document(doc)) => Ok(Some(doc)),
@@ -115,7 +115,7 @@ impl<'a> Options<'a> {
     }
 
     /// An array.
-    pub(super) fn array(&mut self, name: &'static str) -> Result<Option<RawDoc<'a>>> {
+    pub(crate) fn array(&mut self, name: &'static str) -> Result<Option<RawDoc<'a>>> {
         match self.get(name) {
             None => Ok(None),
             Some(Val::Array(array)) => Ok(Some(array)),
@@ -124,7 +124,7 @@ impl<'a> Options<'a> {
     }
 
     /// A positive whole number.
-    pub(super) fn positive(&mut self, name: &'static str) -> Result<Option<usize>> {
+    pub(crate) fn positive(&mut self, name: &'static str) -> Result<Option<usize>> {
         match self.get(name) {
             None => Ok(None),
             Some(number) if number.is_number() => match number.as_i64_exact() {
@@ -136,7 +136,7 @@ impl<'a> Options<'a> {
     }
 
     /// A boolean.
-    pub(super) fn boolean(&mut self, name: &'static str) -> Result<Option<bool>> {
+    pub(crate) fn boolean(&mut self, name: &'static str) -> Result<Option<bool>> {
         match self.get(name) {
             None => Ok(None),
             Some(Val::Bool(flag)) => Ok(Some(flag)),
@@ -146,7 +146,7 @@ impl<'a> Options<'a> {
 
     /// One of some words; the first one is the default. Words in `later` are known but not
     /// available.
-    pub(super) fn choice(
+    pub(crate) fn choice(
         &mut self,
         name: &'static str,
         words: &[&'static str],
@@ -166,7 +166,7 @@ impl<'a> Options<'a> {
     }
 
     /// Refuses options that nobody asked for.
-    pub(super) fn finish(&self, kind: &str) -> Result<()> {
+    pub(crate) fn finish(&self, kind: &str) -> Result<()> {
         match self.doc.iter().find(|(name, _)| !self.asked.contains(name)) {
             None => Ok(()),
             Some((name, _)) => Err(Error::failed_to_parse(format!(

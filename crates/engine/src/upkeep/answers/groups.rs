@@ -4,7 +4,7 @@
 use super::{Pipeline, Rewrites, asked_key, conditions, same_conditions, written};
 use crate::catalog::Collection;
 use ::patterns::Pattern;
-use ::patterns::computed::{Grouped, Keys};
+use ::patterns::fold::{Grouped, Keys};
 use ::patterns::pattern::Behaviour;
 use std::sync::Arc;
 use value::{DocBuf, RawDoc, RawVal, Result, Val};

@@ -17,7 +17,7 @@ use crate::catalog::Collection;
 use crate::exec::write;
 use crate::stages::Scope;
 use crate::store_failed;
-use ::patterns::computed::Grouped;
+use ::patterns::fold::Grouped;
 use ::patterns::stats::Stats;
 use ::patterns::{Pattern, Phase};
 use std::ops::Bound;

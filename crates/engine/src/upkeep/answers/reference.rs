@@ -3,9 +3,9 @@
 
 use super::Rewrites;
 use crate::catalog::Collection;
+use ::patterns::kinds::extended_reference::Reference;
 use ::patterns::paths;
 use ::patterns::pattern::Behaviour;
-use ::patterns::reference::Reference;
 use value::{DocBuf, RawDoc, RawVal, Result, Val};
 
 impl Rewrites<'_> {

@@ -3,7 +3,7 @@
 
 use super::{Rewrites, asked_key, written};
 use crate::catalog::Collection;
-use ::patterns::computed::Keys;
+use ::patterns::fold::Keys;
 use ::patterns::pattern::Behaviour;
 use value::{DocBuf, RawDoc, Result, Val};
 

@@ -6,8 +6,8 @@ use crate::catalog::{Collection, IndexState};
 use crate::exec::write;
 use crate::store_failed;
 use ::patterns::Pattern;
+use ::patterns::kinds::tree::Tree;
 use ::patterns::pattern::Behaviour;
-use ::patterns::tree::Tree;
 use store::Space;
 use value::{DocBuf, RawDoc, RawVal, Result, Val};
 

@@ -1,16 +1,16 @@
 //! Declarations of the kind `extendedReference`.
 
-use super::Parsed;
-use super::options::Options;
+use crate::declaration::Parsed;
+use crate::declaration::options::Options;
+use crate::kinds::extended_reference::{Reference, SourceDelete};
 use crate::paths;
 use crate::pattern::Behaviour;
-use crate::reference::{Reference, SourceDelete};
 use query::ParseContext;
 use query::expr::Expr;
 use value::path::Path;
 use value::{DocBuf, Result, Val};
 
-pub(super) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parsed> {
+pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parsed> {
     let from = options.required_text("from")?;
     let reference = options.path("ref")?.ok_or_else(|| options.missing("ref"))?;
     let into = options.path("into")?.ok_or_else(|| options.missing("into"))?;

@@ -6,7 +6,7 @@
 //! types, a child without one, a sum that outgrows 64 bits) makes the group a record again, and so does
 //! whoever takes the target away or writes past its patterns: what is left to a target is always there, and right.
 
-use super::fold::{Fold, Part, State};
+use super::accumulators::{Fold, Part, State};
 use super::grouped::{Field, Grouped, Value};
 use super::groups::Group;
 use super::record::{Record, record_key};

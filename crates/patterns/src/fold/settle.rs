@@ -1,12 +1,12 @@
 //! Letting a group follow what its children did: its record, and the targets that show it.
 
+use super::accumulators::{Fold, Part, State};
 use super::entries;
-use super::fold::{Fold, Part, State};
 use super::grouped::{Grouped, Keys, MissingParent, Value};
 use super::groups::{Child, Group, Groups};
+use super::in_target::{INTS, Sums};
 use super::ranks;
 use super::record::{GROUP, MEMBER, PLACE, Record, entry_prefix, record_key};
-use super::shown::{INTS, Sums};
 use super::tally;
 use super::window;
 use crate::documents::{Documents, Key};

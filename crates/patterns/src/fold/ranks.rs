@@ -4,8 +4,8 @@
 //! is wanted how many numbers stand before it and the place of its own. A number that comes or goes
 //! moves a rank by a step or two along the entries, however many there are.
 
+use super::accumulators::{Part, State};
 use super::entries;
-use super::fold::{Part, State};
 use crate::documents::Documents;
 use crate::pattern::Pattern;
 use query::accumulate::rank_of;

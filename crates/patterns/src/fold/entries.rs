@@ -1,7 +1,7 @@
 //! What rankings and sets keep for each child, behind the record of its group: an entry in the order
 //! of the ranking, or how many children have a value.
 
-use super::fold::{Part, State};
+use super::accumulators::{Part, State};
 use crate::documents::Documents;
 use crate::pattern::Pattern;
 use std::collections::BTreeMap;

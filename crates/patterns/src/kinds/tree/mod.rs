@@ -4,6 +4,7 @@
 //! for readers what a tree does not store, `later` lets nodes follow in commits of their own.
 
 mod counts;
+pub(crate) mod declaration;
 mod later;
 mod numbers;
 mod pointer;

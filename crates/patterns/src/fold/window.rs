@@ -5,7 +5,7 @@
 //! recomputed at every snapshot. As time passes somebody asks for the children that have become too old
 //! (`expired`), which moves the beginning on, in as many commits as it takes.
 
-use super::fold::Part;
+use super::accumulators::Part;
 use super::grouped::Grouped;
 use super::groups::Child;
 use crate::documents::Documents;

@@ -1,16 +1,16 @@
 //! Declarations of the kind `tree`.
 
-use super::Parsed;
-use super::options::Options;
+use crate::declaration::Parsed;
+use crate::declaration::options::Options;
+use crate::kinds::tree::{NodeDelete, Tree, TreePath};
 use crate::paths;
 use crate::pattern::Behaviour;
-use crate::tree::{NodeDelete, Tree, TreePath};
 use query::ParseContext;
 use query::expr::Expr;
 use value::path::Path;
 use value::{DocBuf, RawDoc, Result, Val};
 
-pub(super) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parsed> {
+pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parsed> {
     let parent = options.path("parent")?.unwrap_or("parent");
     let id = options.path("id")?.unwrap_or("_id");
     let scope = options.path("scope")?;

@@ -5,6 +5,7 @@
 //! documents that hold one.
 
 mod context;
+pub(crate) mod declaration;
 
 use crate::documents::{Documents, Find, read};
 use crate::edit::{self, Assignment};
@@ -479,7 +480,7 @@ impl Reference {
     /// The encoded references of a document.
     #[must_use]
     pub fn references(&self, doc: RawDoc<'_>) -> Vec<Vec<u8>> {
-        let found = crate::computed::values_at(doc, &self.place.reference);
+        let found = crate::fold::values_at(doc, &self.place.reference);
         found.into_iter().map(|(key, _)| key).collect()
     }
 

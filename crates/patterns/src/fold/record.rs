@@ -1,6 +1,6 @@
 //! What a fold keeps for itself, and under which keys: a record for each group, and entries behind it.
 
-use super::fold::State;
+use super::accumulators::State;
 use smallvec::SmallVec;
 use value::{DocBuf, RawDoc, RawVal, Val};
 

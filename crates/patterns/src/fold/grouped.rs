@@ -6,7 +6,7 @@
 //! and what it takes away (`groups`); `settle` applies all of a key's changes at once and writes its
 //! targets.
 
-use super::fold::{Fold, State};
+use super::accumulators::{Fold, State};
 use super::groups::Child;
 use super::record::{Record, record_key};
 use super::window::{self, Window};

@@ -1,13 +1,13 @@
 //! Declarations of the kind `subset`.
 
-use super::Parsed;
-use super::computed::{filter_of, relation, window_of};
-use super::options::Options;
+use crate::declaration::Parsed;
+use crate::declaration::options::Options;
+use crate::kinds::computed::declaration::{filter_of, relation, window_of};
+use crate::kinds::subset::{Ask, grouped};
 use crate::pattern::Behaviour;
-use crate::subset::{Ask, grouped};
 use value::{DocBuf, Result, Val};
 
-pub(super) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parsed> {
+pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parsed> {
     for name in ["cold", "inlineBelow"] {
         if options.get(name).is_some() {
             return Err(options.later(format!("the vertical form ('{name}')")));

@@ -1,7 +1,9 @@
 //! `subset`: the first few children of a parent in some order, kept inside of the parent, with
 //! their exact count. It is a fold as `computed` has them: a ranking and a count.
 
-use crate::computed::{Field, Fold, Grouped, Keys, MissingParent, Window};
+pub(crate) mod declaration;
+
+use crate::fold::{Field, Fold, Grouped, Keys, MissingParent, Window};
 use query::filter::Filter;
 use value::path::Path;
 use value::{DocBuf, RawDoc, Result, Val, Writer};

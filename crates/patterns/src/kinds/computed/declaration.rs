@@ -1,10 +1,11 @@
 //! Declarations of the kind `computed`: over children, in the same document, or by group into a
 //! collection of its own.
 
-use super::Parsed;
-use super::common::milliseconds;
-use super::options::Options;
-use crate::computed::{Field, Fold, Grouped, Keys, MissingParent, Same, Window};
+use super::Same;
+use crate::declaration::Parsed;
+use crate::declaration::common::milliseconds;
+use crate::declaration::options::Options;
+use crate::fold::{Field, Fold, Grouped, Keys, MissingParent, Window};
 use crate::paths;
 use crate::pattern::Behaviour;
 use query::ParseContext;
@@ -16,7 +17,7 @@ use value::{DocBuf, Error, RawDoc, Result, Val};
 /// Most fields of one pattern.
 const FIELDS_MAX: usize = 200;
 
-pub(super) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parsed> {
+pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parsed> {
     let fields = options.document("fields")?.ok_or_else(|| options.missing("fields"))?;
     let count = fields.count();
     if count == 0 || count > FIELDS_MAX {
@@ -130,7 +131,7 @@ fn check_order(options: &Options<'_>, order: RawDoc<'_>, fields: RawDoc<'_>) -> 
 }
 
 /// Compiles a filter over children.
-pub(super) fn filter_of(
+pub(crate) fn filter_of(
     filter: Option<RawDoc<'_>>,
     reads: &mut Vec<String>,
 ) -> Result<Option<Filter>> {
@@ -143,7 +144,7 @@ pub(super) fn filter_of(
 }
 
 /// The window `{field, last}` in which children count.
-pub(super) fn window_of<'a>(
+pub(crate) fn window_of<'a>(
     options: &mut Options<'a>,
     reads: &mut Vec<String>,
 ) -> Result<Option<(RawDoc<'a>, Window)>> {
@@ -180,7 +181,7 @@ pub(super) fn window_of<'a>(
 }
 
 /// The two sides of `on: {local, foreign}`.
-pub(super) fn relation<'a>(options: &mut Options<'a>) -> Result<(&'a str, &'a str)> {
+pub(crate) fn relation<'a>(options: &mut Options<'a>) -> Result<(&'a str, &'a str)> {
     let on = options.document("on")?.ok_or_else(|| options.missing("on"))?;
     let mut sides = ["", ""];
     for (name, value) in on {

@@ -1,6 +1,6 @@
 //! What waits to be settled of a fold: what children add and take away, by the group.
 
-use super::fold::Part;
+use super::accumulators::Part;
 use smallvec::{SmallVec, smallvec};
 use std::collections::BTreeMap;
 use value::OwnedVal;

@@ -1,0 +1,28 @@
+//! Folds: documents of a collection (children), accumulated by a key into the documents that have that
+//! key (parents), or into a collection of groups. Several kinds are made of folds.
+//!
+//! - `grouped`: the fold and what it reads and writes; `settle` applies changes of children.
+//! - `groups`: changes of children, collected by key until they are settled.
+//! - `accumulators`: what each accumulator needs in order to follow single changes.
+//! - `record`, `entries`: what is stored for each key and for each child; `in_target` stores less
+//!   where the target shows all of it.
+//! - `tally` (sums that can be undone), `moments` (deviations), `ranks` (medians, percentiles).
+//! - `window`: children that count for some time only.
+
+mod accumulators;
+mod entries;
+mod grouped;
+mod groups;
+mod in_target;
+pub mod moments;
+mod ranks;
+mod record;
+mod settle;
+pub mod tally;
+mod window;
+
+pub use accumulators::Fold;
+pub use grouped::{Field, Grouped, Keys, MissingParent, Value, values_at};
+pub use groups::{Child, Group, Groups};
+pub use record::GROUP;
+pub use window::Window;
