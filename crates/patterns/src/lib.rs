@@ -7,7 +7,8 @@
 //! must follow (`note`) and brings them up to date before the commit (`settle`). `clearing` takes
 //! away what a pattern that was dropped has left, `queue` keeps what follows later, `resolve` gives
 //! readers what is not stored at all, `stats` counts, `labels` tell where
-//! values come from. `computed`,
+//! values come from. `layout` maps documents to what is stored of them, `shape` to what a reader
+//! sees of them. `computed`,
 //! `reference`, `subset` and `tree` are the kinds. Everything reaches documents through
 //! `documents::Documents` alone, so that the same patterns can run on another database.
 
@@ -19,6 +20,7 @@ pub mod fold;
 pub mod graph;
 pub mod kinds;
 pub mod labels;
+pub mod layout;
 pub mod maintain;
 pub mod memory;
 pub mod ownership;
@@ -26,6 +28,7 @@ pub mod paths;
 pub mod pattern;
 pub mod queue;
 pub mod resolve;
+pub mod shape;
 pub mod stats;
 
 pub use documents::{Documents, Find, Key};

@@ -1,0 +1,306 @@
+//! Layouts: how the documents of a collection are stored, where that is not one record per document.
+//!
+//! Clients, indexes, validators, other patterns and the change log know logical documents only, each
+//! under its record key (the encoded `_id`; index entries hold the same key). A `Layout` maps them to
+//! stored records and back. One document may be several records (a large array, cold fields), and one
+//! record may hold many documents (a bucket). The engine calls the layout in one place, between the
+//! plan's leaf and the store, and never for a collection that has none.
+//!
+//! Several layouts may share a collection. They form a stack: what a layout reads and writes in
+//! [`Area::Documents`] are the documents of the layout below it, and the lowest one reaches the store.
+
+use std::sync::Arc;
+use value::{RawDoc, Result};
+
+/// The two key spaces that a layout stores records in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Area {
+    /// The collection's own records, by record key. A document that the layout has not converted
+    /// stands here as it is, under its own key. Every record is a BSON document.
+    Documents,
+    /// Records that belong to the layout alone, under keys and in a form that it chooses. They are
+    /// removed when the pattern is.
+    Own,
+}
+
+/// A range of keys, and the direction in which it is read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Span {
+    /// The first key, included.
+    pub from: Vec<u8>,
+    /// The first key behind the range; `None` for no bound.
+    pub to: Option<Vec<u8>>,
+    /// From the last key to the first.
+    pub backward: bool,
+}
+
+impl Span {
+    /// Every key, from the first to the last.
+    #[must_use]
+    pub fn all() -> Span {
+        Span { from: Vec::new(), to: None, backward: false }
+    }
+
+    /// The last key that is not above `key`, and the keys before it, backwards.
+    #[must_use]
+    pub fn down_from(key: &[u8]) -> Span {
+        Span { from: Vec::new(), to: Some([key, &[0]].concat()), backward: true }
+    }
+
+    /// Whether a key lies in the range.
+    #[must_use]
+    pub fn has(&self, key: &[u8]) -> bool {
+        self.from.as_slice() <= key && self.to.as_deref().is_none_or(|to| key < to)
+    }
+}
+
+/// What a reader needs of documents. A layout may leave out what is not asked for, never more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Demand {
+    /// The paths that are read; `None` for whole documents. A layout may leave out a field that it
+    /// stores apart and that meets none of them.
+    pub paths: Option<Vec<String>>,
+    /// Whether documents must come in the order of their keys. Without it a layout gives them in the
+    /// order that is cheapest; each still comes once.
+    pub ordered: bool,
+}
+
+impl Demand {
+    /// Whole documents, in the order of their keys.
+    pub const WHOLE: &Demand = &Demand { paths: None, ordered: true };
+
+    /// Whether anything at a path is read.
+    #[must_use]
+    pub fn reads(&self, path: &str) -> bool {
+        self.paths.as_ref().is_none_or(|paths| paths.iter().any(|p| crate::paths::meet(p, path)))
+    }
+}
+
+/// Keys and values in key order. It owns what it reads, so it may outlive whoever opened it.
+pub trait RecordCursor: Send {
+    /// The next key and value, lent until the next call; `None` at the end.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn next(&mut self) -> Result<Option<(&[u8], &[u8])>>;
+}
+
+/// The stored records of one collection in one state of the store.
+pub trait Records: Send + Sync {
+    /// The record under a key.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn get(&self, area: Area, key: &[u8]) -> Result<Option<Vec<u8>>>;
+
+    /// The records of a range of keys.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn scan(&self, area: Area, span: &Span) -> Result<Box<dyn RecordCursor>>;
+
+    /// The same records for a cursor that outlives this handle.
+    fn share(&self) -> Arc<dyn Records>;
+}
+
+/// The stored records of one collection in a transaction that writes them. Reading sees what was
+/// written. No cursor may be open during a write: what was written so far would be copied for it.
+pub trait RecordsMut: Records {
+    /// The same, to read only.
+    fn as_records(&self) -> &dyn Records;
+
+    /// Stores a record.
+    ///
+    /// # Errors
+    /// When the store fails, or a layout below cannot store it.
+    fn put(&mut self, area: Area, key: &[u8], value: Vec<u8>) -> Result<()>;
+
+    /// Removes a record, if it is there.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn delete(&mut self, area: Area, key: &[u8]) -> Result<()>;
+}
+
+/// How the documents of a collection are stored.
+///
+/// Every method must cope with documents that are not converted: those stand in [`Area::Documents`]
+/// as they are, because the pattern is still being built or has been dropped. A document that is read
+/// has the same bytes as when it was written, with the same order of fields and the same types.
+///
+/// Writes run inside the commit lock or in the transaction of a session, which is replayed inside
+/// the lock; so they see the newest state, and conflicts between clients are told by record keys before
+/// a layout is asked.
+pub trait Layout: std::fmt::Debug + Send + Sync {
+    /// The document under a record key.
+    ///
+    /// # Errors
+    /// When the store fails, or what is stored is damaged.
+    fn get(&self, records: &dyn Records, key: &[u8], demand: &Demand) -> Result<Option<Vec<u8>>>;
+
+    /// The documents of a range of record keys, each with its key. The cursor owns what it needs of
+    /// the layout.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn scan(
+        &self,
+        records: &dyn Records,
+        span: &Span,
+        demand: &Demand,
+    ) -> Result<Box<dyn RecordCursor>>;
+
+    /// Stores a document; `old` is its image before, `None` for one that is new. What is stored apart and
+    /// did not change need not be written again.
+    ///
+    /// # Errors
+    /// PatternViolation for what cannot be stored this way, or when the store fails.
+    fn put(
+        &self,
+        records: &mut dyn RecordsMut,
+        key: &[u8],
+        old: Option<RawDoc<'_>>,
+        new: RawDoc<'_>,
+    ) -> Result<()>;
+
+    /// Removes a document and all records that belong to it alone.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn delete(&self, records: &mut dyn RecordsMut, key: &[u8]) -> Result<()>;
+
+    /// Stores a document as if there were no layout. Used while the pattern is suspended, and to remove it.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn put_plain(&self, records: &mut dyn RecordsMut, key: &[u8], new: RawDoc<'_>) -> Result<()> {
+        self.delete(records, key)?;
+        records.put(Area::Documents, key, new.bytes().to_vec())
+    }
+
+    /// Looks for records that no document accounts for, and for records that contradict each other.
+    /// That every document can be read is checked by the caller.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn check(&self, records: &dyn Records, find: &mut dyn FnMut(String)) -> Result<()>;
+}
+
+/// Two cursors as one, in key order. Where both have a key, the first cursor's record is given first.
+#[must_use]
+pub fn merged(
+    first: Box<dyn RecordCursor>,
+    second: Box<dyn RecordCursor>,
+    backward: bool,
+) -> Box<dyn RecordCursor> {
+    let heads = [Head::of(first), Head::of(second)];
+    Box::new(Merged { heads, last: None, backward })
+}
+
+struct Merged {
+    heads: [Head; 2],
+    /// Which one lent the last record, and has to go on.
+    last: Option<usize>,
+    backward: bool,
+}
+
+struct Head {
+    cursor: Box<dyn RecordCursor>,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    /// Whether `key` and `value` hold a record; `None` before the first look.
+    filled: Option<bool>,
+}
+
+impl Head {
+    fn of(cursor: Box<dyn RecordCursor>) -> Head {
+        Head { cursor, key: Vec::new(), value: Vec::new(), filled: None }
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        self.filled = Some(false);
+        if let Some((key, value)) = self.cursor.next()? {
+            self.key.clear();
+            self.key.extend_from_slice(key);
+            self.value.clear();
+            self.value.extend_from_slice(value);
+            self.filled = Some(true);
+        }
+        Ok(())
+    }
+}
+
+impl RecordCursor for Merged {
+    fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        for (at, head) in self.heads.iter_mut().enumerate() {
+            if head.filled.is_none() || self.last == Some(at) {
+                head.advance()?;
+            }
+        }
+        let [first, second] = &self.heads;
+        let at = match (first.filled, second.filled) {
+            (Some(true), Some(true)) if self.backward => usize::from(second.key > first.key),
+            (Some(true), Some(true)) => usize::from(second.key < first.key),
+            (Some(true), _) => 0,
+            (_, Some(true)) => 1,
+            _ => {
+                self.last = None;
+                return Ok(None);
+            }
+        };
+        self.last = Some(at);
+        Ok(self.heads.get(at).map(|head| (head.key.as_slice(), head.value.as_slice())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct List(std::vec::IntoIter<&'static str>, &'static str);
+
+    impl RecordCursor for List {
+        fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+            let Some(key) = self.0.next() else { return Ok(None) };
+            self.1 = key;
+            Ok(Some((key.as_bytes(), b"")))
+        }
+    }
+
+    fn keys(first: &[&'static str], second: &[&'static str], backward: bool) -> Vec<String> {
+        let list = |keys: &[&'static str]| Box::new(List(keys.to_vec().into_iter(), ""));
+        let mut cursor = merged(list(first), list(second), backward);
+        let mut found = Vec::new();
+        while let Some((key, _)) = cursor.next().expect("lists do not fail") {
+            found.push(String::from_utf8_lossy(key).into_owned());
+        }
+        assert!(cursor.next().expect("lists do not fail").is_none(), "the end stays");
+        found
+    }
+
+    #[test]
+    fn cursors_are_merged_in_both_directions() {
+        assert_eq!(keys(&["a", "c", "d"], &["b", "e"], false), ["a", "b", "c", "d", "e"]);
+        assert_eq!(keys(&["d", "c", "a"], &["e", "b"], true), ["e", "d", "c", "b", "a"]);
+        assert_eq!(keys(&[], &["b"], false), ["b"]);
+        assert_eq!(keys(&["b"], &[], true), ["b"]);
+        assert_eq!(keys(&[], &[], false), [""; 0]);
+    }
+
+    #[test]
+    fn a_demand_reads_what_its_paths_meet() {
+        let demand = Demand { paths: Some(vec!["a.b".to_owned()]), ordered: true };
+        assert!(demand.reads("a") && demand.reads("a.b.c") && !demand.reads("b"));
+        assert!(Demand::WHOLE.reads("b"));
+        let nothing = Demand { paths: Some(Vec::new()), ordered: true };
+        assert!(!nothing.reads("a"));
+    }
+
+    #[test]
+    fn a_span_holds_its_first_key_and_not_its_end() {
+        let span = Span { from: b"b".to_vec(), to: Some(b"d".to_vec()), backward: false };
+        assert!(span.has(b"b") && span.has(b"c") && !span.has(b"d") && !span.has(b"a"));
+        assert!(Span::down_from(b"b").has(b"b") && !Span::down_from(b"b").has(b"b\0"));
+        assert!(Span::all().has(b"") && Span::all().has(b"x"));
+    }
+}
