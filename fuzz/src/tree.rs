@@ -5,21 +5,18 @@ use value::writer::write_array;
 use value::{DocBuf, OwnedVal, RawDoc, Val, ejson};
 
 /// Numbers that depend on a seed alone.
-pub struct Dice(u64);
+pub struct Dice(fastrand::Rng);
 
 impl Dice {
     /// Dice for one mutation.
     #[must_use]
     pub fn new(seed: u32) -> Dice {
-        Dice((u64::from(seed) << 1 | 1).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+        Dice(fastrand::Rng::with_seed(u64::from(seed)))
     }
 
     /// A number below `limit`, which is not zero.
     pub fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % limit.max(1)
+        self.0.usize(..limit.max(1))
     }
 
     fn one<'a, T>(&mut self, list: &'a [T]) -> &'a T {

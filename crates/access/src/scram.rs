@@ -413,7 +413,7 @@ fn unescape(name: &str) -> Option<String> {
 pub fn random(count: usize) -> Vec<u8> {
     let mut bytes = vec![0; count];
     #[expect(clippy::expect_used, reason = "without random numbers there is no security")]
-    getrandom::fill(&mut bytes).expect("the system gives random numbers");
+    getrandom::fill(&mut bytes).expect("the operating system provides random bytes");
     bytes
 }
 

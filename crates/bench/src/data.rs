@@ -3,43 +3,30 @@
 
 use value::writer::write_doc;
 
-/// A small fast random generator (xorshift64*). Not for secrets.
+/// Random choices that a seed repeats. Not for secrets.
 #[derive(Clone)]
-pub(crate) struct Dice(u64);
+pub(crate) struct Dice(fastrand::Rng);
 
 impl Dice {
     /// Starts a sequence; equal seeds give equal sequences.
     pub(crate) fn new(seed: u64) -> Dice {
-        // Neighbouring seeds must not give similar beginnings, and zero would stay zero.
-        Dice(mix(seed).max(1))
-    }
-
-    /// The next 64 bits.
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+        Dice(fastrand::Rng::with_seed(seed))
     }
 
     /// A number below `end`; `end` must not be zero.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
-        // The upper half of a 128-bit product: no division, and a bias nobody can see here.
-        ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
+        self.0.u64(..end)
     }
 
     /// A number from 0 up to, not including, 1.
     pub(crate) fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+        self.0.f64()
     }
 }
 
-/// Scatters the bits of a number (the finishing step of splitmix64).
+/// A number that looks random and depends on `number` alone: neighbours give unrelated ones.
 fn mix(number: u64) -> u64 {
-    let mut z = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
+    fastrand::Rng::with_seed(number).u64(..)
 }
 
 /// Numbers below `count` of which few are drawn very often, as YCSB draws them: Zipf's law with

@@ -198,7 +198,6 @@ pub fn fill_batch(
 /// All open cursors.
 pub struct Cursors {
     open: Mutex<HashMap<i64, State>>,
-    next: AtomicU64,
     /// After how many milliseconds an idle cursor is closed.
     pub timeout_ms: AtomicI64,
     /// Most cursors that may be open.
@@ -224,22 +223,18 @@ impl Cursors {
     /// No cursors.
     #[must_use]
     pub fn new() -> Cursors {
-        let seed = crate::random_u64();
         Cursors {
             open: Mutex::new(HashMap::new()),
-            next: AtomicU64::new(seed),
             timeout_ms: AtomicI64::new(600_000),
             open_max: AtomicUsize::new(CURSORS_MAX),
             opened: AtomicU64::new(0),
         }
     }
 
-    /// A number for a new cursor: positive, hard to guess, never 0.
+    /// A random number for a new cursor: positive, not in use.
     pub fn new_id(&self) -> i64 {
         loop {
-            let n = self.next.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
-            let mixed = (n ^ (n >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            let id = (mixed ^ (mixed >> 32)) as i64 & i64::MAX;
+            let id = value::random::u64() as i64 & i64::MAX;
             if id != 0 && !self.open.lock().contains_key(&id) {
                 return id;
             }

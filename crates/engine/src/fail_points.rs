@@ -116,8 +116,7 @@ impl FailPoints {
                 return None;
             }
             Mode::Probability(share) => {
-                let draw = (crate::random_u64() >> 11) as f64 / (1_u64 << 53) as f64;
-                if draw >= *share {
+                if fastrand::f64() >= *share {
                     return None;
                 }
             }

@@ -86,12 +86,6 @@ pub use request::{ClientCertificate, Flow, Peer, Request, Sequence};
 pub(crate) use txn::store_failed;
 pub use value::{self, Code, Error, Result};
 
-/// A number that nobody can guess.
-pub(crate) fn random_u64() -> u64 {
-    use std::hash::{BuildHasher, Hasher, RandomState};
-    RandomState::new().build_hasher().finish()
-}
-
 /// The version of this crate.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 

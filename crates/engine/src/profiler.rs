@@ -176,7 +176,7 @@ pub fn note(engine: &Inner, op: &Operation, ended: &Ended<'_>) {
 }
 
 fn sampled(rate: f64) -> bool {
-    rate >= 1.0 || ((crate::random_u64() >> 11) as f64 / (1_u64 << 53) as f64) < rate
+    rate >= 1.0 || fastrand::f64() < rate
 }
 
 /// The document of an operation in `system.profile`.

@@ -155,7 +155,7 @@ impl SortSpec {
         let start = out.len();
         for (at, field) in self.fields.iter().enumerate() {
             if field.random {
-                let bits = (crate::filter::random() * f64::from(u32::MAX)) as u32;
+                let bits = fastrand::u32(..);
                 keys::encode(out, Val::Int64(i64::from(bits)), false);
                 continue;
             }

@@ -2,8 +2,8 @@
 //!
 //! `raw` reads BSON bytes in place, `writer` makes them, `validate` checks them once at the door;
 //! `compare` and `keys` give them MongoDB's order, as a comparison and as bytes, `key_types` takes
-//! values back from such bytes; `path` walks dotted names; `decimal` and `number` compute; `ejson` reads and prints text; `error` and
-//! `codes` hold the one error that clients see. Nothing here knows queries, files or sockets.
+//! values back from such bytes; `path` walks dotted names; `decimal` and `number` compute; `ejson` reads and prints text; `random` has
+//! what must not be guessed; `error` and `codes` hold the one error that clients see. Nothing here knows queries, files or sockets.
 
 pub mod codes;
 pub mod collation;
@@ -16,6 +16,7 @@ pub mod keys;
 pub mod limits;
 pub mod number;
 pub mod path;
+pub mod random;
 pub mod raw;
 pub mod shape;
 pub mod types;

@@ -280,13 +280,11 @@ impl ObjectId {
     /// A new id: seconds, a random number of this process, a counter.
     #[must_use]
     pub fn generate() -> ObjectId {
-        use std::hash::{BuildHasher, Hasher, RandomState};
         use std::sync::LazyLock;
         use std::sync::atomic::{AtomicU32, Ordering};
-        static PROCESS: LazyLock<u64> =
-            LazyLock::new(|| RandomState::new().build_hasher().finish());
+        static PROCESS: LazyLock<[u8; 5]> = LazyLock::new(crate::random::bytes);
         static COUNTER: LazyLock<AtomicU32> =
-            LazyLock::new(|| AtomicU32::new(RandomState::new().build_hasher().finish() as u32));
+            LazyLock::new(|| AtomicU32::new(crate::random::u64() as u32));
         let seconds = std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
             .map_or(0, |since| since.as_secs() as u32);
@@ -295,7 +293,7 @@ impl ObjectId {
         let (time, rest) = id.split_at_mut(4);
         time.copy_from_slice(&seconds.to_be_bytes());
         let (process, counter) = rest.split_at_mut(5);
-        process.copy_from_slice(PROCESS.to_be_bytes().get(3..).unwrap_or(&[0; 5]));
+        process.copy_from_slice(&*PROCESS);
         counter.copy_from_slice(count.to_be_bytes().get(1..).unwrap_or(&[0; 3]));
         ObjectId(id)
     }

@@ -51,7 +51,7 @@ pub fn create(
     };
     let collection = Arc::new(Collection {
         id,
-        uuid: random_uuid(),
+        uuid: value::random::uuid(),
         db: db.into(),
         name: name.into(),
         validator: crate::validation::Validator::of(options.as_doc()),
@@ -215,27 +215,5 @@ pub fn check_database_case(catalog: &Catalog, db: &str) -> Result<()> {
                  [{db}]"
             ),
         )),
-    }
-}
-
-/// A random UUID (version 4).
-#[must_use]
-pub fn random_uuid() -> [u8; 16] {
-    let bits = (u128::from(crate::random_u64()) << 64) | u128::from(crate::random_u64());
-    let marks = 0xF000_u128 << 64 | 0xC000_u128 << 48;
-    let version = 0x4000_u128 << 64 | 0x8000_u128 << 48;
-    (bits & !marks | version).to_be_bytes()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn uuids_are_random_and_of_version_4() {
-        let (a, b) = (random_uuid(), random_uuid());
-        assert_ne!(a, b);
-        assert_eq!(a[6] >> 4, 4);
-        assert_eq!(a[8] >> 6, 0b10);
     }
 }

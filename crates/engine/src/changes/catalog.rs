@@ -154,7 +154,7 @@ fn note_altered(notes: &mut Notes, was: &Collection, now: &Collection, cause: Ca
     }
     if !built.is_empty() {
         let commit = command("commitIndexBuild", &now.name, |out| {
-            let build = crate::catalog::change::random_uuid();
+            let build = value::random::uuid();
             out.append("indexBuildUUID", Val::Binary(4, &build));
             out.array("indexes", |list| {
                 built.iter().for_each(|index| list.push(Val::Document(index.spec.as_doc())));

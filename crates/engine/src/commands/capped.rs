@@ -111,7 +111,7 @@ fn convert(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
                 format!("'{}' takes part in patterns: it cannot be capped", source.namespace()),
             ));
         }
-        let name = format!("{TEMPORARY}{:016x}", crate::random_u64());
+        let name = format!("{TEMPORARY}{:016x}", value::random::u64());
         let made = engine.change_catalog(|catalog, batch| {
             change::create(engine, catalog, batch, context.db, &name, options(size))
         })?;

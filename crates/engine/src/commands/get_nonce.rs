@@ -14,6 +14,6 @@ pub(super) static COMMAND: Command = Command {
 };
 
 fn run(_: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
-    out.str("nonce", &format!("{:016x}", crate::random_u64()));
+    out.str("nonce", &format!("{:016x}", value::random::u64()));
     Ok(())
 }

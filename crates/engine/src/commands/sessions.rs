@@ -2,7 +2,6 @@
 //! `killSessions`, `killAllSessions`, `killAllSessionsByPattern`.
 
 use super::{Command, Context};
-use crate::catalog::change::random_uuid;
 use crate::engine::Inner;
 use crate::session;
 use std::collections::HashSet;
@@ -70,7 +69,7 @@ pub(super) static KILL_BY_PATTERN: Command = Command {
 };
 
 fn start(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
-    let id = random_uuid();
+    let id = value::random::uuid();
     context.engine.sessions.touch(id, context.client.login.owner().as_deref())?;
     out.doc("id", |out| {
         out.append("id", Val::Binary(4, &id));

@@ -4,7 +4,6 @@
 use super::{Command, Context};
 use crate::access::directory::{USERS, write_privileges, write_restrictions, write_roles};
 use crate::access::{EXTERNAL, RoleName, User};
-use crate::catalog::change::random_uuid;
 use access::Restrictions;
 use access::scram::{Credentials, Mechanism};
 use access::x509::Name;
@@ -206,7 +205,7 @@ fn create(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
     let credentials = wanted.credentials(context)?;
     let doc = DocBuf::build(|out| {
         out.str("_id", &format!("{db}.{name}"));
-        out.append("userId", Val::Binary(4, &random_uuid()));
+        out.append("userId", Val::Binary(4, &value::random::uuid()));
         out.str("user", name).str("db", db);
         match &credentials {
             Some(credentials) => {

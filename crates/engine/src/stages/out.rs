@@ -158,7 +158,7 @@ impl Out {
     /// An empty collection like the target.
     fn create(&self, engine: &Inner, target: Option<&Collection>) -> Result<Arc<Collection>> {
         let options = target.map_or_else(DocBuf::new, |target| target.options.clone());
-        let name = format!("{TEMPORARY}{:016x}", crate::random_u64());
+        let name = format!("{TEMPORARY}{:016x}", value::random::u64());
         engine.change_catalog(|catalog, batch| {
             let made = change::create(engine, catalog, batch, &self.db, &name, options)?;
             let mut indexes = Vec::new();

@@ -68,7 +68,7 @@ fn sample(input: &mut dyn Stream, size: usize, op: &Operation) -> Result<Vec<Cho
             bytes += doc.len();
             kept.push((doc, input.meta()));
         } else {
-            let place = usize::try_from(crate::random_u64() % seen).unwrap_or(usize::MAX);
+            let place = usize::try_from(fastrand::u64(..seen)).unwrap_or(usize::MAX);
             if let Some(old) = kept.get_mut(place) {
                 bytes = (bytes + doc.len()).saturating_sub(old.0.len());
                 *old = (doc, input.meta());
@@ -84,10 +84,7 @@ fn sample(input: &mut dyn Stream, size: usize, op: &Operation) -> Result<Vec<Cho
             ));
         }
     }
-    for place in (1..kept.len()).rev() {
-        let other = usize::try_from(crate::random_u64() % (place as u64 + 1)).unwrap_or(0);
-        kept.swap(place, other);
-    }
+    fastrand::shuffle(&mut kept);
     Ok(kept)
 }
 

@@ -159,22 +159,8 @@ fn parse_rand(
     }
 }
 
-/// 64 random bits: the standard library's hash keys are random and differ at each call.
-fn random_bits() -> u64 {
-    use std::hash::{BuildHasher, Hasher, RandomState};
-    use std::sync::atomic::{AtomicU64, Ordering};
-    static STATE: std::sync::LazyLock<AtomicU64> =
-        std::sync::LazyLock::new(|| AtomicU64::new(RandomState::new().build_hasher().finish()));
-    // SplitMix64 over a shared counter: uniform, and no two calls share a state.
-    let mut z = STATE.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
-}
-
 fn rand<'a>(_: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    // 53 bits: as many as a double between 0 and 1 can tell apart.
-    Ok(Val::Double((random_bits() >> 11) as f64 / (1u64 << 53) as f64))
+    Ok(Val::Double(fastrand::f64()))
 }
 
 fn create_object_id<'a>(_: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
@@ -182,9 +168,5 @@ fn create_object_id<'a>(_: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
 }
 
 fn create_uuid<'a>(_: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
-    let mut bits = (u128::from(random_bits()) << 64) | u128::from(random_bits());
-    // Version 4, variant 1.
-    bits = bits & !(0xF << 76) | (0x4 << 76);
-    bits = bits & !(0x3 << 62) | (0x2 << 62);
-    Ok(Val::Binary(4, env.arena().alloc_slice_copy(&bits.to_be_bytes())))
+    Ok(Val::Binary(4, env.arena().alloc_slice_copy(&value::random::uuid())))
 }

@@ -13,7 +13,6 @@ mod matches;
 pub mod node;
 mod operators;
 mod parse;
-mod sample;
 mod schema;
 mod special;
 mod types;
@@ -247,9 +246,4 @@ impl Test {
 /// Names of the operators that stand where a field name could, for the documentation.
 pub fn top_operators() -> impl Iterator<Item = &'static str> {
     parse::TOP_OPERATORS.iter().map(|operator| operator.name)
-}
-
-/// A random number from 0 up to, not including, 1.
-pub(crate) fn random() -> f64 {
-    sample::draw()
 }

@@ -5,7 +5,6 @@
 //! on disk proves that every earlier round is on disk, and a torn tail is always the last round.
 
 use std::collections::VecDeque;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -354,7 +353,10 @@ fn make_segment(
     first: bool,
 ) -> io::Result<(Arc<Segment>, [u8; SEGMENT_HEADER])> {
     let (file, size) = pool.take(generation, bytes + SEGMENT_HEADER as u64, first)?;
-    let salt = RandomState::new().build_hasher().finish();
+    // Records of a file's former life must not fit the new one: the salt has to be unique.
+    let mut salt = [0; 8];
+    getrandom::fill(&mut salt)?;
+    let salt = u64::from_le_bytes(salt);
     let header = SegmentHeader { generation, salt, previous_end }.encode();
     let segment =
         Segment { file, generation, salt, size, synced: AtomicU64::new(0), end: AtomicU64::new(0) };

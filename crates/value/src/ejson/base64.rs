@@ -1,49 +1,37 @@
-//! Base64 with the standard alphabet and padding, as Extended JSON writes binaries.
+//! Base64 as Extended JSON writes it (standard alphabet, padded) and as clients send it (either
+//! alphabet, with or without padding).
 
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+use ::base64::Engine as _;
+use ::base64::alphabet;
+use ::base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use ::base64::prelude::BASE64_STANDARD;
+
+/// Reads what is left after the padding was cut off. Unused bits at the end may be anything.
+const UNPADDED: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::RequireNone)
+        .with_decode_allow_trailing_bits(true),
+);
 
 /// Writes bytes as base64.
 #[must_use]
 pub fn encode(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let at = |index: usize| u32::from(chunk.get(index).copied().unwrap_or(0));
-        let group = at(0) << 16 | at(1) << 8 | at(2);
-        for place in 0..4 {
-            let digit = (group >> (18 - 6 * place) & 63) as usize;
-            let filled = place <= chunk.len();
-            text.push(if filled { char::from(ALPHABET[digit]) } else { '=' });
-        }
-    }
-    text
+    BASE64_STANDARD.encode(bytes)
 }
 
 /// Reads base64; the URL alphabet and missing padding are accepted. `None` if it is not base64.
 #[must_use]
 pub fn decode(text: &str) -> Option<Vec<u8>> {
     let digits = text.trim_end_matches('=');
-    if text.len() - digits.len() > 2 || digits.len() % 4 == 1 {
+    if text.len() - digits.len() > 2 {
         return None;
     }
-    let mut bytes = Vec::with_capacity(digits.len() * 3 / 4);
-    let (mut group, mut bits) = (0u32, 0);
-    for byte in digits.bytes() {
-        let digit = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' | b'-' => 62,
-            b'/' | b'_' => 63,
-            _ => return None,
-        };
-        group = (group << 6 | u32::from(digit)) & 0xFFFF;
-        bits += 6;
-        if bits >= 8 {
-            bits -= 8;
-            bytes.push((group >> bits) as u8);
-        }
+    if digits.contains(['-', '_']) {
+        UNPADDED.decode(digits.replace('-', "+").replace('_', "/")).ok()
+    } else {
+        UNPADDED.decode(digits).ok()
     }
-    Some(bytes)
 }
 
 #[cfg(test)]
@@ -59,8 +47,10 @@ mod tests {
             assert_eq!(decode(text).unwrap(), bytes.as_bytes());
         }
         assert_eq!(decode("Zg").unwrap(), b"f");
+        assert_eq!(decode("Zh=").unwrap(), b"f");
         assert_eq!(decode("-_8=").unwrap(), [0xFB, 0xFF]);
-        for bad in ["Z", "Zg===", "Z g=", "=", "a=b="] {
+        assert_eq!(decode("-/8").unwrap(), [0xFB, 0xFF]);
+        for bad in ["Z", "Zg===", "Z g=", "=", "a=b=", "Zg\n"] {
             assert_eq!(decode(bad).filter(|b| !b.is_empty()), None, "{bad}");
         }
     }
