@@ -4,10 +4,10 @@
 //! on meanwhile are no findings. `motif check` asks for all collections, `validate` for one.
 
 use crate::catalog::{Catalog, Collection, Index, IndexState, persist};
-use crate::engine::Inner;
 use crate::index::{keys, maintain};
 use crate::store_failed;
 use crate::trash::range_of;
+use crate::txn::Data;
 use std::ops::Bound;
 use std::sync::Arc;
 use store::{Direction, Range, Snapshot, Space};
@@ -83,9 +83,9 @@ pub fn catalog_at(snapshot: &Snapshot) -> Result<Catalog> {
 ///
 /// # Errors
 /// When the store cannot be read at all.
-pub fn check(engine: &Inner, progress: &mut dyn FnMut(&str, u64, u64)) -> Result<Vec<String>> {
+pub fn check(data: &Data, progress: &mut dyn FnMut(&str, u64, u64)) -> Result<Vec<String>> {
     let mut files = |done, total| progress("files", done, total);
-    let damage = engine.store.verify(&mut files).map_err(store_failed)?;
+    let damage = data.store.verify(&mut files).map_err(store_failed)?;
     let mut findings: Vec<String> = damage
         .into_iter()
         .map(|damage| match damage.offset {
@@ -93,7 +93,7 @@ pub fn check(engine: &Inner, progress: &mut dyn FnMut(&str, u64, u64)) -> Result
             None => format!("{}: {}", damage.file.display(), damage.what),
         })
         .collect();
-    let snapshot = engine.store.snapshot();
+    let snapshot = data.store.snapshot();
     let catalog = catalog_at(&snapshot)?;
     for collection in catalog.collections().filter(|c| c.view().is_none()) {
         let namespace = collection.namespace();
@@ -348,7 +348,7 @@ mod tests {
     fn damage(engine: &Engine, space: Space, wanted: &[u8]) {
         use std::ops::Bound::Unbounded;
         let inner = engine.inner();
-        let snapshot = inner.store.snapshot();
+        let snapshot = inner.data.store.snapshot();
         let mut range =
             snapshot.range(space, Unbounded, Unbounded, store::Direction::Forward).expect("reads");
         let mut batch = Batch::new();
@@ -359,7 +359,7 @@ mod tests {
             }
         }
         assert!(!batch.is_empty());
-        inner.store.write(&batch).expect("writes");
+        inner.data.store.write(&batch).expect("writes");
     }
 
     #[test]

@@ -44,7 +44,7 @@ impl Client {
             metadata: Mutex::new(None),
             last_active_ms: AtomicI64::new(0),
         });
-        engine.slots.lock().insert(peer.connection_id, slot.clone());
+        engine.service.slots.lock().insert(peer.connection_id, slot.clone());
         let ip = |text: &str| text.parse::<SocketAddr>().ok().map(|address| address.ip());
         let ends = Ends { client: ip(&slot.remote), server: peer.local.as_deref().and_then(ip) };
         let login = Login::new(slot.clone(), peer.authenticate, peer.is_local, ends);
@@ -96,7 +96,7 @@ impl Client {
             id == session && by == turn && now.duration_since(told) < TOUCH_INTERVAL
         });
         if !known {
-            self.engine.sessions.touch(session, self.login.owner().as_deref())?;
+            self.engine.service.sessions.touch(session, self.login.owner().as_deref())?;
             self.touched = Some((session, now, turn));
         }
         Ok(())
@@ -112,7 +112,7 @@ impl Client {
     pub fn run(&mut self, request: &Request<'_>, reply: &mut Vec<u8>) -> Flow {
         let start = reply.len();
         let engine = self.engine.clone();
-        let op = Operation::new(self.slot.clone(), engine.work.clone());
+        let op = Operation::new(self.slot.clone(), engine.data.work.clone());
         let result = catch_unwind(AssertUnwindSafe(|| {
             commands::dispatch(&engine, self, &op, request, reply)
         }));
@@ -124,7 +124,7 @@ impl Client {
                 // The panic hook has logged where; the client learns that it was our fault.
                 reply.truncate(start);
                 // What it did in a transaction must not stay half done, nor keep others waiting.
-                let _ = engine.sessions.transactions.leave(&engine, &op, true);
+                let _ = engine.service.sessions.transactions.leave(&engine, &op, true);
                 let error = Error::internal("the command failed by a bug; see the server's log");
                 writer::write_doc(reply, |out| {
                     crate::reply::write_error(out, &error);
@@ -149,6 +149,6 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        self.engine.slots.lock().remove(&self.slot.connection_id);
+        self.engine.service.slots.lock().remove(&self.slot.connection_id);
     }
 }

@@ -1,19 +1,16 @@
 //! The engine: the store, the catalog and everything that clients share.
 
-use crate::catalog::{Catalog, Collection, persist};
 use crate::client::Client;
-use crate::clock::Clock;
 use crate::cursor::Cursors;
 use crate::metrics::{Metrics, Network};
 use crate::operation::Slot;
 use crate::request::{Flow, Peer, Request};
 use crate::session::Sessions;
-use crate::txn::{CommitState, Past, store_failed};
-use arc_swap::ArcSwap;
-use parking_lot::{Condvar, Mutex};
+use crate::txn::{Data, store_failed};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use store::{DiskStore, MemoryStore, Store};
@@ -71,76 +68,66 @@ pub type RotateCertificates = Box<dyn Fn() -> std::result::Result<(), String> + 
 #[derive(Clone)]
 pub struct Engine(pub(crate) Arc<Inner>);
 
-/// What clients share.
+/// What all clients of an engine share, in parts by who needs them.
 pub struct Inner {
-    /// How it was opened.
-    pub options: Options,
-    /// The bytes.
-    pub store: Box<dyn Store>,
-    /// What exists.
-    pub catalog: ArcSwap<Catalog>,
-    pub(crate) commit: Mutex<CommitState>,
-    /// Signalled when the transaction of a session ends; goes with `commit`.
-    pub(crate) ended: Condvar,
-    /// What can be read of the past.
-    pub(crate) past: Past,
-    pub(crate) next_id: AtomicU32,
-    /// The logical clock.
-    pub clock: Clock,
-    /// What every commit did.
-    pub(crate) changes: crate::changes::ChangeLog,
-    /// Open results.
+    /// The store, the catalog, and what every commit needs.
+    pub data: Arc<Data>,
+    /// What serves clients.
+    pub service: Service,
+    /// The state of background work.
+    pub(crate) background: Background,
+    /// What is counted and recorded, and how to change that.
+    pub observed: Observed,
+}
+
+/// What serves clients: sessions, cursors, logins and connections.
+pub struct Service {
+    /// Open cursors.
     pub cursors: Cursors,
-    /// Retryable writes and session times.
+    /// Retryable writes, transactions and session times.
     pub sessions: Sessions,
     /// Who may do what.
     pub(crate) access: crate::access::Access,
+    /// Connections by number.
+    pub(crate) slots: Mutex<BTreeMap<i64, Arc<Slot>>>,
+    next_connection: AtomicI64,
+    on_shutdown: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
+    on_rotate_certificates: Mutex<Option<RotateCertificates>>,
+}
+
+/// The state of background work.
+#[derive(Default)]
+pub(crate) struct Background {
+    /// The patterns that are being built.
+    pub(crate) pattern_builds: crate::upkeep::backfill::Builds,
+    /// When patterns are checked.
+    pub(crate) pattern_scrubs: crate::upkeep::scrub::Scrubs,
+    /// Measurements of patterns whose strategy the database chooses.
+    pub(crate) pattern_strategies: crate::upkeep::strategy::Strategies,
+    /// When documents expire next.
+    pub(crate) ttl: crate::ttl::Ttl,
+}
+
+/// What is counted and recorded, and the parameters that change it.
+pub struct Observed {
     /// Counters.
     pub metrics: Metrics,
     /// Counters that the server fills.
     pub network: Network,
-    /// Connections by number.
-    pub(crate) slots: Mutex<BTreeMap<i64, Arc<Slot>>>,
-    pub(crate) next_operation: AtomicU64,
-    next_connection: AtomicI64,
-    /// Raised with every commit to a capped collection, for cursors that wait.
-    pub(crate) tail: (Mutex<u64>, Condvar),
     /// When the engine was opened.
     pub started: Instant,
-    /// When the engine was opened, by the clock on the wall.
+    /// When the engine was opened, in milliseconds since 1970.
     pub started_ms: i64,
-    closing: AtomicBool,
-    on_shutdown: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
-    on_rotate_certificates: Mutex<Option<RotateCertificates>>,
     /// The last lines of the log, for `getLog`.
     pub log: Mutex<Vec<String>>,
     /// Parameters that `setParameter` changed.
     pub parameters: crate::parameters::Parameters,
-    /// Background work, for `currentOp`.
-    pub(crate) jobs: Mutex<Vec<Arc<crate::job::Job>>>,
-    /// Threads that go on with builds which an earlier process began.
-    pub(crate) builders: Mutex<Vec<std::thread::JoinHandle<()>>>,
-    /// The patterns that are being built.
-    pub(crate) pattern_builds: crate::upkeep::backfill::Builds,
-    /// Tells that patterns have something to follow.
-    pub(crate) pattern_bell: Arc<crate::upkeep::catch_up::Bell>,
-    /// When patterns are checked.
-    pub(crate) pattern_scrubs: crate::upkeep::scrub::Scrubs,
-    /// What is known of patterns whose strategy is left to the database.
-    pub(crate) pattern_strategies: crate::upkeep::strategy::Strategies,
-    /// What dropped collections and indexes left in the store.
-    pub(crate) trash: crate::trash::Trash,
-    /// When documents expire next.
-    pub(crate) ttl: crate::ttl::Ttl,
     /// Failures on demand, for tests.
     pub(crate) fail_points: crate::fail_points::FailPoints,
-    /// Which operations are noted.
+    /// Which operations are recorded.
     pub(crate) profiler: crate::profiler::Profiler,
+    /// Statistics of queries by their shape.
     pub(crate) query_stats: crate::query_stats::QueryStats,
-    /// What operations share.
-    pub(crate) work: Arc<crate::operation::Work>,
-    /// Whether reads that name no concern show only what is on disk.
-    pub(crate) durable_reads: AtomicBool,
 }
 
 /// How much memory may hold commits that are not in tables yet. The more it is, the more often a
@@ -176,73 +163,44 @@ impl Engine {
     /// # Errors
     /// When the catalog in it cannot be read.
     pub fn with_store(options: Options, store: Box<dyn Store>) -> Result<Engine> {
-        let scratch = match &options.storage {
-            Storage::Disk(path) if !options.read_only => {
-                store::Scratch::open(path).map_err(store_failed)?
-            }
-            _ => store::Scratch::of_system(),
-        };
-        let snapshot = store.snapshot();
-        let loaded = persist::load(&snapshot)?;
-        let durable_reads = loaded
+        let (data, unfinished) = Data::open(options, store)?;
+        let durable_reads = data
             .catalog
+            .load()
             .concerns
             .as_ref()
             .is_some_and(|concerns| crate::commands::reads_durably(concerns.as_doc()));
-        let sessions = Sessions::new();
-        let clock = Clock::new();
-        let changes = crate::changes::ChangeLog::open(&*store, &clock, options.read_only)?;
-        let floor = snapshot.seqno();
-        let seqno = store.snapshot().seqno();
-        let operation_bytes = usize::try_from(options.operation_bytes).unwrap_or(usize::MAX);
-        store.keep_since(Some(seqno));
-        drop(snapshot);
+        data.durable_reads.store(durable_reads, Ordering::Relaxed);
         let inner = Arc::new(Inner {
-            options,
-            store,
-            catalog: ArcSwap::from_pointee(loaded.catalog),
-            commit: Mutex::new(CommitState::new(floor)),
-            ended: Condvar::new(),
-            past: Past::new(clock.now(), seqno),
-            next_id: AtomicU32::new(loaded.next_id),
-            clock,
-            changes,
-            cursors: Cursors::new(),
-            sessions,
-            access: crate::access::Access::new(),
-            metrics: Metrics::default(),
-            network: Network::default(),
-            slots: Mutex::new(BTreeMap::new()),
-            next_operation: AtomicU64::new(1),
-            next_connection: AtomicI64::new(1),
-            tail: (Mutex::new(0), Condvar::new()),
-            started: Instant::now(),
-            started_ms: crate::clock::now_ms(),
-            closing: AtomicBool::new(false),
-            on_shutdown: Mutex::new(None),
-            on_rotate_certificates: Mutex::new(None),
-            log: Mutex::new(Vec::new()),
-            parameters: crate::parameters::Parameters::default(),
-            builders: Mutex::default(),
-            jobs: Mutex::new(Vec::new()),
-            pattern_builds: crate::upkeep::backfill::Builds::default(),
-            pattern_bell: Arc::default(),
-            pattern_scrubs: crate::upkeep::scrub::Scrubs::default(),
-            pattern_strategies: crate::upkeep::strategy::Strategies::default(),
-            trash: crate::trash::Trash::default(),
-            ttl: crate::ttl::Ttl::default(),
-            fail_points: crate::fail_points::FailPoints::default(),
-            profiler: crate::profiler::Profiler::default(),
-            query_stats: crate::query_stats::QueryStats::default(),
-            work: Arc::new(crate::operation::Work::new(scratch, operation_bytes)),
-            durable_reads: AtomicBool::new(durable_reads),
+            data: Arc::new(data),
+            service: Service {
+                cursors: Cursors::new(),
+                sessions: Sessions::new(),
+                access: crate::access::Access::new(),
+                slots: Mutex::new(BTreeMap::new()),
+                next_connection: AtomicI64::new(1),
+                on_shutdown: Mutex::new(None),
+                on_rotate_certificates: Mutex::new(None),
+            },
+            background: Background::default(),
+            observed: Observed {
+                metrics: Metrics::default(),
+                network: Network::default(),
+                started: Instant::now(),
+                started_ms: crate::clock::now_ms(),
+                log: Mutex::new(Vec::new()),
+                parameters: crate::parameters::Parameters::default(),
+                fail_points: crate::fail_points::FailPoints::default(),
+                profiler: crate::profiler::Profiler::default(),
+                query_stats: crate::query_stats::QueryStats::default(),
+            },
         });
-        if !inner.options.read_only {
-            for collection in loaded.unfinished {
-                crate::index::resume(&inner, &collection)?;
+        if !inner.data.options.read_only {
+            for collection in unfinished {
+                crate::index::resume(&inner.data, &collection)?;
             }
-            crate::stages::remove_leftovers(&inner)?;
-            crate::trash::sweep(&inner)?;
+            crate::stages::remove_leftovers(&inner.data)?;
+            crate::trash::sweep(&inner.data)?;
             start_housekeeping(&inner)?;
             crate::upkeep::catch_up::start(&inner)?;
         }
@@ -253,7 +211,7 @@ impl Engine {
     #[must_use]
     pub fn connect(&self, mut peer: Peer) -> Client {
         if peer.connection_id == 0 {
-            peer.connection_id = self.0.next_connection.fetch_add(1, Ordering::Relaxed);
+            peer.connection_id = self.0.service.next_connection.fetch_add(1, Ordering::Relaxed);
         }
         Client::new(self.0.clone(), peer)
     }
@@ -270,28 +228,28 @@ impl Engine {
     /// Connection counters, filled by the server.
     #[must_use]
     pub fn network(&self) -> &Network {
-        &self.0.network
+        &self.0.observed.network
     }
 
     /// The memory that operations share.
     #[must_use]
     pub fn memory(&self) -> &Arc<crate::Memory> {
-        self.0.work.memory()
+        self.0.data.work.memory()
     }
 
     /// What is called when a client sends `shutdown`.
     pub fn on_shutdown(&self, callback: Box<dyn Fn() + Send + Sync>) {
-        *self.0.on_shutdown.lock() = Some(callback);
+        *self.0.service.on_shutdown.lock() = Some(callback);
     }
 
     /// What is called when a client sends `rotateCertificates`.
     pub fn on_rotate_certificates(&self, callback: RotateCertificates) {
-        *self.0.on_rotate_certificates.lock() = Some(callback);
+        *self.0.service.on_rotate_certificates.lock() = Some(callback);
     }
 
     /// Keeps a line for `getLog`.
     pub fn remember_log_line(&self, line: String) {
-        let mut log = self.0.log.lock();
+        let mut log = self.0.observed.log.lock();
         if log.len() >= 1024 {
             log.remove(0);
         }
@@ -303,19 +261,19 @@ impl Engine {
     /// # Errors
     /// When the last writes cannot reach the disk.
     pub fn close(&self) -> Result<()> {
-        self.0.closing.store(true, Ordering::SeqCst);
-        for slot in self.0.slots.lock().values() {
+        self.0.data.closing.store(true, Ordering::SeqCst);
+        for slot in self.0.service.slots.lock().values() {
             slot.killed.store(true, Ordering::Relaxed);
         }
-        self.0.wake_tailing_cursors();
-        let builders = std::mem::take(&mut *self.0.builders.lock());
+        self.0.data.wake_tailing_cursors();
+        let builders = std::mem::take(&mut *self.0.data.builders.lock());
         for builder in builders {
             // A builder that panicked has ended as well.
             let _ = builder.join();
         }
         // A commit that is under way ends before the store closes.
-        let _commit = self.0.commit.lock();
-        self.0.store.close().map_err(store_failed)
+        let _commit = self.0.data.commit.lock();
+        self.0.data.store.close().map_err(store_failed)
     }
 
     /// The shared part, for tools in this workspace.
@@ -330,7 +288,7 @@ impl Engine {
     /// # Errors
     /// When the store cannot be read at all.
     pub fn check(&self, progress: &mut dyn FnMut(&str, u64, u64)) -> Result<Vec<String>> {
-        crate::check::check(&self.0, progress)
+        crate::check::check(&self.0.data, progress)
     }
 }
 
@@ -344,20 +302,20 @@ fn start_housekeeping(inner: &Arc<Inner>) -> Result<()> {
             loop {
                 std::thread::sleep(Duration::from_millis(500));
                 let Some(inner) = weak.upgrade() else { return };
-                if inner.closing.load(Ordering::Relaxed) {
+                if inner.data.closing.load(Ordering::Relaxed) {
                     return;
                 }
-                let closed = inner.cursors.close_idle();
-                crate::metrics::add(&inner.metrics.cursors_timed_out, closed as u64);
-                inner.sessions.transactions.expire(&inner);
-                inner.sessions.forget_old(&inner);
-                inner.forget_past();
+                let closed = inner.service.cursors.close_idle();
+                crate::metrics::add(&inner.observed.metrics.cursors_timed_out, closed as u64);
+                inner.service.sessions.transactions.expire(&inner);
+                inner.service.sessions.forget_old(&inner);
+                inner.data.forget_past();
                 crate::ttl::run(&inner);
-                if let Err(error) = crate::changes::retention::trim(&inner) {
+                if let Err(error) = crate::changes::retention::trim(&inner.data) {
                     tracing::warn!(%error, "cannot drop old entries of the oplog");
                 }
                 crate::upkeep::backfill::start(&inner);
-                if let Err(error) = crate::trash::empty(&inner) {
+                if let Err(error) = crate::trash::empty(&inner.data) {
                     tracing::warn!(%error, "cannot free the space of what was dropped");
                 }
             }
@@ -366,26 +324,7 @@ fn start_housekeeping(inner: &Arc<Inner>) -> Result<()> {
     Ok(())
 }
 
-impl Inner {
-    /// Refuses writes when the engine was opened for reading or is closing.
-    pub(crate) fn check_writable(&self) -> Result<()> {
-        if self.options.read_only {
-            return Err(Error::new(Code::ILLEGAL_OPERATION, "opened for reading only"));
-        }
-        self.check_open()
-    }
-
-    /// Refuses work when the engine is closing.
-    pub(crate) fn check_open(&self) -> Result<()> {
-        if self.closing.load(Ordering::Relaxed) {
-            return Err(Error::new(
-                Code::SHUTDOWN_IN_PROGRESS,
-                "The server is in quiesce mode and will shut down",
-            ));
-        }
-        Ok(())
-    }
-
+impl Service {
     /// Calls what was registered for the `shutdown` command.
     pub(crate) fn request_shutdown(&self) {
         if let Some(callback) = &*self.on_shutdown.lock() {
@@ -399,27 +338,6 @@ impl Inner {
             Some(callback) => callback(),
             None => Err("this server has no certificates".to_owned()),
         }
-    }
-
-    /// Wakes cursors that wait for new documents.
-    pub(crate) fn wake_tailing_cursors(&self) {
-        *self.tail.0.lock() += 1;
-        self.tail.1.notify_all();
-        self.changes.wake();
-    }
-
-    /// The collection or view of this name.
-    #[must_use]
-    pub fn collection(&self, db: &str, name: &str) -> Option<Arc<Collection>> {
-        self.catalog.load().get(db, name).cloned()
-    }
-
-    /// A fresh identifier for a collection or index; the caller persists `next_id`.
-    pub(crate) fn new_id(&self, batch: &mut store::Batch) -> u32 {
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let next = (id + 1).to_be_bytes();
-        batch.put(store::Space::Catalog, &persist::next_id_key(), &next);
-        id
     }
 }
 

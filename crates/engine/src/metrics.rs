@@ -20,8 +20,6 @@ pub struct Metrics {
     pub get_mores: Counter,
     /// All other commands.
     pub commands: Counter,
-    /// Commits that ran again because another came between.
-    pub write_conflicts: Counter,
     /// Documents returned.
     pub documents_returned: Counter,
     /// Documents inserted.
@@ -40,8 +38,6 @@ pub struct Metrics {
     pub failures: Counter,
     /// Retried writes that had been executed already.
     pub retried_writes: Counter,
-    /// Documents that patterns wrote.
-    pub pattern_writes: Counter,
 }
 
 /// What the server counts about connections.

@@ -20,6 +20,6 @@ impl Engine {
     /// What is called when a client changes `logLevel` (0 to 5). Until it is registered, clients
     /// cannot change it.
     pub fn on_log_level(&self, listener: Box<dyn Fn(i32) + Send + Sync>) {
-        *self.0.parameters.log_listener.lock() = Some(listener);
+        *self.0.observed.parameters.log_listener.lock() = Some(listener);
     }
 }

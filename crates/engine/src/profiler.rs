@@ -142,7 +142,7 @@ pub struct Ended<'a> {
 
 /// Notes a command that ended, if it was slow or its database is profiled.
 pub fn note(engine: &Inner, op: &Operation, ended: &Ended<'_>) {
-    let profiler = &engine.profiler;
+    let profiler = &engine.observed.profiler;
     let slow_ms = profiler.slow_ms.load(Ordering::Relaxed);
     let millis = i64::try_from(ended.elapsed.as_millis()).unwrap_or(i64::MAX);
     // Those wait on purpose, or are about the profile itself.
@@ -162,7 +162,7 @@ pub fn note(engine: &Inner, op: &Operation, ended: &Ended<'_>) {
     if slow && sampled(rate) {
         crate::journal::note_slow(op, ended);
     }
-    if level == 0 || ended.db == "local" || engine.options.read_only {
+    if level == 0 || ended.db == "local" || engine.data.options.read_only {
         return;
     }
     let doc = describe(op, ended, millis);
@@ -239,22 +239,22 @@ fn describe(op: &Operation, ended: &Ended<'_>, millis: i64) -> DocBuf {
 
 /// Adds a document to the profile of a database, made when it is not there.
 fn keep(engine: &Inner, db: &str, doc: &DocBuf) -> Result<()> {
-    let collection = match engine.collection(db, COLLECTION) {
+    let collection = match engine.data.collection(db, COLLECTION) {
         Some(collection) => collection,
-        None => engine.change_catalog(|catalog, batch| match catalog.get(db, COLLECTION) {
+        None => engine.data.change_catalog(|catalog, batch| match catalog.get(db, COLLECTION) {
             Some(collection) => Ok(collection.clone()),
             None => {
                 let options = DocBuf::build(|out| {
                     out.bool("capped", true).i64("size", COLLECTION_BYTES);
                 });
-                change::create(engine, catalog, batch, db, COLLECTION, options)
+                change::create(&engine.data, catalog, batch, db, COLLECTION, options)
             }
         })?,
     };
     if collection.view().is_some() {
         return Ok(());
     }
-    engine.transact_alone(&|| Ok(()), collection.capped().is_some(), |txn| {
+    engine.data.transact_alone(&|| Ok(()), collection.capped().is_some(), |txn| {
         let Some(collection) = txn.catalog.get(db, COLLECTION).cloned() else { return Ok(()) };
         write::insert(txn, &collection, doc.as_doc())?;
         write::trim_capped(txn, &collection)

@@ -1,6 +1,6 @@
 //! What replies have in common: how errors look, and the fields at the end of every reply.
 
-use crate::engine::Inner;
+use crate::txn::Data;
 use value::{Code, DocBuf, Error, RawDoc, Val, Writer};
 
 /// Writes the fields of a failed command.
@@ -37,8 +37,8 @@ pub fn write_statement_error(out: &mut Writer<'_>, index: usize, error: &Error) 
 }
 
 /// Writes the logical time at the end of a reply, as members of a replica set do.
-pub fn write_times(out: &mut Writer<'_>, engine: &Inner) {
-    let now = Val::Timestamp(engine.clock.now());
+pub fn write_times(out: &mut Writer<'_>, data: &Data) {
+    let now = Val::Timestamp(data.clock.now());
     out.doc("$clusterTime", |out| {
         out.append("clusterTime", now);
         out.doc("signature", |out| {

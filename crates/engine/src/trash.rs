@@ -4,8 +4,8 @@
 //! that time is closed. What is left when the process ends is found at the next start: prefixes
 //! that the catalog does not know.
 
-use crate::engine::Inner;
 use crate::store_failed;
+use crate::txn::Data;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -51,13 +51,13 @@ impl Trash {
 ///
 /// # Errors
 /// When the store fails; what was not deleted stays noted.
-pub fn empty(engine: &Inner) -> Result<()> {
-    if engine.trash.0.lock().is_empty() {
+pub fn empty(data: &Data) -> Result<()> {
+    if data.trash.0.lock().is_empty() {
         return Ok(());
     }
-    let stats = engine.store.stats();
+    let stats = data.store.stats();
     let mut free = Vec::new();
-    engine.trash.0.lock().retain_mut(|piece| match piece.readers {
+    data.trash.0.lock().retain_mut(|piece| match piece.readers {
         None => {
             if piece.dropped.elapsed() >= GRACE {
                 piece.readers = Some(stats.published);
@@ -72,7 +72,7 @@ pub fn empty(engine: &Inner) -> Result<()> {
     });
     for (space, id) in free {
         let (from, to) = range_of(id);
-        engine.store.delete_range(space, &from, &to).map_err(store_failed)?;
+        data.store.delete_range(space, &from, &to).map_err(store_failed)?;
     }
     Ok(())
 }
@@ -82,19 +82,19 @@ pub fn empty(engine: &Inner) -> Result<()> {
 ///
 /// # Errors
 /// When the store fails.
-pub fn sweep(engine: &Inner) -> Result<()> {
-    let catalog = engine.catalog.load();
+pub fn sweep(data: &Data) -> Result<()> {
+    let catalog = data.catalog.load();
     let mut documents: BTreeSet<u32> = catalog.collections().map(|c| c.id).collect();
     // What patterns keep for themselves stands among the documents.
     documents.extend(catalog.databases.values().flat_map(|db| db.patterns.iter().map(|p| p.id)));
     let indexes: BTreeSet<u32> =
         catalog.collections().flat_map(|c| c.indexes.iter().map(|index| index.id)).collect();
-    sweep_space(engine, Space::Documents, &documents)?;
-    sweep_space(engine, Space::Indexes, &indexes)
+    sweep_space(data, Space::Documents, &documents)?;
+    sweep_space(data, Space::Indexes, &indexes)
 }
 
-fn sweep_space(engine: &Inner, space: Space, known: &BTreeSet<u32>) -> Result<()> {
-    let snapshot = engine.store.snapshot();
+fn sweep_space(data: &Data, space: Space, known: &BTreeSet<u32>) -> Result<()> {
+    let snapshot = data.store.snapshot();
     let mut from = 0_u32;
     loop {
         let start = from.to_be_bytes();
@@ -106,7 +106,7 @@ fn sweep_space(engine: &Inner, space: Space, known: &BTreeSet<u32>) -> Result<()
         let id = u32::from_be_bytes(*prefix);
         if !known.contains(&id) {
             let (first, last) = range_of(id);
-            engine.store.delete_range(space, &first, &last).map_err(store_failed)?;
+            data.store.delete_range(space, &first, &last).map_err(store_failed)?;
         }
         let Some(next) = id.checked_add(1) else { return Ok(()) };
         from = next;
@@ -126,25 +126,25 @@ mod tests {
         let inner = engine.inner();
         let mut batch = Batch::new();
         batch.put(Space::Documents, &[0, 0, 0, 9, 1], b"x");
-        inner.store.write(&batch).expect("writes");
-        let reader = inner.store.snapshot();
-        inner.trash.discard(Space::Documents, 9);
+        inner.data.store.write(&batch).expect("writes");
+        let reader = inner.data.store.snapshot();
+        inner.data.trash.discard(Space::Documents, 9);
         let there = || {
-            let snapshot = inner.store.snapshot();
+            let snapshot = inner.data.store.snapshot();
             snapshot.get(Space::Documents, &[0, 0, 0, 9, 1]).expect("reads").is_some()
         };
         std::thread::sleep(trash::GRACE + Duration::from_millis(50));
-        trash::empty(inner).expect("notes the readers");
-        trash::empty(inner).expect("waits");
+        trash::empty(&inner.data).expect("notes the readers");
+        trash::empty(&inner.data).expect("waits");
         assert!(there(), "a reader is still there");
         drop(reader);
         let mut other = Batch::new();
         other.put(Space::Documents, &[0, 0, 0, 8, 1], b"y");
-        inner.store.write(&other).expect("writes");
+        inner.data.store.write(&other).expect("writes");
         // The engine's own thread may have come first.
         for _ in 0..100 {
-            trash::empty(inner).expect("deletes");
-            if inner.trash.count() == 0 {
+            trash::empty(&inner.data).expect("deletes");
+            if inner.data.trash.count() == 0 {
                 break;
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -159,9 +159,9 @@ mod tests {
         let mut batch = Batch::new();
         batch.put(Space::Documents, &[0, 0, 0, 9, 1], b"x");
         batch.put(Space::Indexes, &[0, 0, 1, 0, 1], b"x");
-        inner.store.write(&batch).expect("writes");
-        trash::sweep(inner).expect("sweeps");
-        let snapshot = inner.store.snapshot();
+        inner.data.store.write(&batch).expect("writes");
+        trash::sweep(&inner.data).expect("sweeps");
+        let snapshot = inner.data.store.snapshot();
         assert!(snapshot.get(Space::Documents, &[0, 0, 0, 9, 1]).expect("reads").is_none());
         assert!(snapshot.get(Space::Indexes, &[0, 0, 1, 0, 1]).expect("reads").is_none());
     }

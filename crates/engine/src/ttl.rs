@@ -44,15 +44,16 @@ impl Ttl {
 /// Deletes what has expired, if it is time for a round.
 pub fn run(engine: &Arc<Inner>) {
     let now = crate::clock::now_ms();
-    let next = engine.ttl.next_ms.load(Ordering::Relaxed);
+    let next = engine.background.ttl.next_ms.load(Ordering::Relaxed);
     if now < next {
         return;
     }
-    let period_ms = engine.ttl.period_seconds().saturating_mul(1000);
-    engine.ttl.next_ms.store(now.saturating_add(period_ms), Ordering::Relaxed);
+    let period_ms = engine.background.ttl.period_seconds().saturating_mul(1000);
+    engine.background.ttl.next_ms.store(now.saturating_add(period_ms), Ordering::Relaxed);
     // The first call only starts the clock: a server that was away for long can be looked at
     // before it deletes.
-    if next == 0 || !has_work(engine) || engine.ttl.running.swap(true, Ordering::SeqCst) {
+    if next == 0 || !has_work(engine) || engine.background.ttl.running.swap(true, Ordering::SeqCst)
+    {
         return;
     }
     // A thread of its own: a long round must not keep idle cursors open.
@@ -60,16 +61,16 @@ pub fn run(engine: &Arc<Inner>) {
     let started = std::thread::Builder::new().name("ttl".to_owned()).spawn(move || {
         let engine = Engine(shared);
         round(&engine, now);
-        engine.0.ttl.running.store(false, Ordering::SeqCst);
+        engine.0.background.ttl.running.store(false, Ordering::SeqCst);
     });
     if let Err(error) = started {
-        engine.ttl.running.store(false, Ordering::SeqCst);
+        engine.background.ttl.running.store(false, Ordering::SeqCst);
         tracing::warn!(%error, "cannot start a thread to delete expired documents");
     }
 }
 
 fn has_work(engine: &Inner) -> bool {
-    let catalog = engine.catalog.load();
+    let catalog = engine.data.catalog.load();
     let expires = |spec: RawDoc<'_>| spec.find("expireAfterSeconds").is_some();
     catalog.collections().any(|collection| {
         expires(collection.options.as_doc())
@@ -79,7 +80,7 @@ fn has_work(engine: &Inner) -> bool {
 
 /// Deletes what has expired by `now_ms`.
 pub fn round(engine: &Engine, now_ms: i64) {
-    let catalog = engine.0.catalog.load_full();
+    let catalog = engine.0.data.catalog.load_full();
     for collection in catalog.collections() {
         let by_index = collection.indexes.iter().map(|index| expired(collection, index, now_ms));
         for delete in by_index.chain([expired_by_id(collection, now_ms)]) {

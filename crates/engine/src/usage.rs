@@ -1,6 +1,6 @@
 //! How long operations on a collection took, for `top` and `$collStats`.
 
-use crate::engine::Inner;
+use crate::txn::Data;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use value::{RawDoc, Val, Writer};
@@ -85,7 +85,7 @@ fn kind_of(command: &str) -> (usize, usize) {
 
 /// Notes a command that ended with the collection that it names.
 pub(crate) fn note(
-    engine: &Inner,
+    data: &Data,
     command: &str,
     body: RawDoc<'_>,
     elapsed: Duration,
@@ -96,7 +96,7 @@ pub(crate) fn note(
         _ => body.first().map(|(_, value)| value.get()),
     };
     let (Some(Val::String(name)), Some(Val::String(db))) = (named, body.get("$db")) else { return };
-    let catalog = engine.catalog.load();
+    let catalog = data.catalog.load();
     let Some(collection) = catalog.get(db, name) else { return };
     let micros = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
     let (kind, class) = kind_of(command);

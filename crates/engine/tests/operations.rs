@@ -95,7 +95,7 @@ fn operations_are_profiled_by_level_and_filter() {
     let engine = engine(false);
     run(&engine, "t", "{insert: 'c', documents: [{_id: 1}, {_id: 2}]}").expect("works");
     run(&engine, "t", "{find: 'c'}").expect("works");
-    assert!(engine.inner().collection("t", "system.profile").is_none());
+    assert!(engine.inner().data.collection("t", "system.profile").is_none());
     run(&engine, "t", "{profile: 1, filter: {nreturned: 2}}").expect("works");
     run(&engine, "t", "{find: 'c'}").expect("works");
     run(&engine, "t", "{find: 'c', filter: {_id: 1}}").expect("works");

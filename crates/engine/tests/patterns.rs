@@ -245,7 +245,7 @@ fn references_carry_live_copies() {
     server.verify("orders");
     assert_eq!(server.code("{dropIndexes: 'orders', index: 'customer._id_1'}"), 72);
     server.run("{dropIndexes: 'orders', index: '*'}");
-    assert!(server.0.inner().collection("t", "orders").is_some_and(|c| c.indexes.len() == 2));
+    assert!(server.0.inner().data.collection("t", "orders").is_some_and(|c| c.indexes.len() == 2));
     server.run("{dropPatterns: 'orders', names: ['customer'], keepValues: true}");
     same(
         &server.one("orders", "9"),

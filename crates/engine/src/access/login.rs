@@ -8,6 +8,7 @@ use ::access::restriction::Ends;
 use ::access::scram::{self, ClientFirst, Credentials, Mechanism, Server};
 use ::access::{Action, Actions, Privileges};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use value::{Code, Error, Result};
 
 /// What a conversation knows about its client.
@@ -121,7 +122,7 @@ impl Login {
     /// # Errors
     /// When they cannot be read.
     pub(crate) fn refresh(&mut self, engine: &Arc<Inner>) -> Result<()> {
-        let generation = engine.access.generation();
+        let generation = engine.data.directory_generation.load(Ordering::Acquire);
         if self.users.is_empty() || self.generation == generation {
             return Ok(());
         }
@@ -167,7 +168,7 @@ impl Login {
         let mut users = self.users.clone();
         users.retain(|known| known.db != user.db);
         users.push(Arc::new(user));
-        self.generation = engine.access.generation();
+        self.generation = engine.data.directory_generation.load(Ordering::Acquire);
         self.set_users(users);
     }
 
@@ -185,7 +186,7 @@ impl Login {
         speculative: bool,
     ) -> Result<Answer> {
         self.exchange = None;
-        engine.access.received(mechanism, speculative);
+        engine.service.access.received(mechanism, speculative);
         if mechanism == X509 {
             return Err(Error::new(
                 Code::MECHANISM_UNAVAILABLE,
@@ -213,8 +214,13 @@ impl Login {
             return Err(scram::failed());
         }
         let credentials = credentials.unwrap_or_else(|| {
-            let iterations = engine.access.iterations(mechanism);
-            Credentials::of_nobody(mechanism, &engine.access.secret, &first.user, iterations)
+            let iterations = engine.service.access.iterations(mechanism);
+            Credentials::of_nobody(
+                mechanism,
+                &engine.service.access.secret,
+                &first.user,
+                iterations,
+            )
         });
         let (server, payload) = Server::start(mechanism, &first, credentials);
         let (user, db) = (first.user, db.to_owned());
@@ -270,7 +276,7 @@ impl Login {
         named: Option<&str>,
         speculative: bool,
     ) -> Result<String> {
-        engine.access.received(X509, speculative);
+        engine.service.access.received(X509, speculative);
         let failed = |message: &str| Error::new(Code::AUTHENTICATION_FAILED, message);
         let Some(ClientCertificate { subject, is_member }) = self.certificate.clone() else {
             return Err(failed("No verified subject name available from client"));
@@ -311,7 +317,7 @@ impl Login {
             return Err(scram::failed());
         }
         tracing::info!(client = self.slot.remote, user = name, db, mechanism, "authenticated");
-        engine.access.succeeded(mechanism, speculative);
+        engine.service.access.succeeded(mechanism, speculative);
         self.enter(engine, user);
         Ok(())
     }

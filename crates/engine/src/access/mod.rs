@@ -40,8 +40,6 @@ pub(crate) struct Access {
     pub(crate) attempts: [Attempts; 3],
     /// How often clients asked by which mechanisms a user can log in.
     pub(crate) mechanisms_asked: AtomicU64,
-    /// Counts changes of users and roles: what was resolved before is looked up again.
-    generation: AtomicU64,
     /// Makes salts for users that do not exist.
     pub(crate) secret: Vec<u8>,
     /// How often new passwords are hashed, for the old mechanism.
@@ -55,7 +53,6 @@ impl Access {
         Access {
             attempts: Default::default(),
             mechanisms_asked: AtomicU64::new(0),
-            generation: AtomicU64::new(1),
             secret: scram::random(32),
             sha1_iterations: AtomicU32::new(Mechanism::Sha1.usual_iterations()),
             sha256_iterations: AtomicU32::new(Mechanism::Sha256.usual_iterations()),
@@ -88,14 +85,5 @@ impl Access {
             Mechanism::Sha256 => &self.sha256_iterations,
         };
         iterations.load(Ordering::Relaxed)
-    }
-
-    /// Notes that users or roles changed.
-    pub(crate) fn changed(&self) {
-        self.generation.fetch_add(1, Ordering::Release);
-    }
-
-    pub(crate) fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Acquire)
     }
 }

@@ -4,8 +4,8 @@
 //! the batch that makes the change durable.
 
 use super::{Catalog, Collection, Counters, Index, IndexState, Kind, persist};
-use crate::engine::Inner;
 use crate::trash::Trash;
+use crate::txn::Data;
 use patterns::Pattern;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use value::{Code, Collation, DocBuf, Error, RawDoc, Result, Val};
 /// # Errors
 /// When a database of this name exists in other letters.
 pub fn create(
-    engine: &Inner,
+    data: &Data,
     catalog: &mut Catalog,
     batch: &mut Batch,
     db: &str,
@@ -25,7 +25,7 @@ pub fn create(
     options: DocBuf,
 ) -> Result<Arc<Collection>> {
     check_database_case(catalog, db)?;
-    let id = engine.new_id(batch);
+    let id = data.new_id(batch);
     let kind = persist::kind_from_options(options.as_doc());
     let collation = persist::collation_of(options.as_doc())?;
     let plain = matches!(kind, Kind::Plain) && collation.is_none();
@@ -39,7 +39,7 @@ pub fn create(
         Kind::View(_) => None,
         // Documents stand in the order of `_id`: the collection is its own index.
         Kind::Plain => Some(0),
-        Kind::Capped(_) => Some(engine.new_id(batch)),
+        Kind::Capped(_) => Some(data.new_id(batch)),
     };
     let indexes = match id_index {
         None => None,

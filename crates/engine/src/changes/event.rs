@@ -3,12 +3,12 @@
 
 use super::record::{Change, Kind};
 use super::token::Token;
-use crate::engine::Inner;
 use crate::exec::scan::Scan;
 use crate::exec::{resolve, write};
 use crate::operation::Operation;
 use crate::planner::{self, Question};
 use crate::store_failed;
+use crate::txn::Data;
 use query::ParseContext;
 use query::filter::Filter;
 use query::update::delta::describe;
@@ -93,7 +93,7 @@ impl Wanted {
     /// NoMatchingDocument when an image is required that is not there, or when the store fails.
     pub(super) fn event(
         &self,
-        engine: &Inner,
+        data: &Data,
         op: &Operation,
         change: &Change<'_>,
         token: &str,
@@ -101,9 +101,9 @@ impl Wanted {
         match change.kind {
             Kind::Nothing => Ok(None),
             // What patterns maintain follows from other changes.
-            _ if change.derived && !is_flagged(engine, change) => Ok(None),
+            _ if change.derived && !is_flagged(data, change) => Ok(None),
             Kind::Command => Ok(self.command_event(change, token)),
-            _ => self.document_event(engine, op, change, token),
+            _ => self.document_event(data, op, change, token),
         }
     }
 
@@ -118,7 +118,7 @@ impl Wanted {
 
     fn document_event(
         &self,
-        engine: &Inner,
+        data: &Data,
         op: &Operation,
         change: &Change<'_>,
         token: &str,
@@ -134,7 +134,7 @@ impl Wanted {
             _ => "delete",
         };
         let looked_up = match (change.kind, self.full_document) {
-            (Kind::Update, Image::Lookup) => look_up(engine, op, change)?,
+            (Kind::Update, Image::Lookup) => look_up(data, op, change)?,
             (Kind::Update, Image::Required) if change.after.is_none() => {
                 return Err(missing_image(
                     change,
@@ -325,9 +325,9 @@ fn write_description(
 }
 
 /// Whether streams show what patterns write to the collection of a change: one of them asks for it.
-fn is_flagged(engine: &Inner, change: &Change<'_>) -> bool {
+fn is_flagged(data: &Data, change: &Change<'_>) -> bool {
     let (db, name) = change.names();
-    let catalog = engine.catalog.load();
+    let catalog = data.catalog.load();
     catalog.patterns(db).iter().any(|p| p.target == name && p.common.flagged_events)
 }
 
@@ -346,12 +346,12 @@ fn missing_image(change: &Change<'_>, kind: &str, what: &str, which: &str) -> Er
 }
 
 /// The changed document as it is now, if the same collection still has it.
-fn look_up(engine: &Inner, op: &Operation, change: &Change<'_>) -> Result<Option<Bytes>> {
+fn look_up(data: &Data, op: &Operation, change: &Change<'_>) -> Result<Option<Bytes>> {
     let (db, name) = change.names();
-    let collection = engine.collection(db, name).filter(|found| found.uuid == change.uuid);
+    let collection = data.collection(db, name).filter(|found| found.uuid == change.uuid);
     let Some(collection) = collection else { return Ok(None) };
     let id = change.doc.get("_id").unwrap_or(Val::Null);
-    let snapshot = engine.store.snapshot();
+    let snapshot = data.store.snapshot();
     if collection.capped().is_none() {
         let record = write::record_of_id(&collection, id);
         let key = write::document_key(&collection, &record);

@@ -2,7 +2,7 @@
 
 use super::log::Entry;
 use super::record::{Change, Reader, Step};
-use crate::engine::Inner;
+use crate::txn::Data;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use value::{Code, Error, Result};
@@ -22,11 +22,11 @@ impl Follower {
     ///
     /// # Errors
     /// ChangeStreamHistoryLost when changes since then are gone.
-    pub(super) fn starting_at(engine: &Inner, time: u64) -> Result<Follower> {
-        if engine.changes.lost.load(Ordering::Relaxed) >= time {
+    pub(super) fn starting_at(data: &Data, time: u64) -> Result<Follower> {
+        if data.changes.lost.load(Ordering::Relaxed) >= time {
             return Err(history_lost());
         }
-        let after = engine.changes.start_of(&*engine.store, time)?;
+        let after = data.changes.start_of(&*data.store, time)?;
         let seen = time.saturating_sub(1);
         Ok(Follower { after, seen, waiting: VecDeque::new(), current: None })
     }
@@ -40,7 +40,7 @@ impl Follower {
     ///
     /// # Errors
     /// When the store fails, or ChangeStreamHistoryLost when the log was cut behind the place.
-    pub(super) fn next(&mut self, engine: &Inner) -> Result<Option<Step>> {
+    pub(super) fn next(&mut self, data: &Data) -> Result<Option<Step>> {
         loop {
             if let Some(reader) = &mut self.current {
                 if let Some(step) = reader.next() {
@@ -50,8 +50,8 @@ impl Follower {
                 self.current = None;
             }
             if self.waiting.is_empty() {
-                self.waiting = engine.changes.read_after(&*engine.store, self.after)?.into();
-                let lost = engine.changes.lost.load(Ordering::Relaxed);
+                self.waiting = data.changes.read_after(&*data.store, self.after)?.into();
+                let lost = data.changes.lost.load(Ordering::Relaxed);
                 if lost > self.seen && self.after > 0 {
                     return Err(history_lost());
                 }

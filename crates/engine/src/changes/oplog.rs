@@ -4,10 +4,10 @@
 use super::follow::Follower;
 use super::log::{key, time_of};
 use super::record::{Change, Kind, Reader, Step};
-use crate::engine::Inner;
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
 use crate::store_failed;
+use crate::txn::Data;
 use std::ops::Bound;
 use std::sync::Weak;
 use store::{Direction, Range, Space};
@@ -34,7 +34,7 @@ pub(super) fn write_lsid(out: &mut Writer<'_>, session: &[u8; 16]) {
 
 /// Entries of the oplog in the order of the log, as far as it goes now.
 pub(crate) struct Forward {
-    engine: Weak<Inner>,
+    data: Weak<Data>,
     follower: Follower,
     from: u64,
     examined: u64,
@@ -45,13 +45,14 @@ impl Forward {
     ///
     /// # Errors
     /// When the store fails.
-    pub(crate) fn open(engine: &Inner, shared: Weak<Inner>, from: u64) -> Result<Forward> {
+    pub(crate) fn open(data: &Data, shared: Weak<Data>, from: u64) -> Result<Forward> {
         let follower = match from {
             0 => Follower::from_the_beginning(),
-            from => Follower::starting_at(engine, from)
-                .unwrap_or_else(|_| Follower::from_the_beginning()),
+            from => {
+                Follower::starting_at(data, from).unwrap_or_else(|_| Follower::from_the_beginning())
+            }
         };
-        Ok(Forward { engine: shared, follower, from, examined: 0 })
+        Ok(Forward { data: shared, follower, from, examined: 0 })
     }
 
     fn entry(&mut self, first: &Step) -> Result<Option<Vec<u8>>> {
@@ -79,8 +80,8 @@ impl Forward {
 
 impl Stream for Forward {
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
-        let Some(engine) = self.engine.upgrade() else { return Ok(None) };
-        while let Some(step) = self.follower.next(&engine)? {
+        let Some(data) = self.data.upgrade() else { return Ok(None) };
+        while let Some(step) = self.follower.next(&data)? {
             op.check()?;
             self.examined += 1;
             if let Some(entry) = self.entry(&step)? {
@@ -107,13 +108,13 @@ impl Backward {
     ///
     /// # Errors
     /// When the store fails.
-    pub(crate) fn open(engine: &Inner) -> Result<Backward> {
+    pub(crate) fn open(data: &Data) -> Result<Backward> {
         let (from, to) = (key(0), key(u64::MAX));
-        let snapshot = engine.store.snapshot();
+        let snapshot = data.store.snapshot();
         let range = snapshot
             .range(Space::Log, Bound::Included(&from), Bound::Included(&to), Direction::Reverse)
             .map_err(store_failed)?;
-        engine.store.sync(snapshot.seqno()).map_err(store_failed)?;
+        data.store.sync(snapshot.seqno()).map_err(store_failed)?;
         Ok(Backward { range, ready: Vec::new(), examined: 0 })
     }
 }

@@ -3,9 +3,9 @@
 
 use super::log::{ChangeLog, key, time_of};
 use super::record;
-use crate::engine::Inner;
 use crate::job::Job;
 use crate::store_failed;
+use crate::txn::Data;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -89,8 +89,8 @@ impl ChangeLog {
 ///
 /// # Errors
 /// When the store fails.
-pub(crate) fn resize(engine: &Inner, megabytes: Option<f64>, hours: Option<f64>) -> Result<()> {
-    let limits = &engine.changes.limits;
+pub(crate) fn resize(data: &Data, megabytes: Option<f64>, hours: Option<f64>) -> Result<()> {
+    let limits = &data.changes.limits;
     if let Some(megabytes) = megabytes {
         limits.bytes_max.store((megabytes * MEGABYTE as f64) as u64, Ordering::Relaxed);
     }
@@ -98,21 +98,21 @@ pub(crate) fn resize(engine: &Inner, megabytes: Option<f64>, hours: Option<f64>)
         limits.keep_ms.store((hours * 3_600_000.0) as i64, Ordering::Relaxed);
     }
     let settings = DocBuf::build(|out| {
-        out.i64("bytes", i64::try_from(engine.changes.bytes_max()).unwrap_or(i64::MAX));
+        out.i64("bytes", i64::try_from(data.changes.bytes_max()).unwrap_or(i64::MAX));
         out.i64("keepMs", limits.keep_ms.load(Ordering::Relaxed));
     });
     let mut batch = Batch::new();
     batch.put(Space::Log, SETTINGS, settings.bytes());
-    let seqno = engine.store.write(&batch).map_err(store_failed)?;
-    engine.store.sync(seqno).map_err(store_failed)
+    let seqno = data.store.write(&batch).map_err(store_failed)?;
+    data.store.sync(seqno).map_err(store_failed)
 }
 
 /// Drops the oldest records if there are more than shall be kept.
 ///
 /// # Errors
 /// When the store fails.
-pub(crate) fn trim(engine: &Inner) -> Result<()> {
-    let (log, most) = (&engine.changes, engine.changes.bytes_max());
+pub(crate) fn trim(data: &Data) -> Result<()> {
+    let (log, most) = (&data.changes, data.changes.bytes_max());
     let bytes = log.bytes.load(Ordering::Relaxed);
     if bytes <= most {
         return Ok(());
@@ -121,7 +121,7 @@ pub(crate) fn trim(engine: &Inner) -> Result<()> {
     // A little more than needed, so that there is something to do only now and then.
     let goal = bytes - most + most / 16;
     let job = Arc::new(Job {
-        id: engine.next_operation.fetch_add(1, Ordering::Relaxed),
+        id: data.next_operation.fetch_add(1, Ordering::Relaxed),
         what: "Oplog: dropping the oldest entries".to_owned(),
         namespace: "local.oplog.rs".to_owned(),
         started: begun,
@@ -129,9 +129,9 @@ pub(crate) fn trim(engine: &Inner) -> Result<()> {
         total: AtomicU64::new(goal),
         killed: AtomicBool::new(false),
     });
-    engine.jobs.lock().push(job.clone());
-    let result = drop_oldest(engine, &job, goal);
-    engine.jobs.lock().retain(|other| other.id != job.id);
+    data.jobs.lock().push(job.clone());
+    let result = drop_oldest(data, &job, goal);
+    data.jobs.lock().retain(|other| other.id != job.id);
     if result? {
         log.limits.truncations.fetch_add(1, Ordering::Relaxed);
         let spent = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -140,9 +140,9 @@ pub(crate) fn trim(engine: &Inner) -> Result<()> {
     Ok(())
 }
 
-fn drop_oldest(engine: &Inner, job: &Job, goal: u64) -> Result<bool> {
-    let log = &engine.changes;
-    let snapshot = engine.store.snapshot();
+fn drop_oldest(data: &Data, job: &Job, goal: u64) -> Result<bool> {
+    let log = &data.changes;
+    let snapshot = data.store.snapshot();
     let (from, to) = (key(0), key(u64::MAX));
     let mut range = snapshot
         .range(Space::Log, Bound::Included(&from), Bound::Included(&to), Direction::Forward)
@@ -167,8 +167,7 @@ fn drop_oldest(engine: &Inner, job: &Job, goal: u64) -> Result<bool> {
     // Readers learn of it before anything is gone.
     log.forget(last);
     log.bytes.fetch_sub(freed, Ordering::Relaxed);
-    engine
-        .store
+    data.store
         .delete_range(Space::Log, &key(0), &key(last.saturating_add(1)))
         .map_err(store_failed)?;
     Ok(true)
@@ -199,16 +198,16 @@ mod tests {
                 .expect("works");
         }
         let inner = engine.inner();
-        let (before, _) = inner.changes.sizes();
+        let (before, _) = inner.data.changes.sizes();
         assert!(before > 100_000);
-        inner.changes.limits.bytes_max.store(50_000, Ordering::Relaxed);
+        inner.data.changes.limits.bytes_max.store(50_000, Ordering::Relaxed);
         // Young records stay, whatever the size.
-        inner.changes.limits.keep_ms.store(3_600_000, Ordering::Relaxed);
-        trim(inner).expect("works");
-        assert_eq!(inner.changes.sizes().0, before);
-        inner.changes.limits.keep_ms.store(0, Ordering::Relaxed);
-        trim(inner).expect("works");
-        assert!(inner.changes.sizes().0 <= 50_000);
+        inner.data.changes.limits.keep_ms.store(3_600_000, Ordering::Relaxed);
+        trim(&inner.data).expect("works");
+        assert_eq!(inner.data.changes.sizes().0, before);
+        inner.data.changes.limits.keep_ms.store(0, Ordering::Relaxed);
+        trim(&inner.data).expect("works");
+        assert!(inner.data.changes.sizes().0 <= 50_000);
         assert_eq!(run(early).expect_err("the place is gone").code().0, 286);
         let more = format!("{{getMore: NumberLong({id}), collection: 'c'}}");
         assert_eq!(run(&more).expect_err("its next change is gone").code().0, 286);

@@ -8,9 +8,9 @@ use super::event::Wanted;
 use super::follow::Follower;
 use super::split::split;
 use super::token::Token;
-use crate::engine::Inner;
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
+use crate::txn::Data;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -62,7 +62,7 @@ struct State {
 
 /// Makes events of changes.
 pub(crate) struct Feed {
-    engine: Weak<Inner>,
+    data: Weak<Data>,
     follower: Follower,
     wanted: Wanted,
     /// Events up to here are not fed.
@@ -80,23 +80,23 @@ impl Feed {
     /// # Errors
     /// ChangeStreamHistoryLost, or when the store fails.
     pub(crate) fn open(
-        engine: &Inner,
-        shared: Weak<Inner>,
+        data: &Data,
+        shared: Weak<Data>,
         wanted: Wanted,
         start: &Start,
     ) -> Result<Feed> {
         let after = match start {
-            Start::Now => Token::before(engine.changes.newest_durable(&*engine.store)? + 1),
+            Start::Now => Token::before(data.changes.newest_durable(&*data.store)? + 1),
             Start::At(time) => Token::before(*time),
             Start::After(place) => place.0,
         };
         // A client that knows of a time has seen it here, or on a server before a crash.
-        engine.clock.advance_to(after.time);
-        let follower = Follower::starting_at(engine, after.time)?;
+        data.clock.advance_to(after.time);
+        let follower = Follower::starting_at(data, after.time)?;
         let state = State { token: after, parts_seen: 0, seen: follower.seen, ended: false };
         let state = Arc::new(Mutex::new(state));
         let unmet = matches!(start, Start::After(_)) && after.event && !after.invalidate;
-        Ok(Feed { engine: shared, follower, wanted, after, unmet, ending: None, state })
+        Ok(Feed { data: shared, follower, wanted, after, unmet, ending: None, state })
     }
 
     fn feed(&mut self, token: Token, bytes: Vec<u8>, parts_seen: u32) -> Doc {
@@ -113,11 +113,11 @@ impl Stream for Feed {
         if let Some((bytes, token)) = self.ending.take() {
             return Ok(Some(self.feed(token, bytes, 0)));
         }
-        let Some(engine) = self.engine.upgrade() else { return Ok(None) };
+        let Some(data) = self.data.upgrade() else { return Ok(None) };
         if self.state.lock().ended {
             return Ok(None);
         }
-        while let Some(step) = self.follower.next(&engine)? {
+        while let Some(step) = self.follower.next(&data)? {
             op.check()?;
             let Some(change) = self.follower.change(&step) else { continue };
             let token = Token::of(change.time, change.place);
@@ -126,7 +126,7 @@ impl Stream for Feed {
             if token < self.after && !split && token.time < self.after.time {
                 continue;
             }
-            let Some(event) = self.wanted.event(&engine, op, &change, &token.text())? else {
+            let Some(event) = self.wanted.event(&data, op, &change, &token.text())? else {
                 continue;
             };
             self.unmet &= token != Token { part: 0, ..self.after };
@@ -312,18 +312,18 @@ fn check_token(event: RawDoc<'_>, token: &Token) -> Result<()> {
 /// # Errors
 /// That the operation was stopped.
 pub(crate) fn wait_for_more(
-    engine: &Inner,
+    data: &Data,
     op: &Operation,
     seen: u64,
     until: Instant,
 ) -> Result<bool> {
     loop {
         let now = Instant::now();
-        if engine.changes.wait(seen, until.min(now + super::log::WAIT_STEP)) {
+        if data.changes.wait(seen, until.min(now + super::log::WAIT_STEP)) {
             return Ok(true);
         }
         op.check_now()?;
-        engine.check_open()?;
+        data.check_open()?;
         if Instant::now() >= until {
             return Ok(false);
         }

@@ -47,7 +47,7 @@ pub(super) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
-    metrics::add(&context.engine.metrics.queries, 1);
+    metrics::add(&context.engine.observed.metrics.queries, 1);
     let name = source_name(context)?;
     let args = context.args;
     let pipeline = args.optional_array("pipeline")?.ok_or_else(|| args.missing("pipeline"))?;
@@ -211,7 +211,7 @@ fn batch_size(cursor: RawDoc<'_>) -> Result<Option<u64>> {
 
 /// What the stages of a pipeline read: everything as it is now.
 pub(super) fn scope(context: &Context<'_>) -> Arc<Scope> {
-    Arc::new(context.engine.view(context.op))
+    Arc::new(context.engine.data.view(context.op))
 }
 
 /// Opens the stream of a pipeline.
@@ -271,7 +271,7 @@ fn write_output(
     let bypass = context.args.bool("bypassDocumentValidation")?;
     let concern = context.write_concern()?;
     let Role::Output(output) = last.role() else { return Ok(()) };
-    let newest = output.write(context.engine, context.op, bypass, &mut *stream)?;
+    let newest = output.write(&context.engine.data, context.op, bypass, &mut *stream)?;
     let mut examined = Examined::default();
     stream.examined(&mut examined);
     context.op.add_cost(examined, 0);

@@ -34,7 +34,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     out.array("storageEngines", |names| names.push(Val::String("motif")));
     out.doc("motif", |out| {
         out.str("version", env!("CARGO_PKG_VERSION"));
-        out.bool("testCommands", context.engine.options.test_commands);
+        out.bool("testCommands", context.engine.data.options.test_commands);
     });
     Ok(())
 }

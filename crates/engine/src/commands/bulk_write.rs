@@ -100,7 +100,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let results = execute(context, &entries, &manner, &constants, &mut totals);
     context.db = admin;
     let results = results?;
-    let metrics = &context.engine.metrics;
+    let metrics = &context.engine.observed.metrics;
     metrics::add(&metrics.documents_inserted, totals.inserted);
     metrics::add(&metrics.documents_updated, totals.modified);
     metrics::add(&metrics.documents_deleted, totals.deleted);
@@ -276,7 +276,7 @@ fn execute<'a>(
         context.db = entry.db;
         let id = manner.statement_ids.get(at).copied().unwrap_or(0);
         let retry = manner.retryable.map(|retryable| (retryable, id));
-        let metrics = &context.engine.metrics;
+        let metrics = &context.engine.observed.metrics;
         let (outcome, update) = match &entry.operation {
             Operation::Insert(_) => {
                 let end = run_of_inserts(entries, manner, at);
@@ -364,7 +364,7 @@ fn insert_many(
 ) -> Result<bool> {
     let chunk = entries.get(from..to).unwrap_or(&[]);
     let Some(first) = chunk.first() else { return Ok(false) };
-    metrics::add(&context.engine.metrics.inserts, chunk.len() as u64);
+    metrics::add(&context.engine.observed.metrics.inserts, chunk.len() as u64);
     let documents: Vec<RawDoc<'_>> = chunk
         .iter()
         .filter_map(|entry| match entry.operation {
@@ -525,6 +525,6 @@ mod tests {
             let found = run(&engine, &text).map_or_else(|error| error.code().0, |_| 0);
             assert_eq!(found, code, "{ops}");
         }
-        assert!(engine.inner().collection("a", "x").is_none());
+        assert!(engine.inner().data.collection("a", "x").is_none());
     }
 }

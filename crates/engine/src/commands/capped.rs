@@ -53,7 +53,7 @@ fn size(context: &Context<'_>) -> Result<i64> {
 fn source(context: &Context<'_>) -> Result<Arc<Collection>> {
     let name = context.collection_name()?;
     let namespace = format!("{}.{name}", context.db);
-    match context.engine.collection(context.db, name) {
+    match context.engine.data.collection(context.db, name) {
         Some(view) if view.view().is_some() => Err(Error::new(
             Code::COMMAND_NOT_SUPPORTED_ON_VIEW,
             format!("Namespace {namespace} is a view, not a collection"),
@@ -75,7 +75,7 @@ fn clone(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let source = source(context)?;
     namespace::check_new_collection(context.db, to)?;
     let engine = context.engine;
-    let made = engine.change_catalog(|catalog, batch| {
+    let made = engine.data.change_catalog(|catalog, batch| {
         if catalog.get(context.db, to).is_some() {
             return Err(Error::new(
                 Code::NAMESPACE_EXISTS,
@@ -87,12 +87,12 @@ fn clone(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
                 ),
             ));
         }
-        change::create(engine, catalog, batch, context.db, to, options(size))
+        change::create(&engine.data, catalog, batch, context.db, to, options(size))
     })?;
-    let copied = copy(engine, context.op, &source, &engine.store.snapshot(), &made);
+    let copied = copy(engine, context.op, &source, &engine.data.store.snapshot(), &made);
     if copied.is_err() {
         // What failed is told; that the copy could not be removed would hide it.
-        let _ = remove(engine, &made);
+        let _ = remove(&engine.data, &made);
     }
     copied?;
     concern.write_error(out);
@@ -112,10 +112,10 @@ fn convert(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             ));
         }
         let name = format!("{TEMPORARY}{:016x}", value::random::u64());
-        let made = engine.change_catalog(|catalog, batch| {
-            change::create(engine, catalog, batch, context.db, &name, options(size))
+        let made = engine.data.change_catalog(|catalog, batch| {
+            change::create(&engine.data, catalog, batch, context.db, &name, options(size))
         })?;
-        let snapshot = engine.store.snapshot();
+        let snapshot = engine.data.store.snapshot();
         let done = copy(engine, context.op, &source, &snapshot, &made)
             .and_then(|()| put_in_place(engine, context.op, &source, &snapshot, &made));
         match done {
@@ -123,9 +123,9 @@ fn convert(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
                 concern.write_error(out);
                 return Ok(());
             }
-            Ok(false) => remove(engine, &made)?,
+            Ok(false) => remove(&engine.data, &made)?,
             Err(error) => {
-                let _ = remove(engine, &made);
+                let _ = remove(&engine.data, &made);
                 return Err(error);
             }
         }
@@ -162,7 +162,7 @@ fn copy(
         if chunk.is_empty() {
             return Ok(());
         }
-        engine.transact(op, true, |txn| {
+        engine.data.transact(op, true, |txn| {
             let gone = || Error::new(Code::COMMAND_FAILED, "the copy was dropped before its end");
             let found = txn.catalog.get(&target.db, &target.name).cloned().ok_or_else(gone)?;
             for doc in &chunk {
@@ -181,10 +181,10 @@ fn put_in_place(
     snapshot: &Snapshot,
     made: &Arc<Collection>,
 ) -> Result<bool> {
-    let replaced = engine.change_catalog(|catalog, batch| {
+    let replaced = engine.data.change_catalog(|catalog, batch| {
         let now = catalog.get(&source.db, &source.name).cloned();
         let Some(now) = now.filter(|now| now.version == source.version) else { return Ok(None) };
-        if !is_unchanged(op, source, snapshot, &engine.store.snapshot())? {
+        if !is_unchanged(op, source, snapshot, &engine.data.store.snapshot())? {
             return Ok(None);
         }
         let made = catalog.get(&made.db, &made.name).cloned().ok_or_else(|| {
@@ -197,8 +197,8 @@ fn put_in_place(
         Ok(Some(now))
     })?;
     let Some(replaced) = replaced else { return Ok(false) };
-    change::discard(&engine.trash, &replaced);
-    engine.wake_tailing_cursors();
+    change::discard(&engine.data.trash, &replaced);
+    engine.data.wake_tailing_cursors();
     Ok(true)
 }
 

@@ -8,6 +8,7 @@ use crate::changes::{Changes, Feed, Image, Place, Start, Wanted, Watched};
 use crate::cursor::Source;
 use crate::exec::pipeline;
 use crate::stages::{self, StageContext};
+use std::sync::Arc;
 use value::{Code, DocBuf, Error, RawDoc, RawVal, Result, Val, Writer, writer};
 
 /// Stages that may follow: those that look at one event at a time.
@@ -59,7 +60,8 @@ pub(super) fn run(
     let scope = aggregate::scope(context);
     let stage_context = StageContext::new(constants.context(), &scope, context.db);
     let parsed = stages::parse(rest.as_doc(), &stage_context)?;
-    let feed = Feed::open(context.engine, context.client.shared(), wanted, &start)?;
+    let feed =
+        Feed::open(&context.engine.data, Arc::downgrade(&context.engine.data), wanted, &start)?;
     let changes = Changes::of_events(feed, split, |feed| pipeline::follow(&parsed, feed));
     let namespace = format!("{}.{}", context.db, name.unwrap_or("$cmd.aggregate"));
     let source = Source::Changes(Box::new(changes));
@@ -125,7 +127,7 @@ fn watched(context: &Context<'_>, args: &Args<'_>, name: Option<&str>) -> Result
     if name.starts_with("system.") && !args.bool("allowToRunOnSystemNS")? {
         return internal(&format!("{db}.{name} collection"));
     }
-    if context.engine.collection(db, name).is_some_and(|found| found.view().is_some()) {
+    if context.engine.data.collection(db, name).is_some_and(|found| found.view().is_some()) {
         return Err(Error::new(
             Code::COMMAND_NOT_SUPPORTED_ON_VIEW,
             format!("Namespace {db}.{name} is a view, not a collection"),

@@ -45,7 +45,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let concern = context.write_concern()?;
     let (args, db) = (context.args, context.db);
     refuse_unavailable(&args)?;
-    context.engine.wait_for_writers(context.op, |c| *c.db == *db && *c.name == *name)?;
+    context.engine.data.wait_for_writers(context.op, |c| *c.db == *db && *c.name == *name)?;
     let dry_run = args.bool("dryRun")?;
     let made_unique = becomes_unique(context, name)?;
     if dry_run {
@@ -62,7 +62,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         }
     });
     let cause = Cause::Modify { db, name, fields: fields.as_doc() };
-    let changed = context.engine.change_catalog_for(cause, |catalog, batch| {
+    let changed = context.engine.data.change_catalog_for(cause, |catalog, batch| {
         let Some(collection) = catalog.get(db, name).cloned() else {
             return Err(Error::new(Code::NAMESPACE_NOT_FOUND, "ns does not exist"));
         };
@@ -388,13 +388,15 @@ fn write_index_change(old: &Index, new: &Index, out: &mut Writer<'_>) {
 /// equal keys: new ones are refused since `prepareUnique`.
 fn becomes_unique(context: &Context<'_>, name: &str) -> Result<Option<u32>> {
     let Some(spec) = context.args.optional_doc("index")? else { return Ok(None) };
-    let Some(collection) = context.engine.collection(context.db, name) else { return Ok(None) };
+    let Some(collection) = context.engine.data.collection(context.db, name) else {
+        return Ok(None);
+    };
     if collection.view().is_some() {
         return Ok(None);
     }
     let (old, new) = alter_index(Args::new("collMod.index", spec), &collection)?;
     let Some(new) = new.filter(|new| new.unique && !old.unique) else { return Ok(None) };
-    let snapshot = context.engine.store.snapshot();
+    let snapshot = context.engine.data.store.snapshot();
     let violations = equal_keys(context.op, &snapshot, &collection, &new)?;
     if violations.is_empty() {
         return Ok(Some(old.id));
@@ -490,7 +492,7 @@ mod tests {
         let reply =
             run("{collMod: 'x', index: {keyPattern: {a: 1}, hidden: true}}").expect("works");
         assert!(reply.as_doc().get("hidden_new").is_some_and(value::Val::truthy));
-        let x = engine.inner().collection("t", "x").expect("is there");
+        let x = engine.inner().data.collection("t", "x").expect("is there");
         let options = ejson::print(x.options.as_doc(), ejson::Format::Shell);
         assert_eq!(
             options,

@@ -19,7 +19,7 @@ pub(super) static COMMAND: Command = Command {
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let name = context.collection_name()?;
     let scale = sizes::scale(&context.args)?;
-    let collection = query::writable(&context.engine.catalog.load(), context.db, name)?;
+    let collection = query::writable(&context.engine.data.catalog.load(), context.db, name)?;
     out.str("ns", &format!("{}.{name}", context.db));
     if is_oplog(context.db, name) {
         oplog::write_stats(context.engine, scale, out);

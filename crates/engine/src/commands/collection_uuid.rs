@@ -13,7 +13,7 @@ pub(super) fn check(context: &Context<'_>, name: &str) -> Result<()> {
         Some(Val::Binary(4, bytes)) if bytes.len() == 16 => bytes,
         Some(other) => return Err(context.args.wrong_type("collectionUUID", other, "uuid")),
     };
-    let catalog = context.engine.catalog.load();
+    let catalog = context.engine.data.catalog.load();
     if catalog.get(context.db, name).is_some_and(|found| found.uuid.as_slice() == wanted) {
         return Ok(());
     }

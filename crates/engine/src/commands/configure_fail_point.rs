@@ -20,7 +20,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         Error::new(Code::ILLEGAL_OPERATION, "When setting a failpoint, you must supply a 'mode'")
     })?;
     let data = args.optional_doc("data")?;
-    let entered = context.engine.fail_points.configure(name, mode, data)?;
+    let entered = context.engine.observed.fail_points.configure(name, mode, data)?;
     out.i64("count", entered);
     Ok(())
 }

@@ -54,7 +54,7 @@ fn count(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let constants = Constants::new(context)?;
     let hint = context.args.hint()?;
     let find = Find { filter: query, hint, counts: true, ..Find::default() };
-    let view = context.engine.view(context.op);
+    let view = context.engine.data.view(context.op);
     let total = match view.catalog.get(context.db, name) {
         None if is_oplog(context.db, name) => {
             oplog::count(context, query.unwrap_or(RawDoc::empty()))?
@@ -107,13 +107,13 @@ pub(super) fn matching(
     if everything && context.op.reads_newest() && !collection.is_owned() {
         return Ok(collection.counters.documents());
     }
-    let snapshot = engine.view(context.op).snapshot;
+    let snapshot = engine.data.view(context.op).snapshot;
     let mut opened = find.open(constants, collection, &snapshot)?;
     context.op.note_access(&opened.plan.access);
     if entries_are_matches(&opened.plan, &opened.filter) {
         let scan = Scan::new(snapshot, collection.clone(), &opened.plan.access);
         let (count, examined) = scan.count_entries(most, context.op)?;
-        metrics::add(&engine.metrics.keys_examined, examined.keys);
+        metrics::add(&engine.observed.metrics.keys_examined, examined.keys);
         context.op.add_cost(examined, 0);
         return Ok(count);
     }
@@ -203,8 +203,8 @@ fn distinct(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         hint: context.args.hint()?,
         ..Find::default()
     };
-    metrics::add(&context.engine.metrics.queries, 1);
-    let view = context.engine.view(context.op);
+    metrics::add(&context.engine.observed.metrics.queries, 1);
+    let view = context.engine.data.view(context.op);
     view.catalog.check(context.db, name)?;
     let mut stream: Box<dyn Stream> = match view.catalog.get(context.db, name) {
         None => {

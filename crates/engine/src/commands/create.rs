@@ -3,9 +3,9 @@
 use super::args::Args;
 use super::{Command, Context};
 use crate::catalog::{Catalog, Collection, change};
-use crate::engine::Inner;
 use crate::namespace;
 use crate::operation::Operation;
+use crate::txn::Data;
 use crate::txn::{Transaction, write_conflict};
 use crate::upkeep::declare::Occasion;
 use std::sync::Arc;
@@ -77,10 +77,10 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
                 Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
                 format!("Cannot create a view in a multi-document transaction: {db}.{name}"),
             )),
-            None => create_within(context.engine, txn, db, name, options).map(|_| ()),
+            None => create_within(&context.engine.data, txn, db, name, options).map(|_| ()),
         });
     }
-    context.engine.change_catalog(|catalog, batch| {
+    context.engine.data.change_catalog(|catalog, batch| {
         if let Some(existing) = catalog.get(db, name) {
             if existing.options == options {
                 return Ok(());
@@ -90,7 +90,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         if let Some(on) = options.as_doc().get("viewOn").and_then(Val::as_str) {
             check_view(catalog, db, name, on, options.as_doc())?;
         }
-        change::create(context.engine, catalog, batch, db, name, options)?;
+        change::create(&context.engine.data, catalog, batch, db, name, options)?;
         Ok(())
     })?;
     if let Some(declarations) = declarations {
@@ -114,7 +114,7 @@ fn already_exists(existing: &Collection) -> Error {
 /// # Errors
 /// InvalidNamespace, or that it cannot be made.
 pub(crate) fn ensure_collection(
-    engine: &Inner,
+    data: &Data,
     op: &Operation,
     db: &str,
     name: &str,
@@ -122,16 +122,16 @@ pub(crate) fn ensure_collection(
     if op.is_in_transaction() {
         return op.with_transaction(|txn| match txn.catalog.get(db, name) {
             Some(collection) => Ok(collection.clone()),
-            None => create_within(engine, txn, db, name, DocBuf::new()),
+            None => create_within(data, txn, db, name, DocBuf::new()),
         });
     }
-    if let Some(collection) = engine.collection(db, name) {
+    if let Some(collection) = data.collection(db, name) {
         return Ok(collection);
     }
     namespace::check_new_collection(db, name)?;
-    engine.change_catalog(|catalog, batch| match catalog.get(db, name) {
+    data.change_catalog(|catalog, batch| match catalog.get(db, name) {
         Some(collection) => Ok(collection.clone()),
-        None => change::create(engine, catalog, batch, db, name, DocBuf::new()),
+        None => change::create(data, catalog, batch, db, name, DocBuf::new()),
     })
 }
 
@@ -140,19 +140,19 @@ pub(crate) fn ensure_collection(
 /// # Errors
 /// InvalidNamespace, or WriteConflict when somebody else made it after the transaction began.
 pub(crate) fn create_within(
-    engine: &Inner,
+    data: &Data,
     txn: &mut Transaction,
     db: &str,
     name: &str,
     options: DocBuf,
 ) -> Result<Arc<Collection>> {
     namespace::check_new_collection(db, name)?;
-    if engine.collection(db, name).is_some() {
+    if data.collection(db, name).is_some() {
         return Err(write_conflict());
     }
     let mut catalog = Catalog::clone(&txn.catalog);
     let mut batch = Batch::new();
-    let made = change::create(engine, &mut catalog, &mut batch, db, name, options)?;
+    let made = change::create(data, &mut catalog, &mut batch, db, name, options)?;
     txn.adopt(catalog, &batch, made.clone());
     Ok(made)
 }
@@ -506,7 +506,7 @@ mod tests {
         ] {
             assert_eq!(run(&engine, text), code, "{text}");
         }
-        let capped = engine.inner().collection("t", "cap").and_then(|c| c.capped());
+        let capped = engine.inner().data.collection("t", "cap").and_then(|c| c.capped());
         assert_eq!(capped.map(|capped| capped.bytes_max), Some(1024));
     }
 

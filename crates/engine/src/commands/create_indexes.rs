@@ -42,7 +42,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     }
     let quorum = args.get("commitQuorum").unwrap_or(Val::String("votingMembers"));
     check_quorum(quorum)?;
-    let done = build::create(context.engine, context.op, context.db, name, &specs)?;
+    let done = build::create(&context.engine.data, context.op, context.db, name, &specs)?;
     out.count("numIndexesBefore", done.before as u64);
     out.count("numIndexesAfter", done.after as u64);
     if done.existed < specs.len() || done.created_collection {
@@ -132,7 +132,7 @@ mod tests {
         assert!(error.message().contains("index: ua dup key: { a: 1 }"), "{error}");
         let parallel = "{createIndexes: 'd', indexes: [{key: {a: 1, b: 1}, name: 'ab'}]}";
         assert_eq!(code(&engine, parallel), 171);
-        let collection = engine.inner().collection("t", "d").expect("is there");
+        let collection = engine.inner().data.collection("t", "d").expect("is there");
         assert_eq!(collection.indexes.len(), 1);
         assert!(engine.check(&mut |_, _, _| {}).expect("can be read").is_empty());
     }

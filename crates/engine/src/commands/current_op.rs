@@ -77,10 +77,10 @@ pub(super) fn list(context: &Context<'_>, idle_too: bool, own_only: bool) -> Vec
     let engine = context.engine;
     let login = &context.client.login;
     let all = !login.required || (!own_only && login.may_touch(None, Action::Inprog));
-    let host = format!("{}:{}", crate::host::name(), port(&engine.options.listen));
+    let host = format!("{}:{}", crate::host::name(), port(&engine.data.options.listen));
     let now = date::print(crate::clock::now_ms(), false);
     let mut rows = Vec::new();
-    for slot in engine.slots.lock().values() {
+    for slot in engine.service.slots.lock().values() {
         let id = slot.operation_id.load(Ordering::Relaxed);
         // Taken out of its lock first: one of them is our own.
         let user = slot.user.lock().clone();
@@ -92,13 +92,14 @@ pub(super) fn list(context: &Context<'_>, idle_too: bool, own_only: bool) -> Vec
     if !all {
         return rows;
     }
-    for open in engine.sessions.transactions.list() {
+    for open in engine.service.sessions.transactions.list() {
         if !open.active {
-            let life = engine.sessions.transactions.lifetime_seconds.load(Ordering::Relaxed);
+            let life =
+                engine.service.sessions.transactions.lifetime_seconds.load(Ordering::Relaxed);
             rows.push(DocBuf::build(|out| write_transaction(&open, life, &host, &now, out)));
         }
     }
-    for job in engine.jobs.lock().iter() {
+    for job in engine.data.jobs.lock().iter() {
         rows.push(DocBuf::build(|out| write_job(job, &host, &now, out)));
     }
     rows
@@ -245,7 +246,7 @@ fn kill_op(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let engine = context.engine;
     let mut found = false;
     if op != 0 {
-        for slot in engine.slots.lock().values() {
+        for slot in engine.service.slots.lock().values() {
             if slot.operation_id.load(Ordering::Relaxed) == op {
                 let user = slot.user.lock().clone();
                 if !context.client.login.may_touch(user.as_deref(), Action::Killop) {
@@ -255,13 +256,13 @@ fn kill_op(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
                 slot.killed.store(true, Ordering::Relaxed);
             }
         }
-        for job in engine.jobs.lock().iter().filter(|job| job.id == op) {
+        for job in engine.data.jobs.lock().iter().filter(|job| job.id == op) {
             if !context.client.login.may_touch(None, Action::Killop) {
                 return Err(not_allowed());
             }
             job.killed.store(true, Ordering::Relaxed);
         }
-        engine.wake_tailing_cursors();
+        engine.data.wake_tailing_cursors();
     }
     // Nor does a stranger learn which operations there are.
     if !found && !context.client.login.may_touch(None, Action::Killop) {
@@ -314,7 +315,7 @@ mod tests {
             let build = "{createIndexes: 'c', indexes: [{key: {a: 1}, name: 'a'}]}";
             let building = scope.spawn(|| run("t", build));
             while !building.is_finished() {
-                let job = engine.inner().jobs.lock().first().map(|job| job.id);
+                let job = engine.inner().data.jobs.lock().first().map(|job| job.id);
                 if let Some(id) = job {
                     run("admin", &format!("{{killOp: 1, op: {id}}}")).expect("works");
                     break;
@@ -323,7 +324,7 @@ mod tests {
             let built = building.join().expect("does not panic");
             assert_eq!(built.expect_err("was killed").code(), value::Code::INTERRUPTED);
         });
-        assert_eq!(engine.inner().collection("t", "c").map(|c| c.indexes.len()), Some(1));
+        assert_eq!(engine.inner().data.collection("t", "c").map(|c| c.indexes.len()), Some(1));
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub(super) static DATA_SIZE: Command = Command {
 
 fn db_stats(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let scale = sizes::scale(&context.args)? as f64;
-    let catalog = context.engine.catalog.load_full();
+    let catalog = context.engine.data.catalog.load_full();
     let database = catalog.databases.get(context.db);
     let all = || database.into_iter().flat_map(|database| database.collections.values());
     let views = all().filter(|collection| collection.view().is_some()).count();
@@ -52,7 +52,7 @@ fn db_stats(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     out.f64("indexSize", entries as f64 / scale);
     out.f64("totalSize", (stored + entries) as f64 / scale);
     out.f64("scaleFactor", scale);
-    if let Storage::Disk(path) = &context.engine.options.storage
+    if let Storage::Disk(path) = &context.engine.data.options.storage
         && let Ok(space) = rustix::fs::statvfs(path)
     {
         let total = space.f_blocks as f64 * space.f_frsize as f64;
@@ -79,7 +79,7 @@ fn data_size(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             ));
         }
     }
-    let collection = context.engine.collection(&name.db, &name.collection);
+    let collection = context.engine.data.collection(&name.db, &name.collection);
     if let Some(collection) = &collection {
         // Counted with every write, so it is exact.
         out.bool("estimate", false);

@@ -31,7 +31,7 @@ pub(super) static SET: Command = Command {
 
 fn get(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let in_memory = context.args.bool("inMemory")?;
-    let catalog = context.engine.catalog.load_full();
+    let catalog = context.engine.data.catalog.load_full();
     write(catalog.concerns.as_ref().map(|concerns| concerns.as_doc()), in_memory, out);
     Ok(())
 }
@@ -74,8 +74,8 @@ fn set(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     }
     let level = read.map(read_level).transpose()?;
     let engine = context.engine;
-    let time = engine.clock.now();
-    let concerns = engine.change_catalog(|catalog, batch| {
+    let time = engine.data.clock.now();
+    let concerns = engine.data.change_catalog(|catalog, batch| {
         let before = catalog.concerns.clone().unwrap_or_default();
         let before = |name| before.as_doc().get(name).map(value::OwnedVal::new);
         let kept = before("defaultWriteConcern");
@@ -117,7 +117,7 @@ fn set(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         catalog.concerns = Some(Arc::new(concerns.clone()));
         Ok(concerns)
     })?;
-    engine.durable_reads.store(reads_durably(concerns.as_doc()), Ordering::Relaxed);
+    engine.data.durable_reads.store(reads_durably(concerns.as_doc()), Ordering::Relaxed);
     write(Some(concerns.as_doc()), false, out);
     Ok(())
 }

@@ -32,7 +32,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let first = statement_id(context.args.doc)?;
     let engine = context.engine;
     writable(&context.catalog(), context.db, name)?;
-    metrics::add(&engine.metrics.deletes, statements.documents().len() as u64);
+    metrics::add(&engine.observed.metrics.deletes, statements.documents().len() as u64);
     for doc in statements.documents() {
         check_statement(&Args::new("delete.deletes", *doc))?;
     }
@@ -59,7 +59,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             }
         }
     }
-    metrics::add(&engine.metrics.documents_deleted, deleted);
+    metrics::add(&engine.observed.metrics.documents_deleted, deleted);
     concern.wait(engine, newest)?;
     out.count("n", deleted);
     write_errors(out, &errors);
@@ -104,7 +104,7 @@ pub(super) fn one(
         }
         let Some(collection) = find(context, name) else { return Ok((0, None)) };
         let done = modify::for_each_match(
-            engine,
+            &engine.data,
             context.op,
             &collection,
             &target,
@@ -116,13 +116,13 @@ pub(super) fn one(
         return Ok((done.changed, done.newest));
     }
     let capped = find(context, name).is_some_and(|c| c.is_written_locked());
-    let (count, seqno) = engine.transact(context.op, capped, |txn| {
+    let (count, seqno) = engine.data.transact(context.op, capped, |txn| {
         let mut history = match &retry {
             Some((retryable, statement)) => {
                 let history = retryable.history(txn)?;
                 txn.notes.set_statement(*statement);
                 if let Some(done) = history.find(*statement) {
-                    metrics::add(&engine.metrics.retried_writes, 1);
+                    metrics::add(&engine.observed.metrics.retried_writes, 1);
                     return Ok(done.n as u64);
                 }
                 Some(history)

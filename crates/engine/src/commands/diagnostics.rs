@@ -91,7 +91,7 @@ pub(super) fn documents(
     let mut name = name;
     if let Some(view) = name.filter(|_| row.name != "$collStats") {
         // A view that changes nothing is its collection.
-        let catalog = context.engine.catalog.load();
+        let catalog = context.engine.data.catalog.load();
         let resolved = resolve(&catalog, context.db, Some(view), RawDoc::empty())?;
         let is_view = catalog.get(context.db, view).is_some_and(|found| found.view().is_some());
         if is_view && !resolved.pipeline.as_doc().is_empty() {
@@ -170,7 +170,7 @@ fn query_statistics(
             }
         }
     };
-    Ok(context.engine.query_stats.documents(&names))
+    Ok(context.engine.observed.query_stats.documents(&names))
 }
 
 fn is_diagnostic(name: &str) -> bool {
@@ -182,7 +182,7 @@ fn not_first(stage: &str) -> Error {
 }
 
 fn host(context: &Context<'_>) -> String {
-    let listen = &context.engine.options.listen;
+    let listen = &context.engine.data.options.listen;
     let port = listen.rsplit_once(':').map_or("27017", |(_, port)| port);
     format!("{}:{port}", crate::host::name())
 }
@@ -235,7 +235,7 @@ fn collection_statistics(
             }
         }
     };
-    let collection = context.engine.collection(context.db, name);
+    let collection = context.engine.data.collection(context.db, name);
     let is_view = collection.as_ref().is_some_and(|collection| collection.view().is_some());
     if is_view && (count || scans || storage.is_some()) {
         return Err(Error::new(
@@ -257,7 +257,7 @@ fn collection_statistics(
     }
     let documents = match &collection {
         Some(collection) => collection.counters.documents(),
-        None if is_oplog => context.engine.changes.sizes().1,
+        None if is_oplog => context.engine.data.changes.sizes().1,
         None => 0,
     };
     Ok(vec![DocBuf::build(|out| {
@@ -306,11 +306,11 @@ fn index_statistics(
             "The $indexStats stage specification must be an empty object",
         ));
     }
-    let Some(collection) = context.engine.collection(context.db, name) else {
+    let Some(collection) = context.engine.data.collection(context.db, name) else {
         return Ok(Vec::new());
     };
     let host = host(context);
-    let started = Val::DateTime(context.engine.started_ms);
+    let started = Val::DateTime(context.engine.observed.started_ms);
     let row = |index: &Arc<crate::catalog::Index>| {
         let uses = i64::try_from(index.uses.load(Ordering::Relaxed)).unwrap_or(i64::MAX);
         DocBuf::build(|out| {
@@ -340,7 +340,7 @@ fn catalog_entries(
             "The $listCatalog stage specification must be an empty object",
         ));
     }
-    let catalog = context.engine.catalog.load_full();
+    let catalog = context.engine.data.catalog.load_full();
     if let Some(name) = name {
         let found = catalog.get(context.db, name);
         return Ok(found.map(|collection| catalog_entry(collection)).into_iter().collect());
@@ -480,7 +480,7 @@ fn local_sessions(
 fn list_sessions(context: &Context<'_>, chosen: &Chosen) -> Vec<DocBuf> {
     let now = crate::clock::now_ms();
     let login = &context.client.login;
-    let sessions = context.engine.sessions.list().into_iter();
+    let sessions = context.engine.service.sessions.list().into_iter();
     let shown = sessions.filter(|(_, owner, _)| match chosen {
         _ if !login.required => true,
         Chosen::All => true,
@@ -526,7 +526,7 @@ fn kept_plans(context: &Context<'_>, value: Val<'_>, name: Option<&str>) -> Resu
             "$planCacheStats value must be an object with nothing but allHosts",
         ));
     }
-    let collection: Option<Arc<Collection>> = context.engine.collection(context.db, name);
+    let collection: Option<Arc<Collection>> = context.engine.data.collection(context.db, name);
     let host = host(context);
     let Some(collection) = collection else {
         return Err(Error::new(

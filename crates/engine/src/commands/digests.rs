@@ -43,7 +43,7 @@ fn db_hash(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             .collect::<Result<_>>()?,
         _ => Vec::new(),
     };
-    let snapshot = context.engine.store.snapshot();
+    let snapshot = context.engine.data.store.snapshot();
     let catalog = crate::check::catalog_at(&snapshot)?;
     let database = catalog.databases.get(context.db);
     let all = database.into_iter().flat_map(|database| database.collections.values());

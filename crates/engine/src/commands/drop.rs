@@ -29,8 +29,8 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     }
     let (dropped, patterns) = loop {
         empty_source(context, name)?;
-        context.engine.wait_for_writers(context.op, |c| *c.db == *db && *c.name == *name)?;
-        let removed = context.engine.change_catalog(|catalog, batch| {
+        context.engine.data.wait_for_writers(context.op, |c| *c.db == *db && *c.name == *name)?;
+        let removed = context.engine.data.change_catalog(|catalog, batch| {
             let collection = catalog.get(db, name).cloned();
             let patterns = declare::going_with(catalog, db, name);
             if let Some(collection) = &collection {
@@ -48,10 +48,10 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         }
         context.op.check_now()?;
     };
-    declare::discard(context.engine, &patterns);
+    declare::discard(&context.engine.data, &patterns);
     if let Some(collection) = dropped {
-        change::discard(&context.engine.trash, &collection);
-        context.engine.wake_tailing_cursors();
+        change::discard(&context.engine.data.trash, &collection);
+        context.engine.data.wake_tailing_cursors();
         if collection.view().is_none() {
             out.count("nIndexesWas", collection.indexes.len() as u64);
         }
@@ -70,7 +70,7 @@ fn is_read(collection: &Collection) -> bool {
 
 /// To patterns, dropping a collection that they read means that all its documents are deleted.
 fn empty_source(context: &Context<'_>, name: &str) -> Result<()> {
-    let Some(collection) = context.engine.collection(context.db, name) else { return Ok(()) };
+    let Some(collection) = context.engine.data.collection(context.db, name) else { return Ok(()) };
     if !is_read(&collection) {
         return Ok(());
     }
@@ -78,7 +78,7 @@ fn empty_source(context: &Context<'_>, name: &str) -> Result<()> {
     let delete = |txn: &mut Transaction, collection: &Arc<Collection>, chosen: &Chosen| {
         write::delete(txn, collection, &chosen.record, RawDoc::new(&chosen.doc)).map(|()| true)
     };
-    modify::for_each_match(context.engine, context.op, &collection, &all, delete).map(drop)
+    modify::for_each_match(&context.engine.data, context.op, &collection, &all, delete).map(drop)
 }
 
 #[cfg(test)]

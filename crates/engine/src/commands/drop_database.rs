@@ -28,9 +28,9 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         ));
     }
     let concern = context.write_concern()?;
-    context.engine.wait_for_writers(context.op, |c| *c.db == *db)?;
+    context.engine.data.wait_for_writers(context.op, |c| *c.db == *db)?;
     let dropped =
-        context.engine.change_catalog_for(Cause::DropDatabase(db), |catalog, batch| {
+        context.engine.data.change_catalog_for(Cause::DropDatabase(db), |catalog, batch| {
             let Some(database) = catalog.databases.get(db).cloned() else { return Ok(None) };
             declare::remove(catalog, batch, db, &database.patterns)?;
             for collection in database.collections.values() {
@@ -39,11 +39,11 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             Ok(Some(database))
         })?;
     if let Some(database) = dropped {
-        declare::discard(context.engine, &database.patterns);
+        declare::discard(&context.engine.data, &database.patterns);
         for collection in database.collections.values() {
-            change::discard(&context.engine.trash, collection);
+            change::discard(&context.engine.data.trash, collection);
         }
-        context.engine.wake_tailing_cursors();
+        context.engine.data.wake_tailing_cursors();
         out.str("dropped", db);
     }
     concern.write_error(out);

@@ -32,9 +32,9 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         return Err(args.wrong_type("index", wanted, "[string, object]"));
     }
     super::collection_uuid::check(context, name)?;
-    query::writable(&context.engine.catalog.load(), db, name)?;
-    context.engine.wait_for_writers(context.op, |c| *c.db == *db && *c.name == *name)?;
-    let (before, all, gone) = context.engine.change_catalog(|catalog, batch| {
+    query::writable(&context.engine.data.catalog.load(), db, name)?;
+    context.engine.data.wait_for_writers(context.op, |c| *c.db == *db && *c.name == *name)?;
+    let (before, all, gone) = context.engine.data.change_catalog(|catalog, batch| {
         let Some(collection) = catalog.get(db, name).cloned() else {
             return Err(Error::new(Code::NAMESPACE_NOT_FOUND, format!("ns not found {db}.{name}")));
         };
@@ -58,7 +58,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         }
         Ok((collection.indexes.len(), all, gone))
     })?;
-    change::discard_indexes(&context.engine.trash, gone.iter());
+    change::discard_indexes(&context.engine.data.trash, gone.iter());
     out.count("nIndexesWas", before as u64);
     if all {
         out.str("msg", "non-_id indexes dropped for collection");
@@ -186,7 +186,7 @@ mod tests {
         }
         assert_eq!(code("{dropIndexes: 'i'}"), 40414);
         assert_eq!(code("{dropIndexes: 'nope', index: '*'}"), 26);
-        assert_eq!(engine.inner().collection("t", "i").map(|c| c.indexes.len()), Some(1));
+        assert_eq!(engine.inner().data.collection("t", "i").map(|c| c.indexes.len()), Some(1));
         assert!(engine.check(&mut |_, _, _| {}).expect("can be read").is_empty());
     }
 }

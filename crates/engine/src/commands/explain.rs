@@ -117,7 +117,7 @@ fn explain_query(context: &mut Context<'_>, verbosity: &str, out: &mut Writer<'_
     let (mut find, stage) = query_of(context)?;
     let constants = Constants::new(context)?;
     let namespace = format!("{}.{name}", context.db);
-    let view = context.engine.view(context.op);
+    let view = context.engine.data.view(context.op);
     let mut rewriting = match context.args.place {
         "find" | "count" => rewrites(context, &constants, &view, find.hint)?,
         _ => None,
@@ -147,7 +147,7 @@ fn explain_query(context: &mut Context<'_>, verbosity: &str, out: &mut Writer<'_
         return_key: find.return_key,
         hinted: find.hint.is_some(),
     };
-    let collection = context.engine.collection(context.db, name);
+    let collection = context.engine.data.collection(context.db, name);
     if let Some(view) = collection.as_ref().filter(|collection| collection.view().is_some()) {
         return Err(Error::new(
             Code::COMMAND_NOT_SUPPORTED_ON_VIEW,
@@ -161,7 +161,7 @@ fn explain_query(context: &mut Context<'_>, verbosity: &str, out: &mut Writer<'_
     let opened = match &collection {
         None => None,
         Some(collection) => {
-            let snapshot = context.engine.view(context.op).snapshot;
+            let snapshot = context.engine.data.view(context.op).snapshot;
             let mut opened = find.open(&constants, collection, &snapshot)?;
             if collection.view().is_none() {
                 note_arrays(&mut opened.plan, &planner::sample::of(&snapshot, collection));
@@ -487,7 +487,7 @@ fn trial(context: &Context<'_>, mut scan: Scan) -> Result<Ran> {
 
 pub(super) fn write_server(context: &Context<'_>, out: &mut Writer<'_>) {
     out.append("command", Val::Document(context.args.doc));
-    let listen = &context.engine.options.listen;
+    let listen = &context.engine.data.options.listen;
     let (host, port) = listen.rsplit_once(':').unwrap_or((listen, "0"));
     out.doc("serverInfo", |out| {
         out.str("host", host);

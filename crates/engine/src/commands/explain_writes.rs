@@ -28,7 +28,7 @@ pub(super) fn explain(
     out: &mut Writer<'_>,
 ) -> Result<()> {
     let update = super::explain::update_of(context, constants)?;
-    let mut txn = context.engine.private(context.engine.view(context.op));
+    let mut txn = context.engine.data.private(context.engine.data.view(context.op));
     txn.work.begin_trace();
     let mut tried = 0;
     let mut partial = false;

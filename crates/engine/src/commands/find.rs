@@ -62,7 +62,7 @@ pub(super) struct Request<'a> {
 }
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
-    metrics::add(&context.engine.metrics.queries, 1);
+    metrics::add(&context.engine.observed.metrics.queries, 1);
     let name = context.collection_name()?;
     if point_read(context, name, out)? {
         return Ok(());
@@ -74,7 +74,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     }
     let constants = Constants::new(context)?;
     let namespace = format!("{}.{name}", context.db);
-    let view = context.engine.view(context.op);
+    let view = context.engine.data.view(context.op);
     view.catalog.check(context.db, name)?;
     let Some(collection) = view.catalog.get(context.db, name) else {
         request.find.check(&constants)?;
@@ -175,7 +175,7 @@ fn point_read(context: &Context<'_>, name: &str, out: &mut Writer<'_>) -> Result
         return Ok(false);
     }
     context.args.bool("singleBatch")?;
-    let catalog = context.engine.catalog.load();
+    let catalog = context.engine.data.catalog.load();
     let Some(collection) = catalog.get(context.db, name) else { return Ok(false) };
     let building = |bound: &::patterns::Bound| bound.is_passing();
     if collection.view().is_some()
@@ -187,16 +187,16 @@ fn point_read(context: &Context<'_>, name: &str, out: &mut Writer<'_>) -> Result
     let mut key = smallvec::SmallVec::<[u8; 64]>::new();
     key.extend_from_slice(&collection.prefix());
     key.extend_from_slice(&write::record_of_id(collection, id));
-    let snapshot = context.engine.store.snapshot();
+    let snapshot = context.engine.data.store.snapshot();
     let mut doc = snapshot.get(Space::Documents, &key).map_err(crate::store_failed)?;
     if let (Some(stored), true) = (&doc, collection.pointers.is_some()) {
         doc = Some(resolve::shown(collection, &snapshot, stored.clone())?);
     }
     let found = u64::from(doc.is_some());
     let engine = context.engine;
-    metrics::add(&engine.metrics.keys_examined, 1);
-    metrics::add(&engine.metrics.documents_examined, found);
-    metrics::add(&engine.metrics.documents_returned, found);
+    metrics::add(&engine.observed.metrics.keys_examined, 1);
+    metrics::add(&engine.observed.metrics.documents_examined, found);
+    metrics::add(&engine.observed.metrics.documents_returned, found);
     context.op.add_cost(Examined { keys: 1, documents: found }, found);
     context.op.note_id_read();
     out.doc("cursor", |out| {
@@ -298,12 +298,12 @@ pub(super) fn first_batch(
     }
     cursor.write_token(out);
     let examined = cursor.examined();
-    metrics::add(&engine.metrics.keys_examined, examined.keys);
-    metrics::add(&engine.metrics.documents_examined, examined.documents);
-    metrics::add(&engine.metrics.documents_returned, cursor.returned);
+    metrics::add(&engine.observed.metrics.keys_examined, examined.keys);
+    metrics::add(&engine.observed.metrics.documents_examined, examined.documents);
+    metrics::add(&engine.observed.metrics.documents_returned, cursor.returned);
     context.op.add_cost(examined, cursor.returned);
     let keep = !single_batch && (end == BatchEnd::More || cursor.is_tailable());
-    let id = if keep { engine.cursors.new_id() } else { 0 };
+    let id = if keep { engine.service.cursors.new_id() } else { 0 };
     out.i64("id", id);
     out.str("ns", &cursor.namespace);
     if let Some(time) = context.op.read_time() {
@@ -316,7 +316,7 @@ pub(super) fn first_batch(
         if !cursor.is_tailable() {
             cursor.time_left = context.op.time_left();
         }
-        engine.cursors.insert(cursor)?;
+        engine.service.cursors.insert(cursor)?;
     }
     Ok(())
 }

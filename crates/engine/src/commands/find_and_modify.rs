@@ -58,18 +58,18 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     writable(&context.catalog(), context.db, request.name)?;
     let (reply, seqno) = loop {
         let collection = if request.upsert {
-            Some(create::ensure_collection(engine, context.op, context.db, request.name)?)
+            Some(create::ensure_collection(&engine.data, context.op, context.db, request.name)?)
         } else {
             context.catalog().get(context.db, request.name).cloned()
         };
         let capped = collection.is_some_and(|collection| collection.is_written_locked());
         let (reply, seqno) =
-            engine.transact(context.op, capped, |txn| request.execute(context, txn))?;
+            engine.data.transact(context.op, capped, |txn| request.execute(context, txn))?;
         if let Some(reply) = reply {
             break (reply, seqno);
         }
     };
-    metrics::add(&engine.metrics.updates, 1);
+    metrics::add(&engine.observed.metrics.updates, 1);
     concern.wait(engine, Some(seqno))?;
     out.extend(reply.as_doc());
     concern.write_error(out);
@@ -139,7 +139,7 @@ impl FindAndModify<'_> {
                 let history = retryable.history(txn)?;
                 txn.notes.set_statement(*statement);
                 if let Some(done) = history.find(*statement) {
-                    metrics::add(&context.engine.metrics.retried_writes, 1);
+                    metrics::add(&context.engine.observed.metrics.retried_writes, 1);
                     return Ok(done.detail.clone());
                 }
                 Some(history)

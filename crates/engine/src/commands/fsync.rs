@@ -21,8 +21,8 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             "fsync with lock is not available in this version",
         ));
     }
-    context.engine.check_writable()?;
-    context.engine.store.checkpoint().map_err(store_failed)?;
+    context.engine.data.check_writable()?;
+    context.engine.data.store.checkpoint().map_err(store_failed)?;
     out.i32("numFiles", 1);
     Ok(())
 }

@@ -14,7 +14,7 @@ pub(super) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
-    let options = &context.engine.options;
+    let options = &context.engine.data.options;
     out.array("argv", |words| {
         options.command_line.iter().for_each(|word| words.push(Val::String(word)));
     });

@@ -22,7 +22,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             });
         }
         "global" => {
-            let lines = context.engine.log.lock().clone();
+            let lines = context.engine.observed.log.lock().clone();
             out.count("totalLinesWritten", lines.len() as u64);
             out.array("log", |log| lines.iter().for_each(|line| log.push(Val::String(line))));
         }

@@ -45,7 +45,7 @@ const AWAIT_DEFAULT: Duration = Duration::from_secs(1);
 
 fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let engine = context.engine;
-    metrics::add(&engine.metrics.get_mores, 1);
+    metrics::add(&engine.observed.metrics.get_mores, 1);
     let id = match context.args.doc.get("getMore") {
         Some(Val::Int64(id)) => id,
         Some(other) => return Err(context.args.wrong_type("getMore", other, "long")),
@@ -70,7 +70,7 @@ fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let namespace = format!("{}.{name}", context.db);
     let login = &context.client.login;
     let own = |owner: Option<&str>| !login.required || login.is(owner);
-    let (mut cursor, killed) = engine.cursors.take(id, &namespace, own)?;
+    let (mut cursor, killed) = engine.service.cursors.take(id, &namespace, own)?;
     context.op.use_cursor(killed);
     if cursor.session.is_some() && cursor.session != context.session {
         let (code, how) = match context.session {
@@ -81,15 +81,15 @@ fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             Code(code),
             format!("Cannot run getMore on cursor {id}, which was created {how}"),
         );
-        engine.cursors.give_back(cursor);
+        engine.service.cursors.give_back(cursor);
         return Err(error);
     }
     if let Err(error) = check_transaction(context, &cursor) {
-        engine.cursors.give_back(cursor);
+        engine.service.cursors.give_back(cursor);
         return Err(error);
     }
     if limit.is_some() && !cursor.waits() {
-        engine.cursors.give_back(cursor);
+        engine.service.cursors.give_back(cursor);
         return Err(Error::bad_value(
             "cannot set maxTimeMS on getMore command for a non-awaitData cursor",
         ));
@@ -101,15 +101,18 @@ fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     if let Some(left) = cursor.time_left
         && let Err(error) = super::set_time_limit(engine, context.op, left)
     {
-        engine.cursors.remove(id);
+        engine.service.cursors.remove(id);
         return Err(error);
     }
     let before = (cursor.examined(), cursor.returned);
     let token = out.open("cursor", false);
     let mut result = Ok(BatchEnd::More);
     out.array("nextBatch", |batch| {
-        let failure =
-            if engine.fail_points.any() { engine.fail_points.fail_get_more() } else { None };
+        let failure = if engine.observed.fail_points.any() {
+            engine.observed.fail_points.fail_get_more()
+        } else {
+            None
+        };
         result = match failure {
             Some(error) => Err(error),
             None => next_batch(context, &mut cursor, most, limit, batch),
@@ -119,7 +122,7 @@ fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let end = match result {
         Ok(end) => end,
         Err(error) => {
-            engine.cursors.remove(id);
+            engine.service.cursors.remove(id);
             return Err(match cursor.source {
                 Source::Changes(_) => stream_error(error),
                 _ => error,
@@ -127,20 +130,23 @@ fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         }
     };
     let examined = cursor.examined();
-    metrics::add(&engine.metrics.keys_examined, examined.keys.saturating_sub(before.0.keys));
     metrics::add(
-        &engine.metrics.documents_examined,
+        &engine.observed.metrics.keys_examined,
+        examined.keys.saturating_sub(before.0.keys),
+    );
+    metrics::add(
+        &engine.observed.metrics.documents_examined,
         examined.documents.saturating_sub(before.0.documents),
     );
-    metrics::add(&engine.metrics.documents_returned, cursor.returned - before.1);
+    metrics::add(&engine.observed.metrics.documents_returned, cursor.returned - before.1);
     let newly = Examined {
         keys: examined.keys - before.0.keys,
         documents: examined.documents - before.0.documents,
     };
     context.op.add_cost(newly, cursor.returned - before.1);
-    if engine.query_stats.is_on() {
+    if engine.observed.query_stats.is_on() {
         let (op, elapsed) = (context.op, context.op.started.elapsed());
-        engine.query_stats.note_more(op, cursor.command.as_doc(), elapsed);
+        engine.observed.query_stats.note_more(op, cursor.command.as_doc(), elapsed);
     }
     if cursor.time_left.is_some() {
         cursor.time_left = context.op.time_left();
@@ -152,9 +158,9 @@ fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         context.flow = Flow::Exhaust;
     }
     let open = if keep {
-        engine.cursors.give_back(cursor)
+        engine.service.cursors.give_back(cursor)
     } else {
-        engine.cursors.remove(id);
+        engine.service.cursors.remove(id);
         false
     };
     if !open {
@@ -234,16 +240,16 @@ fn next_batch(
         return next_changes(context, cursor, most, until, batch);
     }
     loop {
-        let seen = *engine.tail.0.lock();
+        let seen = *engine.data.tail.0.lock();
         resume_tail(context, cursor)?;
         fill_batch(cursor, context.op, most, batch)?;
         if !batch.is_empty() || !cursor.waits() {
             return Ok(BatchEnd::Exhausted);
         }
-        let mut commits = engine.tail.0.lock();
+        let mut commits = engine.data.tail.0.lock();
         while *commits == seen {
             let step = until.min(Instant::now() + Duration::from_millis(100));
-            engine.tail.1.wait_until(&mut commits, step);
+            engine.data.tail.1.wait_until(&mut commits, step);
             context.op.check_now()?;
             if Instant::now() >= until {
                 return Ok(BatchEnd::Exhausted);
@@ -263,9 +269,9 @@ fn next_changes(
     let engine = context.engine;
     while batch.is_empty() && cursor.waits() && cursor.is_tailable() {
         // Read before the cursor looks again, so that nothing comes between.
-        let seen = engine.changes.newest().0;
+        let seen = engine.data.changes.newest().0;
         fill_batch(cursor, context.op, most, batch)?;
-        if batch.is_empty() && !wait_for_more(engine, context.op, seen, until)? {
+        if batch.is_empty() && !wait_for_more(&engine.data, context.op, seen, until)? {
             break;
         }
     }
@@ -274,7 +280,7 @@ fn next_changes(
 
 fn resume_tail(context: &Context<'_>, cursor: &mut Cursor) -> Result<()> {
     let Source::Tail(tail) = &mut cursor.source else { return Ok(()) };
-    let snapshot = context.engine.store.snapshot();
+    let snapshot = context.engine.data.store.snapshot();
     if !tail.last.is_empty() {
         let key = crate::exec::write::document_key(&tail.collection, &tail.last);
         if snapshot.get(Space::Documents, &key).map_err(crate::store_failed)?.is_none() {
@@ -300,7 +306,7 @@ fn kill_cursors(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         let Val::Int64(id) = id.get() else {
             return Err(context.args.wrong_type(&format!("cursors.{at}"), id.get(), "long"));
         };
-        if let Some(owner) = context.engine.cursors.owner(id)
+        if let Some(owner) = context.engine.service.cursors.owner(id)
             && !context.client.login.may_touch(owner.as_deref(), Action::KillAnyCursor)
         {
             return Err(Error::new(
@@ -308,8 +314,12 @@ fn kill_cursors(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
                 format!("not authorized to kill cursor {id}"),
             ));
         }
-        if context.engine.cursors.kill(id, &namespace) { &mut killed } else { &mut missing }
-            .push(id);
+        if context.engine.service.cursors.kill(id, &namespace) {
+            &mut killed
+        } else {
+            &mut missing
+        }
+        .push(id);
     }
     let mut list = |name: &str, ids: &[i64]| {
         out.array(name, |out| ids.iter().for_each(|id| out.push(Val::Int64(*id))));

@@ -35,7 +35,7 @@ const COMPRESSORS: &[&str] = &["snappy", "zstd", "zlib"];
 
 /// The address by which the client reached this server.
 pub(super) fn address<'c>(context: &'c Context<'_>) -> &'c str {
-    context.client.local.as_deref().unwrap_or(&context.engine.options.listen)
+    context.client.local.as_deref().unwrap_or(&context.engine.data.options.listen)
 }
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>, primary: &str) -> Result<()> {
@@ -50,7 +50,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>, primary: &str) -> Result
     out.bool(primary, true).bool("secondary", false);
     out.str("primary", address).str("me", address);
     out.append("electionId", Val::ObjectId(election_id()));
-    let now = context.engine.changes.newest().0;
+    let now = context.engine.data.changes.newest().0;
     let date = Val::DateTime((now >> 32) as i64 * 1000);
     out.doc("lastWrite", |out| {
         out.doc("opTime", |out| write_op_time(out, now));
@@ -65,7 +65,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>, primary: &str) -> Result
     out.i32("logicalSessionTimeoutMinutes", 30);
     out.count("connectionId", context.op.slot().connection_id.max(0) as u64);
     out.i32("minWireVersion", 0).i32("maxWireVersion", WIRE_VERSION);
-    out.bool("readOnly", context.engine.options.read_only);
+    out.bool("readOnly", context.engine.data.options.read_only);
     write_compression(context, out);
     sasl::write_mechanisms(context, out)?;
     sasl::speculate(context, out);

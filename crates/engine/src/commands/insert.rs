@@ -33,7 +33,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let statements = Statements::of(context, "documents")?;
     let documents = statements.documents();
     let engine = context.engine;
-    metrics::add(&engine.metrics.inserts, documents.len() as u64);
+    metrics::add(&engine.observed.metrics.inserts, documents.len() as u64);
     let first = statement_id(context.args.doc)?;
     let mut job = Insert::new(context.db, name, ordered, bypass, retryable, first);
     query::writable(&context.catalog(), context.db, name)?;
@@ -52,7 +52,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         }
         from = to;
     }
-    metrics::add(&engine.metrics.documents_inserted, job.inserted);
+    metrics::add(&engine.observed.metrics.documents_inserted, job.inserted);
     concern.wait(engine, job.newest)?;
     out.count("n", job.inserted);
     super::statements::write_errors(out, &job.errors);
@@ -102,10 +102,12 @@ impl<'a> Insert<'a> {
             chunk.iter().map(|doc| write::prepare(*doc)).collect();
         // A collection that is dropped in between is made anew.
         let ((inserted, errors), seqno) = loop {
-            let collection = create::ensure_collection(engine, context.op, self.db, self.name)?;
+            let collection =
+                create::ensure_collection(&engine.data, context.op, self.db, self.name)?;
             let locked = collection.is_written_locked();
-            let (outcome, seqno) =
-                engine.transact(context.op, locked, |txn| self.insert(txn, from, &prepared))?;
+            let (outcome, seqno) = engine
+                .data
+                .transact(context.op, locked, |txn| self.insert(txn, from, &prepared))?;
             if let Some(outcome) = outcome {
                 break (outcome, seqno);
             }

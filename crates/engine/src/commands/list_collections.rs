@@ -29,12 +29,12 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     };
     let filter = args.optional_doc("filter")?.unwrap_or(RawDoc::empty());
     let filter = Filter::parse(filter, &ParseContext::new(crate::clock::now_ms()))?;
-    let catalog = context.engine.catalog.load_full();
+    let catalog = context.engine.data.catalog.load_full();
     let mut documents = Vec::new();
     if let Some(database) = catalog.databases.get(context.db) {
         for collection in database.collections.values().filter(|one| shown(&one.name)) {
             let patterns = declared(&catalog, collection);
-            let whole = describe(collection, &patterns, context.engine.options.read_only);
+            let whole = describe(collection, &patterns, context.engine.data.options.read_only);
             // With `nameOnly` the filter sees names and types only, as in MongoDB.
             let shown = if name_only { names(whole.as_doc()) } else { whole };
             if filter.matches(shown.as_doc())? {

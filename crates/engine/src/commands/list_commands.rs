@@ -16,7 +16,7 @@ pub(super) static COMMAND: Command = Command {
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     out.doc("commands", |out| {
         for command in ALL {
-            if command.test && !context.engine.options.test_commands {
+            if command.test && !context.engine.data.options.test_commands {
                 continue;
             }
             out.doc(command.name, |out| {

@@ -25,7 +25,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         !login.required || (!own_only && login.may_touch(None, access::Action::ListDatabases));
     let filter = args.optional_doc("filter")?.unwrap_or(RawDoc::empty());
     let filter = Filter::parse(filter, &ParseContext::new(crate::clock::now_ms()))?;
-    let catalog = context.engine.catalog.load_full();
+    let catalog = context.engine.data.catalog.load_full();
     let mut total = 0;
     let mut found = Vec::new();
     let mut names: BTreeSet<&str> = catalog.databases.keys().map(|name| &**name).collect();
@@ -37,7 +37,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         let sizes = collections.map(|collection| sizes::of(context.engine, collection));
         let mut bytes: u64 = sizes.map(|size| size.documents_stored + size.indexes_stored()).sum();
         if name == "local" {
-            bytes += context.engine.changes.sizes().0;
+            bytes += context.engine.data.changes.sizes().0;
         }
         let whole = DocBuf::build(|out| {
             out.str("name", name);

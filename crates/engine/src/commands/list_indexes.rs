@@ -30,13 +30,13 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     if is_oplog(context.db, name) {
         return listing::reply(context, out, namespace, Vec::new(), batch_size);
     }
-    let Some(collection) = context.engine.collection(context.db, name) else {
+    let Some(collection) = context.engine.data.collection(context.db, name) else {
         return Err(Error::new(
             Code::NAMESPACE_NOT_FOUND,
             format!("ns does not exist: {namespace}"),
         ));
     };
-    super::query::writable(&context.engine.catalog.load(), context.db, name)?;
+    super::query::writable(&context.engine.data.catalog.load(), context.db, name)?;
     let documents = collection
         .indexes
         .iter()

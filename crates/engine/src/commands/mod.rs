@@ -178,7 +178,7 @@ impl<'a> Context<'a> {
     pub fn catalog(&self) -> Arc<Catalog> {
         match self.op.view() {
             Some(view) => view.catalog,
-            None => self.engine.catalog.load_full(),
+            None => self.engine.data.catalog.load_full(),
         }
     }
 
@@ -187,7 +187,7 @@ impl<'a> Context<'a> {
     /// # Errors
     /// When `writeConcern` is not understood.
     pub fn write_concern(&self) -> Result<WriteConcern> {
-        let catalog = self.engine.catalog.load();
+        let catalog = self.engine.data.catalog.load();
         match (&catalog.concerns, self.args.doc.find("writeConcern")) {
             (Some(concerns), None) => WriteConcern::parse_default(concerns.as_doc()),
             _ => WriteConcern::parse(self.args.doc),
@@ -337,18 +337,18 @@ pub fn dispatch(
     match leave(engine, op, request.body, result) {
         Ok(flow) => {
             out.f64("ok", 1.0);
-            reply::write_times(&mut out, engine);
+            reply::write_times(&mut out, &engine.data);
             out.finish();
             note(engine, op, request.body, None, reply_bytes.len() - start);
             flow
         }
         Err(error) => {
-            crate::metrics::add(&engine.metrics.failures, 1);
+            crate::metrics::add(&engine.observed.metrics.failures, 1);
             reply_bytes.truncate(start);
             writer::write_doc(reply_bytes, |out| {
                 write_concern::write_beside(out, &error, request.body);
                 reply::write_error(out, &error);
-                reply::write_times(out, engine);
+                reply::write_times(out, &engine.data);
             });
             note(engine, op, request.body, Some(&error), reply_bytes.len() - start);
             Flow::Done
@@ -362,7 +362,7 @@ fn leave(engine: &Inner, op: &Operation, body: RawDoc<'_>, result: Result<Flow>)
         return result;
     }
     let failed = result.is_err() || op.has_failed();
-    let left = engine.sessions.transactions.leave(engine, op, failed);
+    let left = engine.service.sessions.transactions.leave(engine, op, failed);
     let result = result.and_then(|flow| left.map(|()| flow));
     if op.keeps_labels() {
         return result;
@@ -380,16 +380,16 @@ fn note(
 ) {
     let elapsed = op.started.elapsed();
     let name = op.name.get();
-    crate::usage::note(engine, name, body, elapsed, op.cost().documents);
-    if engine.query_stats.is_on() && error.is_none() {
-        engine.query_stats.note(op, body, elapsed);
+    crate::usage::note(&engine.data, name, body, elapsed, op.cost().documents);
+    if engine.observed.query_stats.is_on() && error.is_none() {
+        engine.observed.query_stats.note(op, body, elapsed);
     }
     let db = body.get("$db").and_then(Val::as_str).unwrap_or("");
     // Commands that were refused before they began have no name yet.
     let shown = if name.is_empty() { crate::journal::known_name(body) } else { name };
     let ended = profiler::Ended { name: shown, body, db, elapsed, error, reply_bytes };
     crate::journal::note(op, &ended);
-    if name.is_empty() || !engine.profiler.concerns(elapsed) || is_about_users(name) {
+    if name.is_empty() || !engine.observed.profiler.concerns(elapsed) || is_about_users(name) {
         return;
     }
     profiler::note(engine, op, &ended);
@@ -408,10 +408,10 @@ fn run(
     };
     let not_found = || Error::new(Code::COMMAND_NOT_FOUND, format!("no such command: '{name}'"));
     let command = find(name).ok_or_else(not_found)?;
-    if command.test && !engine.options.test_commands {
+    if command.test && !engine.data.options.test_commands {
         return Err(not_found());
     }
-    engine.check_open()?;
+    engine.data.check_open()?;
     let db = match body.get("$db") {
         Some(Val::String(db)) => db,
         Some(other) => {
@@ -454,7 +454,7 @@ fn run(
     }
     let slot = op.slot();
     slot.operation_id
-        .store(engine.next_operation.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        .store(engine.data.next_operation.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
     // Nobody else shall see a password.
     let shown = if is_about_users(command.name) { &[] } else { body.bytes() };
     slot.current.lock().set(op.started, command.name, shown);
@@ -469,7 +469,7 @@ fn run(
         }
     }
     let fresh = concern.is_some_and(|concern| concern.fresh_patterns);
-    crate::upkeep::reading::prepare(engine, op, db, command.name, body, fresh)?;
+    crate::upkeep::reading::prepare(&engine.data, op, db, command.name, body, fresh)?;
     if let Some(concern) = concern {
         concern.check_times(engine)?;
         match place {
@@ -478,7 +478,7 @@ fn run(
         }
     }
     if place.is_none() {
-        crate::upkeep::reading::complete(engine, op, db, command.name, body)?;
+        crate::upkeep::reading::complete(&engine.data, op, db, command.name, body)?;
     }
     let mut context = Context {
         engine,
@@ -494,16 +494,16 @@ fn run(
     };
     // Those have counters of their own.
     if !matches!(command.name, "find" | "getMore" | "insert" | "update" | "delete" | "aggregate") {
-        crate::metrics::add(&engine.metrics.commands, 1);
+        crate::metrics::add(&engine.observed.metrics.commands, 1);
     }
-    if engine.fail_points.any() {
+    if engine.observed.fail_points.any() {
         return run_or_fail(command, place, &mut context, out);
     }
     enter(&context, place)?;
     (command.run)(&mut context, out)?;
     if matches!(command.name, "drop" | "dropDatabase" | "renameCollection") {
         // It may have been the collection of users.
-        engine.access.changed();
+        engine.data.directory_generation.fetch_add(1, Ordering::Release);
     }
     if place.is_none() {
         read_concern::wait(engine, concern, command)?;
@@ -515,7 +515,7 @@ fn run(
 fn enter(context: &Context<'_>, place: Option<Place>) -> Result<()> {
     let Some(session) = context.session else { return Ok(()) };
     let (engine, op) = (context.engine, context.op);
-    let transactions = &engine.sessions.transactions;
+    let transactions = &engine.service.sessions.transactions;
     match place {
         Some(_) if in_transaction::ends(context.name) => Ok(()),
         Some(Place { number, start: true }) => transactions.begin(engine, op, session, number),
@@ -539,7 +539,7 @@ fn run_or_fail(
     let collection = body.first().and_then(|(_, value)| value.get().as_str()).unwrap_or("$cmd");
     let namespace = format!("{}.{collection}", context.db);
     let application = context.op.slot().application.lock().clone();
-    let points = &context.engine.fail_points;
+    let points = &context.engine.observed.fail_points;
     let failure =
         points.fail_command(command.name, body, &application, &namespace).unwrap_or_default();
     if let Some(time) = failure.block {
@@ -557,7 +557,7 @@ fn run_or_fail(
     }
     // What was written before is not written again, and so not broken.
     let repeated = Retryable::of(body, context.session)?
-        .is_some_and(|write| write.was_done(context.engine, body));
+        .is_some_and(|write| write.was_done(&context.engine.data, body));
     let broken = if repeated { None } else { points.break_write(body) };
     match broken {
         Some(Break::CloseBefore) => return Ok(Flow::Abort),
@@ -597,7 +597,7 @@ fn check_generic<'a>(
             "$clusterTime" => {
                 let seen = value.as_doc().and_then(|doc| doc.get("clusterTime"));
                 if let Some(Val::Timestamp(seen)) = seen {
-                    engine.clock.advance_to(seen);
+                    engine.data.clock.advance_to(seen);
                 }
             }
             "apiVersion" if value.get().as_str() != Some("1") => {
@@ -615,11 +615,11 @@ fn check_generic<'a>(
 /// # Errors
 /// MaxTimeMSExpired when a fail point says so.
 pub(crate) fn set_time_limit(engine: &Inner, op: &Operation, limit: Duration) -> Result<()> {
-    if !engine.fail_points.any() {
+    if !engine.observed.fail_points.any() {
         op.set_deadline(limit);
         return Ok(());
     }
-    match engine.fail_points.time_limit(limit) {
+    match engine.observed.fail_points.time_limit(limit) {
         Some(limit) => {
             op.set_deadline(limit);
             op.check_now()

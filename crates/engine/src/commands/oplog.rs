@@ -9,6 +9,7 @@ use crate::cursor::Source;
 use crate::engine::Inner;
 use crate::exec::{Stream, pipeline};
 use crate::stages::{self, StageContext};
+use std::sync::Arc;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
 pub(super) static RESIZE: Command = Command {
@@ -47,17 +48,17 @@ fn resize(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
             format!("BSON field 'minRetentionHours' value must be >= 0, actual value '{hours}'"),
         ));
     }
-    retention::resize(context.engine, megabytes, hours)
+    retention::resize(&context.engine.data, megabytes, hours)
 }
 
 /// The entries of the oplog that stages shall read, and whether a sort asks for the newest first.
 fn entries(context: &Context<'_>, filter: RawDoc<'_>, backwards: bool) -> Result<Box<dyn Stream>> {
     let engine = context.engine;
     if backwards {
-        return Ok(Box::new(oplog::Backward::open(engine)?));
+        return Ok(Box::new(oplog::Backward::open(&engine.data)?));
     }
     let from = oplog::earliest(filter);
-    Ok(Box::new(oplog::Forward::open(engine, context.client.shared(), from)?))
+    Ok(Box::new(oplog::Forward::open(&engine.data, Arc::downgrade(&context.engine.data), from)?))
 }
 
 /// Runs a pipeline over the entries.
@@ -124,7 +125,7 @@ pub(super) fn describe(engine: &Inner) -> DocBuf {
     DocBuf::build(|out| {
         out.str("name", "oplog.rs").str("type", "collection");
         out.doc("options", |out| {
-            out.bool("capped", true).count("size", engine.changes.bytes_max());
+            out.bool("capped", true).count("size", engine.data.changes.bytes_max());
             out.bool("autoIndexId", false);
         });
         out.doc("info", |out| {
@@ -136,14 +137,14 @@ pub(super) fn describe(engine: &Inner) -> DocBuf {
 /// Writes the sizes of the oplog, as `collStats` does; the number of entries is an estimate.
 pub(super) fn write_stats(engine: &Inner, scale: u64, out: &mut Writer<'_>) {
     let scale = scale.max(1);
-    let (bytes, entries) = engine.changes.sizes();
+    let (bytes, entries) = engine.data.changes.sizes();
     out.count("size", bytes / scale).count("count", entries);
     if let Some(average) = bytes.checked_div(entries) {
         out.count("avgObjSize", average);
     }
     out.i32("numOrphanDocs", 0).count("storageSize", bytes / scale);
     out.bool("capped", true).i32("max", -1);
-    out.count("maxSize", engine.changes.bytes_max() / scale);
+    out.count("maxSize", engine.data.changes.bytes_max() / scale);
     out.i32("nindexes", 0).doc("indexDetails", |_| {}).array("indexBuilds", |_| {});
     out.i32("totalIndexSize", 0).count("totalSize", bytes / scale).doc("indexSizes", |_| {});
     out.count("scaleFactor", scale);

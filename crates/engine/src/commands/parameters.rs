@@ -43,11 +43,11 @@ static PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "allowDiskUseByDefault",
         write: |engine, out, name| {
-            out.bool(name, engine.work.disk_by_default.load(Ordering::Relaxed));
+            out.bool(name, engine.data.work.disk_by_default.load(Ordering::Relaxed));
         },
         set: Some(|engine, value| {
             let Val::Bool(allowed) = value else { return None };
-            engine.work.disk_by_default.store(allowed, Ordering::Relaxed);
+            engine.data.work.disk_by_default.store(allowed, Ordering::Relaxed);
             Some(())
         }),
     },
@@ -65,18 +65,18 @@ static PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "cursorTimeoutMillis",
         write: |engine, out, name| {
-            out.i64(name, engine.cursors.timeout_ms.load(Ordering::Relaxed));
+            out.i64(name, engine.service.cursors.timeout_ms.load(Ordering::Relaxed));
         },
         set: Some(|engine, value| {
             let millis = whole(value)?;
-            engine.cursors.timeout_ms.store(millis, Ordering::Relaxed);
+            engine.service.cursors.timeout_ms.store(millis, Ordering::Relaxed);
             Some(())
         }),
     },
     Parameter {
         name: "enableTestCommands",
         write: |engine, out, name| {
-            out.bool(name, engine.options.test_commands);
+            out.bool(name, engine.data.options.test_commands);
         },
         set: None,
     },
@@ -92,34 +92,34 @@ static PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "internalDocumentSourceGroupMaxMemoryBytes",
         write: |engine, out, name| {
-            out.count(name, engine.work.group_bytes_max.load(Ordering::Relaxed) as u64);
+            out.count(name, engine.data.work.group_bytes_max.load(Ordering::Relaxed) as u64);
         },
         set: Some(|engine, value| {
             let bytes = usize::try_from(whole(value)?).ok().filter(|bytes| *bytes > 0)?;
-            engine.work.group_bytes_max.store(bytes, Ordering::Relaxed);
+            engine.data.work.group_bytes_max.store(bytes, Ordering::Relaxed);
             Some(())
         }),
     },
     Parameter {
         name: "internalQueryMaxBlockingSortMemoryUsageBytes",
         write: |engine, out, name| {
-            out.count(name, engine.work.sort_bytes_max.load(Ordering::Relaxed) as u64);
+            out.count(name, engine.data.work.sort_bytes_max.load(Ordering::Relaxed) as u64);
         },
         set: Some(|engine, value| {
             let bytes = usize::try_from(whole(value)?).ok()?;
-            engine.work.sort_bytes_max.store(bytes, Ordering::Relaxed);
+            engine.data.work.sort_bytes_max.store(bytes, Ordering::Relaxed);
             Some(())
         }),
     },
     Parameter {
         name: "internalQueryStatsRateLimit",
         write: |engine, out, name| {
-            let limit = engine.query_stats.rate_limit.load(Ordering::Relaxed);
+            let limit = engine.observed.query_stats.rate_limit.load(Ordering::Relaxed);
             out.i32(name, i32::try_from(limit).unwrap_or(i32::MAX));
         },
         set: Some(|engine, value| {
             let limit = i32::try_from(whole(value)?).ok().filter(|limit| *limit >= -1)?;
-            engine.query_stats.rate_limit.store(i64::from(limit), Ordering::Relaxed);
+            engine.observed.query_stats.rate_limit.store(i64::from(limit), Ordering::Relaxed);
             Some(())
         }),
     },
@@ -133,101 +133,104 @@ static PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "logLevel",
         write: |engine, out, name| {
-            out.i32(name, engine.parameters.log_level.load(Ordering::Relaxed));
+            out.i32(name, engine.observed.parameters.log_level.load(Ordering::Relaxed));
         },
         set: Some(|engine, value| {
             let level =
                 i32::try_from(whole(value)?).ok().filter(|level| (0..=5).contains(level))?;
-            if let Some(listener) = &*engine.parameters.log_listener.lock() {
+            if let Some(listener) = &*engine.observed.parameters.log_listener.lock() {
                 listener(level);
             }
-            engine.parameters.log_level.store(level, Ordering::Relaxed);
+            engine.observed.parameters.log_level.store(level, Ordering::Relaxed);
             Some(())
         }),
     },
     Parameter {
         name: "maxIndexBuildMemoryUsageMegabytes",
         write: |engine, out, name| {
-            let bytes = engine.work.build_bytes_max.load(Ordering::Relaxed);
+            let bytes = engine.data.work.build_bytes_max.load(Ordering::Relaxed);
             out.i32(name, i32::try_from(bytes >> 20).unwrap_or(i32::MAX));
         },
         set: Some(|engine, value| {
             let megabytes = i32::try_from(whole(value)?).ok().filter(|number| *number >= 50)?;
             let bytes = usize::try_from(megabytes).ok()?.checked_mul(1 << 20)?;
-            engine.work.build_bytes_max.store(bytes, Ordering::Relaxed);
+            engine.data.work.build_bytes_max.store(bytes, Ordering::Relaxed);
             Some(())
         }),
     },
     Parameter {
         name: "maxOpenCursors",
         write: |engine, out, name| {
-            out.count(name, engine.cursors.open_max.load(Ordering::Relaxed) as u64);
+            out.count(name, engine.service.cursors.open_max.load(Ordering::Relaxed) as u64);
         },
         set: Some(|engine, value| {
             let most = usize::try_from(whole(value)?).ok().filter(|most| *most > 0)?;
-            engine.cursors.open_max.store(most, Ordering::Relaxed);
+            engine.service.cursors.open_max.store(most, Ordering::Relaxed);
             Some(())
         }),
     },
     Parameter {
         name: "maxOpenTransactions",
         write: |engine, out, name| {
-            out.count(name, engine.sessions.transactions.open_max.load(Ordering::Relaxed) as u64);
+            out.count(
+                name,
+                engine.service.sessions.transactions.open_max.load(Ordering::Relaxed) as u64,
+            );
         },
         set: Some(|engine, value| {
             let most = usize::try_from(whole(value)?).ok().filter(|most| *most > 0)?;
-            engine.sessions.transactions.open_max.store(most, Ordering::Relaxed);
+            engine.service.sessions.transactions.open_max.store(most, Ordering::Relaxed);
             Some(())
         }),
     },
     Parameter {
         name: "maxSessions",
         write: |engine, out, name| {
-            out.count(name, engine.sessions.known_max.load(Ordering::Relaxed) as u64);
+            out.count(name, engine.service.sessions.known_max.load(Ordering::Relaxed) as u64);
         },
         set: Some(|engine, value| {
             let most = usize::try_from(whole(value)?).ok().filter(|most| *most > 0)?;
-            engine.sessions.known_max.store(most, Ordering::Relaxed);
+            engine.service.sessions.known_max.store(most, Ordering::Relaxed);
             Some(())
         }),
     },
     Parameter {
         name: "minSnapshotHistoryWindowInSeconds",
         write: |engine, out, name| {
-            let seconds = engine.past.window_seconds.load(Ordering::Relaxed);
+            let seconds = engine.data.past.window_seconds.load(Ordering::Relaxed);
             out.i32(name, i32::try_from(seconds).unwrap_or(i32::MAX));
         },
         set: Some(|engine, value| {
             let seconds =
                 whole(value).filter(|seconds| (0..=i64::from(i32::MAX)).contains(seconds))?;
-            engine.past.window_seconds.store(seconds, Ordering::Relaxed);
+            engine.data.past.window_seconds.store(seconds, Ordering::Relaxed);
             Some(())
         }),
     },
     Parameter {
         name: "oplogMinRetentionHours",
         write: |engine, out, name| {
-            out.f64(name, engine.changes.keep_hours());
+            out.f64(name, engine.data.changes.keep_hours());
         },
         set: None,
     },
     Parameter {
         name: "oplogSizeMB",
         write: |engine, out, name| {
-            out.count(name, engine.changes.bytes_max() / (1024 * 1024));
+            out.count(name, engine.data.changes.bytes_max() / (1024 * 1024));
         },
         set: None,
     },
     Parameter {
         name: "patternStrategyPeriodSecs",
         write: |engine, out, name| {
-            let seconds = engine.pattern_strategies.period_seconds();
+            let seconds = engine.background.pattern_strategies.period_seconds();
             out.i32(name, i32::try_from(seconds).unwrap_or(i32::MAX));
         },
         set: Some(|engine, value| {
             let seconds =
                 whole(value).filter(|seconds| (1..=i64::from(i32::MAX)).contains(seconds))?;
-            engine.pattern_strategies.set_period_seconds(seconds);
+            engine.background.pattern_strategies.set_period_seconds(seconds);
             Some(())
         }),
     },
@@ -241,49 +244,58 @@ static PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "scramIterationCount",
         write: |engine, out, name| {
-            out.count(name, u64::from(engine.access.sha1_iterations.load(Ordering::Relaxed)));
+            out.count(
+                name,
+                u64::from(engine.service.access.sha1_iterations.load(Ordering::Relaxed)),
+            );
         },
         set: Some(|engine, value| {
             let count = u32::try_from(whole(value)?).ok();
             let count = count.filter(|count| (5_000..=ITERATIONS_MAX).contains(count))?;
-            engine.access.sha1_iterations.store(count, Ordering::Relaxed);
+            engine.service.access.sha1_iterations.store(count, Ordering::Relaxed);
             Some(())
         }),
     },
     Parameter {
         name: "scramSHA256IterationCount",
         write: |engine, out, name| {
-            out.count(name, u64::from(engine.access.sha256_iterations.load(Ordering::Relaxed)));
+            out.count(
+                name,
+                u64::from(engine.service.access.sha256_iterations.load(Ordering::Relaxed)),
+            );
         },
         set: Some(|engine, value| {
             let count = u32::try_from(whole(value)?).ok();
             let count = count.filter(|count| (5_000..=ITERATIONS_MAX).contains(count))?;
-            engine.access.sha256_iterations.store(count, Ordering::Relaxed);
+            engine.service.access.sha256_iterations.store(count, Ordering::Relaxed);
             Some(())
         }),
     },
     Parameter {
         name: "transactionLifetimeLimitSeconds",
         write: |engine, out, name| {
-            let transactions = &engine.sessions.transactions;
+            let transactions = &engine.service.sessions.transactions;
             out.count(name, transactions.lifetime_seconds.load(Ordering::Relaxed).unsigned_abs());
         },
         set: Some(|engine, value| {
             let seconds =
                 whole(value).filter(|seconds| (1..=i64::from(i32::MAX)).contains(seconds))?;
-            engine.sessions.transactions.lifetime_seconds.store(seconds, Ordering::Relaxed);
+            engine.service.sessions.transactions.lifetime_seconds.store(seconds, Ordering::Relaxed);
             Some(())
         }),
     },
     Parameter {
         name: "ttlMonitorSleepSecs",
         write: |engine, out, name| {
-            out.i32(name, i32::try_from(engine.ttl.period_seconds()).unwrap_or(i32::MAX));
+            out.i32(
+                name,
+                i32::try_from(engine.background.ttl.period_seconds()).unwrap_or(i32::MAX),
+            );
         },
         set: Some(|engine, value| {
             let seconds =
                 whole(value).filter(|seconds| (1..=i64::from(i32::MAX)).contains(seconds))?;
-            engine.ttl.set_period_seconds(seconds);
+            engine.background.ttl.set_period_seconds(seconds);
             Some(())
         }),
     },
@@ -297,7 +309,8 @@ fn whole(value: Val<'_>) -> Option<i64> {
 /// Whether a setting cannot change while the server runs; the log level needs somebody who
 /// writes a log.
 fn is_fixed(engine: &Inner, parameter: &Parameter) -> bool {
-    let unheard = parameter.name == "logLevel" && engine.parameters.log_listener.lock().is_none();
+    let unheard =
+        parameter.name == "logLevel" && engine.observed.parameters.log_listener.lock().is_none();
     parameter.set.is_none() || unheard
 }
 

@@ -111,7 +111,7 @@ pub(super) fn declare_all(
     wait: bool,
 ) -> Result<declare::Outcome> {
     let (engine, op) = (context.engine, context.op);
-    let done = declare::create(engine, op, context.db, name, declarations, occasion)?;
+    let done = declare::create(&engine.data, op, context.db, name, declarations, occasion)?;
     finish_builds(context, &done.new, wait)?;
     Ok(done)
 }
@@ -126,7 +126,7 @@ fn finish_builds(context: &Context<'_>, ids: &[u32], wait: bool) -> Result<()> {
     }
     let mut pause = Duration::from_micros(200);
     loop {
-        let catalog = context.engine.catalog.load();
+        let catalog = context.engine.data.catalog.load();
         let built = catalog.patterns(context.db).iter().filter(|p| ids.contains(&p.id));
         let mut busy = false;
         for pattern in built {
@@ -149,7 +149,7 @@ fn finish_builds(context: &Context<'_>, ids: &[u32], wait: bool) -> Result<()> {
 
 /// The patterns that `names` means; all of the collection without it or for `"*"`.
 fn named(context: &Context<'_>, name: &str) -> Result<Vec<Arc<Pattern>>> {
-    let catalog = context.engine.catalog.load();
+    let catalog = context.engine.data.catalog.load();
     let all = || {
         let patterns = catalog.patterns(context.db).iter();
         let living = |p: &&Arc<Pattern>| p.collection == name && p.phase.is_current();
@@ -179,7 +179,7 @@ fn list(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let batch_size = listing::batch_size(&context.args, "listPatterns.cursor")?;
     let first = context.args.doc.first().map_or(Val::Null, |(_, value)| value.get());
     let name = if first.is_number() { None } else { Some(context.collection_name()?) };
-    let catalog = context.engine.catalog.load_full();
+    let catalog = context.engine.data.catalog.load_full();
     let mut documents = Vec::new();
     for pattern in catalog.patterns(context.db) {
         if name.is_none_or(|name| name == pattern.collection) {
@@ -191,7 +191,7 @@ fn list(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
 }
 
 fn describe(engine: &Inner, db: &str, pattern: &Arc<Pattern>) -> Result<DocBuf> {
-    let mut txn = engine.reader();
+    let mut txn = engine.data.reader();
     let mut documents = Opened::new(&mut txn, db);
     let progress = pattern.progress(&mut documents)?;
     let waiting = match pattern.may_be_stale() {
@@ -206,10 +206,11 @@ fn describe(engine: &Inner, db: &str, pattern: &Arc<Pattern>) -> Result<DocBuf> 
         _ => None,
     };
     let verified = scrub::Last::of(pattern, &mut documents)?;
-    let awaiting = verification::awaiting(engine, db, pattern)?;
+    let awaiting = verification::awaiting(&engine.data, db, pattern)?;
     let what = backfill::title(pattern);
     let namespace = format!("{db}.{}", pattern.collection);
     let job = engine
+        .data
         .jobs
         .lock()
         .iter()
@@ -291,7 +292,7 @@ fn write_stats(engine: &Inner, db: &str, pattern: &Pattern, out: &mut Writer<'_>
         let (from, to) = crate::trash::range_of(pattern.id);
         out.count(
             "bytes",
-            engine.store.approximate_range_bytes(store::Space::Documents, &from, &to),
+            engine.data.store.approximate_range_bytes(store::Space::Documents, &from, &to),
         );
         out.count("deltas", Stats::read(&stats.deltas));
         out.count("fanoutWrites", Stats::read(&stats.writes));
@@ -315,7 +316,7 @@ fn modify_pattern(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()>
     let set = context.args.doc("set")?;
     let wait = context.args.bool_or_true("wait")?;
     let (engine, db) = (context.engine, context.db);
-    let (wanted, light) = modify::wanted(engine, db, collection, name, set)?;
+    let (wanted, light) = modify::wanted(&engine.data, db, collection, name, set)?;
     let login = &context.client.login;
     if !light && login.required && !access::may_declare(login.privileges(), db, &wanted) {
         return Err(Error::new(
@@ -327,12 +328,12 @@ fn modify_pattern(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()>
             ),
         ));
     }
-    let built = modify::modify(engine, context.op, db, collection, name, set)?;
+    let built = modify::modify(&engine.data, context.op, db, collection, name, set)?;
     // What waits may not have to wait any more.
-    engine.pattern_bell.ring();
+    engine.data.pattern_bell.ring();
     if let Some(id) = built {
         finish_builds(context, &[id], wait)?;
-        let catalog = engine.catalog.load_full();
+        let catalog = engine.data.catalog.load_full();
         let old = |p: &&Arc<Pattern>| {
             p.collection == collection && p.name == name && p.phase == Phase::Clearing
         };
@@ -355,7 +356,7 @@ fn suspend(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let name = context.collection_name()?;
     for pattern in named(context, name)? {
         if pattern.phase != Phase::Suspended {
-            declare::set_phase(context.engine, context.db, pattern.id, Phase::Suspended, "")?;
+            declare::set_phase(&context.engine.data, context.db, pattern.id, Phase::Suspended, "")?;
         }
     }
     context.write_concern()?.write_error(out);
@@ -385,8 +386,8 @@ fn rebuild(
 ) -> Result<()> {
     let mut ids = Vec::new();
     for pattern in patterns {
-        declare::set_phase(context.engine, context.db, pattern.id, Phase::Building, "")?;
-        let catalog = context.engine.catalog.load();
+        declare::set_phase(&context.engine.data, context.db, pattern.id, Phase::Building, "")?;
+        let catalog = context.engine.data.catalog.load();
         ids.push(declare::find(&catalog, context.db, collection, &pattern.name)?.id);
     }
     finish_builds(context, &ids, wait)
@@ -442,7 +443,7 @@ fn drop_patterns(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> 
         return Err(context.args.missing("names"));
     }
     let (engine, db) = (context.engine, context.db);
-    let before = declare::count(&engine.catalog.load(), db, name);
+    let before = declare::count(&engine.data.catalog.load(), db, name);
     let gone = named(context, name)?;
     if let Some(pointer) = gone.iter().find(|pattern| keep && pattern.is_pointer()) {
         return Err(Error::bad_value(format!(
@@ -453,15 +454,15 @@ fn drop_patterns(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> 
         )));
     }
     if keep {
-        let gone = engine.change_catalog(|catalog, batch| {
+        let gone = engine.data.change_catalog(|catalog, batch| {
             let mut gone = gone;
             gone.extend(modify::versions(catalog, db, &gone));
             declare::remove(catalog, batch, db, &gone)?;
             Ok(gone)
         })?;
-        declare::discard(engine, &gone);
+        declare::discard(&engine.data, &gone);
     } else {
-        let ids = declare::clear(engine, db, &gone)?;
+        let ids = declare::clear(&engine.data, db, &gone)?;
         finish_builds(context, &ids, wait)?;
     }
     out.count("nPatternsWas", before as u64);

@@ -79,7 +79,7 @@ fn shape_of(args: &Args<'_>) -> Result<Option<u64>> {
 fn clear(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
     let name = context.collection_name()?;
     let shape = shape_of(&context.args)?;
-    if let Some(collection) = context.engine.collection(context.db, name) {
+    if let Some(collection) = context.engine.data.collection(context.db, name) {
         match shape {
             None => collection.counters.plans.clear(),
             Some(shape) => collection.counters.plans.forget(shape),
@@ -91,7 +91,7 @@ fn clear(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
 fn clear_filters(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
     let name = context.collection_name()?;
     let shape = shape_of(&context.args)?;
-    if let Some(collection) = context.engine.collection(context.db, name) {
+    if let Some(collection) = context.engine.data.collection(context.db, name) {
         collection.counters.plans.clear_filters(shape);
     }
     Ok(())
@@ -124,7 +124,7 @@ fn set_filter(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
     let Some(shape) = shape_of(args)? else {
         return Err(Error::bad_value("required field query missing"));
     };
-    let Some(collection) = context.engine.collection(context.db, name) else {
+    let Some(collection) = context.engine.data.collection(context.db, name) else {
         return Err(Error::new(Code::BAD_VALUE, "no such collection"));
     };
     let kept = |name| -> Result<DocBuf> {
@@ -143,7 +143,7 @@ fn set_filter(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
 
 fn list_filters(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let name = context.collection_name()?;
-    let collection = context.engine.collection(context.db, name);
+    let collection = context.engine.data.collection(context.db, name);
     out.array("filters", |list| {
         let Some(collection) = collection else { return };
         collection.counters.plans.each_filter(|filter| {

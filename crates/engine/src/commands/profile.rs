@@ -45,7 +45,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         }
     };
     let slow_ms = args.optional_i64("slowms")?;
-    let profiler = &context.engine.profiler;
+    let profiler = &context.engine.observed.profiler;
     let was = profiler.show(context.db);
     out.i32("was", was.level);
     out.i32("slowms", i32::try_from(profiler.slow_ms.load(Ordering::Relaxed)).unwrap_or(i32::MAX));

@@ -71,7 +71,7 @@ impl Constants {
     pub fn with_let(context: &Context<'_>, variables: Option<RawDoc<'_>>) -> Result<Constants> {
         let mut constants = Constants {
             now_ms: crate::clock::now_ms(),
-            cluster_time: context.engine.clock.now(),
+            cluster_time: context.engine.data.clock.now(),
             variables: DocBuf::new(),
             collation: None,
         };

@@ -102,7 +102,7 @@ impl<'a> ReadConcern<'a> {
     /// InvalidOptions.
     pub(super) fn check_times(&self, engine: &Inner) -> Result<()> {
         for (name, wanted) in [("afterClusterTime", self.after), ("atClusterTime", self.at)] {
-            let now = engine.clock.now();
+            let now = engine.data.clock.now();
             if let Some(wanted) = wanted.filter(|wanted| *wanted > now) {
                 let show = |time: u64| format!("Timestamp({}, {})", time >> 32, time & 0xFFFF_FFFF);
                 return refuse(format!(
@@ -157,7 +157,7 @@ impl<'a> ReadConcern<'a> {
             ));
         }
         if level == "snapshot" {
-            let (view, time) = engine.moment(self.at)?;
+            let (view, time) = engine.data.moment(self.at)?;
             op.read_at(view, time);
         }
         Ok(())
@@ -174,12 +174,12 @@ pub(super) fn wait(
     command: &Command,
 ) -> Result<()> {
     let level = concern.and_then(|concern| concern.level).or_else(|| {
-        let by_default = engine.durable_reads.load(Ordering::Relaxed);
+        let by_default = engine.data.durable_reads.load(Ordering::Relaxed);
         (by_default && READS.contains(&command.name)).then_some("majority")
     });
     if matches!(level, Some("majority" | "linearizable" | "snapshot")) {
-        let seen = engine.store.snapshot().seqno();
-        engine.store.sync(seen).map_err(crate::store_failed)?;
+        let seen = engine.data.store.snapshot().seqno();
+        engine.data.store.sync(seen).map_err(crate::store_failed)?;
     }
     Ok(())
 }

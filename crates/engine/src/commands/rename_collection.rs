@@ -43,11 +43,11 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     if source == target {
         return Err(Error::new(Code::ILLEGAL_OPERATION, "Can't rename a collection to itself"));
     }
-    context.engine.wait_for_writers(context.op, |c| {
+    context.engine.data.wait_for_writers(context.op, |c| {
         let is = |named: &Namespace| c.db == named.db && c.name == named.collection;
         is(&source) || is(&target)
     })?;
-    let replaced = context.engine.change_catalog(|catalog, batch| {
+    let replaced = context.engine.data.change_catalog(|catalog, batch| {
         let Some(collection) = catalog.get(&source.db, &source.collection).cloned() else {
             return Err(Error::new(
                 Code::NAMESPACE_NOT_FOUND,
@@ -100,9 +100,9 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         Ok(existing)
     })?;
     if let Some(replaced) = replaced {
-        change::discard(&context.engine.trash, &replaced);
+        change::discard(&context.engine.data.trash, &replaced);
     }
-    context.engine.wake_tailing_cursors();
+    context.engine.data.wake_tailing_cursors();
     concern.write_error(out);
     Ok(())
 }
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(code("{renameCollection: 't.b', to: 'u.c'}"), 0);
         let duplicate = run("u", "{insert: 'c', documents: [{_id: 9, n: 1}]}").expect("replies");
         assert!(duplicate.as_doc().get("writeErrors").is_some());
-        assert!(engine.inner().collection("t", "b").is_none());
+        assert!(engine.inner().data.collection("t", "b").is_none());
         assert!(engine.check(&mut |_, _, _| {}).expect("can be read").is_empty());
     }
 }

@@ -37,7 +37,7 @@ pub(super) static POOL_STATS: Command = Command {
 
 fn get_status(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let engine = context.engine;
-    let (now, wall_ms) = engine.changes.newest();
+    let (now, wall_ms) = engine.data.changes.newest();
     let date = Val::DateTime((now >> 32) as i64 * 1000);
     let wall = Val::DateTime(wall_ms);
     out.str("set", SET_NAME);
@@ -63,14 +63,14 @@ fn get_status(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             out.i32("state", 1).str("stateStr", "PRIMARY");
             out.i32(
                 "uptime",
-                i32::try_from(engine.started.elapsed().as_secs()).unwrap_or(i32::MAX),
+                i32::try_from(engine.observed.started.elapsed().as_secs()).unwrap_or(i32::MAX),
             );
             out.doc("optime", |out| write_op_time(out, now));
             out.append("optimeDate", date);
             out.append("lastAppliedWallTime", wall).append("lastDurableWallTime", wall);
-            let started = (engine.started_ms / 1000) as u64;
+            let started = (engine.observed.started_ms / 1000) as u64;
             out.append("electionTime", Val::Timestamp(started << 32 | 1));
-            out.append("electionDate", Val::DateTime(engine.started_ms));
+            out.append("electionDate", Val::DateTime(engine.observed.started_ms));
             out.i32("configVersion", 1).i32("configTerm", 1);
             out.bool("self", true).str("lastHeartbeatMessage", "");
         });

@@ -7,6 +7,7 @@ use super::{Command, Context};
 use crate::access::directory::{Inherited, ROLES, Role, USERS, write_privileges, write_roles};
 use crate::access::{Directory, RoleName};
 use access::{Privilege, Privileges, Resource, Restrictions, builtin};
+use std::sync::atomic::Ordering;
 use value::{Code, DocBuf, Error, Result, Val, Writer};
 
 pub(super) static CREATE: Command = Command::plain(
@@ -66,7 +67,7 @@ pub(super) static INVALIDATE: Command = Command {
         "Looks all users up again.",
         &["invalidateUserCache"],
         |context, _| {
-            context.engine.access.changed();
+            context.engine.data.directory_generation.fetch_add(1, Ordering::Release);
             Ok(())
         },
     )

@@ -15,7 +15,7 @@ pub(super) static COMMAND: Command = Command {
 
 fn run(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
     let message = context.args.optional_string("message")?.unwrap_or("");
-    context.engine.rotate_certificates().map_err(|reason| {
+    context.engine.service.rotate_certificates().map_err(|reason| {
         tracing::error!(reason, "certificates and keys stay as they were");
         Error::new(Code::INVALID_SSL_CONFIGURATION, reason)
     })?;

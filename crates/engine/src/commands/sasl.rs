@@ -138,7 +138,7 @@ pub(super) fn write_mechanisms(context: &mut Context<'_>, out: &mut Writer<'_>) 
         return Ok(());
     };
     let (db, name) = named.split_once('.').unwrap_or((named, ""));
-    context.engine.access.mechanisms_asked.fetch_add(1, Ordering::Relaxed);
+    context.engine.service.access.mechanisms_asked.fetch_add(1, Ordering::Relaxed);
     let user = context.client.directory().user(db, name)?;
     out.array("saslSupportedMechs", |names| {
         for mechanism in Mechanism::ALL.into_iter().rev() {

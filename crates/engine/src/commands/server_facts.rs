@@ -62,7 +62,7 @@ fn compact(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
              operation. use force:true to force",
         ));
     }
-    match context.engine.collection(context.db, name) {
+    match context.engine.data.collection(context.db, name) {
         None => Err(Error::new(Code::NAMESPACE_NOT_FOUND, "collection does not exist")),
         Some(view) if view.view().is_some() => {
             Err(Error::new(Code::COMMAND_NOT_SUPPORTED_ON_VIEW, "can't compact a view"))

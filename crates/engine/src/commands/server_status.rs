@@ -37,7 +37,7 @@ static SECTIONS: &[(&str, Section)] = &[
     ("network", network),
     ("opcounters", operation_counters),
     ("opcountersRepl", replicated_counters),
-    ("oplogTruncation", |context, out| context.engine.changes.write_truncation(out)),
+    ("oplogTruncation", |context, out| context.engine.data.changes.write_truncation(out)),
     ("patterns", patterns),
     ("repl", replica_set),
     ("security", security),
@@ -49,7 +49,7 @@ static SECTIONS: &[(&str, Section)] = &[
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let engine = context.engine;
-    let uptime = engine.started.elapsed();
+    let uptime = engine.observed.started.elapsed();
     out.str("host", &host::name());
     out.str("version", super::build_info::MONGODB_VERSION);
     out.str("process", "motif");
@@ -69,19 +69,19 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
 
 /// How many patterns there are in each state, and what they wrote since the start.
 fn patterns(context: &Context<'_>, out: &mut Writer<'_>) {
-    let catalog = context.engine.catalog.load();
+    let catalog = context.engine.data.catalog.load();
     let all = || catalog.databases.values().flat_map(|db| &db.patterns);
     long(out, "total", all().count() as u64);
     for phase in ::patterns::pattern::PHASES {
         long(out, phase.name(), all().filter(|pattern| pattern.phase == *phase).count() as u64);
     }
-    put(out, "writes", &context.engine.metrics.pattern_writes);
+    put(out, "writes", &context.engine.data.pattern_writes);
     let sum = |counter: fn(&Stats) -> &AtomicU64| {
         all().map(|pattern| Stats::read(counter(&pattern.stats))).sum()
     };
     long(out, "deltas", sum(|stats| &stats.deltas));
     long(out, "recomputed", sum(|stats| &stats.recomputed));
-    long(out, "overdue", context.engine.pattern_bell.overdue() as u64);
+    long(out, "overdue", context.engine.data.pattern_bell.overdue() as u64);
 }
 
 fn put(out: &mut Writer<'_>, name: &str, counter: &Counter) {
@@ -94,12 +94,12 @@ fn long(out: &mut Writer<'_>, name: &str, value: u64) {
 
 fn asserts(context: &Context<'_>, out: &mut Writer<'_>) {
     out.i32("regular", 0).i32("warning", 0).i32("msg", 0);
-    out.count("user", read(&context.engine.metrics.failures));
+    out.count("user", read(&context.engine.observed.metrics.failures));
     out.i32("tripwire", 0).i32("rollovers", 0);
 }
 
 fn catalog(context: &Context<'_>, out: &mut Writer<'_>) {
-    let catalog = context.engine.catalog.load();
+    let catalog = context.engine.data.catalog.load();
     let views = catalog.collections().filter(|c| c.view().is_some()).count();
     let capped = catalog.collections().filter(|c| c.capped().is_some()).count();
     out.count("collections", (catalog.collections().count() - views) as u64);
@@ -107,7 +107,7 @@ fn catalog(context: &Context<'_>, out: &mut Writer<'_>) {
 }
 
 fn connections(context: &Context<'_>, out: &mut Writer<'_>) {
-    let network = &context.engine.network;
+    let network = &context.engine.observed.network;
     let current = read(&network.connections_current);
     out.count("current", current);
     out.count("available", read(&network.connections_max).saturating_sub(current));
@@ -117,7 +117,7 @@ fn connections(context: &Context<'_>, out: &mut Writer<'_>) {
 
 /// Connections that run a command right now.
 fn active(engine: &Inner) -> u64 {
-    let slots = engine.slots.lock();
+    let slots = engine.service.slots.lock();
     slots.values().filter(|slot| slot.operation_id.load(Ordering::Relaxed) != 0).count() as u64
 }
 
@@ -130,7 +130,7 @@ fn extra_info(_: &Context<'_>, out: &mut Writer<'_>) {
 
 /// There is no global lock: readers never wait, and commits are too short to queue.
 fn global_lock(context: &Context<'_>, out: &mut Writer<'_>) {
-    out.i64("totalTime", context.engine.started.elapsed().as_micros() as i64);
+    out.i64("totalTime", context.engine.observed.started.elapsed().as_micros() as i64);
     out.doc("currentQueue", |out| {
         out.i32("total", 0).i32("readers", 0).i32("writers", 0);
     });
@@ -143,7 +143,7 @@ fn global_lock(context: &Context<'_>, out: &mut Writer<'_>) {
 
 /// How clients logged in, and the certificate that they are shown.
 fn security(context: &Context<'_>, out: &mut Writer<'_>) {
-    let access = &context.engine.access;
+    let access = &context.engine.service.access;
     out.doc("authentication", |out| {
         put(out, "saslSupportedMechsReceived", &access.mechanisms_asked);
         out.doc("mechanisms", |out| {
@@ -163,7 +163,9 @@ fn security(context: &Context<'_>, out: &mut Writer<'_>) {
             }
         });
     });
-    let Some(certificate) = context.engine.network.certificate.lock().clone() else { return };
+    let Some(certificate) = context.engine.observed.network.certificate.lock().clone() else {
+        return;
+    };
     out.str("SSLServerSubjectName", &certificate.subject);
     out.bool("SSLServerHasCertificateAuthority", certificate.asks_clients);
     let expires = Val::DateTime(certificate.expires_ms);
@@ -172,7 +174,7 @@ fn security(context: &Context<'_>, out: &mut Writer<'_>) {
 
 /// How many connections were encrypted by which version of TLS; older ones are never spoken.
 fn transport_security(context: &Context<'_>, out: &mut Writer<'_>) {
-    let network = &context.engine.network;
+    let network = &context.engine.observed.network;
     out.i64("1.0", 0).i64("1.1", 0);
     put(out, "1.2", &network.tls_1_2);
     put(out, "1.3", &network.tls_1_3);
@@ -180,14 +182,14 @@ fn transport_security(context: &Context<'_>, out: &mut Writer<'_>) {
 }
 
 fn sessions(context: &Context<'_>, out: &mut Writer<'_>) {
-    out.count("activeSessionsCount", context.engine.sessions.count() as u64);
+    out.count("activeSessionsCount", context.engine.service.sessions.count() as u64);
 }
 
 fn transactions(context: &Context<'_>, out: &mut Writer<'_>) {
     let engine = context.engine;
-    let transactions = &engine.sessions.transactions;
+    let transactions = &engine.service.sessions.transactions;
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as i64;
-    let retried = count(&engine.metrics.retried_writes);
+    let retried = count(&engine.observed.metrics.retried_writes);
     out.i64("retriedCommandsCount", retried).i64("retriedStatementsCount", retried);
     let open = transactions.list();
     let active = open.iter().filter(|open| open.active).count() as i64;
@@ -205,7 +207,7 @@ fn memory(context: &Context<'_>, out: &mut Writer<'_>) {
         out.count("virtual", whole / (1024 * 1024));
     }
     out.bool("supported", host::process_memory().is_some());
-    let operations = context.engine.work.memory();
+    let operations = context.engine.data.work.memory();
     out.doc("operations", |out| {
         out.count("usedBytes", operations.used() as u64);
         out.count("maxBytes", operations.bytes_max() as u64);
@@ -214,11 +216,11 @@ fn memory(context: &Context<'_>, out: &mut Writer<'_>) {
 
 fn metrics(context: &Context<'_>, out: &mut Writer<'_>) {
     let engine = context.engine;
-    let metrics = &engine.metrics;
+    let metrics = &engine.observed.metrics;
     out.doc("cursor", |out| {
-        let (open, pinned) = engine.cursors.counts();
+        let (open, pinned) = engine.service.cursors.counts();
         put(out, "timedOut", &metrics.cursors_timed_out);
-        long(out, "totalOpened", engine.cursors.opened.load(Ordering::Relaxed));
+        long(out, "totalOpened", engine.service.cursors.opened.load(Ordering::Relaxed));
         out.doc("open", |out| {
             long(out, "noTimeout", pinned as u64);
             long(out, "total", open as u64);
@@ -231,7 +233,7 @@ fn metrics(context: &Context<'_>, out: &mut Writer<'_>) {
         put(out, "updated", &metrics.documents_updated);
     });
     out.doc("operation", |out| {
-        put(out, "writeConflicts", &metrics.write_conflicts);
+        put(out, "writeConflicts", &context.engine.data.write_conflicts);
     });
     out.doc("queryExecutor", |out| {
         put(out, "scanned", &metrics.keys_examined);
@@ -243,14 +245,14 @@ fn metrics(context: &Context<'_>, out: &mut Writer<'_>) {
 }
 
 fn network(context: &Context<'_>, out: &mut Writer<'_>) {
-    let network = &context.engine.network;
+    let network = &context.engine.observed.network;
     put(out, "bytesIn", &network.bytes_in);
     put(out, "bytesOut", &network.bytes_out);
     put(out, "numRequests", &network.requests);
 }
 
 fn operation_counters(context: &Context<'_>, out: &mut Writer<'_>) {
-    let metrics = &context.engine.metrics;
+    let metrics = &context.engine.observed.metrics;
     put(out, "insert", &metrics.inserts);
     put(out, "query", &metrics.queries);
     put(out, "update", &metrics.updates);
@@ -276,7 +278,7 @@ fn replica_set(context: &Context<'_>, out: &mut Writer<'_>) {
 }
 
 fn storage_engine(context: &Context<'_>, out: &mut Writer<'_>) {
-    let options = &context.engine.options;
+    let options = &context.engine.data.options;
     out.str("name", "motif");
     out.bool("supportsCommittedReads", true);
     out.bool("readOnly", options.read_only);
@@ -284,7 +286,7 @@ fn storage_engine(context: &Context<'_>, out: &mut Writer<'_>) {
 }
 
 fn store(context: &Context<'_>, out: &mut Writer<'_>) {
-    let stats = context.engine.store.stats();
+    let stats = context.engine.data.store.stats();
     for space in Space::ALL {
         let sizes = stats.space(space);
         out.doc(space.name(), |out| {
@@ -313,7 +315,7 @@ fn store(context: &Context<'_>, out: &mut Writer<'_>) {
         ("pageCacheCapacityBytes", stats.page_capacity_bytes),
         ("pageCacheHits", stats.page_hits),
         ("pageCacheMisses", stats.page_misses),
-        ("droppedRanges", context.engine.trash.count() as u64),
+        ("droppedRanges", context.engine.data.trash.count() as u64),
     ] {
         long(out, name, value);
     }

@@ -70,7 +70,7 @@ pub(super) static KILL_BY_PATTERN: Command = Command {
 
 fn start(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let id = value::random::uuid();
-    context.engine.sessions.touch(id, context.client.login.owner().as_deref())?;
+    context.engine.service.sessions.touch(id, context.client.login.owner().as_deref())?;
     out.doc("id", |out| {
         out.append("id", Val::Binary(4, &id));
     });
@@ -103,21 +103,21 @@ fn named(context: &Context<'_>) -> Result<Vec<[u8; 16]>> {
 /// Those of these sessions that are the client's own; it knows of no others.
 fn own(context: &Context<'_>, ids: Vec<[u8; 16]>) -> HashSet<[u8; 16]> {
     let login = &context.client.login;
-    let own = login.required.then(|| context.engine.sessions.of(login.owner().as_deref()));
+    let own = login.required.then(|| context.engine.service.sessions.of(login.owner().as_deref()));
     ids.into_iter().filter(|id| own.as_ref().is_none_or(|own| own.contains(id))).collect()
 }
 
 fn end(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
     let ids = own(context, named(context)?);
-    ids.iter().for_each(|id| context.engine.sessions.end(*id));
-    context.engine.sessions.transactions.kill(context.engine, |id| ids.contains(id));
+    ids.iter().for_each(|id| context.engine.service.sessions.end(*id));
+    context.engine.service.sessions.transactions.kill(context.engine, |id| ids.contains(id));
     close_cursors(context.engine, |id| ids.contains(id));
     Ok(())
 }
 
 fn refresh(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
     let (ids, owner) = (named(context)?, context.client.login.owner());
-    ids.into_iter().try_for_each(|id| context.engine.sessions.touch(id, owner.as_deref()))
+    ids.into_iter().try_for_each(|id| context.engine.service.sessions.touch(id, owner.as_deref()))
 }
 
 fn kill(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
@@ -129,7 +129,7 @@ fn kill(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
         return Ok(());
     }
     let ids = match named.is_empty() {
-        true => context.engine.sessions.of(login.owner().as_deref()),
+        true => context.engine.service.sessions.of(login.owner().as_deref()),
         false => own(context, named),
     };
     stop(context, |id| ids.contains(id));
@@ -165,14 +165,14 @@ fn kill_by_pattern(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> 
 }
 
 fn close_cursors(engine: &Inner, which: impl Fn(&[u8; 16]) -> bool) {
-    engine.cursors.close_where(|cursor| cursor.session.as_ref().is_some_and(&which));
+    engine.service.cursors.close_where(|cursor| cursor.session.as_ref().is_some_and(&which));
 }
 
 /// Stops the commands and closes the cursors of sessions, but for the command that asks for it.
 fn stop(context: &Context<'_>, which: impl Fn(&[u8; 16]) -> bool) {
     let engine = context.engine;
     let own = context.op.slot().connection_id;
-    for slot in engine.slots.lock().values().filter(|slot| slot.connection_id != own) {
+    for slot in engine.service.slots.lock().values().filter(|slot| slot.connection_id != own) {
         if slot.operation_id.load(Ordering::Relaxed) == 0 {
             continue;
         }
@@ -185,8 +185,8 @@ fn stop(context: &Context<'_>, which: impl Fn(&[u8; 16]) -> bool) {
             slot.killed.store(true, Ordering::Relaxed);
         }
     }
-    engine.wake_tailing_cursors();
-    engine.sessions.transactions.kill(engine, &which);
+    engine.data.wake_tailing_cursors();
+    engine.service.sessions.transactions.kill(engine, &which);
     close_cursors(engine, which);
 }
 
@@ -207,12 +207,12 @@ mod tests {
             out.str("find", "c").i32("batchSize", 1).append("lsid", id);
         });
         run(&find).expect("works");
-        assert_eq!(engine.inner().cursors.counts().0, 1);
+        assert_eq!(engine.inner().service.cursors.counts().0, 1);
         let end = DocBuf::build(|out| {
             out.array("endSessions", |sessions| sessions.push(id));
         });
         run(&end).expect("works");
-        assert_eq!(engine.inner().cursors.counts().0, 0);
+        assert_eq!(engine.inner().service.cursors.counts().0, 0);
         let wrong = run(&text("{endSessions: 1}")).expect_err("is no list");
         assert_eq!(wrong.code().0, 14);
         assert_eq!(run(&text("{killAllSessions: []}")).map(|_| Val::Null).ok(), Some(Val::Null));

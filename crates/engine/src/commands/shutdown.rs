@@ -17,6 +17,6 @@ pub(super) static COMMAND: Command = Command {
 fn run(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
     context.args.bool("force")?;
     context.flow = Flow::Close;
-    context.engine.request_shutdown();
+    context.engine.service.request_shutdown();
     Ok(())
 }

@@ -32,7 +32,7 @@ impl Sizes {
 pub(super) fn of(engine: &Inner, collection: &Collection) -> Sizes {
     let stored = |space, id| {
         let (from, to) = range_of(id);
-        engine.store.approximate_range_bytes(space, &from, &to)
+        engine.data.store.approximate_range_bytes(space, &from, &to)
     };
     let documents = collection.counters.documents();
     Sizes {

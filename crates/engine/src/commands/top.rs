@@ -14,7 +14,7 @@ pub(super) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
-    let catalog = context.engine.catalog.load_full();
+    let catalog = context.engine.data.catalog.load_full();
     out.doc("totals", |out| {
         out.str("note", "all times in microseconds");
         let databases = catalog.databases.values();

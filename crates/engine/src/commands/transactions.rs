@@ -37,7 +37,8 @@ fn commit(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let (session, number) = named(context)?;
     let concern = context.write_concern()?;
     let engine = context.engine;
-    let newest = engine.sessions.transactions.commit(engine, context.op, session, number)?;
+    let newest =
+        engine.service.sessions.transactions.commit(engine, context.op, session, number)?;
     concern.wait(engine, newest)?;
     concern.write_error(out);
     Ok(())
@@ -47,7 +48,7 @@ fn abort(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let (session, number) = named(context)?;
     let concern = context.write_concern()?;
     let engine = context.engine;
-    engine.sessions.transactions.abort(engine, context.op, session, number)?;
+    engine.service.sessions.transactions.abort(engine, context.op, session, number)?;
     concern.write_error(out);
     Ok(())
 }

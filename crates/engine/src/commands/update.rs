@@ -63,7 +63,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let first = statement_id(context.args.doc)?;
     let engine = context.engine;
     writable(&context.catalog(), context.db, name)?;
-    metrics::add(&engine.metrics.updates, statements.documents().len() as u64);
+    metrics::add(&engine.observed.metrics.updates, statements.documents().len() as u64);
     // What is malformed is found before anything is changed.
     for doc in statements.documents() {
         check_statement(&Args::new("update.updates", *doc))?;
@@ -97,7 +97,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             }
         }
     }
-    metrics::add(&engine.metrics.documents_updated, modified);
+    metrics::add(&engine.observed.metrics.documents_updated, modified);
     concern.wait(engine, newest)?;
     out.count("n", matched);
     write_errors(out, &errors);
@@ -215,18 +215,18 @@ fn single(
     let engine = context.engine;
     loop {
         let collection = if upsert {
-            Some(create::ensure_collection(engine, context.op, context.db, name)?)
+            Some(create::ensure_collection(&engine.data, context.op, context.db, name)?)
         } else {
             context.catalog().get(context.db, name).cloned()
         };
         let capped = collection.as_ref().is_some_and(|c| c.is_written_locked());
-        let (outcome, seqno) = engine.transact(context.op, capped, |txn| {
+        let (outcome, seqno) = engine.data.transact(context.op, capped, |txn| {
             let mut history = match &retry {
                 Some((retryable, statement)) => {
                     let history = retryable.history(txn)?;
                     txn.notes.set_statement(*statement);
                     if let Some(done) = history.find(*statement) {
-                        metrics::add(&engine.metrics.retried_writes, 1);
+                        metrics::add(&engine.observed.metrics.retried_writes, 1);
                         return Ok(Some(again(done)));
                     }
                     Some(history)
@@ -302,7 +302,7 @@ fn many(
     if let Some(collection) = writable(&context.catalog(), context.db, name)? {
         let mut updates = Series::new(update);
         let done = modify::for_each_match(
-            engine,
+            &engine.data,
             context.op,
             &collection,
             target,

@@ -136,7 +136,7 @@ impl<'a> Wanted<'a> {
         if self.digested && all.contains(&Mechanism::Sha256) {
             return Err(Error::bad_value("Use of SCRAM-SHA-256 requires undigested passwords"));
         }
-        let access = &context.engine.access;
+        let access = &context.engine.service.access;
         let mut kept = Vec::new();
         for mechanism in all {
             let iterations = access.iterations(*mechanism);
@@ -168,7 +168,7 @@ fn id_filter(id: &str) -> DocBuf {
 
 /// Whether a certificate of this name would be that of a server of the same cluster.
 fn is_member(context: &Context<'_>, name: &str) -> bool {
-    let certificate = context.engine.network.certificate.lock();
+    let certificate = context.engine.observed.network.certificate.lock();
     let own = certificate.as_ref().and_then(|certificate| Name::read(&certificate.subject));
     own.zip(Name::read(name)).is_some_and(|(own, name)| name.is_member_with(&own))
 }

@@ -35,7 +35,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
              supported",
         ));
     }
-    let snapshot = context.engine.store.snapshot();
+    let snapshot = context.engine.data.store.snapshot();
     let catalog = catalog_at(&snapshot)?;
     let Some(collection) = catalog.get(context.db, name) else {
         return Err(Error::new(

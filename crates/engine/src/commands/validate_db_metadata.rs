@@ -21,7 +21,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let strict = parameters.get("strict").is_some_and(Val::truthy);
     let (db, collection) =
         (context.args.optional_string("db")?, context.args.optional_string("collection")?);
-    let catalog = context.engine.catalog.load_full();
+    let catalog = context.engine.data.catalog.load_full();
     let mut all: Vec<&Collection> = catalog
         .databases
         .values()

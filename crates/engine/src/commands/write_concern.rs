@@ -117,7 +117,7 @@ impl WriteConcern {
     /// When the disk fails.
     pub fn wait(&self, engine: &Inner, commit: Option<Seqno>) -> Result<()> {
         match commit {
-            Some(seqno) if self.durable => engine.store.sync(seqno).map_err(store_failed),
+            Some(seqno) if self.durable => engine.data.store.sync(seqno).map_err(store_failed),
             _ => Ok(()),
         }
     }

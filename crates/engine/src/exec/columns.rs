@@ -159,7 +159,7 @@ mod tests {
         };
         run("{insert: 'c', documents: [{a: 1}]}");
         run("{createIndexes: 'c', indexes: [{key: {a: 1, b: 1, c: -1, d: 1}, name: 'i'}]}");
-        let collection = engine.inner().collection("t", "c").expect("is there");
+        let collection = engine.inner().data.collection("t", "c").expect("is there");
         let index = collection.indexes.iter().find(|index| &*index.name == "i").expect("is there");
         let wanted = |path: &str, value| Wanted { path: path.to_owned(), value };
         let both = [wanted("d", true), wanted("b", true), wanted("a", false)];

@@ -477,14 +477,14 @@ mod tests {
         let insert = format!("{{insert: 'c', documents: [{}]}}", docs.join(", "));
         let insert = ejson::parse_doc(&insert).expect("test text");
         engine.run_command("t", insert.as_doc()).expect("works");
-        let collection = engine.inner().collection("t", "c").expect("is there");
+        let collection = engine.inner().data.collection("t", "c").expect("is there");
         let filter = ejson::parse_doc("{a: 9}").expect("test text");
         let filter = Filter::parse(filter.as_doc(), &ParseContext::new(0)).expect("is right");
         let filter = Arc::new(filter);
         let op = Operation::for_tests(1 << 20);
         let scan = |direction| {
             let access = Access::Collection(direction);
-            let snapshot = engine.inner().store.snapshot();
+            let snapshot = engine.inner().data.store.snapshot();
             (Scan::new(snapshot, collection.clone(), &access), access)
         };
         let sort = ejson::parse_doc("{a: 1}").expect("test text");

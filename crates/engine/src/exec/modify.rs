@@ -9,9 +9,9 @@ use super::scan::{Row, Scan};
 use super::write;
 use crate::catalog::Collection;
 use crate::commands::query::Constants;
-use crate::engine::Inner;
 use crate::operation::Operation;
 use crate::planner::{self, Question};
+use crate::txn::Data;
 use crate::txn::Transaction;
 use bumpalo::Bump;
 use query::filter::Filter;
@@ -91,12 +91,12 @@ pub fn choose_one(
 /// # Errors
 /// What the filter or the store gives.
 fn scan_many(
-    engine: &Inner,
+    data: &Data,
     op: &Operation,
     collection: &Arc<Collection>,
     target: &Target<'_>,
 ) -> Result<(Scan, Seqno)> {
-    let snapshot = engine.view(op).snapshot;
+    let snapshot = data.view(op).snapshot;
     let question = Question {
         collection,
         filter: &target.filter,
@@ -112,13 +112,13 @@ fn scan_many(
 
 /// Whether documents that were read as of a commit can be changed without another look at them:
 /// the commit of the change finds out if somebody else has changed them since.
-fn can_trust(engine: &Inner, op: &Operation, collection: &Collection, seqno: Seqno) -> bool {
+fn can_trust(data: &Data, op: &Operation, collection: &Collection, seqno: Seqno) -> bool {
     // A unique key that one chunk gives up and the next takes would look like a conflict.
     let has_unique = collection.indexes.iter().any(|i| !i.is_clustered() && i.refuses_equal_keys());
     !op.is_in_transaction()
         && !collection.is_written_locked()
         && !has_unique
-        && engine.remembers(seqno)
+        && data.remembers(seqno)
 }
 
 /// Rows of one commit of a statement that changes many: what they were, what they become and what is
@@ -133,7 +133,7 @@ const CHUNK_BYTES: usize = 4 * 1024 * 1024;
 /// # Errors
 /// What the filter, the change or the store gives; commits before that stay.
 pub fn for_each_match(
-    engine: &Inner,
+    data: &Data,
     op: &Operation,
     collection: &Arc<Collection>,
     target: &Target<'_>,
@@ -142,7 +142,7 @@ pub fn for_each_match(
     if op.is_in_transaction() {
         op.with_transaction(|txn| write::check_place(txn, collection))?;
     }
-    let (mut scan, scanned_at) = scan_many(engine, op, collection, target)?;
+    let (mut scan, scanned_at) = scan_many(data, op, collection, target)?;
     let mut total = Many::default();
     // An open transaction commits later anyway; one chunk spares it copies of what it wrote,
     // which the scan still looks at.
@@ -167,8 +167,8 @@ pub fn for_each_match(
             op.add_cost(scan.examined(), 0);
             return Ok(total);
         }
-        let mut trusted = can_trust(engine, op, collection, scanned_at);
-        let (part, seqno) = engine.transact(op, collection.is_written_locked(), |txn| {
+        let mut trusted = can_trust(data, op, collection, scanned_at);
+        let (part, seqno) = data.transact(op, collection.is_written_locked(), |txn| {
             // Whoever came in between makes the commit fail, and then each is looked at again.
             let trusted = std::mem::take(&mut trusted) && txn.read_at(scanned_at);
             let mut part = Many::default();

@@ -9,10 +9,10 @@
 use super::fill::{Check, Filled, check_all_unique, fill, wanted};
 use super::spec::{self, IndexSpec};
 use crate::catalog::{Catalog, Collection, IndexState, change, persist, unindexable};
-use crate::engine::Inner;
 use crate::job::Job;
 use crate::operation::Operation;
 use crate::store_failed;
+use crate::txn::Data;
 use crate::txn::Transaction;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -49,23 +49,23 @@ enum Begun {
 /// Conflicts with indexes that exist, DuplicateKey and CannotIndexParallelArrays from the
 /// documents, or that the operation was stopped; no index is left behind then.
 pub fn create(
-    engine: &Inner,
+    data: &Data,
     op: &Operation,
     db: &str,
     name: &str,
     specs: &[IndexSpec],
 ) -> Result<Outcome> {
     if op.is_in_transaction() {
-        return op.with_transaction(|txn| create_within(engine, txn, db, name, specs));
+        return op.with_transaction(|txn| create_within(data, txn, db, name, specs));
     }
     loop {
-        let known = engine.collection(db, name);
+        let known = data.collection(db, name);
         let known = known.map(|known| all_exist(&known, &within(&known, specs)?)).transpose()?;
         let begun = match known.flatten() {
             Some(begun) => begun,
             None => {
-                engine.wait_for_writers(op, |c| *c.db == *db && *c.name == *name)?;
-                begin(engine, db, name, specs)?
+                data.wait_for_writers(op, |c| *c.db == *db && *c.name == *name)?;
+                begin(data, db, name, specs)?
             }
         };
         match begun {
@@ -75,10 +75,10 @@ pub fn create(
                 std::thread::sleep(Duration::from_millis(5));
             }
             Begun::Filling(outcome, collection, ids) => {
-                return match run(engine, &collection, &ids, &op.stop_check()) {
+                return match run(data, &collection, &ids, &op.stop_check()) {
                     Ok(()) => Ok(outcome),
                     Err(error) => {
-                        if let Err(second) = take_away(engine, &collection, &ids) {
+                        if let Err(second) = take_away(data, &collection, &ids) {
                             tracing::error!(error = %second, "cannot remove an unfinished index");
                         }
                         let prefix = format!(
@@ -98,15 +98,15 @@ pub fn create(
 /// # Errors
 /// See `create`; the indexes are left as they are.
 pub(super) fn run(
-    engine: &Inner,
+    data: &Data,
     collection: &Collection,
     ids: &[u32],
     check: Check<'_>,
 ) -> Result<()> {
-    let job = new_job(engine, collection);
-    let _listed = Listed::new(engine, job.clone());
-    let filled = fill(engine, &job, collection, ids, check)?;
-    finish(engine, collection, ids, filled, check)
+    let job = new_job(data, collection);
+    let _listed = Listed::new(data, job.clone());
+    let filled = fill(data, &job, collection, ids, check)?;
+    finish(data, collection, ids, filled, check)
 }
 
 /// Creates indexes inside of a transaction: of a collection that it made and left empty.
@@ -114,7 +114,7 @@ pub(super) fn run(
 /// # Errors
 /// OperationNotSupportedInTransaction for another collection.
 fn create_within(
-    engine: &Inner,
+    data: &Data,
     txn: &mut Transaction,
     db: &str,
     name: &str,
@@ -135,12 +135,12 @@ fn create_within(
                 ),
             ));
         }
-    } else if engine.collection(db, name).is_some() {
+    } else if data.collection(db, name).is_some() {
         return Err(crate::txn::write_conflict());
     }
     let mut catalog = Catalog::clone(&txn.catalog);
     let mut batch = store::Batch::new();
-    let Begun::Done(mut outcome) = grow(engine, &mut catalog, &mut batch, db, name, specs)? else {
+    let Begun::Done(mut outcome) = grow(data, &mut catalog, &mut batch, db, name, specs)? else {
         return Err(Error::internal("an empty collection needs no build"));
     };
     outcome.created_collection = true;
@@ -156,13 +156,13 @@ fn within(collection: &Collection, specs: &[IndexSpec]) -> Result<Vec<IndexSpec>
 }
 
 /// The catalog change that makes the indexes known. An empty collection needs no more.
-fn begin(engine: &Inner, db: &str, name: &str, specs: &[IndexSpec]) -> Result<Begun> {
-    engine.change_catalog(|catalog, batch| grow(engine, catalog, batch, db, name, specs))
+fn begin(data: &Data, db: &str, name: &str, specs: &[IndexSpec]) -> Result<Begun> {
+    data.change_catalog(|catalog, batch| grow(data, catalog, batch, db, name, specs))
 }
 
 /// Adds indexes to a collection of the catalog, which is made when it is not there.
 fn grow(
-    engine: &Inner,
+    data: &Data,
     catalog: &mut Catalog,
     batch: &mut store::Batch,
     db: &str,
@@ -175,7 +175,7 @@ fn grow(
         Some(collection) => collection,
         None => {
             crate::namespace::check_new_collection(db, name)?;
-            change::create(engine, catalog, batch, db, name, DocBuf::new())?
+            change::create(data, catalog, batch, db, name, DocBuf::new())?
         }
     };
     let specs = &within(&collection, specs)?;
@@ -215,7 +215,7 @@ fn grow(
         if let Some(why) = unindexable(catalog.patterns(db), name, spec.doc.as_doc()) {
             return Err(Error::new(Code::CANNOT_CREATE_INDEX, why));
         }
-        let id = engine.new_id(batch);
+        let id = data.new_id(batch);
         ids.push(id);
         let index = persist::index_from_spec(id, spec.doc.as_doc(), state, 0)?;
         grown.indexes.push(Arc::new(index));
@@ -255,9 +255,9 @@ fn all_exist(collection: &Collection, specs: &[IndexSpec]) -> Result<Option<Begu
 }
 
 /// The row of a build in `currentOp`.
-pub(super) fn new_job(engine: &Inner, collection: &Collection) -> Arc<Job> {
+pub(super) fn new_job(data: &Data, collection: &Collection) -> Arc<Job> {
     Arc::new(Job {
-        id: engine.next_operation.fetch_add(1, Ordering::Relaxed),
+        id: data.next_operation.fetch_add(1, Ordering::Relaxed),
         what: "Index Build: scanning collection".to_owned(),
         namespace: collection.namespace(),
         started: Instant::now(),
@@ -277,14 +277,14 @@ pub(super) fn find(catalog: &Catalog, built: &Collection) -> Option<Arc<Collecti
 
 /// Shows the entries of indexes and makes them ready.
 fn finish(
-    engine: &Inner,
+    data: &Data,
     built: &Collection,
     ids: &[u32],
     filled: Filled,
     check: Check<'_>,
 ) -> Result<()> {
     let Filled { load, equal, multikey } = filled;
-    let doubtful = engine.change_catalog(|catalog, batch| {
+    let doubtful = data.change_catalog(|catalog, batch| {
         let indexes = wanted(catalog, built, ids)?;
         // Nobody commits between this and the new version of the collection: who did not see the
         // entries, and so could not tell whether a value is taken, runs again.
@@ -302,8 +302,8 @@ fn finish(
         return Ok(());
     }
     // From here on writers keep values apart; those that came before are compared now.
-    check_all_unique(engine, built, ids, check)?;
-    engine.change_catalog(|catalog, batch| {
+    check_all_unique(data, built, ids, check)?;
+    data.change_catalog(|catalog, batch| {
         wanted(catalog, built, ids)?;
         set_state(catalog, batch, built, ids, IndexState::Ready)
     })
@@ -328,8 +328,8 @@ fn set_state(
 }
 
 /// Removes indexes whose build failed.
-pub(super) fn take_away(engine: &Inner, built: &Collection, ids: &[u32]) -> Result<()> {
-    let removed = engine.change_catalog(|catalog, batch| {
+pub(super) fn take_away(data: &Data, built: &Collection, ids: &[u32]) -> Result<()> {
+    let removed = data.change_catalog(|catalog, batch| {
         // Dropped with its collection, or by name: then its space is freed already.
         let Some(collection) = find(catalog, built) else { return Ok(Vec::new()) };
         let (gone, kept): (Vec<_>, Vec<_>) =
@@ -342,7 +342,7 @@ pub(super) fn take_away(engine: &Inner, built: &Collection, ids: &[u32]) -> Resu
         change::put(catalog, batch, left);
         Ok(gone)
     })?;
-    change::discard_indexes(&engine.trash, removed.iter());
+    change::discard_indexes(&data.trash, removed.iter());
     Ok(())
 }
 
@@ -352,20 +352,20 @@ pub(super) fn aborted(why: &str) -> Error {
 
 /// Keeps a job in the list while it runs.
 pub(super) struct Listed<'e> {
-    engine: &'e Inner,
+    data: &'e Data,
     job: Arc<Job>,
 }
 
 impl<'e> Listed<'e> {
-    pub(super) fn new(engine: &'e Inner, job: Arc<Job>) -> Listed<'e> {
-        engine.jobs.lock().push(job.clone());
-        Listed { engine, job }
+    pub(super) fn new(data: &'e Data, job: Arc<Job>) -> Listed<'e> {
+        data.jobs.lock().push(job.clone());
+        Listed { data, job }
     }
 }
 
 impl Drop for Listed<'_> {
     fn drop(&mut self) {
-        self.engine.jobs.lock().retain(|job| !Arc::ptr_eq(job, &self.job));
+        self.data.jobs.lock().retain(|job| !Arc::ptr_eq(job, &self.job));
     }
 }
 
@@ -419,7 +419,7 @@ mod tests {
         run(&engine, "{createIndexes: 'c', indexes: [{key: {b: 1}, name: 'b'}]}").expect("works");
         let given = ejson::parse_doc("{key: {a: 1}, name: 'a'}").expect("test text");
         let spec = spec::parse(given.as_doc(), false).expect("is right");
-        let begun = begin(engine.inner(), "t", "c", &[spec]).expect("begins");
+        let begun = begin(&engine.inner().data, "t", "c", &[spec]).expect("begins");
         assert!(matches!(begun, Begun::Filling(..)), "there are documents");
         // Writes keep the unfinished index.
         run(&engine, "{insert: 'c', documents: [{_id: 3, a: 3}]}").expect("works");
@@ -430,7 +430,7 @@ mod tests {
         let reply = run(&engine, "{createIndexes: 'c', indexes: [{key: {a: 1}, name: 'a'}]}");
         let reply = reply.expect("works");
         assert!(reply.as_doc().get("note").is_some());
-        let collection = engine.inner().collection("t", "c").expect("is there");
+        let collection = engine.inner().data.collection("t", "c").expect("is there");
         assert!(collection.index("a").is_some_and(|index| index.state == IndexState::Ready));
         assert_eq!(engine.check(&mut |_, _, _| {}).expect("can be read"), Vec::<String>::new());
     }
@@ -447,10 +447,11 @@ mod tests {
             .expect("works");
         let given = ejson::parse_doc("{key: {a: 1}, name: 'a', unique: true}").expect("test text");
         let spec = spec::parse(given.as_doc(), false).expect("is right");
-        let begun = begin(engine.inner(), "t", "c", &[spec]).expect("begins");
+        let begun = begin(&engine.inner().data, "t", "c", &[spec]).expect("begins");
         let Begun::Filling(_, collection, ids) = begun else { panic!("there are documents") };
-        let job = new_job(engine.inner(), &collection);
-        let filled = fill(engine.inner(), &job, &collection, &ids, &|| Ok(())).expect("fills");
+        let job = new_job(&engine.inner().data, &collection);
+        let filled =
+            fill(&engine.inner().data, &job, &collection, &ids, &|| Ok(())).expect("fills");
         assert_eq!(job.done.load(Ordering::Relaxed), 20_000);
         // The entries are in the store, but the process does not live to say so.
         filled.load.finish().expect("shows the entries");
@@ -461,7 +462,7 @@ mod tests {
         let engine = Engine::open(options()).expect("opens again");
         run(&engine, "{createIndexes: 'c', indexes: [{key: {a: 1}, name: 'a', unique: true}]}")
             .expect("works");
-        let renewed = engine.inner().collection("t", "c").expect("is there");
+        let renewed = engine.inner().data.collection("t", "c").expect("is there");
         let index = renewed.index("a").expect("is there");
         assert!(!ids.contains(&index.id) && index.is_multikey());
         assert_eq!(engine.check(&mut |_, _, _| {}).expect("can be read"), Vec::<String>::new());
@@ -480,7 +481,7 @@ mod tests {
         run(&engine, &format!("{{insert: 'c', documents: [{}]}}", documents.join(",")))
             .expect("works");
         for (name, bytes) in [("small", 100_000), ("tiny", 1), ("large", 1 << 30)] {
-            engine.inner().work.build_bytes_max.store(bytes, Ordering::Relaxed);
+            engine.inner().data.work.build_bytes_max.store(bytes, Ordering::Relaxed);
             if bytes == 1 {
                 // A run for each entry would be too many files.
                 run(&engine, "{delete: 'c', deletes: [{q: {_id: {$gte: 100}}, limit: 0}]}")
@@ -576,11 +577,11 @@ mod tests {
         drop(engine);
         let engine = Engine::open(options()).expect("opens again");
         let inner = engine.inner();
-        assert!(inner.collection("t", "gone").is_none());
-        assert!(inner.collection("t", "v").is_some_and(|c| c.view().is_some()));
-        let capped = inner.collection("t", "cap").expect("is there");
+        assert!(inner.data.collection("t", "gone").is_none());
+        assert!(inner.data.collection("t", "v").is_some_and(|c| c.view().is_some()));
+        let capped = inner.data.collection("t", "cap").expect("is there");
         assert_eq!((capped.counters.documents(), capped.indexes.len()), (2, 1));
-        let c = inner.collection("t", "c").expect("is there");
+        let c = inner.data.collection("t", "c").expect("is there");
         let index = c.index("a").expect("is there");
         assert!(index.sparse && index.is_multikey() && index.state == IndexState::Ready);
         let refused = run(&engine, "{insert: 'checked', documents: [{a: 0}]}").expect("replies");

@@ -6,10 +6,10 @@ use super::build::{aborted, find};
 use super::runs::{Collected, Collector, Watch, merged};
 use super::{keys, maintain, ordered};
 use crate::catalog::{Catalog, Collection, Index};
-use crate::engine::Inner;
 use crate::job::Job;
 use crate::store_failed;
 use crate::trash::range_of;
+use crate::txn::Data;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::ops::{Bound, Range};
@@ -42,7 +42,7 @@ pub(super) struct Filled {
 
 /// The build that the threads work on.
 struct Fill<'b> {
-    engine: &'b Inner,
+    data: &'b Data,
     job: &'b Job,
     built: &'b Collection,
     /// In the order of their prefixes.
@@ -65,24 +65,24 @@ struct Found {
 /// # Errors
 /// What a document is refused for, or that the build was stopped.
 pub(super) fn fill(
-    engine: &Inner,
+    data: &Data,
     job: &Job,
     built: &Collection,
     ids: &[u32],
     check: Check<'_>,
 ) -> Result<Filled> {
-    engine.check_writable()?;
-    let mut indexes = wanted(&engine.catalog.load(), built, ids)?;
+    data.check_writable()?;
+    let mut indexes = wanted(&data.catalog.load(), built, ids)?;
     indexes.sort_unstable_by_key(|index| index.id);
     let prefixes: Vec<[u8; 4]> = indexes.iter().map(|index| index.prefix()).collect();
     // First this: what is written behind the snapshot is noted.
-    let load = engine.store.load(Space::Indexes, &prefixes).map_err(store_failed)?;
-    let snapshot = engine.store.snapshot();
+    let load = data.store.load(Space::Indexes, &prefixes).map_err(store_failed)?;
+    let snapshot = data.store.snapshot();
     let large = built.counters.documents() >= LARGE_COLLECTION;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = if large { cores.min(THREADS_MAX) } else { 1 };
     let fill = Fill {
-        engine,
+        data,
         job,
         built,
         indexes,
@@ -106,8 +106,8 @@ pub(super) fn fill(
     let mut entries: Vec<Vec<Collected>> = found.into_iter().map(|found| found.entries).collect();
     let equal = AtomicBool::new(false);
     let goes_on = || {
-        check().and_then(|()| stopped(engine, job))?;
-        wanted(&engine.catalog.load(), built, ids).map(drop)
+        check().and_then(|()| stopped(data, job))?;
+        wanted(&data.catalog.load(), built, ids).map(drop)
     };
     let watch = Watch { equal: &equal, stop: &|| goes_on().is_err() };
     let written = load.write(merged(&indexes, &mut entries, threads, &watch));
@@ -135,11 +135,11 @@ pub(super) fn wanted(
     Ok(indexes)
 }
 
-/// Whether somebody has stopped the build or the engine.
-fn stopped(engine: &Inner, job: &Job) -> Result<()> {
+/// Whether somebody has stopped the build or closes the engine.
+fn stopped(data: &Data, job: &Job) -> Result<()> {
     match job.killed.load(Ordering::Relaxed) {
         true => Err(Error::new(Code::INTERRUPTED, "operation was interrupted")),
-        false => engine.check_open(),
+        false => data.check_open(),
     }
 }
 
@@ -165,7 +165,7 @@ fn parts(
 impl Fill<'_> {
     /// Reads all parts with so many threads, of which this is one.
     fn read(&self, threads: usize, check: Check<'_>) -> Vec<Found> {
-        let limit = self.engine.work.build_bytes_max.load(Ordering::Relaxed) / threads.max(1);
+        let limit = self.data.work.build_bytes_max.load(Ordering::Relaxed) / threads.max(1);
         std::thread::scope(|scope| {
             let mut others = Vec::new();
             for _ in 1..threads {
@@ -188,7 +188,7 @@ impl Fill<'_> {
 
     /// Reads parts until none is left, or somebody has failed.
     fn read_parts(&self, limit: usize, check: Check<'_>) -> Option<Found> {
-        let scratch = self.engine.work.scratch();
+        let scratch = self.data.work.scratch();
         let mut collector = Collector::new(scratch, self.indexes.len(), limit);
         let mut multikey = vec![0; self.indexes.len()];
         while !self.failed.load(Ordering::Relaxed)
@@ -219,9 +219,9 @@ impl Fill<'_> {
                 return Ok(());
             }
             check()?;
-            stopped(self.engine, self.job)?;
+            stopped(self.data, self.job)?;
             if number.is_multiple_of(BETWEEN_LOOKS) {
-                wanted(&self.engine.catalog.load(), self.built, &ids)?;
+                wanted(&self.data.catalog.load(), self.built, &ids)?;
             }
             let Some(block) = range.lend_block().map_err(store_failed)? else { break };
             let count = block.len();
@@ -246,21 +246,21 @@ impl Fill<'_> {
 /// # Errors
 /// DuplicateKey.
 pub(super) fn check_all_unique(
-    engine: &Inner,
+    data: &Data,
     collection: &Collection,
     ids: &[u32],
     check: Check<'_>,
 ) -> Result<()> {
     let unique = collection.indexes.iter().filter(|i| i.unique && ids.contains(&i.id));
     for index in unique {
-        check_unique(engine, check, collection, index)?;
+        check_unique(data, check, collection, index)?;
     }
     Ok(())
 }
 
 /// Walks the entries of a unique index and refuses two of equal values.
-fn check_unique(engine: &Inner, check: Check<'_>, built: &Collection, index: &Index) -> Result<()> {
-    let snapshot = engine.store.snapshot();
+fn check_unique(data: &Data, check: Check<'_>, built: &Collection, index: &Index) -> Result<()> {
+    let snapshot = data.store.snapshot();
     let (from, to) = range_of(index.id);
     let mut range = snapshot
         .range(Space::Indexes, Bound::Included(&from), Bound::Excluded(&to), Direction::Forward)

@@ -3,7 +3,7 @@
 
 use super::build;
 use crate::catalog::{Collection, IndexState, change, persist};
-use crate::engine::Inner;
+use crate::txn::Data;
 use std::sync::{Arc, Weak};
 use value::{Code, Error, Result};
 
@@ -12,25 +12,25 @@ use value::{Code, Error, Result};
 ///
 /// # Errors
 /// When no thread can be started, or the store fails.
-pub fn resume(engine: &Arc<Inner>, collection: &Arc<Collection>) -> Result<()> {
-    let (collection, ids) = renew(engine, collection)?;
-    let weak = Arc::downgrade(engine);
+pub fn resume(data: &Arc<Data>, collection: &Arc<Collection>) -> Result<()> {
+    let (collection, ids) = renew(data, collection)?;
+    let weak = Arc::downgrade(data);
     let thread = std::thread::Builder::new()
         .name("index build".to_owned())
         .spawn(move || run(&weak, &collection, &ids))
         .map_err(|error| Error::internal(format!("cannot start a thread: {error}")))?;
-    engine.builders.lock().push(thread);
+    data.builders.lock().push(thread);
     Ok(())
 }
 
 /// Gives unfinished indexes new prefixes.
-fn renew(engine: &Inner, collection: &Collection) -> Result<(Arc<Collection>, Vec<u32>)> {
-    engine.change_catalog(|catalog, batch| {
+fn renew(data: &Data, collection: &Collection) -> Result<(Arc<Collection>, Vec<u32>)> {
+    data.change_catalog(|catalog, batch| {
         let mut indexes = collection.indexes.clone();
         let mut ids = Vec::new();
         for index in indexes.iter_mut().filter(|index| index.state == IndexState::Building) {
             change::forget_index(batch, index);
-            let id = engine.new_id(batch);
+            let id = data.new_id(batch);
             ids.push(id);
             let spec = index.spec.as_doc();
             *index = Arc::new(persist::index_from_spec(id, spec, IndexState::Building, 0)?);
@@ -41,14 +41,14 @@ fn renew(engine: &Inner, collection: &Collection) -> Result<(Arc<Collection>, Ve
     })
 }
 
-fn run(engine: &Weak<Inner>, collection: &Arc<Collection>, ids: &[u32]) {
+fn run(data: &Weak<Data>, collection: &Arc<Collection>, ids: &[u32]) {
     let namespace = collection.namespace();
     tracing::info!(namespace = &*namespace, "begins an index build again");
-    let Some(engine) = engine.upgrade() else { return };
-    let gone = || Error::new(Code::SHUTDOWN_IN_PROGRESS, "the engine was closed");
+    let Some(data) = data.upgrade() else { return };
+    let gone = || Error::new(Code::SHUTDOWN_IN_PROGRESS, "the data was closed");
     // Nobody else uses the engine any more: the next process begins again.
-    let check = || if Arc::strong_count(&engine) == 1 { Err(gone()) } else { Ok(()) };
-    let Err(error) = build::run(&engine, collection, ids, &check) else { return };
+    let check = || if Arc::strong_count(&data) == 1 { Err(gone()) } else { Ok(()) };
+    let Err(error) = build::run(&data, collection, ids, &check) else { return };
     // A process that ends leaves the build to the next one.
     if error.code() == Code::SHUTDOWN_IN_PROGRESS {
         return;
@@ -58,7 +58,7 @@ fn run(engine: &Weak<Inner>, collection: &Arc<Collection>, ids: &[u32]) {
         namespace = &*namespace,
         "an index build that was begun again failed"
     );
-    if let Err(error) = build::take_away(&engine, collection, ids) {
+    if let Err(error) = build::take_away(&data, collection, ids) {
         tracing::error!(%error, "cannot remove an unfinished index");
     }
 }

@@ -135,7 +135,7 @@ impl Default for Sessions {
 }
 
 fn sweep_records(engine: &Inner, now_ms: i64) -> Result<()> {
-    let snapshot = engine.store.snapshot();
+    let snapshot = engine.data.store.snapshot();
     let (from, to) = ([SESSION_RECORD], [SESSION_RECORD + 1]);
     let mut range = snapshot
         .range(Space::Log, Bound::Included(&from), Bound::Excluded(&to), Direction::Forward)
@@ -149,7 +149,7 @@ fn sweep_records(engine: &Inner, now_ms: i64) -> Result<()> {
         }
     }
     if !batch.is_empty() {
-        engine.store.write(&batch).map_err(store_failed)?;
+        engine.data.store.write(&batch).map_err(store_failed)?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@
 //! even after a restart, is answered and not repeated.
 
 use super::record_key;
-use crate::engine::Inner;
+use crate::txn::Data;
 use crate::txn::Transaction;
 use store::Space;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val};
@@ -126,8 +126,8 @@ impl Retryable {
 
     /// Whether the first statement of a command was done before.
     #[must_use]
-    pub fn was_done(&self, engine: &Inner, body: RawDoc<'_>) -> bool {
-        let snapshot = engine.store.snapshot();
+    pub fn was_done(&self, data: &Data, body: RawDoc<'_>) -> bool {
+        let snapshot = data.store.snapshot();
         let Ok(Some(record)) = snapshot.get(Space::Log, &record_key(self.session)) else {
             return false;
         };

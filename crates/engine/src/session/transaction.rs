@@ -141,7 +141,7 @@ fn too_old(number: i64, newest: i64) -> Error {
 
 /// What the session's record tells: the newest number, and whether it is a transaction's.
 fn stored(engine: &Inner, session: Session) -> Result<Option<(i64, bool)>> {
-    let snapshot = engine.store.snapshot();
+    let snapshot = engine.data.store.snapshot();
     let record = snapshot.get(Space::Log, &record_key(session)).map_err(crate::store_failed)?;
     Ok(record.map(|record| {
         let record = RawDoc::new(&record);
@@ -176,7 +176,7 @@ impl Transactions {
         number: i64,
     ) -> Result<()> {
         let at = op.begins_at();
-        let on = at.map(|at| engine.moment(Some(at))).transpose()?.map(|(view, _)| view);
+        let on = at.map(|at| engine.data.moment(Some(at))).transpose()?.map(|(view, _)| view);
         let stored = stored(engine, session)?.map_or(-1, |(number, _)| number);
         let mut states = self.wait_for_statement(op, session)?;
         let newest = states.get(&session).map_or(-1, |state| state.number).max(stored);
@@ -218,7 +218,7 @@ impl Transactions {
         if let Some(before) = before {
             self.drop_state(engine, session, before);
         }
-        let mut txn = engine.open_transaction(on);
+        let mut txn = engine.data.open_transaction(on);
         txn.notes.set_transaction(session, number);
         op.enter_transaction(session, number, Box::new(txn));
         Ok(())
@@ -302,7 +302,7 @@ impl Transactions {
             txn.guard(Space::Log, &key);
             txn.put(Space::Log, key.as_slice().into(), record.into_bytes().into());
         }
-        let result = engine.commit_transaction(*txn);
+        let result = engine.data.commit_transaction(*txn);
         let phase = match &result {
             Ok(seqno) => Phase::Committed(Some(*seqno)),
             Err(_) => Phase::Aborted,
@@ -492,14 +492,14 @@ impl Transactions {
     }
 
     fn end(&self, engine: &Inner, session: Session, number: i64, txn: Transaction) {
-        engine.abort_transaction(txn);
+        engine.data.abort_transaction(txn);
         self.close_cursors(engine, session, number);
         self.open.fetch_sub(1, Ordering::Relaxed);
         self.aborted.fetch_add(1, Ordering::Relaxed);
     }
 
     fn close_cursors(&self, engine: &Inner, session: Session, number: i64) {
-        engine.cursors.close_where(|cursor| {
+        engine.service.cursors.close_where(|cursor| {
             cursor.session == Some(session) && cursor.transaction == Some(number)
         });
     }
@@ -547,7 +547,7 @@ mod tests {
                           lsid: {id: UUID(\"bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\")}}";
             (code(&other, "t", update), Instant::now())
         });
-        let slots = &engine.inner().slots;
+        let slots = &engine.inner().service.slots;
         let runs = || slots.lock().values().any(|s| s.operation_id.load(Ordering::Relaxed) != 0);
         while !runs() {
             std::thread::sleep(Duration::from_millis(1));
@@ -580,7 +580,7 @@ mod tests {
         assert_eq!(code, 11601);
         assert!(waited < SOON, "{waited:?}");
         let (code, waited) = waiting_write(&engine, |engine| {
-            let slots = engine.inner().slots.lock();
+            let slots = engine.inner().service.slots.lock();
             let running = slots.values().map(|s| s.operation_id.load(Ordering::Relaxed)).max();
             drop(slots);
             let kill = format!("{{killOp: 1, op: {}}}", running.expect("one runs"));
@@ -594,7 +594,7 @@ mod tests {
     #[test]
     fn a_transaction_that_is_open_for_too_long_is_aborted() {
         let engine = with_open_transaction(Storage::Memory);
-        let transactions = &engine.inner().sessions.transactions;
+        let transactions = &engine.inner().service.sessions.transactions;
         run(&engine, "admin", "{setParameter: 1, transactionLifetimeLimitSeconds: 1}")
             .expect("works");
         let (code, waited) = waiting_write(&engine, |_| {});
@@ -636,7 +636,7 @@ mod tests {
         let options = Options { storage: storage(), ..Options::default() };
         let engine = Engine::open(options).expect("it opens again");
         assert_eq!(code(&engine, "admin", "{commitTransaction: 1, PLACE}"), 251);
-        assert!(engine.inner().collection("t", "made").is_none());
+        assert!(engine.inner().data.collection("t", "made").is_none());
         let found = run(&engine, "t", "{find: 'c', filter: {n: 1}}").expect("works");
         assert!(format!("{found:?}").contains('1'), "{found:?}");
         assert!(engine.check(&mut |_, _, _| {}).expect("it can be checked").is_empty());

@@ -4,12 +4,12 @@
 
 use super::chunks::next_chunk;
 use crate::catalog::Collection;
-use crate::engine::Inner;
 use crate::exec::{Stream, write};
 use crate::index::maintain;
 use crate::memory::Share;
 use crate::operation::Operation;
 use crate::store_failed;
+use crate::txn::Data;
 use crate::txn::Transaction;
 use ::patterns::kinds::tree::Tree;
 use ::patterns::pattern::Behaviour;
@@ -33,7 +33,7 @@ const PASSES_MAX: usize = 100;
 /// # Errors
 /// What the collection, its indexes or its patterns refuse: then nothing has changed.
 pub(super) fn exchange(
-    engine: &Inner,
+    data: &Data,
     op: &Operation,
     (db, name): (&str, &str),
     bypass_validation: bool,
@@ -42,8 +42,8 @@ pub(super) fn exchange(
     let mut held = Held { share: op.share(), bytes: 0 };
     let new = collect(op, (db, name), input, &mut held)?;
     let brought = held.bytes;
-    crate::commands::create::ensure_collection(engine, op, db, name)?;
-    let ((), seqno) = engine.transact(op, true, |txn| {
+    crate::commands::create::ensure_collection(data, op, db, name)?;
+    let ((), seqno) = data.transact(op, true, |txn| {
         let Some(collection) = txn.catalog.get(db, name).cloned() else {
             return Err(Error::new(
                 Code::COMMAND_FAILED,

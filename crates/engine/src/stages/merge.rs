@@ -6,10 +6,10 @@ use super::lookup::field;
 use super::out::check_target;
 use super::{Kept, Output, Role, Stage, StageContext, StageRow};
 use crate::catalog::{Collection, IndexKind, IndexState};
-use crate::engine::Inner;
 use crate::exec::modify::{Target, choose_one};
 use crate::exec::{Doc, Stream, resolve, write};
 use crate::operation::Operation;
+use crate::txn::Data;
 use crate::txn::Transaction;
 use bumpalo::Bump;
 use query::expr::{Env, Expr};
@@ -318,12 +318,12 @@ impl Stage for Merge {
 impl Output for Merge {
     fn write(
         &self,
-        engine: &Inner,
+        data: &Data,
         op: &Operation,
         bypass_validation: bool,
         input: &mut dyn Stream,
     ) -> Result<Option<Seqno>> {
-        let target = engine.collection(&self.db, &self.name);
+        let target = data.collection(&self.db, &self.name);
         self.check_index(target.as_deref())?;
         let (mut newest, mut left) = (None, None);
         loop {
@@ -340,9 +340,9 @@ impl Output for Merge {
             // A collection that is dropped in between is made anew.
             while !rest.is_empty() {
                 let collection =
-                    crate::commands::create::ensure_collection(engine, op, &self.db, &self.name)?;
+                    crate::commands::create::ensure_collection(data, op, &self.db, &self.name)?;
                 let locked = collection.is_written_locked();
-                let (written, seqno) = engine.transact(op, locked, |txn| {
+                let (written, seqno) = data.transact(op, locked, |txn| {
                     let Some(collection) = txn.catalog.get(&self.db, &self.name).cloned() else {
                         return Ok(Written::default());
                     };

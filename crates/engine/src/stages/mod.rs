@@ -51,9 +51,9 @@ pub(crate) use project::open_projected;
 pub(crate) use sort::open_sorted;
 pub use unwind::Spec as UnwindSpec;
 
-use crate::engine::Inner;
 use crate::exec::Stream;
 use crate::operation::Operation;
+use crate::txn::Data;
 use query::filter::Filter;
 use query::project::Projection;
 use query::sort::SortSpec;
@@ -125,7 +125,7 @@ pub trait Output {
     /// What the stream gives, or what cannot be written.
     fn write(
         &self,
-        engine: &Inner,
+        data: &Data,
         op: &Operation,
         bypass_validation: bool,
         input: &mut dyn Stream,

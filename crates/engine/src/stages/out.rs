@@ -8,10 +8,10 @@ use super::chunks::next_chunk;
 use super::exchange::exchange;
 use super::{Output, Role, Stage, StageContext, StageRow};
 use crate::catalog::{Collection, IndexState, change, persist};
-use crate::engine::Inner;
 use crate::exec::{Stream, write};
 use crate::namespace;
 use crate::operation::Operation;
+use crate::txn::Data;
 use crate::upkeep::declare;
 use std::sync::Arc;
 use store::Seqno;
@@ -111,25 +111,24 @@ impl Stage for Out {
 impl Output for Out {
     fn write(
         &self,
-        engine: &Inner,
+        data: &Data,
         op: &Operation,
         bypass_validation: bool,
         input: &mut dyn Stream,
     ) -> Result<Option<Seqno>> {
-        let target = engine.collection(&self.db, &self.name);
+        let target = data.collection(&self.db, &self.name);
         if let Some(target) = &target {
             self.check(target)?;
         }
-        if declare::is_followed(&engine.catalog.load(), &self.db, &self.name) {
-            return exchange(engine, op, (&self.db, &self.name), bypass_validation, input);
+        if declare::is_followed(&data.catalog.load(), &self.db, &self.name) {
+            return exchange(data, op, (&self.db, &self.name), bypass_validation, input);
         }
-        let temporary = self.create(engine, target.as_deref())?;
-        let filled = fill(engine, op, &temporary, bypass_validation, input).and_then(|seqno| {
-            self.put_in_place(engine, target.as_ref(), &temporary).map(|()| seqno)
-        });
+        let temporary = self.create(data, target.as_deref())?;
+        let filled = fill(data, op, &temporary, bypass_validation, input)
+            .and_then(|seqno| self.put_in_place(data, target.as_ref(), &temporary).map(|()| seqno));
         if filled.is_err() {
             // What failed is told; that a leftover could not be removed would hide it.
-            let _ = remove(engine, &temporary);
+            let _ = remove(data, &temporary);
         }
         filled
     }
@@ -156,17 +155,17 @@ impl Out {
     }
 
     /// An empty collection like the target.
-    fn create(&self, engine: &Inner, target: Option<&Collection>) -> Result<Arc<Collection>> {
+    fn create(&self, data: &Data, target: Option<&Collection>) -> Result<Arc<Collection>> {
         let options = target.map_or_else(DocBuf::new, |target| target.options.clone());
         let name = format!("{TEMPORARY}{:016x}", value::random::u64());
-        engine.change_catalog(|catalog, batch| {
-            let made = change::create(engine, catalog, batch, &self.db, &name, options)?;
+        data.change_catalog(|catalog, batch| {
+            let made = change::create(data, catalog, batch, &self.db, &name, options)?;
             let mut indexes = Vec::new();
             for index in target.map_or(&[][..], |target| &target.indexes) {
                 if index.is_id() {
                     continue;
                 }
-                let id = engine.new_id(batch);
+                let id = data.new_id(batch);
                 let spec = index.spec.as_doc();
                 indexes.push(Arc::new(persist::index_from_spec(id, spec, IndexState::Ready, 0)?));
             }
@@ -179,11 +178,11 @@ impl Out {
     /// Gives the temporary collection the target's name, in one step.
     fn put_in_place(
         &self,
-        engine: &Inner,
+        data: &Data,
         target: Option<&Arc<Collection>>,
         temporary: &Arc<Collection>,
     ) -> Result<()> {
-        let replaced = engine.change_catalog(|catalog, batch| {
+        let replaced = data.change_catalog(|catalog, batch| {
             let now = catalog.get(&self.db, &self.name).cloned();
             if now.as_ref().map(|now| now.version) != target.map(|target| target.version) {
                 return Err(Error::new(
@@ -206,7 +205,7 @@ impl Out {
             Ok(now)
         })?;
         if let Some(replaced) = replaced {
-            change::discard(&engine.trash, &replaced);
+            change::discard(&data.trash, &replaced);
         }
         Ok(())
     }
@@ -214,7 +213,7 @@ impl Out {
 
 /// Inserts all documents of a stream into a collection that nobody else writes to.
 fn fill(
-    engine: &Inner,
+    data: &Data,
     op: &Operation,
     temporary: &Arc<Collection>,
     bypass_validation: bool,
@@ -230,7 +229,7 @@ fn fill(
         for doc in &chunk {
             prepared.push(write::prepare(doc.raw())?);
         }
-        let ((), seqno) = engine.transact(op, false, |txn| {
+        let ((), seqno) = data.transact(op, false, |txn| {
             let collection =
                 txn.catalog.get(&temporary.db, &temporary.name).cloned().ok_or_else(|| {
                     Error::new(
@@ -253,8 +252,8 @@ fn fill(
 ///
 /// # Errors
 /// When the store fails.
-pub(crate) fn remove(engine: &Inner, collection: &Collection) -> Result<()> {
-    let removed = engine.change_catalog(|catalog, batch| {
+pub(crate) fn remove(data: &Data, collection: &Collection) -> Result<()> {
+    let removed = data.change_catalog(|catalog, batch| {
         let found = catalog.get(&collection.db, &collection.name).cloned();
         if let Some(found) = &found {
             change::remove(catalog, batch, found);
@@ -262,7 +261,7 @@ pub(crate) fn remove(engine: &Inner, collection: &Collection) -> Result<()> {
         Ok(found)
     })?;
     if let Some(removed) = removed {
-        change::discard(&engine.trash, &removed);
+        change::discard(&data.trash, &removed);
     }
     Ok(())
 }
@@ -271,10 +270,10 @@ pub(crate) fn remove(engine: &Inner, collection: &Collection) -> Result<()> {
 ///
 /// # Errors
 /// When the store fails.
-pub(crate) fn remove_leftovers(engine: &Inner) -> Result<()> {
-    let catalog = engine.catalog.load_full();
+pub(crate) fn remove_leftovers(data: &Data) -> Result<()> {
+    let catalog = data.catalog.load_full();
     for collection in catalog.collections().filter(|c| c.name.starts_with(TEMPORARY)) {
-        remove(engine, collection)?;
+        remove(data, collection)?;
     }
     Ok(())
 }
@@ -298,17 +297,18 @@ mod tests {
         assert_eq!(failed.expect_err("a duplicate").code().0, 11000);
         let names: Vec<String> = engine
             .inner()
+            .data
             .catalog
             .load()
             .collections()
             .map(|collection| collection.name.to_string())
             .collect();
         assert_eq!(names, ["a", "b"]);
-        let kept = engine.inner().collection("t", "b").expect("is there");
+        let kept = engine.inner().data.collection("t", "b").expect("is there");
         assert_eq!((kept.counters.documents(), kept.indexes.len()), (1, 2));
         run("{aggregate: 'a', pipeline: [{$match: {_id: 1}}, {$out: 'b'}], cursor: {}}")
             .expect("works");
-        let new = engine.inner().collection("t", "b").expect("is there");
+        let new = engine.inner().data.collection("t", "b").expect("is there");
         assert_eq!((new.counters.documents(), new.indexes.len()), (1, 2));
         assert!(engine.check(&mut |_, _, _| {}).expect("can be read").is_empty());
     }

@@ -6,11 +6,11 @@
 //! commit conflicts runs again on a new snapshot; after a few tries it runs inside the lock, so
 //! that it always ends.
 
+use super::Data;
 use super::intents::{Intents, KeepHash};
 use super::{Gain, Transaction, store_failed};
 use crate::catalog::{Catalog, Collection, change, persist};
 use crate::changes::{Cause, Notes, note_catalog};
-use crate::engine::Inner;
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -115,7 +115,7 @@ impl CommitState {
     }
 }
 
-impl Inner {
+impl Data {
     /// Begins a transaction on the newest state.
     fn begin(&self) -> Transaction {
         // The catalog first: it is never newer than the data, and a commit checks that it did
@@ -170,7 +170,7 @@ impl Inner {
                 Err(CommitError::Conflict) => tries += 1,
                 Err(CommitError::Claimed(key)) => self.wait_for_end(key, check)?,
             }
-            self.metrics.write_conflicts.fetch_add(1, Ordering::Relaxed);
+            self.write_conflicts.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -305,7 +305,7 @@ impl Inner {
             gain.collection.counters.bytes.fetch_add(gain.bytes, Ordering::Relaxed);
             capped |= gain.collection.capped().is_some();
             if crate::access::directory::is_part(&gain.collection) {
-                self.access.changed();
+                self.directory_generation.fetch_add(1, Ordering::Release);
             }
         }
         if let Some(catalog) = catalog {
@@ -317,7 +317,7 @@ impl Inner {
         self.changes.publish(changes, seqno);
         drop(state);
         if work.writes() > 0 {
-            crate::metrics::add(&self.metrics.pattern_writes, work.writes());
+            self.pattern_writes.fetch_add(work.writes(), Ordering::Relaxed);
         }
         if work.has_queued() {
             self.pattern_bell.ring();
@@ -348,13 +348,13 @@ impl Inner {
 
 /// Notes the highest inserted key before it becomes visible. Runs inside the commit lock, so that
 /// the first look at the highest stored key misses no commit.
-fn raise_top(engine: &Inner, gain: &Gain) -> Result<()> {
+fn raise_top(data: &Data, gain: &Gain) -> Result<()> {
     let Some(inserted) = &gain.inserted_max else { return Ok(()) };
     let mut top = gain.collection.counters.top.lock();
     if top.is_none() {
         let from = gain.collection.prefix();
         let to = (gain.collection.id + 1).to_be_bytes();
-        let snapshot = engine.store.snapshot();
+        let snapshot = data.store.snapshot();
         let (from, to) = (Bound::Included(from.as_slice()), Bound::Excluded(to.as_slice()));
         let mut stored =
             snapshot.range(Space::Documents, from, to, Direction::Reverse).map_err(store_failed)?;

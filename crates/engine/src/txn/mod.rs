@@ -7,12 +7,14 @@
 //! keys the open transactions have written.
 
 mod commit;
+mod data;
 mod intents;
 mod open;
 mod past;
 mod replay;
 
 pub(crate) use commit::CommitState;
+pub use data::Data;
 pub use open::View;
 pub(crate) use open::write_conflict;
 pub(crate) use past::Past;

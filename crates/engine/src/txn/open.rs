@@ -1,9 +1,9 @@
 //! The open transaction of a session: statements join it, and its keys belong to it until it ends.
 
+use super::Data;
 use super::commit::{CommitError, Open, WAIT_STEP};
 use super::{Transaction, store_failed};
 use crate::catalog::{Catalog, Collection, persist};
-use crate::engine::Inner;
 use crate::operation::Operation;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +31,7 @@ pub(crate) fn write_conflict() -> Error {
     )
 }
 
-impl Inner {
+impl Data {
     /// What a command reads: what its transaction sees, the moment that it asked for, or else the
     /// newest state.
     #[must_use]
@@ -126,7 +126,7 @@ impl Inner {
         let mut state = self.commit.lock();
         let taken = state.intents.foreign(Some(owner), new).is_some();
         if taken || state.conflicts(txn.snapshot.seqno(), new) {
-            self.metrics.write_conflicts.fetch_add(1, Ordering::Relaxed);
+            self.write_conflicts.fetch_add(1, Ordering::Relaxed);
             return Err(write_conflict());
         }
         let current = self.catalog.load();
@@ -180,9 +180,6 @@ impl Inner {
         op: &Operation,
         concerned: impl Fn(&Collection) -> bool,
     ) -> Result<()> {
-        if self.sessions.transactions.open() == 0 {
-            return Ok(());
-        }
         let mut state = self.commit.lock();
         while state.open.values().any(|open| open.collections.iter().any(|c| concerned(c))) {
             self.ended.wait_for(&mut state, WAIT_STEP);

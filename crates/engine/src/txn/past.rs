@@ -7,9 +7,9 @@
 //! A look is taken now and then at the clock and the newest commit, so that it is known which
 //! commits are older than the window.
 
+use super::Data;
 use super::View;
 use crate::catalog::{Absent, Catalog, Collection};
-use crate::engine::Inner;
 use ::patterns::Pattern;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -155,7 +155,7 @@ fn without_dropped_indexes(then: &Collection, now: &Collection) -> Collection {
     then
 }
 
-impl Inner {
+impl Data {
     /// Looks at the clock and lets go of what is older than the window. Runs now and then.
     pub(crate) fn forget_past(&self) {
         let seconds = self.past.window_seconds.load(Ordering::Relaxed).max(0);

@@ -4,10 +4,10 @@
 //! The documents that it wrote are its own until it ends, so nobody else changed them but patterns,
 //! whose fields are taken from the newest version.
 
+use super::Data;
 use super::commit::CommitError;
 use super::{Transaction, write_conflict};
 use crate::catalog::Catalog;
-use crate::engine::Inner;
 use crate::exec::write;
 use crate::upkeep::{self, Deed, Effect};
 use ::patterns::{Bound, Pattern, Phase};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use store::{Seqno, Space};
 use value::{RawDoc, Result};
 
-impl Inner {
+impl Data {
     /// Commits the transaction of a session.
     pub(super) fn commit_newest(&self, mut txn: Transaction) -> Result<Seqno, CommitError> {
         let effects = txn.work.take_effects();

@@ -46,10 +46,10 @@ pub struct Builds(Mutex<HashSet<u32>>);
 
 /// Starts a thread for every pattern that is to be built and has none.
 pub fn start(engine: &Arc<Inner>) {
-    let catalog = engine.catalog.load();
+    let catalog = engine.data.catalog.load();
     for (db, database) in &catalog.databases {
         for pattern in database.patterns.iter().filter(|p| p.phase.is_passing()) {
-            if !engine.pattern_builds.0.lock().insert(pattern.id) {
+            if !engine.background.pattern_builds.0.lock().insert(pattern.id) {
                 continue;
             }
             let (shared, db, id) = (engine.clone(), db.clone(), pattern.id);
@@ -57,9 +57,9 @@ pub fn start(engine: &Arc<Inner>) {
                 .name("pattern build".to_owned())
                 .spawn(move || run(&shared, &db, id));
             match started {
-                Ok(thread) => engine.builders.lock().push(thread),
+                Ok(thread) => engine.data.builders.lock().push(thread),
                 Err(error) => {
-                    engine.pattern_builds.0.lock().remove(&pattern.id);
+                    engine.background.pattern_builds.0.lock().remove(&pattern.id);
                     tracing::warn!(%error, "cannot start a thread to build a pattern");
                 }
             }
@@ -73,17 +73,18 @@ fn run(engine: &Arc<Inner>, db: &str, id: u32) {
         && error.code() != Code::SHUTDOWN_IN_PROGRESS
     {
         tracing::warn!(code = error.code().0, db, "a pattern cannot be built or cleared");
-        let phase = engine.catalog.load().patterns(db).iter().find(|p| p.id == id).map(|p| p.phase);
+        let phase =
+            engine.data.catalog.load().patterns(db).iter().find(|p| p.id == id).map(|p| p.phase);
         let noted = match phase {
-            Some(Phase::Clearing) => declare::forget(engine, db, id),
-            Some(Phase::Preparing) => modify::give_up(engine, db, id, &error.to_string()),
-            _ => declare::set_phase(engine, db, id, Phase::Failed, &error.to_string()),
+            Some(Phase::Clearing) => declare::forget(&engine.data, db, id),
+            Some(Phase::Preparing) => modify::give_up(&engine.data, db, id, &error.to_string()),
+            _ => declare::set_phase(&engine.data, db, id, Phase::Failed, &error.to_string()),
         };
         if let Err(error) = noted {
             tracing::error!(code = error.code().0, "cannot note that a pattern could not be built");
         }
     }
-    engine.pattern_builds.0.lock().remove(&id);
+    engine.background.pattern_builds.0.lock().remove(&id);
 }
 
 fn build(engine: &Arc<Inner>, db: &str, id: u32) -> Result<()> {
@@ -91,17 +92,17 @@ fn build(engine: &Arc<Inner>, db: &str, id: u32) -> Result<()> {
         let found = catalog.patterns(db).iter().find(|p| p.id == id).cloned();
         found.filter(|pattern| pattern.phase.is_passing())
     };
-    let Some(pattern) = find(&engine.catalog.load()) else { return Ok(()) };
+    let Some(pattern) = find(&engine.data.catalog.load()) else { return Ok(()) };
     let job = listed(engine, db, &pattern);
     let begun = Instant::now();
-    let mut pace = Pace::new(engine.store.snapshot().seqno());
+    let mut pace = Pace::new(engine.data.store.snapshot().seqno());
     let outcome = loop {
         let mut started = Instant::now();
         // As much was looked at as there was: what is left came meanwhile, among the old documents, and
         // would go on coming.
         pace.late = job.done.load(Ordering::Relaxed) > job.total.load(Ordering::Relaxed);
         let slice = pace.slice();
-        let step = engine.transact_alone(&|| engine.check_open(), true, |txn| {
+        let step = engine.data.transact_alone(&|| engine.data.check_open(), true, |txn| {
             // Not before: others may have had the lock.
             started = Instant::now();
             // A declaration that went or changed meanwhile is somebody else's business.
@@ -116,11 +117,11 @@ fn build(engine: &Arc<Inner>, db: &str, id: u32) -> Result<()> {
         let held = match step {
             Step::Gone => break Ok(()),
             Step::Done if pattern.phase == Phase::Clearing => {
-                break declare::forget(engine, db, id);
+                break declare::forget(&engine.data, db, id);
             }
-            Step::Done => break declare::set_phase(engine, db, id, Phase::Ready, ""),
+            Step::Done => break declare::set_phase(&engine.data, db, id, Phase::Ready, ""),
             Step::Prepared => {
-                if let Err(error) = modify::swap(engine, db, id) {
+                if let Err(error) = modify::swap(&engine.data, db, id) {
                     break Err(error);
                 }
                 Duration::ZERO
@@ -130,7 +131,7 @@ fn build(engine: &Arc<Inner>, db: &str, id: u32) -> Result<()> {
                 pace.learn(documents, held)
             }
         };
-        if let Err(error) = engine.check_open() {
+        if let Err(error) = engine.data.check_open() {
             break Err(error);
         }
         // Nobody else uses the engine any more: the next process goes on.
@@ -147,7 +148,7 @@ fn build(engine: &Arc<Inner>, db: &str, id: u32) -> Result<()> {
             std::thread::sleep(ahead.min(Duration::from_millis(200)));
         }
     };
-    engine.jobs.lock().retain(|other| !Arc::ptr_eq(other, &job));
+    engine.data.jobs.lock().retain(|other| !Arc::ptr_eq(other, &job));
     outcome
 }
 
@@ -159,7 +160,7 @@ pub fn title(pattern: &Pattern) -> String {
 }
 
 fn listed(engine: &Inner, db: &str, pattern: &Pattern) -> Arc<Job> {
-    let count = |name: &str| engine.collection(db, name).map_or(0, |c| c.counters.documents());
+    let count = |name: &str| engine.data.collection(db, name).map_or(0, |c| c.counters.documents());
     let total = match &pattern.behaviour {
         Behaviour::Grouped(grouped) if pattern.phase != Phase::Clearing => {
             count(&grouped.source) + count(&grouped.target)
@@ -167,7 +168,7 @@ fn listed(engine: &Inner, db: &str, pattern: &Pattern) -> Arc<Job> {
         _ => count(&pattern.target),
     };
     let job = Arc::new(Job {
-        id: engine.next_operation.fetch_add(1, Ordering::Relaxed),
+        id: engine.data.next_operation.fetch_add(1, Ordering::Relaxed),
         what: title(pattern),
         namespace: format!("{db}.{}", pattern.collection),
         started: Instant::now(),
@@ -175,7 +176,7 @@ fn listed(engine: &Inner, db: &str, pattern: &Pattern) -> Arc<Job> {
         total: AtomicU64::new(total),
         killed: AtomicBool::new(false),
     });
-    engine.jobs.lock().push(job.clone());
+    engine.data.jobs.lock().push(job.clone());
     job
 }
 
@@ -240,13 +241,13 @@ impl Pace {
             self.met = Some(Instant::now());
         }
         // Where a commit would have to wait for the disk it would do so inside of the lock.
-        engine.store.make_room();
+        engine.data.store.make_room();
         if self.is_beside() && !self.late {
             std::thread::sleep(held * 3);
         } else {
             std::thread::yield_now();
         }
-        self.last = engine.store.snapshot().seqno();
+        self.last = engine.data.store.snapshot().seqno();
         // Whoever waited for the lock has it by now.
         if self.last > own {
             self.met = Some(Instant::now());

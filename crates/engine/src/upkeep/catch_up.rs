@@ -6,6 +6,7 @@
 
 use super::Opened;
 use crate::engine::Inner;
+use crate::txn::Data;
 use ::patterns::declaration::Mode;
 use ::patterns::pattern::Behaviour;
 use ::patterns::stats::Stats;
@@ -72,7 +73,7 @@ impl Bell {
 /// When there are no threads to be had.
 pub fn start(engine: &Arc<Inner>) -> Result<()> {
     let weak: Weak<Inner> = Arc::downgrade(engine);
-    let bell = engine.pattern_bell.clone();
+    let bell = engine.data.pattern_bell.clone();
     std::thread::Builder::new()
         .name("pattern queue".to_owned())
         .spawn(move || {
@@ -81,19 +82,19 @@ pub fn start(engine: &Arc<Inner>) -> Result<()> {
             loop {
                 let rung = busy || bell.wait();
                 let Some(engine) = weak.upgrade() else { return };
-                if engine.check_open().is_err() {
+                if engine.data.check_open().is_err() {
                     return;
                 }
                 if rung {
                     super::backfill::start(&engine);
                 }
-                busy = round(&engine, rung);
-                busy |= super::expiry::tick(&engine);
+                busy = round(&engine.data, rung);
+                busy |= super::expiry::tick(&engine.data);
                 super::scrub::tick(&engine);
                 if looked.elapsed() >= ALARM_PAUSE {
                     looked = Instant::now();
                     super::strategy::tick(&engine);
-                    alarm(&engine);
+                    alarm(&engine.data);
                 }
                 if busy {
                     // Others take their turn.
@@ -106,15 +107,15 @@ pub fn start(engine: &Arc<Inner>) -> Result<()> {
 }
 
 /// Works at every queue that is due. Returns whether there is more to do at once.
-fn round(engine: &Inner, rung: bool) -> bool {
-    let catalog = engine.catalog.load_full();
+fn round(data: &Data, rung: bool) -> bool {
+    let catalog = data.catalog.load_full();
     let mut busy = false;
     for (db, database) in &catalog.databases {
         let queued = database.patterns.iter().filter(|p| p.may_queue() && p.phase.is_built());
         for pattern in queued {
             let done = match &pattern.common.mode {
-                Mode::Every(period, _) => scheduled(engine, db, pattern, *period),
-                _ if rung => turn(engine, db, pattern),
+                Mode::Every(period, _) => scheduled(data, db, pattern, *period),
+                _ if rung => turn(data, db, pattern),
                 _ => continue,
             };
             match done {
@@ -135,13 +136,13 @@ fn round(engine: &Inner, rung: bool) -> bool {
 
 /// Looks whose targets wait longer than `maxStalenessMS`; the log tells when one begins to and when it
 /// ends.
-fn alarm(engine: &Inner) {
-    let catalog = engine.catalog.load_full();
+fn alarm(data: &Data) {
+    let catalog = data.catalog.load_full();
     let mut late = BTreeSet::new();
     for (db, database) in &catalog.databases {
         for pattern in database.patterns.iter().filter(|p| p.phase.is_built()) {
             let Some(most) = pattern.common.max_staleness else { continue };
-            let mut txn = engine.reader();
+            let mut txn = data.reader();
             let since = queue::oldest(pattern, &mut Opened::new(&mut txn, db)).ok().flatten();
             let Some(since) = since else { continue };
             let lag = crate::clock::now_ms().saturating_sub(since).max(0) as u64;
@@ -149,7 +150,7 @@ fn alarm(engine: &Inner) {
                 continue;
             }
             late.insert(pattern.id);
-            if !engine.pattern_bell.overdue.lock().contains(&pattern.id) {
+            if !data.pattern_bell.overdue.lock().contains(&pattern.id) {
                 tracing::warn!(
                     db,
                     pattern = pattern.name,
@@ -160,40 +161,40 @@ fn alarm(engine: &Inner) {
             }
         }
     }
-    let before = std::mem::replace(&mut *engine.pattern_bell.overdue.lock(), late);
-    let now = engine.pattern_bell.overdue.lock();
+    let before = std::mem::replace(&mut *data.pattern_bell.overdue.lock(), late);
+    let now = data.pattern_bell.overdue.lock();
     if before.iter().any(|id| !now.contains(id)) {
         tracing::info!(left = now.len(), "what a pattern maintains has caught up");
     }
 }
 
 /// Works at a queue for some time; true when something is left.
-fn turn(engine: &Inner, db: &str, pattern: &Arc<Pattern>) -> Result<bool> {
+fn turn(data: &Data, db: &str, pattern: &Arc<Pattern>) -> Result<bool> {
     let started = Instant::now();
-    while is_waiting(engine, db, pattern)? {
+    while is_waiting(data, db, pattern)? {
         if started.elapsed() >= TURN {
             return Ok(true);
         }
-        batch(engine, db, pattern, &[])?;
+        batch(data, db, pattern, &[])?;
         std::thread::yield_now();
     }
     Ok(false)
 }
 
 /// Does a scheduled round if it is time. All that was queued before shows afterwards.
-fn scheduled(engine: &Inner, db: &str, pattern: &Arc<Pattern>, period: u64) -> Result<bool> {
+fn scheduled(data: &Data, db: &str, pattern: &Arc<Pattern>, period: u64) -> Result<bool> {
     let now = crate::clock::now_ms();
     let last = {
-        let mut txn = engine.reader();
+        let mut txn = data.reader();
         queue::last_round(pattern, &mut Opened::new(&mut txn, db))?
     };
     if last.is_some_and(|last| now < last.saturating_add(period as i64)) {
         return Ok(false);
     }
     if last.is_some() {
-        flush(engine, db, pattern, &|| engine.check_open())?;
+        flush(data, db, pattern, &|| data.check_open())?;
     }
-    engine.transact_alone(&|| engine.check_open(), true, |txn| {
+    data.transact_alone(&|| data.check_open(), true, |txn| {
         let known = txn.catalog.patterns(db).iter().any(|p| p.id == pattern.id);
         if known {
             queue::set_last_round(pattern, &mut Opened::new(txn, db), now)?;
@@ -203,20 +204,15 @@ fn scheduled(engine: &Inner, db: &str, pattern: &Arc<Pattern>, period: u64) -> R
     Ok(false)
 }
 
-fn is_waiting(engine: &Inner, db: &str, pattern: &Pattern) -> Result<bool> {
-    let mut txn = engine.reader();
+fn is_waiting(data: &Data, db: &str, pattern: &Pattern) -> Result<bool> {
+    let mut txn = data.reader();
     let found = queue::entries(pattern, &mut Opened::new(&mut txn, db), &[], 1)?;
     Ok(!found.is_empty())
 }
 
 /// One commit: entries at `places`, or the first ones. Returns the places that are left of those.
-fn batch(
-    engine: &Inner,
-    db: &str,
-    known: &Arc<Pattern>,
-    places: &[Vec<u8>],
-) -> Result<Vec<Vec<u8>>> {
-    let (left, _) = engine.transact_alone(&|| engine.check_open(), true, |txn| {
+fn batch(data: &Data, db: &str, known: &Arc<Pattern>, places: &[Vec<u8>]) -> Result<Vec<Vec<u8>>> {
+    let (left, _) = data.transact_alone(&|| data.check_open(), true, |txn| {
         let found = txn.catalog.patterns(db).iter().find(|p| p.id == known.id).cloned();
         let Some(pattern) = found.filter(|pattern| pattern.phase.is_built()) else {
             return Ok(Vec::new());
@@ -251,7 +247,7 @@ fn batch(
 /// # Errors
 /// When a target cannot be written, or `stop` says so.
 pub fn flush(
-    engine: &Inner,
+    data: &Data,
     db: &str,
     pattern: &Arc<Pattern>,
     stop: &dyn Fn() -> Result<()>,
@@ -263,7 +259,7 @@ pub fn flush(
     };
     for _ in 0..rounds {
         let mut left: Vec<Vec<u8>> = {
-            let mut txn = engine.reader();
+            let mut txn = data.reader();
             let entries = queue::entries(pattern, &mut Opened::new(&mut txn, db), &[], usize::MAX)?;
             entries.into_iter().map(|entry| entry.place).collect()
         };
@@ -272,7 +268,7 @@ pub fn flush(
         }
         while !left.is_empty() {
             stop()?;
-            left = batch(engine, db, pattern, &left)?;
+            left = batch(data, db, pattern, &left)?;
         }
     }
     Ok(())
@@ -282,21 +278,16 @@ pub fn flush(
 ///
 /// # Errors
 /// As `flush`.
-pub fn freshen(
-    engine: &Inner,
-    db: &str,
-    names: &[&str],
-    stop: &dyn Fn() -> Result<()>,
-) -> Result<()> {
-    let catalog = engine.catalog.load_full();
+pub fn freshen(data: &Data, db: &str, names: &[&str], stop: &dyn Fn() -> Result<()>) -> Result<()> {
+    let catalog = data.catalog.load_full();
     let all = catalog.patterns(db);
     if !all.iter().any(|pattern| names.contains(&&*pattern.target)) {
         return Ok(());
     }
     // In the order in which they feed each other.
     for pattern in all.iter().filter(|p| p.may_queue() && p.phase.is_built()) {
-        super::expiry::flush(engine, db, pattern, stop)?;
-        flush(engine, db, pattern, stop)?;
+        super::expiry::flush(data, db, pattern, stop)?;
+        flush(data, db, pattern, stop)?;
     }
     Ok(())
 }

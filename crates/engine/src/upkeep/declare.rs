@@ -3,9 +3,9 @@
 use super::modify;
 use crate::catalog::{Catalog, Collection, Kind, change, persist, unindexable};
 use crate::commands::create::ensure_collection;
-use crate::engine::Inner;
 use crate::index::{build as index_build, spec};
 use crate::operation::Operation;
+use crate::txn::Data;
 use ::patterns::pattern::Behaviour;
 use ::patterns::{Pattern, Phase, declaration};
 use std::sync::Arc;
@@ -64,7 +64,7 @@ pub fn count(catalog: &Catalog, db: &str, collection: &str) -> usize {
 /// # Errors
 /// What a declaration or the graph of patterns refuses.
 pub fn create(
-    engine: &Inner,
+    data: &Data,
     op: &Operation,
     db: &str,
     collection: &str,
@@ -75,7 +75,7 @@ pub fn create(
     for doc in declarations {
         let pattern = declaration::parse(collection, *doc)?;
         let pattern = match doc.get("chosen") {
-            None => decided(engine, db, pattern),
+            None => decided(data, db, pattern),
             Some(_) => pattern,
         };
         if patterns.iter().any(|other: &Pattern| other.name == pattern.name) {
@@ -83,8 +83,8 @@ pub fn create(
         }
         patterns.push(pattern);
     }
-    prepare(engine, op, db, collection, &patterns, occasion)?;
-    engine.change_catalog(|catalog, batch| {
+    prepare(data, op, db, collection, &patterns, occasion)?;
+    data.change_catalog(|catalog, batch| {
         let before = count(catalog, db, collection);
         let mut new = Vec::new();
         for mut pattern in patterns {
@@ -97,7 +97,7 @@ pub fn create(
                     "a database cannot have more than {PATTERNS_MAX} patterns"
                 )));
             }
-            pattern.id = engine.new_id(batch);
+            pattern.id = data.new_id(batch);
             new.push(pattern.id);
             put(catalog, batch, db, pattern)?;
         }
@@ -108,14 +108,14 @@ pub fn create(
 /// A reference whose strategy is left to the database, with the strategy that suits what is there: where
 /// a source has more followers, on average, than may follow in its own commit, nothing is stored, if that
 /// is possible. One that is declared again is what it is.
-fn decided(engine: &Inner, db: &str, pattern: Pattern) -> Pattern {
+fn decided(data: &Data, db: &str, pattern: Pattern) -> Pattern {
     let declared = pattern.declaration.as_doc();
     let automatic = declared.get("strategy") == Some(Val::String("auto"));
     let Some(source) = pattern.source().filter(|_| automatic && declared.find("chosen").is_some())
     else {
         return pattern;
     };
-    let catalog = engine.catalog.load();
+    let catalog = data.catalog.load();
     let count = |name: &str| catalog.get(db, name).map_or(0, |found| found.counters.documents());
     let many = match find(&catalog, db, &pattern.collection, &pattern.name) {
         Ok(known) => known.is_pointer(),
@@ -142,7 +142,7 @@ fn decided(engine: &Inner, db: &str, pattern: Pattern) -> Pattern {
     let indexes = catalog.get(db, &pattern.target).map_or(&[][..], |target| &target.indexes);
     let needed =
         indexes.iter().any(|i| unindexable(one, &pattern.target, i.spec.as_doc()).is_some());
-    if needed || check_together(engine, db, &[&pointer]).is_err() {
+    if needed || check_together(data, db, &[&pointer]).is_err() {
         return pattern;
     }
     Arc::into_inner(pointer).unwrap_or(pattern)
@@ -153,40 +153,40 @@ fn decided(engine: &Inner, db: &str, pattern: Pattern) -> Pattern {
 /// # Errors
 /// What is in the way of a pattern.
 pub(super) fn prepare(
-    engine: &Inner,
+    data: &Data,
     op: &Operation,
     db: &str,
     collection: &str,
     patterns: &[Pattern],
     occasion: Occasion,
 ) -> Result<()> {
-    check_together(engine, db, &patterns.iter().collect::<Vec<_>>())?;
+    check_together(data, db, &patterns.iter().collect::<Vec<_>>())?;
     for pattern in patterns {
         for name in
             [Some(&*pattern.target), Some(collection), pattern.source()].into_iter().flatten()
         {
             // Other collections of a copy come with options of their own.
             let only_read = name != collection && name != pattern.target;
-            if occasion == Occasion::Copy && only_read && engine.collection(db, name).is_none() {
+            if occasion == Occasion::Copy && only_read && data.collection(db, name).is_none() {
                 continue;
             }
-            let found = ensure_collection(engine, op, db, name)?;
+            let found = ensure_collection(data, op, db, name)?;
             check_collection(&found)?;
         }
-        check_match(engine, db, pattern)?;
+        check_match(data, db, pattern)?;
         if occasion == Occasion::Request {
-            check_empty(engine, db, pattern)?;
+            check_empty(data, db, pattern)?;
         }
         for (name, key) in pattern.indexes() {
-            create_index(engine, op, db, &name, key.as_doc())?;
+            create_index(data, op, db, &name, key.as_doc())?;
         }
     }
     Ok(())
 }
 
 /// Checks the graph before anything is made for the patterns.
-fn check_together(engine: &Inner, db: &str, patterns: &[&Pattern]) -> Result<()> {
-    let catalog = engine.catalog.load();
+fn check_together(data: &Data, db: &str, patterns: &[&Pattern]) -> Result<()> {
+    let catalog = data.catalog.load();
     let known = catalog.patterns(db).iter().map(|pattern| &**pattern);
     let all: Vec<&Pattern> = known
         .filter(|known| known.phase.is_current())
@@ -246,8 +246,8 @@ fn check_collection(collection: &Collection) -> Result<()> {
 }
 
 /// A collection whose documents belong to a pattern must not hold others.
-fn check_empty(engine: &Inner, db: &str, pattern: &Pattern) -> Result<()> {
-    let catalog = engine.catalog.load();
+fn check_empty(data: &Data, db: &str, pattern: &Pattern) -> Result<()> {
+    let catalog = data.catalog.load();
     let known = find(&catalog, db, &pattern.collection, &pattern.name)
         .is_ok_and(|known| known.target == pattern.target);
     let target = catalog.get(db, &pattern.target);
@@ -262,13 +262,13 @@ fn check_empty(engine: &Inner, db: &str, pattern: &Pattern) -> Result<()> {
 }
 
 /// A reference, or the parent of a node, must mean one document.
-fn check_match(engine: &Inner, db: &str, pattern: &Pattern) -> Result<()> {
+fn check_match(data: &Data, db: &str, pattern: &Pattern) -> Result<()> {
     let (option, matched, name) = match &pattern.behaviour {
         Behaviour::Reference(reference) => ("match", reference.matched.text(), &reference.source),
         Behaviour::Tree(tree) => ("id", tree.id.text(), &pattern.target),
         Behaviour::Same(_) | Behaviour::Grouped(_) => return Ok(()),
     };
-    let source = engine.collection(db, name);
+    let source = data.collection(db, name);
     let unique = source.is_some_and(|source| {
         source.indexes.iter().any(|index| {
             let [field] = index.fields.as_slice() else { return false };
@@ -286,14 +286,8 @@ fn check_match(engine: &Inner, db: &str, pattern: &Pattern) -> Result<()> {
 }
 
 /// Creates an index that a pattern needs, unless there is one.
-fn create_index(
-    engine: &Inner,
-    op: &Operation,
-    db: &str,
-    name: &str,
-    key: RawDoc<'_>,
-) -> Result<()> {
-    let collection = ensure_collection(engine, op, db, name)?;
+fn create_index(data: &Data, op: &Operation, db: &str, name: &str, key: RawDoc<'_>) -> Result<()> {
+    let collection = ensure_collection(data, op, db, name)?;
     if collection.indexes.iter().any(|index| is_support(index, key)) {
         return Ok(());
     }
@@ -302,7 +296,7 @@ fn create_index(
         out.append("key", Val::Document(key)).str("name", &format!("{path}_1"));
     });
     let parsed = spec::parse(given.as_doc(), false)?;
-    index_build::create(engine, op, db, name, &[parsed]).map(drop)
+    index_build::create(&data, op, db, name, &[parsed]).map(drop)
 }
 
 /// Whether an index is one that a pattern with this key can use.
@@ -344,9 +338,9 @@ pub fn remove(
 }
 
 /// Frees what removed patterns kept for themselves.
-pub fn discard(engine: &Inner, gone: &[Arc<Pattern>]) {
+pub fn discard(data: &Data, gone: &[Arc<Pattern>]) {
     for pattern in gone {
-        engine.trash.discard(Space::Documents, pattern.id);
+        data.trash.discard(Space::Documents, pattern.id);
     }
 }
 
@@ -404,22 +398,22 @@ pub fn rename(
 ///
 /// # Errors
 /// When the catalog cannot be written.
-pub fn clear(engine: &Inner, db: &str, gone: &[Arc<Pattern>]) -> Result<Vec<u32>> {
-    let (ids, versions) = engine.change_catalog(|catalog, batch| {
+pub fn clear(data: &Data, db: &str, gone: &[Arc<Pattern>]) -> Result<Vec<u32>> {
+    let (ids, versions) = data.change_catalog(|catalog, batch| {
         let versions = modify::versions(catalog, db, gone);
         remove(catalog, batch, db, gone)?;
         remove(catalog, batch, db, &versions)?;
         let mut ids = Vec::new();
         for pattern in gone {
             let mut cleared = pattern.altered(|pattern| pattern.phase = Phase::Clearing)?;
-            cleared.id = engine.new_id(batch);
+            cleared.id = data.new_id(batch);
             ids.push(cleared.id);
             put(catalog, batch, db, cleared)?;
         }
         Ok((ids, versions))
     })?;
-    discard(engine, gone);
-    discard(engine, &versions);
+    discard(data, gone);
+    discard(data, &versions);
     Ok(ids)
 }
 
@@ -427,14 +421,14 @@ pub fn clear(engine: &Inner, db: &str, gone: &[Arc<Pattern>]) -> Result<Vec<u32>
 ///
 /// # Errors
 /// When the catalog cannot be written.
-pub fn forget(engine: &Inner, db: &str, id: u32) -> Result<()> {
-    let gone = engine.change_catalog(|catalog, batch| {
+pub fn forget(data: &Data, db: &str, id: u32) -> Result<()> {
+    let gone = data.change_catalog(|catalog, batch| {
         let known = catalog.patterns(db).iter().find(|p| p.id == id).cloned();
         let gone: Vec<Arc<Pattern>> = known.into_iter().collect();
         remove(catalog, batch, db, &gone)?;
         Ok(gone)
     })?;
-    discard(engine, &gone);
+    discard(data, &gone);
     Ok(())
 }
 
@@ -444,8 +438,8 @@ pub fn forget(engine: &Inner, db: &str, id: u32) -> Result<()> {
 ///
 /// # Errors
 /// When the catalog cannot be written.
-pub fn pass(engine: &Inner, db: &str, ids: &[u32]) -> Result<()> {
-    let gone = engine.change_catalog(|catalog, batch| {
+pub fn pass(data: &Data, db: &str, ids: &[u32]) -> Result<()> {
+    let gone = data.change_catalog(|catalog, batch| {
         let mut gone = Vec::new();
         for id in ids {
             let known = catalog.patterns(db).iter().find(|p| p.id == *id).cloned();
@@ -469,7 +463,7 @@ pub fn pass(engine: &Inner, db: &str, ids: &[u32]) -> Result<()> {
         }
         Ok(gone)
     })?;
-    discard(engine, &gone);
+    discard(data, &gone);
     Ok(())
 }
 
@@ -477,8 +471,8 @@ pub fn pass(engine: &Inner, db: &str, ids: &[u32]) -> Result<()> {
 ///
 /// # Errors
 /// When the pattern is gone or the catalog cannot be written.
-pub fn set_phase(engine: &Inner, db: &str, id: u32, phase: Phase, failure: &str) -> Result<()> {
-    let old = engine.change_catalog(|catalog, batch| {
+pub fn set_phase(data: &Data, db: &str, id: u32, phase: Phase, failure: &str) -> Result<()> {
+    let old = data.change_catalog(|catalog, batch| {
         let Some(known) = catalog.patterns(db).iter().find(|p| p.id == id).cloned() else {
             return Ok(None);
         };
@@ -488,13 +482,13 @@ pub fn set_phase(engine: &Inner, db: &str, id: u32, phase: Phase, failure: &str)
         })?;
         if phase == Phase::Building {
             remove(catalog, batch, db, std::slice::from_ref(&known))?;
-            pattern.id = engine.new_id(batch);
+            pattern.id = data.new_id(batch);
             put(catalog, batch, db, pattern)?;
             return Ok(Some(known));
         }
         put(catalog, batch, db, pattern)?;
         Ok(None)
     })?;
-    discard(engine, old.as_slice());
+    discard(data, old.as_slice());
     Ok(())
 }

@@ -9,8 +9,8 @@
 
 use super::declare::{self, Occasion};
 use crate::catalog::{Catalog, persist};
-use crate::engine::Inner;
 use crate::operation::Operation;
+use crate::txn::Data;
 use ::patterns::paths::meet;
 use ::patterns::pattern::Behaviour;
 use ::patterns::{Pattern, Phase};
@@ -62,7 +62,7 @@ fn merged(known: &Pattern, set: RawDoc<'_>) -> DocBuf {
 /// # Errors
 /// When there is no such pattern, or the new declaration is refused.
 pub fn wanted(
-    engine: &Inner,
+    data: &Data,
     db: &str,
     collection: &str,
     name: &str,
@@ -73,7 +73,7 @@ pub fn wanted(
             "'{fixed}' of a pattern cannot be changed: drop it and create another one"
         )));
     }
-    let known = declare::find(&engine.catalog.load(), db, collection, name)?;
+    let known = declare::find(&data.catalog.load(), db, collection, name)?;
     let wanted = known.redeclared(collection, merged(&known, set).as_doc(), |_| {})?;
     let same_strategy = wanted.is_pointer() == known.is_pointer();
     let is_light =
@@ -91,56 +91,55 @@ pub fn wanted(
 /// # Errors
 /// When the new declaration is refused, or another new version is under way.
 pub fn modify(
-    engine: &Inner,
+    data: &Data,
     op: &Operation,
     db: &str,
     collection: &str,
     name: &str,
     set: RawDoc<'_>,
 ) -> Result<Option<u32>> {
-    let (wanted, light) = wanted(engine, db, collection, name, set)?;
+    let (wanted, light) = wanted(data, db, collection, name, set)?;
     if !light {
         let wanted = std::slice::from_ref(&wanted);
-        declare::prepare(engine, op, db, collection, wanted, Occasion::Request)?;
+        declare::prepare(data, op, db, collection, wanted, Occasion::Request)?;
     }
-    engine
-        .change_catalog(|catalog, batch| {
-            let known = declare::find(catalog, db, collection, name)?;
-            if preparing(catalog, db, &known).is_some() {
-                return Err(Error::new(
-                    Code::CONFLICTING_OPERATION_IN_PROGRESS,
-                    format!("a new version of the pattern '{name}' is being built already"),
-                ));
-            }
-            let mut new = known.redeclared(collection, merged(&known, set).as_doc(), |_| {})?;
-            if light || new.declaration == known.declaration {
-                declare::put(catalog, batch, db, new)?;
-                return Ok(None);
-            }
-            if known.phase == Phase::Suspended {
-                // It is built with the new declaration when it is resumed.
-                clear_rest(engine, catalog, batch, db, &known, &new)?;
-                declare::put(catalog, batch, db, new)?;
-                return Ok(None);
-            }
-            new.failure.clear();
-            new.id = engine.new_id(batch);
-            let id = new.id;
-            let beside = known.phase.is_built();
-            new.phase = if beside { Phase::Preparing } else { Phase::Building };
-            if !beside {
-                clear_rest(engine, catalog, batch, db, &known, &new)?;
-                declare::remove(catalog, batch, db, std::slice::from_ref(&known))?;
-            }
+    data.change_catalog(|catalog, batch| {
+        let known = declare::find(catalog, db, collection, name)?;
+        if preparing(catalog, db, &known).is_some() {
+            return Err(Error::new(
+                Code::CONFLICTING_OPERATION_IN_PROGRESS,
+                format!("a new version of the pattern '{name}' is being built already"),
+            ));
+        }
+        let mut new = known.redeclared(collection, merged(&known, set).as_doc(), |_| {})?;
+        if light || new.declaration == known.declaration {
             declare::put(catalog, batch, db, new)?;
-            Ok(Some((id, (!beside).then_some(known))))
+            return Ok(None);
+        }
+        if known.phase == Phase::Suspended {
+            // It is built with the new declaration when it is resumed.
+            clear_rest(data, catalog, batch, db, &known, &new)?;
+            declare::put(catalog, batch, db, new)?;
+            return Ok(None);
+        }
+        new.failure.clear();
+        new.id = data.new_id(batch);
+        let id = new.id;
+        let beside = known.phase.is_built();
+        new.phase = if beside { Phase::Preparing } else { Phase::Building };
+        if !beside {
+            clear_rest(data, catalog, batch, db, &known, &new)?;
+            declare::remove(catalog, batch, db, std::slice::from_ref(&known))?;
+        }
+        declare::put(catalog, batch, db, new)?;
+        Ok(Some((id, (!beside).then_some(known))))
+    })
+    .map(|done| {
+        done.map(|(id, gone)| {
+            declare::discard(data, gone.as_slice());
+            id
         })
-        .map(|done| {
-            done.map(|(id, gone)| {
-                declare::discard(engine, gone.as_slice());
-                id
-            })
-        })
+    })
 }
 
 /// Refuses to maintain what is inside of a path that was maintained before, or around one: the values
@@ -176,8 +175,8 @@ pub fn versions(catalog: &Catalog, db: &str, patterns: &[Arc<Pattern>]) -> Vec<A
 ///
 /// # Errors
 /// When the catalog cannot be written.
-pub(super) fn swap(engine: &Inner, db: &str, id: u32) -> Result<()> {
-    let gone = engine.change_catalog(|catalog, batch| {
+pub(super) fn swap(data: &Data, db: &str, id: u32) -> Result<()> {
+    let gone = data.change_catalog(|catalog, batch| {
         let new = catalog.patterns(db).iter().find(|p| p.id == id).cloned();
         let Some(new) = new.filter(|new| new.phase == Phase::Preparing) else { return Ok(None) };
         let old = declare::find(catalog, db, &new.collection, &new.name).ok();
@@ -186,13 +185,13 @@ pub(super) fn swap(engine: &Inner, db: &str, id: u32) -> Result<()> {
             declare::remove(catalog, batch, db, std::slice::from_ref(&new))?;
             return Ok(Some(new));
         };
-        clear_rest(engine, catalog, batch, db, &old, &new)?;
+        clear_rest(data, catalog, batch, db, &old, &new)?;
         declare::remove(catalog, batch, db, std::slice::from_ref(&old))?;
         let built = new.altered(|new| new.phase = Phase::Building)?;
         declare::put(catalog, batch, db, built)?;
         Ok(Some(old))
     })?;
-    declare::discard(engine, gone.as_slice());
+    declare::discard(data, gone.as_slice());
     Ok(())
 }
 
@@ -200,8 +199,8 @@ pub(super) fn swap(engine: &Inner, db: &str, id: u32) -> Result<()> {
 ///
 /// # Errors
 /// When the catalog cannot be written.
-pub(super) fn give_up(engine: &Inner, db: &str, id: u32, why: &str) -> Result<()> {
-    let gone = engine.change_catalog(|catalog, batch| {
+pub(super) fn give_up(data: &Data, db: &str, id: u32, why: &str) -> Result<()> {
+    let gone = data.change_catalog(|catalog, batch| {
         let Some(new) = catalog.patterns(db).iter().find(|p| p.id == id).cloned() else {
             return Ok(None);
         };
@@ -212,13 +211,13 @@ pub(super) fn give_up(engine: &Inner, db: &str, id: u32, why: &str) -> Result<()
         }
         Ok(Some(new))
     })?;
-    declare::discard(engine, gone.as_slice());
+    declare::discard(data, gone.as_slice());
     Ok(())
 }
 
 /// Lets what only the old version maintains be cleared.
 fn clear_rest(
-    engine: &Inner,
+    data: &Data,
     catalog: &mut Catalog,
     batch: &mut Batch,
     db: &str,
@@ -236,7 +235,7 @@ fn clear_rest(
         return Ok(());
     }
     let mut cleared = old.altered(|old| old.phase = Phase::Clearing)?;
-    cleared.id = engine.new_id(batch);
+    cleared.id = data.new_id(batch);
     let record = persist::encode_pattern(db, &cleared);
     batch.put(Space::Catalog, &persist::pattern_key(cleared.id), record.bytes());
     crate::catalog::change::add_pattern(catalog, db, cleared)

@@ -2,8 +2,8 @@
 
 use super::{backfill, catch_up, declare};
 use crate::catalog::{Catalog, Collection};
-use crate::engine::Inner;
 use crate::operation::Operation;
+use crate::txn::Data;
 use crate::txn::View;
 use ::patterns::declaration::DuringBuild;
 use ::patterns::{Pattern, Phase};
@@ -20,7 +20,7 @@ static READS: &[&str] = &["aggregate", "count", "distinct", "find"];
 /// # Errors
 /// PatternNotReady; what stops the operation.
 pub fn prepare(
-    engine: &Inner,
+    data: &Data,
     op: &Operation,
     db: &str,
     command: &str,
@@ -30,7 +30,7 @@ pub fn prepare(
     if !READS.contains(&command) {
         return Ok(());
     }
-    let catalog = engine.catalog.load();
+    let catalog = data.catalog.load();
     let patterns = catalog.patterns(db);
     if patterns.is_empty() || !(fresh || any_passing(patterns)) {
         return Ok(());
@@ -51,7 +51,7 @@ pub fn prepare(
         ));
     }
     if fresh {
-        catch_up::freshen(engine, db, &names, &|| op.check_now())?;
+        catch_up::freshen(data, db, &names, &|| op.check_now())?;
     }
     Ok(())
 }
@@ -62,7 +62,7 @@ pub fn prepare(
 /// # Errors
 /// What stops the operation.
 pub fn complete(
-    engine: &Inner,
+    data: &Data,
     op: &Operation,
     db: &str,
     command: &str,
@@ -73,13 +73,13 @@ pub fn complete(
     }
     // At a moment that is over other ones may have been there.
     if op.reads_newest() {
-        let catalog = engine.catalog.load();
+        let catalog = data.catalog.load();
         if catalog.patterns(db).is_empty() || is_stranger(&catalog, db, command, body) {
             return Ok(());
         }
     }
     loop {
-        let view = engine.view(op);
+        let view = data.view(op);
         let catalog = view.catalog.clone();
         let names = read_by(&catalog, db, body);
         let unfinished: Vec<Arc<Pattern>> = view
@@ -102,7 +102,7 @@ pub fn complete(
             }
             return Ok(());
         }
-        let mut txn = engine.private(view);
+        let mut txn = data.private(view);
         // With several of them one may read what another one makes.
         let alone = matches!(unfinished.as_slice(), [one] if names.first() == Some(&&*one.target));
         let id = point(command, body).filter(|_| alone);
@@ -267,21 +267,21 @@ mod tests {
         };
         let op = Operation::for_tests(1 << 20);
         let body = ejson::parse_doc("{find: 'p'}").expect("test text");
-        complete(engine.inner(), &op, "t", "find", body.as_doc()).expect("works");
+        complete(&engine.inner().data, &op, "t", "find", body.as_doc()).expect("works");
         assert!(op.reads_newest(), "queries may be answered from patterns");
         // Meanwhile another version is built, takes the place of the first one and is written.
         run(
             "{modifyPattern: 'p', name: 's', set: {fields: {s: {$sum: {$multiply: ['$x', 100]}}}}}",
         );
-        assert_eq!(sums(&engine.inner().newest()), [Some(300), Some(400)]);
-        let view = engine.inner().view(&op);
+        assert_eq!(sums(&engine.inner().data.newest()), [Some(300), Some(400)]);
+        let view = engine.inner().data.view(&op);
         assert_eq!(sums(&view), [Some(3), Some(4)]);
         let known = declare::find(&view.catalog, "t", "p", "s").expect("it is there");
         assert_eq!(known.phase, Phase::Ready);
         // Collections that no pattern maintains are read as ever.
         let op = Operation::for_tests(1 << 20);
         let body = ejson::parse_doc("{find: 'c'}").expect("test text");
-        complete(engine.inner(), &op, "t", "find", body.as_doc()).expect("works");
+        complete(&engine.inner().data, &op, "t", "find", body.as_doc()).expect("works");
         assert!(op.view().is_none());
     }
 }

@@ -105,14 +105,14 @@ pub fn verify(
 ) -> Result<(Report, u64)> {
     let now = crate::clock::now_ms();
     let last = {
-        let mut txn = engine.reader();
+        let mut txn = engine.data.reader();
         Last::of(pattern, &mut Opened::new(&mut txn, db))?
     };
-    let mut report = verification::check(engine, db, pattern, scope, stop)?;
+    let mut report = verification::check(&engine.data, db, pattern, scope, stop)?;
     date_samples(&mut report, last.as_ref(), now);
     let mut repaired = 0;
     if repair && (report.drift > 0 || report.broken) && pattern.phase.is_built() {
-        if !verification::repair(engine, db, pattern, &report, stop)? {
+        if !verification::repair(&engine.data, db, pattern, &report, stop)? {
             rebuild(pattern)?;
         }
         repaired = report.drift;
@@ -120,7 +120,7 @@ pub fn verify(
     // A part that is right, or was made so, says nothing of the others.
     let wrong = report.drift > 0 || report.broken;
     if scope.is_whole() || (wrong && !repair) {
-        verification::mark(engine, db, pattern, &report, repair)?;
+        verification::mark(&engine.data, db, pattern, &report, repair)?;
     }
     // A look at some documents does not take the place of the last check.
     if scope.filter.is_none() {
@@ -138,7 +138,7 @@ fn keep(
     repaired: u64,
     at: i64,
 ) -> Result<()> {
-    if engine.options.read_only {
+    if engine.data.options.read_only {
         return Ok(());
     }
     let note = DocBuf::build(|out| {
@@ -158,7 +158,8 @@ fn keep(
         });
     });
     engine
-        .transact_alone(&|| engine.check_open(), true, |txn| {
+        .data
+        .transact_alone(&|| engine.data.check_open(), true, |txn| {
             let found = declare::find(&txn.catalog, db, &pattern.collection, &pattern.name);
             let Ok(found) = found else { return Ok(()) };
             Opened::new(txn, db).set_state(found.id, LAST, Some(note.clone()))
@@ -168,12 +169,12 @@ fn keep(
 
 /// Starts a check if one is due and none runs.
 pub fn tick(engine: &Arc<Inner>) {
-    let scrubs = &engine.pattern_scrubs;
+    let scrubs = &engine.background.pattern_scrubs;
     if scrubs.busy.load(Ordering::Relaxed) {
         return;
     }
     let now = crate::clock::now_ms();
-    let catalog = engine.catalog.load_full();
+    let catalog = engine.data.catalog.load_full();
     for (db, database) in &catalog.databases {
         for pattern in database.patterns.iter().filter(|p| p.phase.is_built()) {
             let Some(period) = pattern.common.verify.period else { continue };
@@ -190,12 +191,12 @@ pub fn tick(engine: &Arc<Inner>) {
                     {
                         tracing::warn!(%error, db, pattern = pattern.name, "a check failed");
                     }
-                    shared.pattern_scrubs.busy.store(false, Ordering::Relaxed);
+                    shared.background.pattern_scrubs.busy.store(false, Ordering::Relaxed);
                 });
             scrubs.due.lock().insert(id, now.saturating_add(period as i64));
             match started {
                 Ok(thread) => {
-                    let mut threads = engine.builders.lock();
+                    let mut threads = engine.data.builders.lock();
                     threads.retain(|thread| !thread.is_finished());
                     threads.push(thread);
                 }
@@ -214,9 +215,9 @@ pub fn tick(engine: &Arc<Inner>) {
 
 /// When a pattern is to be checked next.
 fn next(engine: &Inner, db: &str, pattern: &Pattern, period: u64, now: i64) -> i64 {
-    let mut due = engine.pattern_scrubs.due.lock();
+    let mut due = engine.background.pattern_scrubs.due.lock();
     let known = *due.entry(pattern.id).or_insert_with(|| {
-        let mut txn = engine.reader();
+        let mut txn = engine.data.reader();
         let last = Last::of(pattern, &mut Opened::new(&mut txn, db)).ok().flatten();
         match last.and_then(|last| last.at()) {
             Some(at) => at.saturating_add(period as i64),
@@ -229,12 +230,12 @@ fn next(engine: &Inner, db: &str, pattern: &Pattern, period: u64, now: i64) -> i
 
 /// Checks a pattern slowly.
 fn scrub(engine: &Arc<Inner>, db: &str, pattern: &Arc<Pattern>) -> Result<()> {
-    let count = |name: &str| engine.collection(db, name).map_or(0, |c| c.counters.documents());
+    let count = |name: &str| engine.data.collection(db, name).map_or(0, |c| c.counters.documents());
     let source = pattern.source().filter(|source| *source != pattern.target).map_or(0, count);
     let total = source + count(&pattern.target);
     let parts = total.div_ceil(PART_DOCUMENTS).max(1);
     let job = Arc::new(Job {
-        id: engine.next_operation.fetch_add(1, Ordering::Relaxed),
+        id: engine.data.next_operation.fetch_add(1, Ordering::Relaxed),
         what: format!("Pattern Verify: {}", pattern.name),
         namespace: format!("{db}.{}", pattern.collection),
         started: Instant::now(),
@@ -242,9 +243,9 @@ fn scrub(engine: &Arc<Inner>, db: &str, pattern: &Arc<Pattern>) -> Result<()> {
         total: AtomicU64::new(parts.min(PARTS_MAX)),
         killed: AtomicBool::new(false),
     });
-    engine.jobs.lock().push(job.clone());
+    engine.data.jobs.lock().push(job.clone());
     let outcome = scrub_parts(engine, db, pattern, parts, &job);
-    engine.jobs.lock().retain(|other| !Arc::ptr_eq(other, &job));
+    engine.data.jobs.lock().retain(|other| !Arc::ptr_eq(other, &job));
     outcome
 }
 
@@ -257,7 +258,7 @@ fn scrub_parts(
 ) -> Result<()> {
     let worked = Mutex::new(Instant::now());
     let stop = || {
-        engine.check_open()?;
+        engine.data.check_open()?;
         if Arc::strong_count(engine) == 1 {
             return Err(Error::new(Code::SHUTDOWN_IN_PROGRESS, "the engine was closed"));
         }
@@ -270,7 +271,7 @@ fn scrub_parts(
         Ok(())
     };
     let rebuild = |pattern: &Arc<Pattern>| {
-        declare::set_phase(engine, db, pattern.id, Phase::Building, "")?;
+        declare::set_phase(&engine.data, db, pattern.id, Phase::Building, "")?;
         backfill::start(engine);
         Ok(())
     };
@@ -280,7 +281,8 @@ fn scrub_parts(
     let round = crate::clock::now_ms().unsigned_abs() / period;
     let begin = round.wrapping_mul(PARTS_MAX) % parts;
     for at in 0..parts.min(PARTS_MAX) {
-        let now = engine.catalog.load().patterns(db).iter().find(|p| p.id == pattern.id).cloned();
+        let now =
+            engine.data.catalog.load().patterns(db).iter().find(|p| p.id == pattern.id).cloned();
         let Some(now) = now.filter(|now| now.phase.is_built()) else { return Ok(()) };
         let part = Part { at: (begin + at) % parts, of: parts };
         let scope = Scope { part, filter: None };

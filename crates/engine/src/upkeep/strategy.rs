@@ -72,8 +72,8 @@ impl Rates {
     /// What has been counted of a pattern; `None` for one whose strategy is declared.
     pub(crate) fn of(engine: &Inner, db: &str, pattern: &Pattern) -> Option<Rates> {
         let Behaviour::Reference(reference) = &pattern.behaviour else { return None };
-        let target = engine.collection(db, &pattern.target).filter(|_| reference.automatic)?;
-        let sources = engine.collection(db, &reference.source)?.counters.documents();
+        let target = engine.data.collection(db, &pattern.target).filter(|_| reference.automatic)?;
+        let sources = engine.data.collection(db, &reference.source)?.counters.documents();
         let documents = target.counters.documents();
         Some(Rates {
             changes: Stats::read(&pattern.stats.changes),
@@ -112,9 +112,9 @@ impl Rates {
 
 /// Decides for the patterns whose period is over.
 pub(super) fn tick(engine: &Arc<Inner>) {
-    let strategies = &engine.pattern_strategies;
+    let strategies = &engine.background.pattern_strategies;
     let period = Duration::from_secs(strategies.period_seconds().unsigned_abs());
-    let catalog = engine.catalog.load_full();
+    let catalog = engine.data.catalog.load_full();
     let mut known = HashMap::new();
     for (db, database) in &catalog.databases {
         for pattern in database.patterns.iter().filter(|p| p.phase == Phase::Ready) {

@@ -1,8 +1,8 @@
 //! Comparing what is maintained with a recomputation, at one moment, and repairing what differs.
 
 use super::{Opened, backfill, declare};
-use crate::engine::Inner;
 use crate::store_failed;
+use crate::txn::Data;
 use crate::txn::Transaction;
 use ::patterns::fold::Grouped;
 use ::patterns::kinds::tree::Chains;
@@ -155,14 +155,14 @@ fn key_of(pattern: &Pattern, key: &[u8], doc: RawDoc<'_>) -> Vec<u8> {
 /// # Errors
 /// When the store fails or the operation is stopped.
 pub fn check(
-    engine: &Inner,
+    data: &Data,
     db: &str,
     pattern: &Arc<Pattern>,
     scope: Scope<'_>,
     stop: &dyn Fn() -> Result<()>,
 ) -> Result<Report> {
     let passed = Stats::read(&pattern.stats.passed);
-    let mut txn = engine.reader();
+    let mut txn = data.reader();
     let known = txn.catalog.patterns(db).iter().find(|p| p.id == pattern.id);
     let same = |known: &&Arc<Pattern>| {
         known.target == pattern.target && (known.phase.is_built() || !pattern.phase.is_built())
@@ -310,13 +310,13 @@ fn check_pointer(
 ///
 /// # Errors
 /// When the store fails.
-pub fn awaiting(engine: &Inner, db: &str, pattern: &Pattern) -> Result<Option<u64>> {
+pub fn awaiting(data: &Data, db: &str, pattern: &Pattern) -> Result<Option<u64>> {
     const NODES_MAX: usize = 100_000;
     let Behaviour::Tree(tree) = &pattern.behaviour else { return Ok(None) };
     if !tree.defer || !pattern.phase.is_built() {
         return Ok(None);
     }
-    let mut txn = engine.reader();
+    let mut txn = data.reader();
     let mut nodes = range(&txn, db, &pattern.target)?;
     let mut documents = Opened::new(&mut txn, db);
     let (mut count, mut known) = (0, Chains::default());
@@ -369,7 +369,7 @@ fn differs(
 /// # Errors
 /// When a target cannot be written, or the operation is stopped.
 pub fn repair(
-    engine: &Inner,
+    data: &Data,
     db: &str,
     pattern: &Arc<Pattern>,
     report: &Report,
@@ -380,7 +380,7 @@ pub fn repair(
     }
     for ids in report.wrong.chunks(50) {
         stop()?;
-        engine.transact_alone(stop, true, |txn| {
+        data.transact_alone(stop, true, |txn| {
             let now = txn.catalog.patterns(db).iter().find(|p| p.id == pattern.id).cloned();
             let Some(now) = now.filter(|now| now.phase.is_built()) else { return Ok(()) };
             let mut documents = Opened::new(txn, db);
@@ -402,7 +402,7 @@ pub fn repair(
 /// # Errors
 /// When the catalog cannot be written.
 pub fn mark(
-    engine: &Inner,
+    data: &Data,
     db: &str,
     pattern: &Pattern,
     report: &Report,
@@ -411,9 +411,9 @@ pub fn mark(
     let right = repaired || (report.drift == 0 && !report.broken);
     match pattern.phase {
         Phase::Ready if !right => {
-            declare::set_phase(engine, db, pattern.id, Phase::Degraded, "its values were wrong")
+            declare::set_phase(data, db, pattern.id, Phase::Degraded, "its values were wrong")
         }
-        Phase::Degraded if right => engine.change_catalog(|catalog, batch| {
+        Phase::Degraded if right => data.change_catalog(|catalog, batch| {
             let known = catalog.patterns(db).iter().find(|p| p.id == pattern.id).cloned();
             let Some(known) = known.filter(|known| known.phase == Phase::Degraded) else {
                 return Ok(());
@@ -595,7 +595,7 @@ mod tests {
     fn spoil(engine: &Engine, name: &str, id: i32, image: &str) {
         let inner = engine.inner();
         let image = ejson::parse_doc(image).expect("test text");
-        let spoiled = inner.transact_alone(&|| Ok(()), true, |txn| {
+        let spoiled = inner.data.transact_alone(&|| Ok(()), true, |txn| {
             let collection = txn.catalog.get("t", name).cloned().expect("is there");
             let record = write::record_of_id(&collection, Val::Int32(id));
             let key = write::document_key(&collection, &record);
@@ -620,7 +620,7 @@ mod tests {
             first.and_then(|r| r.as_doc().get(name).and_then(Val::as_i64_exact)).expect("a count")
         };
         let state = || {
-            let catalog = engine.inner().catalog.load();
+            let catalog = engine.inner().data.catalog.load();
             catalog.patterns("t").first().map(|pattern| pattern.phase.name())
         };
         run("{insert: 'p', documents: [{_id: 1}, {_id: 2}]}");

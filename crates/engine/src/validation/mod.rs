@@ -176,7 +176,7 @@ mod tests {
         let engine = Engine::open(Options::default()).expect("memory opens");
         let run = |text: &str| engine.run_command("t", doc(text).as_doc());
         run("{create: 'c', validator: {a: {$gte: 1}}, validationLevel: 'moderate'}").expect("made");
-        let collection = engine.inner().collection("t", "c").expect("is there");
+        let collection = engine.inner().data.collection("t", "c").expect("is there");
         let (good, bad) = (doc("{a: 1}"), doc("{a: 0}"));
         assert!(check(&collection, good.as_doc(), false).is_ok());
         let error = check(&collection, bad.as_doc(), false).expect_err("is refused");
@@ -185,7 +185,7 @@ mod tests {
         assert!(check_update(&collection, bad.as_doc(), bad.as_doc(), false).is_ok());
         assert!(check_update(&collection, good.as_doc(), bad.as_doc(), false).is_err());
         run("{collMod: 'c', validationAction: 'warn'}").expect("changed");
-        let collection = engine.inner().collection("t", "c").expect("is there");
+        let collection = engine.inner().data.collection("t", "c").expect("is there");
         assert!(check(&collection, bad.as_doc(), false).is_ok());
     }
 }

@@ -1,0 +1,159 @@
+//! The data of one engine: the store, the catalog, and what every commit needs.
+//!
+//! Background threads hold it by an `Arc` of its own, so that they need nothing of what serves
+//! clients.
+
+use super::{CommitState, Past, store_failed};
+use crate::catalog::{Catalog, Collection, persist};
+use crate::changes::ChangeLog;
+use crate::clock::Clock;
+use crate::engine::Options;
+use crate::job::Job;
+use crate::operation::Work;
+use crate::trash::Trash;
+use crate::upkeep::catch_up::Bell;
+use arc_swap::ArcSwap;
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use store::{Batch, Scratch, Space, Store};
+use value::{Code, Error, Result};
+
+/// The store, the catalog, and what every commit needs.
+pub struct Data {
+    /// How the engine was opened.
+    pub options: Options,
+    /// The bytes.
+    pub store: Box<dyn Store>,
+    /// The newest catalog.
+    pub catalog: ArcSwap<Catalog>,
+    /// The commit lock, with the keys of recent commits and of open transactions.
+    pub(crate) commit: Mutex<CommitState>,
+    /// Signalled when the transaction of a session ends; goes with `commit`.
+    pub(crate) ended: Condvar,
+    /// Which states of the past can be read.
+    pub(crate) past: Past,
+    /// The next identifier of a collection or index.
+    pub(crate) next_id: AtomicU32,
+    /// The logical clock.
+    pub clock: Clock,
+    /// The log of changes.
+    pub(crate) changes: ChangeLog,
+    /// Raised with every commit to a capped collection, for cursors that wait.
+    pub(crate) tail: (Mutex<u64>, Condvar),
+    /// Ranges of the store that dropped collections and indexes left.
+    pub(crate) trash: Trash,
+    /// Whether reads that name no concern see only what is on disk.
+    pub(crate) durable_reads: AtomicBool,
+    /// Set when the engine closes: new work is refused, background work ends.
+    pub(crate) closing: AtomicBool,
+    /// Memory limits and temporary files of operations.
+    pub(crate) work: Arc<Work>,
+    /// Background work, for `currentOp`.
+    pub(crate) jobs: Mutex<Vec<Arc<Job>>>,
+    /// Threads that resume builds of an earlier process; joined when the engine closes.
+    pub(crate) builders: Mutex<Vec<JoinHandle<()>>>,
+    /// The next number of an operation or job.
+    pub(crate) next_operation: AtomicU64,
+    /// Rung by commits that leave work to the thread of pattern queues.
+    pub(crate) pattern_bell: Arc<Bell>,
+    /// Counts commits that changed users or roles: logins look them up again.
+    pub(crate) directory_generation: AtomicU64,
+    /// Statements that ran again because of a write conflict.
+    pub(crate) write_conflicts: AtomicU64,
+    /// Documents that patterns wrote.
+    pub(crate) pattern_writes: AtomicU64,
+}
+
+impl Data {
+    /// Loads the catalog and opens the log of changes. Returns the data, and the collections that
+    /// have indexes whose build did not end.
+    ///
+    /// # Errors
+    /// When the catalog or the log of changes cannot be read.
+    pub(crate) fn open(
+        options: Options,
+        store: Box<dyn Store>,
+    ) -> Result<(Data, Vec<Arc<Collection>>)> {
+        let scratch = match &options.storage {
+            crate::engine::Storage::Disk(path) if !options.read_only => {
+                Scratch::open(path).map_err(store_failed)?
+            }
+            _ => Scratch::of_system(),
+        };
+        let snapshot = store.snapshot();
+        let loaded = persist::load(&snapshot)?;
+        let clock = Clock::new();
+        let changes = ChangeLog::open(&*store, &clock, options.read_only)?;
+        let floor = snapshot.seqno();
+        let seqno = store.snapshot().seqno();
+        let operation_bytes = usize::try_from(options.operation_bytes).unwrap_or(usize::MAX);
+        store.keep_since(Some(seqno));
+        drop(snapshot);
+        let data = Data {
+            options,
+            store,
+            catalog: ArcSwap::from_pointee(loaded.catalog),
+            commit: Mutex::new(CommitState::new(floor)),
+            ended: Condvar::new(),
+            past: Past::new(clock.now(), seqno),
+            next_id: AtomicU32::new(loaded.next_id),
+            clock,
+            changes,
+            tail: (Mutex::new(0), Condvar::new()),
+            trash: Trash::default(),
+            durable_reads: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
+            work: Arc::new(Work::new(scratch, operation_bytes)),
+            jobs: Mutex::new(Vec::new()),
+            builders: Mutex::default(),
+            next_operation: AtomicU64::new(1),
+            pattern_bell: Arc::default(),
+            directory_generation: AtomicU64::new(1),
+            write_conflicts: AtomicU64::new(0),
+            pattern_writes: AtomicU64::new(0),
+        };
+        Ok((data, loaded.unfinished))
+    }
+
+    /// Refuses writes when the engine was opened for reading or is closing.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        if self.options.read_only {
+            return Err(Error::new(Code::ILLEGAL_OPERATION, "opened for reading only"));
+        }
+        self.check_open()
+    }
+
+    /// Refuses work when the engine is closing.
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.closing.load(Ordering::Relaxed) {
+            return Err(Error::new(
+                Code::SHUTDOWN_IN_PROGRESS,
+                "The server is in quiesce mode and will shut down",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Wakes cursors that wait for new documents.
+    pub(crate) fn wake_tailing_cursors(&self) {
+        *self.tail.0.lock() += 1;
+        self.tail.1.notify_all();
+        self.changes.wake();
+    }
+
+    /// The collection or view of this name.
+    #[must_use]
+    pub fn collection(&self, db: &str, name: &str) -> Option<Arc<Collection>> {
+        self.catalog.load().get(db, name).cloned()
+    }
+
+    /// A fresh identifier for a collection or index; the batch persists the next one.
+    pub(crate) fn new_id(&self, batch: &mut Batch) -> u32 {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let next = (id + 1).to_be_bytes();
+        batch.put(Space::Catalog, &persist::next_id_key(), &next);
+        id
+    }
+}
