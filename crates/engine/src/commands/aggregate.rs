@@ -131,7 +131,8 @@ pub(super) fn rewritten(
         Some(other) => {
             stages::parse(resolved.pipeline.as_doc(), context)?;
             context.rewritten = true;
-            Ok(Resolved { collection: other.collection, pipeline: other.stages })
+            let (collection, pipeline) = (other.collection, other.stages);
+            Ok(Resolved { collection, pipeline, fired: resolved.fired })
         }
         None => Ok(resolved),
     }

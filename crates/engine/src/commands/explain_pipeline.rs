@@ -11,6 +11,7 @@ use crate::exec::sort::Totals;
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
 use crate::planner::explain::{Above, Ran};
+use crate::planner::logical::Fired;
 use crate::planner::{Access, Plan};
 use crate::stages::{self, Role, Stage, StageContext};
 use parking_lot::Mutex;
@@ -46,6 +47,10 @@ pub(super) fn explain(
             let resolved = aggregate::rewritten(resolved, rewriting.as_mut(), &mut stage_context)?;
             if let Some(rewriting) = &rewriting {
                 rewriting.explain(out);
+            }
+            resolved.fired.explain(out);
+            if resolved.fired != Fired::default() {
+                out.append("rewrittenPipeline", Val::Array(resolved.pipeline.as_doc()));
             }
             let parsed = stages::parse(resolved.pipeline.as_doc(), &stage_context)?;
             (parsed, resolved.collection, None)

@@ -14,7 +14,6 @@ mod near;
 pub mod pipeline;
 pub mod resolve;
 pub mod return_key;
-mod rewrite;
 pub mod scan;
 pub mod shown;
 pub mod sort;

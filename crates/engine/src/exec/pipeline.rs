@@ -6,6 +6,8 @@ use super::shown::{Shown, WithMeta};
 use super::{Doc, Stream};
 use crate::catalog::{Catalog, Collection};
 use crate::operation::Operation;
+use crate::patterns::staleness::Staleness;
+use crate::planner::logical::{self, Fired, Optimised};
 use crate::planner::{self, Plan, Question};
 use crate::stages::{Fused, Role, Stage};
 use crate::upkeep::staleness::Staleness;
@@ -24,6 +26,8 @@ pub struct Resolved {
     pub collection: Option<Arc<Collection>>,
     /// All stages.
     pub pipeline: DocBuf,
+    /// The rules that changed them.
+    pub fired: Fired,
 }
 
 /// Follows views down to a collection.
@@ -37,16 +41,17 @@ pub fn resolve(
     pipeline: RawDoc<'_>,
 ) -> Result<Resolved> {
     let mut pipeline = DocBuf::from(pipeline);
-    let Some(name) = name else { return Ok(Resolved { collection: None, pipeline }) };
+    let fired = Fired::default();
+    let Some(name) = name else { return Ok(Resolved { collection: None, pipeline, fired }) };
     let mut name = name.to_owned();
     for _ in 0..VIEW_DEPTH_MAX {
         catalog.check(db, &name)?;
         let Some(collection) = catalog.get(db, &name) else {
-            return Ok(Resolved { collection: None, pipeline });
+            return Ok(Resolved { collection: None, pipeline, fired });
         };
         let Some(view) = collection.view() else {
-            let pipeline = improved(pipeline);
-            return Ok(Resolved { collection: Some(collection.clone()), pipeline });
+            let (pipeline, fired) = optimised(pipeline);
+            return Ok(Resolved { collection: Some(collection.clone()), pipeline, fired });
         };
         let mut joined = Vec::new();
         value::writer::write_array(&mut joined, |out| {
@@ -62,10 +67,11 @@ pub fn resolve(
     ))
 }
 
-/// The pipeline in an order that the planner can use better.
+/// The pipeline after the optimiser's rules, and which of them fired.
 #[must_use]
-pub fn improved(pipeline: DocBuf) -> DocBuf {
-    super::rewrite::rewritten(pipeline.as_doc()).unwrap_or(pipeline)
+pub fn optimised(pipeline: DocBuf) -> (DocBuf, Fired) {
+    let Optimised { stages, fired } = logical::optimise(pipeline.as_doc());
+    (stages.unwrap_or(pipeline), fired)
 }
 
 /// The documents of a pipeline, and the plan of its front when it reads a collection.

@@ -3,7 +3,7 @@
 //! `bounds` turns predicates into intervals, `candidates` lists what each index could do (`implies`
 //! says for which queries a partial one has all, `cover` whether documents are needed at all),
 //! `choose` compares them by what each would read (`sample`), `walk` goes down trees that are not
-//! stored, `explain` shows the choice. All plans
+//! stored, `logical` rewrites pipelines by rules before they are compiled, `explain` shows the choice. All plans
 //! give the same results: what bounds do not tell exactly is tested on what was found.
 
 pub mod bounds;
@@ -17,6 +17,7 @@ mod explain_text;
 mod facts;
 mod geo;
 mod implies;
+pub mod logical;
 pub mod min_max;
 pub mod reasons;
 pub mod sample;

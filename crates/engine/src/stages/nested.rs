@@ -83,7 +83,7 @@ impl Nested {
             collection,
             below: super::parse(views.as_doc(), &inner)?,
             own: own.into(),
-            joined: pipeline::improved(DocBuf::from_bytes(joined)),
+            joined: pipeline::optimised(DocBuf::from_bytes(joined)).0,
             variables: variables.iter().map(|name| (*name).to_owned()).collect(),
         };
         if from.is_some() {

@@ -1,0 +1,37 @@
+//! The rules: one file each, in the order in which they are tried.
+
+mod drop_overridden_sort;
+mod limit_before_projection;
+mod match_forward;
+mod match_into_lookup;
+mod merge_matches;
+
+use super::Rule;
+
+/// Every rule, in the order in which they are tried.
+pub static RULES: &[&Rule] = &[
+    &drop_overridden_sort::RULE,
+    &limit_before_projection::RULE,
+    &match_into_lookup::RULE,
+    &merge_matches::RULE,
+    &match_forward::RULE,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn every_rule_has_a_file_and_a_spec_file_of_its_name() {
+        let engine = Path::new(env!("CARGO_MANIFEST_DIR"));
+        for rule in RULES {
+            let code = engine.join(format!("src/planner/logical/rules/{}.rs", rule.name));
+            assert!(code.is_file(), "no file of the rule {}", rule.name);
+            let spec = engine.join(format!("../../tests/spec/optimiser/{}.test", rule.name));
+            let text = std::fs::read_to_string(&spec).unwrap_or_default();
+            assert!(text.contains(rule.name), "no spec file shows the rule {}", rule.name);
+        }
+        assert!(RULES.len() <= 32, "a set of rules has 32 bits");
+    }
+}
