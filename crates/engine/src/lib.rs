@@ -115,6 +115,9 @@ pub fn registry() -> Vec<Entry> {
     for stage in commands::diagnostics::ALL {
         entries.push(Entry { kind: "stage", name: stage.name, help: stage.help });
     }
+    for rule in planner::logical::RULES {
+        entries.push(Entry { kind: "optimiser rule", name: rule.name, help: rule.help });
+    }
     let mut names = |kind, names: &mut dyn Iterator<Item = &'static str>| {
         entries.extend(names.map(|name| Entry { kind, name, help: "" }));
     };

@@ -94,7 +94,8 @@ fn has(text: &str, name: &str) -> bool {
 #[test]
 fn every_name_has_a_case() {
     let text = all_text();
-    let kinds = ["filter operator", "update operator", "stage", "accumulator", "command"];
+    let kinds =
+        ["filter operator", "update operator", "stage", "accumulator", "command", "optimiser rule"];
     let registry = motifdb::registry();
     let names = registry.iter().filter(|entry| kinds.contains(&entry.kind));
     let mut missing: Vec<&str> = names.map(|entry| entry.name).collect();

@@ -6,7 +6,6 @@ use super::shown::{Shown, WithMeta};
 use super::{Doc, Stream};
 use crate::catalog::{Catalog, Collection};
 use crate::operation::Operation;
-use crate::patterns::staleness::Staleness;
 use crate::planner::logical::{self, Fired, Optimised};
 use crate::planner::{self, Plan, Question};
 use crate::stages::{Fused, Role, Stage};

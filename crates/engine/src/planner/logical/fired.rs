@@ -13,11 +13,6 @@ impl Fired {
         self.0 |= 1 << at;
     }
 
-    /// Adds the rules of another set.
-    pub fn add_all(&mut self, other: Fired) {
-        self.0 |= other.0;
-    }
-
     /// The names of the rules, in the order of `RULES`.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         let fired = move |at: &usize| self.0 & (1 << at) != 0;

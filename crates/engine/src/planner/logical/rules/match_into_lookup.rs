@@ -4,7 +4,7 @@
 use crate::planner::logical::pipeline::Pipeline;
 use crate::planner::logical::stage::{Kind, Stage};
 use crate::planner::logical::{Apply, Rule};
-use value::{DocBuf, RawDoc, RawVal, Val};
+use value::{DocBuf, RawDoc, RawVal};
 
 pub(super) static RULE: Rule = Rule {
     name: "match_into_lookup",
