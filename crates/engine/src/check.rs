@@ -5,6 +5,7 @@
 
 use crate::catalog::{Catalog, Collection, Index, IndexState, persist};
 use crate::index::{keys, maintain};
+use crate::layout;
 use crate::store_failed;
 use crate::trash::range_of;
 use crate::txn::Data;
@@ -142,8 +143,8 @@ pub fn check_collection(
             more: 0,
         })
         .collect();
-    let mut documents = open(snapshot, Space::Documents, collection.id)?;
-    while let Some((key, doc)) = documents.next().map_err(store_failed)? {
+    let mut documents = layout::all(collection, snapshot)?;
+    while let Some((key, doc)) = documents.next()? {
         report.documents += 1;
         report.bytes += doc.len() as u64;
         if report.documents.is_multiple_of(1024) {
@@ -167,6 +168,7 @@ pub fn check_collection(
         }
     }
     step(report.documents)?;
+    layout::check(collection, snapshot, &mut |finding| report.find(finding))?;
     for ((index, expected), found) in indexes.iter().zip(expected).zip(&mut report.indexes) {
         if index.is_clustered() {
             found.entries = expected;
@@ -282,7 +284,7 @@ fn name_strangers(
     while let Some((entry, _)) = entries.next().map_err(store_failed)? {
         let Some(record) = maintain::record_of(index, entry) else { continue };
         let key = crate::exec::write::document_key(collection, record);
-        match snapshot.get(Space::Documents, &key).map_err(store_failed)? {
+        match layout::get(collection, snapshot, &key)? {
             None => found.find(format!("the entry {} points to no document", hex(entry))),
             Some(doc) => {
                 let values = entry.get(4..entry.len().saturating_sub(record.len())).unwrap_or(&[]);

@@ -50,6 +50,7 @@ mod host;
 mod index;
 mod job;
 mod journal;
+mod layout;
 mod library;
 mod memory;
 mod metrics;

@@ -106,9 +106,6 @@ pub trait Records: Send + Sync {
 /// The stored records of one collection in a transaction that writes them. Reading sees what was
 /// written. No cursor may be open during a write: what was written so far would be copied for it.
 pub trait RecordsMut: Records {
-    /// The same, to read only.
-    fn as_records(&self) -> &dyn Records;
-
     /// Stores a record.
     ///
     /// # Errors
@@ -132,6 +129,12 @@ pub trait RecordsMut: Records {
 /// the lock; so they see the newest state, and conflicts between clients are told by record keys before
 /// a layout is asked.
 pub trait Layout: std::fmt::Debug + Send + Sync {
+    /// Whether a record may hold several documents. Such a layout is the lowest of its collection, and
+    /// there is one at most.
+    fn holds_many(&self) -> bool {
+        false
+    }
+
     /// The document under a record key.
     ///
     /// # Errors
@@ -184,6 +187,14 @@ pub trait Layout: std::fmt::Debug + Send + Sync {
     /// # Errors
     /// When the store fails.
     fn check(&self, records: &dyn Records, find: &mut dyn FnMut(String)) -> Result<()>;
+}
+
+impl crate::Pattern {
+    /// How the documents of its target are stored, if the pattern decides that.
+    #[must_use]
+    pub fn layout(&self) -> Option<&dyn Layout> {
+        None
+    }
 }
 
 /// Two cursors as one, in key order. Where both have a key, the first cursor's record is given first.

@@ -64,6 +64,7 @@ pub fn create(
         dropped: Arc::new(AtomicBool::new(false)),
         patterns: None,
         pointers: None,
+        layouts: None,
     });
     put(catalog, batch, collection.clone());
     Ok(collection)

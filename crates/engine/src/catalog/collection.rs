@@ -43,6 +43,8 @@ pub struct Collection {
     pub patterns: Option<Arc<patterns::Bound>>,
     /// What readers of its documents have to resolve, if anything.
     pub pointers: Option<Arc<super::Pointers>>,
+    /// How its documents are stored, if not each as one record (`layout`).
+    pub layouts: Option<Arc<super::Layouts>>,
 }
 
 /// What kind of collection it is.

@@ -7,6 +7,7 @@
 
 pub mod change;
 mod collection;
+mod layouts;
 pub mod persist;
 mod pointers;
 
@@ -14,6 +15,7 @@ pub use collection::{
     Capped, Collection, Counters, Index, IndexField, IndexKind, IndexState, Kind, View,
 };
 
+pub use layouts::Layouts;
 pub use pointers::{Pointers, unindexable};
 
 use patterns::{Bound, Pattern, Phase};
@@ -45,7 +47,8 @@ impl Database {
     fn bind(&mut self, collection: Arc<Collection>) {
         let patterns = self.bound(&collection.name);
         let pointers = patterns.as_deref().and_then(|b| Pointers::of(self, &collection, b));
-        let bound = Collection { patterns, pointers, ..Collection::clone(&collection) };
+        let layouts = patterns.as_deref().and_then(|b| Layouts::of(&collection, b));
+        let bound = Collection { patterns, pointers, layouts, ..Collection::clone(&collection) };
         self.collections.insert(bound.name.clone(), Arc::new(bound));
     }
 }

@@ -234,6 +234,7 @@ fn decode(
         dropped: Arc::new(AtomicBool::new(false)),
         patterns: None,
         pointers: None,
+        layouts: None,
     })
 }
 

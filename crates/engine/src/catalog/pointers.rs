@@ -2,7 +2,7 @@
 //! patterns maintain is not stored but resolved (`exec/resolve`). A collection knows it, so that those
 //! that have nothing to resolve pay one look.
 
-use super::{Collection, Database, Index, IndexState};
+use super::{Collection, Database, Index, IndexState, Layouts};
 use patterns::paths::meet;
 use patterns::{Bound, Pattern, Phase, resolve};
 use std::sync::Arc;
@@ -22,16 +22,19 @@ pub struct Place {
     pub name: Box<str>,
     /// The prefix of its documents.
     pub id: u32,
+    /// How its documents are stored, if not each as one record.
+    pub layouts: Option<Arc<Layouts>>,
     /// Its indexes that can be read.
     pub indexes: Vec<Arc<Index>>,
 }
 
 impl Place {
-    fn of(collection: &Collection) -> Place {
+    fn of(collection: &Collection, layouts: Option<Arc<Layouts>>) -> Place {
         let ready = |index: &&Arc<Index>| index.state == IndexState::Ready && !index.is_clustered();
         Place {
             name: collection.name.clone(),
             id: collection.id,
+            layouts,
             indexes: collection.indexes.iter().filter(ready).cloned().collect(),
         }
     }
@@ -48,11 +51,15 @@ impl Pointers {
         if patterns.is_empty() {
             return None;
         }
-        let mut places = vec![Place::of(collection)];
+        let place = |collection: &Collection| {
+            let bound = database.bound(&collection.name);
+            Place::of(collection, bound.and_then(|bound| Layouts::of(collection, &bound)))
+        };
+        let mut places = vec![place(collection)];
         for name in patterns.iter().filter_map(|pattern| pattern.source()) {
             let known = places.iter().any(|place| *place.name == *name);
             if let Some(source) = database.collections.get(name).filter(|_| !known) {
-                places.push(Place::of(source));
+                places.push(place(source));
             }
         }
         Some(Arc::new(Pointers { patterns, places }))
@@ -60,7 +67,10 @@ impl Pointers {
 
     /// What reads a collection alone.
     pub fn to(collection: &Collection) -> Pointers {
-        Pointers { patterns: Vec::new(), places: vec![Place::of(collection)] }
+        Pointers {
+            patterns: Vec::new(),
+            places: vec![Place::of(collection, collection.layouts.clone())],
+        }
     }
 
     /// Where a collection is; `None` if it is not there.

@@ -5,15 +5,15 @@ use super::record::{Change, Kind};
 use super::token::Token;
 use crate::exec::scan::Scan;
 use crate::exec::{resolve, write};
+use crate::layout;
 use crate::operation::Operation;
 use crate::planner::{self, Question};
-use crate::store_failed;
 use crate::txn::Data;
 use query::ParseContext;
 use query::filter::Filter;
 use query::update::delta::describe;
 use std::sync::Arc;
-use store::{Bytes, Space};
+use store::Bytes;
 use value::{Code, Error, RawDoc, Result, Val, Writer, writer};
 
 /// What is watched.
@@ -355,7 +355,7 @@ fn look_up(data: &Data, op: &Operation, change: &Change<'_>) -> Result<Option<By
     if collection.capped().is_none() {
         let record = write::record_of_id(&collection, id);
         let key = write::document_key(&collection, &record);
-        let Some(doc) = snapshot.get(Space::Documents, &key).map_err(store_failed)? else {
+        let Some(doc) = layout::get(&collection, &snapshot, &key)? else {
             return Ok(None);
         };
         return resolve::shown(&collection, &snapshot, doc).map(Some);

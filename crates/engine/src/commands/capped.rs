@@ -7,13 +7,13 @@ use crate::catalog::{Collection, change};
 use crate::engine::Inner;
 use crate::exec::scan::Scan;
 use crate::exec::write;
+use crate::layout;
 use crate::namespace;
 use crate::operation::Operation;
 use crate::planner::Access;
 use crate::stages::out::{TEMPORARY, remove};
-use std::ops::Bound;
 use std::sync::Arc;
-use store::{Direction, Snapshot, Space};
+use store::{Direction, Snapshot};
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
 pub(super) static CLONE: Command = Command {
@@ -209,16 +209,12 @@ fn is_unchanged(
     before: &Snapshot,
     after: &Snapshot,
 ) -> Result<bool> {
-    let (from, to) = (collection.prefix(), (collection.id + 1).to_be_bytes());
-    let open = |snapshot: &Snapshot| {
-        let (from, to) = (Bound::Included(from.as_slice()), Bound::Excluded(to.as_slice()));
-        snapshot.range(Space::Documents, from, to, Direction::Forward).map_err(crate::store_failed)
-    };
-    let (mut before, mut after) = (open(before)?, open(after)?);
+    let (mut before, mut after) =
+        (layout::all(collection, before)?, layout::all(collection, after)?);
     loop {
         op.check()?;
-        let one = before.next_entry().map_err(crate::store_failed)?;
-        let other = after.next_entry().map_err(crate::store_failed)?;
+        let one = before.next_entry()?;
+        let other = after.next_entry()?;
         match (one, other) {
             (None, None) => return Ok(true),
             (Some((key, doc)), Some((other_key, other_doc)))

@@ -2,12 +2,10 @@
 
 use super::{Command, Context, hello};
 use crate::catalog::Collection;
-use crate::store_failed;
-use crate::trash::range_of;
+use crate::layout;
 use query::expr::Md5;
-use std::ops::Bound;
 use std::time::Instant;
-use store::{Direction, Snapshot, Space};
+use store::Snapshot;
 use value::{Code, Error, RawDoc, Result, Val, Writer};
 
 pub(super) static DB_HASH: Command = Command {
@@ -88,12 +86,9 @@ fn digest_of(
     snapshot: &Snapshot,
     collection: &Collection,
 ) -> Result<[u8; 16]> {
-    let (from, to) = range_of(collection.id);
-    let (from, to) = (Bound::Included(&from[..]), Bound::Excluded(&to[..]));
-    let mut documents =
-        snapshot.range(Space::Documents, from, to, Direction::Forward).map_err(store_failed)?;
+    let mut documents = layout::all(collection, snapshot)?;
     let mut digest = Md5::default();
-    while let Some((_, doc)) = documents.next().map_err(store_failed)? {
+    while let Some((_, doc)) = documents.next()? {
         context.op.check()?;
         digest.update(doc);
     }

@@ -6,12 +6,13 @@ use crate::catalog::Collection;
 use crate::changes::oplog::is_oplog;
 use crate::cursor::{BatchEnd, Cursor, Source, Tail, fill_batch};
 use crate::exec::{Examined, resolve, write};
+use crate::layout;
 use crate::metrics;
 use crate::operation::Operation;
 use crate::planner::min_max::MinMax;
 use std::sync::Arc;
 use std::time::Instant;
-use store::{Snapshot, Space};
+use store::Snapshot;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer, limits};
 
 pub(super) static COMMAND: Command = Command {
@@ -188,7 +189,7 @@ fn point_read(context: &Context<'_>, name: &str, out: &mut Writer<'_>) -> Result
     key.extend_from_slice(&collection.prefix());
     key.extend_from_slice(&write::record_of_id(collection, id));
     let snapshot = context.engine.data.store.snapshot();
-    let mut doc = snapshot.get(Space::Documents, &key).map_err(crate::store_failed)?;
+    let mut doc = layout::get(collection, &snapshot, &key)?;
     if let (Some(stored), true) = (&doc, collection.pointers.is_some()) {
         doc = Some(resolve::shown(collection, &snapshot, stored.clone())?);
     }

@@ -18,7 +18,7 @@ use query::filter::Filter;
 use query::sort::SortSpec;
 use query::update::{Series, Update};
 use std::sync::Arc;
-use store::{Seqno, Snapshot, Space};
+use store::{Seqno, Snapshot};
 use value::{DocBuf, RawDoc, Result, Val};
 
 /// Which documents a statement changes.
@@ -226,7 +226,7 @@ fn look_again(
     resolver: &mut Option<(Box<Resolver>, &Snapshot)>,
 ) -> Result<Option<Option<Chosen>>> {
     let key = write::document_key(collection, &row.record);
-    let Some(doc) = txn.get(Space::Documents, &key)? else { return Ok(None) };
+    let Some(doc) = txn.document(collection, &key)? else { return Ok(None) };
     let doc = match resolver {
         None => doc,
         Some((resolver, seen)) => resolver.resolve(seen, RawDoc::new(&doc))?.into_bytes().into(),

@@ -6,6 +6,7 @@
 //! without such patterns have no `pointers`, and nothing here runs for them.
 
 use crate::catalog::{Collection, Pointers};
+use crate::layout;
 use crate::store_failed;
 use crate::upkeep::{state_key, visit_found, visit_states_before};
 use ::patterns::{Documents, Find, resolve};
@@ -79,7 +80,7 @@ impl Documents for Seen<'_> {
         let Some(place) = self.pointers.place(collection) else { return Ok(None) };
         let mut key = place.id.to_be_bytes().to_vec();
         keys::encode(&mut key, id, false);
-        let found = self.snapshot.get(Space::Documents, &key).map_err(store_failed)?;
+        let found = layout::get_to_write_in(place.layouts.as_ref(), self.snapshot, &key)?;
         Ok(found.map(|bytes| DocBuf::from_bytes(bytes.to_vec())))
     }
 
@@ -89,7 +90,8 @@ impl Documents for Seen<'_> {
         visit: &mut dyn FnMut(RawDoc<'_>) -> Result<bool>,
     ) -> Result<()> {
         let Some(place) = self.pointers.place(find.collection) else { return Ok(()) };
-        visit_found(self.snapshot, place.id, &place.indexes, find, visit)
+        let documents = (place.id, place.layouts.as_ref());
+        visit_found(self.snapshot, documents, &place.indexes, find, visit)
     }
 
     fn insert(&mut self, _: u32, _: &str, _: &DocBuf) -> Result<()> {

@@ -8,10 +8,12 @@ use super::walk::WalkScan;
 use super::{Doc, Examined, Take, Wanted};
 use crate::catalog::Collection;
 use crate::index::maintain::record_of;
+use crate::layout::{self, MappedRange};
 use crate::operation::Operation;
 use crate::planner::cover::{self, Buffers, Made};
 use crate::planner::{Access, Candidate, KeyRange};
 use crate::store_failed;
+use patterns::layout::Demand;
 use std::collections::{HashSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -41,6 +43,8 @@ pub struct Scan {
     examined: Examined,
     /// What is not stored of the documents.
     resolving: Resolving,
+    /// What is needed of the documents, for layouts that store parts of them apart; `None` for all.
+    demand: Option<Arc<Demand>>,
 }
 
 /// What a scan has to resolve of the documents that it finds.
@@ -68,6 +72,8 @@ enum Part {
 enum Current {
     Near(Box<NearScan>),
     Documents(Range),
+    /// Documents that layouts make of stored records.
+    Mapped(Box<MappedRange>),
     Entries(Box<EntryScan>),
     Walk(Box<WalkScan>),
 }
@@ -85,6 +91,7 @@ impl Scan {
             skip: 0,
             examined: Examined::default(),
             resolving: Resolving::No,
+            demand: None,
         };
         if scan.collection.pointers.is_some() {
             scan.resolving = Resolving::Perhaps;
@@ -146,6 +153,14 @@ impl Scan {
                 self.seen = Some(HashSet::new());
                 either.branches.iter().for_each(|branch| self.add_index(branch));
             }
+        }
+    }
+
+    /// Says what is needed of the documents. Only layouts make use of it, so it is asked for only
+    /// where there are any.
+    pub fn set_demand(&mut self, demand: impl FnOnce() -> Demand) {
+        if self.collection.layouts.is_some() {
+            self.demand = Some(Arc::new(demand()));
         }
     }
 
@@ -244,6 +259,15 @@ impl Scan {
                     let record = Bytes::copy_from(key.get(4..).unwrap_or(&[]));
                     range.own_value().map(|doc| Row { record, doc })
                 }
+                Some(Current::Mapped(range)) => {
+                    let Some((key, doc)) = range.next()? else {
+                        self.current = None;
+                        continue;
+                    };
+                    self.examined.documents += 1;
+                    let record = Bytes::copy_from(key.get(4..).unwrap_or(&[]));
+                    Some(Row { record, doc: Bytes::copy_from(doc) })
+                }
                 Some(Current::Entries(entries)) => {
                     let Some(found) = entries.next(&self.snapshot, &mut self.examined, op)? else {
                         self.current = None;
@@ -268,7 +292,8 @@ impl Scan {
                             Made::Damaged => return Err(damaged(&entries.reading.index)),
                         }
                     }
-                    let row = fetch(&self.snapshot, &self.collection, record)?;
+                    let demand = self.demand.as_ref();
+                    let row = fetch_part(&self.snapshot, &self.collection, record, demand)?;
                     self.examined.documents += 1;
                     let row = row.ok_or_else(|| dangling(&self.collection))?;
                     if found.unsure && !entries.passes(&row.doc)? {
@@ -318,6 +343,19 @@ impl Scan {
                 }
                 self.current = None;
             }
+            if let (Some(Current::Mapped(range)), None, true) =
+                (&mut self.current, &self.seen, plain)
+            {
+                while let Some((key, doc)) = range.next()? {
+                    op.check()?;
+                    self.examined.documents += 1;
+                    if test(doc)? {
+                        let record = Bytes::copy_from(key.get(4..).unwrap_or(&[]));
+                        return Ok(Some(Row { record, doc: Bytes::copy_from(doc) }));
+                    }
+                }
+                self.current = None;
+            }
             let Some(row) = self.next(op)? else { return Ok(None) };
             if test(&row.doc)? {
                 return Ok(Some(row));
@@ -331,6 +369,7 @@ impl Scan {
         if self.current.is_some()
             || self.seen.is_some()
             || self.skip > 0
+            || self.collection.layouts.is_some()
             || self.collection.counters.documents() < DOCUMENTS_OF_SPLIT
         {
             return Vec::new();
@@ -366,6 +405,7 @@ impl Scan {
                 Some(_) => Resolving::Perhaps,
                 None => Resolving::No,
             },
+            demand: None,
         };
         ranges.into_iter().map(part).collect()
     }
@@ -407,6 +447,14 @@ impl Scan {
                     }
                     self.current = None;
                 }
+                (Some(Current::Mapped(range)), None) if self.skip == 0 && plain => {
+                    while let Some((_, doc)) = range.next()? {
+                        op.check()?;
+                        self.examined.documents += 1;
+                        take.document(RawDoc::new(doc))?;
+                    }
+                    self.current = None;
+                }
                 (Some(Current::Entries(entries)), seen)
                     if self.skip == 0 && entries.tells_all() =>
                 {
@@ -434,7 +482,8 @@ impl Scan {
 
     fn point(&mut self, record: &[u8]) -> Result<Option<Row>> {
         self.examined.keys += 1;
-        let row = fetch(&self.snapshot, &self.collection, Bytes::copy_from(record))?;
+        let record = Bytes::copy_from(record);
+        let row = fetch_part(&self.snapshot, &self.collection, record, self.demand.as_ref())?;
         self.examined.documents += u64::from(row.is_some());
         Ok(row)
     }
@@ -451,6 +500,12 @@ impl Scan {
             }
             Part::Merged(candidate) => {
                 Current::Entries(Box::new(EntryScan::merged(&self.snapshot, &candidate)?))
+            }
+            Part::Documents(range, direction) if let Some(layouts) = &self.collection.layouts => {
+                let between = (range.from.as_slice(), range.to.as_slice());
+                let demand = self.demand.as_ref();
+                let range = MappedRange::open(layouts, &self.snapshot, between, direction, demand)?;
+                Current::Mapped(Box::new(range))
             }
             Part::Documents(range, direction) => {
                 Current::Documents(open(Space::Documents, &range, direction)?)
@@ -475,6 +530,13 @@ impl Scan {
                 }
                 Current::Documents(mut range) => {
                     while most != Some(count) && range.next().map_err(store_failed)?.is_some() {
+                        op.check()?;
+                        self.examined.keys += 1;
+                        count += 1;
+                    }
+                }
+                Current::Mapped(mut range) => {
+                    while most != Some(count) && range.next()?.is_some() {
                         op.check()?;
                         self.examined.keys += 1;
                         count += 1;
@@ -584,10 +646,20 @@ fn whole(collection: &Collection) -> KeyRange {
 /// # Errors
 /// When the store fails.
 pub fn fetch(snapshot: &Snapshot, collection: &Collection, record: Bytes) -> Result<Option<Row>> {
+    fetch_part(snapshot, collection, record, None)
+}
+
+/// What is needed of the document of a record.
+fn fetch_part(
+    snapshot: &Snapshot,
+    collection: &Collection,
+    record: Bytes,
+    demand: Option<&Arc<Demand>>,
+) -> Result<Option<Row>> {
     let mut key = smallvec::SmallVec::<[u8; 64]>::new();
     key.extend_from_slice(&collection.prefix());
     key.extend_from_slice(&record);
-    let doc = snapshot.get(Space::Documents, &key).map_err(store_failed)?;
+    let doc = layout::get_part(collection, snapshot, &key, demand)?;
     Ok(doc.map(|doc| Row { record, doc }))
 }
 

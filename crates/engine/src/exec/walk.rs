@@ -130,7 +130,8 @@ impl WalkScan {
         let Behaviour::Tree(tree) = &self.walk.pattern.behaviour else { return Ok(None) };
         let mut found = None;
         let find = Find { collection: &collection.name, path: &tree.id, value: name, after: &[] };
-        visit_found(snapshot, collection.id, &collection.indexes, &find, &mut |doc| {
+        let documents = (collection.id, collection.layouts.as_ref());
+        visit_found(snapshot, documents, &collection.indexes, &find, &mut |doc| {
             let record = keys::key(doc.get("_id").unwrap_or(Val::Null));
             found = Some(Row { record: record.into(), doc: Bytes::copy_from(doc.bytes()) });
             Ok(false)

@@ -3,13 +3,14 @@
 
 use crate::catalog::Collection;
 use crate::index::maintain;
-use crate::txn::{Transaction, store_failed};
+use crate::layout;
+use crate::txn::Transaction;
 use crate::upkeep::{self, Deed};
 use ::patterns::Origin;
 use query::update::delta::Told;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use store::{Bytes, Space};
+use store::{Bytes, Direction, Space};
 use value::{Code, DocBuf, Error, ObjectId, RawDoc, Result, Type, Val, keys, limits};
 
 /// A document's key in the store: the collection's prefix and the record's key.
@@ -164,8 +165,14 @@ pub(crate) fn insert_plain(
     doc: RawDoc<'_>,
 ) -> Result<()> {
     let key = insert_stored(txn, collection, doc)?;
-    txn.notes.insert(collection, Some(key), doc);
+    txn.notes.insert(collection, shared(collection, key), doc);
     Ok(())
+}
+
+/// The key under which the store has the document with the same bytes as the log of changes: none where a
+/// layout stores it in another form.
+fn shared(collection: &Collection, key: Bytes) -> Option<Bytes> {
+    collection.layouts.is_none().then_some(key)
 }
 
 /// Inserts a document as it is, and says nothing of it to the log of changes. Returns its key.
@@ -200,7 +207,7 @@ pub(crate) fn insert_stored(
     if collection.capped().is_none() {
         txn.guard(Space::Documents, &key);
         let exists =
-            !txn.is_above_all(collection, &record) && txn.get(Space::Documents, &key)?.is_some();
+            !txn.is_above_all(collection, &record) && txn.document(collection, &key)?.is_some();
         if exists {
             let index = collection.indexes.first().ok_or_else(no_id_index)?;
             let values = DocBuf::build(|out| {
@@ -210,7 +217,7 @@ pub(crate) fn insert_stored(
         }
     }
     maintain::replace(txn, collection, &record, maintain::Images::Inserted(doc))?;
-    txn.put(Space::Documents, key.clone(), Bytes::copy_from(doc.bytes()));
+    layout::put(collection, &mut txn.snapshot, key.clone(), None, doc)?;
     txn.count_insert(collection, record, doc.bytes().len() as i64);
     Ok(key)
 }
@@ -295,7 +302,7 @@ pub(crate) fn replace_under(
     told: &Told,
 ) -> Result<()> {
     store_image(txn, collection, key.clone(), record, old, new, told)?;
-    txn.notes.replace(collection, Some(key), old, new.as_doc(), told.delta());
+    txn.notes.replace(collection, shared(collection, key), old, new.as_doc(), told.delta());
     Ok(())
 }
 
@@ -335,7 +342,7 @@ fn store_image(
     }
     txn.guard(Space::Documents, &key);
     maintain::replace(txn, collection, record, maintain::Images::Changed(old, new, told))?;
-    txn.put(Space::Documents, key, Bytes::copy_from(new.bytes()));
+    layout::put(collection, &mut txn.snapshot, key, Some(old), new)?;
     txn.count(collection, 0, new.bytes().len() as i64 - old.bytes().len() as i64);
     Ok(())
 }
@@ -384,7 +391,7 @@ pub(crate) fn delete_stored(
     let key = document_key(collection, record);
     txn.guard(Space::Documents, &key);
     maintain::replace(txn, collection, record, maintain::Images::Deleted(old))?;
-    txn.delete(Space::Documents, key);
+    layout::delete(collection, &mut txn.snapshot, key)?;
     txn.count(collection, -1, -(old.bytes().len() as i64));
     Ok(())
 }
@@ -405,9 +412,9 @@ pub fn trim_capped(txn: &mut Transaction, collection: &Arc<Collection>) -> Resul
     let to = (collection.id + 1).to_be_bytes();
     let mut oldest: Vec<(Bytes, Bytes)> = Vec::new();
     {
-        let mut range = txn.range(Space::Documents, &from, &to)?;
+        let mut range = layout::range(collection, &txn.snapshot, &from, &to, Direction::Forward)?;
         while over_bytes > 0 || over_documents > 0 {
-            let Some((key, doc)) = range.next_entry().map_err(store_failed)? else { break };
+            let Some((key, doc)) = range.next_entry()? else { break };
             over_bytes -= doc.len() as i64;
             over_documents -= 1;
             oldest.push((key, doc));

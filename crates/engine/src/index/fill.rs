@@ -7,6 +7,7 @@ use super::runs::{Collected, Collector, Watch, merged};
 use super::{keys, maintain, ordered};
 use crate::catalog::{Catalog, Collection, Index};
 use crate::job::Job;
+use crate::layout;
 use crate::store_failed;
 use crate::trash::range_of;
 use crate::txn::Data;
@@ -152,6 +153,8 @@ fn parts(
     let (start, end) = range_of(built.id);
     let cuts = match count {
         1 => Vec::new(),
+        // The keys of stored records say nothing of how documents lie.
+        _ if built.layouts.is_some() => Vec::new(),
         _ => snapshot.split(Space::Documents, &start, &end, count).map_err(store_failed)?,
     };
     let mut parts = VecDeque::new();
@@ -210,9 +213,9 @@ impl Fill<'_> {
         multikey: &mut [u32],
         check: Check<'_>,
     ) -> Result<()> {
-        let bounds = (Bound::Included(&*part.start), Bound::Excluded(&*part.end));
-        let range = self.snapshot.range(Space::Documents, bounds.0, bounds.1, Direction::Forward);
-        let mut range = range.map_err(store_failed)?;
+        let direction = Direction::Forward;
+        let mut range =
+            layout::range(self.built, self.snapshot, &part.start, &part.end, direction)?;
         let ids: Vec<u32> = self.indexes.iter().map(|index| index.id).collect();
         for number in 0_usize.. {
             if self.failed.load(Ordering::Relaxed) {
@@ -223,9 +226,7 @@ impl Fill<'_> {
             if number.is_multiple_of(BETWEEN_LOOKS) {
                 wanted(&self.data.catalog.load(), self.built, &ids)?;
             }
-            let Some(block) = range.lend_block().map_err(store_failed)? else { break };
-            let count = block.len();
-            for (key, doc) in block {
+            let count = range.visit_block(|key, doc| {
                 let record = key.get(4..).unwrap_or(&[]);
                 for ((at, index), multikey) in self.indexes.iter().enumerate().zip(&mut *multikey) {
                     let found = keys::keys(index, RawDoc::new(doc))?;
@@ -234,6 +235,10 @@ impl Fill<'_> {
                         collector.add(at, index, (&key.values, record, &key.types))?;
                     }
                 }
+                Ok(())
+            })?;
+            if count == 0 {
+                break;
             }
             self.job.advance(count as u64);
         }
@@ -274,7 +279,7 @@ fn check_unique(data: &Data, check: Check<'_>, built: &Collection, index: &Index
             let values = entry.get(..entry.len() - record.len()).unwrap_or(&[]);
             if values == last {
                 let key = crate::exec::write::document_key(built, record);
-                let doc = snapshot.get(Space::Documents, &key).map_err(store_failed)?;
+                let doc = layout::get(built, &snapshot, &key)?;
                 let values = values.get(4..).unwrap_or(&[]);
                 let shown = doc.map(|doc| ordered::key_values(index, RawDoc::new(&doc), values));
                 return Err(maintain::duplicate_key(built, index, &shown.unwrap_or_default()));

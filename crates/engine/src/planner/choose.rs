@@ -3,6 +3,7 @@
 
 use super::{Access, Candidate, Either, Question, bounds, cache, candidates, sample, shape};
 use crate::catalog::{Collection, IndexKind};
+use crate::layout;
 use query::filter::Node;
 use std::ops::Bound;
 use store::{Direction, Snapshot, Space};
@@ -154,7 +155,11 @@ fn leading_values(snapshot: &Snapshot, candidate: &Candidate, most: u64) -> Opti
 
 /// About how many entries a candidate would read.
 pub(super) fn estimate(snapshot: &Snapshot, collection: &Collection, candidate: &Candidate) -> u64 {
-    let space = if candidate.index.is_clustered() { Space::Documents } else { Space::Indexes };
+    let clustered = candidate.index.is_clustered();
+    if clustered && collection.layouts.is_some() {
+        return estimate_documents(snapshot, collection, candidate);
+    }
+    let space = if clustered { Space::Documents } else { Space::Indexes };
     let documents = collection.counters.documents();
     let most = if documents < SMALL { SMALL } else { COUNTED };
     let mut count = 0;
@@ -167,6 +172,25 @@ pub(super) fn estimate(snapshot: &Snapshot, collection: &Collection, candidate: 
             if count >= most {
                 let told = sample::of(snapshot, collection).entries(candidate, documents);
                 return told.unwrap_or(documents).max(most);
+            }
+        }
+    }
+    count
+}
+
+/// The same for ranges of documents where a record need not be a document.
+fn estimate_documents(snapshot: &Snapshot, collection: &Collection, candidate: &Candidate) -> u64 {
+    let documents = collection.counters.documents();
+    let most = if documents < SMALL { SMALL } else { COUNTED };
+    let mut count = 0;
+    for range in &candidate.ranges {
+        let (from, to) = (&range.from, &range.to);
+        let range = layout::range(collection, snapshot, from, to, Direction::Forward);
+        let Ok(mut range) = range else { break };
+        while let Ok(Some(_)) = range.next() {
+            count += 1;
+            if count >= most {
+                return documents.max(most);
             }
         }
     }

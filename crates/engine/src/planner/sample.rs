@@ -7,7 +7,7 @@
 use super::{Candidate, KeyRange};
 use crate::catalog::Collection;
 use crate::index::keys;
-use std::ops::Bound;
+use crate::layout;
 use std::sync::Arc;
 use store::{Direction, Snapshot, Space};
 use value::keys::{self as keys_of_values, Number};
@@ -51,10 +51,8 @@ fn take(snapshot: &Snapshot, collection: &Collection) -> Vec<Vec<u8>> {
     let cuts = places(snapshot, collection, &first, &end);
     let mut documents = Vec::new();
     for from in std::iter::once(&first).chain(&cuts).map(Vec::as_slice) {
-        let (from, to) = (Bound::Included(from), Bound::Excluded(end.as_slice()));
-        let Ok(mut range) = snapshot.range(Space::Documents, from, to, Direction::Forward) else {
-            continue;
-        };
+        let range = layout::range(collection, snapshot, from, &end, Direction::Forward);
+        let Ok(mut range) = range else { continue };
         for _ in 0..DOCUMENTS {
             let Ok(Some((_, doc))) = range.next() else { break };
             if doc.len() <= BYTES_MAX {
@@ -69,8 +67,7 @@ fn take(snapshot: &Snapshot, collection: &Collection) -> Vec<Vec<u8>> {
 /// their length, so that most strings of bytes between two of them are no numbers.
 fn places(snapshot: &Snapshot, collection: &Collection, from: &[u8], to: &[u8]) -> Vec<Vec<u8>> {
     let end = |direction| {
-        let (from, to) = (Bound::Included(from), Bound::Excluded(to));
-        let mut range = snapshot.range(Space::Documents, from, to, direction).ok()?;
+        let mut range = layout::range(collection, snapshot, from, to, direction).ok()?;
         let (key, _) = range.next().ok()??;
         match keys_of_values::number(key.get(4..)?, false)? {
             Number::Whole(n) => Some(n as f64),

@@ -6,9 +6,9 @@ use super::chunks::next_chunk;
 use crate::catalog::Collection;
 use crate::exec::{Stream, write};
 use crate::index::maintain;
+use crate::layout;
 use crate::memory::Share;
 use crate::operation::Operation;
-use crate::store_failed;
 use crate::txn::Data;
 use crate::txn::Transaction;
 use ::patterns::kinds::tree::Tree;
@@ -16,7 +16,7 @@ use ::patterns::pattern::Behaviour;
 use query::update::delta::Told;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use store::{Bytes, Seqno, Space};
+use store::{Bytes, Seqno};
 use value::path::Path;
 use value::{Code, DocBuf, Error, RawDoc, RawVal, Result, Val, keys};
 
@@ -210,10 +210,9 @@ fn stored(
     others: usize,
     held: &mut Held,
 ) -> Result<BTreeMap<Vec<u8>, Bytes>> {
-    let to = (collection.id + 1).to_be_bytes();
-    let mut range = txn.range(Space::Documents, &collection.prefix(), &to)?;
+    let mut range = layout::all(collection, &txn.snapshot)?;
     let mut all = BTreeMap::new();
-    while let Some((key, doc)) = range.next_entry().map_err(store_failed)? {
+    while let Some((key, doc)) = range.next_entry()? {
         held.add(doc.len())?;
         all.insert(key.get(4..).unwrap_or(&[]).to_vec(), doc);
         if all.len() + others > DOCUMENTS_MAX {

@@ -19,7 +19,7 @@ use query::update::delta::{Told, between};
 use query::{Late, ParseContext};
 use std::collections::HashSet;
 use std::sync::Arc;
-use store::{Seqno, Space};
+use store::Seqno;
 use value::path::Path;
 use value::{Code, DocBuf, Error, ObjectId, OwnedVal, RawDoc, Result, Val, Writer, compare, keys};
 
@@ -548,7 +548,7 @@ impl Merge {
         if self.is_on_id() && collection.capped().is_none() {
             let record = write::record_of_id(collection, doc.get("_id").unwrap_or(Val::Null));
             let key = write::document_key(collection, &record);
-            let Some(doc) = txn.get(Space::Documents, &key)? else { return Ok(None) };
+            let Some(doc) = txn.document(collection, &key)? else { return Ok(None) };
             let doc = resolve::shown(collection, &txn.snapshot, doc)?;
             return Ok(Some((record.into(), doc)));
         }

@@ -11,11 +11,11 @@ use super::intents::{Intents, KeepHash};
 use super::{Gain, Transaction, store_failed};
 use crate::catalog::{Catalog, Collection, change, persist};
 use crate::changes::{Cause, Notes, note_catalog};
+use crate::layout;
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
-use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -355,10 +355,9 @@ fn raise_top(data: &Data, gain: &Gain) -> Result<()> {
         let from = gain.collection.prefix();
         let to = (gain.collection.id + 1).to_be_bytes();
         let snapshot = data.store.snapshot();
-        let (from, to) = (Bound::Included(from.as_slice()), Bound::Excluded(to.as_slice()));
         let mut stored =
-            snapshot.range(Space::Documents, from, to, Direction::Reverse).map_err(store_failed)?;
-        let highest = stored.next().map_err(store_failed)?;
+            layout::range(&gain.collection, &snapshot, &from, &to, Direction::Reverse)?;
+        let highest = stored.next()?;
         *top = Some(highest.and_then(|(key, _)| key.get(4..)).unwrap_or(&[]).to_vec());
     }
     if top.as_ref().is_some_and(|top| inserted > top) {

@@ -126,6 +126,14 @@ impl Transaction {
         self.snapshot.get_to_write(space, key).map_err(store_failed)
     }
 
+    /// A document by its key, own writes included.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn document(&self, collection: &Collection, key: &[u8]) -> Result<Option<Bytes>> {
+        crate::layout::get_to_write(collection, &self.snapshot, key)
+    }
+
     /// Writes a key.
     pub fn put(&mut self, space: Space, key: Bytes, value: Bytes) {
         self.snapshot.put(space, key, value);

@@ -102,7 +102,7 @@ fn replay(txn: &mut Transaction, effect: &Effect) -> Result<()> {
     match &effect.deed {
         Deed::Insert(doc) => write::insert(txn, &collection, doc.as_doc()),
         Deed::Replace(new, replacement) => {
-            let old = txn.get(Space::Documents, &key)?.ok_or_else(write_conflict)?;
+            let old = txn.document(&collection, &key)?.ok_or_else(write_conflict)?;
             let old = RawDoc::new(&old);
             let told = match replacement {
                 true => Told::Replacement,
@@ -111,7 +111,7 @@ fn replay(txn: &mut Transaction, effect: &Effect) -> Result<()> {
             write::replace(txn, &collection, &effect.record, old, new, &told).map(drop)
         }
         Deed::Delete => {
-            let old = txn.get(Space::Documents, &key)?.ok_or_else(write_conflict)?;
+            let old = txn.document(&collection, &key)?.ok_or_else(write_conflict)?;
             write::delete(txn, &collection, &effect.record, RawDoc::new(&old))
         }
     }

@@ -12,17 +12,16 @@ use super::{Opened, declare, modify};
 use crate::engine::Inner;
 use crate::exec::write;
 use crate::job::Job;
-use crate::store_failed;
+use crate::layout;
 use crate::txn::Transaction;
 use ::patterns::pattern::{Behaviour, Progress};
 use ::patterns::{Documents, Pattern, Phase, clearing, edit};
 use parking_lot::Mutex;
 use std::collections::HashSet;
-use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use store::{Bytes, Direction, Space};
+use store::{Bytes, Direction};
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, keys};
 
 /// How long one commit of a build may keep others waiting.
@@ -397,9 +396,8 @@ fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>, slice: Slice) -
 fn remove_strangers(txn: &mut Transaction, db: &str, pattern: &Pattern) -> Result<()> {
     let Behaviour::Grouped(grouped) = &pattern.behaviour else { return Ok(()) };
     let Some(collection) = txn.catalog.get(db, &pattern.target).cloned() else { return Ok(()) };
-    let to = (collection.id + 1).to_be_bytes();
-    let mut range = txn.range(Space::Documents, &collection.prefix(), &to)?;
-    while let Some((_, doc)) = range.next_entry().map_err(store_failed)? {
+    let mut range = layout::all(&collection, &txn.snapshot)?;
+    while let Some((_, doc)) = range.next_entry()? {
         let mut documents = Opened::new(txn, db);
         if !grouped.has_group(pattern, &mut documents, RawDoc::new(&doc))? {
             documents.delete(pattern.id, &pattern.target, RawDoc::new(&doc))?;
@@ -412,9 +410,8 @@ fn remove_strangers(txn: &mut Transaction, db: &str, pattern: &Pattern) -> Resul
 fn last_record(txn: &Transaction, db: &str, name: &str) -> Result<Vec<u8>> {
     let Some(collection) = txn.catalog.get(db, name) else { return Ok(Vec::new()) };
     let (from, to) = (collection.prefix(), (collection.id + 1).to_be_bytes());
-    let (from, to) = (Bound::Included(from.as_slice()), Bound::Excluded(to.as_slice()));
-    let range = txn.snapshot.range(Space::Documents, from, to, Direction::Reverse);
-    let last = range.and_then(|mut range| range.next_entry()).map_err(store_failed)?;
+    let direction = Direction::Reverse;
+    let last = layout::range(collection, &txn.snapshot, &from, &to, direction)?.next_entry()?;
     Ok(last.map_or_else(Vec::new, |(key, _)| key.get(4..).unwrap_or(&[]).to_vec()))
 }
 
@@ -433,10 +430,11 @@ fn rows(
         from.push(0);
     }
     let to = (collection.id + 1).to_be_bytes();
-    let mut range = txn.range(Space::Documents, &from, &to)?;
+    let direction = Direction::Forward;
+    let mut range = layout::range(&collection, &txn.snapshot, &from, &to, direction)?;
     let mut rows = Vec::new();
     while rows.len() < batch {
-        let Some((key, doc)) = range.next_entry().map_err(store_failed)? else { break };
+        let Some((key, doc)) = range.next_entry()? else { break };
         let record = key.get(4..).unwrap_or(&[]).to_vec();
         if progress.has_reached(&record) {
             break;
@@ -459,6 +457,13 @@ fn derive(
         let id = doc.get("_id").unwrap_or(Val::Null);
         error.context(format!("document with _id {id:?}: "))
     };
+    if pattern.layout().is_some() {
+        let collection = txn.catalog.get(db, &pattern.target).cloned();
+        let Some(collection) = collection else { return Ok(()) };
+        let record = write::record_of_id(&collection, doc.get("_id").unwrap_or(Val::Null));
+        let converted = layout::convert(&collection, &mut txn.snapshot, pattern.id, &record);
+        return converted.map_err(named);
+    }
     if let (Behaviour::Grouped(grouped), false) = (&pattern.behaviour, progress.targets) {
         let from = grouped.horizon(pattern, &mut Opened::new(txn, db))?;
         if let Some(child) = grouped.child(doc, &from).map_err(named)? {

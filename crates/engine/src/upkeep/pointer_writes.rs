@@ -9,13 +9,13 @@ use crate::exec::write;
 use crate::txn::{Transaction, write_conflict};
 use query::update::delta::{Told, between};
 use std::sync::Arc;
-use store::{Bytes, Space};
+use store::Bytes;
 use value::{DocBuf, RawDoc, Result};
 
 /// What is stored of a document that a statement has seen resolved.
 pub(super) fn stored(txn: &Transaction, collection: &Collection, record: &[u8]) -> Result<Bytes> {
     let key = write::document_key(collection, record);
-    txn.get(Space::Documents, &key)?.ok_or_else(write_conflict)
+    txn.document(collection, &key)?.ok_or_else(write_conflict)
 }
 
 /// A document that is stored like this, as clients see it.

@@ -1,9 +1,10 @@
 //! Documents as patterns see them: those of one database, in one transaction.
 
 use super::Change;
-use crate::catalog::{Collection, Index, IndexKind, IndexState};
+use crate::catalog::{Collection, Index, IndexKind, IndexState, Layouts};
 use crate::exec::write;
 use crate::index::maintain::{entry_key, record_of};
+use crate::layout;
 use crate::store_failed;
 use crate::txn::Transaction;
 use ::patterns::edit::{Edited, Image};
@@ -96,7 +97,7 @@ fn index_on<'c>(indexes: &'c [Arc<Index>], path: &str) -> Option<&'c Arc<Index>>
 /// Visits the documents behind a prefix that are looked for, in the order of their `_id`s.
 pub(crate) fn visit_found(
     snapshot: &Snapshot,
-    id: u32,
+    (id, layouts): (u32, Option<&Arc<Layouts>>),
     indexes: &[Arc<Index>],
     find: &Find<'_>,
     visit: &mut dyn FnMut(RawDoc<'_>) -> Result<bool>,
@@ -104,11 +105,7 @@ pub(crate) fn visit_found(
     let prefix = id.to_be_bytes();
     let get = |record: &[u8]| {
         let key = [prefix.as_slice(), record].concat();
-        snapshot.get_to_write(Space::Documents, &key).map_err(store_failed)
-    };
-    let range = |space, from: &[u8], to: &[u8]| {
-        let (from, to) = (Bound::Included(from), Bound::Excluded(to));
-        snapshot.range(space, from, to, Direction::Forward).map_err(store_failed)
+        layout::get_to_write_in(layouts, snapshot, &key)
     };
     let wanted = keys::key(find.value);
     if find.path.text() == "_id" {
@@ -119,8 +116,8 @@ pub(crate) fn visit_found(
     }
     let Some(index) = index_on(indexes, find.path.text()) else {
         let from = [prefix.as_slice(), find.after].concat();
-        let mut range = range(Space::Documents, &from, &(id + 1).to_be_bytes())?;
-        while let Some((key, doc)) = range.next_entry().map_err(store_failed)? {
+        let mut range = layout::range_in(layouts, snapshot, &from, &(id + 1).to_be_bytes())?;
+        while let Some((key, doc)) = range.next_entry()? {
             let doc = RawDoc::new(&doc);
             let values = ::patterns::fold::values_at(doc, find.path);
             let none = values.is_empty() && find.value.is_nullish();
@@ -138,7 +135,9 @@ pub(crate) fn visit_found(
     if !find.after.is_empty() {
         from.push(0);
     }
-    let mut range = range(Space::Indexes, &from, &to)?;
+    let (from, to) = (Bound::Included(&*from), Bound::Excluded(&*to));
+    let range = snapshot.range(Space::Indexes, from, to, Direction::Forward);
+    let mut range = range.map_err(store_failed)?;
     while let Some((entry, _)) = range.next_entry().map_err(store_failed)? {
         let Some(record) = record_of(index, &entry) else { continue };
         let Some(doc) = get(record)? else { continue };
@@ -181,7 +180,7 @@ impl Documents for Opened<'_> {
         let Some(collection) = self.collection(collection) else { return Ok(None) };
         let record = write::record_of_id(&collection, id);
         let key = write::document_key(&collection, &record);
-        let found = self.txn.get(Space::Documents, &key)?;
+        let found = self.txn.document(&collection, &key)?;
         Ok(found.map(|bytes| DocBuf::from_bytes(bytes.to_vec())))
     }
 
@@ -191,7 +190,8 @@ impl Documents for Opened<'_> {
         visit: &mut dyn FnMut(RawDoc<'_>) -> Result<bool>,
     ) -> Result<()> {
         let Some(collection) = self.collection(find.collection) else { return Ok(()) };
-        visit_found(&self.txn.snapshot, collection.id, &collection.indexes, find, visit)
+        let documents = (collection.id, collection.layouts.as_ref());
+        visit_found(&self.txn.snapshot, documents, &collection.indexes, find, visit)
     }
 
     fn count_unread(&mut self, find: &Find<'_>, most: usize) -> Result<Option<usize>> {
@@ -241,7 +241,7 @@ impl Documents for Opened<'_> {
             }
         };
         let key = write::document_key(&collection, record);
-        let Some(doc) = self.txn.get(Space::Documents, &key)? else { return Ok(false) };
+        let Some(doc) = self.txn.document(&collection, &key)? else { return Ok(false) };
         let old = RawDoc::new(&doc);
         if let Some(edited) = edit(old)? {
             // Of what is stored, which is not all that clients see.

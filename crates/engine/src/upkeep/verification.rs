@@ -1,7 +1,7 @@
 //! Comparing what is maintained with a recomputation, at one moment, and repairing what differs.
 
 use super::{Opened, backfill, declare};
-use crate::store_failed;
+use crate::layout::{self, DocumentRange};
 use crate::txn::Data;
 use crate::txn::Transaction;
 use ::patterns::fold::Grouped;
@@ -14,7 +14,7 @@ use query::filter::Filter;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use store::{Bytes, Range, Space};
+use store::Bytes;
 use value::path::Path;
 use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val};
 
@@ -493,15 +493,14 @@ fn missing_groups(
 }
 
 /// The documents of a collection; none if it is not there.
-fn range(txn: &Transaction, db: &str, name: &str) -> Result<Option<Range>> {
+fn range(txn: &Transaction, db: &str, name: &str) -> Result<Option<DocumentRange>> {
     let Some(collection) = txn.catalog.get(db, name) else { return Ok(None) };
-    let to = (collection.id + 1).to_be_bytes();
-    txn.range(Space::Documents, &collection.prefix(), &to).map(Some)
+    layout::all(collection, &txn.snapshot).map(Some)
 }
 
-fn next(range: &mut Option<Range>) -> Result<Option<(Bytes, Bytes)>> {
+fn next(range: &mut Option<DocumentRange>) -> Result<Option<(Bytes, Bytes)>> {
     match range {
-        Some(range) => range.next_entry().map_err(store_failed),
+        Some(range) => range.next_entry(),
         None => Ok(None),
     }
 }
@@ -588,7 +587,6 @@ mod tests {
     use crate::engine::{Engine, Options};
     use crate::exec::write;
     use query::update::delta::Told;
-    use store::Space;
     use value::{DocBuf, RawDoc, Val, ejson};
 
     /// What only a bug does: a maintained value is overwritten behind its pattern's back.
@@ -599,7 +597,7 @@ mod tests {
             let collection = txn.catalog.get("t", name).cloned().expect("is there");
             let record = write::record_of_id(&collection, Val::Int32(id));
             let key = write::document_key(&collection, &record);
-            let old = txn.get(Space::Documents, &key)?.expect("is there");
+            let old = txn.document(&collection, &key)?.expect("is there");
             let old = RawDoc::new(&old);
             write::replace_plain(txn, &collection, &record, old, &image, &Told::Replacement)
         });

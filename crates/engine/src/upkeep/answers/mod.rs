@@ -15,6 +15,7 @@ pub(crate) mod tree;
 use super::transaction_documents::state_key;
 use crate::catalog::Collection;
 use crate::exec::write;
+use crate::layout;
 use crate::stages::Scope;
 use crate::store_failed;
 use ::patterns::fold::Grouped;
@@ -208,7 +209,7 @@ impl<'q> Rewrites<'q> {
             return Ok(grouped.shown(None));
         };
         let place = write::document_key(collection, &write::record_of_id(collection, key));
-        let target = self.scope.snapshot.get(Space::Documents, &place).map_err(store_failed)?;
+        let target = layout::get(collection, &self.scope.snapshot, &place)?;
         Ok(grouped.shown_in(record, target.as_deref().map(RawDoc::new)))
     }
 

@@ -4,11 +4,10 @@
 use super::{Rewrites, conditions};
 use crate::catalog::{Collection, IndexState};
 use crate::exec::write;
-use crate::store_failed;
+use crate::layout;
 use ::patterns::Pattern;
 use ::patterns::kinds::tree::Tree;
 use ::patterns::pattern::Behaviour;
-use store::Space;
 use value::{DocBuf, RawDoc, RawVal, Result, Val};
 
 /// What regular expressions take for something else than itself.
@@ -39,7 +38,7 @@ impl Rewrites<'_> {
             }
             let record = write::record_of_id(collection, Val::String(&segment));
             let key = write::document_key(collection, &record);
-            let node = self.scope.snapshot.get(Space::Documents, &key).map_err(store_failed)?;
+            let node = layout::get(collection, &self.scope.snapshot, &key)?;
             let begin = node.as_ref().and_then(|node| path.into.find(RawDoc::new(node)));
             let begin = begin.and_then(|begin| begin.get().as_str().map(str::to_owned));
             let rewritten = DocBuf::build(|out| {

@@ -1,0 +1,129 @@
+//! Ranges of documents in key order, with or without layouts.
+
+use super::stack;
+use crate::catalog::Layouts;
+use crate::store_failed;
+use patterns::layout::{Demand, RecordCursor};
+use std::ops::Bound;
+use std::sync::Arc;
+use store::{Bytes, Direction, Range, Snapshot, Space};
+use value::Result;
+
+/// Documents of a collection in the order of their keys.
+pub enum DocumentRange {
+    /// Records of the store, which are the documents.
+    Stored(Range),
+    /// Documents that layouts make.
+    Mapped(MappedRange),
+}
+
+/// Documents that layouts make of stored records.
+pub struct MappedRange {
+    cursor: Box<dyn RecordCursor>,
+    /// The collection's prefix, and behind it the record key of the last document.
+    key: Vec<u8>,
+}
+
+impl MappedRange {
+    /// The documents between two keys of a collection.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn open(
+        layouts: &Arc<Layouts>,
+        snapshot: &Snapshot,
+        between: (&[u8], &[u8]),
+        direction: Direction,
+        demand: Option<&Arc<Demand>>,
+    ) -> Result<MappedRange> {
+        let cursor = stack::scan(layouts, snapshot, between, direction, demand)?;
+        Ok(MappedRange { cursor, key: layouts.id.to_be_bytes().to_vec() })
+    }
+
+    /// The next document and its key (with the collection's prefix), lent until the next call.
+    ///
+    /// # Errors
+    /// When the store fails, or what is stored is damaged.
+    #[expect(clippy::should_implement_trait, reason = "the document is borrowed from the range")]
+    pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        let Some((record, doc)) = self.cursor.next()? else { return Ok(None) };
+        self.key.truncate(4);
+        self.key.extend_from_slice(record);
+        Ok(Some((&self.key, doc)))
+    }
+}
+
+pub(super) fn open(
+    layouts: Option<&Arc<Layouts>>,
+    snapshot: &Snapshot,
+    (from, to): (&[u8], &[u8]),
+    direction: Direction,
+) -> Result<DocumentRange> {
+    if let Some(layouts) = layouts {
+        let mapped = MappedRange::open(layouts, snapshot, (from, to), direction, None)?;
+        return Ok(DocumentRange::Mapped(mapped));
+    }
+    let (from, to) = (Bound::Included(from), Bound::Excluded(to));
+    let range = snapshot.range(Space::Documents, from, to, direction);
+    range.map(DocumentRange::Stored).map_err(store_failed)
+}
+
+impl DocumentRange {
+    /// The next document and its key (with the collection's prefix), lent until the next call.
+    ///
+    /// # Errors
+    /// When the store fails, or what is stored is damaged.
+    #[expect(clippy::should_implement_trait, reason = "the document is borrowed from the range")]
+    pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        match self {
+            DocumentRange::Stored(range) => range.next().map_err(store_failed),
+            DocumentRange::Mapped(range) => range.next(),
+        }
+    }
+
+    /// The next key and document as handles that outlive the range.
+    ///
+    /// # Errors
+    /// As `next`.
+    pub fn next_entry(&mut self) -> Result<Option<(Bytes, Bytes)>> {
+        match self {
+            DocumentRange::Stored(range) => range.next_entry().map_err(store_failed),
+            DocumentRange::Mapped(range) => {
+                let found = range.next()?;
+                Ok(found.map(|(key, doc)| (Bytes::copy_from(key), Bytes::copy_from(doc))))
+            }
+        }
+    }
+
+    /// Lends the next run of documents with their keys to `visit`. Returns how many there were; none
+    /// at the end.
+    ///
+    /// # Errors
+    /// As `next`, and what `visit` gives.
+    pub fn visit_block(
+        &mut self,
+        mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>,
+    ) -> Result<usize> {
+        /// Documents that layouts make in one run.
+        const MAPPED: usize = 128;
+        let mut count = 0;
+        match self {
+            DocumentRange::Stored(range) => {
+                let Some(block) = range.lend_block().map_err(store_failed)? else { return Ok(0) };
+                for (key, doc) in block {
+                    visit(key, doc)?;
+                    count += 1;
+                }
+            }
+            DocumentRange::Mapped(range) => {
+                while count < MAPPED
+                    && let Some((key, doc)) = range.next()?
+                {
+                    visit(key, doc)?;
+                    count += 1;
+                }
+            }
+        }
+        Ok(count)
+    }
+}

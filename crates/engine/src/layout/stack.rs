@@ -1,0 +1,331 @@
+//! The stack of a collection's layouts over the store.
+//!
+//! The layout at level 0 finds stored records in its area of documents, the layout at level n the
+//! documents of level n - 1. Record keys are the same at every level.
+
+use crate::catalog::{Collection, Layouts};
+use crate::store_failed;
+use patterns::Phase;
+use patterns::layout::{Area, Demand, RecordCursor, Records, RecordsMut, Span};
+use std::borrow::Borrow;
+use std::ops::Bound;
+use std::sync::Arc;
+use store::{Bytes, Direction, Range, Snapshot, Space};
+use value::{Error, RawDoc, Result};
+
+/// Begins the keys of a layout's own records, among what its pattern keeps behind its number.
+const OWN: u8 = b'L';
+
+/// The length of a collection's prefix.
+const PREFIX: usize = 4;
+
+fn no_layout() -> Error {
+    Error::internal("a layout that is not there")
+}
+
+/// The record key of a document's key.
+fn record(key: &[u8]) -> &[u8] {
+    key.get(PREFIX..).unwrap_or(&[])
+}
+
+fn documents_key(layouts: &Layouts, record: &[u8]) -> Bytes {
+    Bytes::copy_prefixed(layouts.id.to_be_bytes(), record)
+}
+
+fn own_key(layouts: &Layouts, level: usize, key: &[u8]) -> Result<Vec<u8>> {
+    let (pattern, _) = layouts.at(level).ok_or_else(no_layout)?;
+    Ok([pattern.id.to_be_bytes().as_slice(), &[OWN], key].concat())
+}
+
+pub(super) fn get(
+    layouts: &Arc<Layouts>,
+    snapshot: &Snapshot,
+    key: &[u8],
+    demand: Option<&Arc<Demand>>,
+) -> Result<Option<Bytes>> {
+    let found = document(layouts, layouts.count(), snapshot, record(key), demand)?;
+    Ok(found.map(Bytes::from))
+}
+
+/// A document as the layouts below a level give it.
+fn document(
+    layouts: &Arc<Layouts>,
+    level: usize,
+    snapshot: &Snapshot,
+    record: &[u8],
+    demand: Option<&Arc<Demand>>,
+) -> Result<Option<Vec<u8>>> {
+    let Some(below) = level.checked_sub(1) else {
+        let key = documents_key(layouts, record);
+        let found = snapshot.get(Space::Documents, &key).map_err(store_failed)?;
+        return Ok(found.map(|bytes| bytes.to_vec()));
+    };
+    let (_, layout) = layouts.at(below).ok_or_else(no_layout)?;
+    let records = Level { layouts, level: below, snapshot, demand: demand.cloned() };
+    layout.get(&records, record, demand.map_or(Demand::WHOLE, |demand| demand))
+}
+
+pub(super) fn scan(
+    layouts: &Arc<Layouts>,
+    snapshot: &Snapshot,
+    (from, to): (&[u8], &[u8]),
+    direction: Direction,
+    demand: Option<&Arc<Demand>>,
+) -> Result<Box<dyn RecordCursor>> {
+    // A bound in front of or behind the collection's prefix means its first or last document.
+    let prefix = layouts.id.to_be_bytes();
+    let end = to.strip_prefix(prefix.as_slice()).map(<[u8]>::to_vec);
+    let span = Span {
+        from: from.strip_prefix(prefix.as_slice()).unwrap_or(&[]).to_vec(),
+        to: end,
+        backward: direction == Direction::Reverse,
+    };
+    documents(layouts, layouts.count(), snapshot, &span, demand)
+}
+
+/// A range of documents as the layouts below a level give them.
+fn documents(
+    layouts: &Arc<Layouts>,
+    level: usize,
+    snapshot: &Snapshot,
+    span: &Span,
+    demand: Option<&Arc<Demand>>,
+) -> Result<Box<dyn RecordCursor>> {
+    let Some(below) = level.checked_sub(1) else {
+        return StoredRecords::open(snapshot, &layouts.id.to_be_bytes(), span);
+    };
+    let (_, layout) = layouts.at(below).ok_or_else(no_layout)?;
+    let records = Level { layouts, level: below, snapshot, demand: demand.cloned() };
+    layout.scan(&records, span, demand.map_or(Demand::WHOLE, |demand| demand))
+}
+
+pub(super) fn put(
+    layouts: &Arc<Layouts>,
+    snapshot: &mut Snapshot,
+    key: &[u8],
+    old: Option<RawDoc<'_>>,
+    new: RawDoc<'_>,
+) -> Result<()> {
+    put_at(layouts, layouts.count(), snapshot, record(key), old, new)
+}
+
+fn put_at(
+    layouts: &Arc<Layouts>,
+    level: usize,
+    snapshot: &mut Snapshot,
+    record: &[u8],
+    old: Option<RawDoc<'_>>,
+    new: RawDoc<'_>,
+) -> Result<()> {
+    let Some(below) = level.checked_sub(1) else {
+        let key = documents_key(layouts, record);
+        snapshot.put(Space::Documents, key, Bytes::copy_from(new.bytes()));
+        return Ok(());
+    };
+    let (pattern, layout) = layouts.at(below).ok_or_else(no_layout)?;
+    let mut records = LevelMut { layouts, level: below, snapshot };
+    match pattern.phase.is_maintained() {
+        true => layout.put(&mut records, record, old, new),
+        false => layout.put_plain(&mut records, record, new),
+    }
+}
+
+pub(super) fn delete(layouts: &Arc<Layouts>, snapshot: &mut Snapshot, key: &[u8]) -> Result<()> {
+    delete_at(layouts, layouts.count(), snapshot, record(key))
+}
+
+fn delete_at(
+    layouts: &Arc<Layouts>,
+    level: usize,
+    snapshot: &mut Snapshot,
+    record: &[u8],
+) -> Result<()> {
+    let Some(below) = level.checked_sub(1) else {
+        snapshot.delete(Space::Documents, documents_key(layouts, record));
+        return Ok(());
+    };
+    let (_, layout) = layouts.at(below).ok_or_else(no_layout)?;
+    layout.delete(&mut LevelMut { layouts, level: below, snapshot }, record)
+}
+
+/// Brings one document into the form that a pattern's layout gives it, or out of that form if
+/// the pattern is being removed. The document itself stays the same, so nobody else notices.
+///
+/// # Errors
+/// What the layout cannot store, or when the store fails.
+pub fn convert(
+    collection: &Collection,
+    snapshot: &mut Snapshot,
+    pattern: u32,
+    record: &[u8],
+) -> Result<()> {
+    let Some(layouts) = &collection.layouts else { return Ok(()) };
+    let Some(level) = layouts.level_of(pattern) else { return Ok(()) };
+    let (pattern, layout) = layouts.at(level).ok_or_else(no_layout)?;
+    let found = document(layouts, level + 1, snapshot, record, None)?;
+    let Some(doc) = found else { return Ok(()) };
+    let doc = RawDoc::new(&doc);
+    let mut records = LevelMut { layouts, level, snapshot };
+    match pattern.phase {
+        Phase::Clearing => layout.put_plain(&mut records, record, doc),
+        _ => {
+            layout.delete(&mut records, record)?;
+            layout.put(&mut records, record, None, doc)
+        }
+    }
+}
+
+/// Lets every layout of a collection look for records that contradict each other.
+///
+/// # Errors
+/// When the store fails.
+pub fn check(
+    collection: &Collection,
+    snapshot: &Snapshot,
+    find: &mut dyn FnMut(String),
+) -> Result<()> {
+    let Some(layouts) = &collection.layouts else { return Ok(()) };
+    for level in 0..layouts.count() {
+        let (pattern, layout) = layouts.at(level).ok_or_else(no_layout)?;
+        let records = Level { layouts, level, snapshot, demand: None };
+        let mut named = |text: String| find(format!("pattern '{}': {text}", pattern.name));
+        layout.check(&records, &mut named)?;
+    }
+    Ok(())
+}
+
+/// The records that the layout of a level reads.
+struct Level<L, S> {
+    layouts: L,
+    level: usize,
+    snapshot: S,
+    /// What the reader needs of documents: layouts below may leave out the same.
+    demand: Option<Arc<Demand>>,
+}
+
+impl<L, S> Records for Level<L, S>
+where
+    L: Borrow<Arc<Layouts>> + Send + Sync,
+    S: Borrow<Snapshot> + Send + Sync,
+{
+    fn get(&self, area: Area, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let (layouts, snapshot) = (self.layouts.borrow(), self.snapshot.borrow());
+        if area == Area::Documents {
+            return document(layouts, self.level, snapshot, key, self.demand.as_ref());
+        }
+        let key = own_key(layouts, self.level, key)?;
+        let found = snapshot.get(Space::Documents, &key).map_err(store_failed)?;
+        Ok(found.map(|bytes| bytes.to_vec()))
+    }
+
+    fn scan(&self, area: Area, span: &Span) -> Result<Box<dyn RecordCursor>> {
+        let (layouts, snapshot) = (self.layouts.borrow(), self.snapshot.borrow());
+        match area {
+            Area::Documents => documents(layouts, self.level, snapshot, span, self.demand.as_ref()),
+            Area::Own => StoredRecords::open(snapshot, &own_key(layouts, self.level, &[])?, span),
+        }
+    }
+
+    fn share(&self) -> Arc<dyn Records> {
+        Arc::new(Level {
+            layouts: self.layouts.borrow().clone(),
+            level: self.level,
+            snapshot: self.snapshot.borrow().clone(),
+            demand: self.demand.clone(),
+        })
+    }
+}
+
+/// The same in a transaction that writes.
+struct LevelMut<'t> {
+    layouts: &'t Arc<Layouts>,
+    level: usize,
+    snapshot: &'t mut Snapshot,
+}
+
+impl LevelMut<'_> {
+    fn read(&self) -> Level<&Arc<Layouts>, &Snapshot> {
+        Level { layouts: self.layouts, level: self.level, snapshot: self.snapshot, demand: None }
+    }
+}
+
+impl Records for LevelMut<'_> {
+    fn get(&self, area: Area, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.read().get(area, key)
+    }
+
+    fn scan(&self, area: Area, span: &Span) -> Result<Box<dyn RecordCursor>> {
+        self.read().scan(area, span)
+    }
+
+    fn share(&self) -> Arc<dyn Records> {
+        self.read().share()
+    }
+}
+
+impl RecordsMut for LevelMut<'_> {
+    fn put(&mut self, area: Area, key: &[u8], value: Vec<u8>) -> Result<()> {
+        if area == Area::Documents && self.level > 0 {
+            let old = self.get(area, key)?;
+            let old = old.as_deref().map(RawDoc::new);
+            let new = RawDoc::new(&value);
+            return put_at(self.layouts, self.level, self.snapshot, key, old, new);
+        }
+        let key = match area {
+            Area::Documents => documents_key(self.layouts, key),
+            Area::Own => own_key(self.layouts, self.level, key)?.into(),
+        };
+        self.snapshot.put(Space::Documents, key, value.into());
+        Ok(())
+    }
+
+    fn delete(&mut self, area: Area, key: &[u8]) -> Result<()> {
+        match area {
+            Area::Documents => delete_at(self.layouts, self.level, self.snapshot, key),
+            Area::Own => {
+                let key = own_key(self.layouts, self.level, key)?;
+                self.snapshot.delete(Space::Documents, key.into());
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The first key behind all that begin with a prefix.
+fn behind(prefix: &[u8]) -> Vec<u8> {
+    let mut next = prefix.to_vec();
+    while let Some(last) = next.pop() {
+        if let Some(above) = last.checked_add(1) {
+            next.push(above);
+            break;
+        }
+    }
+    next
+}
+
+/// Records of the store behind a prefix, which their keys are given without.
+struct StoredRecords {
+    range: Range,
+    prefix: usize,
+}
+
+impl StoredRecords {
+    fn open(snapshot: &Snapshot, prefix: &[u8], span: &Span) -> Result<Box<dyn RecordCursor>> {
+        let from = [prefix, &span.from].concat();
+        let to = match &span.to {
+            Some(to) => [prefix, to].concat(),
+            None => behind(prefix),
+        };
+        let (from, to) = (Bound::Included(&*from), Bound::Excluded(&*to));
+        let direction = if span.backward { Direction::Reverse } else { Direction::Forward };
+        let range = snapshot.range(Space::Documents, from, to, direction).map_err(store_failed)?;
+        Ok(Box::new(StoredRecords { range, prefix: prefix.len() }))
+    }
+}
+
+impl RecordCursor for StoredRecords {
+    fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        let found = self.range.next().map_err(store_failed)?;
+        Ok(found.map(|(key, value)| (key.get(self.prefix..).unwrap_or(&[]), value)))
+    }
+}
