@@ -6,9 +6,11 @@ use super::{Command, Context, change_stream, count, find, oplog};
 use crate::catalog::Collection;
 use crate::changes::oplog::is_oplog;
 use crate::cursor::Source;
-pub(super) use crate::exec::pipeline::{Resolved, everything, resolve};
-use crate::exec::{Examined, Stream, pipeline};
+use crate::exec::ready::Ready;
+use crate::exec::{Examined, Stream};
 use crate::metrics;
+use crate::stages::pipeline;
+pub(super) use crate::stages::pipeline::{Resolved, everything, resolve};
 use crate::stages::{self, Role, Scope, Stage, StageContext};
 use crate::upkeep::answers::Rewrites;
 use std::sync::Arc;
@@ -75,7 +77,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         let scope = scope(context);
         let stage_context = StageContext::new(constants.context(), &scope, context.db);
         let parsed = stages::parse(rest.as_doc(), &stage_context)?;
-        let docs = Box::new(pipeline::Ready(docs.into_iter()));
+        let docs = Box::new(Ready(docs.into_iter()));
         if let Some((last, before)) = parsed.split_last()
             && matches!(last.role(), Role::Output(_))
         {

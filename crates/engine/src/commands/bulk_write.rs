@@ -9,7 +9,7 @@ use super::query::{Constants, writable};
 use super::statements::{Statements, fails_command, statement_id};
 use super::{Command, Context, args::Args, delete, insert, update};
 use crate::cursor::Source;
-use crate::exec::pipeline::Ready;
+use crate::exec::ready::Ready;
 use crate::metrics;
 use crate::session::Retryable;
 use store::Seqno;

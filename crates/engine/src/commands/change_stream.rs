@@ -6,7 +6,7 @@ use super::query::Constants;
 use super::{Context, aggregate};
 use crate::changes::{Changes, Feed, Image, Place, Start, Wanted, Watched};
 use crate::cursor::Source;
-use crate::exec::pipeline;
+use crate::stages::pipeline;
 use crate::stages::{self, StageContext};
 use std::sync::Arc;
 use value::{Code, DocBuf, Error, RawDoc, RawVal, Result, Val, Writer, writer};

@@ -93,7 +93,7 @@ pub(super) fn one(
     let args = Args::new("delete.deletes", doc);
     let constants = &constants.of_statement(context, name, &args)?;
     let limit = check_statement(&args)?;
-    let target = modify::target(constants, args.doc("q")?, None, args.hint()?)?;
+    let target = modify::target(&constants.context(), args.doc("q")?, None, args.hint()?)?;
     let engine = context.engine;
     if limit == 0 {
         if retry.is_some() {

@@ -6,11 +6,11 @@ use super::query::{Constants, Find, rewrites};
 use super::{Command, Context};
 use crate::catalog::{Collection, Pointers, unindexable};
 use crate::exec::scan::Scan;
-use crate::exec::sort::Totals;
 use crate::exec::{Examined, Stream};
 use crate::planner::explain::{
     Above, Ran, note_arrays, rejected, write_count_scan, write_distinct_scan, write_tree,
 };
+use crate::planner::run::SortTotals;
 use crate::planner::{self, reasons, shape};
 use crate::planner::{Access, Plan};
 use query::filter::{Conditions, Filter};
@@ -190,8 +190,12 @@ fn explain_query(context: &mut Context<'_>, verbosity: &str, out: &mut Writer<'_
         write_planner(out, &namespace, collection.as_deref(), &filter, &shown);
     });
     if verbosity != "queryPlanner" {
-        let mut ran =
-            Ran { returned: 0, examined: Examined::default(), millis: 0, sort: Totals::default() };
+        let mut ran = Ran {
+            returned: 0,
+            examined: Examined::default(),
+            millis: 0,
+            sort: SortTotals::default(),
+        };
         let mut others = Vec::new();
         if let Some((_, collection, snapshot)) = &opened {
             let again = find.open(&constants, collection, snapshot)?;
@@ -424,7 +428,7 @@ fn count_entries(context: &Context<'_>, scan: Scan, above: &Above<'_>) -> Result
     let started = Instant::now();
     let (returned, examined) = scan.count_entries(most, context.op)?;
     let millis = started.elapsed().as_millis() as u64;
-    Ok(Ran { returned, examined, millis, sort: Totals::default() })
+    Ok(Ran { returned, examined, millis, sort: SortTotals::default() })
 }
 
 /// The update of the command that is explained.
@@ -470,7 +474,7 @@ fn execute_distinct(context: &Context<'_>, mut stream: Box<dyn Stream>) -> Resul
     let mut examined = Examined::default();
     stream.examined(&mut examined);
     let millis = started.elapsed().as_millis() as u64;
-    Ok(Ran { returned, examined, millis, sort: Totals::default() })
+    Ok(Ran { returned, examined, millis, sort: SortTotals::default() })
 }
 
 /// Runs a plan that was not chosen for a little while.
@@ -482,7 +486,7 @@ fn trial(context: &Context<'_>, mut scan: Scan) -> Result<Ran> {
         returned += 1;
     }
     let millis = started.elapsed().as_millis() as u64;
-    Ok(Ran { returned, examined: scan.examined(), millis, sort: Totals::default() })
+    Ok(Ran { returned, examined: scan.examined(), millis, sort: SortTotals::default() })
 }
 
 pub(super) fn write_server(context: &Context<'_>, out: &mut Writer<'_>) {

@@ -6,13 +6,14 @@ use super::query::{Constants, rewrites};
 use super::{Context, aggregate};
 use crate::catalog::Collection;
 use crate::exec::find::FindStream;
-use crate::exec::pipeline::{Front, Ready, follow, front};
-use crate::exec::sort::Totals;
+use crate::exec::ready::Ready;
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
 use crate::planner::explain::{Above, Ran};
 use crate::planner::logical::Fired;
+use crate::planner::run::SortTotals;
 use crate::planner::{Access, Plan};
+use crate::stages::pipeline::{Front, follow, front};
 use crate::stages::{self, Role, Stage, StageContext};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -320,7 +321,7 @@ impl Progress {
         if let Some(stream) = stream {
             stream.examined(&mut examined);
         }
-        let sort = stream.map_or_else(Totals::default, FindStream::sort_totals);
+        let sort = stream.map_or_else(SortTotals::default, FindStream::sort_totals);
         Ran { returned: self.returned, examined, millis: self.millis(), sort }
     }
 }

@@ -116,7 +116,12 @@ fn parse<'a>(context: &Context<'a>) -> Result<FindAndModify<'a>> {
     let statement = statement_id(args.doc)?;
     Ok(FindAndModify {
         name,
-        target: modify::target(&constants, query, args.optional_doc("sort")?, args.hint()?)?,
+        target: modify::target(
+            &constants.context(),
+            query,
+            args.optional_doc("sort")?,
+            args.hint()?,
+        )?,
         update,
         upsert,
         new,

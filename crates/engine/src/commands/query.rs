@@ -7,6 +7,7 @@ use crate::exec::find::{Escape, FindOptions, FindStream, RecordForm};
 use crate::exec::scan::Scan;
 use crate::exec::shown::Shown;
 use crate::planner::min_max::MinMax;
+pub use crate::planner::request::{mentions_meta, no_score, no_sort, parse_sort};
 use crate::planner::{self, Access, Plan, Question};
 use crate::stages::Scope;
 use crate::upkeep::answers::Rewrites;
@@ -324,54 +325,9 @@ impl Find<'_> {
     }
 }
 
-/// The error for the key of an order where there is none.
-pub(super) fn no_sort() -> Error {
-    Error::bad_value("cannot use sortKey $meta projection without a sort")
-}
-
 /// Whether a document has `{$meta: "textScore"}` somewhere.
 fn mentions_score(doc: RawDoc<'_>, depth: usize) -> bool {
     mentions_meta(doc, &["textScore"], depth)
-}
-
-/// Whether a document asks somewhere for one of these metadata.
-pub(crate) fn mentions_meta(doc: RawDoc<'_>, keywords: &[&str], depth: usize) -> bool {
-    doc.iter().any(|(name, value)| match value.get() {
-        Val::String(text) => name == "$meta" && keywords.contains(&text),
-        Val::Document(inner) | Val::Array(inner) => {
-            depth < value::limits::DEPTH_MAX_WIRE && mentions_meta(inner, keywords, depth + 1)
-        }
-        _ => false,
-    })
-}
-
-/// The error for a score where there is no `$text`.
-#[must_use]
-pub fn no_score() -> Error {
-    Error::new(Code(40218), "query requires text score metadata, but it is not available")
-}
-
-/// A sort specification, or the natural order in the form of a hint.
-pub fn parse_sort<'s>(
-    sort: Option<RawDoc<'s>>,
-    collation: Option<&Arc<Collation>>,
-) -> Result<(Option<SortSpec>, Option<Val<'s>>)> {
-    let Some(sort) = sort.filter(|sort| !sort.is_empty()) else { return Ok((None, None)) };
-    if let Some(direction) = sort.get("$natural") {
-        if sort.count() > 1 {
-            let sort = query::expr::show_doc(sort);
-            return Err(Error::bad_value(format!(
-                "Cannot include '$natural' in compound sort: {sort}"
-            )));
-        }
-        if !matches!(direction.as_f64(), Some(n) if n == 1.0 || n == -1.0) {
-            return Err(Error::bad_value(
-                "$natural sort cannot be set to a value other than -1 or 1.",
-            ));
-        }
-        return Ok((None, Some(Val::Document(sort))));
-    }
-    Ok((Some(SortSpec::parse(sort)?.with_collation(collation)), None))
 }
 
 /// Refuses a hint of the natural order beside other fields, or against the order asked for.

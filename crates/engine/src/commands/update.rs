@@ -186,7 +186,7 @@ pub(super) fn one(
             "Cannot use retryable writes with multi=true",
         ));
     }
-    let target = modify::target(constants, args.doc("q")?, sort, args.hint()?)?;
+    let target = modify::target(&constants.context(), args.doc("q")?, sort, args.hint()?)?;
     if multi {
         return many(context, name, &update, &target, upsert, bypass);
     }

@@ -3,9 +3,10 @@
 use super::return_key::key_of;
 use super::scan::{Row, Scan};
 use super::shown::Shown;
-use super::sort::{Sorted, Sorter, Totals};
+use super::sort::{Sorted, Sorter};
 use super::{Doc, Examined, Stream, Take, Visit, Wanted};
 use crate::operation::Operation;
+use crate::planner::run::SortTotals;
 use crate::planner::{Access, Plan};
 use bumpalo::Bump;
 use query::filter::{Filter, Matcher};
@@ -77,7 +78,7 @@ pub struct FindStream {
     show_record: Option<RecordForm>,
     return_key: Option<Access>,
     shown: Shown,
-    sort_totals: Totals,
+    sort_totals: SortTotals,
     escape: Option<Escape>,
     /// The last document of a text search, whose score may be asked for.
     last: Option<Doc>,
@@ -123,7 +124,7 @@ impl FindStream {
             show_record: options.show_record,
             return_key: options.return_key,
             shown: options.shown,
-            sort_totals: Totals::default(),
+            sort_totals: SortTotals::default(),
             escape: options.escape,
             last: None,
             before: Examined::default(),
@@ -145,7 +146,7 @@ impl FindStream {
             show_record: None,
             return_key: None,
             shown: Shown::default(),
-            sort_totals: Totals::default(),
+            sort_totals: SortTotals::default(),
             escape: None,
             last: None,
             before: Examined::default(),
@@ -173,7 +174,7 @@ impl FindStream {
 
     /// What a blocking sort used, for explain.
     #[must_use]
-    pub fn sort_totals(&self) -> Totals {
+    pub fn sort_totals(&self) -> SortTotals {
         self.sort_totals
     }
 

@@ -2,7 +2,7 @@
 //!
 //! `scan` finds documents by a plan's access (`entries` reads those of an index, `walk` the nodes of a tree, `columns` the values
 //! in them, `distinct` one for each value), `resolve` adds to them what patterns do not store, `find` filters, sorts, skips, limits and projects
-//! them, `pipeline` runs aggregation stages, `write` changes documents. Nothing here parses.
+//! them, `write` changes documents. Nothing here parses.
 
 pub mod columns;
 pub mod distinct;
@@ -11,7 +11,7 @@ pub mod find;
 pub mod merge;
 pub mod modify;
 mod near;
-pub mod pipeline;
+pub mod ready;
 pub mod resolve;
 pub mod return_key;
 pub mod scan;
@@ -21,6 +21,7 @@ pub mod walk;
 pub mod write;
 
 use crate::operation::Operation;
+pub use crate::planner::run::Examined;
 use columns::Columns;
 use std::ops::Deref;
 use store::Bytes;
@@ -163,13 +164,4 @@ pub trait Stream: Send {
             source.examined(total);
         }
     }
-}
-
-/// How much was looked at.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Examined {
-    /// Index entries.
-    pub keys: u64,
-    /// Documents.
-    pub documents: u64,
 }

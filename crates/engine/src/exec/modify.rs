@@ -8,12 +8,13 @@ use super::resolve::Resolver;
 use super::scan::{Row, Scan};
 use super::write;
 use crate::catalog::Collection;
-use crate::commands::query::Constants;
 use crate::operation::Operation;
+use crate::planner::request::parse_sort;
 use crate::planner::{self, Question};
 use crate::txn::Data;
 use crate::txn::Transaction;
 use bumpalo::Bump;
+use query::ParseContext;
 use query::filter::Filter;
 use query::sort::SortSpec;
 use query::update::{Series, Update};
@@ -314,7 +315,7 @@ pub fn upsert(
 /// # Errors
 /// Never: the empty filter can be compiled.
 pub fn everything() -> Result<Target<'static>> {
-    let filter = Arc::new(Filter::parse(RawDoc::empty(), &query::ParseContext::new(0))?);
+    let filter = Arc::new(Filter::parse(RawDoc::empty(), &ParseContext::new(0))?);
     Ok(Target { query: RawDoc::empty(), filter, sort: None, hint: None })
 }
 
@@ -323,12 +324,12 @@ pub fn everything() -> Result<Target<'static>> {
 /// # Errors
 /// What a part gives that is not understood.
 pub fn target<'a>(
-    constants: &Constants,
+    context: &ParseContext<'_>,
     query: RawDoc<'a>,
     sort: Option<RawDoc<'a>>,
     hint: Option<Val<'a>>,
 ) -> Result<Target<'a>> {
-    let filter = Arc::new(Filter::parse(query, &constants.context())?);
-    let (sort, natural) = crate::commands::query::parse_sort(sort, constants.collation())?;
+    let filter = Arc::new(Filter::parse(query, context)?);
+    let (sort, natural) = parse_sort(sort, context.collation)?;
     Ok(Target { query, filter, sort, hint: hint.or(natural) })
 }

@@ -1,12 +1,11 @@
 //! How plans look in `explain`: MongoDB's stage names and fields, with true counts.
 
 use super::bounds::Interval;
+use super::run::{Examined, SortTotals};
 use super::sample::Sample;
 use super::walk::Walk;
 use super::{Access, Candidate, Either, Plan, edge};
 use crate::catalog::IndexKind;
-use crate::exec::Examined;
-use crate::exec::sort::Totals;
 use query::filter::{Conditions, Filter, Node};
 use store::Direction;
 use value::{Val, Writer};
@@ -21,7 +20,7 @@ pub struct Ran {
     /// How long it took, in milliseconds.
     pub millis: u64,
     /// What a blocking sort used.
-    pub sort: Totals,
+    pub sort: SortTotals,
 }
 
 /// The parts of a find that stand above its access.

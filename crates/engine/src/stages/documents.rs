@@ -2,7 +2,7 @@
 
 use super::{Role, Stage, StageContext, StageRow};
 use crate::exec::Stream;
-use crate::exec::pipeline::Ready;
+use crate::exec::ready::Ready;
 use bumpalo::Bump;
 use query::expr::{Env, Expr};
 use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer};

@@ -5,10 +5,10 @@
 
 use super::{Stage, StageContext, StageRow, Within};
 use crate::commands::{ExplainedRun, ExplainedStep};
-use crate::exec::pipeline::follow;
 use crate::exec::{Doc, Examined, Stream};
 use crate::memory::Share;
 use crate::operation::Operation;
+use crate::stages::pipeline::follow;
 use crate::store_failed;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -280,7 +280,7 @@ impl Stream for Again {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exec::pipeline::Ready;
+    use crate::exec::ready::Ready;
 
     #[test]
     fn documents_beyond_the_memory_come_back_from_disk_in_order() {

@@ -28,6 +28,7 @@ mod match_stage;
 mod merge;
 mod nested;
 pub(crate) mod out;
+pub mod pipeline;
 mod place;
 mod project;
 mod redact;
@@ -194,7 +195,7 @@ fn parse_watched(
 ) -> Result<(Vec<Box<dyn Stage>>, usize)> {
     let mut stages: Vec<Box<dyn Stage>> = Vec::new();
     let mut names = Vec::new();
-    let shows_key = crate::commands::query::mentions_meta(pipeline, &["sortKey"], 0);
+    let shows_key = crate::planner::request::mentions_meta(pipeline, &["sortKey"], 0);
     let (mut constant, mut varies) = (0, false);
     for (_, element) in pipeline {
         let (name, value) = name_and_argument(element)?;

@@ -119,7 +119,7 @@ impl Stream for Sampling {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exec::pipeline::Ready;
+    use crate::exec::ready::Ready;
 
     #[test]
     fn every_document_has_its_chance() {

@@ -2,9 +2,10 @@
 
 use super::{Role, Stage, StageContext, StageRow};
 use crate::exec::shown::{Shown, WithMeta};
-use crate::exec::sort::{self, Sorter, Totals};
+use crate::exec::sort::{self, Sorter};
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
+use crate::planner::run::SortTotals;
 use query::sort::SortSpec;
 use std::sync::Arc;
 use value::{Code, Collation, DocBuf, Error, RawDoc, Result, Val, Writer};
@@ -66,7 +67,7 @@ pub(crate) fn open_sorted(
     let shown =
         Shown { sort: Some(spec.clone()).filter(|sort| sort.shows_key), ..Shown::default() };
     let sorter = Some(Sorter::new(spec, limit));
-    let sorted = Box::new(Sorted { input, sorter, docs: None, totals: Totals::default() });
+    let sorted = Box::new(Sorted { input, sorter, docs: None, totals: SortTotals::default() });
     if shown.is_empty() { sorted } else { Box::new(WithMeta::new(sorted, shown)) }
 }
 
@@ -74,7 +75,7 @@ struct Sorted {
     input: Box<dyn Stream>,
     sorter: Option<Sorter>,
     docs: Option<sort::Sorted>,
-    totals: Totals,
+    totals: SortTotals,
 }
 
 impl Stream for Sorted {

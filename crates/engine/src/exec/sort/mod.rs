@@ -9,6 +9,7 @@ mod blocks;
 
 use crate::memory::Share;
 use crate::operation::Operation;
+use crate::planner::run::SortTotals;
 use crate::store_failed;
 use blocks::{Blocks, Place, allocated};
 use std::cmp::Reverse;
@@ -34,20 +35,9 @@ pub struct Sorter {
     runs: Vec<(u32, Run)>,
     /// A key from which on nothing is wanted: there are `limit` documents before it.
     bound: Option<Vec<u8>>,
-    totals: Totals,
+    totals: SortTotals,
     /// What it holds of the memory that operations share.
     share: Option<Share>,
-}
-
-/// What a sort used.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Totals {
-    /// Bytes of all documents that were kept at some time.
-    pub bytes: usize,
-    /// How often memory was full and a run was written.
-    pub spills: u64,
-    /// Bytes of the runs.
-    pub spilled_bytes: u64,
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -90,7 +80,7 @@ impl Sorter {
             key: Vec::new(),
             runs: Vec::new(),
             bound: None,
-            totals: Totals::default(),
+            totals: SortTotals::default(),
             share: None,
         }
     }
@@ -163,7 +153,7 @@ impl Sorter {
 
     /// What the sort used so far.
     #[must_use]
-    pub fn totals(&self) -> Totals {
+    pub fn totals(&self) -> SortTotals {
         self.totals
     }
 
@@ -326,7 +316,7 @@ mod tests {
     use value::{DocBuf, Val};
 
     /// Documents sorted by a and then by arrival, with little memory.
-    fn sorted(limit: Option<usize>, bytes_max: usize) -> (Vec<(i32, i32)>, Totals) {
+    fn sorted(limit: Option<usize>, bytes_max: usize) -> (Vec<(i32, i32)>, SortTotals) {
         let op = Operation::for_tests(bytes_max);
         let spec = DocBuf::build(|out| {
             out.i32("a", 1);

@@ -1,8 +1,9 @@
 //! Groups by program and by plain evaluation agree, whatever the memory.
 
 use super::*;
-use crate::exec::pipeline::{Ready, follow};
+use crate::exec::ready::Ready;
 use crate::stages;
+use crate::stages::pipeline::follow;
 use proptest::prelude::*;
 use query::ParseContext;
 use value::ejson;

@@ -1,7 +1,7 @@
 //! Windows give the same whatever memory there is, and sliding gives what each window alone gives.
 
 use super::*;
-use crate::exec::pipeline::Ready;
+use crate::exec::ready::Ready;
 use proptest::prelude::*;
 use query::ParseContext;
 use value::ejson;

@@ -1,14 +1,14 @@
 //! Running a pipeline: the leading stages become a find with a plan, the others follow it.
 
-use super::find::{FindOptions, FindStream};
-use super::scan::Scan;
-use super::shown::{Shown, WithMeta};
-use super::{Doc, Stream};
+use super::{Fused, Role, Stage};
 use crate::catalog::{Catalog, Collection};
-use crate::operation::Operation;
+use crate::exec::Stream;
+use crate::exec::find::{FindOptions, FindStream};
+use crate::exec::ready::Ready;
+use crate::exec::scan::Scan;
+use crate::exec::shown::{Shown, WithMeta};
 use crate::planner::logical::{self, Fired, Optimised};
 use crate::planner::{self, Plan, Question};
-use crate::stages::{Fused, Role, Stage};
 use crate::upkeep::staleness::Staleness;
 use query::filter::Filter;
 use query::sort::SortSpec;
@@ -161,7 +161,7 @@ fn check_text(stages: &[Box<dyn Stage>]) -> Result<()> {
                 searched = true;
             }
             Role::Sort(sort) if sort.needs_score() && (!searched || at > 1) => {
-                return Err(crate::commands::query::no_score());
+                return Err(planner::request::no_score());
             }
             _ => {}
         }
@@ -272,7 +272,7 @@ pub fn follow(stages: &[Box<dyn Stage>], mut stream: Box<dyn Stream>) -> Box<dyn
         at += 1;
         stream = match (stage.role(), stages.get(at).map(|next| next.role())) {
             (Role::Sort(sort), Some(Role::Limit(limit))) => {
-                crate::stages::open_sorted(stream, sort.clone(), usize::try_from(limit).ok())
+                super::open_sorted(stream, sort.clone(), usize::try_from(limit).ok())
             }
             _ => stage.open(stream),
         };
@@ -306,19 +306,11 @@ fn fuse(stages: &[Box<dyn Stage>]) -> Option<(Fused, usize)> {
     Some((fused, at))
 }
 
-/// A stream of documents that are there already.
-pub struct Ready(pub std::vec::IntoIter<DocBuf>);
-
-impl Stream for Ready {
-    fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
-        op.check()?;
-        Ok(self.0.next().map(|doc| Doc::Made(doc.into_bytes())))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exec::Doc;
+    use crate::operation::Operation;
     use crate::stages::{self, StageContext};
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::{Duration, Instant};
