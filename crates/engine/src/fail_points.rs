@@ -163,7 +163,8 @@ impl FailPoints {
         })
     }
 
-    /// What `failCommand` wants of a command.
+    /// What `failCommand` wants of a command. An error of one that is `retryable` gets the label that
+    /// tells drivers to send it again.
     #[must_use]
     pub fn fail_command(
         &self,
@@ -171,6 +172,7 @@ impl FailPoints {
         body: RawDoc<'_>,
         application: &str,
         namespace: &str,
+        retryable: bool,
     ) -> Option<Failure> {
         let handshake = body
             .get("client")
@@ -187,14 +189,9 @@ impl FailPoints {
             let same = |field: &str, own: &str| {
                 data.get(field).and_then(Val::as_str).is_none_or(|wanted| wanted == own)
             };
-            named
-                && command != "configureFailPoint"
-                && same("appName", application)
-                && same("namespace", namespace)
+            named && same("appName", application) && same("namespace", namespace)
         })?;
-        let ends = matches!(command, "commitTransaction" | "abortTransaction");
-        let retryable = body.find("txnNumber").is_some();
-        Some(failure(data.as_doc(), retryable && (ends || body.find("autocommit").is_none())))
+        Some(failure(data.as_doc(), retryable))
     }
 }
 
@@ -297,7 +294,8 @@ mod tests {
             .configure("failCommand", Val::Document(mode.as_doc()), Some(data.as_doc()))
             .expect("works");
         let body = doc("{find: 'x'}");
-        let fails = |name: &str| points.fail_command(name, body.as_doc(), "", "db.x").is_some();
+        let fails =
+            |name: &str| points.fail_command(name, body.as_doc(), "", "db.x", false).is_some();
         assert_eq!(
             [fails("ping"), fails("find"), fails("ping"), fails("find"), fails("find")],
             [false, true, false, true, false]

@@ -73,6 +73,7 @@ mod validation;
 
 pub use bson;
 pub use client::Client;
+pub use commands::{Handling, handling};
 pub use engine::{Engine, Inner, Options, Storage, is_ok};
 pub use library::{
     Aggregate, Builder, Collection, CountDocuments, CreateCollection, CreateIndex, Cursor,

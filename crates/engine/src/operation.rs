@@ -5,6 +5,7 @@ use crate::exec::Examined;
 use crate::memory::{Memory, Share};
 use crate::planner::Access;
 use crate::txn::{Transaction, View};
+use crate::usage::Kind;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use store::Scratch;
-use value::{Code, DocBuf, Error, Result, limits};
+use value::{Code, DocBuf, Error, RawDoc, Result, Val, limits};
 
 /// What other clients may see of a connection, and the switch that stops its command.
 pub struct Slot {
@@ -41,8 +42,10 @@ pub struct Slot {
 pub struct Current {
     /// When it began.
     pub started: Instant,
-    /// The name of the command.
-    pub name: &'static str,
+    /// How it counts.
+    pub(crate) kind: Kind,
+    /// Where it names its collection.
+    pub(crate) namespace: NamedIn,
     /// The command itself; empty when it is too long to keep.
     pub command: Vec<u8>,
 }
@@ -52,18 +55,48 @@ const COMMAND_BYTES_KEPT: usize = 4096;
 
 impl Default for Current {
     fn default() -> Current {
-        Current { started: Instant::now(), name: "", command: Vec::new() }
+        Current {
+            started: Instant::now(),
+            kind: Kind::Command,
+            namespace: NamedIn::FirstField,
+            command: Vec::new(),
+        }
     }
 }
 
 impl Current {
     /// Notes the command that runs now.
-    pub fn set(&mut self, started: Instant, name: &'static str, command: &[u8]) {
+    pub(crate) fn set(&mut self, started: Instant, kind: Kind, namespace: NamedIn, command: &[u8]) {
         self.started = started;
-        self.name = name;
+        self.kind = kind;
+        self.namespace = namespace;
         self.command.clear();
         if command.len() <= COMMAND_BYTES_KEPT {
             self.command.extend_from_slice(command);
+        }
+    }
+}
+
+/// Where a command names the collection that it is about; a fact of its row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NamedIn {
+    /// In its first field, if that is a string.
+    FirstField,
+    /// In this field.
+    Field(&'static str),
+    /// In its first field, with the database in front.
+    Qualified,
+    /// Nowhere. Its first value is something else, such as the name of a user.
+    None,
+}
+
+impl NamedIn {
+    /// The collection of its own database that a command names.
+    pub(crate) fn collection(self, body: RawDoc<'_>) -> Option<&str> {
+        match self {
+            NamedIn::FirstField => body.first().and_then(|(_, value)| value.get().as_str()),
+            NamedIn::Field(name) => body.get(name).and_then(Val::as_str),
+            NamedIn::Qualified | NamedIn::None => None,
         }
     }
 }
@@ -149,8 +182,6 @@ pub struct Operation {
     work: Arc<Work>,
     /// When the command began.
     pub started: Instant,
-    /// The command's name, once it is known.
-    pub name: Cell<&'static str>,
     deadline: Cell<Option<Instant>>,
     steps: Cell<u32>,
     disk: Cell<Option<bool>>,
@@ -201,7 +232,6 @@ impl Operation {
             slot,
             work,
             started: Instant::now(),
-            name: Cell::new(""),
             deadline: Cell::new(None),
             steps: Cell::new(0),
             disk: Cell::new(None),

@@ -4,7 +4,8 @@
 use crate::catalog::change;
 use crate::engine::Inner;
 use crate::exec::write;
-use crate::operation::Operation;
+use crate::operation::{NamedIn, Operation};
+use crate::usage::Kind;
 use parking_lot::Mutex;
 use query::filter::Filter;
 use std::collections::HashMap;
@@ -128,8 +129,12 @@ impl Profiler {
 pub struct Ended<'a> {
     /// The command's name.
     pub name: &'static str,
+    /// How it counts.
+    pub(crate) kind: Kind,
     /// The command.
     pub body: RawDoc<'a>,
+    /// Where it names its collection.
+    pub(crate) namespace: NamedIn,
     /// The database.
     pub db: &'a str,
     /// How long it took.
@@ -138,6 +143,8 @@ pub struct Ended<'a> {
     pub error: Option<&'a Error>,
     /// Bytes of the reply.
     pub reply_bytes: usize,
+    /// Whether it may wait for something to change.
+    pub(crate) waits: bool,
 }
 
 /// Notes a command that ended, if it was slow or its database is profiled.
@@ -145,13 +152,10 @@ pub fn note(engine: &Inner, op: &Operation, ended: &Ended<'_>) {
     let profiler = &engine.observed.profiler;
     let slow_ms = profiler.slow_ms.load(Ordering::Relaxed);
     let millis = i64::try_from(ended.elapsed.as_millis()).unwrap_or(i64::MAX);
-    // Those wait on purpose, or are about the profile itself.
-    let waits = matches!(ended.name, "hello" | "isMaster") || op.waited();
+    // What waits on purpose is not slow.
+    let waits = ended.waits || op.waited();
     let slow = millis > slow_ms && !waits;
     if !slow && !profiler.active.load(Ordering::Relaxed) {
-        return;
-    }
-    if ended.name == "profile" {
         return;
     }
     let (level, rate, filter) = {
@@ -181,19 +185,11 @@ fn sampled(rate: f64) -> bool {
 
 /// The document of an operation in `system.profile`.
 fn describe(op: &Operation, ended: &Ended<'_>, millis: i64) -> DocBuf {
-    let kind = match ended.name {
-        "find" => "query",
-        "getMore" => "getmore",
-        "insert" => "insert",
-        "update" => "update",
-        "delete" => "remove",
-        _ => "command",
-    };
     let cost = op.cost();
     let slot = op.slot();
     DocBuf::build(|out| {
         out.append("_id", Val::ObjectId(value::ObjectId::generate()));
-        out.str("op", kind).str("ns", &crate::journal::namespace(ended));
+        out.str("op", ended.kind.op()).str("ns", &crate::journal::namespace(ended));
         if ended.body.bytes().len() <= COMMAND_BYTES_MAX {
             out.doc("command", |out| {
                 for (name, value) in ended.body {

@@ -69,37 +69,81 @@ fn bucket(micros: u64) -> usize {
     (1..BUCKETS).take_while(|bucket| lower_bound(*bucket) <= micros).count()
 }
 
-/// The kind and the class of a command.
-fn kind_of(command: &str) -> (usize, usize) {
-    match command {
-        "find" => (0, 0),
-        "getMore" => (1, 0),
-        "insert" => (2, 1),
-        "update" => (3, 1),
-        "delete" => (4, 1),
-        "findAndModify" => (5, 1),
-        "aggregate" | "count" | "distinct" => (5, 0),
-        _ => (5, 2),
+/// How a command counts; a fact of its row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// A query.
+    Query,
+    /// Further results of a query.
+    GetMore,
+    /// An insert.
+    Insert,
+    /// An update.
+    Update,
+    /// A delete.
+    Remove,
+    /// A command that reads documents.
+    Read,
+    /// A command that writes documents.
+    Write,
+    /// Any other command.
+    Command,
+}
+
+impl Kind {
+    /// The index among `KINDS`.
+    fn kind(self) -> usize {
+        match self {
+            Kind::Query => 0,
+            Kind::GetMore => 1,
+            Kind::Insert => 2,
+            Kind::Update => 3,
+            Kind::Remove => 4,
+            Kind::Read | Kind::Write | Kind::Command => 5,
+        }
+    }
+
+    /// The index among `CLASSES`.
+    fn class(self) -> usize {
+        match self {
+            Kind::Query | Kind::GetMore | Kind::Read => 0,
+            Kind::Insert | Kind::Update | Kind::Remove | Kind::Write => 1,
+            Kind::Command => 2,
+        }
+    }
+
+    /// Whether the command only reads documents.
+    pub(crate) fn reads(self) -> bool {
+        self.class() == 0
+    }
+
+    /// The value of `op` in the profile and in `$currentOp`.
+    pub(crate) fn op(self) -> &'static str {
+        match self {
+            Kind::Query => "query",
+            Kind::GetMore => "getmore",
+            Kind::Insert => "insert",
+            Kind::Update => "update",
+            Kind::Remove => "remove",
+            Kind::Read | Kind::Write | Kind::Command => "command",
+        }
     }
 }
 
-/// Notes a command that ended with the collection that it names.
+/// Notes a command that ended with the collection that it is about.
 pub(crate) fn note(
     data: &Data,
-    command: &str,
+    kind: Kind,
+    collection: Option<&str>,
     body: RawDoc<'_>,
     elapsed: Duration,
     documents: u64,
 ) {
-    let named = match command {
-        "getMore" => body.get("collection"),
-        _ => body.first().map(|(_, value)| value.get()),
-    };
-    let (Some(Val::String(name)), Some(Val::String(db))) = (named, body.get("$db")) else { return };
+    let (Some(name), Some(Val::String(db))) = (collection, body.get("$db")) else { return };
     let catalog = data.catalog.load();
     let Some(collection) = catalog.get(db, name) else { return };
     let micros = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
-    let (kind, class) = kind_of(command);
+    let (kind, class) = (kind.kind(), kind.class());
     let usage = &collection.counters.usage;
     if let Some(kind) = usage.kinds.get(kind) {
         kind.add(micros);

@@ -10,12 +10,12 @@ use crate::channel::Channel;
 use crate::connection::{BUFFER_KEEP_BYTES, Ending};
 use crate::link::Activity;
 use crate::wire::header::{Header, OP_MSG, OP_QUERY};
-use crate::wire::op_compressed::{Compressor, Packer, never_compressed};
+use crate::wire::op_compressed::{Compressor, Packer};
 use crate::wire::op_msg::{CHECKSUM_PRESENT, EXHAUST_ALLOWED, Frame, MORE_TO_COME};
 use crate::wire::op_query::Refused;
 use crate::wire::{Content, ProtocolError, Rejected, error_body, op_msg, op_query};
 use access::x509::Certificate;
-use motifdb::{Client, ClientCertificate, Flow, Request, Share};
+use motifdb::{Client, ClientCertificate, Flow, Handling, Request, Share};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -144,7 +144,7 @@ impl Conversation {
                 return self.send_message(header, flags, compressor, silent);
             }
         };
-        let compressor = compressor.filter(|_| may_compress(sections.body));
+        let compressor = compressor.filter(|_| handling(sections.body).compressible);
         let request = Request {
             body: sections.body,
             sequences: &sections.sequences,
@@ -183,7 +183,7 @@ impl Conversation {
             Ok(query) => {
                 op_query::begin_reply(&mut self.reply);
                 let body = query.body.as_doc();
-                compressor = compressor.filter(|_| may_compress(body));
+                compressor = compressor.filter(|_| handling(body).compressible);
                 flow = self.run(&Request { body, sequences: &[], exhaust_allowed: false });
                 if flow == Flow::Abort {
                     return Err(Ending::Ordinary);
@@ -273,18 +273,15 @@ fn end_of(flow: Flow) -> Answered {
     if flow == Flow::Close { Err(Ending::Ordinary) } else { Ok(()) }
 }
 
-fn may_compress(body: RawDoc<'_>) -> bool {
-    !body.first().is_some_and(|(name, _)| never_compressed(name))
+/// How the command of a request is treated.
+fn handling(body: RawDoc<'_>) -> Handling {
+    motifdb::handling(body.first().map_or("", |(name, _)| name))
 }
 
 fn activity_of(body: RawDoc<'_>) -> Activity {
-    match body.first() {
-        Some(("find" | "getMore" | "aggregate" | "count" | "distinct", _)) => Activity::Reading,
-        Some((name, _))
-            if name.eq_ignore_ascii_case("hello") || name.eq_ignore_ascii_case("isMaster") =>
-        {
-            Activity::Watching
-        }
+    match handling(body) {
+        Handling { waits: true, .. } => Activity::Watching,
+        Handling { reads: true, .. } => Activity::Reading,
         _ => Activity::Running,
     }
 }

@@ -1,7 +1,7 @@
 //! Who a client is and what it may do.
 //!
 //! `login` is the state of one conversation, `directory` finds users and roles among the documents of
-//! `admin`, `required` says what each command needs. The rules themselves, and the proof of a
+//! `admin`, `required` compares them with what a command needs. The rules themselves, and the proof of a
 //! password, are in the crate `access`.
 
 pub(crate) mod directory;
@@ -11,7 +11,8 @@ mod required;
 
 pub(crate) use directory::{Directory, RoleName, User};
 pub(crate) use login::Login;
-pub(crate) use required::{check, may_declare};
+pub(crate) use pipeline::Pipeline;
+pub(crate) use required::{Authorization, Required, Requirement, check};
 
 use ::access::scram::{self, Mechanism};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -42,17 +42,17 @@ fn is_plain(doc: RawDoc<'_>) -> bool {
 }
 
 /// A pipeline and what it may be run with.
-pub(super) struct Pipeline<'a> {
-    pub(super) privileges: &'a Privileges,
-    pub(super) db: &'a str,
+pub(crate) struct Pipeline<'a> {
+    pub(crate) privileges: &'a Privileges,
+    pub(crate) db: &'a str,
     /// What `$out` and `$merge` need beside, because they skip something.
-    pub(super) beside: Actions,
+    pub(crate) beside: Actions,
 }
 
 impl Pipeline<'_> {
     /// Whether all that a pipeline over this collection does is allowed; without a collection it is the
     /// database's.
-    pub(super) fn is_allowed(&self, collection: Option<&str>, stages: RawDoc<'_>) -> bool {
+    pub(crate) fn is_allowed(&self, collection: Option<&str>, stages: RawDoc<'_>) -> bool {
         let first = stages.first().and_then(|(_, stage)| stage.as_doc()?.first());
         let source = match first {
             Some((name, value)) => self.source(collection, name, value.get()),
@@ -113,7 +113,7 @@ impl Pipeline<'_> {
         self.privileges.on_collection(db, collection).contains(FIND)
     }
 
-    pub(super) fn stages_allowed(&self, stages: RawDoc<'_>, depth: usize) -> bool {
+    pub(crate) fn stages_allowed(&self, stages: RawDoc<'_>, depth: usize) -> bool {
         depth >= DEPTH_MAX
             || stages
                 .iter()

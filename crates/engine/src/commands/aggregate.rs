@@ -2,7 +2,11 @@
 
 use super::find::{first_batch, new_cursor, write_cursor};
 use super::query::{Constants, Find, mentions_meta, no_score, no_sort, rewrites};
+use super::row::{Explain, Kind, ReadConcerns, Reads, Required, StableApi, Transactions};
+use super::stable_api;
 use super::{Command, Context, change_stream, count, find, oplog};
+use crate::access::Authorization;
+use crate::access::Pipeline;
 use crate::catalog::Collection;
 use crate::changes::oplog::is_oplog;
 use crate::cursor::Source;
@@ -18,7 +22,6 @@ use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "aggregate",
-    aliases: &[],
     help: "Runs a pipeline of stages.",
     fields: Some(&[
         "aggregate",
@@ -43,9 +46,17 @@ pub(super) static COMMAND: Command = Command {
         "includeQueryStatsMetrics",
         "rewrite",
     ]),
-    admin: false,
-    test: false,
+    privilege: Required::Custom(allowed),
+    transactions: Transactions::Allowed,
+    stable_api: StableApi::Checked(stable_api::check_pipeline),
+    read_concern: ReadConcerns::Snapshot,
+    usage: Kind::Read,
+    counts_itself: true,
+    query_stats: true,
+    reads: Reads::Pipeline,
+    explain: Explain::Pipeline,
     run,
+    ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
@@ -408,4 +419,11 @@ pub(super) fn run_find_on_view(
     let namespace = view.namespace();
     let cursor = new_cursor(context, Source::Stream(stream), namespace, resolved.collection, false);
     first_batch(context, cursor, request.batch_size, request.single_batch, out)
+}
+
+fn allowed(auth: &Authorization<'_>) -> bool {
+    let collection = auth.body.first().and_then(|(_, value)| value.get().as_str());
+    let stages = auth.body.get("pipeline").and_then(Val::as_array).unwrap_or(RawDoc::empty());
+    let beside = auth.skips();
+    Pipeline { privileges: auth.privileges, db: auth.db, beside }.is_allowed(collection, stages)
 }

@@ -1,5 +1,7 @@
 //! `buildInfo`: which MongoDB this server is like, and which MotifDB it is.
 
+use super::in_transaction;
+use super::row::{Required, Transactions};
 use super::{Command, Context};
 use value::{Result, Val, Writer, limits};
 
@@ -8,9 +10,10 @@ pub(super) static COMMAND: Command = Command {
     aliases: &["buildinfo"],
     help: "Tells the version.",
     fields: Some(&["buildInfo", "buildinfo"]),
-    admin: false,
-    test: false,
+    privilege: Required::Nothing,
+    transactions: Transactions::RefusedBecause(in_transaction::NOT_SUPPORTED),
     run,
+    ..Command::BASE
 };
 
 /// The version of MongoDB whose behaviour clients may expect.

@@ -6,18 +6,20 @@
 use super::find::{first_batch, new_cursor};
 use super::insert::Insert;
 use super::query::{Constants, writable};
+use super::row::{Required, StableApi, Transactions};
 use super::statements::{Statements, fails_command, statement_id};
 use super::{Command, Context, args::Args, delete, insert, update};
+use crate::access::Authorization;
 use crate::cursor::Source;
 use crate::exec::ready::Ready;
 use crate::metrics;
 use crate::session::Retryable;
+use ::access::Action;
 use store::Seqno;
-use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Writer};
+use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "bulkWrite",
-    aliases: &[],
     help: "Runs inserts, updates and deletes over several collections.",
     fields: Some(&[
         "bulkWrite",
@@ -31,8 +33,12 @@ pub(super) static COMMAND: Command = Command {
         "cursor",
     ]),
     admin: true,
-    test: false,
+    privilege: Required::Custom(allowed),
+    transactions: Transactions::Allowed,
+    retryable: true,
+    stable_api: StableApi::Included,
     run,
+    ..Command::BASE
 };
 
 /// One operation, read and checked.
@@ -445,6 +451,34 @@ fn push_result(
         }),
     };
     results.push(result);
+}
+
+/// Each statement names its collection by its place in `nsInfo`.
+fn allowed(auth: &Authorization<'_>) -> bool {
+    let namespaces: Vec<&str> = auth
+        .statements("nsInfo")
+        .map(|info| info.get("ns").and_then(Val::as_str).unwrap_or(""))
+        .collect();
+    auth.statements("ops").all(|statement| {
+        let Some((kind, at)) = statement.first() else { return true };
+        let at = at.get().as_i64_exact().and_then(|at| usize::try_from(at).ok());
+        let Some(namespace) = at.and_then(|at| namespaces.get(at)) else { return true };
+        let mut needed = match kind {
+            "insert" => vec![Action::Insert],
+            "update" => vec![Action::Update],
+            _ => vec![Action::Remove],
+        };
+        if kind == "update" && statement.get("upsert").is_some_and(Val::truthy) {
+            needed.push(Action::Insert);
+        }
+        if auth.flag("bypassDocumentValidation") && kind != "delete" {
+            needed.push(Action::BypassDocumentValidation);
+        }
+        if auth.flag("bypassPatterns") {
+            needed.push(Action::BypassPatterns);
+        }
+        auth.on_namespace(namespace, &needed)
+    })
 }
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 //! one, in its place or beside it. Its other indexes and options are not taken over.
 
 use super::create::rounded_size;
+use super::row::Required;
 use super::{Command, Context};
+use crate::access::Authorization;
 use crate::catalog::{Collection, change};
 use crate::engine::Inner;
 use crate::exec::scan::Scan;
@@ -12,28 +14,27 @@ use crate::namespace;
 use crate::operation::Operation;
 use crate::planner::Access;
 use crate::stages::out::{TEMPORARY, remove};
+use ::access::Action;
 use std::sync::Arc;
 use store::{Direction, Snapshot};
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
 pub(super) static CLONE: Command = Command {
     name: "cloneCollectionAsCapped",
-    aliases: &[],
     help: "Copies the newest documents of a collection into a new capped one.",
     fields: Some(&["cloneCollectionAsCapped", "toCollection", "size"]),
-    admin: false,
-    test: false,
+    privilege: Required::Custom(may_clone),
     run: clone,
+    ..Command::BASE
 };
 
 pub(super) static CONVERT: Command = Command {
     name: "convertToCapped",
-    aliases: &[],
     help: "Makes a collection capped; the newest documents stay.",
     fields: Some(&["convertToCapped", "size"]),
-    admin: false,
-    test: false,
+    privilege: Required::Collection(&[Action::ConvertToCapped]),
     run: convert,
+    ..Command::BASE
 };
 
 /// Documents of one commit.
@@ -222,4 +223,11 @@ fn is_unchanged(
             _ => return Ok(false),
         }
     }
+}
+
+fn may_clone(auth: &Authorization<'_>) -> bool {
+    let target = auth.body.get("toCollection").and_then(Val::as_str).unwrap_or("");
+    auth.on_collection(auth.collection(), &[Action::Find])
+        && auth
+            .on_collection(target, &[Action::Insert, Action::CreateIndex, Action::ConvertToCapped])
 }

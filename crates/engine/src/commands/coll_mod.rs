@@ -2,7 +2,10 @@
 
 use super::args::Args;
 use super::create::{check_pipeline, check_view, choice, read_images, rounded_size, write_images};
-use super::{Command, Context};
+use super::row::{Required, StableApi};
+use super::stable_api;
+use super::{Command, Context, create};
+use crate::access::Authorization;
 use crate::catalog::{Collection, Index, change, persist};
 use crate::changes::Cause;
 use crate::exec::scan::fetch;
@@ -10,6 +13,7 @@ use crate::index::maintain::record_of;
 use crate::index::spec::{same_key, shown};
 use crate::operation::Operation;
 use crate::validation::{self, Validator};
+use ::access::Action;
 use std::ops::Bound;
 use std::sync::Arc;
 use store::{Direction, Snapshot, Space};
@@ -17,7 +21,6 @@ use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "collMod",
-    aliases: &[],
     help: "Changes the options of a collection, a view or an index.",
     fields: Some(&[
         "collMod",
@@ -35,9 +38,10 @@ pub(super) static COMMAND: Command = Command {
         "dryRun",
         "recordPreImages",
     ]),
-    admin: false,
-    test: false,
+    privilege: Required::Custom(allowed),
+    stable_api: StableApi::Checked(stable_api::check_pipeline),
     run,
+    ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
@@ -463,6 +467,10 @@ fn equal_keys(
 
 fn invalid(message: impl Into<String>) -> Error {
     Error::new(Code::INVALID_OPTIONS, message)
+}
+
+fn allowed(auth: &Authorization<'_>) -> bool {
+    auth.on_collection(auth.collection(), &[Action::CollMod]) && create::view_allowed(auth)
 }
 
 #[cfg(test)]

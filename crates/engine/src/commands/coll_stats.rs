@@ -1,9 +1,11 @@
 //! `collStats`: sizes of a collection and its indexes. The `$collStats` stage tells the same.
 
+use super::row::Required;
 use super::{Command, Context, oplog, query, sizes};
 use crate::catalog::{Collection, IndexState};
 use crate::changes::oplog::is_oplog;
 use crate::engine::Inner;
+use ::access::Action;
 use value::{Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
@@ -11,9 +13,9 @@ pub(super) static COMMAND: Command = Command {
     aliases: &["collstats"],
     help: "Tells sizes of a collection and its indexes.",
     fields: None,
-    admin: false,
-    test: false,
+    privilege: Required::Collection(&[Action::CollStats]),
     run,
+    ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {

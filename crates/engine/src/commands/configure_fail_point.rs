@@ -1,16 +1,19 @@
 //! `configureFailPoint`: switches failures on and off, with `--test-commands` only.
 
+use super::row::{NamedIn, Required};
 use super::{Command, Context};
 use value::{Code, Error, Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "configureFailPoint",
-    aliases: &[],
     help: "Makes commands fail on demand, for tests.",
     fields: Some(&["configureFailPoint", "mode", "data"]),
     admin: true,
     test: true,
+    privilege: Required::Login,
+    namespace: NamedIn::None,
     run,
+    ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {

@@ -1,27 +1,28 @@
 //! `connectionStatus` and `whatsmyuri`: who the client is to this server.
 
+use super::in_transaction;
+use super::row::{Required, Transactions};
 use super::{Command, Context};
 use crate::access::directory::{write_privileges, write_roles};
 use value::{Result, Writer};
 
 pub(super) static CONNECTION_STATUS: Command = Command {
     name: "connectionStatus",
-    aliases: &[],
     help: "Tells as whom the client is logged in.",
     fields: Some(&["connectionStatus", "showPrivileges"]),
-    admin: false,
-    test: false,
+    privilege: Required::Nothing,
+    transactions: Transactions::RefusedBecause(in_transaction::NOT_SUPPORTED),
     run: connection_status,
+    ..Command::BASE
 };
 
 pub(super) static WHATS_MY_URI: Command = Command {
     name: "whatsmyuri",
-    aliases: &[],
     help: "Tells the client its own address.",
     fields: Some(&["whatsmyuri"]),
-    admin: false,
-    test: false,
+    privilege: Required::Nothing,
     run: whats_my_uri,
+    ..Command::BASE
 };
 
 fn connection_status(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {

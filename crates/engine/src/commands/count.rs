@@ -1,6 +1,8 @@
 //! `count` and `distinct`.
 
+use super::explain::{Purpose, Query};
 use super::query::{Constants, Find, rewrites};
+use super::row::{Explain, Kind, ReadConcerns, Reads, Required, StableApi, Transactions};
 use super::{Command, Context, aggregate, oplog};
 use crate::catalog::Collection;
 use crate::changes::oplog::is_oplog;
@@ -9,6 +11,7 @@ use crate::exec::{self, Examined, Stream};
 use crate::metrics;
 use crate::planner::{self, Question};
 use crate::planner::{Access, Plan};
+use ::access::Action;
 use query::filter::Filter;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -19,22 +22,34 @@ use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer, keys, li
 
 pub(super) static COUNT: Command = Command {
     name: "count",
-    aliases: &[],
     help: "Counts documents of a collection or view that match a filter.",
     fields: Some(&["count", "query", "limit", "skip", "hint", "collation", "fields", "rewrite"]),
-    admin: false,
-    test: false,
+    privilege: Required::Collection(&[Action::Find]),
+    transactions: Transactions::RefusedBecause(
+        "Cannot run 'count' in a multi-document transaction. Please see http://dochub.mongodb.org/core/transaction-count for a recommended alternative.",
+    ),
+    stable_api: StableApi::Included,
+    read_concern: ReadConcerns::Majority,
+    usage: Kind::Read,
+    reads: Reads::Collection,
+    explain: Explain::Query(explained_count),
     run: count,
+    ..Command::BASE
 };
 
 pub(super) static DISTINCT: Command = Command {
     name: "distinct",
-    aliases: &[],
     help: "Returns the distinct values of a field.",
     fields: Some(&["distinct", "key", "query", "hint", "collation"]),
-    admin: false,
-    test: false,
+    privilege: Required::Collection(&[Action::Find]),
+    transactions: Transactions::Allowed,
+    read_concern: ReadConcerns::Snapshot,
+    usage: Kind::Read,
+    query_stats: true,
+    reads: Reads::Collection,
+    explain: Explain::Query(explained_distinct),
     run: distinct,
+    ..Command::BASE
 };
 
 fn count(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
@@ -259,4 +274,22 @@ fn distinct(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         out.append("atClusterTime", Val::Timestamp(time));
     }
     Ok(())
+}
+
+/// The query that `explain` explains.
+fn explained_count<'a>(context: &Context<'a>) -> Result<Query<'a>> {
+    let args = &context.args;
+    let filter = args.optional_doc("query")?;
+    let skip = args.optional_u64("skip")?.unwrap_or(0);
+    let limit = args.optional_i64("limit")?.map(i64::unsigned_abs).filter(|n| *n > 0);
+    let hint = args.hint()?;
+    let find = Find { filter, skip, limit, hint, counts: true, ..Find::default() };
+    Ok(Query { find, purpose: Purpose::Count })
+}
+
+/// The query that `explain` explains.
+fn explained_distinct<'a>(context: &Context<'a>) -> Result<Query<'a>> {
+    let args = &context.args;
+    let find = Find { filter: args.optional_doc("query")?, hint: args.hint()?, ..Find::default() };
+    Ok(Query { find, purpose: Purpose::Distinct(args.string("key")?) })
 }

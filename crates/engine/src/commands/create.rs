@@ -1,13 +1,20 @@
 //! `create`: makes a collection or a view; and the collections that the first insert makes.
 
 use super::args::Args;
+use super::patterns;
+use super::row::{Required, StableApi, Transactions};
+use super::stable_api;
 use super::{Command, Context};
+use crate::access::Authorization;
+use crate::access::Pipeline;
 use crate::catalog::{Catalog, Collection, change};
 use crate::namespace;
 use crate::operation::Operation;
 use crate::txn::Data;
 use crate::txn::{Transaction, write_conflict};
 use crate::upkeep::declare::Occasion;
+use ::access::Action;
+use ::access::Actions;
 use std::sync::Arc;
 use store::Batch;
 use value::collation::Place;
@@ -15,7 +22,6 @@ use value::{Code, Collation, DocBuf, Error, RawDoc, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "create",
-    aliases: &[],
     help: "Creates a collection or a view.",
     fields: Some(&[
         "create",
@@ -42,9 +48,11 @@ pub(super) static COMMAND: Command = Command {
         "flags",
         "patterns",
     ]),
-    admin: false,
-    test: false,
+    privilege: Required::Custom(allowed),
+    transactions: Transactions::Allowed,
+    stable_api: StableApi::Checked(stable_api::check_pipeline),
     run,
+    ..Command::BASE
 };
 
 /// Views on views on views: deeper ones are refused.
@@ -464,6 +472,36 @@ fn invalid(message: &str) -> Error {
 
 fn unavailable(name: &str) -> Error {
     invalid(&format!("the option '{name}' is not available in this version"))
+}
+
+fn allowed(auth: &Authorization<'_>) -> bool {
+    let name = auth.collection();
+    let makes = if auth.flag("capped") {
+        auth.on_collection(name, &[Action::ConvertToCapped])
+            && (auth.on_collection(name, &[Action::CreateCollection])
+                || auth.on_collection(name, &[Action::Insert]))
+    } else {
+        auth.on_collection(name, &[Action::CreateCollection])
+            || auth.on_collection(name, &[Action::Insert])
+    };
+    let declares = auth.body.find("patterns").is_none() || patterns::may_declare_all(auth);
+    makes && declares && view_allowed(auth)
+}
+
+/// Who may read a view must be allowed to read what it reads: or a view would show what is hidden.
+pub(super) fn view_allowed(auth: &Authorization<'_>) -> bool {
+    if !auth.on_collection(auth.collection(), &[Action::Find]) {
+        return true;
+    }
+    let on = auth.body.get("viewOn").and_then(Val::as_str);
+    let stages = auth.body.get("pipeline").and_then(Val::as_array).unwrap_or(RawDoc::empty());
+    let (privileges, beside) = (auth.privileges, Actions::default());
+    let pipeline = Pipeline { privileges, db: auth.db, beside };
+    match on {
+        Some(on) => pipeline.is_allowed(Some(on), stages),
+        // A view may get another pipeline over what it is on already.
+        None => pipeline.stages_allowed(stages, 0),
+    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! `createIndexes`: builds indexes while writes go on.
 
-use super::{Command, Context};
+use super::row::{Required, StableApi, Transactions};
+use super::{Command, Context, stable_api};
 use crate::index::{build, spec};
-use value::{Code, Error, Result, Val, Writer};
+use ::access::Action;
+use value::{Code, Error, RawDoc, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "createIndexes",
-    aliases: &[],
     help: "Builds indexes of a collection.",
     fields: Some(&[
         "createIndexes",
@@ -17,10 +18,23 @@ pub(super) static COMMAND: Command = Command {
         "returnOnStart",
         "isTimeseriesNamespace",
     ]),
-    admin: false,
-    test: false,
+    privilege: Required::Collection(&[Action::CreateIndex]),
+    transactions: Transactions::Allowed,
+    stable_api: StableApi::Checked(check_stable_indexes),
     run,
+    ..Command::BASE
 };
+
+/// Text indexes are not in version 1 of the stable API.
+fn check_stable_indexes(body: RawDoc<'_>) -> Result<()> {
+    for (_, index) in body.get("indexes").and_then(Val::as_array).unwrap_or(RawDoc::empty()) {
+        let key = index.as_doc().and_then(|index| index.get("key")).and_then(Val::as_doc);
+        if key.is_some_and(|key| key.iter().any(|(_, kind)| kind.get().as_str() == Some("text"))) {
+            return stable_api::refuse("text indexes cannot be created with apiStrict: true");
+        }
+    }
+    Ok(())
+}
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let name = context.collection_name()?;

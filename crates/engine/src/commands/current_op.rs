@@ -1,7 +1,10 @@
 //! `currentOp` and `killOp`: what runs on the server, and stopping it.
 
+use super::row::Required;
 use super::{Command, Context};
+use crate::access::Authorization;
 use crate::job::Job;
+use crate::operation::NamedIn;
 use crate::operation::Slot;
 use crate::session::OpenTransaction;
 use access::Action;
@@ -19,18 +22,19 @@ pub(super) static CURRENT_OP: Command = Command {
     // Fields beside the two switches are a filter.
     fields: None,
     admin: true,
-    test: false,
+    privilege: Required::Custom(may_list),
     run: current_op,
+    ..Command::BASE
 };
 
 pub(super) static KILL_OP: Command = Command {
     name: "killOp",
-    aliases: &[],
     help: "Stops a running operation.",
     fields: Some(&["killOp", "op"]),
     admin: true,
-    test: false,
+    privilege: Required::Login,
     run: kill_op,
+    ..Command::BASE
 };
 
 fn current_op(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
@@ -144,8 +148,8 @@ fn write_slot(slot: &Slot, id: u64, host: &str, now: &str, out: &mut Writer<'_>)
         out.append("lsid", session);
     }
     write_running(current.started.elapsed(), out);
-    out.str("op", kind(current.name));
-    out.str("ns", &namespace(command));
+    out.str("op", current.kind.op());
+    out.str("ns", &namespace(current.namespace, command));
     out.append("command", Val::Document(command));
     if slot.killed.load(Ordering::Relaxed) {
         out.bool("killPending", true);
@@ -202,24 +206,12 @@ fn write_running(elapsed: Duration, out: &mut Writer<'_>) {
     out.i64("microsecs_running", elapsed.as_micros() as i64);
 }
 
-/// The word of `op` that goes with a command.
-fn kind(command: &str) -> &'static str {
-    match command {
-        "find" => "query",
-        "insert" => "insert",
-        "update" => "update",
-        "delete" => "remove",
-        "getMore" => "getmore",
-        _ => "command",
-    }
-}
-
-fn namespace(command: RawDoc<'_>) -> String {
+/// The namespace of a running command.
+fn namespace(named: NamedIn, command: RawDoc<'_>) -> String {
     let db = command.get("$db").and_then(Val::as_str).unwrap_or("");
-    let named = match command.first() {
-        Some(("getMore", _)) => command.get("collection").and_then(Val::as_str),
-        Some((_, value)) => value.get().as_str(),
-        None => None,
+    let named = match named {
+        NamedIn::Qualified => NamedIn::FirstField.collection(command),
+        named => named.collection(command),
     };
     match named {
         // The command's own value may be a whole namespace.
@@ -274,6 +266,10 @@ fn kill_op(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
 
 fn not_allowed() -> Error {
     Error::new(Code::UNAUTHORIZED, "not authorized on admin to kill this operation")
+}
+
+fn may_list(auth: &Authorization<'_>) -> bool {
+    auth.flag("$ownOps") || auth.on_cluster(&[Action::Inprog])
 }
 
 #[cfg(test)]

@@ -1,8 +1,11 @@
 //! `dbStats` and `dataSize`: sizes of a database, and of the documents of one collection.
 
+use super::row::Required;
 use super::{Command, Context, sizes};
+use crate::access::Authorization;
 use crate::engine::Storage;
 use crate::namespace::Namespace;
+use ::access::Action;
 use std::time::Instant;
 use value::{Code, Error, Result, Writer};
 
@@ -11,9 +14,9 @@ pub(super) static DB_STATS: Command = Command {
     aliases: &["dbstats"],
     help: "Tells sizes of a database.",
     fields: Some(&["dbStats", "dbstats", "scale", "freeStorage"]),
-    admin: false,
-    test: false,
+    privilege: Required::Database(&[Action::DbStats]),
     run: db_stats,
+    ..Command::BASE
 };
 
 pub(super) static DATA_SIZE: Command = Command {
@@ -21,9 +24,9 @@ pub(super) static DATA_SIZE: Command = Command {
     aliases: &["datasize"],
     help: "Tells the size of a collection's documents.",
     fields: Some(&["dataSize", "datasize", "keyPattern", "min", "max", "estimate"]),
-    admin: false,
-    test: false,
+    privilege: Required::Custom(may_read_size),
     run: data_size,
+    ..Command::BASE
 };
 
 fn db_stats(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
@@ -90,4 +93,8 @@ fn data_size(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     }
     out.count("millis", started.elapsed().as_millis() as u64);
     Ok(())
+}
+
+fn may_read_size(auth: &Authorization<'_>) -> bool {
+    auth.on_namespace(auth.collection(), &[Action::Find])
 }

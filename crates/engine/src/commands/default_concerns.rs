@@ -1,9 +1,11 @@
 //! `getDefaultRWConcern` and `setDefaultRWConcern`: how reads and writes are acknowledged when a
 //! command does not say. What is set stands in the catalog and outlives the process.
 
+use super::row::Required;
 use super::write_concern::WriteConcern;
 use super::{Command, Context};
 use crate::catalog::persist;
+use ::access::Action;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use store::Space;
@@ -11,22 +13,22 @@ use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
 pub(super) static GET: Command = Command {
     name: "getDefaultRWConcern",
-    aliases: &[],
     help: "Tells how reads and writes are acknowledged when a command does not say.",
     fields: Some(&["getDefaultRWConcern", "inMemory"]),
     admin: true,
-    test: false,
+    privilege: Required::Cluster(&[Action::GetDefaultRWConcern]),
     run: get,
+    ..Command::BASE
 };
 
 pub(super) static SET: Command = Command {
     name: "setDefaultRWConcern",
-    aliases: &[],
     help: "Says how reads and writes are acknowledged when a command does not say.",
     fields: Some(&["setDefaultRWConcern", "defaultReadConcern", "defaultWriteConcern"]),
     admin: true,
-    test: false,
+    privilege: Required::Cluster(&[Action::SetDefaultRWConcern]),
     run: set,
+    ..Command::BASE
 };
 
 fn get(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {

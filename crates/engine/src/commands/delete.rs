@@ -1,25 +1,36 @@
 //! `delete`: removes documents.
 
 use super::args::Args;
+use super::explain::{Purpose, Query, first_statement};
+use super::query::Find;
 use super::query::{Constants, writable};
+use super::row::{Explain, Kind, Required, StableApi, Transactions};
 use super::statements::{Statements, fails_command, statement_id, write_errors};
 use super::{Command, Context};
+use crate::access::Authorization;
 use crate::catalog::Collection;
 use crate::exec::{modify, write};
 use crate::metrics;
 use crate::session::{Done, Retryable};
+use ::access::Action;
+use ::access::Actions;
 use std::sync::Arc;
 use store::Seqno;
 use value::{Code, Error, RawDoc, Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "delete",
-    aliases: &[],
     help: "Removes documents from a collection.",
     fields: Some(&["delete", "deletes", "ordered", "bypassPatterns", "let"]),
-    admin: false,
-    test: false,
+    privilege: Required::Custom(allowed),
+    transactions: Transactions::Allowed,
+    retryable: true,
+    stable_api: StableApi::Included,
+    usage: Kind::Remove,
+    counts_itself: true,
+    explain: Explain::Query(explained),
     run,
+    ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
@@ -147,4 +158,15 @@ pub(super) fn one(
 
 fn find(context: &Context<'_>, name: &str) -> Option<Arc<Collection>> {
     context.catalog().get(context.db, name).cloned()
+}
+
+fn allowed(auth: &Authorization<'_>) -> bool {
+    auth.writes(Actions::of(&[Action::Remove]))
+}
+
+/// The query that `explain` explains: that of the first statement.
+fn explained<'a>(context: &Context<'a>) -> Result<Query<'a>> {
+    let (statement, find) = first_statement(context, "deletes", "delete.deletes")?;
+    let limit = (statement.optional_i64("limit")? == Some(1)).then_some(1);
+    Ok(Query { find: Find { limit, ..find }, purpose: Purpose::Delete })
 }

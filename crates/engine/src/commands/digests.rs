@@ -1,8 +1,11 @@
 //! `dbHash` and `filemd5`: digests of documents, by which copies are compared.
 
+use super::row::{NamedIn, Required};
 use super::{Command, Context, hello};
+use crate::access::Authorization;
 use crate::catalog::Collection;
 use crate::layout;
+use ::access::Action;
 use query::expr::Md5;
 use std::time::Instant;
 use store::Snapshot;
@@ -14,19 +17,19 @@ pub(super) static DB_HASH: Command = Command {
     help: "Returns digests of the documents of a database.",
     // MongoDB ignores what it does not know here.
     fields: None,
-    admin: false,
-    test: false,
+    privilege: Required::Database(&[Action::DbHash]),
     run: db_hash,
+    ..Command::BASE
 };
 
 pub(super) static FILE_MD5: Command = Command {
     name: "filemd5",
-    aliases: &[],
     help: "Returns the digest of a GridFS file.",
     fields: Some(&["filemd5", "root", "partialOk", "md5state"]),
-    admin: false,
-    test: false,
+    privilege: Required::Custom(may_read_chunks),
+    namespace: NamedIn::None,
     run: file_md5,
+    ..Command::BASE
 };
 
 fn db_hash(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
@@ -151,4 +154,9 @@ fn pipeline_of(file: Val<'_>) -> Vec<u8> {
         });
     });
     stages
+}
+
+fn may_read_chunks(auth: &Authorization<'_>) -> bool {
+    let root = auth.body.get("root").and_then(Val::as_str).unwrap_or("fs");
+    auth.on_collection(&format!("{root}.chunks"), &[Action::Find])
 }

@@ -1,22 +1,26 @@
 //! `drop`: removes a collection or view. One that does not exist is no error, as from MongoDB 7.
 
+use super::row::{Required, StableApi};
 use super::{Command, Context};
 use crate::catalog::{Collection, change};
 use crate::exec::modify::{self, Chosen};
 use crate::exec::write;
 use crate::txn::Transaction;
 use crate::upkeep::declare;
+use ::access::Action;
 use std::sync::Arc;
 use value::{Code, Error, RawDoc, Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "drop",
-    aliases: &[],
     help: "Removes a collection or view.",
     fields: Some(&["drop", "collectionUUID"]),
-    admin: false,
-    test: false,
+    privilege: Required::Collection(&[Action::DropCollection]),
+    stable_api: StableApi::Included,
+    audited: true,
+    removes_users: true,
     run,
+    ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {

@@ -1,19 +1,23 @@
 //! `dropDatabase`: removes all collections and views of a database.
 
+use super::row::{Required, StableApi};
 use super::{Command, Context};
 use crate::catalog::change;
 use crate::changes::Cause;
 use crate::upkeep::declare;
+use ::access::Action;
 use value::{Code, Error, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "dropDatabase",
-    aliases: &[],
     help: "Removes a database with everything in it.",
     fields: Some(&["dropDatabase"]),
-    admin: false,
-    test: false,
+    privilege: Required::Database(&[Action::DropDatabase]),
+    stable_api: StableApi::Included,
+    audited: true,
+    removes_users: true,
     run,
+    ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {

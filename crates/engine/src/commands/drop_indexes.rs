@@ -1,9 +1,11 @@
 //! `dropIndexes`: removes indexes by name, by key, or all but the one on `_id`.
 
+use super::row::{Required, StableApi};
 use super::{Command, Context, query};
 use crate::catalog::{Collection, Index, change};
 use crate::index::spec::{same_key, shown};
 use crate::upkeep::declare;
+use ::access::Action;
 use std::sync::Arc;
 use value::{Code, Error, RawDoc, Result, Val, Writer};
 
@@ -18,9 +20,11 @@ pub(super) static COMMAND: Command = Command {
         "collectionUUID",
         "isTimeseriesNamespace",
     ]),
-    admin: false,
-    test: false,
+    privilege: Required::Collection(&[Action::DropIndex]),
+    stable_api: StableApi::Included,
+    audited: true,
     run,
+    ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {

@@ -3,7 +3,9 @@
 use super::args::Args;
 use super::count::{distinct_plan, distinct_scan, entries_are_matches};
 use super::query::{Constants, Find, rewrites};
+use super::row::{NamedIn, ReadConcerns, Required, StableApi};
 use super::{Command, Context};
+use crate::access::Authorization;
 use crate::catalog::{Collection, Pointers, unindexable};
 use crate::exec::scan::Scan;
 use crate::exec::{Examined, Stream};
@@ -20,12 +22,14 @@ use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "explain",
-    aliases: &[],
     help: "Shows how a command finds its documents.",
     fields: Some(&["explain", "verbosity"]),
-    admin: false,
-    test: false,
+    privilege: Required::Custom(allowed),
+    stable_api: StableApi::Included,
+    read_concern: ReadConcerns::Majority,
+    namespace: NamedIn::None,
     run,
+    ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
@@ -48,84 +52,103 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     if let Some(fields) = row.fields {
         context.args.check_fields(fields, true)?;
     }
-    let result = match row.name {
-        "aggregate" => super::explain_pipeline::explain(context, verbosity, out),
-        "find" | "count" | "distinct" | "delete" | "update" | "findAndModify" => {
-            explain_query(context, verbosity, out)
+    let result = match row.explain {
+        Explain::Pipeline => super::explain_pipeline::explain(context, verbosity, out),
+        Explain::Query(query) => explain_query(context, query, verbosity, out),
+        Explain::Refused => {
+            Err(Error::new(Code::ILLEGAL_OPERATION, format!("Cannot explain cmd: {}", row.name)))
         }
-        other => Err(Error::new(Code::ILLEGAL_OPERATION, format!("Cannot explain cmd: {other}"))),
     };
     context.args = outer;
     result
 }
 
-/// The query inside a command that looks for documents.
-fn query_of<'a>(context: &Context<'a>) -> Result<(Find<'a>, Option<&'static str>)> {
-    let args = &context.args;
-    Ok(match context.args.place {
-        "find" => (super::find::parse(context)?.find, None),
-        "count" => {
-            let filter = args.optional_doc("query")?;
-            let skip = args.optional_u64("skip")?.unwrap_or(0);
-            let limit = args.optional_i64("limit")?.map(i64::unsigned_abs).filter(|n| *n > 0);
-            let hint = args.hint()?;
-            let find = Find { filter, skip, limit, hint, counts: true, ..Find::default() };
-            (find, Some("COUNT"))
-        }
-        "distinct" => {
-            let filter = args.optional_doc("query")?;
-            (Find { filter, hint: args.hint()?, ..Find::default() }, None)
-        }
-        "findAndModify" => {
-            let remove = args.bool("remove")?;
-            let stage = if remove { "DELETE" } else { "UPDATE" };
-            let find = Find {
-                filter: args.optional_doc("query")?,
-                sort: args.optional_doc("sort")?,
-                hint: args.hint()?,
-                limit: Some(1),
-                ..Find::default()
-            };
-            (find, Some(stage))
-        }
-        place => {
-            let (list, stage) =
-                if place == "update" { ("updates", "UPDATE") } else { ("deletes", "DELETE") };
-            let statements = args.optional_array(list)?.ok_or_else(|| args.missing(list))?;
-            let first = statements.first().and_then(|(_, statement)| statement.as_doc());
-            let statement = Args::new(
-                if place == "update" { "update.updates" } else { "delete.deletes" },
-                first.ok_or_else(|| args.missing(list))?,
-            );
-            let many = match place {
-                "update" => statement.bool("multi")?,
-                _ => statement.optional_i64("limit")? != Some(1),
-            };
-            let find = Find {
-                filter: statement.optional_doc("q")?,
-                hint: statement.hint()?,
-                limit: (!many).then_some(1),
-                ..Find::default()
-            };
-            (find, Some(stage))
-        }
-    })
+/// How `explain` explains a command; a fact of its row.
+#[derive(Clone, Copy)]
+pub(crate) enum Explain {
+    /// It cannot.
+    Refused,
+    /// As a pipeline.
+    Pipeline,
+    /// As the query that the command runs.
+    Query(for<'a> fn(&Context<'a>) -> Result<Query<'a>>),
 }
 
-fn explain_query(context: &mut Context<'_>, verbosity: &str, out: &mut Writer<'_>) -> Result<()> {
+/// The query of a command that is explained.
+#[derive(Default)]
+pub(crate) struct Query<'a> {
+    /// The query.
+    pub(super) find: Find<'a>,
+    /// What is done with what it finds.
+    pub(super) purpose: Purpose<'a>,
+}
+
+/// What a command does with the documents that its query finds.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Purpose<'a> {
+    /// It returns them.
+    #[default]
+    Return,
+    /// It counts them.
+    Count,
+    /// It returns the values of this field.
+    Distinct(&'a str),
+    /// It changes them.
+    Update,
+    /// It removes them.
+    Delete,
+}
+
+impl Purpose<'_> {
+    /// The stage above the query's stages in the plan.
+    fn stage(self) -> Option<&'static str> {
+        match self {
+            Purpose::Return | Purpose::Distinct(_) => None,
+            Purpose::Count => Some("COUNT"),
+            Purpose::Update => Some("UPDATE"),
+            Purpose::Delete => Some("DELETE"),
+        }
+    }
+}
+
+/// The query of the first of the statements in the field `list`, named `place` in messages.
+///
+/// # Errors
+/// When there is no statement.
+pub(super) fn first_statement<'a>(
+    context: &Context<'a>,
+    list: &str,
+    place: &'static str,
+) -> Result<(Args<'a>, Find<'a>)> {
+    let args = &context.args;
+    let statements = args.optional_array(list)?.ok_or_else(|| args.missing(list))?;
+    let first = statements.first().and_then(|(_, statement)| statement.as_doc());
+    let statement = Args::new(place, first.ok_or_else(|| args.missing(list))?);
+    let find =
+        Find { filter: statement.optional_doc("q")?, hint: statement.hint()?, ..Find::default() };
+    Ok((statement, find))
+}
+
+fn explain_query<'a>(
+    context: &mut Context<'a>,
+    query: fn(&Context<'a>) -> Result<Query<'a>>,
+    verbosity: &str,
+    out: &mut Writer<'_>,
+) -> Result<()> {
     let name = context.collection_name()?;
-    let (mut find, stage) = query_of(context)?;
+    let Query { mut find, purpose } = query(context)?;
+    let stage = purpose.stage();
     let constants = Constants::new(context)?;
     let namespace = format!("{}.{name}", context.db);
     let view = context.engine.data.view(context.op);
-    let mut rewriting = match context.args.place {
-        "find" | "count" => rewrites(context, &constants, &view, find.hint)?,
+    let mut rewriting = match purpose {
+        Purpose::Return | Purpose::Count => rewrites(context, &constants, &view, find.hint)?,
         _ => None,
     };
     let source = view.catalog.get(context.db, name).filter(|source| source.view().is_none());
     let mut counted = None;
-    if let (Some(source), Some(rewriting), Some(filter), "count") =
-        (source, &mut rewriting, find.filter, context.args.place)
+    if let (Some(source), Some(rewriting), Some(filter), Purpose::Count) =
+        (source, &mut rewriting, find.filter, purpose)
     {
         counted = rewriting.count(source, filter)?;
     }
@@ -176,11 +199,11 @@ fn explain_query(context: &mut Context<'_>, verbosity: &str, out: &mut Writer<'_
         rejected: Vec::new(),
     };
     let distinct = match &opened {
-        Some((_, collection, snapshot)) if context.args.place == "distinct" => {
-            let key = context.args.string("key")?;
-            distinct_plan(&find, &constants, collection, snapshot, key)?
-        }
-        _ => None,
+        Some((_, collection, snapshot)) => match purpose {
+            Purpose::Distinct(key) => distinct_plan(&find, &constants, collection, snapshot, key)?,
+            _ => None,
+        },
+        None => None,
     };
     let plan = opened.as_ref().map_or(&nothing, |(opened, _, _)| &opened.plan);
     let plan = distinct.as_ref().map_or(plan, |(plan, _)| plan);
@@ -505,4 +528,11 @@ pub(super) fn write_server(context: &Context<'_>, out: &mut Writer<'_>) {
             value::limits::BLOCKING_STAGE_BYTES_MAX as u64,
         );
     });
+}
+
+/// Who explains a command needs what the command needs.
+fn allowed(auth: &Authorization<'_>) -> bool {
+    let Some(inner) = auth.body.first().and_then(|(_, value)| value.as_doc()) else { return true };
+    let row = inner.first().and_then(|(name, _)| super::find(name));
+    row.is_none_or(|row| Authorization { body: inner, ..*auth }.has(row.privilege))
 }

@@ -1,7 +1,9 @@
 //! `find`: documents that match, in batches.
 
+use super::explain::{Purpose, Query};
 use super::query::{Constants, Find, rewrites};
-use super::{Command, Context, aggregate, oplog};
+use super::row::{Explain, Kind, ReadConcerns, Reads, Required, StableApi, Transactions};
+use super::{Command, Context, aggregate, oplog, stable_api};
 use crate::catalog::Collection;
 use crate::changes::oplog::is_oplog;
 use crate::cursor::{BatchEnd, Cursor, Source, Tail, fill_batch};
@@ -10,6 +12,7 @@ use crate::layout;
 use crate::metrics;
 use crate::operation::Operation;
 use crate::planner::min_max::MinMax;
+use ::access::Action;
 use std::sync::Arc;
 use std::time::Instant;
 use store::Snapshot;
@@ -17,7 +20,6 @@ use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer, limits};
 
 pub(super) static COMMAND: Command = Command {
     name: "find",
-    aliases: &[],
     help: "Returns documents of a collection or view that match a filter.",
     fields: Some(&[
         "find",
@@ -47,10 +49,39 @@ pub(super) static COMMAND: Command = Command {
         "includeQueryStatsMetrics",
         "rewrite",
     ]),
-    admin: false,
-    test: false,
+    privilege: Required::Collection(&[Action::Find]),
+    transactions: Transactions::Allowed,
+    stable_api: StableApi::Checked(check_stable_options),
+    read_concern: ReadConcerns::Snapshot,
+    usage: Kind::Query,
+    counts_itself: true,
+    query_stats: true,
+    reads: Reads::Collection,
+    explain: Explain::Query(explained),
     run,
+    ..Command::BASE
 };
+
+/// Options of `find` that are not in version 1 of the stable API.
+static UNSTABLE_OPTIONS: &[&str] = &[
+    "awaitData",
+    "max",
+    "min",
+    "noCursorTimeout",
+    "oplogReplay",
+    "returnKey",
+    "showRecordId",
+    "tailable",
+];
+
+fn check_stable_options(body: RawDoc<'_>) -> Result<()> {
+    match UNSTABLE_OPTIONS.iter().find(|name| body.find(name).is_some()) {
+        Some(name) => stable_api::refuse(format!(
+            "BSON field 'FindCommandRequest.{name}' is not allowed with apiStrict:true."
+        )),
+        None => Ok(()),
+    }
+}
 
 /// What a find asks for beside the query itself.
 pub(super) struct Request<'a> {
@@ -339,4 +370,9 @@ pub(super) fn write_cursor(
     }
     out.close(token);
     result
+}
+
+/// The query that `explain` explains.
+fn explained<'a>(context: &Context<'a>) -> Result<Query<'a>> {
+    Ok(Query { find: parse(context)?.find, purpose: Purpose::Return })
 }

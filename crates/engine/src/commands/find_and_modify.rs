@@ -1,13 +1,19 @@
 //! `findAndModify`: changes or removes one document and returns it.
 
+use super::explain::{Purpose, Query};
+use super::query::Find;
 use super::query::{Constants, writable};
+use super::row::{Explain, Kind, Required, StableApi, Transactions};
 use super::statements::statement_id;
 use super::update::array_filters;
 use super::{Command, Context, create};
+use crate::access::Authorization;
 use crate::exec::{modify, write};
 use crate::metrics;
 use crate::session::{Done, Retryable};
 use crate::txn::Transaction;
+use ::access::Action;
+use ::access::Actions;
 use bumpalo::Bump;
 use query::project::{Mode, Projection};
 use query::update::{Series, Update};
@@ -35,9 +41,14 @@ pub(super) static COMMAND: Command = Command {
         "let",
         "sampleId",
     ]),
-    admin: false,
-    test: false,
+    privilege: Required::Custom(allowed),
+    transactions: Transactions::Allowed,
+    retryable: true,
+    stable_api: StableApi::Included,
+    usage: Kind::Write,
+    explain: Explain::Query(explained),
     run,
+    ..Command::BASE
 };
 
 struct FindAndModify<'a> {
@@ -220,4 +231,31 @@ impl FindAndModify<'_> {
             out.append("value", value);
         }))
     }
+}
+
+fn allowed(auth: &Authorization<'_>) -> bool {
+    let mut needed = Actions::of(&[Action::Find]);
+    if auth.flag("remove") {
+        needed.add(Action::Remove);
+    } else {
+        needed.add(Action::Update);
+        if auth.flag("upsert") {
+            needed.add(Action::Insert);
+        }
+    }
+    auth.writes(needed)
+}
+
+/// The query that `explain` explains.
+fn explained<'a>(context: &Context<'a>) -> Result<Query<'a>> {
+    let args = &context.args;
+    let purpose = if args.bool("remove")? { Purpose::Delete } else { Purpose::Update };
+    let find = Find {
+        filter: args.optional_doc("query")?,
+        sort: args.optional_doc("sort")?,
+        hint: args.hint()?,
+        limit: Some(1),
+        ..Find::default()
+    };
+    Ok(Query { find, purpose })
 }

@@ -1,17 +1,19 @@
 //! `fsync`: writes everything held in memory to its files.
 
+use super::row::Required;
 use super::{Command, Context};
 use crate::store_failed;
+use ::access::Action;
 use value::{Code, Error, Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "fsync",
-    aliases: &[],
     help: "Writes everything held in memory to its files.",
     fields: Some(&["fsync", "lock", "async", "fsyncLockAcquisitionTimeoutMillis"]),
     admin: true,
-    test: false,
+    privilege: Required::Cluster(&[Action::Fsync]),
     run,
+    ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {

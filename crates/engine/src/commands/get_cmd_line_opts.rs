@@ -1,16 +1,18 @@
 //! `getCmdLineOpts`: how the server was started.
 
+use super::row::Required;
 use super::{Command, Context};
+use ::access::Action;
 use value::{Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "getCmdLineOpts",
-    aliases: &[],
     help: "Tells how the server was started.",
     fields: Some(&["getCmdLineOpts"]),
     admin: true,
-    test: false,
+    privilege: Required::Cluster(&[Action::GetCmdLineOpts]),
     run,
+    ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {

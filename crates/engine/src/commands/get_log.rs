@@ -1,16 +1,19 @@
 //! `getLog`: the last lines of the server's log.
 
+use super::row::{NamedIn, Required};
 use super::{Command, Context};
+use ::access::Action;
 use value::{Code, Error, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "getLog",
-    aliases: &[],
     help: "Returns the last lines of the log.",
     fields: Some(&["getLog"]),
     admin: true,
-    test: false,
+    privilege: Required::Cluster(&[Action::GetLog]),
+    namespace: NamedIn::None,
     run,
+    ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {

@@ -1,5 +1,6 @@
 //! `getMore`: the next batch of a cursor; `killCursors`: closes cursors.
 
+use super::row::{Kind, NamedIn, ReadConcerns, Required, StableApi, Transactions};
 use super::{Command, Context};
 use crate::changes::wait_for_more;
 use crate::cursor::{BatchEnd, Cursor, Source, fill_batch};
@@ -14,7 +15,6 @@ use value::{Code, DocBuf, Error, Result, Val, Writer};
 
 pub(super) static GET_MORE: Command = Command {
     name: "getMore",
-    aliases: &[],
     help: "Returns the next documents of an open cursor.",
     fields: Some(&[
         "getMore",
@@ -25,19 +25,27 @@ pub(super) static GET_MORE: Command = Command {
         "lastKnownCommittedOpTime",
         "includeQueryStatsMetrics",
     ]),
-    admin: false,
-    test: false,
+    privilege: Required::Login,
+    transactions: Transactions::NotFirst,
+    stable_api: StableApi::Included,
+    read_concern: ReadConcerns::OfCursor,
+    usage: Kind::GetMore,
+    counts_itself: true,
+    namespace: NamedIn::Field("collection"),
+    limits_itself: true,
     run: get_more,
+    ..Command::BASE
 };
 
 pub(super) static KILL_CURSORS: Command = Command {
     name: "killCursors",
-    aliases: &[],
     help: "Closes open cursors.",
     fields: Some(&["killCursors", "cursors"]),
-    admin: false,
-    test: false,
+    privilege: Required::Login,
+    transactions: Transactions::NotFirst,
+    stable_api: StableApi::Included,
     run: kill_cursors,
+    ..Command::BASE
 };
 
 /// How long an `awaitData` cursor waits when the client names no time.

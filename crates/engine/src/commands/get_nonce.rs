@@ -1,5 +1,6 @@
 //! `getnonce`: a random number that very old drivers want before they say anything else.
 
+use super::row::Required;
 use super::{Command, Context};
 use value::{Result, Writer};
 
@@ -8,9 +9,10 @@ pub(super) static COMMAND: Command = Command {
     aliases: &["getNonce"],
     help: "Returns a random number, for old drivers.",
     fields: Some(&["getnonce", "getNonce"]),
-    admin: false,
-    test: false,
+    privilege: Required::Nothing,
+    uncompressed: true,
     run,
+    ..Command::BASE
 };
 
 fn run(_: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {

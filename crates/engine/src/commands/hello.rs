@@ -1,17 +1,23 @@
 //! `hello` and its old name `isMaster`: how drivers learn what they talk to. The answer is that
 //! of a replica set of one, because drivers offer sessions and retries only then.
 
+use super::in_transaction;
+use super::row::{Required, StableApi, Transactions};
 use super::{Command, Context, sasl};
 use value::{ObjectId, Result, Val, Writer, limits};
 
 pub(super) static HELLO: Command = Command {
     name: "hello",
-    aliases: &[],
     help: "Tells drivers what this server is and can do.",
     fields: None,
-    admin: false,
-    test: false,
+    privilege: Required::Nothing,
+    transactions: Transactions::RefusedBecause(in_transaction::NOT_SUPPORTED),
+    stable_api: StableApi::Included,
+    waits: true,
+    limits_itself: true,
+    uncompressed: true,
     run: |context, out| run(context, out, "isWritablePrimary"),
+    ..Command::BASE
 };
 
 pub(super) static IS_MASTER: Command = Command {
@@ -19,9 +25,13 @@ pub(super) static IS_MASTER: Command = Command {
     aliases: &["ismaster"],
     help: "The old name of hello.",
     fields: None,
-    admin: false,
-    test: false,
+    privilege: Required::Nothing,
+    transactions: Transactions::RefusedBecause(in_transaction::NOT_SUPPORTED),
+    waits: true,
+    uncompressed: true,
+    any_case: true,
     run: |context, out| run(context, out, "ismaster"),
+    ..Command::BASE
 };
 
 /// The name of the set whose only member this server is.

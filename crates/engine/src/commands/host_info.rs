@@ -1,7 +1,9 @@
 //! `hostInfo`: the machine that the server runs on.
 
+use super::row::Required;
 use super::{Command, Context};
 use crate::host;
+use ::access::Action;
 use value::{Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
@@ -9,9 +11,9 @@ pub(super) static COMMAND: Command = Command {
     aliases: &["hostinfo"],
     help: "Describes the machine that the server runs on.",
     fields: Some(&["hostInfo", "hostinfo"]),
-    admin: false,
-    test: false,
+    privilege: Required::Cluster(&[Action::HostInfo]),
     run,
+    ..Command::BASE
 };
 
 fn run(_: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {

@@ -1,39 +1,44 @@
-//! What the rules of transactions ask of a command: the fields that place it in one, which
-//! commands run there, and the labels that tell drivers what to do about an error.
+//! The rules of multi-document transactions: the fields that make a command a statement of one, what is
+//! refused there, and the labels that tell drivers what to do about an error. Which commands run in
+//! transactions stands in their rows.
 
 use super::Command;
 use crate::session;
 use value::{Code, Error, RawDoc, Result, Val};
 
-/// Where a command stands in the transactions of its session.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    /// The number of the transaction.
-    pub(super) number: i64,
-    /// Whether the command begins it.
-    pub(super) start: bool,
+/// The rules of multi-document transactions for a command; a fact of its row.
+#[derive(Clone, Copy)]
+pub(crate) enum Transactions {
+    /// It does not run in transactions.
+    Refused,
+    /// It does not run in transactions, and the error says this.
+    RefusedBecause(&'static str),
+    /// It runs in transactions.
+    Allowed,
+    /// It runs in transactions, but not as their first statement.
+    NotFirst,
+    /// It ends a transaction by what is named here.
+    Ends(&'static str),
 }
 
-/// Commands that run in transactions, sorted.
-static ALLOWED: &[&str] = &[
-    "abortTransaction",
-    "aggregate",
-    "bulkWrite",
-    "commitTransaction",
-    "create",
-    "createIndexes",
-    "delete",
-    "distinct",
-    "find",
-    "findAndModify",
-    "getMore",
-    "insert",
-    "killCursors",
-    "update",
-];
+impl Transactions {
+    /// Whether the command ends transactions.
+    pub(super) fn ends(self) -> bool {
+        matches!(self, Transactions::Ends(_))
+    }
+}
 
-/// Commands that may carry a transaction number without being in a transaction.
-static RETRYABLE: &[&str] = &["bulkWrite", "delete", "findAndModify", "insert", "update"];
+/// Why commands about the connection do not run in transactions.
+pub(super) const NOT_SUPPORTED: &str = "This command is not supported in transactions";
+
+/// A statement of a multi-document transaction: what its fields say of the transaction.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Statement {
+    /// The number of the transaction.
+    pub(super) number: i64,
+    /// Whether it begins the transaction.
+    pub(super) start: bool,
+}
 
 /// Codes that say: the server goes away, or is not the one that writes; try again elsewhere.
 static RETRYABLE_CODES: &[i32] =
@@ -43,20 +48,20 @@ fn refuse<T>(message: impl Into<String>) -> Result<T> {
     Err(Error::new(Code::INVALID_OPTIONS, message))
 }
 
-fn not_there<T>(message: impl Into<String>) -> Result<T> {
+fn not_supported<T>(message: impl Into<String>) -> Result<T> {
     Err(Error::new(Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION, message))
 }
 
-impl Place {
+impl Statement {
     /// Reads `txnNumber`, `autocommit` and `startTransaction`.
     ///
     /// # Errors
     /// InvalidOptions, TypeMismatch, NotARetryableWriteCommand.
-    pub(super) fn of(
+    pub(super) fn parse(
         command: &Command,
         body: RawDoc<'_>,
         session: Option<[u8; 16]>,
-    ) -> Result<Option<Place>> {
+    ) -> Result<Option<Statement>> {
         let flag = |name: &str| match body.get(name) {
             None => Ok(None),
             Some(Val::Bool(flag)) => Ok(Some(flag)),
@@ -84,9 +89,9 @@ impl Place {
         }
         let Some(number) = number else { return Ok(None) };
         if autocommit.is_some() {
-            return Ok(Some(Place { number, start: start.is_some() }));
+            return Ok(Some(Statement { number, start: start.is_some() }));
         }
-        if !RETRYABLE.contains(&command.name) {
+        if !command.retryable {
             return Err(Error::new(
                 Code(50768),
                 format!(
@@ -98,47 +103,48 @@ impl Place {
         Ok(None)
     }
 
-    /// Refuses commands and fields that have no place in a transaction. The transaction goes on.
+    /// Refuses commands and fields that are not supported in a transaction. The transaction stays open.
     ///
     /// # Errors
     /// OperationNotSupportedInTransaction, InvalidOptions.
     pub(super) fn check(&self, command: &Command, body: RawDoc<'_>, db: &str) -> Result<()> {
-        let ends = ends(command.name);
-        if ALLOWED.binary_search(&command.name).is_err() {
-            return match command.name {
-                "count" => not_there(
-                    "Cannot run 'count' in a multi-document transaction. Please see http://dochub.mongodb.org/core/transaction-count for a recommended alternative.",
-                ),
-                "hello" | "isMaster" | "ping" | "buildInfo" | "connectionStatus" => {
-                    not_there("This command is not supported in transactions")
-                }
-                name => not_there(format!("Cannot run '{name}' in a multi-document transaction.")),
-            };
+        let rules = command.transactions;
+        match rules {
+            Transactions::Refused => {
+                return not_supported(format!(
+                    "Cannot run '{}' in a multi-document transaction.",
+                    command.name
+                ));
+            }
+            Transactions::RefusedBecause(reason) => return not_supported(reason),
+            Transactions::Allowed | Transactions::NotFirst | Transactions::Ends(_) => {}
         }
         match db {
             "local" => {
-                return not_there(
+                return not_supported(
                     "Cannot run command against the 'local' database in a transaction.",
                 );
             }
             "config" => {
-                return not_there(
+                return not_supported(
                     "Cannot run command against the config database in a transaction.",
                 );
             }
             _ => {}
         }
-        if self.start && ends {
-            let what = if command.name == "commitTransaction" { "a commit" } else { "an abort" };
-            return not_there(format!("Cannot start a transaction with {what}"));
+        match rules {
+            Transactions::Ends(what) if self.start => {
+                return not_supported(format!("Cannot start a transaction with {what}"));
+            }
+            Transactions::NotFirst if self.start => {
+                return not_supported(format!(
+                    "Cannot run {} as the first command of a transaction",
+                    command.name
+                ));
+            }
+            _ => {}
         }
-        if self.start && matches!(command.name, "getMore" | "killCursors") {
-            return not_there(format!(
-                "Cannot run {} as the first command of a transaction",
-                command.name
-            ));
-        }
-        if !ends && body.find("writeConcern").is_some() {
+        if !rules.ends() && body.find("writeConcern").is_some() {
             return refuse("writeConcern is not allowed within a multi-statement transaction");
         }
         if !self.start && body.find("readConcern").is_some() {
@@ -148,13 +154,8 @@ impl Place {
     }
 }
 
-/// Whether a command ends transactions.
-pub(super) fn ends(command: &str) -> bool {
-    matches!(command, "commitTransaction" | "abortTransaction")
-}
-
 /// Adds the labels that an error has in a transaction.
-pub(super) fn label(error: Error, command: &str) -> Error {
+pub(super) fn label(error: Error, rules: Transactions) -> Error {
     let code = error.code();
     let transient = match code {
         Code::WRITE_CONFLICT
@@ -163,12 +164,12 @@ pub(super) fn label(error: Error, command: &str) -> Error {
         | Code::SNAPSHOT_TOO_OLD
         | Code::SNAPSHOT_UNAVAILABLE
         | Code::NO_SUCH_TRANSACTION => true,
-        _ => !ends(command) && RETRYABLE_CODES.contains(&code.0),
+        _ => !rules.ends() && RETRYABLE_CODES.contains(&code.0),
     };
     if transient {
         return error.with_label("TransientTransactionError");
     }
-    if ends(command) && RETRYABLE_CODES.contains(&code.0) {
+    if rules.ends() && RETRYABLE_CODES.contains(&code.0) {
         return error.with_label("RetryableWriteError");
     }
     error

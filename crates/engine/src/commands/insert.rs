@@ -1,23 +1,31 @@
 //! `insert`: adds documents. Many of them share one commit, each counts for itself.
 
+use super::row::{Kind, Required, StableApi, Transactions};
 use super::statements::{Statements, statement_id};
 use super::{Command, Context, create, query};
+use crate::access::Authorization;
 use crate::exec::write;
 use crate::metrics;
 use crate::session::{Done, Retryable};
 use crate::txn::Transaction;
+use ::access::Action;
+use ::access::Actions;
 use std::borrow::Cow;
 use store::Seqno;
 use value::{Error, RawDoc, Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "insert",
-    aliases: &[],
     help: "Adds documents to a collection.",
     fields: Some(&["insert", "documents", "ordered", "bypassPatterns", "bypassDocumentValidation"]),
-    admin: false,
-    test: false,
+    privilege: Required::Custom(allowed),
+    transactions: Transactions::Allowed,
+    retryable: true,
+    stable_api: StableApi::Included,
+    usage: Kind::Insert,
+    counts_itself: true,
     run,
+    ..Command::BASE
 };
 
 /// Documents of one commit: enough to share a flush, few enough to keep others moving.
@@ -185,4 +193,8 @@ impl<'a> Insert<'a> {
         }
         Ok(Some((inserted, errors)))
     }
+}
+
+fn allowed(auth: &Authorization<'_>) -> bool {
+    auth.writes(Actions::of(&[Action::Insert]))
 }

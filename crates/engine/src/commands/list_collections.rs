@@ -1,7 +1,10 @@
 //! `listCollections`: the collections and views of a database.
 
+use super::row::{Required, StableApi};
 use super::{Command, Context, listing, oplog};
+use crate::access::Authorization;
 use crate::catalog::{Catalog, Collection, Kind};
+use ::access::Action;
 use ::patterns::Pattern;
 use query::ParseContext;
 use query::filter::Filter;
@@ -9,12 +12,12 @@ use value::{DocBuf, RawDoc, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "listCollections",
-    aliases: &[],
     help: "Lists the collections and views of a database.",
     fields: Some(&["listCollections", "cursor", "filter", "nameOnly", "authorizedCollections"]),
-    admin: false,
-    test: false,
+    privilege: Required::Custom(allowed),
+    stable_api: StableApi::Included,
     run,
+    ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
@@ -95,4 +98,11 @@ fn names(whole: RawDoc<'_>) -> DocBuf {
             }
         }
     })
+}
+
+fn allowed(auth: &Authorization<'_>) -> bool {
+    auth.on_database(&[Action::ListCollections])
+        || (auth.flag("authorizedCollections")
+            && auth.flag("nameOnly")
+            && auth.privileges.reaches_database(auth.db))
 }

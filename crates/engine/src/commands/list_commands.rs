@@ -1,16 +1,16 @@
 //! `listCommands`: what this server can be asked.
 
+use super::row::Required;
 use super::{ALL, Command, Context};
 use value::{Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "listCommands",
-    aliases: &[],
     help: "Lists the commands.",
     fields: Some(&["listCommands"]),
-    admin: false,
-    test: false,
+    privilege: Required::Nothing,
     run,
+    ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {

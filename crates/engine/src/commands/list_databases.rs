@@ -1,5 +1,6 @@
 //! `listDatabases`: which databases exist, and how much space they take.
 
+use super::row::{Required, StableApi};
 use super::{Command, Context, sizes};
 use query::ParseContext;
 use query::filter::Filter;
@@ -8,12 +9,13 @@ use value::{DocBuf, RawDoc, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "listDatabases",
-    aliases: &[],
     help: "Lists the databases.",
     fields: Some(&["listDatabases", "filter", "nameOnly", "authorizedDatabases"]),
     admin: true,
-    test: false,
+    privilege: Required::Login,
+    stable_api: StableApi::Included,
     run,
+    ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {

@@ -1,13 +1,14 @@
 //! `listIndexes`: the indexes of a collection.
 
+use super::row::{Required, StableApi};
 use super::{Command, Context, listing};
 use crate::catalog::IndexState;
 use crate::changes::oplog::is_oplog;
+use ::access::Action;
 use value::{Code, DocBuf, Error, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "listIndexes",
-    aliases: &[],
     help: "Lists the indexes of a collection.",
     fields: Some(&[
         "listIndexes",
@@ -16,9 +17,10 @@ pub(super) static COMMAND: Command = Command {
         "includeIndexBuildInfo",
         "isTimeseriesNamespace",
     ]),
-    admin: false,
-    test: false,
+    privilege: Required::Collection(&[Action::ListIndexes]),
+    stable_api: StableApi::Included,
     run,
+    ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {

@@ -1,17 +1,20 @@
 //! `logRotate`: begins a new log file. The server writes its log to where it was told to (standard
 //! error, mostly), and whoever reads it there rotates it: nothing is left to do.
 
+use super::row::Required;
 use super::{Command, Context};
+use ::access::Action;
 use value::{Code, Error, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "logRotate",
-    aliases: &[],
     help: "Begins a new log file, where the server has one of its own.",
     fields: Some(&["logRotate", "comment"]),
     admin: true,
-    test: false,
+    privilege: Required::Cluster(&[Action::LogRotate]),
+    audited: true,
     run,
+    ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {

@@ -3,6 +3,7 @@
 
 use super::find::{Request, first_batch, new_cursor};
 use super::query::Constants;
+use super::row::Required;
 use super::{Command, Context, aggregate};
 use crate::changes::{Changes, oplog, retention};
 use crate::cursor::Source;
@@ -10,17 +11,19 @@ use crate::engine::Inner;
 use crate::exec::Stream;
 use crate::stages::pipeline;
 use crate::stages::{self, StageContext};
+use ::access::Action;
 use std::sync::Arc;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
 pub(super) static RESIZE: Command = Command {
     name: "replSetResizeOplog",
-    aliases: &[],
     help: "Changes how many bytes of the oplog are kept, and for how long at least.",
     fields: Some(&["replSetResizeOplog", "size", "minRetentionHours"]),
     admin: true,
-    test: false,
+    privilege: Required::Cluster(&[Action::ReplSetResizeOplog]),
+    audited: true,
     run: resize,
+    ..Command::BASE
 };
 
 fn resize(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {

@@ -1,29 +1,33 @@
 //! `getParameter` and `setParameter`: settings of the running server.
 
+use super::row::{NamedIn, Required};
 use super::{Command, Context};
 use crate::engine::Inner;
+use ::access::Action;
 use std::sync::atomic::Ordering;
 use value::ejson::{self, Format};
 use value::{Code, Error, Result, Val, Writer};
 
 pub(super) static GET: Command = Command {
     name: "getParameter",
-    aliases: &[],
     help: "Returns settings of the server.",
     fields: None,
     admin: true,
-    test: false,
+    privilege: Required::Cluster(&[Action::GetParameter]),
+    namespace: NamedIn::None,
     run: get,
+    ..Command::BASE
 };
 
 pub(super) static SET: Command = Command {
     name: "setParameter",
-    aliases: &[],
     help: "Changes settings of the running server.",
     fields: None,
     admin: true,
-    test: false,
+    privilege: Required::Cluster(&[Action::SetParameter]),
+    audited: true,
     run: set,
+    ..Command::BASE
 };
 
 /// Hashing a password more often than this would keep a login busy for seconds.

@@ -2,13 +2,16 @@
 //! `resumePatterns`, `validatePatterns`: declaring what the database keeps right by itself.
 
 use super::args::Args;
+use super::row::Required;
 use super::{Command, Context, listing};
-use crate::access;
+use crate::access::Authorization;
 use crate::engine::Inner;
 use crate::upkeep::declare::Occasion;
 use crate::upkeep::strategy::Rates;
 use crate::upkeep::verification::Scope;
 use crate::upkeep::{Opened, backfill, declare, modify, scrub, verification};
+use ::access::Action;
+use ::access::{Actions, Privileges};
 use ::patterns::declaration::Mode;
 use ::patterns::pattern::Behaviour;
 use ::patterns::stats::Stats;
@@ -19,48 +22,63 @@ use std::sync::Arc;
 use std::time::Duration;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
-pub(super) static CREATE: Command = Command::plain(
-    "createPatterns",
-    "Declares values that the database keeps right.",
-    &["createPatterns", "patterns", "wait"],
-    create,
-);
-pub(super) static DROP: Command = Command::plain(
-    "dropPatterns",
-    "Removes patterns and what they maintain.",
-    &["dropPatterns", "names", "keepValues", "wait"],
-    drop_patterns,
-);
-pub(super) static LIST: Command = Command::plain(
-    "listPatterns",
-    "Lists patterns and how far they are.",
-    &["listPatterns", "cursor"],
-    list,
-);
-pub(super) static MODIFY: Command = Command::plain(
-    "modifyPattern",
-    "Changes options of a pattern.",
-    &["modifyPattern", "name", "set", "wait"],
-    modify_pattern,
-);
-pub(super) static RESUME: Command = Command::plain(
-    "resumePatterns",
-    "Builds patterns anew and maintains them again.",
-    &["resumePatterns", "names", "wait"],
-    resume,
-);
-pub(super) static SUSPEND: Command = Command::plain(
-    "suspendPatterns",
-    "Stops the maintenance of patterns.",
-    &["suspendPatterns", "names"],
-    suspend,
-);
-pub(super) static VALIDATE: Command = Command::plain(
-    "validatePatterns",
-    "Compares what patterns maintain with a recomputation.",
-    &["validatePatterns", "names", "filter", "repair"],
-    validate,
-);
+pub(super) static CREATE: Command = Command {
+    name: "createPatterns",
+    help: "Declares values that the database keeps right.",
+    fields: Some(&["createPatterns", "patterns", "wait"]),
+    privilege: Required::Custom(may_declare_all),
+    run: create,
+    ..Command::BASE
+};
+pub(super) static DROP: Command = Command {
+    name: "dropPatterns",
+    help: "Removes patterns and what they maintain.",
+    fields: Some(&["dropPatterns", "names", "keepValues", "wait"]),
+    privilege: Required::Collection(&[Action::DropPattern]),
+    audited: true,
+    run: drop_patterns,
+    ..Command::BASE
+};
+pub(super) static LIST: Command = Command {
+    name: "listPatterns",
+    help: "Lists patterns and how far they are.",
+    fields: Some(&["listPatterns", "cursor"]),
+    privilege: Required::Custom(may_list),
+    run: list,
+    ..Command::BASE
+};
+pub(super) static MODIFY: Command = Command {
+    name: "modifyPattern",
+    help: "Changes options of a pattern.",
+    fields: Some(&["modifyPattern", "name", "set", "wait"]),
+    privilege: Required::Collection(&[Action::CreatePattern]),
+    run: modify_pattern,
+    ..Command::BASE
+};
+pub(super) static RESUME: Command = Command {
+    name: "resumePatterns",
+    help: "Builds patterns anew and maintains them again.",
+    fields: Some(&["resumePatterns", "names", "wait"]),
+    privilege: Required::Collection(&[Action::CreatePattern]),
+    run: resume,
+    ..Command::BASE
+};
+pub(super) static SUSPEND: Command = Command {
+    name: "suspendPatterns",
+    help: "Stops the maintenance of patterns.",
+    fields: Some(&["suspendPatterns", "names"]),
+    privilege: Required::Collection(&[Action::CreatePattern]),
+    run: suspend,
+    ..Command::BASE
+};
+pub(super) static VALIDATE: Command = Command {
+    name: "validatePatterns",
+    help: "Compares what patterns maintain with a recomputation.",
+    fields: Some(&["validatePatterns", "names", "filter", "repair"]),
+    privilege: Required::Collection(&[Action::Validate]),
+    run: validate,
+    ..Command::BASE
+};
 
 fn check_place(context: &Context<'_>) -> Result<()> {
     if context.op.is_in_transaction() {
@@ -318,7 +336,7 @@ fn modify_pattern(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()>
     let (engine, db) = (context.engine, context.db);
     let (wanted, light) = modify::wanted(&engine.data, db, collection, name, set)?;
     let login = &context.client.login;
-    if !light && login.required && !access::may_declare(login.privileges(), db, &wanted) {
+    if !light && login.required && !may_declare(login.privileges(), db, &wanted) {
         return Err(Error::new(
             Code::UNAUTHORIZED,
             format!(
@@ -468,4 +486,40 @@ fn drop_patterns(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> 
     out.count("nPatternsWas", before as u64);
     concern.write_error(out);
     Ok(())
+}
+
+fn may_list(auth: &Authorization<'_>) -> bool {
+    let name = auth.collection();
+    if name.is_empty() {
+        auth.on_database(&[Action::ListCollections])
+    } else {
+        auth.on_collection(name, &[Action::ListIndexes])
+    }
+}
+
+/// Whoever declares a pattern reads its sources with the rights of the server: so they need their own.
+pub(super) fn may_declare_all(auth: &Authorization<'_>) -> bool {
+    let patterns = auth.body.get("patterns").and_then(Val::as_array).unwrap_or(RawDoc::empty());
+    let mut patterns = patterns.into_iter().filter_map(|(_, pattern)| pattern.as_doc());
+    auth.on_collection(auth.collection(), &[Action::CreatePattern, Action::Find, Action::Update])
+        && patterns.all(|doc| {
+            // As it will be understood. What cannot be is refused when the command reads it.
+            let pattern = ::patterns::declaration::parse(auth.collection(), doc);
+            pattern.map_or(true, |pattern| may_declare(auth.privileges, auth.db, &pattern))
+        })
+}
+
+/// Whether somebody may declare a pattern, as far as what it reads and writes is concerned.
+pub(super) fn may_declare(
+    privileges: &Privileges,
+    db: &str,
+    pattern: &::patterns::Pattern,
+) -> bool {
+    let on = |name: &str, actions: &[Action]| {
+        privileges.on_collection(db, name).contains(Actions::of(actions))
+    };
+    on(&pattern.collection, &[Action::CreatePattern, Action::Find, Action::Update])
+        && pattern.source().is_none_or(|source| on(source, &[Action::Find]))
+        && (!pattern.owns_documents()
+            || on(&pattern.target, &[Action::Insert, Action::Update, Action::Remove]))
 }

@@ -1,13 +1,16 @@
 //! `ping`: answers, and that is all.
 
 use super::Command;
+use super::in_transaction;
+use super::row::{Required, StableApi, Transactions};
 
 pub(super) static COMMAND: Command = Command {
     name: "ping",
-    aliases: &[],
     help: "Answers.",
     fields: Some(&["ping"]),
-    admin: false,
-    test: false,
+    privilege: Required::Nothing,
+    transactions: Transactions::RefusedBecause(in_transaction::NOT_SUPPORTED),
+    stable_api: StableApi::Included,
     run: |_, _| Ok(()),
+    ..Command::BASE
 };

@@ -5,9 +5,11 @@
 
 use super::args::Args;
 use super::query::parse_sort;
+use super::row::Required;
 use super::{Command, Context};
 use crate::planner::cache::IndexFilter;
 use crate::planner::shape;
+use ::access::Action;
 use query::ParseContext;
 use query::filter::Filter;
 use value::collation::Place;
@@ -15,42 +17,38 @@ use value::{Code, Collation, DocBuf, Error, OwnedVal, Result, Val, Writer};
 
 pub(super) static CLEAR: Command = Command {
     name: "planCacheClear",
-    aliases: &[],
     help: "Forgets the plans that are kept for queries of a collection.",
     fields: Some(&["planCacheClear", "query", "sort", "projection", "collation"]),
-    admin: false,
-    test: false,
+    privilege: Required::Collection(&[Action::PlanCacheWrite]),
     run: clear,
+    ..Command::BASE
 };
 
 pub(super) static CLEAR_FILTERS: Command = Command {
     name: "planCacheClearFilters",
-    aliases: &[],
     help: "Removes one index filter of a collection, or all.",
     fields: Some(&["planCacheClearFilters", "query", "sort", "projection", "collation"]),
-    admin: false,
-    test: false,
+    privilege: Required::Collection(&[Action::PlanCacheIndexFilter]),
     run: clear_filters,
+    ..Command::BASE
 };
 
 pub(super) static LIST_FILTERS: Command = Command {
     name: "planCacheListFilters",
-    aliases: &[],
     help: "Lists the index filters of a collection.",
     fields: Some(&["planCacheListFilters"]),
-    admin: false,
-    test: false,
+    privilege: Required::Collection(&[Action::PlanCacheIndexFilter]),
     run: list_filters,
+    ..Command::BASE
 };
 
 pub(super) static SET_FILTER: Command = Command {
     name: "planCacheSetFilter",
-    aliases: &[],
     help: "Says which indexes queries of a shape may use.",
     fields: Some(&["planCacheSetFilter", "query", "sort", "projection", "collation", "indexes"]),
-    admin: false,
-    test: false,
+    privilege: Required::Collection(&[Action::PlanCacheIndexFilter]),
     run: set_filter,
+    ..Command::BASE
 };
 
 /// The shape of the query that a command names; nothing if it names none.

@@ -1,8 +1,11 @@
 //! `profile`: which operations of a database are noted in its `system.profile`.
 
 use super::query::Constants;
+use super::row::Required;
 use super::{Command, Context};
+use crate::access::Authorization;
 use crate::profiler::Change;
+use ::access::Action;
 use query::filter::Filter;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,12 +13,13 @@ use value::{Code, DocBuf, Error, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "profile",
-    aliases: &[],
     help: "Notes slow operations, or all, in the database's system.profile.",
     fields: Some(&["profile", "slowms", "sampleRate", "filter"]),
-    admin: false,
-    test: false,
+    privilege: Required::Custom(allowed),
+    audited: true,
+    profiled: false,
     run,
+    ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
@@ -68,4 +72,11 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     };
     profiler.change(context.db, change);
     Ok(())
+}
+
+fn allowed(auth: &Authorization<'_>) -> bool {
+    let level = auth.body.first().and_then(|(_, value)| value.get().as_i64_exact());
+    auth.on_database(&[Action::EnableProfiler])
+        || (level.is_some_and(|level| !(0..=2).contains(&level))
+            && auth.on_collection("system.profile", &[Action::Find]))
 }

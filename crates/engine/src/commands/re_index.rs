@@ -1,16 +1,17 @@
 //! `reIndex`: refused, as by every member of a replica set.
 
+use super::row::Required;
 use super::{Command, Context};
+use ::access::Action;
 use value::{Code, Error, Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "reIndex",
-    aliases: &[],
     help: "Is refused: members of a replica set drop an index and create it again.",
     fields: Some(&["reIndex"]),
-    admin: false,
-    test: false,
+    privilege: Required::Collection(&[Action::ReIndex]),
     run,
+    ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {

@@ -21,9 +21,25 @@ pub(super) struct ReadConcern<'a> {
 
 static LEVELS: &[&str] = &["local", "available", "majority", "linearizable", "snapshot"];
 
-/// Commands that read, and those of them that can read one moment.
-static READS: &[&str] = &["aggregate", "count", "distinct", "explain", "find"];
-static READS_SNAPSHOT: &[&str] = &["aggregate", "distinct", "find"];
+/// The read concerns that a command supports; a fact of its row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ReadConcerns {
+    /// `local` and `available` only: it reads no documents.
+    Local,
+    /// All but `snapshot`.
+    Majority,
+    /// All.
+    Snapshot,
+    /// Any is taken and ignored: it reads what its cursor was opened with.
+    OfCursor,
+}
+
+impl ReadConcerns {
+    /// Whether the command reads documents, so that what it saw may have to be on disk.
+    fn reads(self) -> bool {
+        matches!(self, ReadConcerns::Majority | ReadConcerns::Snapshot)
+    }
+}
 
 impl<'a> ReadConcern<'a> {
     /// Reads `readConcern`.
@@ -141,13 +157,14 @@ impl<'a> ReadConcern<'a> {
         let level = self.level.unwrap_or("local");
         let reason = match level {
             "local" | "available" => return Ok(()),
-            // A cursor reads what it was opened with.
-            _ if command.name == "getMore" => return Ok(()),
-            _ if !READS.contains(&command.name) => "read concern not supported",
-            "snapshot" if !READS_SNAPSHOT.contains(&command.name) => {
-                "read concern snapshot not supported"
-            }
-            _ => "",
+            _ => match command.read_concern {
+                ReadConcerns::OfCursor => return Ok(()),
+                ReadConcerns::Local => "read concern not supported",
+                ReadConcerns::Majority if level == "snapshot" => {
+                    "read concern snapshot not supported"
+                }
+                ReadConcerns::Majority | ReadConcerns::Snapshot => "",
+            },
         };
         if !reason.is_empty() {
             return refuse(format!(
@@ -175,7 +192,7 @@ pub(super) fn wait(
 ) -> Result<()> {
     let level = concern.and_then(|concern| concern.level).or_else(|| {
         let by_default = engine.data.durable_reads.load(Ordering::Relaxed);
-        (by_default && READS.contains(&command.name)).then_some("majority")
+        (by_default && command.read_concern.reads()).then_some("majority")
     });
     if matches!(level, Some("majority" | "linearizable" | "snapshot")) {
         let seen = engine.data.store.snapshot().seqno();

@@ -1,20 +1,26 @@
 //! `renameCollection`: gives a collection another name, also in another database. Documents and
 //! index entries stay where they are: their keys know nothing of names.
 
+use super::row::{NamedIn, Required};
 use super::{Command, Context};
+use crate::access::Authorization;
 use crate::catalog::change;
 use crate::namespace::{self, Namespace};
 use crate::upkeep::declare;
+use ::access::Action;
 use value::{Code, Error, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "renameCollection",
-    aliases: &[],
     help: "Gives a collection another name.",
     fields: Some(&["renameCollection", "to", "dropTarget", "collectionUUID", "stayTemp"]),
     admin: true,
-    test: false,
+    privilege: Required::Custom(allowed),
+    audited: true,
+    namespace: NamedIn::Qualified,
+    removes_users: true,
     run,
+    ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
@@ -105,6 +111,26 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     context.engine.data.wake_tailing_cursors();
     concern.write_error(out);
     Ok(())
+}
+
+fn allowed(auth: &Authorization<'_>) -> bool {
+    let from = auth.collection();
+    let to = auth.body.get("to").and_then(Val::as_str).unwrap_or("");
+    let database = |namespace: &str| namespace.split_once('.').map(|(db, _)| db.to_owned());
+    let drops = auth.flag("dropTarget");
+    if database(from) == database(to) {
+        let allowed = auth.on_namespace(from, &[Action::RenameCollectionSameDB])
+            && auth.on_namespace(to, &[Action::RenameCollectionSameDB]);
+        // A rename must not show what could not be read before.
+        let shows =
+            auth.on_namespace(to, &[Action::Find]) && !auth.on_namespace(from, &[Action::Find]);
+        if allowed && !shows && (!drops || auth.on_namespace(to, &[Action::DropCollection])) {
+            return true;
+        }
+    }
+    auth.on_namespace(from, &[Action::Find, Action::DropCollection])
+        && auth.on_namespace(to, &[Action::Insert, Action::CreateIndex])
+        && (!drops || auth.on_namespace(to, &[Action::DropCollection]))
 }
 
 #[cfg(test)]

@@ -2,37 +2,38 @@
 //! `replSetGetConfig`, `connPoolStats`.
 
 use super::hello::{SET_NAME, address, write_op_time};
+use super::row::Required;
 use super::{Command, Context};
+use ::access::Action;
 use value::{Result, Val, Writer};
 
 pub(super) static GET_STATUS: Command = Command {
     name: "replSetGetStatus",
-    aliases: &[],
     help: "Tells the state of the replica set.",
     fields: Some(&["replSetGetStatus", "initialSync"]),
     admin: true,
-    test: false,
+    privilege: Required::Cluster(&[Action::ReplSetGetStatus]),
     run: get_status,
+    ..Command::BASE
 };
 
 pub(super) static GET_CONFIG: Command = Command {
     name: "replSetGetConfig",
-    aliases: &[],
     help: "Returns the configuration of the replica set.",
     fields: Some(&["replSetGetConfig", "commitmentStatus"]),
     admin: true,
-    test: false,
+    privilege: Required::Cluster(&[Action::ReplSetGetConfig]),
     run: get_config,
+    ..Command::BASE
 };
 
 pub(super) static POOL_STATS: Command = Command {
     name: "connPoolStats",
-    aliases: &[],
     help: "Tells about connections from this server to others, of which there are none.",
     fields: Some(&["connPoolStats"]),
-    admin: false,
-    test: false,
+    privilege: Required::Cluster(&[Action::ConnPoolStats]),
     run: pool_stats,
+    ..Command::BASE
 };
 
 fn get_status(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {

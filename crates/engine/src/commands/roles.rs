@@ -2,75 +2,127 @@
 //! `grantPrivilegesToRole`, `revokePrivilegesFromRole`, `grantRolesToRole`, `revokeRolesFromRole`,
 //! `rolesInfo`, `invalidateUserCache`.
 
+use super::row::{NamedIn, Required};
 use super::users::{change_of_roles, named_roles};
 use super::{Command, Context};
+use crate::access::Authorization;
 use crate::access::directory::{Inherited, ROLES, Role, USERS, write_privileges, write_roles};
 use crate::access::{Directory, RoleName};
+use ::access::Action;
+use ::access::Actions;
 use access::{Privilege, Privileges, Resource, Restrictions, builtin};
 use std::sync::atomic::Ordering;
 use value::{Code, DocBuf, Error, Result, Val, Writer};
 
-pub(super) static CREATE: Command = Command::plain(
-    "createRole",
-    "Makes a role.",
-    &["createRole", "privileges", "roles", "authenticationRestrictions"],
-    create,
-);
-pub(super) static UPDATE: Command = Command::plain(
-    "updateRole",
-    "Changes what a role allows.",
-    &["updateRole", "privileges", "roles", "authenticationRestrictions"],
-    update,
-);
-pub(super) static DROP: Command =
-    Command::plain("dropRole", "Removes a role.", &["dropRole"], drop_role);
-pub(super) static DROP_ALL: Command = Command::plain(
-    "dropAllRolesFromDatabase",
-    "Removes all roles of a database.",
-    &["dropAllRolesFromDatabase"],
-    drop_all,
-);
-pub(super) static GRANT_PRIVILEGES: Command = Command::plain(
-    "grantPrivilegesToRole",
-    "Lets a role do more.",
-    &["grantPrivilegesToRole", "privileges"],
-    |context, _| change_privileges(context, true),
-);
-pub(super) static REVOKE_PRIVILEGES: Command = Command::plain(
-    "revokePrivilegesFromRole",
-    "Lets a role do less.",
-    &["revokePrivilegesFromRole", "privileges"],
-    |context, _| change_privileges(context, false),
-);
-pub(super) static GRANT: Command = Command::plain(
-    "grantRolesToRole",
-    "Gives roles to a role.",
-    &["grantRolesToRole", "roles"],
-    |context, _| change_roles(context, true),
-);
-pub(super) static REVOKE: Command = Command::plain(
-    "revokeRolesFromRole",
-    "Takes roles from a role.",
-    &["revokeRolesFromRole", "roles"],
-    |context, _| change_roles(context, false),
-);
-pub(super) static INFO: Command = Command::plain(
-    "rolesInfo",
-    "Tells about roles.",
-    &["rolesInfo", "showPrivileges", "showBuiltinRoles", "showAuthenticationRestrictions"],
-    info,
-);
+pub(super) static CREATE: Command = Command {
+    name: "createRole",
+    help: "Makes a role.",
+    fields: Some(&["createRole", "privileges", "roles", "authenticationRestrictions"]),
+    privilege: Required::Custom(may_create),
+    first_user: true,
+    audited: true,
+    namespace: NamedIn::None,
+    run: create,
+    ..Command::BASE
+};
+pub(super) static UPDATE: Command = Command {
+    name: "updateRole",
+    help: "Changes what a role allows.",
+    fields: Some(&["updateRole", "privileges", "roles", "authenticationRestrictions"]),
+    privilege: Required::Custom(may_update),
+    audited: true,
+    namespace: NamedIn::None,
+    run: update,
+    ..Command::BASE
+};
+pub(super) static DROP: Command = Command {
+    name: "dropRole",
+    help: "Removes a role.",
+    fields: Some(&["dropRole"]),
+    privilege: Required::Database(&[Action::DropRole]),
+    audited: true,
+    namespace: NamedIn::None,
+    run: drop_role,
+    ..Command::BASE
+};
+pub(super) static DROP_ALL: Command = Command {
+    name: "dropAllRolesFromDatabase",
+    help: "Removes all roles of a database.",
+    fields: Some(&["dropAllRolesFromDatabase"]),
+    privilege: Required::Database(&[Action::DropRole]),
+    audited: true,
+    namespace: NamedIn::None,
+    run: drop_all,
+    ..Command::BASE
+};
+pub(super) static GRANT_PRIVILEGES: Command = Command {
+    name: "grantPrivilegesToRole",
+    help: "Lets a role do more.",
+    fields: Some(&["grantPrivilegesToRole", "privileges"]),
+    privilege: Required::Custom(|auth| auth.on_privileges(Action::GrantRole)),
+    audited: true,
+    namespace: NamedIn::None,
+    run: |context, _| change_privileges(context, true),
+    ..Command::BASE
+};
+pub(super) static REVOKE_PRIVILEGES: Command = Command {
+    name: "revokePrivilegesFromRole",
+    help: "Lets a role do less.",
+    fields: Some(&["revokePrivilegesFromRole", "privileges"]),
+    privilege: Required::Custom(|auth| auth.on_privileges(Action::RevokeRole)),
+    audited: true,
+    namespace: NamedIn::None,
+    run: |context, _| change_privileges(context, false),
+    ..Command::BASE
+};
+pub(super) static GRANT: Command = Command {
+    name: "grantRolesToRole",
+    help: "Gives roles to a role.",
+    fields: Some(&["grantRolesToRole", "roles"]),
+    privilege: Required::Custom(|auth| auth.on_roles("roles", Action::GrantRole)),
+    audited: true,
+    namespace: NamedIn::None,
+    run: |context, _| change_roles(context, true),
+    ..Command::BASE
+};
+pub(super) static REVOKE: Command = Command {
+    name: "revokeRolesFromRole",
+    help: "Takes roles from a role.",
+    fields: Some(&["revokeRolesFromRole", "roles"]),
+    privilege: Required::Custom(|auth| auth.on_roles("roles", Action::RevokeRole)),
+    audited: true,
+    namespace: NamedIn::None,
+    run: |context, _| change_roles(context, false),
+    ..Command::BASE
+};
+pub(super) static INFO: Command = Command {
+    name: "rolesInfo",
+    help: "Tells about roles.",
+    fields: Some(&[
+        "rolesInfo",
+        "showPrivileges",
+        "showBuiltinRoles",
+        "showAuthenticationRestrictions",
+    ]),
+    privilege: Required::Custom(may_see),
+    namespace: NamedIn::None,
+    run: info,
+    ..Command::BASE
+};
 pub(super) static INVALIDATE: Command = Command {
+    name: "invalidateUserCache",
+    help: "Looks all users up again.",
+    fields: Some(&["invalidateUserCache"]),
     admin: true,
-    ..Command::plain(
-        "invalidateUserCache",
-        "Looks all users up again.",
-        &["invalidateUserCache"],
-        |context, _| {
-            context.engine.data.directory_generation.fetch_add(1, Ordering::Release);
-            Ok(())
-        },
-    )
+    privilege: Required::Cluster(&[Action::InvalidateUserCache]),
+    credentials: true,
+    audited: true,
+    namespace: NamedIn::None,
+    run: |context, _| {
+        context.engine.data.directory_generation.fetch_add(1, Ordering::Release);
+        Ok(())
+    },
+    ..Command::BASE
 };
 
 /// The role in the command's first field, which must be one of ours.
@@ -384,4 +436,35 @@ fn describe(role: &Role, all: &Inherited, shown: &Shown, restrictions: bool) -> 
         }
         out.bool("isBuiltin", role.builtin);
     })
+}
+
+fn may_create(auth: &Authorization<'_>) -> bool {
+    auth.on_database(&[Action::CreateRole])
+        && auth.on_roles("roles", Action::GrantRole)
+        && auth.on_privileges(Action::GrantRole)
+        && auth.may_restrict()
+}
+
+fn may_update(auth: &Authorization<'_>) -> bool {
+    auth.on_all_databases(Action::RevokeRole)
+        && auth.on_roles("roles", Action::GrantRole)
+        && auth.on_privileges(Action::GrantRole)
+        && auth.may_restrict()
+}
+
+fn may_see(auth: &Authorization<'_>) -> bool {
+    let Some((_, value)) = auth.body.first() else { return true };
+    let view =
+        |db: &str| auth.privileges.on_database(db).contains(Actions::of(&[Action::ViewRole]));
+    let has =
+        |name: &RoleName| auth.login.users().iter().any(|user| user.inherited.roles.contains(name));
+    let one = |value: Val<'_>| match RoleName::parse(value, auth.db) {
+        Ok(name) => view(&name.db) || has(&name),
+        Err(_) => true,
+    };
+    match value.get() {
+        Val::Array(roles) => roles.into_iter().all(|(_, role)| one(role.get())),
+        value @ (Val::String(_) | Val::Document(_)) => one(value),
+        _ => view(auth.db),
+    }
 }

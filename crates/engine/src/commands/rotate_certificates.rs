@@ -1,16 +1,18 @@
 //! `rotateCertificates`: has the server read its certificates and keys again, as SIGHUP does.
 
+use super::row::Required;
 use super::{Command, Context};
+use ::access::Action;
 use value::{Code, Error, Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "rotateCertificates",
-    aliases: &[],
     help: "Reads certificates and keys again, for connections that come from now on.",
     fields: Some(&["rotateCertificates", "message", "comment"]),
     admin: true,
-    test: false,
+    privilege: Required::Cluster(&[Action::RotateCertificates]),
     run,
+    ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {

@@ -1,6 +1,7 @@
 //! Logging in and out: `saslStart`, `saslContinue`, `authenticate`, `logout`.
 
 use super::args::Args;
+use super::row::{Required, StableApi};
 use super::{Command, Context};
 use crate::access::login::Answer;
 use crate::access::{EXTERNAL, X509};
@@ -8,40 +9,62 @@ use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use value::{Code, Error, RawDoc, Result, Val, Writer};
 
-pub(super) static START: Command = Command::plain(
-    "saslStart",
-    "Begins to log in by a password.",
-    &["saslStart", "mechanism", "payload", "autoAuthorize", "options", "db"],
-    |context, out| {
+pub(super) static START: Command = Command {
+    name: "saslStart",
+    help: "Begins to log in by a password.",
+    fields: Some(&["saslStart", "mechanism", "payload", "autoAuthorize", "options", "db"]),
+    privilege: Required::Nothing,
+    credentials: true,
+    stable_api: StableApi::Included,
+    uncompressed: true,
+    run: |context, out| {
         let answer = start(context, context.args.doc, context.db, false)?;
         write(out, &answer);
         Ok(())
     },
-);
+    ..Command::BASE
+};
 
-pub(super) static CONTINUE: Command = Command::plain(
-    "saslContinue",
-    "Goes on with logging in.",
-    &["saslContinue", "conversationId", "payload"],
-    go_on,
-);
+pub(super) static CONTINUE: Command = Command {
+    name: "saslContinue",
+    help: "Goes on with logging in.",
+    fields: Some(&["saslContinue", "conversationId", "payload"]),
+    privilege: Required::Nothing,
+    credentials: true,
+    stable_api: StableApi::Included,
+    uncompressed: true,
+    run: go_on,
+    ..Command::BASE
+};
 
-pub(super) static AUTHENTICATE: Command = Command::plain(
-    "authenticate",
-    "Logs in by the client's certificate.",
-    &["authenticate", "mechanism", "user"],
-    |context, out| {
+pub(super) static AUTHENTICATE: Command = Command {
+    name: "authenticate",
+    help: "Logs in by the client's certificate.",
+    fields: Some(&["authenticate", "mechanism", "user"]),
+    privilege: Required::Nothing,
+    credentials: true,
+    stable_api: StableApi::Included,
+    uncompressed: true,
+    run: |context, out| {
         let (doc, db) = (context.args.doc, context.db);
         authenticate(context, doc, db, false, out)
     },
-);
+    ..Command::BASE
+};
 
-pub(super) static LOGOUT: Command =
-    Command::plain("logout", "Logs out of a database.", &["logout"], |context, _| {
+pub(super) static LOGOUT: Command = Command {
+    name: "logout",
+    help: "Logs out of a database.",
+    fields: Some(&["logout"]),
+    privilege: Required::Nothing,
+    credentials: true,
+    run: |context, _| {
         let db = context.db;
         context.client.login.logout(db);
         Ok(())
-    });
+    },
+    ..Command::BASE
+};
 
 /// All logins of a conversation have this number: there is one at a time.
 const CONVERSATION: i32 = 1;

@@ -1,57 +1,58 @@
 //! Small commands that tell something of the server: `features`, `lockInfo`, `getDiagnosticData` and
 //! `whatsmysni`; and `compact`, whose work the store does all the time by itself.
 
+use super::row::Required;
 use super::{Command, Context};
+use crate::access::Authorization;
+use ::access::Action;
 use value::{Code, Error, ObjectId, Result, Val, Writer};
 
 pub(super) static COMPACT: Command = Command {
     name: "compact",
-    aliases: &[],
     help: "Gives back space of a collection, which happens by itself: nothing is left to free.",
     fields: Some(&["compact", "force", "dryRun", "freeSpaceTargetMB"]),
-    admin: false,
-    test: false,
+    privilege: Required::Collection(&[Action::Compact]),
     run: compact,
+    ..Command::BASE
 };
 
 pub(super) static DIAGNOSTIC_DATA: Command = Command {
     name: "getDiagnosticData",
-    aliases: &[],
     help: "Returns what serverStatus says, with the times at which it was taken.",
     fields: Some(&["getDiagnosticData"]),
     admin: true,
-    test: false,
+    privilege: Required::Custom(may_read_diagnostics),
     run: diagnostic_data,
+    ..Command::BASE
 };
 
 pub(super) static FEATURES: Command = Command {
     name: "features",
-    aliases: &[],
     help: "Returns the part of made-up ObjectIds that stands for this process.",
     fields: Some(&["features", "oidReset"]),
-    admin: false,
-    test: false,
+    privilege: Required::Login,
     run: features,
+    ..Command::BASE
 };
 
 pub(super) static LOCK_INFO: Command = Command {
     name: "lockInfo",
-    aliases: &[],
     help: "Lists locks that operations wait for, of which there are none.",
     fields: Some(&["lockInfo", "includeStorageEngineDump"]),
     admin: true,
-    test: false,
+    privilege: Required::Cluster(&[Action::ServerStatus]),
     run: lock_info,
+    ..Command::BASE
 };
 
 pub(super) static WHATS_MY_SNI: Command = Command {
     name: "whatsmysni",
-    aliases: &[],
     help: "Tells by what name a client called the server in TLS: by none.",
     fields: Some(&["whatsmysni"]),
     admin: true,
-    test: false,
+    privilege: Required::Nothing,
     run: whats_my_sni,
+    ..Command::BASE
 };
 
 fn compact(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
@@ -105,4 +106,9 @@ fn lock_info(_: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
 fn whats_my_sni(_: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     out.bool("sni", false);
     Ok(())
+}
+
+fn may_read_diagnostics(auth: &Authorization<'_>) -> bool {
+    auth.on_cluster(&[Action::ServerStatus, Action::ReplSetGetStatus])
+        && auth.on_namespace("local.oplog.rs", &[Action::CollStats])
 }

@@ -1,11 +1,13 @@
 //! `serverStatus`: counters and sizes, in the sections that monitoring tools read. A section
 //! holds only what is measured; what this server does not have is left out.
 
+use super::row::Required;
 use super::{Command, Context, hello};
 use crate::access::MECHANISMS;
 use crate::engine::{Inner, Storage};
 use crate::host;
 use crate::metrics::{Counter, read};
+use ::access::Action;
 use ::patterns::stats::Stats;
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::Space;
@@ -13,13 +15,12 @@ use value::{Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "serverStatus",
-    aliases: &[],
     help: "Tells counters and sizes of the running server.",
     // Every other field switches a section on or off.
     fields: None,
-    admin: false,
-    test: false,
+    privilege: Required::Cluster(&[Action::ServerStatus]),
     run,
+    ..Command::BASE
 };
 
 type Section = fn(&Context<'_>, &mut Writer<'_>);

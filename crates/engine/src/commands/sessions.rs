@@ -1,71 +1,70 @@
 //! The commands about logical sessions: `startSession`, `endSessions`, `refreshSessions`,
 //! `killSessions`, `killAllSessions`, `killAllSessionsByPattern`.
 
+use super::row::{Required, StableApi};
 use super::{Command, Context};
 use crate::engine::Inner;
 use crate::session;
+use ::access::Action;
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use value::{Code, Error, RawDoc, Result, Val, Writer};
 
 pub(super) static START: Command = Command {
     name: "startSession",
-    aliases: &[],
     help: "Begins a session.",
     fields: Some(&["startSession"]),
-    admin: false,
-    test: false,
+    privilege: Required::Login,
     run: start,
+    ..Command::BASE
 };
 
 pub(super) static END: Command = Command {
     name: "endSessions",
-    aliases: &[],
     help: "Ends sessions.",
     fields: Some(&["endSessions"]),
-    admin: false,
-    test: false,
+    privilege: Required::Login,
+    stable_api: StableApi::Included,
     run: end,
+    ..Command::BASE
 };
 
 pub(super) static REFRESH: Command = Command {
     name: "refreshSessions",
-    aliases: &[],
     help: "Keeps sessions alive.",
     fields: Some(&["refreshSessions"]),
-    admin: false,
-    test: false,
+    privilege: Required::Login,
+    stable_api: StableApi::Included,
     run: refresh,
+    ..Command::BASE
 };
 
 pub(super) static KILL: Command = Command {
     name: "killSessions",
-    aliases: &[],
     help: "Stops what runs in sessions.",
     fields: Some(&["killSessions"]),
-    admin: false,
-    test: false,
+    privilege: Required::Login,
     run: kill,
+    ..Command::BASE
 };
 
 pub(super) static KILL_ALL: Command = Command {
     name: "killAllSessions",
-    aliases: &[],
     help: "Stops what runs in all sessions.",
     fields: Some(&["killAllSessions"]),
-    admin: false,
-    test: false,
+    privilege: Required::Cluster(&[Action::KillAnySession]),
+    audited: true,
     run: kill_all,
+    ..Command::BASE
 };
 
 pub(super) static KILL_BY_PATTERN: Command = Command {
     name: "killAllSessionsByPattern",
-    aliases: &[],
     help: "Stops what runs in the sessions that a pattern names.",
     fields: Some(&["killAllSessionsByPattern"]),
-    admin: false,
-    test: false,
+    privilege: Required::Cluster(&[Action::KillAnySession]),
     run: kill_by_pattern,
+    ..Command::BASE
 };
 
 fn start(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {

@@ -1,17 +1,20 @@
 //! `shutdown`: ends the server. The reply is sent before connections close.
 
+use super::row::Required;
 use super::{Command, Context};
 use crate::request::Flow;
+use ::access::Action;
 use value::{Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "shutdown",
-    aliases: &[],
     help: "Ends the server.",
     fields: Some(&["shutdown", "force", "timeoutSecs"]),
     admin: true,
-    test: false,
+    privilege: Required::Cluster(&[Action::Shutdown]),
+    audited: true,
     run,
+    ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {

@@ -1,16 +1,18 @@
 //! `top`: how long operations on each collection took.
 
+use super::row::Required;
 use super::{Command, Context};
+use ::access::Action;
 use value::{Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "top",
-    aliases: &[],
     help: "Tells how often each collection was used, and for how long.",
     fields: Some(&["top"]),
     admin: true,
-    test: false,
+    privilege: Required::Cluster(&[Action::Top]),
     run,
+    ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {

@@ -1,26 +1,31 @@
 //! `commitTransaction` and `abortTransaction`.
 
+use super::row::{Required, StableApi, Transactions};
 use super::{Command, Context};
 use value::{Code, Error, Result, Writer};
 
 pub(super) static COMMIT: Command = Command {
     name: "commitTransaction",
-    aliases: &[],
     help: "Makes the writes of a transaction visible and durable.",
     fields: Some(&["commitTransaction", "recoveryToken"]),
     admin: true,
-    test: false,
+    privilege: Required::Login,
+    transactions: Transactions::Ends("a commit"),
+    stable_api: StableApi::Included,
     run: commit,
+    ..Command::BASE
 };
 
 pub(super) static ABORT: Command = Command {
     name: "abortTransaction",
-    aliases: &[],
     help: "Ends a transaction without a trace.",
     fields: Some(&["abortTransaction", "recoveryToken"]),
     admin: true,
-    test: false,
+    privilege: Required::Login,
+    transactions: Transactions::Ends("an abort"),
+    stable_api: StableApi::Included,
     run: abort,
+    ..Command::BASE
 };
 
 /// The session and the number of the transaction that is to end.

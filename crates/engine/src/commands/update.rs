@@ -1,19 +1,24 @@
 //! `update`: changes documents by modifiers, replacement or pipeline.
 
 use super::args::Args;
+use super::explain::{Purpose, Query, first_statement};
+use super::query::Find;
 use super::query::{Constants, writable};
+use super::row::{Explain, Kind, Required, StableApi, Transactions};
 use super::statements::{Statements, fails_command, statement_id, wrapped, write_errors};
 use super::{Command, Context, create};
+use crate::access::Authorization;
 use crate::exec::modify::{self, Target};
 use crate::metrics;
 use crate::session::{Done, Retryable};
+use ::access::Action;
+use ::access::Actions;
 use query::update::{Series, Update};
 use store::Seqno;
 use value::{Code, Error, OwnedVal, RawDoc, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "update",
-    aliases: &[],
     help: "Changes documents of a collection.",
     fields: Some(&[
         "update",
@@ -23,9 +28,15 @@ pub(super) static COMMAND: Command = Command {
         "bypassDocumentValidation",
         "let",
     ]),
-    admin: false,
-    test: false,
+    privilege: Required::Custom(allowed),
+    transactions: Transactions::Allowed,
+    retryable: true,
+    stable_api: StableApi::Included,
+    usage: Kind::Update,
+    counts_itself: true,
+    explain: Explain::Query(explained),
     run,
+    ..Command::BASE
 };
 
 static STATEMENT_FIELDS: &[&str] = &[
@@ -325,4 +336,20 @@ fn many(
     } else {
         Ok(Outcome::default())
     }
+}
+
+fn allowed(auth: &Authorization<'_>) -> bool {
+    let mut needed = Actions::of(&[Action::Update]);
+    if auth.statements("updates").any(|statement| statement.get("upsert").is_some_and(Val::truthy))
+    {
+        needed.add(Action::Insert);
+    }
+    auth.writes(needed)
+}
+
+/// The query that `explain` explains: that of the first statement.
+fn explained<'a>(context: &Context<'a>) -> Result<Query<'a>> {
+    let (statement, find) = first_statement(context, "updates", "update.updates")?;
+    let limit = (!statement.bool("multi")?).then_some(1);
+    Ok(Query { find: Find { limit, ..find }, purpose: Purpose::Update })
 }

@@ -1,9 +1,13 @@
 //! The commands about users: `createUser`, `updateUser`, `dropUser`, `dropAllUsersFromDatabase`,
 //! `grantRolesToUser`, `revokeRolesFromUser`, `usersInfo`.
 
+use super::row::{NamedIn, Required};
 use super::{Command, Context};
+use crate::access::Authorization;
 use crate::access::directory::{USERS, write_privileges, write_restrictions, write_roles};
 use crate::access::{EXTERNAL, RoleName, User};
+use ::access::Action;
+use ::access::Actions;
 use access::Restrictions;
 use access::scram::{Credentials, Mechanism};
 use access::x509::Name;
@@ -11,10 +15,10 @@ use query::ParseContext;
 use query::filter::Filter;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
-pub(super) static CREATE: Command = Command::plain(
-    "createUser",
-    "Makes a user.",
-    &[
+pub(super) static CREATE: Command = Command {
+    name: "createUser",
+    help: "Makes a user.",
+    fields: Some(&[
         "createUser",
         "pwd",
         "customData",
@@ -23,13 +27,20 @@ pub(super) static CREATE: Command = Command::plain(
         "authenticationRestrictions",
         "mechanisms",
         "passwordDigestor",
-    ],
-    create,
-);
-pub(super) static UPDATE: Command = Command::plain(
-    "updateUser",
-    "Changes a user's password, roles or data.",
-    &[
+    ]),
+    privilege: Required::Custom(may_create),
+    first_user: true,
+    credentials: true,
+    audited: true,
+    namespace: NamedIn::None,
+    uncompressed: true,
+    run: create,
+    ..Command::BASE
+};
+pub(super) static UPDATE: Command = Command {
+    name: "updateUser",
+    help: "Changes a user's password, roles or data.",
+    fields: Some(&[
         "updateUser",
         "pwd",
         "customData",
@@ -38,42 +49,76 @@ pub(super) static UPDATE: Command = Command::plain(
         "authenticationRestrictions",
         "mechanisms",
         "passwordDigestor",
-    ],
-    update,
-);
-pub(super) static DROP: Command =
-    Command::plain("dropUser", "Removes a user.", &["dropUser"], drop_user);
-pub(super) static DROP_ALL: Command = Command::plain(
-    "dropAllUsersFromDatabase",
-    "Removes all users of a database.",
-    &["dropAllUsersFromDatabase"],
-    drop_all,
-);
-pub(super) static GRANT: Command = Command::plain(
-    "grantRolesToUser",
-    "Gives roles to a user.",
-    &["grantRolesToUser", "roles"],
-    grant,
-);
-pub(super) static REVOKE: Command = Command::plain(
-    "revokeRolesFromUser",
-    "Takes roles from a user.",
-    &["revokeRolesFromUser", "roles"],
-    revoke,
-);
-pub(super) static INFO: Command = Command::plain(
-    "usersInfo",
-    "Tells about users.",
-    &[
+    ]),
+    privilege: Required::Custom(may_update),
+    credentials: true,
+    audited: true,
+    namespace: NamedIn::None,
+    uncompressed: true,
+    run: update,
+    ..Command::BASE
+};
+pub(super) static DROP: Command = Command {
+    name: "dropUser",
+    help: "Removes a user.",
+    fields: Some(&["dropUser"]),
+    privilege: Required::Database(&[Action::DropUser]),
+    credentials: true,
+    audited: true,
+    namespace: NamedIn::None,
+    run: drop_user,
+    ..Command::BASE
+};
+pub(super) static DROP_ALL: Command = Command {
+    name: "dropAllUsersFromDatabase",
+    help: "Removes all users of a database.",
+    fields: Some(&["dropAllUsersFromDatabase"]),
+    privilege: Required::Database(&[Action::DropUser]),
+    credentials: true,
+    audited: true,
+    namespace: NamedIn::None,
+    run: drop_all,
+    ..Command::BASE
+};
+pub(super) static GRANT: Command = Command {
+    name: "grantRolesToUser",
+    help: "Gives roles to a user.",
+    fields: Some(&["grantRolesToUser", "roles"]),
+    privilege: Required::Custom(|auth| auth.on_roles("roles", Action::GrantRole)),
+    credentials: true,
+    audited: true,
+    namespace: NamedIn::None,
+    run: grant,
+    ..Command::BASE
+};
+pub(super) static REVOKE: Command = Command {
+    name: "revokeRolesFromUser",
+    help: "Takes roles from a user.",
+    fields: Some(&["revokeRolesFromUser", "roles"]),
+    privilege: Required::Custom(|auth| auth.on_roles("roles", Action::RevokeRole)),
+    credentials: true,
+    audited: true,
+    namespace: NamedIn::None,
+    run: revoke,
+    ..Command::BASE
+};
+pub(super) static INFO: Command = Command {
+    name: "usersInfo",
+    help: "Tells about users.",
+    fields: Some(&[
         "usersInfo",
         "showCredentials",
         "showCustomData",
         "showPrivileges",
         "showAuthenticationRestrictions",
         "filter",
-    ],
-    info,
-);
+    ]),
+    privilege: Required::Custom(may_see),
+    credentials: true,
+    namespace: NamedIn::None,
+    run: info,
+    ..Command::BASE
+};
 
 /// What a command says a user shall be; what is missing stays as it is.
 struct Wanted<'a> {
@@ -479,4 +524,52 @@ fn write_mechanisms(out: &mut Writer<'_>, user: RawDoc<'_>) {
     out.array("mechanisms", |names| {
         credentials.iter().for_each(|(name, _)| names.push(Val::String(name)));
     });
+}
+
+fn may_create(auth: &Authorization<'_>) -> bool {
+    auth.on_database(&[Action::CreateUser])
+        && auth.on_roles("roles", Action::GrantRole)
+        && auth.may_restrict()
+}
+
+fn may_update(auth: &Authorization<'_>) -> bool {
+    let own =
+        auth.login.users().iter().any(|user| user.db == auth.db && user.name == auth.collection());
+    let may = |field: &str, action: Action, own_action: Action| {
+        auth.body.find(field).is_none()
+            || auth.on_database(&[action])
+            || (own && auth.on_database(&[own_action]))
+    };
+    may("pwd", Action::ChangePassword, Action::ChangeOwnPassword)
+        && may("mechanisms", Action::ChangePassword, Action::ChangeOwnPassword)
+        && may("customData", Action::ChangeCustomData, Action::ChangeOwnCustomData)
+        && auth.may_restrict()
+        && (auth.body.find("roles").is_none()
+            || (auth.on_all_databases(Action::RevokeRole)
+                && auth.on_roles("roles", Action::GrantRole)))
+}
+
+fn may_see(auth: &Authorization<'_>) -> bool {
+    let Some((_, value)) = auth.body.first() else { return true };
+    let own = |name: &str, db: &str| {
+        auth.login.users().iter().any(|user| user.name == name && user.db == db)
+    };
+    let view =
+        |db: &str| auth.privileges.on_database(db).contains(Actions::of(&[Action::ViewUser]));
+    let one = |value: Val<'_>| match value {
+        Val::String(name) => view(auth.db) || own(name, auth.db),
+        Val::Document(doc) => {
+            let part = |name| doc.get(name).and_then(Val::as_str).unwrap_or("");
+            view(part("db")) || own(part("user"), part("db"))
+        }
+        _ => true,
+    };
+    match value.get() {
+        Val::Document(doc) if doc.find("forAllDBs").is_some() => {
+            auth.on_cluster(&[Action::ViewUser])
+        }
+        Val::Array(users) => users.into_iter().all(|(_, user)| one(user.get())),
+        value @ (Val::String(_) | Val::Document(_)) => one(value),
+        _ => view(auth.db),
+    }
 }

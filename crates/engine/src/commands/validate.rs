@@ -1,19 +1,20 @@
 //! `validate`: checks that documents, index entries and counts of a collection agree, at one
 //! snapshot and without stopping writes.
 
+use super::row::Required;
 use super::{Command, Context};
 use crate::check::{catalog_at, check_collection};
+use ::access::Action;
 use value::{Code, Error, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "validate",
-    aliases: &[],
     help: "Checks that documents and indexes of a collection agree.",
     // Drivers send options of other storage engines along, such as `scandata`.
     fields: None,
-    admin: false,
-    test: false,
+    privilege: Required::Collection(&[Action::Validate]),
     run,
+    ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {

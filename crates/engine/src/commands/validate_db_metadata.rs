@@ -2,18 +2,19 @@
 //! All kinds of indexes and options that are not part of it are refused with `apiStrict` when they
 //! are made; what was made without is told here.
 
+use super::row::Required;
 use super::{Command, Context};
 use crate::catalog::{Collection, IndexKind};
+use ::access::Action;
 use value::{Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "validateDBMetadata",
-    aliases: &[],
     help: "Lists collections and indexes that the stable API does not have.",
     fields: Some(&["validateDBMetadata", "apiParameters", "db", "collection"]),
-    admin: false,
-    test: false,
+    privilege: Required::Database(&[Action::Validate]),
     run,
+    ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {

@@ -41,12 +41,9 @@ static FIELDS: &[&str] = &["$addFields", "$group", "$set"];
 static OPTIONS: &[&str] =
     &["limit", "skip", "batchSize", "maxTimeMS", "singleBatch", "allowDiskUse", "tailable"];
 
-/// The shape of a `find`, `aggregate` or `distinct`; of other commands none.
+/// The shape of a query; of an empty command none.
 pub(super) fn of_command(command: RawDoc<'_>) -> Option<DocBuf> {
     let (name, collection) = command.first().map(|(name, value)| (name, value.get()))?;
-    if !matches!(name, "find" | "aggregate" | "distinct") {
-        return None;
-    }
     Some(DocBuf::build(|out| {
         out.doc("cmdNs", |out| {
             if let Some(Val::String(db)) = command.get("$db") {
@@ -451,7 +448,6 @@ mod tests {
             let expected = print(parse_doc(expected).unwrap().as_doc(), Format::Shell);
             assert_eq!(shape(command, &Names::Plain), expected);
         }
-        assert!(of_command(parse_doc(r#"{insert: "c", $db: "d"}"#).unwrap().as_doc()).is_none());
     }
 
     #[test]

@@ -11,23 +11,31 @@ use std::sync::Arc;
 use std::time::Duration;
 use value::{Code, Error, RawDoc, Result, Val};
 
-/// Commands that read documents.
-static READS: &[&str] = &["aggregate", "count", "distinct", "find"];
+/// What a command reads of the values that patterns maintain; a fact of its row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reads {
+    /// Nothing.
+    Nothing,
+    /// The documents of the one collection or view that it names.
+    Collection,
+    /// What its pipeline reads.
+    Pipeline,
+}
 
 /// Called before a command reads: refuses what may not be read yet, and waits for what the reader
 /// wants to be up to date.
 ///
 /// # Errors
 /// PatternNotReady; what stops the operation.
-pub fn prepare(
+pub(crate) fn prepare(
     data: &Data,
     op: &Operation,
     db: &str,
-    command: &str,
+    reads: Reads,
     body: RawDoc<'_>,
     fresh: bool,
 ) -> Result<()> {
-    if !READS.contains(&command) {
+    if reads == Reads::Nothing {
         return Ok(());
     }
     let catalog = data.catalog.load();
@@ -61,20 +69,20 @@ pub fn prepare(
 ///
 /// # Errors
 /// What stops the operation.
-pub fn complete(
+pub(crate) fn complete(
     data: &Data,
     op: &Operation,
     db: &str,
-    command: &str,
+    reads: Reads,
     body: RawDoc<'_>,
 ) -> Result<()> {
-    if !READS.contains(&command) {
+    if reads == Reads::Nothing {
         return Ok(());
     }
     // At a moment that is over other ones may have been there.
     if op.reads_newest() {
         let catalog = data.catalog.load();
-        if catalog.patterns(db).is_empty() || is_stranger(&catalog, db, command, body) {
+        if catalog.patterns(db).is_empty() || is_stranger(&catalog, db, reads, body) {
             return Ok(());
         }
     }
@@ -105,7 +113,7 @@ pub fn complete(
         let mut txn = data.private(view);
         // With several of them one may read what another one makes.
         let alone = matches!(unfinished.as_slice(), [one] if names.first() == Some(&&*one.target));
-        let id = point(command, body).filter(|_| alone);
+        let id = point(body).filter(|_| alone);
         let mut is_complete = true;
         for pattern in &unfinished {
             match backfill::complete(&mut txn, db, pattern, id, &|| op.check_now()) {
@@ -163,9 +171,9 @@ fn is_replaced(catalog: &Catalog, db: &str, pattern: &Pattern) -> bool {
         && declare::find(catalog, db, &pattern.collection, &pattern.name).is_ok()
 }
 
-/// The `_id` that is all that a command looks for.
-fn point<'b>(command: &str, body: RawDoc<'b>) -> Option<Val<'b>> {
-    let filter = body.get("filter").and_then(Val::as_doc).filter(|_| command == "find")?;
+/// The `_id` that is all that a find looks for. No other command that reads has a field `filter`.
+fn point<'b>(body: RawDoc<'b>) -> Option<Val<'b>> {
+    let filter = body.get("filter").and_then(Val::as_doc)?;
     let mut fields = filter.iter();
     match (fields.next(), fields.next()) {
         (Some(("_id", id)), None) => match id.get() {
@@ -178,11 +186,11 @@ fn point<'b>(command: &str, body: RawDoc<'b>) -> Option<Val<'b>> {
 
 /// Whether a command reads one collection and no pattern has to do with it. Such a reader pays nothing
 /// for the patterns of others.
-fn is_stranger(catalog: &Catalog, db: &str, command: &str, body: RawDoc<'_>) -> bool {
+fn is_stranger(catalog: &Catalog, db: &str, reads: Reads, body: RawDoc<'_>) -> bool {
     let Some((_, Val::String(name))) = body.first().map(|(name, value)| (name, value.get())) else {
         return false;
     };
-    let alone = command != "aggregate";
+    let alone = reads == Reads::Collection;
     let is_free = |c: &Arc<Collection>| c.patterns.is_none() && c.view().is_none();
     alone && catalog.get(db, name).is_some_and(is_free)
 }
@@ -267,7 +275,7 @@ mod tests {
         };
         let op = Operation::for_tests(1 << 20);
         let body = ejson::parse_doc("{find: 'p'}").expect("test text");
-        complete(&engine.inner().data, &op, "t", "find", body.as_doc()).expect("works");
+        complete(&engine.inner().data, &op, "t", Reads::Collection, body.as_doc()).expect("works");
         assert!(op.reads_newest(), "queries may be answered from patterns");
         // Meanwhile another version is built, takes the place of the first one and is written.
         run(
@@ -281,7 +289,7 @@ mod tests {
         // Collections that no pattern maintains are read as ever.
         let op = Operation::for_tests(1 << 20);
         let body = ejson::parse_doc("{find: 'c'}").expect("test text");
-        complete(&engine.inner().data, &op, "t", "find", body.as_doc()).expect("works");
+        complete(&engine.inner().data, &op, "t", Reads::Collection, body.as_doc()).expect("works");
         assert!(op.view().is_none());
     }
 }

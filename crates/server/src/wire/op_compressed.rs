@@ -43,22 +43,6 @@ impl Compressor {
     }
 }
 
-/// Commands whose replies never travel compressed, because they carry secrets or the handshake.
-pub(crate) fn never_compressed(command: &str) -> bool {
-    const NAMES: [&str; 9] = [
-        "hello",
-        "isMaster",
-        "saslStart",
-        "saslContinue",
-        "getnonce",
-        "authenticate",
-        "createUser",
-        "updateUser",
-        "copydb",
-    ];
-    NAMES.iter().any(|name| name.eq_ignore_ascii_case(command))
-}
-
 /// The size that a whole compressed message says it has inside; `unpack` checks it.
 pub(crate) fn claimed_bytes(message: &[u8]) -> usize {
     let number = message.get(HEADER_BYTES + 4..).and_then(<[u8]>::first_chunk::<4>);
@@ -290,11 +274,5 @@ mod tests {
         let once = packer.pack(&message(b"x"), Compressor::Snappy).expect("packs").to_vec();
         let twice = packer.pack(&once, Compressor::Snappy).expect("packs").to_vec();
         assert!(unpacked(&twice).is_err());
-    }
-
-    #[test]
-    fn handshakes_and_secrets_are_never_compressed() {
-        assert!(never_compressed("ismaster") && never_compressed("saslStart"));
-        assert!(!never_compressed("find"));
     }
 }

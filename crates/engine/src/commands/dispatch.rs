@@ -1,0 +1,410 @@
+//! Running a request: the steps that every command goes through, in their order.
+//!
+//! 1. find the row of the command
+//! 2. check the request: database, fields
+//! 3. authorise the client
+//! 4. enter the session; read the generic fields and the place in a transaction
+//! 5. begin: from here on the command shows in `$currentOp`
+//! 6. prepare what it reads: patterns, read concern
+//! 7. apply fail points
+//! 8. enter the transaction and run
+//! 9. after-effects, wait for the read concern, what fail points want after the command
+//!
+//! Then, whether it failed or not: leave the transaction, close the reply, note the command.
+
+use super::args::Args;
+use super::in_transaction::{self, Statement, Transactions};
+use super::read_concern::{self, ReadConcern};
+use super::{Command, Context, find, generic, stable_api, write_concern};
+use crate::client::Client;
+use crate::engine::Inner;
+use crate::fail_points::{Break, Failure};
+use crate::operation::{NamedIn, Operation};
+use crate::profiler::{self, Ended};
+use crate::request::{Flow, Request};
+use crate::session::{self, Retryable};
+use crate::upkeep::reading;
+use crate::usage::Kind;
+use crate::{journal, metrics, namespace, reply, usage};
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
+use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer, writer};
+
+/// How far a request came: what is noted of it afterwards depends on that.
+#[derive(Default)]
+struct Progress {
+    /// The row of the command, once it is found.
+    row: Option<&'static Command>,
+    /// Whether all checks are done, so that it counts as run.
+    begun: bool,
+}
+
+impl Progress {
+    /// The row of a command that began.
+    fn begun(&self) -> Option<&'static Command> {
+        self.row.filter(|_| self.begun)
+    }
+}
+
+/// Runs the command of a request and appends its reply.
+pub fn dispatch(
+    engine: &Inner,
+    client: &mut Client,
+    op: &Operation,
+    request: &Request<'_>,
+    reply_bytes: &mut Vec<u8>,
+) -> Flow {
+    let start = reply_bytes.len();
+    let mut out = Writer::start(reply_bytes);
+    let mut progress = Progress::default();
+    let result = run(engine, client, op, request, &mut progress, &mut out);
+    match leave_transaction(engine, op, request.body, &progress, result) {
+        Ok(flow) => {
+            out.f64("ok", 1.0);
+            reply::write_times(&mut out, &engine.data);
+            out.finish();
+            note(engine, op, request.body, &progress, None, reply_bytes.len() - start);
+            flow
+        }
+        Err(error) => {
+            metrics::add(&engine.observed.metrics.failures, 1);
+            reply_bytes.truncate(start);
+            writer::write_doc(reply_bytes, |out| {
+                write_concern::write_beside(out, &error, request.body);
+                reply::write_error(out, &error);
+                reply::write_times(out, &engine.data);
+            });
+            note(engine, op, request.body, &progress, Some(&error), reply_bytes.len() - start);
+            Flow::Done
+        }
+    }
+}
+
+/// The steps of a command, from its row to its reply.
+fn run(
+    engine: &Inner,
+    client: &mut Client,
+    op: &Operation,
+    request: &Request<'_>,
+    progress: &mut Progress,
+    out: &mut Writer<'_>,
+) -> Result<Flow> {
+    let body = request.body;
+    let command = find_row(engine, body, progress)?;
+    engine.data.check_open()?;
+    let (db, args) = check_request(command, body)?;
+    authorise(client, command, db, request)?;
+    let session = enter_session(client, body)?;
+    let concern = generic::check(engine, op, command, body)?;
+    stable_api::check(command, body)?;
+    let statement = Statement::parse(command, body, session)?;
+    if let Some(statement) = statement {
+        statement.check(command, body, db)?;
+    }
+    begin(engine, op, command, body);
+    progress.begun = true;
+    bypass_patterns(op, &args, statement)?;
+    prepare_reads(engine, op, command, db, body, concern, statement)?;
+    let mut context = Context {
+        engine,
+        client,
+        op,
+        request,
+        name: command.name,
+        args,
+        db,
+        session,
+        transaction: statement.map(|statement| statement.number),
+        flow: Flow::Done,
+    };
+    if !command.counts_itself {
+        metrics::add(&engine.observed.metrics.commands, 1);
+    }
+    let after = match fail_points(command, &context)? {
+        ControlFlow::Break(flow) => return Ok(flow),
+        ControlFlow::Continue(after) => after,
+    };
+    enter_transaction(&context, command, statement)?;
+    (command.run)(&mut context, out)?;
+    if command.removes_users {
+        engine.data.directory_generation.fetch_add(1, Ordering::Release);
+    }
+    if statement.is_none() {
+        read_concern::wait(engine, concern, command)?;
+    }
+    Ok(after.apply(context.flow, out))
+}
+
+/// Finds the row of the command that a request names.
+fn find_row(engine: &Inner, body: RawDoc<'_>, progress: &mut Progress) -> Result<&'static Command> {
+    let Some((name, _)) = body.first() else {
+        return Err(Error::new(Code::FAILED_TO_PARSE, "the command is empty"));
+    };
+    progress.row = find(name);
+    progress
+        .row
+        .filter(|row| !row.test || engine.data.options.test_commands)
+        .ok_or_else(|| Error::new(Code::COMMAND_NOT_FOUND, format!("no such command: '{name}'")))
+}
+
+/// Checks that the command may run on its database and has no fields that it does not know.
+fn check_request<'a>(command: &Command, body: RawDoc<'a>) -> Result<(&'a str, Args<'a>)> {
+    let db = match body.get("$db") {
+        Some(Val::String(db)) => db,
+        Some(other) => {
+            return Err(Error::type_mismatch(format!(
+                "BSON field '$db' is the wrong type '{}', expected type 'string'",
+                other.kind().name()
+            )));
+        }
+        None => {
+            return Err(Error::new(Code(40571), "OP_MSG requests require a $db argument"));
+        }
+    };
+    if db != crate::access::EXTERNAL || !command.credentials {
+        namespace::check_database(db)?;
+    }
+    if command.admin && db != "admin" {
+        return Err(Error::new(
+            Code::UNAUTHORIZED,
+            format!("{} may only be run against the admin database.", command.name),
+        ));
+    }
+    let args = Args::new(command.name, body);
+    if let Some(fields) = command.fields {
+        args.check_fields(fields, true)?;
+    }
+    Ok((db, args))
+}
+
+/// Refuses what the client may not do.
+fn authorise(
+    client: &mut Client,
+    command: &Command,
+    db: &str,
+    request: &Request<'_>,
+) -> Result<()> {
+    if !client.login.required {
+        return Ok(());
+    }
+    let (login, shared) = client.login();
+    let requirement = crate::access::Requirement {
+        command: command.name,
+        required: command.privilege,
+        first_user: command.first_user,
+    };
+    crate::access::check(shared, login, &requirement, db, request)
+}
+
+/// The session that the client names. Who has not logged in has none, so that strangers cannot fill the
+/// registry.
+fn enter_session(client: &mut Client, body: RawDoc<'_>) -> Result<Option<[u8; 16]>> {
+    let session = session::session_of(body)?.filter(|_| !client.login.is_stranger());
+    if let Some(session) = session {
+        client.touch_session(session)?;
+    }
+    Ok(session)
+}
+
+/// Shows the command in `$currentOp`.
+fn begin(engine: &Inner, op: &Operation, command: &Command, body: RawDoc<'_>) {
+    let slot = op.slot();
+    slot.operation_id
+        .store(engine.data.next_operation.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+    let shown = if command.credentials { &[] } else { body.bytes() };
+    slot.current.lock().set(op.started, command.usage, command.namespace, shown);
+}
+
+/// Reads `bypassPatterns`.
+fn bypass_patterns(op: &Operation, args: &Args<'_>, statement: Option<Statement>) -> Result<()> {
+    if args.doc.find("bypassPatterns").is_none() {
+        return Ok(());
+    }
+    op.bypasses_patterns.set(args.bool("bypassPatterns")?);
+    if statement.is_some() && op.bypasses_patterns.get() {
+        return Err(Error::new(
+            Code::INVALID_OPTIONS,
+            "'bypassPatterns' is not possible in a multi-document transaction",
+        ));
+    }
+    Ok(())
+}
+
+/// Makes the command read the state that its read concern asks for, with the values of patterns.
+fn prepare_reads(
+    engine: &Inner,
+    op: &Operation,
+    command: &Command,
+    db: &str,
+    body: RawDoc<'_>,
+    concern: Option<ReadConcern<'_>>,
+    statement: Option<Statement>,
+) -> Result<()> {
+    let fresh = concern.is_some_and(|concern| concern.fresh_patterns);
+    reading::prepare(&engine.data, op, db, command.reads, body, fresh)?;
+    if let Some(concern) = concern {
+        concern.check_times(engine)?;
+        match statement {
+            Some(_) => concern.enter_transaction(op)?,
+            None => concern.apply(engine, op, command)?,
+        }
+    }
+    if statement.is_none() {
+        reading::complete(&engine.data, op, db, command.reads, body)?;
+    }
+    Ok(())
+}
+
+/// What fail points want of a command that ran.
+#[derive(Default)]
+struct AfterRun {
+    /// Close the connection without a reply.
+    close: bool,
+    /// Fields that are added to the reply.
+    add: Option<DocBuf>,
+}
+
+impl AfterRun {
+    fn apply(self, flow: Flow, out: &mut Writer<'_>) -> Flow {
+        if self.close {
+            return Flow::Abort;
+        }
+        if let Some(fields) = self.add {
+            out.extend(fields.as_doc());
+        }
+        flow
+    }
+}
+
+/// Does what fail points want before a command runs; returns what they want after it.
+fn fail_points(command: &Command, context: &Context<'_>) -> Result<ControlFlow<Flow, AfterRun>> {
+    let points = &context.engine.observed.fail_points;
+    if !points.any() {
+        return Ok(ControlFlow::Continue(AfterRun::default()));
+    }
+    let body = context.request.body;
+    let failure = failure_of(command, context);
+    if let Some(time) = failure.block {
+        std::thread::sleep(time);
+        context.op.check_now()?;
+    }
+    if failure.close {
+        return Ok(ControlFlow::Break(Flow::Abort));
+    }
+    if let Some(error) = failure.error {
+        if failure.labelled {
+            context.op.keep_labels();
+        }
+        return Err(error);
+    }
+    // A write that was done before is only answered, so there is nothing to break.
+    let repeated = Retryable::of(body, context.session)?
+        .is_some_and(|write| write.was_done(&context.engine.data, body));
+    match if repeated { None } else { points.break_write(body) } {
+        Some(Break::CloseBefore) => Ok(ControlFlow::Break(Flow::Abort)),
+        Some(Break::Fail(error)) => Err(error),
+        Some(Break::CloseAfter) => {
+            Ok(ControlFlow::Continue(AfterRun { close: true, add: failure.add }))
+        }
+        None => Ok(ControlFlow::Continue(AfterRun { close: false, add: failure.add })),
+    }
+}
+
+/// What `failCommand` wants of a command.
+fn failure_of(command: &Command, context: &Context<'_>) -> Failure {
+    if command.test {
+        return Failure::default();
+    }
+    let body = context.request.body;
+    let collection = body.first().and_then(|(_, value)| value.get().as_str()).unwrap_or("$cmd");
+    let namespace = format!("{}.{collection}", context.db);
+    let application = context.op.slot().application.lock().clone();
+    let points = &context.engine.observed.fail_points;
+    let retryable = body.find("txnNumber").is_some()
+        && (command.transactions.ends() || body.find("autocommit").is_none());
+    points.fail_command(command.name, body, &application, &namespace, retryable).unwrap_or_default()
+}
+
+/// Makes a command run in the transaction that it names. A statement outside of transactions aborts an
+/// open one of its session that has a lower number.
+fn enter_transaction(
+    context: &Context<'_>,
+    command: &Command,
+    statement: Option<Statement>,
+) -> Result<()> {
+    let Some(session) = context.session else { return Ok(()) };
+    let (engine, op) = (context.engine, context.op);
+    let transactions = &engine.service.sessions.transactions;
+    match statement {
+        Some(_) if command.transactions.ends() => Ok(()),
+        Some(Statement { number, start: true }) => transactions.begin(engine, op, session, number),
+        Some(Statement { number, start: false }) => transactions.go_on(engine, op, session, number),
+        None if transactions.open() == 0 => Ok(()),
+        None => match session::number_of(context.args.doc, Some(session))? {
+            Some(number) => transactions.supersede(engine, op, session, number),
+            None => Ok(()),
+        },
+    }
+}
+
+/// Ends the part that a command has in a transaction. One that failed aborts it.
+fn leave_transaction(
+    engine: &Inner,
+    op: &Operation,
+    body: RawDoc<'_>,
+    progress: &Progress,
+    result: Result<Flow>,
+) -> Result<Flow> {
+    if body.find("autocommit").is_none() {
+        return result;
+    }
+    let failed = result.is_err() || op.has_failed();
+    let left = engine.service.sessions.transactions.leave(engine, op, failed);
+    let result = result.and_then(|flow| left.map(|()| flow));
+    if op.keeps_labels() {
+        return result;
+    }
+    let rules = progress.begun().map_or(Transactions::Refused, |row| row.transactions);
+    result.map_err(|error| in_transaction::label(error, rules))
+}
+
+/// Notes a command that ended: in the usage of its collection, the query statistics, the log and the
+/// profile.
+fn note(
+    engine: &Inner,
+    op: &Operation,
+    body: RawDoc<'_>,
+    progress: &Progress,
+    error: Option<&Error>,
+    reply_bytes: usize,
+) {
+    let elapsed = op.started.elapsed();
+    let (row, begun) = (progress.row, progress.begun());
+    let kind = begun.map_or(Kind::Command, |row| row.usage);
+    let named = begun.map_or(NamedIn::FirstField, |row| row.namespace);
+    usage::note(&engine.data, kind, named.collection(body), body, elapsed, op.cost().documents);
+    if engine.observed.query_stats.is_on()
+        && error.is_none()
+        && begun.is_some_and(|row| row.query_stats)
+    {
+        engine.observed.query_stats.note(op, body, elapsed);
+    }
+    let ended = Ended {
+        // What a client invents is not written anywhere.
+        name: row.map_or("unknown", |row| row.name),
+        kind,
+        body,
+        namespace: row.map_or(NamedIn::FirstField, |row| row.namespace),
+        db: body.get("$db").and_then(Val::as_str).unwrap_or(""),
+        elapsed,
+        error,
+        reply_bytes,
+        waits: row.is_some_and(|row| row.waits),
+    };
+    journal::note(op, &ended, row.is_some_and(|row| row.audited));
+    if engine.observed.profiler.concerns(elapsed)
+        && begun.is_some_and(|row| row.profiled && !row.credentials)
+    {
+        profiler::note(engine, op, &ended);
+    }
+}

@@ -1,0 +1,79 @@
+//! The fields that every command may carry: `maxTimeMS`, `$clusterTime`, `apiVersion`, `readConcern`.
+
+use super::Command;
+use super::read_concern::ReadConcern;
+use crate::engine::Inner;
+use crate::operation::Operation;
+use std::time::Duration;
+use value::{Code, Error, RawDoc, Result, Val};
+
+/// Checks the fields that every command may carry.
+///
+/// Sets the time limit and the clock; returns the read concern.
+///
+/// # Errors
+/// What is wrong about a field; MaxTimeMSExpired when a fail point says so.
+pub(super) fn check<'a>(
+    engine: &Inner,
+    op: &Operation,
+    command: &Command,
+    body: RawDoc<'a>,
+) -> Result<Option<ReadConcern<'a>>> {
+    let mut concern = None;
+    for (name, value) in body {
+        match name {
+            "maxTimeMS" => {
+                let limit = max_time(value.get())?;
+                if let Some(limit) = limit.filter(|_| !command.limits_itself) {
+                    set_time_limit(engine, op, limit)?;
+                }
+            }
+            "$clusterTime" => {
+                let seen = value.as_doc().and_then(|doc| doc.get("clusterTime"));
+                if let Some(Val::Timestamp(seen)) = seen {
+                    engine.data.clock.advance_to(seen);
+                }
+            }
+            "apiVersion" if value.get().as_str() != Some("1") => {
+                return Err(Error::new(Code::API_VERSION_ERROR, "API version must be \"1\""));
+            }
+            "readConcern" => concern = Some(ReadConcern::parse(value.get())?),
+            _ => {}
+        }
+    }
+    Ok(concern)
+}
+
+/// Sets the time by which a command must end, as the fail points want it.
+///
+/// # Errors
+/// MaxTimeMSExpired when a fail point says so.
+pub(crate) fn set_time_limit(engine: &Inner, op: &Operation, limit: Duration) -> Result<()> {
+    if !engine.observed.fail_points.any() {
+        op.set_deadline(limit);
+        return Ok(());
+    }
+    match engine.observed.fail_points.time_limit(limit) {
+        Some(limit) => {
+            op.set_deadline(limit);
+            op.check_now()
+        }
+        None => Ok(()),
+    }
+}
+
+/// The time limit that `maxTimeMS` gives; 0 is none.
+///
+/// # Errors
+/// BadValue when it is negative or too large.
+pub fn max_time(value: Val<'_>) -> Result<Option<Duration>> {
+    if !value.is_number() {
+        return Err(Error::bad_value("maxTimeMS must be a number"));
+    }
+    let ms =
+        value.as_i64_exact().ok_or_else(|| Error::bad_value("maxTimeMS has non-integral value"))?;
+    if !(0..=i64::from(i32::MAX)).contains(&ms) {
+        return Err(Error::bad_value(format!("{ms} value for maxTimeMS is out of range")));
+    }
+    Ok((ms > 0).then(|| Duration::from_millis(ms as u64)))
+}
