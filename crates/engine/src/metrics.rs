@@ -38,6 +38,8 @@ pub struct Metrics {
     pub failures: Counter,
     /// Retried writes that had been executed already.
     pub retried_writes: Counter,
+    /// Bytes written of what retryable writes did.
+    pub retry_bytes: Counter,
 }
 
 /// What the server counts about connections.

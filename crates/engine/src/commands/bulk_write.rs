@@ -80,7 +80,6 @@ struct Manner {
     ordered: bool,
     bypass: bool,
     errors_only: bool,
-    retryable: Option<Retryable>,
     statement_ids: Vec<i32>,
 }
 
@@ -90,7 +89,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         Some(cursor) => Args::new("bulkWrite.cursor", cursor).optional_u64("batchSize")?,
         None => None,
     };
-    let retryable = Retryable::of(args.doc, context.session)?;
+    let mut retryable = Retryable::of(args.doc, context.session)?;
     let concern = context.write_concern()?;
     let constants = Constants::new(context)?;
     let entries = read(context, retryable.is_some())?;
@@ -98,12 +97,11 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         ordered: args.bool_or_true("ordered")?,
         bypass: args.bool("bypassDocumentValidation")?,
         errors_only: args.bool("errorsOnly")?,
-        retryable,
         statement_ids: statement_ids(args.doc, entries.len())?,
     };
     let mut totals = Totals::default();
     let admin = context.db;
-    let results = execute(context, &entries, &manner, &constants, &mut totals);
+    let results = execute(context, &entries, &manner, retryable.as_mut(), &constants, &mut totals);
     context.db = admin;
     let results = results?;
     let metrics = &context.engine.observed.metrics;
@@ -272,6 +270,7 @@ fn execute<'a>(
     context: &mut Context<'a>,
     entries: &[Entry<'a>],
     manner: &Manner,
+    mut retryable: Option<&mut Retryable>,
     constants: &Constants,
     totals: &mut Totals,
 ) -> Result<Vec<DocBuf>> {
@@ -281,12 +280,21 @@ fn execute<'a>(
         context.op.check_now()?;
         context.db = entry.db;
         let id = manner.statement_ids.get(at).copied().unwrap_or(0);
-        let retry = manner.retryable.map(|retryable| (retryable, id));
+        let retryable = retryable.as_deref_mut();
         let metrics = &context.engine.observed.metrics;
         let (outcome, update) = match &entry.operation {
             Operation::Insert(_) => {
                 let end = run_of_inserts(entries, manner, at);
-                let failed = insert_many(context, entries, manner, at, end, totals, &mut results)?;
+                let failed = insert_many(
+                    context,
+                    entries,
+                    manner,
+                    retryable,
+                    at,
+                    end,
+                    totals,
+                    &mut results,
+                )?;
                 if failed && (manner.ordered || context.op.has_failed()) {
                     return Ok(results);
                 }
@@ -301,7 +309,7 @@ fn execute<'a>(
                     statement.as_doc(),
                     constants,
                     manner.bypass,
-                    retry,
+                    retryable.map(|retryable| (retryable, id)),
                 );
                 let outcome = outcome.map(|outcome| {
                     totals.newest = totals.newest.max(outcome.newest);
@@ -315,6 +323,7 @@ fn execute<'a>(
             }
             Operation::Delete(statement) => {
                 metrics::add(&metrics.deletes, 1);
+                let retry = retryable.map(|retryable| (retryable, id));
                 let outcome =
                     delete::one(context, entry.collection, statement.as_doc(), constants, retry);
                 let outcome = outcome.map(|(count, seqno)| {
@@ -363,6 +372,7 @@ fn insert_many(
     context: &Context<'_>,
     entries: &[Entry<'_>],
     manner: &Manner,
+    retryable: Option<&mut Retryable>,
     from: usize,
     to: usize,
     totals: &mut Totals,
@@ -384,7 +394,7 @@ fn insert_many(
         first.collection,
         manner.ordered,
         manner.bypass,
-        manner.retryable,
+        retryable,
         first_statement,
     );
     // What concerns the whole collection (a view, a bad name) fails every operation on it.

@@ -37,7 +37,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let name = context.collection_name()?;
     let ordered = context.args.bool_or_true("ordered")?;
     let concern = context.write_concern()?;
-    let retryable = Retryable::of(context.args.doc, context.session)?;
+    let mut retryable = Retryable::of(context.args.doc, context.session)?;
     let constants = Constants::new(context)?;
     let statements = Statements::of(context, "deletes")?;
     let first = statement_id(context.args.doc)?;
@@ -53,7 +53,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     for (at, doc) in statements.documents().iter().enumerate() {
         context.op.check_now()?;
         let statement = first.wrapping_add(at as i32);
-        let retry = retryable.map(|retryable| (retryable, statement));
+        let retry = retryable.as_mut().map(|retryable| (retryable, statement));
         match one(context, name, *doc, &constants, retry) {
             Ok((count, seqno)) => {
                 deleted += count;
@@ -99,7 +99,7 @@ pub(super) fn one(
     name: &str,
     doc: RawDoc<'_>,
     constants: &Constants,
-    retry: Option<(Retryable, i32)>,
+    mut retry: Option<(&mut Retryable, i32)>,
 ) -> Result<(u64, Option<Seqno>)> {
     let args = Args::new("delete.deletes", doc);
     let constants = &constants.of_statement(context, name, &args)?;
@@ -128,28 +128,20 @@ pub(super) fn one(
     }
     let capped = find(context, name).is_some_and(|c| c.is_written_locked());
     let (count, seqno) = engine.data.transact(context.op, capped, |txn| {
-        let mut history = match &retry {
-            Some((retryable, statement)) => {
-                let history = retryable.history(txn)?;
-                txn.notes.set_statement(*statement);
-                if let Some(done) = history.find(*statement) {
-                    metrics::add(&engine.observed.metrics.retried_writes, 1);
-                    return Ok(done.n as u64);
-                }
-                Some(history)
-            }
-            None => None,
-        };
+        if let Some((retryable, statement)) = &mut retry
+            && let Some(done) = retryable.begin(&engine.observed.metrics, txn, *statement)?
+        {
+            return Ok(done.n as u64);
+        }
         let Some(collection) = writable(&txn.catalog, context.db, name)? else { return Ok(0) };
         let chosen = modify::choose_one(txn, context.op, &collection, &target)?;
         if let Some(chosen) = &chosen {
             write::delete(txn, &collection, &chosen.record, RawDoc::new(&chosen.doc))?;
         }
         let count = u64::from(chosen.is_some());
-        if let (Some((retryable, statement)), Some(history)) = (&retry, &mut history) {
-            let n = count as i64;
-            history.add(Done { first: *statement, last: *statement, n, ..Done::default() });
-            retryable.store(txn, history);
+        if let Some((retryable, statement)) = &mut retry {
+            let done = Done::one(*statement, count as i64, 0, None);
+            retryable.store(&engine.observed.metrics, txn, vec![done]);
         }
         Ok(count)
     })?;

@@ -63,7 +63,7 @@ struct FindAndModify<'a> {
 }
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
-    let request = parse(context)?;
+    let mut request = parse(context)?;
     let concern = context.write_concern()?;
     let engine = context.engine;
     writable(&context.catalog(), context.db, request.name)?;
@@ -149,19 +149,13 @@ fn while_executing(error: Error) -> Error {
 
 impl FindAndModify<'_> {
     /// Runs inside a transaction; `None` when the collection must be made first.
-    fn execute(&self, context: &Context<'_>, txn: &mut Transaction) -> Result<Option<DocBuf>> {
-        let mut history = match &self.retry {
-            Some((retryable, statement)) => {
-                let history = retryable.history(txn)?;
-                txn.notes.set_statement(*statement);
-                if let Some(done) = history.find(*statement) {
-                    metrics::add(&context.engine.observed.metrics.retried_writes, 1);
-                    return Ok(done.detail.clone());
-                }
-                Some(history)
-            }
-            None => None,
-        };
+    fn execute(&mut self, context: &Context<'_>, txn: &mut Transaction) -> Result<Option<DocBuf>> {
+        if let Some((retryable, statement)) = &mut self.retry
+            && let Some(done) =
+                retryable.begin(&context.engine.observed.metrics, txn, *statement)?
+        {
+            return Ok(done.detail.clone());
+        }
         let Some(collection) = writable(&txn.catalog, context.db, self.name)? else {
             return if self.upsert { Ok(None) } else { self.reply(0, None, None, None).map(Some) };
         };
@@ -194,10 +188,9 @@ impl FindAndModify<'_> {
             }
             (Some(_), None) => self.reply(0, Some(Val::Missing), None, None)?,
         };
-        if let (Some((retryable, statement)), Some(history)) = (&self.retry, &mut history) {
-            let detail = Some(reply.clone());
-            history.add(Done { first: *statement, last: *statement, n: 1, modified: 0, detail });
-            retryable.store(txn, history);
+        if let Some((retryable, statement)) = &mut self.retry {
+            let done = Done::one(*statement, 1, 0, Some(reply.clone()));
+            retryable.store(&context.engine.observed.metrics, txn, vec![done]);
         }
         Ok(Some(reply))
     }

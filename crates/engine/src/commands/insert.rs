@@ -5,7 +5,7 @@ use super::statements::{Statements, statement_id};
 use super::{Command, Context, create, query};
 use crate::access::Authorization;
 use crate::exec::write;
-use crate::metrics;
+use crate::metrics::{self, Metrics};
 use crate::session::{Done, Retryable};
 use crate::txn::Transaction;
 use ::access::Action;
@@ -37,13 +37,13 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let ordered = context.args.bool_or_true("ordered")?;
     let bypass = context.args.bool("bypassDocumentValidation")?;
     let concern = context.write_concern()?;
-    let retryable = Retryable::of(context.args.doc, context.session)?;
+    let mut retryable = Retryable::of(context.args.doc, context.session)?;
     let statements = Statements::of(context, "documents")?;
     let documents = statements.documents();
     let engine = context.engine;
     metrics::add(&engine.observed.metrics.inserts, documents.len() as u64);
     let first = statement_id(context.args.doc)?;
-    let mut job = Insert::new(context.db, name, ordered, bypass, retryable, first);
+    let mut job = Insert::new(context.db, name, ordered, bypass, retryable.as_mut(), first);
     query::writable(&context.catalog(), context.db, name)?;
     let mut from = 0;
     while from < documents.len() {
@@ -77,7 +77,7 @@ pub(super) struct Insert<'a> {
     name: &'a str,
     ordered: bool,
     bypass: bool,
-    retryable: Option<Retryable>,
+    retryable: Option<&'a mut Retryable>,
     first_statement: i32,
     pub(super) inserted: u64,
     pub(super) errors: Vec<(usize, Error)>,
@@ -91,7 +91,7 @@ impl<'a> Insert<'a> {
         name: &'a str,
         ordered: bool,
         bypass: bool,
-        retryable: Option<Retryable>,
+        retryable: Option<&'a mut Retryable>,
         first_statement: i32,
     ) -> Insert<'a> {
         let (inserted, errors, newest) = (0, Vec::new(), None);
@@ -113,9 +113,9 @@ impl<'a> Insert<'a> {
             let collection =
                 create::ensure_collection(&engine.data, context.op, self.db, self.name)?;
             let locked = collection.is_written_locked();
-            let (outcome, seqno) = engine
-                .data
-                .transact(context.op, locked, |txn| self.insert(txn, from, &prepared))?;
+            let (outcome, seqno) = engine.data.transact(context.op, locked, |txn| {
+                self.insert(&engine.observed.metrics, txn, from, &prepared)
+            })?;
             if let Some(outcome) = outcome {
                 break (outcome, seqno);
             }
@@ -134,7 +134,8 @@ impl<'a> Insert<'a> {
 
     /// `None` when there is no collection to insert into.
     fn insert(
-        &self,
+        &mut self,
+        metrics: &Metrics,
         txn: &mut Transaction,
         from: usize,
         prepared: &[Result<Cow<'_, [u8]>>],
@@ -143,20 +144,20 @@ impl<'a> Insert<'a> {
         let Some(collection) = txn.catalog.get(self.db, self.name).cloned() else {
             return Ok(None);
         };
-        let mut history = match &self.retryable {
-            Some(retryable) => Some(retryable.history(txn)?),
-            None => None,
-        };
+        if let Some(retryable) = &mut self.retryable {
+            retryable.load(txn)?;
+        }
+        let mut done = Vec::new();
         let mut inserted = 0;
         let mut errors = Vec::new();
         let mut changed = false;
         for (at, doc) in prepared.iter().enumerate() {
             let statement = self.first_statement.wrapping_add((from + at) as i32);
-            if history.as_ref().is_some_and(|history| history.find(statement).is_some()) {
-                inserted += 1;
-                continue;
-            }
-            if history.is_some() {
+            if let Some(retryable) = &self.retryable {
+                if retryable.find(statement).is_some() {
+                    inserted += 1;
+                    continue;
+                }
                 txn.notes.set_statement(statement);
             }
             let result = match doc {
@@ -171,10 +172,8 @@ impl<'a> Insert<'a> {
                 Ok(()) => {
                     inserted += 1;
                     changed = true;
-                    if let Some(history) = &mut history {
-                        let done =
-                            Done { first: statement, last: statement, n: 1, ..Done::default() };
-                        history.add(done);
+                    if self.retryable.is_some() {
+                        done.push(Done::one(statement, 1, 0, None));
                     }
                 }
                 Err(error) => {
@@ -187,8 +186,8 @@ impl<'a> Insert<'a> {
         }
         if changed {
             write::trim_capped(txn, &collection)?;
-            if let (Some(retryable), Some(history)) = (&self.retryable, &history) {
-                retryable.store(txn, history);
+            if let Some(retryable) = &mut self.retryable {
+                retryable.store(metrics, txn, done);
             }
         }
         Ok(Some((inserted, errors)))

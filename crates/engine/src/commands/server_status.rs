@@ -242,6 +242,7 @@ fn metrics(context: &Context<'_>, out: &mut Writer<'_>) {
     });
     out.doc("retryableWrites", |out| {
         put(out, "retriedStatementsCount", &metrics.retried_writes);
+        put(out, "historyBytesWritten", &metrics.retry_bytes);
     });
 }
 

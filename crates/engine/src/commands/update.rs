@@ -68,7 +68,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let ordered = context.args.bool_or_true("ordered")?;
     let bypass = context.args.bool("bypassDocumentValidation")?;
     let concern = context.write_concern()?;
-    let retryable = Retryable::of(context.args.doc, context.session)?;
+    let mut retryable = Retryable::of(context.args.doc, context.session)?;
     let constants = Constants::new(context)?;
     let statements = Statements::of(context, "updates")?;
     let first = statement_id(context.args.doc)?;
@@ -86,7 +86,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     for (at, doc) in statements.documents().iter().enumerate() {
         context.op.check_now()?;
         let statement = first.wrapping_add(at as i32);
-        let retry = retryable.map(|retryable| (retryable, statement));
+        let retry = retryable.as_mut().map(|retryable| (retryable, statement));
         match one(context, name, *doc, &constants, bypass, retry) {
             Ok(outcome) => {
                 matched += outcome.matched;
@@ -157,7 +157,7 @@ pub(super) fn one(
     doc: RawDoc<'_>,
     constants: &Constants,
     bypass: bool,
-    retry: Option<(Retryable, i32)>,
+    retry: Option<(&mut Retryable, i32)>,
 ) -> Result<Outcome> {
     let args = Args::new("update.updates", doc);
     let constants = &constants.of_statement(context, name, &args)?;
@@ -221,7 +221,7 @@ fn single(
     target: &Target<'_>,
     upsert: bool,
     bypass: bool,
-    retry: Option<(Retryable, i32)>,
+    mut retry: Option<(&mut Retryable, i32)>,
 ) -> Result<Outcome> {
     let engine = context.engine;
     loop {
@@ -232,18 +232,11 @@ fn single(
         };
         let capped = collection.as_ref().is_some_and(|c| c.is_written_locked());
         let (outcome, seqno) = engine.data.transact(context.op, capped, |txn| {
-            let mut history = match &retry {
-                Some((retryable, statement)) => {
-                    let history = retryable.history(txn)?;
-                    txn.notes.set_statement(*statement);
-                    if let Some(done) = history.find(*statement) {
-                        metrics::add(&engine.observed.metrics.retried_writes, 1);
-                        return Ok(Some(again(done)));
-                    }
-                    Some(history)
-                }
-                None => None,
-            };
+            if let Some((retryable, statement)) = &mut retry
+                && let Some(done) = retryable.begin(&engine.observed.metrics, txn, *statement)?
+            {
+                return Ok(Some(again(done)));
+            }
             let Some(collection) = writable(&txn.catalog, context.db, name)? else {
                 return Ok(if upsert { None } else { Some(Outcome::default()) });
             };
@@ -266,9 +259,8 @@ fn single(
                 }
                 None => {}
             }
-            if let (Some((retryable, statement)), Some(history)) = (&retry, &mut history) {
-                history.add(done(*statement, &outcome));
-                retryable.store(txn, history);
+            if let Some((retryable, statement)) = &mut retry {
+                retryable.store(&engine.observed.metrics, txn, vec![done(*statement, &outcome)]);
             }
             Ok(Some(outcome))
         })?;
@@ -281,13 +273,8 @@ fn single(
 
 /// What a statement did, for the session's history.
 fn done(statement: i32, outcome: &Outcome) -> Done {
-    Done {
-        first: statement,
-        last: statement,
-        n: outcome.matched as i64,
-        modified: outcome.modified as i64,
-        detail: outcome.upserted.as_ref().map(|id| wrapped("_id", id.get())),
-    }
+    let detail = outcome.upserted.as_ref().map(|id| wrapped("_id", id.get()));
+    Done::one(statement, outcome.matched as i64, outcome.modified as i64, detail)
 }
 
 /// The outcome of a statement that ran before.

@@ -5,20 +5,21 @@
 //! did is stored with what it did, so that it is answered and not repeated when it arrives again,
 //! even after a restart.
 
+mod history;
 mod retry;
 mod transaction;
 
-pub use retry::{Done, Retryable};
+pub use history::Done;
+pub use retry::Retryable;
 pub use transaction::{OpenTransaction, Transactions};
 
 use crate::engine::Inner;
 use crate::store_failed;
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
-use std::ops::Bound;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use store::{Batch, Direction, Space};
+use store::Space;
 use value::{Code, Error, RawDoc, Result, Val};
 
 /// How long a session lives without being used.
@@ -26,6 +27,9 @@ pub const SESSION_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
 /// First byte of session records in the log space.
 const SESSION_RECORD: u8 = b's';
+
+/// Bytes of the key of a session's own record; its further records have longer keys.
+const RECORD_KEY_BYTES: usize = 17;
 
 /// Most sessions that may be known at once, unless somebody says otherwise.
 const SESSIONS_MAX: usize = 1_000_000;
@@ -134,22 +138,45 @@ impl Default for Sessions {
     }
 }
 
+/// Sessions whose records one commit of the sweep looks at.
+const SWEPT_SESSIONS: usize = 1000;
+
+/// Deletes the records of sessions that were not used for long. A session that is used meanwhile
+/// conflicts with that, and keeps them.
 fn sweep_records(engine: &Inner, now_ms: i64) -> Result<()> {
-    let snapshot = engine.data.store.snapshot();
-    let (from, to) = ([SESSION_RECORD], [SESSION_RECORD + 1]);
-    let mut range = snapshot
-        .range(Space::Log, Bound::Included(&from), Bound::Excluded(&to), Direction::Forward)
-        .map_err(store_failed)?;
-    let mut batch = Batch::new();
     let timeout_ms = SESSION_TIMEOUT.as_millis() as i64;
-    while let Some((key, record)) = range.next().map_err(store_failed)? {
-        let used = RawDoc::new(record).get("at");
-        if !matches!(used, Some(Val::DateTime(at)) if now_ms - at < timeout_ms) {
-            batch.delete(Space::Log, key);
-        }
-    }
-    if !batch.is_empty() {
-        engine.data.store.write(&batch).map_err(store_failed)?;
+    let mut from = vec![SESSION_RECORD];
+    while !from.is_empty() {
+        let start = from.clone();
+        (from, _) = engine.data.transact_alone(&|| Ok(()), false, |txn| {
+            let mut old = Vec::new();
+            let mut rest = Vec::new();
+            let (mut sessions, mut is_old) = (0, true);
+            let mut range = txn.range(Space::Log, &start, &[SESSION_RECORD + 1])?;
+            while let Some((key, record)) = range.next().map_err(store_failed)? {
+                // Further records of a session follow its own.
+                if key.len() == RECORD_KEY_BYTES {
+                    if sessions == SWEPT_SESSIONS {
+                        rest = key.to_vec();
+                        break;
+                    }
+                    sessions += 1;
+                    let used = RawDoc::new(record).get("at");
+                    is_old = !matches!(used, Some(Val::DateTime(at)) if now_ms - at < timeout_ms);
+                }
+                if is_old {
+                    old.push(key.to_vec());
+                }
+            }
+            drop(range);
+            for key in old {
+                if key.len() == RECORD_KEY_BYTES {
+                    txn.guard(Space::Log, &key);
+                }
+                txn.delete(Space::Log, key.into());
+            }
+            Ok(rest)
+        })?;
     }
     Ok(())
 }
@@ -181,9 +208,20 @@ pub fn session_of(body: RawDoc<'_>) -> Result<Option<[u8; 16]>> {
 }
 
 /// The key of a session's record in the log space.
-fn record_key(session: [u8; 16]) -> [u8; 17] {
-    let mut key = [SESSION_RECORD; 17];
+fn record_key(session: [u8; 16]) -> [u8; RECORD_KEY_BYTES] {
+    let mut key = [SESSION_RECORD; RECORD_KEY_BYTES];
     for (slot, byte) in key.iter_mut().skip(1).zip(session) {
+        *slot = byte;
+    }
+    key
+}
+
+/// The key of a further record of a session: what statements did that the first has no room for.
+/// It follows the session's own record.
+fn chunk_key(session: [u8; 16], chunk: u32) -> [u8; 21] {
+    let mut key = [0; 21];
+    let bytes = record_key(session).into_iter().chain(chunk.to_be_bytes());
+    for (slot, byte) in key.iter_mut().zip(bytes) {
         *slot = byte;
     }
     key

@@ -6,7 +6,7 @@
 //! life. How it ended is remembered, so that a commit can be sent again: in memory, and for what
 //! was written also in the session's record, which is part of the commit.
 
-use super::{record_key, retry};
+use super::{chunk_key, record_key, retry};
 use crate::engine::Inner;
 use crate::operation::{Operation, Slot};
 use crate::txn::Transaction;
@@ -300,6 +300,11 @@ impl Transactions {
             });
             let key = record_key(session);
             txn.guard(Space::Log, &key);
+            let before = txn.get(Space::Log, &key)?;
+            let chunks = before.map_or(0, |record| retry::chunks_of(RawDoc::new(&record)));
+            for chunk in 0..chunks {
+                txn.delete(Space::Log, chunk_key(session, chunk).as_slice().into());
+            }
             txn.put(Space::Log, key.as_slice().into(), record.into_bytes().into());
         }
         let result = engine.data.commit_transaction(*txn);
