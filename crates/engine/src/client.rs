@@ -112,7 +112,7 @@ impl Client {
     pub fn run(&mut self, request: &Request<'_>, reply: &mut Vec<u8>) -> Flow {
         let start = reply.len();
         let engine = self.engine.clone();
-        let op = Operation::new(self.slot.clone(), engine.data.work.clone());
+        let op = Operation::new(self.slot.clone(), engine.data.resources.clone());
         let result = catch_unwind(AssertUnwindSafe(|| {
             commands::dispatch(&engine, self, &op, request, reply)
         }));

@@ -4,62 +4,18 @@ use crate::client::Client;
 use crate::cursor::Cursors;
 use crate::metrics::{Metrics, Network};
 use crate::operation::Slot;
+pub use crate::options::{Options, Storage};
 use crate::request::{Flow, Peer, Request};
 use crate::session::Sessions;
-use crate::txn::{Data, store_failed};
+use crate::store_failed;
+use crate::txn::Data;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use store::{DiskStore, MemoryStore, Store};
 use value::{Code, DocBuf, Error, RawDoc, Result, Val};
-
-/// Where the data lives.
-#[derive(Clone, Debug)]
-pub enum Storage {
-    /// In memory: gone when the engine closes.
-    Memory,
-    /// In a folder, made when it is not there.
-    Disk(PathBuf),
-}
-
-/// How to open an engine.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Where the data lives.
-    pub storage: Storage,
-    /// Most bytes of stored data kept in memory.
-    pub cache_bytes: u64,
-    /// Most bytes that running operations hold together: large messages, and what stages keep.
-    pub operation_bytes: u64,
-    /// Whether commands that only tests need are answered.
-    pub test_commands: bool,
-    /// The address that `hello` tells clients when it does not know which one they dialled.
-    pub listen: String,
-    /// Open for reading only.
-    pub read_only: bool,
-    /// The process's arguments, for `getCmdLineOpts`.
-    pub command_line: Vec<String>,
-    /// The options as understood, for `getCmdLineOpts`.
-    pub config: DocBuf,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            storage: Storage::Memory,
-            cache_bytes: 256 * 1024 * 1024,
-            operation_bytes: 1024 * 1024 * 1024,
-            test_commands: false,
-            listen: "127.0.0.1:27017".to_owned(),
-            read_only: false,
-            command_line: Vec::new(),
-            config: DocBuf::new(),
-        }
-    }
-}
 
 /// Reads certificates and keys again; says what is wrong with them.
 pub type RotateCertificates = Box<dyn Fn() -> std::result::Result<(), String> + Send + Sync>;
@@ -200,7 +156,7 @@ impl Engine {
                 crate::index::resume(&inner.data, &collection)?;
             }
             crate::stages::remove_leftovers(&inner.data)?;
-            crate::trash::sweep(&inner.data)?;
+            inner.data.sweep_trash()?;
             start_housekeeping(&inner)?;
             crate::upkeep::catch_up::start(&inner)?;
         }
@@ -234,7 +190,7 @@ impl Engine {
     /// The memory that operations share.
     #[must_use]
     pub fn memory(&self) -> &Arc<crate::Memory> {
-        self.0.data.work.memory()
+        self.0.data.resources.memory()
     }
 
     /// What is called when a client sends `shutdown`.
@@ -315,7 +271,7 @@ fn start_housekeeping(inner: &Arc<Inner>) -> Result<()> {
                     tracing::warn!(%error, "cannot drop old entries of the oplog");
                 }
                 crate::upkeep::backfill::start(&inner);
-                if let Err(error) = crate::trash::empty(&inner.data) {
+                if let Err(error) = crate::trash::empty(&inner.data.trash, &*inner.data.store) {
                     tracing::warn!(%error, "cannot free the space of what was dropped");
                 }
             }

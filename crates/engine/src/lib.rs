@@ -36,6 +36,7 @@
 //! what exists.
 
 mod access;
+mod bell;
 mod catalog;
 mod changes;
 mod check;
@@ -56,14 +57,18 @@ mod memory;
 mod metrics;
 mod namespace;
 mod operation;
+mod options;
 mod parameters;
 mod planner;
 mod profiler;
 mod query_stats;
 mod reply;
 mod request;
+mod resources;
 mod session;
+mod slot;
 mod stages;
+mod store_errors;
 mod trash;
 mod ttl;
 mod txn;
@@ -85,7 +90,7 @@ pub use memory::{Memory, Share};
 pub use metrics::{Metrics, Network, ServerCertificate};
 pub use reply::error_of;
 pub use request::{ClientCertificate, Flow, Peer, Request, Sequence};
-pub(crate) use txn::store_failed;
+pub(crate) use store_errors::store_failed;
 pub use value::{self, Code, Error, Result};
 
 /// The version of this crate.

@@ -75,7 +75,7 @@ pub fn check_collection(db: &str, name: &str) -> Result<()> {
 /// InvalidNamespace.
 pub fn check_new_collection(db: &str, name: &str) -> Result<()> {
     check_collection(db, name)?;
-    if crate::changes::oplog::is_oplog(db, name) {
+    if is_oplog(db, name) {
         return Err(Error::new(Code::INVALID_NAMESPACE, "cannot write to local.oplog.rs"));
     }
     let reserved = name.starts_with("system.") && !is_allowed_system_name(db, name);
@@ -106,4 +106,9 @@ pub fn check_new_collection(db: &str, name: &str) -> Result<()> {
 fn is_allowed_system_name(db: &str, name: &str) -> bool {
     matches!(name, "system.views" | "system.js" | "system.profile" | "system.users")
         || (db == "admin" && matches!(name, "system.roles" | "system.version" | "system.keys"))
+}
+
+/// Whether a name is that of the oplog.
+pub(crate) fn is_oplog(db: &str, name: &str) -> bool {
+    db == "local" && name == "oplog.rs"
 }

@@ -2,10 +2,12 @@
 
 use crate::catalog::Index;
 use crate::exec::Examined;
-use crate::memory::{Memory, Share};
+use crate::memory::Share;
 use crate::planner::Access;
+pub use crate::resources::Resources;
+pub(crate) use crate::slot::NamedIn;
+pub use crate::slot::Slot;
 use crate::txn::{Transaction, View};
-use crate::usage::Kind;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
@@ -14,147 +16,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use store::Scratch;
-use value::{Code, DocBuf, Error, RawDoc, Result, Val, limits};
-
-/// What other clients may see of a connection, and the switch that stops its command.
-pub struct Slot {
-    /// Number of the connection.
-    pub connection_id: i64,
-    /// The client's address.
-    pub remote: String,
-    /// What runs now, or ran last.
-    pub current: Mutex<Current>,
-    /// Number of the running operation; 0 when idle. Counts up over all connections.
-    pub operation_id: AtomicU64,
-    /// Set by `killOp` and friends.
-    pub killed: AtomicBool,
-    /// The application's name from `hello`.
-    pub application: Mutex<String>,
-    /// Who logged in, as `name@db`.
-    pub user: Mutex<Option<Box<str>>>,
-    /// What the client said about itself in `hello`.
-    pub metadata: Mutex<Option<DocBuf>>,
-    /// When the connection last did something, in milliseconds since 1970.
-    pub last_active_ms: AtomicI64,
-}
-
-/// The running command, for `currentOp`. Its buffers are reused by the next command.
-pub struct Current {
-    /// When it began.
-    pub started: Instant,
-    /// How it counts.
-    pub(crate) kind: Kind,
-    /// Where it names its collection.
-    pub(crate) namespace: NamedIn,
-    /// The command itself; empty when it is too long to keep.
-    pub command: Vec<u8>,
-}
-
-/// Longer commands are not kept for `currentOp`.
-const COMMAND_BYTES_KEPT: usize = 4096;
-
-impl Default for Current {
-    fn default() -> Current {
-        Current {
-            started: Instant::now(),
-            kind: Kind::Command,
-            namespace: NamedIn::FirstField,
-            command: Vec::new(),
-        }
-    }
-}
-
-impl Current {
-    /// Notes the command that runs now.
-    pub(crate) fn set(&mut self, started: Instant, kind: Kind, namespace: NamedIn, command: &[u8]) {
-        self.started = started;
-        self.kind = kind;
-        self.namespace = namespace;
-        self.command.clear();
-        if command.len() <= COMMAND_BYTES_KEPT {
-            self.command.extend_from_slice(command);
-        }
-    }
-}
-
-/// Where a command names the collection that it is about; a fact of its row.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum NamedIn {
-    /// In its first field, if that is a string.
-    FirstField,
-    /// In this field.
-    Field(&'static str),
-    /// In its first field, with the database in front.
-    Qualified,
-    /// Nowhere. Its first value is something else, such as the name of a user.
-    None,
-}
-
-impl NamedIn {
-    /// The collection of its own database that a command names.
-    pub(crate) fn collection(self, body: RawDoc<'_>) -> Option<&str> {
-        match self {
-            NamedIn::FirstField => body.first().and_then(|(_, value)| value.get().as_str()),
-            NamedIn::Field(name) => body.get(name).and_then(Val::as_str),
-            NamedIn::Qualified | NamedIn::None => None,
-        }
-    }
-}
-
-/// What all operations share: bounds of their memory, and room on disk for what is beyond.
-pub struct Work {
-    scratch: Scratch,
-    memory: Arc<Memory>,
-    /// Bytes that one blocking sort may hold in memory.
-    pub sort_bytes_max: AtomicUsize,
-    /// Bytes that the groups of one `$group` may hold in memory.
-    pub group_bytes_max: AtomicUsize,
-    /// Bytes that one index build may hold in memory to sort them.
-    pub build_bytes_max: AtomicUsize,
-    /// Threads that help operations now.
-    helpers: AtomicUsize,
-    /// Whether operations use the disk that do not say.
-    pub disk_by_default: AtomicBool,
-}
-
-impl Work {
-    /// Room for temporary files in `scratch`, and so many bytes of memory for all together.
-    #[must_use]
-    pub fn new(scratch: Scratch, bytes_max: usize) -> Work {
-        Work {
-            scratch,
-            memory: Arc::new(Memory::new(bytes_max)),
-            sort_bytes_max: AtomicUsize::new(limits::BLOCKING_STAGE_BYTES_MAX),
-            group_bytes_max: AtomicUsize::new(limits::BLOCKING_STAGE_BYTES_MAX),
-            build_bytes_max: AtomicUsize::new(limits::INDEX_BUILD_BYTES_MAX),
-            helpers: AtomicUsize::new(0),
-            disk_by_default: AtomicBool::new(true),
-        }
-    }
-
-    /// Where temporary files go.
-    #[must_use]
-    pub fn scratch(&self) -> &Scratch {
-        &self.scratch
-    }
-
-    /// The memory that operations share.
-    #[must_use]
-    pub fn memory(&self) -> &Arc<Memory> {
-        &self.memory
-    }
-}
+use value::{Code, DocBuf, Error, Result, limits};
 
 /// The part of an operation that another thread does.
 pub struct Helper {
     /// What that thread runs under.
     pub operation: Operation,
-    work: Arc<Work>,
+    resources: Arc<Resources>,
 }
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        self.work.helpers.fetch_sub(1, Ordering::Relaxed);
+        self.resources.helpers.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -179,7 +52,7 @@ struct Found {
 /// The context of a running command.
 pub struct Operation {
     slot: Arc<Slot>,
-    work: Arc<Work>,
+    resources: Arc<Resources>,
     /// When the command began.
     pub started: Instant,
     deadline: Cell<Option<Instant>>,
@@ -227,10 +100,10 @@ const STEPS_BETWEEN_CHECKS: u32 = 64;
 impl Operation {
     /// A new operation of a connection.
     #[must_use]
-    pub fn new(slot: Arc<Slot>, work: Arc<Work>) -> Operation {
+    pub fn new(slot: Arc<Slot>, resources: Arc<Resources>) -> Operation {
         Operation {
             slot,
-            work,
+            resources,
             started: Instant::now(),
             deadline: Cell::new(None),
             steps: Cell::new(0),
@@ -264,34 +137,34 @@ impl Operation {
             metadata: Mutex::new(None),
             last_active_ms: AtomicI64::new(0),
         };
-        let work = Work::new(Scratch::of_system(), usize::MAX);
-        work.sort_bytes_max.store(sort_bytes_max, Ordering::Relaxed);
-        work.group_bytes_max.store(sort_bytes_max, Ordering::Relaxed);
-        Operation::new(Arc::new(slot), Arc::new(work))
+        let resources = Resources::new(Scratch::of_system(), usize::MAX);
+        resources.sort_bytes_max.store(sort_bytes_max, Ordering::Relaxed);
+        resources.group_bytes_max.store(sort_bytes_max, Ordering::Relaxed);
+        Operation::new(Arc::new(slot), Arc::new(resources))
     }
 
     /// A part of the memory that operations share, empty yet.
     #[must_use]
     pub fn share(&self) -> Share {
-        self.work.memory.share()
+        self.resources.memory.share()
     }
 
     /// Bytes of one batch of a cursor: fewer while others hold most of the memory.
     #[must_use]
     pub fn batch_bytes_max(&self) -> usize {
-        if self.work.memory.is_tight() { TIGHT_BATCH_BYTES } else { limits::BATCH_BYTES_MAX }
+        if self.resources.memory.is_tight() { TIGHT_BATCH_BYTES } else { limits::BATCH_BYTES_MAX }
     }
 
     /// Bytes that one blocking sort may hold in memory.
     #[must_use]
     pub fn sort_bytes_max(&self) -> usize {
-        self.work.sort_bytes_max.load(Ordering::Relaxed)
+        self.resources.sort_bytes_max.load(Ordering::Relaxed)
     }
 
     /// Bytes that the groups of one `$group` may hold in memory.
     #[must_use]
     pub fn group_bytes_max(&self) -> usize {
-        self.work.group_bytes_max.load(Ordering::Relaxed)
+        self.resources.group_bytes_max.load(Ordering::Relaxed)
     }
 
     /// A second thread for this operation, if a core is free for it: with an operation of its own,
@@ -299,19 +172,19 @@ impl Operation {
     #[must_use]
     pub fn helper(&self) -> Option<Helper> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let work = self.work.clone();
+        let resources = self.resources.clone();
         let free = |helpers: usize| (helpers + 1 < cores).then_some(helpers + 1);
-        work.helpers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free).ok()?;
-        let operation = Operation::new(self.slot.clone(), self.work.clone());
+        resources.helpers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free).ok()?;
+        let operation = Operation::new(self.slot.clone(), self.resources.clone());
         operation.deadline.set(self.deadline.get());
         operation.disk.set(self.disk.get());
-        Some(Helper { operation, work })
+        Some(Helper { operation, resources })
     }
 
     /// Where temporary files go.
     #[must_use]
     pub fn scratch(&self) -> &Scratch {
-        &self.work.scratch
+        &self.resources.scratch
     }
 
     /// Says whether the operation may use the disk for what does not fit into memory; `None`
@@ -323,7 +196,7 @@ impl Operation {
     /// Whether the operation may use the disk for what does not fit into memory.
     #[must_use]
     pub fn may_use_disk(&self) -> bool {
-        let default = || self.work.disk_by_default.load(Ordering::Relaxed);
+        let default = || self.resources.disk_by_default.load(Ordering::Relaxed);
         self.disk.get().unwrap_or_else(default)
     }
 

@@ -243,7 +243,7 @@ fn keep(engine: &Inner, db: &str, doc: &DocBuf) -> Result<()> {
                 let options = DocBuf::build(|out| {
                     out.bool("capped", true).i64("size", COLLECTION_BYTES);
                 });
-                change::create(&engine.data, catalog, batch, db, COLLECTION, options)
+                change::create(&engine.data.ids, catalog, batch, db, COLLECTION, options)
             }
         })?,
     };

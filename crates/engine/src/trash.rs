@@ -5,12 +5,11 @@
 //! that the catalog does not know.
 
 use crate::store_failed;
-use crate::txn::Data;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::time::{Duration, Instant};
-use store::{Direction, Seqno, Space};
+use store::{Direction, Seqno, Space, Store};
 use value::Result;
 
 /// How long a reader may take between looking at the catalog and taking its snapshot.
@@ -51,13 +50,13 @@ impl Trash {
 ///
 /// # Errors
 /// When the store fails; what was not deleted stays noted.
-pub fn empty(data: &Data) -> Result<()> {
-    if data.trash.0.lock().is_empty() {
+pub fn empty(trash: &Trash, store: &dyn Store) -> Result<()> {
+    if trash.0.lock().is_empty() {
         return Ok(());
     }
-    let stats = data.store.stats();
+    let stats = store.stats();
     let mut free = Vec::new();
-    data.trash.0.lock().retain_mut(|piece| match piece.readers {
+    trash.0.lock().retain_mut(|piece| match piece.readers {
         None => {
             if piece.dropped.elapsed() >= GRACE {
                 piece.readers = Some(stats.published);
@@ -72,29 +71,23 @@ pub fn empty(data: &Data) -> Result<()> {
     });
     for (space, id) in free {
         let (from, to) = range_of(id);
-        data.store.delete_range(space, &from, &to).map_err(store_failed)?;
+        store.delete_range(space, &from, &to).map_err(store_failed)?;
     }
     Ok(())
 }
 
-/// Deletes what an earlier process left: prefixes that the catalog does not know. Costs one seek
-/// for each collection and index.
+/// Deletes what an earlier process left: prefixes that are not among those of the catalog's documents
+/// and indexes. Costs one seek for each collection and index.
 ///
 /// # Errors
 /// When the store fails.
-pub fn sweep(data: &Data) -> Result<()> {
-    let catalog = data.catalog.load();
-    let mut documents: BTreeSet<u32> = catalog.collections().map(|c| c.id).collect();
-    // What patterns keep for themselves stands among the documents.
-    documents.extend(catalog.databases.values().flat_map(|db| db.patterns.iter().map(|p| p.id)));
-    let indexes: BTreeSet<u32> =
-        catalog.collections().flat_map(|c| c.indexes.iter().map(|index| index.id)).collect();
-    sweep_space(data, Space::Documents, &documents)?;
-    sweep_space(data, Space::Indexes, &indexes)
+pub fn sweep(store: &dyn Store, documents: &BTreeSet<u32>, indexes: &BTreeSet<u32>) -> Result<()> {
+    sweep_space(store, Space::Documents, documents)?;
+    sweep_space(store, Space::Indexes, indexes)
 }
 
-fn sweep_space(data: &Data, space: Space, known: &BTreeSet<u32>) -> Result<()> {
-    let snapshot = data.store.snapshot();
+fn sweep_space(store: &dyn Store, space: Space, known: &BTreeSet<u32>) -> Result<()> {
+    let snapshot = store.snapshot();
     let mut from = 0_u32;
     loop {
         let start = from.to_be_bytes();
@@ -106,7 +99,7 @@ fn sweep_space(data: &Data, space: Space, known: &BTreeSet<u32>) -> Result<()> {
         let id = u32::from_be_bytes(*prefix);
         if !known.contains(&id) {
             let (first, last) = range_of(id);
-            data.store.delete_range(space, &first, &last).map_err(store_failed)?;
+            store.delete_range(space, &first, &last).map_err(store_failed)?;
         }
         let Some(next) = id.checked_add(1) else { return Ok(()) };
         from = next;
@@ -134,8 +127,8 @@ mod tests {
             snapshot.get(Space::Documents, &[0, 0, 0, 9, 1]).expect("reads").is_some()
         };
         std::thread::sleep(trash::GRACE + Duration::from_millis(50));
-        trash::empty(&inner.data).expect("notes the readers");
-        trash::empty(&inner.data).expect("waits");
+        trash::empty(&inner.data.trash, &*inner.data.store).expect("notes the readers");
+        trash::empty(&inner.data.trash, &*inner.data.store).expect("waits");
         assert!(there(), "a reader is still there");
         drop(reader);
         let mut other = Batch::new();
@@ -143,7 +136,7 @@ mod tests {
         inner.data.store.write(&other).expect("writes");
         // The engine's own thread may have come first.
         for _ in 0..100 {
-            trash::empty(&inner.data).expect("deletes");
+            trash::empty(&inner.data.trash, &*inner.data.store).expect("deletes");
             if inner.data.trash.count() == 0 {
                 break;
             }
@@ -160,7 +153,7 @@ mod tests {
         batch.put(Space::Documents, &[0, 0, 0, 9, 1], b"x");
         batch.put(Space::Indexes, &[0, 0, 1, 0, 1], b"x");
         inner.data.store.write(&batch).expect("writes");
-        trash::sweep(&inner.data).expect("sweeps");
+        inner.data.sweep_trash().expect("sweeps");
         let snapshot = inner.data.store.snapshot();
         assert!(snapshot.get(Space::Documents, &[0, 0, 0, 9, 1]).expect("reads").is_none());
         assert!(snapshot.get(Space::Indexes, &[0, 0, 1, 0, 1]).expect("reads").is_none());

@@ -3,9 +3,8 @@
 //! All of them run inside `change_catalog`: they edit a copy of the catalog and add records to
 //! the batch that makes the change durable.
 
-use super::{Catalog, Collection, Counters, Index, IndexState, Kind, persist};
+use super::{Catalog, Collection, Counters, Ids, Index, IndexState, Kind, persist};
 use crate::trash::Trash;
-use crate::txn::Data;
 use patterns::Pattern;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +16,7 @@ use value::{Code, Collation, DocBuf, Error, RawDoc, Result, Val};
 /// # Errors
 /// When a database of this name exists in other letters.
 pub fn create(
-    data: &Data,
+    ids: &Ids,
     catalog: &mut Catalog,
     batch: &mut Batch,
     db: &str,
@@ -25,7 +24,7 @@ pub fn create(
     options: DocBuf,
 ) -> Result<Arc<Collection>> {
     check_database_case(catalog, db)?;
-    let id = data.new_id(batch);
+    let id = ids.fresh(batch);
     let kind = persist::kind_from_options(options.as_doc());
     let collation = persist::collation_of(options.as_doc())?;
     let plain = matches!(kind, Kind::Plain) && collation.is_none();
@@ -39,7 +38,7 @@ pub fn create(
         Kind::View(_) => None,
         // Documents stand in the order of `_id`: the collection is its own index.
         Kind::Plain => Some(0),
-        Kind::Capped(_) => Some(data.new_id(batch)),
+        Kind::Capped(_) => Some(ids.fresh(batch)),
     };
     let indexes = match id_index {
         None => None,
@@ -60,7 +59,7 @@ pub fn create(
         kind,
         indexes: indexes.into_iter().collect(),
         counters: Arc::new(Counters::default()),
-        version: crate::txn::next_version(),
+        version: crate::catalog::next_version(),
         dropped: Arc::new(AtomicBool::new(false)),
         patterns: None,
         pointers: None,
@@ -94,7 +93,7 @@ pub fn id_index_spec(clustered: Option<RawDoc<'_>>, collation: Option<&Collation
 pub fn altered(collection: &Collection, change: impl FnOnce(&mut Collection)) -> Arc<Collection> {
     let mut altered = collection.clone();
     change(&mut altered);
-    altered.version = crate::txn::next_version();
+    altered.version = crate::catalog::next_version();
     Arc::new(altered)
 }
 

@@ -21,6 +21,8 @@ pub use pointers::{Pointers, unindexable};
 use patterns::{Bound, Pattern, Phase};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use store::{Batch, Space};
 use value::{Code, Error, Result};
 
 /// One database: its collections by name.
@@ -108,6 +110,36 @@ impl Absent {
                 show(changed)
             ),
         )
+    }
+}
+
+/// A new collection version, unique in the process.
+pub(crate) fn next_version() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Gives out the identifiers of collections, indexes and patterns. None is used twice.
+pub struct Ids(AtomicU32);
+
+impl Ids {
+    /// Identifiers from `next` on.
+    #[must_use]
+    pub fn from(next: u32) -> Ids {
+        Ids(AtomicU32::new(next))
+    }
+
+    /// A fresh identifier. The batch persists the one that comes next.
+    pub fn fresh(&self, batch: &mut Batch) -> u32 {
+        let id = self.0.fetch_add(1, Ordering::Relaxed);
+        batch.put(Space::Catalog, &persist::next_id_key(), &(id + 1).to_be_bytes());
+        id
+    }
+
+    /// Persists the identifier that comes next: one that a transaction wrote may be older.
+    pub fn persist(&self, batch: &mut Batch) {
+        let next = self.0.load(Ordering::Relaxed).to_be_bytes();
+        batch.put(Space::Catalog, &persist::next_id_key(), &next);
     }
 }
 

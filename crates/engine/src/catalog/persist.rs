@@ -230,7 +230,7 @@ fn decode(
         options,
         indexes,
         counters: Arc::new(counters),
-        version: crate::txn::next_version(),
+        version: crate::catalog::next_version(),
         dropped: Arc::new(AtomicBool::new(false)),
         patterns: None,
         pointers: None,

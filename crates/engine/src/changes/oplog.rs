@@ -13,11 +13,6 @@ use std::sync::Weak;
 use store::{Direction, Range, Space};
 use value::{DocBuf, RawDoc, Result, Val, Writer};
 
-/// Whether a name is that of the oplog.
-pub(crate) fn is_oplog(db: &str, name: &str) -> bool {
-    db == "local" && name == "oplog.rs"
-}
-
 /// The identity of the oplog as a collection.
 pub(crate) const UUID: [u8; 16] = *b"motifdb\x40\x8Eoplogrs";
 

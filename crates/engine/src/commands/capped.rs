@@ -88,7 +88,7 @@ fn clone(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
                 ),
             ));
         }
-        change::create(&engine.data, catalog, batch, context.db, to, options(size))
+        change::create(&engine.data.ids, catalog, batch, context.db, to, options(size))
     })?;
     let copied = copy(engine, context.op, &source, &engine.data.store.snapshot(), &made);
     if copied.is_err() {
@@ -114,7 +114,7 @@ fn convert(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         }
         let name = format!("{TEMPORARY}{:016x}", value::random::u64());
         let made = engine.data.change_catalog(|catalog, batch| {
-            change::create(&engine.data, catalog, batch, context.db, &name, options(size))
+            change::create(&engine.data.ids, catalog, batch, context.db, &name, options(size))
         })?;
         let snapshot = engine.data.store.snapshot();
         let done = copy(engine, context.op, &source, &snapshot, &made)

@@ -3,8 +3,8 @@
 use super::row::Required;
 use super::{Command, Context, oplog, query, sizes};
 use crate::catalog::{Collection, IndexState};
-use crate::changes::oplog::is_oplog;
 use crate::engine::Inner;
+use crate::namespace::is_oplog;
 use ::access::Action;
 use value::{Result, Val, Writer};
 

@@ -98,7 +98,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         if let Some(on) = options.as_doc().get("viewOn").and_then(Val::as_str) {
             check_view(catalog, db, name, on, options.as_doc())?;
         }
-        change::create(&context.engine.data, catalog, batch, db, name, options)?;
+        change::create(&context.engine.data.ids, catalog, batch, db, name, options)?;
         Ok(())
     })?;
     if let Some(declarations) = declarations {
@@ -139,7 +139,7 @@ pub(crate) fn ensure_collection(
     namespace::check_new_collection(db, name)?;
     data.change_catalog(|catalog, batch| match catalog.get(db, name) {
         Some(collection) => Ok(collection.clone()),
-        None => change::create(data, catalog, batch, db, name, DocBuf::new()),
+        None => change::create(&data.ids, catalog, batch, db, name, DocBuf::new()),
     })
 }
 
@@ -160,7 +160,7 @@ pub(crate) fn create_within(
     }
     let mut catalog = Catalog::clone(&txn.catalog);
     let mut batch = Batch::new();
-    let made = change::create(data, &mut catalog, &mut batch, db, name, options)?;
+    let made = change::create(&data.ids, &mut catalog, &mut batch, db, name, options)?;
     txn.adopt(catalog, &batch, made.clone());
     Ok(made)
 }

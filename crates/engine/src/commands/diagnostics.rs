@@ -9,7 +9,7 @@ use super::aggregate::resolve;
 use super::args::Args;
 use super::{Context, coll_stats, current_op, oplog};
 use crate::catalog::{Collection, IndexState};
-use crate::changes::oplog::is_oplog;
+use crate::namespace::is_oplog;
 use crate::query_stats::Names;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

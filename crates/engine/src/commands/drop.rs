@@ -28,7 +28,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let concern = context.write_concern()?;
     super::collection_uuid::check(context, name)?;
     let db = context.db;
-    if crate::changes::oplog::is_oplog(db, name) {
+    if crate::namespace::is_oplog(db, name) {
         return Err(Error::new(Code(5_255_000), "can't drop live oplog while replicating"));
     }
     let (dropped, patterns) = loop {

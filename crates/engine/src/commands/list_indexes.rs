@@ -3,7 +3,7 @@
 use super::row::{Required, StableApi};
 use super::{Command, Context, listing};
 use crate::catalog::IndexState;
-use crate::changes::oplog::is_oplog;
+use crate::namespace::is_oplog;
 use ::access::Action;
 use value::{Code, DocBuf, Error, Result, Val, Writer};
 

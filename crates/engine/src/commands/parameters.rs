@@ -47,11 +47,11 @@ static PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "allowDiskUseByDefault",
         write: |engine, out, name| {
-            out.bool(name, engine.data.work.disk_by_default.load(Ordering::Relaxed));
+            out.bool(name, engine.data.resources.disk_by_default.load(Ordering::Relaxed));
         },
         set: Some(|engine, value| {
             let Val::Bool(allowed) = value else { return None };
-            engine.data.work.disk_by_default.store(allowed, Ordering::Relaxed);
+            engine.data.resources.disk_by_default.store(allowed, Ordering::Relaxed);
             Some(())
         }),
     },
@@ -96,22 +96,22 @@ static PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "internalDocumentSourceGroupMaxMemoryBytes",
         write: |engine, out, name| {
-            out.count(name, engine.data.work.group_bytes_max.load(Ordering::Relaxed) as u64);
+            out.count(name, engine.data.resources.group_bytes_max.load(Ordering::Relaxed) as u64);
         },
         set: Some(|engine, value| {
             let bytes = usize::try_from(whole(value)?).ok().filter(|bytes| *bytes > 0)?;
-            engine.data.work.group_bytes_max.store(bytes, Ordering::Relaxed);
+            engine.data.resources.group_bytes_max.store(bytes, Ordering::Relaxed);
             Some(())
         }),
     },
     Parameter {
         name: "internalQueryMaxBlockingSortMemoryUsageBytes",
         write: |engine, out, name| {
-            out.count(name, engine.data.work.sort_bytes_max.load(Ordering::Relaxed) as u64);
+            out.count(name, engine.data.resources.sort_bytes_max.load(Ordering::Relaxed) as u64);
         },
         set: Some(|engine, value| {
             let bytes = usize::try_from(whole(value)?).ok()?;
-            engine.data.work.sort_bytes_max.store(bytes, Ordering::Relaxed);
+            engine.data.resources.sort_bytes_max.store(bytes, Ordering::Relaxed);
             Some(())
         }),
     },
@@ -152,13 +152,13 @@ static PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "maxIndexBuildMemoryUsageMegabytes",
         write: |engine, out, name| {
-            let bytes = engine.data.work.build_bytes_max.load(Ordering::Relaxed);
+            let bytes = engine.data.resources.build_bytes_max.load(Ordering::Relaxed);
             out.i32(name, i32::try_from(bytes >> 20).unwrap_or(i32::MAX));
         },
         set: Some(|engine, value| {
             let megabytes = i32::try_from(whole(value)?).ok().filter(|number| *number >= 50)?;
             let bytes = usize::try_from(megabytes).ok()?.checked_mul(1 << 20)?;
-            engine.data.work.build_bytes_max.store(bytes, Ordering::Relaxed);
+            engine.data.resources.build_bytes_max.store(bytes, Ordering::Relaxed);
             Some(())
         }),
     },

@@ -82,7 +82,7 @@ fn patterns(context: &Context<'_>, out: &mut Writer<'_>) {
     };
     long(out, "deltas", sum(|stats| &stats.deltas));
     long(out, "recomputed", sum(|stats| &stats.recomputed));
-    long(out, "overdue", context.engine.data.pattern_bell.overdue() as u64);
+    long(out, "overdue", context.engine.data.pattern_bell.overdue_count() as u64);
 }
 
 fn put(out: &mut Writer<'_>, name: &str, counter: &Counter) {
@@ -208,7 +208,7 @@ fn memory(context: &Context<'_>, out: &mut Writer<'_>) {
         out.count("virtual", whole / (1024 * 1024));
     }
     out.bool("supported", host::process_memory().is_some());
-    let operations = context.engine.data.work.memory();
+    let operations = context.engine.data.resources.memory();
     out.doc("operations", |out| {
         out.count("usedBytes", operations.used() as u64);
         out.count("maxBytes", operations.bytes_max() as u64);

@@ -175,7 +175,7 @@ fn grow(
         Some(collection) => collection,
         None => {
             crate::namespace::check_new_collection(db, name)?;
-            change::create(data, catalog, batch, db, name, DocBuf::new())?
+            change::create(&data.ids, catalog, batch, db, name, DocBuf::new())?
         }
     };
     let specs = &within(&collection, specs)?;
@@ -215,7 +215,7 @@ fn grow(
         if let Some(why) = unindexable(catalog.patterns(db), name, spec.doc.as_doc()) {
             return Err(Error::new(Code::CANNOT_CREATE_INDEX, why));
         }
-        let id = data.new_id(batch);
+        let id = data.ids.fresh(batch);
         ids.push(id);
         let index = persist::index_from_spec(id, spec.doc.as_doc(), state, 0)?;
         grown.indexes.push(Arc::new(index));
@@ -481,7 +481,7 @@ mod tests {
         run(&engine, &format!("{{insert: 'c', documents: [{}]}}", documents.join(",")))
             .expect("works");
         for (name, bytes) in [("small", 100_000), ("tiny", 1), ("large", 1 << 30)] {
-            engine.inner().data.work.build_bytes_max.store(bytes, Ordering::Relaxed);
+            engine.inner().data.resources.build_bytes_max.store(bytes, Ordering::Relaxed);
             if bytes == 1 {
                 // A run for each entry would be too many files.
                 run(&engine, "{delete: 'c', deletes: [{q: {_id: {$gte: 100}}, limit: 0}]}")

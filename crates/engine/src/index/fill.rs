@@ -168,7 +168,7 @@ fn parts(
 impl Fill<'_> {
     /// Reads all parts with so many threads, of which this is one.
     fn read(&self, threads: usize, check: Check<'_>) -> Vec<Found> {
-        let limit = self.data.work.build_bytes_max.load(Ordering::Relaxed) / threads.max(1);
+        let limit = self.data.resources.build_bytes_max.load(Ordering::Relaxed) / threads.max(1);
         std::thread::scope(|scope| {
             let mut others = Vec::new();
             for _ in 1..threads {
@@ -191,7 +191,7 @@ impl Fill<'_> {
 
     /// Reads parts until none is left, or somebody has failed.
     fn read_parts(&self, limit: usize, check: Check<'_>) -> Option<Found> {
-        let scratch = self.data.work.scratch();
+        let scratch = self.data.resources.scratch();
         let mut collector = Collector::new(scratch, self.indexes.len(), limit);
         let mut multikey = vec![0; self.indexes.len()];
         while !self.failed.load(Ordering::Relaxed)

@@ -6,7 +6,8 @@
 
 use super::{keys, ordered};
 use crate::catalog::{Collection, Index, IndexKind};
-use crate::txn::{Transaction, store_failed};
+use crate::store_failed;
+use crate::txn::Transaction;
 use query::update::delta::{self, Names, Told};
 use std::sync::Arc;
 use store::{Bytes, Space};

@@ -30,7 +30,7 @@ fn renew(data: &Data, collection: &Collection) -> Result<(Arc<Collection>, Vec<u
         let mut ids = Vec::new();
         for index in indexes.iter_mut().filter(|index| index.state == IndexState::Building) {
             change::forget_index(batch, index);
-            let id = data.new_id(batch);
+            let id = data.ids.fresh(batch);
             ids.push(id);
             let spec = index.spec.as_doc();
             *index = Arc::new(persist::index_from_spec(id, spec, IndexState::Building, 0)?);

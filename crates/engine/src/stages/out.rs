@@ -159,13 +159,13 @@ impl Out {
         let options = target.map_or_else(DocBuf::new, |target| target.options.clone());
         let name = format!("{TEMPORARY}{:016x}", value::random::u64());
         data.change_catalog(|catalog, batch| {
-            let made = change::create(data, catalog, batch, &self.db, &name, options)?;
+            let made = change::create(&data.ids, catalog, batch, &self.db, &name, options)?;
             let mut indexes = Vec::new();
             for index in target.map_or(&[][..], |target| &target.indexes) {
                 if index.is_id() {
                     continue;
                 }
-                let id = data.new_id(batch);
+                let id = data.ids.fresh(batch);
                 let spec = index.spec.as_doc();
                 indexes.push(Arc::new(persist::index_from_spec(id, spec, IndexState::Ready, 0)?));
             }

@@ -8,10 +8,11 @@
 
 use super::Data;
 use super::intents::{Intents, KeepHash};
-use super::{Gain, Transaction, store_failed};
+use super::{Gain, Transaction};
 use crate::catalog::{Catalog, Collection, change, persist};
 use crate::changes::{Cause, Notes, note_catalog};
 use crate::layout;
+use crate::store_failed;
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -285,8 +286,7 @@ impl Data {
         }
         if catalog.is_some() {
             // Others may have taken numbers since, so what the transaction saw does not count.
-            let next = self.next_id.load(Ordering::Relaxed).to_be_bytes();
-            batch.put(Space::Catalog, &persist::next_id_key(), &next);
+            self.ids.persist(&mut batch);
         }
         for gain in &gains {
             raise_top(self, gain).map_err(CommitError::Failed)?;

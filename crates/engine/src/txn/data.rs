@@ -3,21 +3,23 @@
 //! Background threads hold it by an `Arc` of its own, so that they need nothing of what serves
 //! clients.
 
-use super::{CommitState, Past, store_failed};
-use crate::catalog::{Catalog, Collection, persist};
+use super::{CommitState, Past};
+use crate::bell::Bell;
+use crate::catalog::{Catalog, Collection, Ids, persist};
 use crate::changes::ChangeLog;
 use crate::clock::Clock;
-use crate::engine::Options;
 use crate::job::Job;
-use crate::operation::Work;
-use crate::trash::Trash;
-use crate::upkeep::catch_up::Bell;
+use crate::options::{Options, Storage};
+use crate::resources::Resources;
+use crate::store_failed;
+use crate::trash::{self, Trash};
 use arc_swap::ArcSwap;
 use parking_lot::{Condvar, Mutex};
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use store::{Batch, Scratch, Space, Store};
+use store::{Scratch, Store};
 use value::{Code, Error, Result};
 
 /// The store, the catalog, and what every commit needs.
@@ -34,8 +36,8 @@ pub struct Data {
     pub(crate) ended: Condvar,
     /// Which states of the past can be read.
     pub(crate) past: Past,
-    /// The next identifier of a collection or index.
-    pub(crate) next_id: AtomicU32,
+    /// The identifiers of collections, indexes and patterns.
+    pub(crate) ids: Ids,
     /// The logical clock.
     pub clock: Clock,
     /// The log of changes.
@@ -49,7 +51,7 @@ pub struct Data {
     /// Set when the engine closes: new work is refused, background work ends.
     pub(crate) closing: AtomicBool,
     /// Memory limits and temporary files of operations.
-    pub(crate) work: Arc<Work>,
+    pub(crate) resources: Arc<Resources>,
     /// Background work, for `currentOp`.
     pub(crate) jobs: Mutex<Vec<Arc<Job>>>,
     /// Threads that resume builds of an earlier process; joined when the engine closes.
@@ -77,7 +79,7 @@ impl Data {
         store: Box<dyn Store>,
     ) -> Result<(Data, Vec<Arc<Collection>>)> {
         let scratch = match &options.storage {
-            crate::engine::Storage::Disk(path) if !options.read_only => {
+            Storage::Disk(path) if !options.read_only => {
                 Scratch::open(path).map_err(store_failed)?
             }
             _ => Scratch::of_system(),
@@ -98,14 +100,14 @@ impl Data {
             commit: Mutex::new(CommitState::new(floor)),
             ended: Condvar::new(),
             past: Past::new(clock.now(), seqno),
-            next_id: AtomicU32::new(loaded.next_id),
+            ids: Ids::from(loaded.next_id),
             clock,
             changes,
             tail: (Mutex::new(0), Condvar::new()),
             trash: Trash::default(),
             durable_reads: AtomicBool::new(false),
             closing: AtomicBool::new(false),
-            work: Arc::new(Work::new(scratch, operation_bytes)),
+            resources: Arc::new(Resources::new(scratch, operation_bytes)),
             jobs: Mutex::new(Vec::new()),
             builders: Mutex::default(),
             next_operation: AtomicU64::new(1),
@@ -149,11 +151,14 @@ impl Data {
         self.catalog.load().get(db, name).cloned()
     }
 
-    /// A fresh identifier for a collection or index; the batch persists the next one.
-    pub(crate) fn new_id(&self, batch: &mut Batch) -> u32 {
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let next = (id + 1).to_be_bytes();
-        batch.put(Space::Catalog, &persist::next_id_key(), &next);
-        id
+    /// Frees the ranges of the store that the catalog does not know: an earlier process left them.
+    pub(crate) fn sweep_trash(&self) -> Result<()> {
+        let catalog = self.catalog.load();
+        let mut documents: BTreeSet<u32> = catalog.collections().map(|c| c.id).collect();
+        // What patterns keep for themselves is stored among the documents.
+        documents
+            .extend(catalog.databases.values().flat_map(|db| db.patterns.iter().map(|p| p.id)));
+        let indexes = catalog.collections().flat_map(|c| c.indexes.iter().map(|index| index.id));
+        trash::sweep(&*self.store, &documents, &indexes.collect())
     }
 }

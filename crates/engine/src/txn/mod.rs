@@ -22,31 +22,14 @@ pub(crate) use past::Past;
 use crate::catalog::{Catalog, Collection, Index};
 use crate::changes::Notes;
 use crate::memory::Share;
+use crate::store_failed;
 use smallvec::SmallVec;
 use std::hash::{BuildHasher, Hasher};
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use store::{Bytes, Direction, Range, Seqno, Snapshot, Space, StoreError};
-use value::{Code, Error, Result};
-
-/// A new collection version, unique in the process.
-pub(crate) fn next_version() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
-/// What the store reports, as clients see it.
-#[cold]
-pub fn store_failed(error: StoreError) -> Error {
-    let code = match &error {
-        StoreError::Full => Code::OUT_OF_DISK_SPACE,
-        StoreError::Corrupt { .. } => Code::DATA_CORRUPTION_DETECTED,
-        StoreError::TooLarge { .. } => Code::OBSOLETE_KEY_TOO_LONG,
-        _ => Code::INTERNAL_ERROR,
-    };
-    Error::new(code, error.to_string())
-}
+use std::sync::atomic::Ordering;
+use store::{Bytes, Direction, Range, Seqno, Snapshot, Space};
+use value::Result;
 
 fn guard_hash(space: Space, key: &[u8]) -> u64 {
     let mut hasher = foldhash::fast::FixedState::default().build_hasher();

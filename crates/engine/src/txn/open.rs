@@ -1,10 +1,11 @@
 //! The open transaction of a session: statements join it, and its keys belong to it until it ends.
 
 use super::Data;
+use super::Transaction;
 use super::commit::{CommitError, Open, WAIT_STEP};
-use super::{Transaction, store_failed};
 use crate::catalog::{Catalog, Collection, persist};
 use crate::operation::Operation;
+use crate::store_failed;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::{Batch, Seqno, Snapshot, Space};
@@ -92,7 +93,7 @@ impl Data {
         let View { catalog, snapshot } = on.unwrap_or_else(|| self.newest());
         let mut txn = Transaction::new(catalog, snapshot);
         txn.owner = Some(owner);
-        txn.share = Some(self.work.memory().share());
+        txn.share = Some(self.resources.memory().share());
         state.open.insert(owner, Open::new(txn.snapshot.seqno()));
         txn
     }

@@ -30,43 +30,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How often it is looked whether targets wait too long.
 const ALARM_PAUSE: Duration = Duration::from_millis(500);
 
-/// Wakes the thread that works at the queues.
-pub struct Bell {
-    rung: Mutex<bool>,
-    wake: Condvar,
-    /// The patterns whose targets wait longer than `maxStalenessMS`.
-    overdue: Mutex<BTreeSet<u32>>,
-}
-
-impl Default for Bell {
-    fn default() -> Bell {
-        // What an earlier process left is looked for at once.
-        Bell { rung: Mutex::new(true), wake: Condvar::new(), overdue: Mutex::default() }
-    }
-}
-
-impl Bell {
-    /// Something was queued.
-    pub fn ring(&self) {
-        *self.rung.lock() = true;
-        self.wake.notify_one();
-    }
-
-    /// How many patterns have targets that wait longer than they may.
-    pub fn overdue(&self) -> usize {
-        self.overdue.lock().len()
-    }
-
-    /// Waits for some time; true when something was queued.
-    fn wait(&self) -> bool {
-        let mut rung = self.rung.lock();
-        if !*rung {
-            self.wake.wait_for(&mut rung, PAUSE);
-        }
-        std::mem::take(&mut *rung)
-    }
-}
-
 /// Starts the thread that works at the queues.
 ///
 /// # Errors
@@ -80,7 +43,7 @@ pub fn start(engine: &Arc<Inner>) -> Result<()> {
             let mut busy = true;
             let mut looked = Instant::now();
             loop {
-                let rung = busy || bell.wait();
+                let rung = busy || bell.wait(PAUSE);
                 let Some(engine) = weak.upgrade() else { return };
                 if engine.data.check_open().is_err() {
                     return;

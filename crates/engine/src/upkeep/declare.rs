@@ -97,7 +97,7 @@ pub fn create(
                     "a database cannot have more than {PATTERNS_MAX} patterns"
                 )));
             }
-            pattern.id = data.new_id(batch);
+            pattern.id = data.ids.fresh(batch);
             new.push(pattern.id);
             put(catalog, batch, db, pattern)?;
         }
@@ -406,7 +406,7 @@ pub fn clear(data: &Data, db: &str, gone: &[Arc<Pattern>]) -> Result<Vec<u32>> {
         let mut ids = Vec::new();
         for pattern in gone {
             let mut cleared = pattern.altered(|pattern| pattern.phase = Phase::Clearing)?;
-            cleared.id = data.new_id(batch);
+            cleared.id = data.ids.fresh(batch);
             ids.push(cleared.id);
             put(catalog, batch, db, cleared)?;
         }
@@ -482,7 +482,7 @@ pub fn set_phase(data: &Data, db: &str, id: u32, phase: Phase, failure: &str) ->
         })?;
         if phase == Phase::Building {
             remove(catalog, batch, db, std::slice::from_ref(&known))?;
-            pattern.id = data.new_id(batch);
+            pattern.id = data.ids.fresh(batch);
             put(catalog, batch, db, pattern)?;
             return Ok(Some(known));
         }

@@ -123,7 +123,7 @@ pub fn modify(
             return Ok(None);
         }
         new.failure.clear();
-        new.id = data.new_id(batch);
+        new.id = data.ids.fresh(batch);
         let id = new.id;
         let beside = known.phase.is_built();
         new.phase = if beside { Phase::Preparing } else { Phase::Building };
@@ -235,7 +235,7 @@ fn clear_rest(
         return Ok(());
     }
     let mut cleared = old.altered(|old| old.phase = Phase::Clearing)?;
-    cleared.id = data.new_id(batch);
+    cleared.id = data.ids.fresh(batch);
     let record = persist::encode_pattern(db, &cleared);
     batch.put(Space::Catalog, &persist::pattern_key(cleared.id), record.bytes());
     crate::catalog::change::add_pattern(catalog, db, cleared)

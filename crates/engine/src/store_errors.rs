@@ -1,0 +1,16 @@
+//! Errors of the store as clients see them.
+
+use store::StoreError;
+use value::{Code, Error};
+
+/// The error that clients get for one of the store.
+#[cold]
+pub fn store_failed(error: StoreError) -> Error {
+    let code = match &error {
+        StoreError::Full => Code::OUT_OF_DISK_SPACE,
+        StoreError::Corrupt { .. } => Code::DATA_CORRUPTION_DETECTED,
+        StoreError::TooLarge { .. } => Code::OBSOLETE_KEY_TOO_LONG,
+        _ => Code::INTERNAL_ERROR,
+    };
+    Error::new(code, error.to_string())
+}
