@@ -1,5 +1,7 @@
-//! Sizes in bytes as people write them: `256MB`, `2GiB`, `65536`.
+//! Sizes in bytes as people write them: `256MB`, `2GiB`, `65536`. Reading is done by `parse-size`;
+//! printing is exact, where crates round.
 
+use parse_size::Config;
 use serde::{Deserialize, Deserializer, de};
 use std::fmt;
 use std::str::FromStr;
@@ -8,37 +10,24 @@ use std::str::FromStr;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Size(pub(crate) u64);
 
-const UNITS: [(&str, u64); 12] = [
-    // Longer names first: `MB` ends with `B` too.
-    ("KIB", 1 << 10),
-    ("MIB", 1 << 20),
-    ("GIB", 1 << 30),
-    ("TIB", 1 << 40),
-    ("KB", 1_000),
-    ("MB", 1_000_000),
-    ("GB", 1_000_000_000),
-    ("TB", 1_000_000_000_000),
-    ("K", 1 << 10),
-    ("M", 1 << 20),
-    ("G", 1 << 30),
-    ("B", 1),
-];
-
 impl FromStr for Size {
     type Err = String;
 
+    /// `KB`, `MB`, `GB` and `TB` count in thousands; `KiB`, `MiB`, .. and the single letters `K`,
+    /// `M`, .. in 1024s.
     fn from_str(text: &str) -> Result<Size, String> {
-        let wrong = || format!("`{text}` is not a size; write for example 256MB, 2GiB or 65536");
-        let upper = text.trim().to_ascii_uppercase();
-        let unit = UNITS.iter().find_map(|(name, factor)| {
-            upper.strip_suffix(name).map(|digits| (digits.trim().to_owned(), *factor))
-        });
-        let (digits, factor) = unit.unwrap_or((upper, 1));
-        let number: u64 = digits.parse().map_err(|_| wrong())?;
-        number.checked_mul(factor).map(Size).ok_or_else(wrong)
+        let text = text.trim();
+        let decimal = text.ends_with(['b', 'B']);
+        let units =
+            if decimal { Config::new().with_decimal() } else { Config::new().with_binary() };
+        units
+            .parse_size(text)
+            .map(Size)
+            .map_err(|_| format!("`{text}` is not a size; write for example 256MB, 2GiB or 65536"))
     }
 }
 
+/// As `from_str` reads it: an exact multiple of the largest unit that divides it.
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, factor) in
@@ -84,7 +73,12 @@ mod tests {
         assert_eq!(size("64k"), Ok(65536));
         assert_eq!(size("5B"), Ok(5));
         assert_eq!(size("65536"), Ok(65536));
-        for wrong in ["", "MB", "-1MB", "1.5GB", "12XB", "99999999999TB"] {
+        assert_eq!(size(" 3 tb "), Ok(3_000_000_000_000));
+        assert_eq!(size("1.5GB"), Ok(1_500_000_000));
+        assert_eq!(size("7M"), Ok(7 << 20));
+        assert_eq!(size("7MB"), Ok(7_000_000));
+        assert_eq!(size("7MiB"), Ok(7 << 20));
+        for wrong in ["", "MB", "-1MB", "12XB", "99999999999TB"] {
             assert!(size(wrong).is_err(), "{wrong}");
         }
     }

@@ -120,6 +120,9 @@ pub fn encode(collection: &Collection) -> DocBuf {
                     if matches!(index.kind, IndexKind::Wildcard(_)) {
                         out.bool("typed", index.typed);
                     }
+                    if matches!(index.kind, IndexKind::Text(_)) {
+                        out.str("analyzer", query::text::ANALYZER);
+                    }
                 });
             }
         });
@@ -132,7 +135,8 @@ pub struct Loaded {
     pub catalog: Catalog,
     /// The next free identifier.
     pub next_id: u32,
-    /// Collections with indexes whose build did not end before the process did.
+    /// Collections with indexes to be built: those whose build did not end before the process did,
+    /// and text indexes of another analyzer.
     pub unfinished: Vec<Arc<Collection>>,
 }
 
@@ -214,6 +218,12 @@ fn decode(
         let state = if ready { IndexState::Ready } else { IndexState::Building };
         let bits = multikey.get(&id).copied().unwrap_or(0);
         let mut index = index_from_spec(id, spec, state, bits)?;
+        // Terms of another stemmer are not those that searches ask for: build it again.
+        if matches!(index.kind, IndexKind::Text(_))
+            && entry.get("analyzer") != Some(Val::String(query::text::ANALYZER))
+        {
+            index.state = IndexState::Building;
+        }
         if matches!(index.kind, IndexKind::Wildcard(_)) {
             index.typed = entry.get("typed").is_some_and(Val::truthy);
         }

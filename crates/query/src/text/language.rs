@@ -1,7 +1,7 @@
 //! The languages of text search, with their stop words and stems.
 
+use frostem::{Algorithm, Stemmer};
 use hashbrown::HashSet;
-use rust_stemmers::{Algorithm, Stemmer};
 use std::sync::OnceLock;
 
 /// A language. `none` has neither stop words nor stems.
@@ -19,7 +19,8 @@ struct Row {
 static LANGUAGES: &[Row] = &[
     Row { name: "none", code: "none", stems: None },
     Row { name: "danish", code: "da", stems: Some(Algorithm::Danish) },
-    Row { name: "dutch", code: "nl", stems: Some(Algorithm::Dutch) },
+    // The algorithm that MongoDB has; Snowball 3 gave the name to another one.
+    Row { name: "dutch", code: "nl", stems: Some(Algorithm::DutchPorter) },
     Row { name: "english", code: "en", stems: Some(Algorithm::English) },
     Row { name: "finnish", code: "fi", stems: Some(Algorithm::Finnish) },
     Row { name: "french", code: "fr", stems: Some(Algorithm::French) },
@@ -93,7 +94,7 @@ impl Language {
 
     /// The stemmer, if the language has one.
     pub(super) fn stemmer(self) -> Option<Stemmer> {
-        self.row().stems.map(Stemmer::create)
+        self.row().stems.map(Stemmer::new)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Cutting text into words, and bringing words into the form in which they are compared.
 
 use super::Language;
-use rust_stemmers::Stemmer;
+use frostem::Stemmer;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
