@@ -4,7 +4,8 @@
 //! on meanwhile are no findings. `motif check` asks for all collections, `validate` for one.
 
 use crate::catalog::{Catalog, Collection, Index, IndexState, persist};
-use crate::index::{keys, maintain};
+use crate::index::maintain;
+use crate::index_keys::keys;
 use crate::layout;
 use crate::store_failed;
 use crate::trash::range_of;

@@ -49,6 +49,7 @@ mod exec;
 mod fail_points;
 mod host;
 mod index;
+mod index_keys;
 mod job;
 mod journal;
 mod layout;

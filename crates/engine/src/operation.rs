@@ -8,15 +8,14 @@ pub use crate::resources::Resources;
 pub(crate) use crate::slot::NamedIn;
 pub use crate::slot::Slot;
 use crate::txn::{Transaction, View};
-use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use store::Scratch;
-use value::{Code, DocBuf, Error, Result, limits};
+use value::{Code, Error, Result, limits};
 
 /// The part of an operation that another thread does.
 pub struct Helper {
@@ -126,6 +125,8 @@ impl Operation {
     /// An operation outside of any engine, whose sorts and groups hold so many bytes.
     #[cfg(test)]
     pub(crate) fn for_tests(sort_bytes_max: usize) -> Operation {
+        use parking_lot::Mutex;
+        use std::sync::atomic::{AtomicI64, AtomicU64};
         let slot = Slot {
             connection_id: 0,
             remote: String::new(),

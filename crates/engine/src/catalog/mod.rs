@@ -11,9 +11,8 @@ mod layouts;
 pub mod persist;
 mod pointers;
 
-pub use collection::{
-    Capped, Collection, Counters, Index, IndexField, IndexKind, IndexState, Kind, View,
-};
+pub use crate::index_keys::{Index, IndexField, IndexKind, IndexState};
+pub use collection::{Capped, Collection, Counters, Kind, View};
 
 pub use layouts::Layouts;
 pub use pointers::{Pointers, unindexable};

@@ -296,8 +296,8 @@ pub fn index_from_spec(
             descending: direction.get().as_f64().is_some_and(|n| n < 0.0),
         })
         .collect();
-    let kind = crate::index::kind(spec)?;
-    let columns = crate::index::columns(&kind, &fields);
+    let kind = crate::index_keys::kind(spec)?;
+    let columns = crate::index_keys::columns(&kind, &fields);
     let collation = collation_of(spec)?;
     let partial = match spec.get("partialFilterExpression").and_then(Val::as_doc) {
         Some(filter) => {

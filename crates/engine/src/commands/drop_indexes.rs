@@ -3,7 +3,8 @@
 use super::row::{Required, StableApi};
 use super::{Command, Context, query};
 use crate::catalog::{Collection, Index, change};
-use crate::index::spec::{same_key, shown};
+use crate::index::spec::same_key;
+use crate::index_keys::shown;
 use crate::upkeep::declare;
 use ::access::Action;
 use std::sync::Arc;

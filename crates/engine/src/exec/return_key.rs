@@ -1,7 +1,7 @@
 //! `returnKey` of a find: the index key through which a document was found, in its place.
 
 use crate::catalog::{Index, IndexKind};
-use crate::index::{keys, ordered};
+use crate::index_keys::{keys, ordered};
 use crate::planner::{Access, Candidate};
 use store::Direction;
 use value::key_types::{Decoded, Decoder};

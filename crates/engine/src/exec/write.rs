@@ -4,7 +4,6 @@
 use crate::catalog::Collection;
 use crate::index::maintain;
 use crate::layout;
-use crate::store_failed;
 use crate::txn::Transaction;
 use crate::upkeep::{self, Deed};
 use ::patterns::Origin;

@@ -208,7 +208,7 @@ fn grow(
                 Code::CANNOT_CREATE_INDEX,
                 format!(
                     "add index fails, too many indexes for {db}.{name} key:{}",
-                    spec::shown(spec.key())
+                    crate::index_keys::shown(spec.key())
                 ),
             ));
         }

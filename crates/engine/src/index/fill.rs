@@ -3,9 +3,10 @@
 //! meanwhile; what they do to the index is newer, and the store keeps it (`store::Load`).
 
 use super::build::{aborted, find};
+use super::maintain;
 use super::runs::{Collected, Collector, Watch, merged};
-use super::{keys, maintain, ordered};
 use crate::catalog::{Catalog, Collection, Index};
+use crate::index_keys::{keys, ordered};
 use crate::job::Job;
 use crate::layout;
 use crate::store_failed;

@@ -4,8 +4,8 @@
 //! encoded values do not, and is empty most of the time. The record key is what follows the
 //! collection's prefix in the key of the document.
 
-use super::{keys, ordered};
 use crate::catalog::{Collection, Index, IndexKind};
+use crate::index_keys::{keys, ordered};
 use crate::store_failed;
 use crate::txn::Transaction;
 use query::update::delta::{self, Names, Told};

@@ -1,7 +1,7 @@
 //! Options that belong to kinds of indexes: what a partial filter may say, and what goes together
 //! with wildcards and hashes.
 
-use super::wildcard::{self, Wildcard};
+use crate::index_keys::wildcard::{self, Wildcard};
 use query::ParseContext;
 use query::filter::{Filter, Node, Test};
 use value::{Code, Error, RawDoc, Result, Val};
@@ -88,7 +88,7 @@ pub fn check_kind(spec: RawDoc<'_>) -> Result<()> {
             format!(
                 "A maximum of one index field is allowed to be hashed but found {hashed} for \
                  'key' {}",
-                super::spec::shown(key)
+                crate::index_keys::shown(key)
             ),
         ));
     }
@@ -98,8 +98,8 @@ pub fn check_kind(spec: RawDoc<'_>) -> Result<()> {
             "Currently hashed indexes cannot guarantee uniqueness. Use a regular index.",
         ));
     }
-    super::geo::check(spec, key)?;
-    super::text::check(spec, key)?;
+    crate::index_keys::geo::check(spec, key)?;
+    crate::index_keys::text::check(spec, key)?;
     check_wildcard(spec, key)
 }
 

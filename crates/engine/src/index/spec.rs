@@ -1,8 +1,9 @@
 //! Index specifications as `createIndexes` gets them: checked by MongoDB's rules, brought into the
 //! form that `listIndexes` shows, and compared with the indexes that exist.
 
-use super::{options, text, wildcard};
+use super::options;
 use crate::catalog::{Collection, Index};
+use crate::index_keys::{shown, text, wildcard};
 use std::sync::Arc;
 use value::collation::Place;
 use value::ejson::{self, Format};
@@ -533,7 +534,7 @@ pub fn existing<'c>(
         return Ok(Some(named));
     }
     match collection.indexes.iter().find(|index| same_signature(index, doc)) {
-        None => text::check_only_one(collection, doc).map(|()| None),
+        None => check_only_text_index(collection, doc).map(|()| None),
         Some(other) if same_options(other.spec.as_doc(), doc) => Err(Error::new(
             Code::INDEX_OPTIONS_CONFLICT,
             format!("Index already exists with a different name: {}", other.name),
@@ -585,16 +586,26 @@ fn same_options(a: RawDoc<'_>, b: RawDoc<'_>) -> bool {
     number(a) == number(b) && special.iter().all(same)
 }
 
-/// A value as messages show it.
-#[must_use]
-pub fn shown_value(value: Val<'_>) -> String {
-    ejson::print_value(value, Format::Shell)
-}
-
-/// A document as messages show it.
-#[must_use]
-pub fn shown(doc: RawDoc<'_>) -> String {
-    ejson::print(doc, Format::Shell)
+/// Refuses a second text index.
+///
+/// # Errors
+/// CannotCreateIndex.
+fn check_only_text_index(collection: &Collection, spec: RawDoc<'_>) -> Result<()> {
+    let key = spec.get("key").and_then(Val::as_doc).unwrap_or(RawDoc::empty());
+    let other = collection
+        .indexes
+        .iter()
+        .find(|index| matches!(index.kind, crate::catalog::IndexKind::Text(_)));
+    match other {
+        Some(other) if text::is_text(key) => Err(Error::new(
+            Code::CANNOT_CREATE_INDEX,
+            format!(
+                "only one text index per collection allowed, found existing text index \"{}\"",
+                other.name
+            ),
+        )),
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn wrong_type(name: &str, expected: &str, found: Val<'_>) -> Error {

@@ -2,7 +2,7 @@
 
 use super::explain::{Ran, write_counts, write_index};
 use super::{Candidate, edge};
-use crate::index::text::TextFields;
+use crate::index_keys::text::TextFields;
 use query::filter::Filter;
 use query::text::Search;
 use std::collections::BTreeSet;

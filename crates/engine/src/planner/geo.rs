@@ -5,7 +5,7 @@ use super::bounds::{Interval, after};
 use super::candidates::KeyRange;
 use super::edge::Edge;
 use crate::catalog::{Index, IndexKind, IndexState};
-use crate::index::geo::GeoFields;
+use crate::index_keys::geo::GeoFields;
 use query::geo::{Near, Region};
 use std::sync::Arc;
 use value::path::Path;

@@ -220,7 +220,7 @@ fn text_search(question: &Question<'_>, query: &TextQuery) -> Result<Plan> {
         Some(_) => return Err(Error::bad_value("text and hint not allowed in same query")),
         None => {}
     }
-    let Some((index, text)) = crate::index::text::find(question.collection) else {
+    let Some((index, text)) = question.collection.text_index() else {
         return Err(query::text::query::no_index());
     };
     query.bind(&text.spec);

@@ -6,7 +6,7 @@
 
 use super::{Candidate, KeyRange};
 use crate::catalog::Collection;
-use crate::index::keys;
+use crate::index_keys::keys;
 use crate::layout;
 use std::sync::Arc;
 use store::{Direction, Snapshot, Space};

@@ -6,7 +6,7 @@ use super::bounds::{Interval, Tightness};
 use super::candidates::{Bound, Candidate, Column, assemble, bind};
 use super::facts::Fact;
 use crate::catalog::{Index, IndexKind};
-use crate::index::wildcard::Wildcard;
+use crate::index_keys::wildcard::Wildcard;
 use query::sort::SortSpec;
 use std::sync::Arc;
 use store::Direction;

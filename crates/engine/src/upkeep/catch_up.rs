@@ -11,7 +11,6 @@ use ::patterns::declaration::Mode;
 use ::patterns::pattern::Behaviour;
 use ::patterns::stats::Stats;
 use ::patterns::{Documents, Pattern, queue};
-use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::Weak;

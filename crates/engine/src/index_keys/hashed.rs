@@ -4,9 +4,9 @@
 //! same one and the planner can hash the points of an interval. Arrays are refused: which of
 //! their elements should be hashed?
 
+use super::Index;
 use super::keys::{Key, Keys};
 use super::ordered;
-use crate::catalog::Index;
 use value::path::Part;
 use value::{Code, Error, RawDoc, Result, Val, keys as order};
 

@@ -3,8 +3,8 @@
 //! An array at the end of a path gives a key for each element, an array on the way a key for each
 //! document in it. Two different arrays in one compound key would multiply, so they are refused.
 
+use super::Index;
 use super::keys::{Key, Keys};
-use crate::catalog::Index;
 use value::path::Part;
 use value::{Code, Error, RawDoc, Result, Val, key_types, keys};
 

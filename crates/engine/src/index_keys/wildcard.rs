@@ -5,9 +5,9 @@
 //! nor whole arrays, but for empty ones and arrays directly in arrays. The planner asks it only
 //! for values that it holds.
 
+use super::Index;
 use super::keys::{Key, Keys};
 use super::ordered;
-use crate::catalog::Index;
 use value::path::array_index;
 use value::{Code, Collation, Error, RawDoc, Result, Val, key_types, keys as order};
 

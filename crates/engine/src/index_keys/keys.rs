@@ -4,8 +4,8 @@
 //! runs), so entries of all kinds can be split and ranged over alike. What the values are is the
 //! business of a kind: `ordered`, `hashed`, `wildcard`, `geo`, `text`.
 
+use super::{Index, IndexKind};
 use super::{geo, hashed, ordered, text, wildcard};
-use crate::catalog::{Index, IndexKind};
 use value::{Code, Error, RawDoc, Result, limits};
 
 /// One key of a document.

@@ -4,8 +4,8 @@
 //! In its stored form the pattern has `_fts` and `_ftsx` where the client named text fields;
 //! these are in `weights`.
 
+use super::Index;
 use super::keys::{Key, Keys};
-use crate::catalog::{Collection, Index, IndexKind};
 use query::text::{Language, TextSpec};
 use std::sync::Arc;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, keys as order};
@@ -59,7 +59,7 @@ pub fn keys(index: &Index, text: &TextFields, doc: RawDoc<'_>, out: &mut Keys) -
                     format!(
                         "Field '{}' of text index contains an array in document: {}",
                         field.path.text(),
-                        super::spec::shown(doc)
+                        super::shown(doc)
                     ),
                 ));
             }
@@ -86,36 +86,6 @@ pub fn keys(index: &Index, text: &TextFields, doc: RawDoc<'_>, out: &mut Keys) -
     Ok(())
 }
 
-/// The text index of a collection that can be read.
-#[must_use]
-pub fn find(collection: &Collection) -> Option<(&Arc<Index>, &TextFields)> {
-    collection.indexes.iter().find_map(|index| match &index.kind {
-        IndexKind::Text(text) if index.state == crate::catalog::IndexState::Ready => {
-            Some((index, text))
-        }
-        _ => None,
-    })
-}
-
-/// Refuses a second text index.
-///
-/// # Errors
-/// CannotCreateIndex.
-pub fn check_only_one(collection: &Collection, spec: RawDoc<'_>) -> Result<()> {
-    let key = spec.get("key").and_then(Val::as_doc).unwrap_or(RawDoc::empty());
-    let other = collection.indexes.iter().find(|index| matches!(index.kind, IndexKind::Text(_)));
-    match other {
-        Some(other) if is_text(key) => Err(Error::new(
-            Code::CANNOT_CREATE_INDEX,
-            format!(
-                "only one text index per collection allowed, found existing text index \"{}\"",
-                other.name
-            ),
-        )),
-        _ => Ok(()),
-    }
-}
-
 fn refuse<T>(message: impl Into<String>) -> Result<T> {
     Err(Error::new(Code::CANNOT_CREATE_INDEX, message))
 }
@@ -130,7 +100,7 @@ pub fn check(spec: RawDoc<'_>, key: RawDoc<'_>) -> Result<()> {
             Some(_) => refuse(format!(
                 "Invalid index specification {}; the field 'weights' can only be specified with \
                  text indexes",
-                super::spec::shown(spec)
+                super::shown(spec)
             )),
             None => Ok(()),
         };
@@ -176,7 +146,7 @@ pub fn check(spec: RawDoc<'_>, key: RawDoc<'_>) -> Result<()> {
     if let Some(version) = spec.get("textIndexVersion")
         && version.as_i64_exact() != Some(3)
     {
-        return refuse(format!("bad textIndexVersion: {}", super::spec::shown_value(version)));
+        return refuse(format!("bad textIndexVersion: {}", super::shown_value(version)));
     }
     Ok(())
 }

@@ -1,0 +1,60 @@
+//! What an index is (`definition`) and which keys it has for a document (`keys`, and one file for each
+//! kind of index). Nothing here knows collections, transactions or the store.
+
+mod definition;
+pub mod geo;
+pub mod hashed;
+pub mod keys;
+pub mod ordered;
+pub mod text;
+pub mod wildcard;
+
+pub use definition::{Index, IndexField, IndexKind, IndexState};
+
+use value::ejson::{self, Format};
+use value::{RawDoc, Result, Val};
+
+/// The kind of index that a (checked) specification describes.
+///
+/// # Errors
+/// When its options are not understood.
+pub fn kind(spec: RawDoc<'_>) -> Result<IndexKind> {
+    let key = spec.get("key").and_then(Val::as_doc).unwrap_or(RawDoc::empty());
+    if let Some(wildcard) = wildcard::Wildcard::of(spec)? {
+        return Ok(IndexKind::Wildcard(wildcard));
+    }
+    if let Some(geo) = geo::GeoFields::of(spec) {
+        return Ok(IndexKind::Geo(geo));
+    }
+    if let Some(text) = text::TextFields::of(spec) {
+        return Ok(IndexKind::Text(text));
+    }
+    if let Some(hashed) = hashed::Hashed::of(key) {
+        return Ok(IndexKind::Hashed(hashed));
+    }
+    Ok(IndexKind::Ordered)
+}
+
+/// For each encoded value of a key, whether it runs from largest to smallest.
+#[must_use]
+pub fn columns(kind: &IndexKind, fields: &[IndexField]) -> Vec<bool> {
+    let mut columns: Vec<bool> = fields.iter().map(|field| field.descending).collect();
+    match kind {
+        IndexKind::Ordered | IndexKind::Hashed(_) | IndexKind::Geo(_) | IndexKind::Text(_) => {}
+        // The path stands before its value, always ascending.
+        IndexKind::Wildcard(wildcard) => columns.insert(wildcard.at.min(columns.len()), false),
+    }
+    columns
+}
+
+/// A value as messages show it.
+#[must_use]
+pub fn shown_value(value: Val<'_>) -> String {
+    ejson::print_value(value, Format::Shell)
+}
+
+/// A document as messages show it.
+#[must_use]
+pub fn shown(doc: RawDoc<'_>) -> String {
+    ejson::print(doc, Format::Shell)
+}
