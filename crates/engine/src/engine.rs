@@ -120,12 +120,7 @@ impl Engine {
     /// When the catalog in it cannot be read.
     pub fn with_store(options: Options, store: Box<dyn Store>) -> Result<Engine> {
         let (data, unfinished) = Data::open(options, store)?;
-        let durable_reads = data
-            .catalog
-            .load()
-            .concerns
-            .as_ref()
-            .is_some_and(|concerns| crate::commands::reads_durably(concerns.as_doc()));
+        let durable_reads = data.catalog.load().reads_durably();
         data.durable_reads.store(durable_reads, Ordering::Relaxed);
         let inner = Arc::new(Inner {
             data: Arc::new(data),

@@ -143,6 +143,15 @@ impl Ids {
 }
 
 impl Catalog {
+    /// Whether reads that name no read concern show only what is on disk.
+    #[must_use]
+    pub fn reads_durably(&self) -> bool {
+        let read = self.concerns.as_ref().and_then(|concerns| {
+            concerns.as_doc().get("defaultReadConcern").and_then(value::Val::as_doc)
+        });
+        read.and_then(|read| read.get("level")) == Some(value::Val::String("majority"))
+    }
+
     /// The collection or view of this name.
     #[must_use]
     pub fn get(&self, db: &str, name: &str) -> Option<&Arc<Collection>> {

@@ -14,7 +14,7 @@ use crate::exec::{Examined, Stream};
 use crate::metrics;
 use crate::namespace::is_oplog;
 use crate::stages::pipeline;
-pub(super) use crate::stages::pipeline::{Resolved, everything, resolve};
+pub(super) use crate::stages::pipeline::{Resolved, resolve};
 use crate::stages::{self, Role, Scope, Stage, StageContext};
 use crate::upkeep::answers::Rewrites;
 use std::sync::Arc;

@@ -9,6 +9,7 @@ use crate::exec::scan::Scan;
 use crate::exec::{self, Examined, Stream};
 use crate::metrics;
 use crate::namespace::is_oplog;
+use crate::planner::cover::entries_are_matches;
 use crate::planner::{self, Question};
 use crate::planner::{Access, Plan};
 use ::access::Action;
@@ -146,14 +147,6 @@ pub(super) fn matching(
     opened.stream.examined(&mut examined);
     context.op.add_cost(examined, 0);
     Ok(count)
-}
-
-/// Whether the entries that a plan reads tell all that the filter asks for, so that no document is
-/// needed.
-pub(super) fn entries_are_matches(plan: &Plan, filter: &Filter) -> bool {
-    let Access::Index(candidate) = &plan.access else { return false };
-    // An entry whose values are not known for sure needs its document.
-    candidate.key_filter.is_none() && candidate.told.has_all(filter.root().conditions().len())
 }
 
 /// The plan of a `distinct` that an index can answer alone, and the column of its field.

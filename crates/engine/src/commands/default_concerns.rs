@@ -119,15 +119,10 @@ fn set(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         catalog.concerns = Some(Arc::new(concerns.clone()));
         Ok(concerns)
     })?;
-    engine.data.durable_reads.store(reads_durably(concerns.as_doc()), Ordering::Relaxed);
+    let durable = engine.data.catalog.load().reads_durably();
+    engine.data.durable_reads.store(durable, Ordering::Relaxed);
     write(Some(concerns.as_doc()), false, out);
     Ok(())
-}
-
-/// Whether reads that do not say otherwise show only what is on disk.
-pub(crate) fn reads_durably(concerns: RawDoc<'_>) -> bool {
-    let read = concerns.get("defaultReadConcern").and_then(Val::as_doc);
-    read.and_then(|read| read.get("level")) == Some(Val::String("majority"))
 }
 
 /// The level of a read concern; empty when it is to be forgotten.

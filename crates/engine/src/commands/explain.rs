@@ -1,24 +1,22 @@
 //! `explain`: what a command would do, did, and could have done.
 
 use super::args::Args;
-use super::count::{distinct_plan, distinct_scan, entries_are_matches};
+use super::count::{distinct_plan, distinct_scan};
 use super::query::{Constants, Find, rewrites};
 use super::row::{NamedIn, ReadConcerns, Required, StableApi};
 use super::{Command, Context};
 use crate::access::Authorization;
-use crate::catalog::{Collection, Pointers, unindexable};
 use crate::exec::scan::Scan;
 use crate::exec::{Examined, Stream};
-use crate::planner::explain::{
-    Above, Ran, note_arrays, rejected, write_count_scan, write_distinct_scan, write_tree,
-};
+use crate::planner::explain::{Above, Ran, note_arrays, rejected, write_tree};
+use crate::planner::explain_query::{ExplainedPlan, write_planner, write_stats};
 use crate::planner::run::SortTotals;
-use crate::planner::{self, reasons, shape};
+use crate::planner::{self};
 use crate::planner::{Access, Plan};
 use query::filter::{Conditions, Filter};
 use query::update::Update;
 use std::time::Instant;
-use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
+use value::{Code, Error, RawDoc, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "explain",
@@ -208,7 +206,7 @@ fn explain_query<'a>(
     let plan = opened.as_ref().map_or(&nothing, |(opened, _, _)| &opened.plan);
     let plan = distinct.as_ref().map_or(plan, |(plan, _)| plan);
     let values = distinct.is_some();
-    let mut shown = Shown { plan, above: &above, stage, would_modify: 0, values };
+    let mut shown = ExplainedPlan { plan, above: &above, stage, would_modify: 0, values };
     out.doc("queryPlanner", |out| {
         write_planner(out, &namespace, collection.as_deref(), &filter, &shown);
     });
@@ -279,158 +277,6 @@ fn explain_query<'a>(
     }
     write_server(context, out);
     Ok(())
-}
-
-/// A plan as it is shown, under the stage of the command that uses it.
-pub(super) struct Shown<'a> {
-    pub(super) plan: &'a Plan,
-    pub(super) above: &'a Above<'a>,
-    pub(super) stage: Option<&'static str>,
-    /// How many documents an update would change.
-    pub(super) would_modify: u64,
-    /// Whether only an entry of each distinct value is read.
-    pub(super) values: bool,
-}
-
-impl Shown<'_> {
-    /// Whether a count needs the entries of an index only.
-    fn counts_entries(&self) -> bool {
-        self.stage == Some("COUNT")
-            && self.above.filter.is_some_and(|f| entries_are_matches(self.plan, f))
-    }
-
-    /// Whether a count needs the collection's counters only.
-    fn counts_all(&self) -> bool {
-        self.stage == Some("COUNT")
-            && self.above.filter.is_none_or(Filter::is_empty)
-            && matches!(self.plan.access, Access::Collection(_))
-    }
-
-    fn write(&self, out: &mut Writer<'_>, name: &str, ran: Option<&Ran>) {
-        if let (true, Access::Index(candidate)) = (self.values, &self.plan.access) {
-            return write_distinct_scan(out, name, candidate, ran);
-        }
-        let Some(stage) = self.stage else {
-            return write_tree(out, name, self.plan, self.above, ran);
-        };
-        let stage = if self.counts_all() { "RECORD_STORE_FAST_COUNT" } else { stage };
-        out.doc(name, |out| {
-            out.str("stage", stage);
-            if let Some(ran) = ran {
-                out.i32("nReturned", 0);
-                out.count("executionTimeMillisEstimate", ran.millis);
-                match stage {
-                    "COUNT" | "RECORD_STORE_FAST_COUNT" => out.count("nCounted", ran.returned),
-                    "DELETE" => out.count("nWouldDelete", ran.returned),
-                    _ => {
-                        out.count("nMatched", ran.returned);
-                        out.count("nWouldModify", self.would_modify);
-                        out.i32("nWouldUpsert", 0)
-                    }
-                };
-            }
-            match &self.plan.access {
-                _ if self.counts_all() => {}
-                Access::Index(candidate) if self.counts_entries() => {
-                    write_count_scan(out, "inputStage", candidate, ran);
-                }
-                _ => write_tree(out, "inputStage", self.plan, self.above, ran),
-            }
-        });
-    }
-}
-
-/// Writes what is not stored of the documents that a plan finds.
-fn write_resolved(out: &mut Writer<'_>, pointers: &Pointers) {
-    out.array("resolved", |list| {
-        for pattern in &pointers.patterns {
-            list.push_doc(|out| {
-                let declared = |name| pattern.declaration.as_doc().get(name).unwrap_or(Val::Null);
-                out.str("pattern", &pattern.name).append("kind", declared("kind"));
-                out.append("strategy", declared("strategy"));
-                if let Some(chosen) = pattern.declaration.as_doc().get("chosen") {
-                    out.append("chosen", chosen);
-                }
-                if !pattern.is_pointer() {
-                    out.append("overLimit", declared("overLimit"));
-                }
-                out.array("fields", |list| {
-                    pattern.maintains().iter().for_each(|path| list.push(Val::String(path)));
-                });
-            });
-        }
-    });
-}
-
-pub(super) fn write_planner(
-    out: &mut Writer<'_>,
-    namespace: &str,
-    collection: Option<&Collection>,
-    filter: &Filter,
-    shown: &Shown<'_>,
-) {
-    out.str("namespace", namespace);
-    let sort = shown.above.sort.and_then(|sort| query::sort::SortSpec::parse(sort).ok());
-    let sort = sort.map(|sort| sort.with_collation(filter.collation()));
-    let restricted = collection.is_some_and(|collection| {
-        let plans = &collection.counters.plans;
-        plans.has_filters() && plans.filter_of(filter, sort.as_ref())
-    });
-    out.bool("indexFilterSet", restricted);
-    out.doc("parsedQuery", |out| filter.explain(out));
-    if let Some(collation) = filter.collation() {
-        out.append("collation", Val::Document(collation.document()));
-    }
-    let hash = shape::shown(filter, sort.as_ref());
-    out.str("queryHash", &hash);
-    out.str("planCacheKey", &hash);
-    out.bool("maxIndexedOrSolutionsReached", false);
-    out.bool("maxIndexedAndSolutionsReached", false);
-    out.bool("maxScansToExplodeReached", false);
-    shown.write(out, "winningPlan", None);
-    if let Some(pointers) = collection.and_then(|collection| collection.pointers.as_deref()) {
-        write_resolved(out, pointers);
-    }
-    out.array("rejectedPlans", |list| {
-        for access in &shown.plan.rejected {
-            let plan = rejected(access);
-            let mut wrapped = Vec::new();
-            value::writer::write_doc(&mut wrapped, |out| {
-                // It is beside the others that the branches of an `$or` are planned.
-                let above = Above { hinted: true, ..*shown.above };
-                write_tree(out, "plan", &plan, &above, None);
-            });
-            if let Some(Val::Document(tree)) = RawDoc::new(&wrapped).get("plan") {
-                list.push_doc_bytes(tree.bytes());
-            }
-        }
-    });
-    out.str("why", &reasons::why(shown.plan, filter, sort.as_ref()));
-    let better = collection.and_then(|collection| {
-        reasons::index_that_would_help(shown.plan, collection, filter, sort.as_ref())
-    });
-    let pointers = collection.and_then(|collection| collection.pointers.as_deref());
-    let patterns = pointers.map_or(&[][..], |pointers| &pointers.patterns);
-    let better = better.filter(|key| {
-        let spec = DocBuf::build(|out| {
-            out.append("key", Val::Document(key.as_doc()));
-        });
-        let name = collection.map_or("", |collection| &*collection.name);
-        unindexable(patterns, name, spec.as_doc()).is_none()
-    });
-    if let Some(key) = better {
-        out.append("indexThatWouldHelp", Val::Document(key.as_doc()));
-    }
-}
-
-pub(super) fn write_stats(out: &mut Writer<'_>, ran: &Ran, shown: &Shown<'_>) {
-    out.bool("executionSuccess", true);
-    let returned = if shown.stage.is_some() { 0 } else { ran.returned };
-    out.count("nReturned", returned);
-    out.count("executionTimeMillis", ran.millis);
-    out.count("totalKeysExamined", ran.examined.keys);
-    out.count("totalDocsExamined", ran.examined.documents);
-    shown.write(out, "executionStages", Some(ran));
 }
 
 fn execute(context: &Context<'_>, mut stream: crate::exec::find::FindStream) -> Result<Ran> {

@@ -6,8 +6,9 @@ use super::query::{Constants, writable};
 use super::row::{Explain, Kind, Required, StableApi, Transactions};
 use super::statements::statement_id;
 use super::update::array_filters;
-use super::{Command, Context, create};
+use super::{Command, Context};
 use crate::access::Authorization;
+use crate::exec::create_collection::ensure_collection;
 use crate::exec::{modify, write};
 use crate::metrics;
 use crate::session::{Done, Retryable};
@@ -69,7 +70,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     writable(&context.catalog(), context.db, request.name)?;
     let (reply, seqno) = loop {
         let collection = if request.upsert {
-            Some(create::ensure_collection(&engine.data, context.op, context.db, request.name)?)
+            Some(ensure_collection(&engine.data, context.op, context.db, request.name)?)
         } else {
             context.catalog().get(context.db, request.name).cloned()
         };

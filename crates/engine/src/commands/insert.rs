@@ -2,8 +2,9 @@
 
 use super::row::{Kind, Required, StableApi, Transactions};
 use super::statements::{Statements, statement_id};
-use super::{Command, Context, create, query};
+use super::{Command, Context, query};
 use crate::access::Authorization;
+use crate::exec::create_collection::ensure_collection;
 use crate::exec::write;
 use crate::metrics::{self, Metrics};
 use crate::session::{Done, Retryable};
@@ -110,8 +111,7 @@ impl<'a> Insert<'a> {
             chunk.iter().map(|doc| write::prepare(*doc)).collect();
         // A collection that is dropped in between is made anew.
         let ((inserted, errors), seqno) = loop {
-            let collection =
-                create::ensure_collection(&engine.data, context.op, self.db, self.name)?;
+            let collection = ensure_collection(&engine.data, context.op, self.db, self.name)?;
             let locked = collection.is_written_locked();
             let (outcome, seqno) = engine.data.transact(context.op, locked, |txn| {
                 self.insert(&engine.observed.metrics, txn, from, &prepared)

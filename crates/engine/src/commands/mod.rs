@@ -86,11 +86,7 @@ mod write_concern;
 
 pub use change_stream::STAGES as CHANGE_STAGES;
 pub use context::Context;
-pub(crate) use default_concerns::reads_durably;
 pub use dispatch::dispatch;
-pub(crate) use explain_pipeline::{
-    Inner as ExplainedPipeline, Run as ExplainedRun, Step as ExplainedStep,
-};
 pub use generic::max_time;
 pub(crate) use generic::set_time_limit;
 pub use row::{Command, Handling, handling};

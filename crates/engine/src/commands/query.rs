@@ -239,7 +239,7 @@ impl Find<'_> {
         if !self.return_key && !self.show_record && !shows {
             planner::cover::apply(&mut plan, &filter, sort.as_ref(), projection.as_deref());
         }
-        let counted = self.counts && super::count::entries_are_matches(&plan, &filter);
+        let counted = self.counts && crate::planner::cover::entries_are_matches(&plan, &filter);
         if !plan.is_covered() && !counted && self.bounds.is_empty() {
             plan = planner::settle(&question, plan);
         }

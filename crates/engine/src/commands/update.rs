@@ -6,8 +6,9 @@ use super::query::Find;
 use super::query::{Constants, writable};
 use super::row::{Explain, Kind, Required, StableApi, Transactions};
 use super::statements::{Statements, fails_command, statement_id, wrapped, write_errors};
-use super::{Command, Context, create};
+use super::{Command, Context};
 use crate::access::Authorization;
+use crate::exec::create_collection::ensure_collection;
 use crate::exec::modify::{self, Target};
 use crate::metrics;
 use crate::session::{Done, Retryable};
@@ -226,7 +227,7 @@ fn single(
     let engine = context.engine;
     loop {
         let collection = if upsert {
-            Some(create::ensure_collection(&engine.data, context.op, context.db, name)?)
+            Some(ensure_collection(&engine.data, context.op, context.db, name)?)
         } else {
             context.catalog().get(context.db, name).cloned()
         };

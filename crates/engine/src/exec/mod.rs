@@ -5,6 +5,7 @@
 //! them, `write` changes documents. Nothing here parses.
 
 pub mod columns;
+pub(crate) mod create_collection;
 pub mod distinct;
 pub mod entries;
 pub mod find;

@@ -304,3 +304,12 @@ fn write(
     writer::close(out, start);
     true
 }
+
+/// Whether the entries that a plan reads tell all that the filter asks for, so that no document is
+/// needed.
+#[must_use]
+pub fn entries_are_matches(plan: &Plan, filter: &Filter) -> bool {
+    let Access::Index(candidate) = &plan.access else { return false };
+    // An entry whose values are not known for sure needs its document.
+    candidate.key_filter.is_none() && candidate.told.has_all(filter.root().conditions().len())
+}

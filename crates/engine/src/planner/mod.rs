@@ -13,6 +13,7 @@ mod choose;
 pub mod cover;
 mod edge;
 pub mod explain;
+pub mod explain_query;
 mod explain_text;
 mod facts;
 mod geo;

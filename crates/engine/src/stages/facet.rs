@@ -3,8 +3,8 @@
 //! The documents are read once. They wait in memory, and beyond the memory of one stage in one
 //! temporary file for each pipeline.
 
+use super::explained::{ExplainedStage, ExplainedStages};
 use super::{Stage, StageContext, StageRow, Within};
-use crate::commands::{ExplainedRun, ExplainedStep};
 use crate::exec::{Doc, Examined, Stream};
 use crate::memory::Share;
 use crate::operation::Operation;
@@ -111,7 +111,7 @@ struct Facets {
     parts: Arc<Vec<Part>>,
     done: bool,
     /// What came into each part, and what its stages did, for explain.
-    watched: Vec<(Arc<Mutex<DocBuf>>, ExplainedRun)>,
+    watched: Vec<(Arc<Mutex<DocBuf>>, ExplainedStages)>,
 }
 
 impl Facets {
@@ -120,8 +120,8 @@ impl Facets {
         if !op.is_explained() {
             return follow(stages, Box::new(again));
         }
-        let (input, came) = ExplainedStep::watch(Box::new(again));
-        let (stream, run) = ExplainedRun::watch(stages, Box::new(input));
+        let (input, came) = ExplainedStage::watch(Box::new(again));
+        let (stream, run) = ExplainedStages::watch(stages, Box::new(input));
         self.watched.push((came, run));
         stream
     }

@@ -339,8 +339,9 @@ impl Output for Merge {
             let mut rest = chunk.as_slice();
             // A collection that is dropped in between is made anew.
             while !rest.is_empty() {
-                let collection =
-                    crate::commands::create::ensure_collection(data, op, &self.db, &self.name)?;
+                let collection = crate::exec::create_collection::ensure_collection(
+                    data, op, &self.db, &self.name,
+                )?;
                 let locked = collection.is_written_locked();
                 let (written, seqno) = data.transact(op, locked, |txn| {
                     let Some(collection) = txn.catalog.get(&self.db, &self.name).cloned() else {

@@ -14,6 +14,7 @@ mod count;
 mod densify;
 mod documents;
 mod exchange;
+pub(crate) mod explained;
 mod facet;
 mod fill;
 mod foreign;

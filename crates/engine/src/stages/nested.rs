@@ -5,9 +5,9 @@
 //! are places that are filled before it is opened, so that whoever runs it needs a compiled copy
 //! of his own.
 
+use super::explained::ExplainedPipeline;
 use super::{Kept, Stage, StageContext, Within, match_stage};
 use crate::catalog::Collection;
-use crate::commands::ExplainedPipeline;
 use crate::exec::Stream;
 use crate::memory::Share;
 use crate::operation::Operation;

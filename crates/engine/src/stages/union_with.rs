@@ -1,8 +1,8 @@
 //! `$unionWith`: the documents of another pipeline behind those of this one.
 
+use super::explained::ExplainedPipeline;
 use super::nested::{Compiled, Nested};
 use super::{Stage, StageContext, StageRow, Within};
-use crate::commands::ExplainedPipeline;
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use super::modify;
 use crate::catalog::{Catalog, Collection, Kind, change, persist, unindexable};
-use crate::commands::create::ensure_collection;
+use crate::exec::create_collection::ensure_collection;
 use crate::index::{build as index_build, spec};
 use crate::operation::Operation;
 use crate::txn::Data;
