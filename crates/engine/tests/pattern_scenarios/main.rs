@@ -1,5 +1,5 @@
 //! The acceptance scenarios of the four kinds of patterns, by their numbers, and what hand-written
-//! upkeep gets wrong. `docs/patterns/README.md` says what each kind promises; here it is kept.
+//! upkeep gets wrong. `docs/patterns/reference.md` has the guarantees that are tested here.
 //!
 //! | kind | scenario | test |
 //! |---|---|---|
