@@ -146,7 +146,7 @@ fn deep() -> Vec<u8> {
 
 /// Where the attackers' threads run.
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum AttackersRun {
     /// Beside the server and the good client.
     Here,
     /// As if on other machines: only when neither the server nor the good client has something to do.
@@ -201,7 +201,7 @@ impl Target {
 /// The attackers, until they are told to stop.
 struct Attack {
     target: Target,
-    place: Place,
+    place: AttackersRun,
     stop: Arc<AtomicBool>,
     /// How often each attacker did what it does.
     counts: Vec<(&'static str, Arc<AtomicU64>)>,
@@ -209,7 +209,7 @@ struct Attack {
 }
 
 impl Attack {
-    fn new(address: SocketAddr, place: Place) -> Attack {
+    fn new(address: SocketAddr, place: AttackersRun) -> Attack {
         let target = Target { address, connections: Arc::default(), bytes: Arc::default() };
         Attack { target, place, stop: Arc::default(), counts: Vec::new(), threads: Vec::new() }
     }
@@ -224,7 +224,7 @@ impl Attack {
         self.counts.push((name, count.clone()));
         let (stop, target, place) = (self.stop.clone(), self.target.clone(), self.place);
         self.threads.push(std::thread::spawn(move || {
-            if place == Place::Elsewhere {
+            if place == AttackersRun::Elsewhere {
                 yield_to_everybody();
             }
             let mut state = S::default();
@@ -415,7 +415,7 @@ fn prepare(auth: bool) -> (Server, Client, String) {
 }
 
 /// Attacks a server for so long.
-fn run(auth: bool, place: Place, time: Duration, connections: usize) -> Outcome {
+fn run(auth: bool, place: AttackersRun, time: Duration, connections: usize) -> Outcome {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
     let (server, mut client, uri) = prepare(auth);
@@ -473,13 +473,13 @@ fn run(auth: bool, place: Place, time: Duration, connections: usize) -> Outcome 
 
 #[test]
 fn strangers_do_no_harm() {
-    let outcome = run(true, Place::Here, Duration::from_secs(8), 2000);
+    let outcome = run(true, AttackersRun::Here, Duration::from_secs(8), 2000);
     assert!(outcome.most < MEMORY_MIB_MAX, "{} MiB", outcome.most);
 }
 
 #[test]
 fn clients_that_mean_harm_take_bounded_memory() {
-    let outcome = run(false, Place::Here, Duration::from_secs(8), 1000);
+    let outcome = run(false, AttackersRun::Here, Duration::from_secs(8), 1000);
     assert!(outcome.most < MEMORY_MIB_MAX, "{} MiB", outcome.most);
 }
 
@@ -489,7 +489,7 @@ fn clients_that_mean_harm_take_bounded_memory() {
 fn a_good_client_stays_within_five_times() {
     let seconds = std::env::var("HOSTILE_SECONDS").map_or(40, |text| text.parse().unwrap());
     let outcomes = [true, false]
-        .map(|auth| (auth, run(auth, Place::Elsewhere, Duration::from_secs(seconds), 5000)));
+        .map(|auth| (auth, run(auth, AttackersRun::Elsewhere, Duration::from_secs(seconds), 5000)));
     for (auth, Outcome { calm, attacked, .. }) in &outcomes {
         let with = if *auth { "with" } else { "without" };
         let times = *attacked as f64 / *calm as f64;

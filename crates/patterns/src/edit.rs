@@ -1,6 +1,6 @@
 //! Writing values into documents by dotted paths, without touching anything else.
 
-use query::update::delta::Told;
+use query::update::delta::LoggedUpdate;
 use smallvec::SmallVec;
 use std::borrow::Borrow;
 use std::ops::Range;
@@ -16,7 +16,7 @@ pub struct Edited {
     /// The document afterwards.
     pub image: DocBuf,
     /// How the change is told, if that is known already.
-    pub told: Option<Told>,
+    pub told: Option<LoggedUpdate>,
 }
 
 /// As `assign`; `None` where nothing changes.
@@ -40,7 +40,7 @@ pub fn edited<P: Borrow<Path>>(
 fn overwritten<P: Borrow<Path>>(
     doc: RawDoc<'_>,
     changes: &[(P, Option<OwnedVal>)],
-) -> Option<(DocBuf, Option<Told>)> {
+) -> Option<(DocBuf, Option<LoggedUpdate>)> {
     let mut left: u32 = 1_u32.checked_shl(changes.len().try_into().ok()?)?.checked_sub(1)?;
     let mut patch = Patch::new(doc);
     let mut delta = Vec::with_capacity(96);
@@ -74,7 +74,7 @@ fn overwritten<P: Borrow<Path>>(
     writer::close(&mut delta, inner);
     writer::close(&mut delta, start);
     let shorter = delta.len() < doc.bytes().len();
-    let told = if shorter { Told::Delta(delta) } else { Told::Replacement };
+    let told = if shorter { LoggedUpdate::Delta(delta) } else { LoggedUpdate::Replacement };
     Some((patch.finish(), changed.then_some(told)))
 }
 
@@ -333,7 +333,7 @@ mod tests {
         let short = ejson::parse_doc("{c: 6}").expect("test text");
         let changes = [(Path::new("c"), Some(OwnedVal::new(Val::Int32(7))))];
         let edited = edited(short.as_doc(), &changes).expect("can be edited").expect("changes");
-        assert_eq!(edited.told, Some(Told::Replacement));
+        assert_eq!(edited.told, Some(LoggedUpdate::Replacement));
     }
 
     #[test]

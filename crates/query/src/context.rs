@@ -1,6 +1,6 @@
 //! What the compilation of filters, expressions and updates may know about the request.
 
-use crate::late::Late;
+use crate::deferred::DeferredVariable;
 use std::sync::Arc;
 use value::{Collation, RawDoc};
 
@@ -14,7 +14,7 @@ pub struct ParseContext<'p> {
     /// The variables of the command's `let`, already evaluated to constants.
     pub variables: RawDoc<'p>,
     /// Variables whose values come later; of two with one name the last is meant.
-    pub late: &'p [Late],
+    pub deferred: &'p [DeferredVariable],
     /// What decides over text in comparisons; `None` compares bytes.
     pub collation: Option<&'p Arc<Collation>>,
     /// Whether constants that cannot be computed are left for the run, where nobody may ask for
@@ -30,7 +30,7 @@ impl ParseContext<'static> {
             now_ms,
             cluster_time: 0,
             variables: RawDoc::empty(),
-            late: &[],
+            deferred: &[],
             collation: None,
             lenient: false,
         }

@@ -49,9 +49,9 @@ impl std::fmt::Debug for KeyTable {
     }
 }
 
-/// Where a key stands.
+/// The result of looking up or adding a key: its number, unless the table is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Insertion {
     /// It was there already.
     Known(usize),
     /// It was added.
@@ -75,17 +75,17 @@ impl KeyTable {
 
     /// The number of a key, which is added if it is new.
     #[inline]
-    pub fn place(&mut self, key: &[u8]) -> Place {
+    pub fn place(&mut self, key: &[u8]) -> Insertion {
         if let Some(last) = self.last
             && same(self.key(last), key)
         {
-            return Place::Known(last);
+            return Insertion::Known(last);
         }
         let hash = self.hasher.hash_one(key);
         self.place_hashed(key, hash)
     }
 
-    fn place_hashed(&mut self, key: &[u8], hash: u64) -> Place {
+    fn place_hashed(&mut self, key: &[u8], hash: u64) -> Insertion {
         let KeyTable { places, keys, bytes, .. } = self;
         let is_it = |place: &u32| {
             let at = *place as usize;
@@ -95,28 +95,28 @@ impl KeyTable {
         if let Some(place) = places.find(hash, is_it) {
             let at = *place as usize;
             self.last = Some(at);
-            return Place::Known(at);
+            return Insertion::Known(at);
         }
         let at = keys.len();
-        let Ok(place) = u32::try_from(at) else { return Place::Full };
+        let Ok(place) = u32::try_from(at) else { return Insertion::Full };
         bytes.extend_from_slice(key);
         keys.push(Key { hash, end: bytes.len() });
         let hash_of = |place: &u32| keys.get(*place as usize).map_or(0, |key| key.hash);
         places.insert_unique(hash, place, hash_of);
         self.last = Some(at);
-        Place::New(at)
+        Insertion::New(at)
     }
 
     /// The number of a key where equal ones always follow each other: only the last is looked at.
     #[inline]
-    pub fn place_last(&mut self, key: &[u8]) -> Place {
+    pub fn place_last(&mut self, key: &[u8]) -> Insertion {
         let last = self.keys.len().checked_sub(1);
         if let Some(last) = last.filter(|last| same(self.key(*last), key)) {
-            return Place::Known(last);
+            return Insertion::Known(last);
         }
         self.bytes.extend_from_slice(key);
         self.keys.push(Key { hash: 0, end: self.bytes.len() });
-        Place::New(self.keys.len() - 1)
+        Insertion::New(self.keys.len() - 1)
     }
 
     /// Forgets all keys but keeps their memory.
@@ -207,8 +207,8 @@ mod tests {
             for key in &keys {
                 let next = model.len();
                 let expected = match model.get(key) {
-                    Some(at) => Place::Known(*at),
-                    None => Place::New(next),
+                    Some(at) => Insertion::Known(*at),
+                    None => Insertion::New(next),
                 };
                 model.entry(key.clone()).or_insert(next);
                 prop_assert_eq!(table.place(key), expected);

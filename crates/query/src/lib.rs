@@ -3,16 +3,16 @@
 //! `filter` decides whether a document matches (`geo` where it is about places), `expr` computes values, `accumulate` folds them,
 //! `project` shapes results, `sort` gives order keys, `update` makes the next version of a
 //! document. Each is compiled once from what the client wrote and then run on raw bytes.
-//! `context` is what compiling may know about the request (`late` what it will know only when it
+//! `context` is what compiling may know about the request (`deferred` what it will know only when it
 //! runs); `regex` is shared by all.
 
 pub mod accumulate;
 pub mod context;
+mod deferred;
 pub mod expr;
 pub mod filter;
 pub mod geo;
 pub mod key_table;
-mod late;
 pub mod project;
 pub mod regex;
 pub mod slots;
@@ -21,4 +21,4 @@ pub mod text;
 pub mod update;
 
 pub use context::ParseContext;
-pub use late::Late;
+pub use deferred::DeferredVariable;

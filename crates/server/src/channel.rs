@@ -4,7 +4,7 @@
 use crate::ServerOptions;
 use crate::buffer::ReadBuffer;
 use crate::link::{Link, is_passing};
-use crate::secure::{Broken, Secure, Step};
+use crate::secure::{Broken, ReadOutcome, Secure};
 use crate::tls::{Tls, TlsMode};
 use std::io;
 use std::sync::Arc;
@@ -112,18 +112,18 @@ impl Channel {
         &mut self,
         input: &mut ReadBuffer,
         wanted: usize,
-    ) -> Result<Step, Broken> {
+    ) -> Result<ReadOutcome, Broken> {
         match &mut self.kind {
             Kind::Undecided | Kind::Plain => {
                 let count =
                     input.fill(wanted, |space| io::Read::read(&mut self.link.stream(), space))?;
-                Ok(if count == 0 { Step::End } else { Step::Bytes(count) })
+                Ok(if count == 0 { ReadOutcome::End } else { ReadOutcome::Bytes(count) })
             }
             Kind::Secure(secure) => {
-                let mut step = Step::Nothing;
+                let mut step = ReadOutcome::Nothing;
                 input.fill(wanted, |space| {
                     step = secure.read(&self.link, space)?;
-                    Ok::<_, Broken>(if let Step::Bytes(count) = step { count } else { 0 })
+                    Ok::<_, Broken>(if let ReadOutcome::Bytes(count) = step { count } else { 0 })
                 })?;
                 Ok(step)
             }

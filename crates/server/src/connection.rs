@@ -12,7 +12,7 @@ use crate::channel::Channel;
 use crate::conversation::{Conversation, Incoming};
 use crate::link::{Link, is_passing};
 use crate::pool::Lane;
-use crate::secure::{Broken, Step};
+use crate::secure::{Broken, ReadOutcome};
 use crate::tls::TlsMode;
 use crate::wire::header::{HEADER_BYTES, Header, OP_COMPRESSED};
 use crate::wire::op_compressed::{Compressor, claimed_bytes, unpack};
@@ -343,19 +343,19 @@ impl Connection {
             }
             has_read = true;
             match self.conversation.channel.receive(&mut self.input, wanted) {
-                Ok(Step::Bytes(count)) => {
+                Ok(ReadOutcome::Bytes(count)) => {
                     self.core.engine.network().bytes_in.fetch_add(count as u64, Ordering::Relaxed);
                 }
                 // Records without content must not keep a thread that others wait for.
-                Ok(Step::Nothing)
+                Ok(ReadOutcome::Nothing)
                     if (self.served_in == Lane::Background || self.is_crowded())
                         && !self.conversation.channel.has_pending() =>
                 {
                     return Ok(Next::Park);
                 }
-                Ok(Step::Nothing) => {}
-                Ok(Step::Opened) => self.conversation.opened(),
-                Ok(Step::End) => return Err(self.at_end()),
+                Ok(ReadOutcome::Nothing) => {}
+                Ok(ReadOutcome::Opened) => self.conversation.opened(),
+                Ok(ReadOutcome::End) => return Err(self.at_end()),
                 // A signal ends the wait like the end of its time, which it would begin anew.
                 Err(Broken::Socket(error)) if is_passing(&error) => {
                     self.check_deadline()?;

@@ -32,7 +32,7 @@ use link::Links;
 use listener::Listener;
 use mio::Waker;
 use motifdb::{Engine, ServerCertificate};
-use parking::Lot;
+use parking::ParkedConnections;
 use pool::{Lane, Pool};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -105,7 +105,7 @@ impl ServerOptions {
 struct Core {
     engine: Engine,
     options: ServerOptions,
-    lot: Lot,
+    lot: ParkedConnections,
     /// Threads for small messages, for large ones, and for clients that nobody knows yet.
     front: Arc<Pool>,
     large: Arc<Pool>,
@@ -190,7 +190,7 @@ impl Server {
         let acceptor_waker = Waker::new(acceptor.registry(), acceptor::WAKE)?;
         let core = Core {
             engine,
-            lot: Lot::new(listener.registry().try_clone()?, Arc::clone(&waker)),
+            lot: ParkedConnections::new(listener.registry().try_clone()?, Arc::clone(&waker)),
             front: Arc::new(Pool::new(Lane::Front, options.threads_max)),
             large: Arc::new(Pool::new(Lane::Large, options.threads_max)),
             background: Arc::new(Pool::new(Lane::Background, options.threads_max)),

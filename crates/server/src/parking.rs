@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 /// A connection that has said nothing for so long may be closed to make room.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// The parked connections.
-pub(crate) struct Lot {
+/// The connections that wait without a thread.
+pub(crate) struct ParkedConnections {
     registry: Registry,
     waker: Arc<Waker>,
     parked: Mutex<Parked>,
@@ -35,9 +35,9 @@ struct Parked {
     closed: bool,
 }
 
-impl Lot {
-    pub(crate) fn new(registry: Registry, waker: Arc<Waker>) -> Lot {
-        Lot { registry, waker, parked: Mutex::default() }
+impl ParkedConnections {
+    pub(crate) fn new(registry: Registry, waker: Arc<Waker>) -> ParkedConnections {
+        ParkedConnections { registry, waker, parked: Mutex::default() }
     }
 
     /// Parks a connection until bytes arrive; those that are there already count.

@@ -38,7 +38,7 @@ const NICENESS: i32 = 5;
 
 /// The threads and the connections that wait for one.
 pub(crate) struct Pool {
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     work: Condvar,
     crowded: AtomicBool,
     threads_max: usize,
@@ -72,7 +72,7 @@ impl Lane {
 }
 
 #[derive(Default)]
-struct State {
+struct PoolState {
     waiting: VecDeque<Box<Connection>>,
     threads: usize,
     idle: usize,
@@ -168,7 +168,7 @@ impl Pool {
     }
 
     /// Has a free thread, or a new one, look at what waits; at the limit others will.
-    fn provide_thread(self: &Arc<Pool>, mut state: MutexGuard<'_, State>) {
+    fn provide_thread(self: &Arc<Pool>, mut state: MutexGuard<'_, PoolState>) {
         if state.idle >= state.waiting.len() {
             self.work.notify_one();
             return;
@@ -204,7 +204,7 @@ impl Pool {
         drop(waiting);
     }
 
-    fn update(&self, state: &State) {
+    fn update(&self, state: &PoolState) {
         let crowded = state.idle == 0 && state.threads >= self.workers_max;
         self.crowded.store(crowded, Ordering::Relaxed);
     }

@@ -26,8 +26,8 @@ pub(crate) struct Secure {
     ended: bool,
 }
 
-/// What a step of reading came to.
-pub(crate) enum Step {
+/// The result of one read from an encrypted connection.
+pub(crate) enum ReadOutcome {
     /// Bytes of messages.
     Bytes(usize),
     /// Part of a record, or one that is not for us.
@@ -78,15 +78,15 @@ impl Secure {
     }
 
     /// Reads bytes of messages into `space`, with at most one read of the socket.
-    pub(crate) fn read(&mut self, link: &Link, space: &mut [u8]) -> Result<Step, Broken> {
+    pub(crate) fn read(&mut self, link: &Link, space: &mut [u8]) -> Result<ReadOutcome, Broken> {
         if !self.has_pending() {
             if self.ended {
-                return Ok(Step::End);
+                return Ok(ReadOutcome::End);
             }
             self.incoming.resize(READ_BYTES, 0);
             let count = (&mut link.stream()).read(&mut self.incoming)?;
             if count == 0 {
-                return Ok(Step::End);
+                return Ok(ReadOutcome::End);
             }
             (self.start, self.end) = (0, count);
             self.records.pass(self.incoming.get(..count).unwrap_or(&[]));
@@ -110,14 +110,14 @@ impl Secure {
             self.flush(link)?;
         }
         if was_opening && !self.is_opening() {
-            return Ok(Step::Opened);
+            return Ok(ReadOutcome::Opened);
         }
         if self.available == 0 {
-            return Ok(if self.ended { Step::End } else { Step::Nothing });
+            return Ok(if self.ended { ReadOutcome::End } else { ReadOutcome::Nothing });
         }
         let count = self.session.reader().read(space)?;
         self.available = self.available.saturating_sub(count);
-        Ok(Step::Bytes(count))
+        Ok(ReadOutcome::Bytes(count))
     }
 
     fn flush(&mut self, link: &Link) -> io::Result<()> {

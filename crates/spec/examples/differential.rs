@@ -10,11 +10,11 @@
 
 #![expect(clippy::print_stdout, reason = "a tool that tells what it found")]
 
+use spec::connection::Deployment;
 use spec::differential::compare::{Case, Difference, Side, difference, show};
 use spec::differential::random::Random;
 use spec::differential::shrink::shrink;
 use spec::differential::{filters, pipelines, updates, values};
-use spec::door::House;
 use spec::text;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -79,12 +79,13 @@ fn main() -> ExitCode {
 fn run() -> Result<bool> {
     let options = options()?;
     let ours = match &options.uri {
-        Some(uri) => House::Remote(uri.clone()),
-        None => House::memory()?,
+        Some(uri) => Deployment::Remote(uri.clone()),
+        None => Deployment::memory()?,
     };
     let database = format!("differential_{}", std::process::id());
-    let mut ours = Side { door: ours.door()?, database: database.clone() };
-    let mut theirs = Side { door: House::Remote(options.against.clone()).door()?, database };
+    let mut ours = Side { connection: ours.connect()?, database: database.clone() };
+    let mut theirs =
+        Side { connection: Deployment::Remote(options.against.clone()).connect()?, database };
     let end = Instant::now() + Duration::from_secs(options.seconds);
     let (mut rounds, mut commands, mut told, mut failures) = (0, 0, 0, 0);
     while Instant::now() < end && rounds < options.rounds && told < options.keep_going {

@@ -1,8 +1,8 @@
 //! `BLESS=1`: runs the tests of a file and writes what came out where the expectations stand.
 //! Wildcards and message patterns that still fit are kept; the difference is reviewed like code.
 
-use crate::door::Door;
-use crate::file::{Action, Expectation, Kind, SpecFile, Step};
+use crate::connection::Connection;
+use crate::file::{Action, Expectation, Kind, SpecFile, TestStep};
 use crate::judge;
 use crate::run::{Manner, Outcome, run_test};
 use crate::text::{self, ANY, Names, VOLATILE};
@@ -20,7 +20,11 @@ struct Edit {
 ///
 /// # Errors
 /// A test that cannot be carried out, or a file that cannot be written.
-pub fn bless(door: &mut dyn Door, file: &SpecFile, skip_ours: bool) -> Result<usize, String> {
+pub fn bless(
+    connection: &mut dyn Connection,
+    file: &SpecFile,
+    skip_ours: bool,
+) -> Result<usize, String> {
     let mut edits = Vec::new();
     let manner = Manner { fetch_always: true, ..Manner::default() };
     for test in &file.tests {
@@ -29,7 +33,7 @@ pub fn bless(door: &mut dyn Door, file: &SpecFile, skip_ours: bool) -> Result<us
         }
         let count = test.steps.len();
         let mut at = 0;
-        let ran = run_test(door, file, test, manner, |step, outcome, names| {
+        let ran = run_test(connection, file, test, manner, |step, outcome, names| {
             at += 1;
             if step.expectations.is_empty() {
                 let last = at == count;
@@ -98,7 +102,7 @@ fn layout(kind: Kind, body: &str) -> Vec<String> {
 }
 
 /// An expectation for a step that has none.
-fn fresh(step: &Step, outcome: &Outcome) -> (Kind, String) {
+fn fresh(step: &TestStep, outcome: &Outcome) -> (Kind, String) {
     let reply = outcome.reply.as_doc();
     if !reply.get("ok").is_some_and(Val::truthy)
         || (outcome.writes_alone && reply.find("writeErrors").is_some())
@@ -114,7 +118,12 @@ fn fresh(step: &Step, outcome: &Outcome) -> (Kind, String) {
 }
 
 /// What an expectation that does not hold becomes.
-fn replaced(old: &Expectation, step: &Step, outcome: &Outcome, names: &Names) -> (Kind, String) {
+fn replaced(
+    old: &Expectation,
+    step: &TestStep,
+    outcome: &Outcome,
+    names: &Names,
+) -> (Kind, String) {
     let reply = outcome.reply.as_doc();
     let failed = !reply.get("ok").is_some_and(Val::truthy);
     if failed {

@@ -45,7 +45,7 @@ pub struct Test {
     /// Line of the title, from 1.
     pub line: usize,
     /// Preparations and actions in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<TestStep>,
     /// Why we are known to differ: the test must fail.
     pub differs: Option<String>,
     /// Why the expectation holds for us alone.
@@ -54,7 +54,7 @@ pub struct Test {
 
 /// A preparation or an action with what is expected of it.
 #[derive(Debug)]
-pub struct Step {
+pub struct TestStep {
     /// What is done.
     pub action: Action,
     /// Last line of the action, from 1: new expectations are written behind it.
@@ -238,7 +238,7 @@ fn place(file: &mut SpecFile, directive: Directive) -> Result<(), FileError> {
             let setup = read_setup(&directive).ok_or_else(|| failed("name a collection".into()))?;
             match file.tests.last_mut() {
                 None => file.setup.push(setup),
-                Some(test) => test.steps.push(Step {
+                Some(test) => test.steps.push(TestStep {
                     action: Action::Setup(setup),
                     last_line: directive.last_line,
                     row: None,
@@ -297,7 +297,7 @@ fn place_in_test(test: &mut Test, directive: Directive) -> Result<(), String> {
         if text.is_empty() { Err("say why".to_owned()) } else { Ok(text.to_owned()) }
     };
     let mut step = |action| {
-        test.steps.push(Step { action, last_line, row: None, expectations: Vec::new() });
+        test.steps.push(TestStep { action, last_line, row: None, expectations: Vec::new() });
     };
     let (kind, body) = match word.as_str() {
         "run" => {
@@ -361,7 +361,7 @@ fn place_table(test: &mut Test, directive: &Directive) -> Result<(), String> {
         };
         let expectation =
             Expectation { kind, body: body.to_owned(), first_line: line, last_line: line };
-        test.steps.push(Step {
+        test.steps.push(TestStep {
             action: Action::Eval(action),
             last_line: line,
             row: Some(given.to_owned()),

@@ -1,7 +1,7 @@
 //! Carrying out one test: a database of its own, set-up, steps, results; nothing is judged here.
 
-use crate::door::Door;
-use crate::file::{Action, Kind, Setup, SpecFile, Step, Test};
+use crate::connection::Connection;
+use crate::file::{Action, Kind, Setup, SpecFile, Test, TestStep};
 use crate::judge;
 use crate::same::{self, Again};
 use crate::shape;
@@ -38,11 +38,11 @@ pub struct Manner {
 /// # Errors
 /// What `visit` says, a broken connection, or a set-up that fails.
 pub fn run_test(
-    door: &mut dyn Door,
+    connection: &mut dyn Connection,
     file: &SpecFile,
     test: &Test,
     manner: Manner,
-    mut visit: impl FnMut(&Step, &Outcome, &Names) -> std::result::Result<(), String>,
+    mut visit: impl FnMut(&TestStep, &Outcome, &Names) -> std::result::Result<(), String>,
 ) -> std::result::Result<(), String> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -60,7 +60,7 @@ pub fn run_test(
     let again = manner.again.filter(|_| same::may_ask_again(&test.steps));
     let manner = Manner { again, ..manner };
     let mut running =
-        Running { door, names, manner, collection: String::new(), evaluated: String::new() };
+        Running { connection, names, manner, collection: String::new(), evaluated: String::new() };
     let mut steps = || {
         for setup in &file.setup {
             running.set_up(setup)?;
@@ -83,7 +83,7 @@ pub fn run_test(
 }
 
 struct Running<'a> {
-    door: &'a mut dyn Door,
+    connection: &'a mut dyn Connection,
     names: Names,
     manner: Manner,
     /// The first collection that was set up: what `match` and `update` act on.
@@ -105,7 +105,7 @@ impl Running<'_> {
                 out.str("$db", &self.names.database);
             }
         });
-        self.door.run(command.as_doc())
+        self.connection.run(command.as_doc())
     }
 
     fn set_up(&mut self, setup: &Setup) -> std::result::Result<(), String> {
@@ -172,7 +172,7 @@ impl Running<'_> {
         self.send(command.as_doc())
     }
 
-    fn step(&mut self, step: &Step, last: bool) -> Result<Outcome> {
+    fn step(&mut self, step: &TestStep, last: bool) -> Result<Outcome> {
         let wants = |kinds: &[Kind]| step.expectations.iter().any(|e| kinds.contains(&e.kind));
         let documents = [Kind::Docs, Kind::DocsUnordered, Kind::Ids, Kind::Value];
         let nothing_expected = step.expectations.is_empty();
@@ -212,7 +212,7 @@ impl Running<'_> {
         let reply = self.send(small.as_ref().map_or(command, DocBuf::as_doc))?;
         if let Some(again) = self.manner.again {
             let database = self.names.database.clone();
-            same::check(self.door, &database, command, again)?;
+            same::check(self.connection, &database, command, again)?;
         }
         let mut outcome = Outcome::default();
         if let Some(cursor) = reply.as_doc().get("cursor").and_then(Val::as_doc) {
@@ -266,7 +266,7 @@ impl Running<'_> {
                 }
                 out.str("$db", &database);
             });
-            let reply = self.door.run(command.as_doc())?;
+            let reply = self.connection.run(command.as_doc())?;
             let reply = client::check(reply.as_doc())?;
             let next = reply.get("cursor").and_then(Val::as_doc).unwrap_or(RawDoc::empty());
             docs.extend(batch(next, "nextBatch"));
@@ -363,7 +363,7 @@ impl Running<'_> {
 }
 
 /// Whether a step expects a plan, and in which form.
-fn plan_of(step: &Step) -> Option<Kind> {
+fn plan_of(step: &TestStep) -> Option<Kind> {
     let mut kinds = step.expectations.iter().map(|expectation| expectation.kind);
     kinds.find(|kind| matches!(kind, Kind::Plan | Kind::Details))
 }

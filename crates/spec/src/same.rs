@@ -1,8 +1,8 @@
 //! The same query asked in several ways: with its indexes hidden, and by every plan that there is
 //! for it. The answers must be the same, in any order.
 
-use crate::door::Door;
-use crate::file::{Action, Step};
+use crate::connection::Connection;
+use crate::file::{Action, TestStep};
 use crate::text;
 use value::{DocBuf, Error, RawDoc, Result, Val};
 
@@ -95,7 +95,7 @@ const COUNTS: &[&str] = &[
 
 /// Whether a test's steps can be asked again without changing what later steps see.
 #[must_use]
-pub fn may_ask_again(steps: &[Step]) -> bool {
+pub fn may_ask_again(steps: &[TestStep]) -> bool {
     !steps.iter().any(|step| match &step.action {
         Action::Run(text) => COUNTS.iter().any(|word| text.contains(word)),
         _ => false,
@@ -106,14 +106,19 @@ pub fn may_ask_again(steps: &[Step]) -> bool {
 ///
 /// # Errors
 /// When they differ, or the connection breaks.
-pub fn check(door: &mut dyn Door, database: &str, command: RawDoc<'_>, again: Again) -> Result<()> {
+pub fn check(
+    connection: &mut dyn Connection,
+    database: &str,
+    command: RawDoc<'_>,
+    again: Again,
+) -> Result<()> {
     let Some((name, collection)) = command.first() else { return Ok(()) };
     let Some(collection) = collection.get().as_str() else { return Ok(()) };
     let asks = matches!(name, "find" | "aggregate" | "count" | "distinct");
     if !asks || mentions(command, 0) {
         return Ok(());
     }
-    let mut asker = Asker { door, database };
+    let mut asker = Asker { connection, database };
     let Some(expected) = asker.answer(command)? else { return Ok(()) };
     match again {
         Again::Hidden => {
@@ -175,7 +180,7 @@ fn mentions(doc: RawDoc<'_>, depth: usize) -> bool {
 }
 
 struct Asker<'a> {
-    door: &'a mut dyn Door,
+    connection: &'a mut dyn Connection,
     database: &'a str,
 }
 
@@ -187,7 +192,7 @@ impl Asker<'_> {
                 out.str("$db", self.database);
             }
         });
-        self.door.run(command.as_doc())
+        self.connection.run(command.as_doc())
     }
 
     /// What a query gives, sorted; nothing if it is refused.

@@ -5,7 +5,7 @@
 //! in one configuration only.
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use spec::door::House;
+use spec::connection::Deployment;
 use spec::file::{self, SpecFile, Test};
 use spec::run::{Manner, run_test};
 use spec::same::Again;
@@ -17,22 +17,22 @@ use std::sync::{Arc, LazyLock};
 /// A way of running all tests: its name, where, and how.
 struct Configuration {
     name: &'static str,
-    house: fn() -> value::Result<House>,
+    deployment: fn() -> value::Result<Deployment>,
     manner: Manner,
 }
 
 static CONFIGURATIONS: &[Configuration] = &[
-    Configuration { name: "memory", house: House::memory, manner: PLAIN },
-    Configuration { name: "disk", house: disk, manner: PLAIN },
-    Configuration { name: "wire", house: House::wire, manner: PLAIN },
-    Configuration { name: "batch", house: House::memory, manner: ONE_BY_ONE },
-    Configuration { name: "hidden", house: House::memory, manner: HIDDEN },
-    Configuration { name: "plans", house: House::memory, manner: EVERY_PLAN },
+    Configuration { name: "memory", deployment: Deployment::memory, manner: PLAIN },
+    Configuration { name: "disk", deployment: disk, manner: PLAIN },
+    Configuration { name: "wire", deployment: Deployment::wire, manner: PLAIN },
+    Configuration { name: "batch", deployment: Deployment::memory, manner: ONE_BY_ONE },
+    Configuration { name: "hidden", deployment: Deployment::memory, manner: HIDDEN },
+    Configuration { name: "plans", deployment: Deployment::memory, manner: EVERY_PLAN },
 ];
 
 static ELSEWHERE: &[Configuration] = &[
-    Configuration { name: "uri", house: elsewhere, manner: PLAIN },
-    Configuration { name: "uri-batch", house: elsewhere, manner: ONE_BY_ONE },
+    Configuration { name: "uri", deployment: elsewhere, manner: PLAIN },
+    Configuration { name: "uri-batch", deployment: elsewhere, manner: ONE_BY_ONE },
 ];
 
 const PLAIN: Manner = Manner { batch_of_one: false, fetch_always: false, again: None };
@@ -45,12 +45,12 @@ static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
     folder.expect("a temporary folder can be made").keep()
 });
 
-fn disk() -> value::Result<House> {
-    House::disk(FOLDER.join("data"))
+fn disk() -> value::Result<Deployment> {
+    Deployment::disk(FOLDER.join("data"))
 }
 
-fn elsewhere() -> value::Result<House> {
-    Ok(House::Remote(std::env::var("SPEC_URI").unwrap_or_default()))
+fn elsewhere() -> value::Result<Deployment> {
+    Ok(Deployment::Remote(std::env::var("SPEC_URI").unwrap_or_default()))
 }
 
 fn main() -> ExitCode {
@@ -76,16 +76,17 @@ fn main() -> ExitCode {
         if wanted.as_ref().is_some_and(|wanted| wanted != configuration.name) {
             continue;
         }
-        let house = Arc::new(LazyLock::new(configuration.house));
+        let deployment = Arc::new(LazyLock::new(configuration.deployment));
         for file in &files {
             for (at, test) in file.tests.iter().enumerate() {
-                let (file, house) = (Arc::clone(file), Arc::clone(&house));
+                let (file, deployment) = (Arc::clone(file), Arc::clone(&deployment));
                 let name = format!("{}: {}", file.name, test.title);
                 let ignored = elsewhere && test.only_motif.is_some();
                 let manner = configuration.manner;
                 let trial = Trial::test(name, move || {
-                    let house = house.as_ref().as_ref().map_err(|error| error.to_string())?;
-                    run_one(house, &file, &file.tests[at], manner, elsewhere)
+                    let deployment =
+                        deployment.as_ref().as_ref().map_err(|error| error.to_string())?;
+                    run_one(deployment, &file, &file.tests[at], manner, elsewhere)
                 });
                 trials.push(trial.with_kind(configuration.name).with_ignored_flag(ignored));
             }
@@ -100,7 +101,7 @@ fn main() -> ExitCode {
 }
 
 fn run_one(
-    house: &House,
+    deployment: &Deployment,
     file: &SpecFile,
     test: &Test,
     manner: Manner,
@@ -109,9 +110,9 @@ fn run_one(
     if test.steps.iter().all(|step| step.expectations.is_empty()) {
         return Err(format!("{}:{}: nothing is expected", file.path.display(), test.line).into());
     }
-    let mut door = house.door().map_err(|error| error.to_string())?;
+    let mut connection = deployment.connect().map_err(|error| error.to_string())?;
     let mut rows = Vec::new();
-    let result = run_test(door.as_mut(), file, test, manner, |step, outcome, names| {
+    let result = run_test(connection.as_mut(), file, test, manner, |step, outcome, names| {
         if step.expectations.is_empty() {
             return judge::all_is_well(outcome)
                 .map_err(|message| format!("line {}: {message}", step.last_line));
@@ -146,8 +147,8 @@ fn bless_all(
     filter: Option<&str>,
     elsewhere: bool,
 ) -> ExitCode {
-    let house = match (configuration.house)() {
-        Ok(house) => house,
+    let deployment = match (configuration.deployment)() {
+        Ok(deployment) => deployment,
         Err(error) => {
             eprintln!("{error}");
             return ExitCode::FAILURE;
@@ -158,10 +159,10 @@ fn bless_all(
         if filter.is_some_and(|filter| !file.name.contains(filter)) {
             continue;
         }
-        let blessed = house
-            .door()
+        let blessed = deployment
+            .connect()
             .map_err(|error| error.to_string())
-            .and_then(|mut door| bless::bless(door.as_mut(), file, elsewhere));
+            .and_then(|mut connection| bless::bless(connection.as_mut(), file, elsewhere));
         match blessed {
             Ok(0) => {}
             Ok(count) => eprintln!("{}: {count} expectations written", file.name),

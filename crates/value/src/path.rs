@@ -80,9 +80,9 @@ pub fn array_index(name: &str) -> Option<usize> {
     if plain { name.parse().ok() } else { None }
 }
 
-/// A value that a walk found.
+/// A value at the end of a path.
 #[derive(Clone, Copy, Debug)]
-pub struct Found<'a> {
+pub struct PathValue<'a> {
     /// The value; `Missing` where the path leads nowhere.
     pub value: Val<'a>,
     /// Place in the outermost array that was stepped through, for the positional `$`.
@@ -98,7 +98,7 @@ pub fn walk<'a, B>(
     doc: RawDoc<'a>,
     parts: &[Part],
     expand_leaf: bool,
-    visit: &mut dyn FnMut(Found<'a>) -> ControlFlow<B>,
+    visit: &mut dyn FnMut(PathValue<'a>) -> ControlFlow<B>,
 ) -> ControlFlow<B> {
     step(doc, parts, None, expand_leaf, visit)
 }
@@ -108,11 +108,11 @@ fn step<'a, B>(
     parts: &[Part],
     position: Option<usize>,
     expand_leaf: bool,
-    visit: &mut dyn FnMut(Found<'a>) -> ControlFlow<B>,
+    visit: &mut dyn FnMut(PathValue<'a>) -> ControlFlow<B>,
 ) -> ControlFlow<B> {
     let Some((part, rest)) = parts.split_first() else { return ControlFlow::Continue(()) };
     match doc.find(&part.name) {
-        None => visit(Found { value: Val::Missing, position, element: false }),
+        None => visit(PathValue { value: Val::Missing, position, element: false }),
         Some(value) => arrive(value, rest, position, expand_leaf, visit),
     }
 }
@@ -123,22 +123,22 @@ fn arrive<'a, B>(
     rest: &[Part],
     position: Option<usize>,
     expand_leaf: bool,
-    visit: &mut dyn FnMut(Found<'a>) -> ControlFlow<B>,
+    visit: &mut dyn FnMut(PathValue<'a>) -> ControlFlow<B>,
 ) -> ControlFlow<B> {
     if rest.is_empty() {
         if let (Some(array), true) = (value.as_array(), expand_leaf) {
             for (at, (_, element)) in array.iter().enumerate() {
                 let position = position.or(Some(at));
-                visit(Found { value: element.get(), position, element: true })?;
+                visit(PathValue { value: element.get(), position, element: true })?;
             }
         }
-        return visit(Found { value: value.get(), position, element: false });
+        return visit(PathValue { value: value.get(), position, element: false });
     }
     if let Some(doc) = value.as_doc() {
         return step(doc, rest, position, expand_leaf, visit);
     }
     let Some(array) = value.as_array() else {
-        return visit(Found { value: Val::Missing, position, element: false });
+        return visit(PathValue { value: Val::Missing, position, element: false });
     };
     let wanted = rest.first().and_then(|part| part.index);
     for (at, (_, element)) in array.iter().enumerate() {
@@ -150,7 +150,7 @@ fn arrive<'a, B>(
             let after = rest.get(1..).unwrap_or(&[]);
             // What a number picks is taken whole, and a plain value has nothing behind it.
             if after.is_empty() {
-                visit(Found { value: element.get(), position, element: false })?;
+                visit(PathValue { value: element.get(), position, element: false })?;
             } else if element.as_doc().is_some() || element.as_array().is_some() {
                 arrive(element, after, position, expand_leaf, visit)?;
             }

@@ -22,13 +22,13 @@ const MISSES_MAX: u32 = 16;
 #[derive(Clone, Debug, Default)]
 pub struct Shape {
     names: Vec<Box<[u8]>>,
-    steps: Vec<Step>,
+    steps: Vec<ExpectedElement>,
     misses: u32,
 }
 
-/// One element as it is expected.
+/// One element as the last documents had it.
 #[derive(Clone, Debug)]
-struct Step {
+struct ExpectedElement {
     /// The first eight bytes of type, name and zero, as far as `first_mask` says, and the next.
     first: u64,
     first_mask: u64,
@@ -168,7 +168,7 @@ impl Shape {
                 left &= !(1 << field);
             }
             let field = field.and_then(|field| u8::try_from(field).ok()).unwrap_or(NONE);
-            let Some(step) = Step::new(rest, name, value.kind, field) else { return };
+            let Some(step) = ExpectedElement::new(rest, name, value.kind, field) else { return };
             self.steps.push(step);
             rest = after;
         }
@@ -184,9 +184,9 @@ fn element(rest: &[u8]) -> Option<(&[u8], RawVal<'_>, &[u8])> {
     Some((name, RawVal { kind, bytes }, after))
 }
 
-impl Step {
+impl ExpectedElement {
     /// What is expected where this element stood; `None` where nothing can be.
-    fn new(rest: &[u8], name: &[u8], kind: u8, field: u8) -> Option<Step> {
+    fn new(rest: &[u8], name: &[u8], kind: u8, field: u8) -> Option<ExpectedElement> {
         let head = name.len() + 2;
         let (counted, size) = match kind {
             0x10 => (false, 4),
@@ -214,7 +214,17 @@ impl Step {
             0 => 0,
             mask => u64::from_le_bytes(*rest.get(8..)?.first_chunk::<8>()?) & mask,
         };
-        Some(Step { first, first_mask, second, second_mask, head, size, counted, kind, field })
+        Some(ExpectedElement {
+            first,
+            first_mask,
+            second,
+            second_mask,
+            head,
+            size,
+            counted,
+            kind,
+            field,
+        })
     }
 
     /// Whether these bytes begin with the type and the name that are expected.

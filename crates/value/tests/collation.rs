@@ -3,13 +3,13 @@
 
 use proptest::prelude::*;
 use std::sync::Arc;
-use value::collation::Place;
+use value::collation::CollationSource;
 use value::compare::compare_with;
 use value::{Collation, Val, ejson, keys};
 
 fn collation(text: &str) -> Arc<Collation> {
     let doc = ejson::parse_doc(text).expect("test text");
-    Collation::parse(doc.as_doc(), Place::Command).expect("valid").expect("not simple")
+    Collation::parse(doc.as_doc(), CollationSource::Command).expect("valid").expect("not simple")
 }
 
 const COLLATIONS: &[&str] = &[

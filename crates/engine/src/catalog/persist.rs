@@ -12,7 +12,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use store::{Direction, Snapshot, Space};
-use value::collation::Place;
+use value::collation::CollationSource;
 use value::path::Path;
 use value::{Collation, DocBuf, Error, RawDoc, Result, Val};
 
@@ -255,7 +255,7 @@ fn decode(
 pub fn collation_of(options: RawDoc<'_>) -> Result<Option<Arc<Collation>>> {
     match options.get("collation").and_then(Val::as_doc) {
         None => Ok(None),
-        Some(collation) => Collation::parse(collation, Place::Command),
+        Some(collation) => Collation::parse(collation, CollationSource::Command),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::upkeep::declare::Occasion;
 use ::access::Action;
 use ::access::Actions;
 use std::sync::Arc;
-use value::collation::Place;
+use value::collation::CollationSource;
 use value::{Code, Collation, DocBuf, Error, RawDoc, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
@@ -201,7 +201,7 @@ pub(super) fn write_images(out: &mut Writer<'_>) {
 fn read_collation(args: &Args<'_>) -> Result<Option<Arc<Collation>>> {
     match args.optional_doc("collation")? {
         None => Ok(None),
-        Some(collation) => Collation::parse(collation, Place::Create),
+        Some(collation) => Collation::parse(collation, CollationSource::Create),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::planner::shape;
 use ::access::Action;
 use query::ParseContext;
 use query::filter::Filter;
-use value::collation::Place;
+use value::collation::CollationSource;
 use value::{Code, Collation, DocBuf, Error, OwnedVal, Result, Val, Writer};
 
 pub(super) static CLEAR: Command = Command {
@@ -64,7 +64,7 @@ fn shape_of(args: &Args<'_>) -> Result<Option<u64>> {
         return Ok(None);
     };
     let collation = match collation {
-        Some(doc) if !doc.is_empty() => Collation::parse(doc, Place::Command)?,
+        Some(doc) if !doc.is_empty() => Collation::parse(doc, CollationSource::Command)?,
         _ => None,
     };
     let mut context = ParseContext::new(crate::clock::now_ms());

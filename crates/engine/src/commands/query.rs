@@ -20,7 +20,7 @@ use query::project::{Mode, Projection};
 use query::sort::SortSpec;
 use std::sync::Arc;
 use store::Snapshot;
-use value::collation::Place;
+use value::collation::CollationSource;
 use value::{Code, Collation, DocBuf, Error, RawDoc, Result, Val};
 
 /// The constants of a request: its clock and the values of `let`.
@@ -108,7 +108,7 @@ impl Constants {
             now_ms: self.now_ms,
             cluster_time: self.cluster_time,
             variables: self.variables.as_doc(),
-            late: &[],
+            deferred: &[],
             collation: self.collation.as_ref(),
             lenient: false,
         }
@@ -123,7 +123,7 @@ fn collation(
     args: &Args<'_>,
 ) -> Result<Option<Arc<Collation>>> {
     let own = match args.optional_doc("collation")? {
-        Some(doc) if !doc.is_empty() => Some(Collation::parse(doc, Place::Command)?),
+        Some(doc) if !doc.is_empty() => Some(Collation::parse(doc, CollationSource::Command)?),
         _ => None,
     };
     let catalog = context.catalog();

@@ -7,7 +7,7 @@ use crate::layout;
 use crate::txn::Transaction;
 use crate::upkeep::{self, Deed};
 use ::patterns::Origin;
-use query::update::delta::Told;
+use query::update::delta::LoggedUpdate;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use store::{Bytes, Direction, Space};
@@ -262,10 +262,10 @@ pub fn replace(
     record: &[u8],
     old: RawDoc<'_>,
     new: &DocBuf,
-    told: &Told,
+    told: &LoggedUpdate,
 ) -> Result<Option<DocBuf>> {
     if keeps_effects(txn) {
-        let replacement = *told == Told::Replacement;
+        let replacement = *told == LoggedUpdate::Replacement;
         let kept = upkeep::kept(txn, collection, old, new)?;
         txn.work.record(collection, record, Deed::Replace(kept, replacement));
     }
@@ -285,7 +285,7 @@ pub(crate) fn replace_plain(
     record: &[u8],
     old: RawDoc<'_>,
     new: &DocBuf,
-    told: &Told,
+    told: &LoggedUpdate,
 ) -> Result<()> {
     let key = document_key(collection, record);
     replace_under(txn, collection, key, record, old, new, told)
@@ -299,7 +299,7 @@ pub(crate) fn replace_under(
     record: &[u8],
     old: RawDoc<'_>,
     new: &DocBuf,
-    told: &Told,
+    told: &LoggedUpdate,
 ) -> Result<()> {
     store_image(txn, collection, key.clone(), record, old, new, told)?;
     txn.notes.replace(collection, shared(collection, key), old, new.as_doc(), told.delta());
@@ -313,7 +313,7 @@ pub(crate) fn replace_stored(
     record: &[u8],
     old: RawDoc<'_>,
     new: &DocBuf,
-    told: &Told,
+    told: &LoggedUpdate,
 ) -> Result<()> {
     let key = document_key(collection, record);
     store_image(txn, collection, key, record, old, new, told)
@@ -326,7 +326,7 @@ fn store_image(
     record: &[u8],
     old: RawDoc<'_>,
     new: &DocBuf,
-    told: &Told,
+    told: &LoggedUpdate,
 ) -> Result<()> {
     check_place(txn, collection)?;
     let new = new.as_doc();

@@ -8,7 +8,7 @@ use crate::catalog::{Collection, Index, IndexKind};
 use crate::index_keys::{keys, ordered};
 use crate::store_failed;
 use crate::txn::Transaction;
-use query::update::delta::{self, Names, Told};
+use query::update::delta::{self, LoggedUpdate, Names};
 use std::sync::Arc;
 use store::{Bytes, Space};
 use value::{Code, Collation, DocBuf, Error, RawDoc, Result, Val};
@@ -39,7 +39,7 @@ pub enum Images<'d> {
     /// A new one.
     Inserted(RawDoc<'d>),
     /// Its images before and after, and what is told of the change.
-    Changed(RawDoc<'d>, RawDoc<'d>, &'d Told),
+    Changed(RawDoc<'d>, RawDoc<'d>, &'d LoggedUpdate),
     /// The last image of one that is deleted.
     Deleted(RawDoc<'d>),
 }
@@ -63,10 +63,10 @@ pub fn replace(
         Images::Inserted(new) => (None, Some(new), None),
         Images::Deleted(old) => (Some(old), None, None),
         // Who knows what changed need not compare.
-        Images::Changed(old, new, Told::Delta(delta)) => {
+        Images::Changed(old, new, LoggedUpdate::Delta(delta)) => {
             (Some(old), Some(new), Some(delta::top_level_names(RawDoc::new(delta))))
         }
-        Images::Changed(old, new, Told::Replacement) => {
+        Images::Changed(old, new, LoggedUpdate::Replacement) => {
             (Some(old), Some(new), changed_fields(old, new))
         }
     };

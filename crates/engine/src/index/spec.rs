@@ -5,7 +5,7 @@ use super::options;
 use crate::catalog::{Collection, Index};
 use crate::index_keys::{shown, text, wildcard};
 use std::sync::Arc;
-use value::collation::Place;
+use value::collation::CollationSource;
 use value::ejson::{self, Format};
 use value::{Code, Collation, DocBuf, Error, RawDoc, Result, Val, compare, limits};
 
@@ -105,13 +105,15 @@ pub fn parse(spec: RawDoc<'_>, ignore_unknown: bool) -> Result<IndexSpec> {
     };
     let collation = match fields.collation {
         None => None,
-        Some(collation) => Collation::parse(collation, Place::Command).map_err(|error| {
-            error.context(format_args!(
-                "failed to add collation information to index spec for index creation: {} :: \
+        Some(collation) => {
+            Collation::parse(collation, CollationSource::Command).map_err(|error| {
+                error.context(format_args!(
+                    "failed to add collation information to index spec for index creation: {} :: \
                  caused by :: ",
-                shown(spec)
-            ))
-        })?,
+                    shown(spec)
+                ))
+            })?
+        }
     };
     let key = fields.key.ok_or_else(|| missing("key"))?;
     let name = fields.name.ok_or_else(|| missing("name"))?;

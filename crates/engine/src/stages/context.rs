@@ -1,7 +1,7 @@
 //! What a stage may know when it is compiled: the constants of the request, and for stages that
 //! read other collections the catalog and the snapshot of the whole pipeline.
 
-use query::{Late, ParseContext};
+use query::{DeferredVariable, ParseContext};
 use std::ops::Deref;
 use std::sync::Arc;
 use value::{Collation, DocBuf};
@@ -68,7 +68,7 @@ impl<'a> StageContext<'a> {
             now_ms: self.parse.now_ms,
             cluster_time: self.parse.cluster_time,
             variables: self.parse.variables.into(),
-            late: self.parse.late.to_vec(),
+            deferred: self.parse.deferred.to_vec(),
             collation: self.parse.collation.cloned(),
             scope: self.scope.cloned(),
             db: self.db.to_owned(),
@@ -93,7 +93,7 @@ pub struct Kept {
     /// The variables that are known outside of the stage.
     pub variables: DocBuf,
     /// Those of them whose values come later.
-    pub late: Vec<Late>,
+    pub deferred: Vec<DeferredVariable>,
     /// What decides over text in comparisons.
     pub collation: Option<Arc<Collation>>,
     /// What is read.
@@ -107,18 +107,18 @@ impl Kept {
     /// The context as it was.
     #[must_use]
     pub fn get(&self) -> StageContext<'_> {
-        self.with_late(&self.late)
+        self.with_deferred(&self.deferred)
     }
 
     /// The context with other variables whose values come later.
     #[must_use]
-    pub fn with_late<'a>(&'a self, late: &'a [Late]) -> StageContext<'a> {
+    pub fn with_deferred<'a>(&'a self, deferred: &'a [DeferredVariable]) -> StageContext<'a> {
         StageContext {
             parse: ParseContext {
                 now_ms: self.now_ms,
                 cluster_time: self.cluster_time,
                 variables: self.variables.as_doc(),
-                late,
+                deferred,
                 collation: self.collation.as_ref(),
                 lenient: false,
             },

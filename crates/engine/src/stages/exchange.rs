@@ -13,7 +13,7 @@ use crate::txn::Data;
 use crate::txn::Transaction;
 use ::patterns::kinds::tree::Tree;
 use ::patterns::pattern::Behaviour;
-use query::update::delta::Told;
+use query::update::delta::LoggedUpdate;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use store::{Bytes, Seqno};
@@ -234,7 +234,7 @@ fn write_one(
         Some(before) if **before == *doc.bytes() => Ok(()),
         Some(before) => {
             let old = RawDoc::new(before);
-            write::replace(txn, collection, record, old, doc, &Told::Replacement).map(drop)
+            write::replace(txn, collection, record, old, doc, &LoggedUpdate::Replacement).map(drop)
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::operation::Operation;
 use crate::stages::pipeline::follow;
 use bumpalo::Bump;
 use parking_lot::Mutex;
-use query::Late;
+use query::DeferredVariable;
 use query::expr::{Env, Expr};
 use std::sync::Arc;
 use value::path::Path;
@@ -255,7 +255,7 @@ impl Spec {
             name.is_some_and(|name| self.variables.iter().any(|(known, _)| known == name))
         };
         let Some((path, variable)) = equality(filter, &is_variable) else { return Ok(None) };
-        let known = self.nested.kept().with_late(&compiled.variables);
+        let known = self.nested.kept().with_deferred(&compiled.variables);
         let value = Some(Expr::parse(Val::String(variable), &known)?);
         Ok(Some(Join { foreign: Foreign::new(field(path)?, true, None), value }))
     }
@@ -414,8 +414,9 @@ fn planned(compiled: &mut Compiled, spec: &Spec, path: &str, value: Val<'_>) -> 
     let written = first.and_then(|stage| stage.get("$match")).and_then(Val::as_doc);
     let question = question(path, &[value], written);
     let kept = spec.nested.kept();
-    let known: Vec<Late> = kept.late.iter().chain(&compiled.variables).cloned().collect();
-    let filter = match_stage::make(question.as_doc(), &kept.with_late(&known))?;
+    let known: Vec<DeferredVariable> =
+        kept.deferred.iter().chain(&compiled.variables).cloned().collect();
+    let filter = match_stage::make(question.as_doc(), &kept.with_deferred(&known))?;
     let Some(front) = compiled.joined.first_mut() else {
         return Err(Error::internal("a pipeline with a filter has a first stage"));
     };
@@ -452,8 +453,8 @@ impl LookingUp {
         };
         if !self.spec.variables.is_empty() {
             let env = Env::new(doc, &self.arena);
-            for ((_, expr), late) in self.spec.variables.iter().zip(&state.compiled.variables) {
-                late.set(expr.eval(&env)?);
+            for ((_, expr), deferred) in self.spec.variables.iter().zip(&state.compiled.variables) {
+                deferred.set(expr.eval(&env)?);
             }
         }
         let found = state.matches(&self.spec, doc, &self.arena, &mut self.examined, op);

@@ -15,8 +15,8 @@ use bumpalo::Bump;
 use query::expr::{Env, Expr};
 use query::filter::Filter;
 use query::update::Update;
-use query::update::delta::{Told, between};
-use query::{Late, ParseContext};
+use query::update::delta::{LoggedUpdate, between};
+use query::{DeferredVariable, ParseContext};
 use std::collections::HashSet;
 use std::sync::Arc;
 use store::Seqno;
@@ -41,7 +41,7 @@ struct Merge {
 struct Changes {
     update: Update,
     /// Each variable with what gives its value for a new document.
-    variables: Vec<(Late, Expr)>,
+    variables: Vec<(DeferredVariable, Expr)>,
 }
 
 enum WhenMatched {
@@ -194,19 +194,21 @@ impl Changes {
     ) -> Result<Changes> {
         values.retain(|(name, _)| name != "new");
         values.push(("new".to_owned(), Expr::parse(Val::String("$$ROOT"), context)?));
-        let late: Vec<Late> = values.iter().map(|(name, _)| Late::new(name)).collect();
-        let known: Vec<Late> = context.parse.late.iter().chain(&late).cloned().collect();
-        let context = ParseContext { late: &known, ..context.parse };
+        let deferred: Vec<DeferredVariable> =
+            values.iter().map(|(name, _)| DeferredVariable::new(name)).collect();
+        let known: Vec<DeferredVariable> =
+            context.parse.deferred.iter().chain(&deferred).cloned().collect();
+        let context = ParseContext { deferred: &known, ..context.parse };
         let update = Update::parse(Val::Array(stages), &context, &[])?;
         let expressions = values.into_iter().map(|(_, expr)| expr);
-        Ok(Changes { update, variables: late.into_iter().zip(expressions).collect() })
+        Ok(Changes { update, variables: deferred.into_iter().zip(expressions).collect() })
     }
 
     /// What becomes of a document that is there when a new one meets it.
     fn apply(&self, old: RawDoc<'_>, new: RawDoc<'_>) -> Result<Option<DocBuf>> {
         let arena = Bump::new();
-        for (late, expr) in &self.variables {
-            late.set(expr.eval(&Env::new(new, &arena))?);
+        for (deferred, expr) in &self.variables {
+            deferred.set(expr.eval(&Env::new(new, &arena))?);
         }
         self.update.apply(old, None, false, &arena)
     }
@@ -496,7 +498,7 @@ impl Merge {
         }
         crate::validation::check_update(collection, old, new.as_doc(), bypass)?;
         let told = match self.matched {
-            WhenMatched::Replace => Told::Replacement,
+            WhenMatched::Replace => LoggedUpdate::Replacement,
             _ => between(old, new.as_doc()),
         };
         write::replace(txn, collection, &record, old, &new, &told)?;

@@ -59,7 +59,7 @@ use crate::txn::Data;
 use query::filter::Filter;
 use query::project::Projection;
 use query::sort::SortSpec;
-use query::{Late, ParseContext};
+use query::{DeferredVariable, ParseContext};
 use std::sync::Arc;
 use store::Seqno;
 use value::{Code, Error, RawDoc, RawVal, Result, Val, Writer};
@@ -192,7 +192,7 @@ pub fn parse(pipeline: RawDoc<'_>, context: &StageContext<'_>) -> Result<Vec<Box
 fn parse_watched(
     pipeline: RawDoc<'_>,
     context: &StageContext<'_>,
-    watched: &[Late],
+    watched: &[DeferredVariable],
 ) -> Result<(Vec<Box<dyn Stage>>, usize)> {
     let mut stages: Vec<Box<dyn Stage>> = Vec::new();
     let mut names = Vec::new();
@@ -205,7 +205,7 @@ fn parse_watched(
             .ok()
             .and_then(|at| ALL.get(at))
             .ok_or_else(|| unknown(name, &names, context.within))?;
-        let (stage, reads) = Late::watch(watched, || (row.parse)(value.get(), context));
+        let (stage, reads) = DeferredVariable::watch(watched, || (row.parse)(value.get(), context));
         let mut stage = stage?;
         if shows_key
             && row.name == "$sort"

@@ -12,7 +12,7 @@ use crate::exec::Stream;
 use crate::memory::Share;
 use crate::operation::Operation;
 use crate::stages::pipeline::{self, follow};
-use query::Late;
+use query::DeferredVariable;
 use std::sync::Arc;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val};
 
@@ -36,7 +36,7 @@ pub(super) struct Nested {
 /// A compiled pipeline.
 pub(super) struct Compiled {
     /// The variables, in the order of their names.
-    pub(super) variables: Vec<Late>,
+    pub(super) variables: Vec<DeferredVariable>,
     /// The stages without the views below.
     own: Vec<Box<dyn Stage>>,
     /// The stages with the views below.
@@ -95,11 +95,14 @@ impl Nested {
 
     /// Compiles the pipeline.
     pub(super) fn compile(&self) -> Result<Compiled> {
-        let variables: Vec<Late> = self.variables.iter().map(|name| Late::new(name)).collect();
-        let known: Vec<Late> = self.kept.late.iter().chain(&variables).cloned().collect();
-        let context = self.kept.with_late(&known);
-        let (own, reads_outer) =
-            Late::watch(&self.kept.late, || super::parse(self.own.as_doc(), &context));
+        let variables: Vec<DeferredVariable> =
+            self.variables.iter().map(|name| DeferredVariable::new(name)).collect();
+        let known: Vec<DeferredVariable> =
+            self.kept.deferred.iter().chain(&variables).cloned().collect();
+        let context = self.kept.with_deferred(&known);
+        let (own, reads_outer) = DeferredVariable::watch(&self.kept.deferred, || {
+            super::parse(self.own.as_doc(), &context)
+        });
         let own = own?;
         let (joined, constant) = super::parse_watched(self.joined.as_doc(), &context, &variables)?;
         Ok(Compiled { variables, own, joined, constant, reads_outer })

@@ -11,7 +11,7 @@ use crate::catalog::Catalog;
 use crate::exec::write;
 use crate::upkeep::{self, Deed, Effect};
 use ::patterns::{Bound, Pattern, Phase};
-use query::update::delta::{Told, between};
+use query::update::delta::{LoggedUpdate, between};
 use std::sync::Arc;
 use store::{Seqno, Space};
 use value::{RawDoc, Result};
@@ -105,7 +105,7 @@ fn replay(txn: &mut Transaction, effect: &Effect) -> Result<()> {
             let old = txn.document(&collection, &key)?.ok_or_else(write_conflict)?;
             let old = RawDoc::new(&old);
             let told = match replacement {
-                true => Told::Replacement,
+                true => LoggedUpdate::Replacement,
                 false => between(old, new.as_doc()),
             };
             write::replace(txn, &collection, &effect.record, old, new, &told).map(drop)

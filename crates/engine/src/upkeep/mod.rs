@@ -39,7 +39,7 @@ use crate::txn::Transaction;
 use ::patterns::maintain::{Notes, Settlement};
 use ::patterns::stats::Stats;
 use ::patterns::{Bound, Origin, Pattern, Pending, Phase, clearing};
-use query::update::delta::{Told, between};
+use query::update::delta::{LoggedUpdate, between};
 use std::sync::Arc;
 use std::time::Instant;
 use value::{Code, DocBuf, Error, RawDoc, Result, limits};
@@ -213,7 +213,7 @@ pub struct Change<'c> {
     /// The document.
     pub old: RawDoc<'c>,
     /// How the change is told, if the client's image is stored as it is.
-    pub told: Option<&'c Told>,
+    pub told: Option<&'c LoggedUpdate>,
 }
 
 /// Refuses to go on where patterns would not see the newest state. What a session's transaction
@@ -345,7 +345,7 @@ pub fn replace(
     }
     let derived;
     let told = match change.told {
-        Some(told) if image == *new || *told == Told::Replacement => told,
+        Some(told) if image == *new || *told == LoggedUpdate::Replacement => told,
         _ => {
             derived = between(old, image.as_doc());
             &derived

@@ -7,7 +7,7 @@ use crate::changes::keeps_images;
 use crate::exec::resolve::Resolver;
 use crate::exec::write;
 use crate::txn::{Transaction, write_conflict};
-use query::update::delta::{Told, between};
+use query::update::delta::{LoggedUpdate, between};
 use std::sync::Arc;
 use store::Bytes;
 use value::{DocBuf, RawDoc, Result};
@@ -56,11 +56,11 @@ pub(super) fn replace(
         Some(resolver) => resolver.resolve(&txn.snapshot, doc.as_doc()),
     };
     let after = resolved(image)?;
-    let replaced = change.told == Some(&Told::Replacement);
+    let replaced = change.told == Some(&LoggedUpdate::Replacement);
     // Where the client's image has what it had seen, nothing seems to have changed its place.
     let told_image = if replaced { after.clone() } else { resolved(new)? };
     let told = match replaced {
-        true => Told::Replacement,
+        true => LoggedUpdate::Replacement,
         false => between(before.as_doc(), told_image.as_doc()),
     };
     txn.notes.replace(collection, None, before.as_doc(), told_image.as_doc(), told.delta());

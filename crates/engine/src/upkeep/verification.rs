@@ -586,7 +586,7 @@ impl Documents for Scratch {
 mod tests {
     use crate::engine::{Engine, Options};
     use crate::exec::write;
-    use query::update::delta::Told;
+    use query::update::delta::LoggedUpdate;
     use value::{DocBuf, RawDoc, Val, ejson};
 
     /// What only a bug does: a maintained value is overwritten behind its pattern's back.
@@ -599,7 +599,7 @@ mod tests {
             let key = write::document_key(&collection, &record);
             let old = txn.document(&collection, &key)?.expect("is there");
             let old = RawDoc::new(&old);
-            write::replace_plain(txn, &collection, &record, old, &image, &Told::Replacement)
+            write::replace_plain(txn, &collection, &record, old, &image, &LoggedUpdate::Replacement)
         });
         spoiled.expect("works");
     }

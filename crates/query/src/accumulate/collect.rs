@@ -1,7 +1,7 @@
 //! Accumulators that gather: arrays, sets, merged documents.
 
 use crate::expr::show::show;
-use crate::key_table::{KeyTable, Place};
+use crate::key_table::{Insertion, KeyTable};
 use hashbrown::HashMap;
 use std::sync::Arc;
 use value::writer::{close, open, write_index, write_value};
@@ -65,7 +65,7 @@ impl Set {
         }
         self.key.clear();
         keys::encode_with(&mut self.key, value, false, self.collation.as_deref());
-        if matches!(self.known.place(&self.key), Place::Known(_)) {
+        if matches!(self.known.place(&self.key), Insertion::Known(_)) {
             return;
         }
         let value = OwnedVal::new(value);

@@ -357,32 +357,34 @@ impl AccumulatorSpec {
             }
         };
         let ranked = |ranked: Ranked, shape| {
-            State::Ranked(Box::new(ranked.with_collation(self.collation.clone())), shape)
+            AccumulatorState::Ranked(Box::new(ranked.with_collation(self.collation.clone())), shape)
         };
         let state = match self.kind {
-            Kind::Sum | Kind::Count => State::Sum(Sum::default()),
-            Kind::Average => State::Average(Sum::default()),
-            Kind::DeviationPopulation => State::Deviation(Deviation::default(), false),
-            Kind::DeviationSample => State::Deviation(Deviation::default(), true),
-            Kind::Min => State::Extreme(Extreme::new(false, self.collation.clone())),
-            Kind::Max => State::Extreme(Extreme::new(true, self.collation.clone())),
-            Kind::First => State::Edge(Edge::first(1), true),
-            Kind::Last => State::Edge(Edge::last(1), true),
-            Kind::FirstN => State::Edge(Edge::first(limit), false),
-            Kind::LastN => State::Edge(Edge::last(limit), false),
+            Kind::Sum | Kind::Count => AccumulatorState::Sum(Sum::default()),
+            Kind::Average => AccumulatorState::Average(Sum::default()),
+            Kind::DeviationPopulation => AccumulatorState::Deviation(Deviation::default(), false),
+            Kind::DeviationSample => AccumulatorState::Deviation(Deviation::default(), true),
+            Kind::Min => AccumulatorState::Extreme(Extreme::new(false, self.collation.clone())),
+            Kind::Max => AccumulatorState::Extreme(Extreme::new(true, self.collation.clone())),
+            Kind::First => AccumulatorState::Edge(Edge::first(1), true),
+            Kind::Last => AccumulatorState::Edge(Edge::last(1), true),
+            Kind::FirstN => AccumulatorState::Edge(Edge::first(limit), false),
+            Kind::LastN => AccumulatorState::Edge(Edge::last(limit), false),
             Kind::MinN => ranked(Ranked::smallest(limit), Shape::Values),
             Kind::MaxN => ranked(Ranked::largest(limit), Shape::Values),
             Kind::Top => ranked(Ranked::smallest(1), Shape::OneSorted),
             Kind::Bottom => ranked(Ranked::last(1), Shape::OneSorted),
             Kind::TopN => ranked(Ranked::smallest(limit), Shape::Sorted),
             Kind::BottomN => ranked(Ranked::last(limit), Shape::Sorted),
-            Kind::Push => State::Push(Push::default()),
-            Kind::CountDistinct => State::Distinct(Box::new(Distinct::new(self.collation.clone()))),
-            Kind::AddToSet => State::Set(Box::new(Set::new(self.collation.clone()))),
-            Kind::MergeObjects => State::Merge(Box::default()),
-            Kind::ConcatArrays => State::Concat(Concat::default()),
-            Kind::SetUnion => State::Union(Box::new(Set::new(self.collation.clone()))),
-            Kind::Median | Kind::Percentile => State::Percentiles(
+            Kind::Push => AccumulatorState::Push(Push::default()),
+            Kind::CountDistinct => {
+                AccumulatorState::Distinct(Box::new(Distinct::new(self.collation.clone())))
+            }
+            Kind::AddToSet => AccumulatorState::Set(Box::new(Set::new(self.collation.clone()))),
+            Kind::MergeObjects => AccumulatorState::Merge(Box::default()),
+            Kind::ConcatArrays => AccumulatorState::Concat(Concat::default()),
+            Kind::SetUnion => AccumulatorState::Union(Box::new(Set::new(self.collation.clone()))),
+            Kind::Median | Kind::Percentile => AccumulatorState::Percentiles(
                 Box::new(Percentiles::new(self.percentiles.clone())),
                 self.kind == Kind::Percentile,
             ),
@@ -491,12 +493,12 @@ pub(crate) fn check_count(value: Val<'_>) -> Result<usize> {
 /// The state of one accumulator of one group.
 #[derive(Debug)]
 pub struct Accumulator {
-    state: State,
+    state: AccumulatorState,
     kind: Kind,
 }
 
 #[derive(Debug)]
-enum State {
+enum AccumulatorState {
     Sum(Sum),
     Average(Sum),
     Deviation(Deviation, bool),
@@ -531,7 +533,7 @@ impl Accumulator {
     pub fn process(&mut self, value: Val<'_>) -> Result<()> {
         // Sums are the most common by far, and need no look at the memory.
         match &mut self.state {
-            State::Sum(sum) | State::Average(sum) => {
+            AccumulatorState::Sum(sum) | AccumulatorState::Average(sum) => {
                 sum.add(value);
                 Ok(())
             }
@@ -541,14 +543,14 @@ impl Accumulator {
 
     fn process_other(&mut self, value: Val<'_>) -> Result<()> {
         match &mut self.state {
-            State::Sum(sum) | State::Average(sum) => sum.add(value),
-            State::Deviation(deviation, _) => {
+            AccumulatorState::Sum(sum) | AccumulatorState::Average(sum) => sum.add(value),
+            AccumulatorState::Deviation(deviation, _) => {
                 deviation.add(value);
                 return Ok(());
             }
-            State::Extreme(extreme) => extreme.add(value),
-            State::Edge(edge, _) => edge.add(value),
-            State::Ranked(ranked, shape) => match (shape, value) {
+            AccumulatorState::Extreme(extreme) => extreme.add(value),
+            AccumulatorState::Edge(edge, _) => edge.add(value),
+            AccumulatorState::Ranked(ranked, shape) => match (shape, value) {
                 (Shape::Values, value) => {
                     if !value.is_nullish() {
                         let key = value::keys::key_with(value, ranked.collation());
@@ -565,13 +567,13 @@ impl Accumulator {
                 }
                 _ => return Err(Error::internal("a sorted accumulator is fed with pairs")),
             },
-            State::Push(push) => push.add(value),
-            State::Set(set) => set.add(value),
-            State::Distinct(distinct) => distinct.add(value),
-            State::Union(set) => set.add_elements(self.kind.name(), value)?,
-            State::Merge(merge) => merge.add(value)?,
-            State::Concat(concat) => concat.add(value)?,
-            State::Percentiles(percentiles, _) => percentiles.add(value),
+            AccumulatorState::Push(push) => push.add(value),
+            AccumulatorState::Set(set) => set.add(value),
+            AccumulatorState::Distinct(distinct) => distinct.add(value),
+            AccumulatorState::Union(set) => set.add_elements(self.kind.name(), value)?,
+            AccumulatorState::Merge(merge) => merge.add(value)?,
+            AccumulatorState::Concat(concat) => concat.add(value)?,
+            AccumulatorState::Percentiles(percentiles, _) => percentiles.add(value),
         }
         self.check_memory()
     }
@@ -580,13 +582,13 @@ impl Accumulator {
     /// more than it takes (as in MongoDB, which notices then).
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        matches!(&self.state, State::Edge(edge, single) if edge.is_settled(!single))
+        matches!(&self.state, AccumulatorState::Edge(edge, single) if edge.is_settled(!single))
     }
 
     /// Takes the next value by its key, where `AccumulatorSpec::takes_keys`.
     pub fn process_key(&mut self, key: &[u8]) -> Result<()> {
         match &mut self.state {
-            State::Distinct(distinct) => distinct.add_key(key),
+            AccumulatorState::Distinct(distinct) => distinct.add_key(key),
             _ => return Err(Error::internal("an accumulator is fed with values")),
         }
         self.check_memory()
@@ -611,22 +613,24 @@ impl Accumulator {
     pub fn finish<'a>(&self, arena: &'a Bump) -> Result<Val<'a>> {
         let env = Env::new(RawDoc::empty(), arena);
         match &self.state {
-            State::Sum(sum) => Ok(sum.total()),
-            State::Average(sum) => Ok(sum.average()),
-            State::Deviation(deviation, sample) => Ok(deviation.result(*sample)),
-            State::Extreme(extreme) => copy(extreme.result(), &env),
-            State::Edge(edge, true) => copy(edge.values().next().unwrap_or(Val::Null), &env),
-            State::Edge(edge, false) => array(edge.values(), &env),
-            State::Ranked(ranked, Shape::OneSorted) => {
+            AccumulatorState::Sum(sum) => Ok(sum.total()),
+            AccumulatorState::Average(sum) => Ok(sum.average()),
+            AccumulatorState::Deviation(deviation, sample) => Ok(deviation.result(*sample)),
+            AccumulatorState::Extreme(extreme) => copy(extreme.result(), &env),
+            AccumulatorState::Edge(edge, true) => {
+                copy(edge.values().next().unwrap_or(Val::Null), &env)
+            }
+            AccumulatorState::Edge(edge, false) => array(edge.values(), &env),
+            AccumulatorState::Ranked(ranked, Shape::OneSorted) => {
                 copy(ranked.values().next().unwrap_or(Val::Null), &env)
             }
-            State::Ranked(ranked, _) => array(ranked.values(), &env),
-            State::Push(push) => Ok(Val::Array(env.keep(&push.bytes())?)),
-            State::Set(set) | State::Union(set) => array(set.values(), &env),
-            State::Distinct(distinct) => Ok(count(distinct.count())),
-            State::Merge(merge) => Ok(Val::Document(env.keep(&merge.bytes())?)),
-            State::Concat(concat) => Ok(Val::Array(env.keep(&concat.bytes())?)),
-            State::Percentiles(percentiles, many) => {
+            AccumulatorState::Ranked(ranked, _) => array(ranked.values(), &env),
+            AccumulatorState::Push(push) => Ok(Val::Array(env.keep(&push.bytes())?)),
+            AccumulatorState::Set(set) | AccumulatorState::Union(set) => array(set.values(), &env),
+            AccumulatorState::Distinct(distinct) => Ok(count(distinct.count())),
+            AccumulatorState::Merge(merge) => Ok(Val::Document(env.keep(&merge.bytes())?)),
+            AccumulatorState::Concat(concat) => Ok(Val::Array(env.keep(&concat.bytes())?)),
+            AccumulatorState::Percentiles(percentiles, many) => {
                 let results = percentiles.results();
                 if *many {
                     env.array(results.into_iter())
@@ -642,16 +646,18 @@ impl Accumulator {
     pub fn memory_bytes(&self) -> usize {
         size_of::<Accumulator>()
             + match &self.state {
-                State::Sum(_) | State::Average(_) | State::Deviation(..) => 0,
-                State::Extreme(extreme) => extreme.memory_bytes(),
-                State::Edge(edge, _) => edge.memory_bytes(),
-                State::Ranked(ranked, _) => ranked.memory_bytes(),
-                State::Push(push) => push.memory_bytes(),
-                State::Set(set) | State::Union(set) => set.memory_bytes(),
-                State::Distinct(distinct) => distinct.memory_bytes(),
-                State::Merge(merge) => merge.memory_bytes(),
-                State::Concat(concat) => concat.memory_bytes(),
-                State::Percentiles(percentiles, _) => percentiles.memory_bytes(),
+                AccumulatorState::Sum(_)
+                | AccumulatorState::Average(_)
+                | AccumulatorState::Deviation(..) => 0,
+                AccumulatorState::Extreme(extreme) => extreme.memory_bytes(),
+                AccumulatorState::Edge(edge, _) => edge.memory_bytes(),
+                AccumulatorState::Ranked(ranked, _) => ranked.memory_bytes(),
+                AccumulatorState::Push(push) => push.memory_bytes(),
+                AccumulatorState::Set(set) | AccumulatorState::Union(set) => set.memory_bytes(),
+                AccumulatorState::Distinct(distinct) => distinct.memory_bytes(),
+                AccumulatorState::Merge(merge) => merge.memory_bytes(),
+                AccumulatorState::Concat(concat) => concat.memory_bytes(),
+                AccumulatorState::Percentiles(percentiles, _) => percentiles.memory_bytes(),
             }
     }
 }

@@ -1,7 +1,7 @@
 //! States on their way: saved when memory is short, or when two threads share the work, and united
 //! with states that saw other documents.
 
-use super::{Accumulator, State};
+use super::{Accumulator, AccumulatorState};
 use value::writer::{ArrayWriter, write_array};
 use value::{Error, RawDoc, Result, Val};
 
@@ -13,17 +13,17 @@ impl Accumulator {
 
     fn write(&self, out: &mut ArrayWriter<'_>) {
         match &self.state {
-            State::Sum(sum) | State::Average(sum) => sum.save(out),
-            State::Deviation(deviation, _) => deviation.save(out),
-            State::Extreme(extreme) => out.push(extreme.result()),
-            State::Edge(edge, _) => edge.values().for_each(|value| out.push(value)),
-            State::Ranked(ranked, _) => ranked.save(out),
-            State::Push(push) => out.push(Val::Array(RawDoc::new(&push.bytes()))),
-            State::Set(set) | State::Union(set) => set.values().for_each(|value| out.push(value)),
-            State::Distinct(distinct) => distinct.save(out),
-            State::Merge(merge) => out.push(Val::Document(RawDoc::new(&merge.bytes()))),
-            State::Concat(concat) => out.push(Val::Array(RawDoc::new(&concat.bytes()))),
-            State::Percentiles(percentiles, _) => percentiles.save(out),
+            AccumulatorState::Sum(sum) | AccumulatorState::Average(sum) => sum.save(out),
+            AccumulatorState::Deviation(deviation, _) => deviation.save(out),
+            AccumulatorState::Extreme(extreme) => out.push(extreme.result()),
+            AccumulatorState::Edge(edge, _) => edge.values().for_each(|value| out.push(value)),
+            AccumulatorState::Ranked(ranked, _) => ranked.save(out),
+            AccumulatorState::Push(push) => out.push(Val::Array(RawDoc::new(&push.bytes()))),
+            AccumulatorState::Set(set) | AccumulatorState::Union(set) => set.values().for_each(|value| out.push(value)),
+            AccumulatorState::Distinct(distinct) => distinct.save(out),
+            AccumulatorState::Merge(merge) => out.push(Val::Document(RawDoc::new(&merge.bytes()))),
+            AccumulatorState::Concat(concat) => out.push(Val::Array(RawDoc::new(&concat.bytes()))),
+            AccumulatorState::Percentiles(percentiles, _) => percentiles.save(out),
         }
     }
 
@@ -37,23 +37,23 @@ impl Accumulator {
         let first = || values().next().unwrap_or(Val::Missing);
         let elements = || first().as_array().unwrap_or(RawDoc::empty());
         match &mut self.state {
-            State::Sum(sum) | State::Average(sum) => sum.absorb(saved),
-            State::Deviation(deviation, _) => deviation.absorb(saved),
-            State::Extreme(extreme) => extreme.add(first()),
-            State::Edge(edge, _) => values().for_each(|value| edge.add(value)),
-            State::Ranked(ranked, _) => ranked.absorb(saved),
-            State::Push(push) => elements().iter().for_each(|(_, value)| push.add(value.get())),
-            State::Set(set) | State::Union(set) => values().for_each(|value| set.add(value)),
-            State::Distinct(distinct) => distinct.absorb(saved),
-            State::Merge(merge) => merge.add(first())?,
-            State::Concat(concat) => {
+            AccumulatorState::Sum(sum) | AccumulatorState::Average(sum) => sum.absorb(saved),
+            AccumulatorState::Deviation(deviation, _) => deviation.absorb(saved),
+            AccumulatorState::Extreme(extreme) => extreme.add(first()),
+            AccumulatorState::Edge(edge, _) => values().for_each(|value| edge.add(value)),
+            AccumulatorState::Ranked(ranked, _) => ranked.absorb(saved),
+            AccumulatorState::Push(push) => elements().iter().for_each(|(_, value)| push.add(value.get())),
+            AccumulatorState::Set(set) | AccumulatorState::Union(set) => values().for_each(|value| set.add(value)),
+            AccumulatorState::Distinct(distinct) => distinct.absorb(saved),
+            AccumulatorState::Merge(merge) => merge.add(first())?,
+            AccumulatorState::Concat(concat) => {
                 let array = first();
                 if !matches!(array, Val::Array(_)) {
                     return Err(Error::internal("a saved state is not understood"));
                 }
                 concat.add(array)?;
             }
-            State::Percentiles(percentiles, _) => percentiles.absorb(saved),
+            AccumulatorState::Percentiles(percentiles, _) => percentiles.absorb(saved),
         }
         self.check_memory()
     }

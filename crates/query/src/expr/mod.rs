@@ -37,7 +37,7 @@ pub use operator::{is_steady, operators};
 pub use parse::check_variable_name;
 
 use crate::ParseContext;
-use crate::late::Place;
+use crate::deferred::ValueSlot;
 use crate::regex::Regex;
 use bumpalo::Bump;
 use operator::{Eval, Operator};
@@ -130,8 +130,8 @@ pub(crate) enum Node {
         path: Vec<Box<str>>,
     },
     /// A variable whose value comes after compiling, and a path from it.
-    Late {
-        place: Arc<Place>,
+    DeferredVariable {
+        place: Arc<ValueSlot>,
         path: Vec<Box<str>>,
     },
     Document(Vec<(Box<str>, Node)>),
@@ -180,7 +180,7 @@ impl Node {
             },
             Node::Slot(at) => Ok(env.slot(*at)),
             Node::Variable { slot, path } => Ok(path_in(env.variable(*slot), path, env)),
-            Node::Late { place, path } => Ok(place.get(path, env)),
+            Node::DeferredVariable { place, path } => Ok(place.get(path, env)),
             Node::Document(fields) => eval_document(fields, env),
             Node::Array(elements) => eval_array(elements, env),
             Node::Call(call) => match call.operator.eval {
@@ -205,7 +205,10 @@ impl Node {
 
     fn top_level_fields(&self, out: &mut Vec<String>) -> bool {
         match self {
-            Node::Constant(_) | Node::Variable { .. } | Node::Late { .. } | Node::Slot(_) => true,
+            Node::Constant(_)
+            | Node::Variable { .. }
+            | Node::DeferredVariable { .. }
+            | Node::Slot(_) => true,
             Node::Field(path) => match path.first() {
                 Some(first) => {
                     if !out.iter().any(|known| **known == **first) {

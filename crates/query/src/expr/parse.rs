@@ -141,8 +141,10 @@ impl<'p> Parser<'p> {
         if let Some(slot) = self.lookup(name) {
             return Ok(Node::Variable { slot, path });
         }
-        if let Some(late) = self.ctx.late.iter().rev().find(|late| late.name() == name) {
-            return Ok(Node::Late { place: late.place(), path });
+        if let Some(deferred) =
+            self.ctx.deferred.iter().rev().find(|deferred| deferred.name() == name)
+        {
+            return Ok(Node::DeferredVariable { place: deferred.place(), path });
         }
         let constant = match name {
             "ROOT" | "CURRENT" => return Ok(Node::Field(path)),

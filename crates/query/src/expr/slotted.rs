@@ -156,7 +156,7 @@ impl Node {
             Node::Constant(_)
             | Node::Field(_)
             | Node::Slot(_)
-            | Node::Late { .. }
+            | Node::DeferredVariable { .. }
             | Node::Variable { .. } => {}
             Node::Document(fields) => fields.iter_mut().for_each(|(_, node)| node.each(visit)),
             Node::Array(elements) => elements.iter_mut().for_each(|node| node.each(visit)),

@@ -26,7 +26,7 @@ pub use schema::Schema;
 pub use types::TypeSet;
 
 use crate::ParseContext;
-use parse::{Parser, Place};
+use parse::{Nesting, Parser};
 use std::sync::Arc;
 use value::{Collation, RawDoc, RawVal, Result, Writer};
 
@@ -50,7 +50,7 @@ impl Filter {
     /// # Errors
     /// What MongoDB answers to a filter that it cannot parse.
     pub fn parse(doc: RawDoc<'_>, context: &ParseContext<'_>) -> Result<Filter> {
-        let root = Parser { context }.document(doc, Place::TOP)?;
+        let root = Parser { context }.document(doc, Nesting::TOP)?;
         special::check(&root)?;
         Ok(Filter::new(root, context))
     }
@@ -132,7 +132,7 @@ impl Filter {
     /// # Errors
     /// As `parse`.
     pub fn parse_element(doc: RawDoc<'_>, context: &ParseContext<'_>) -> Result<Filter> {
-        let root = Parser { context }.document(doc, Place::TOP.in_element()?)?;
+        let root = Parser { context }.document(doc, Nesting::TOP.in_element()?)?;
         special::refuse(&root)?;
         Ok(Filter::new(root, context))
     }
@@ -229,7 +229,7 @@ impl Test {
     /// # Errors
     /// As `Filter::parse`.
     pub fn parse_elem_match(doc: RawDoc<'_>, context: &ParseContext<'_>) -> Result<Test> {
-        operators::elem_match_test(&Parser { context }, doc, Place::TOP)
+        operators::elem_match_test(&Parser { context }, doc, Nesting::TOP)
     }
 
     /// The first element of an array that an `$elemMatch` accepts, with its place.

@@ -2,7 +2,7 @@
 
 use super::bits;
 use super::node::{BitsAsk, Test};
-use super::parse::{Parser, Place, is_operators, top_operator};
+use super::parse::{Nesting, Parser, is_operators, top_operator};
 use super::types::TypeSet;
 use crate::expr::show::show;
 use crate::geo::{Ask, Geo, Near};
@@ -26,7 +26,7 @@ pub(super) struct Site<'s> {
     pub(super) path: &'s str,
     /// The document of operators that it is one of.
     pub(super) siblings: RawDoc<'s>,
-    pub(super) place: Place,
+    pub(super) place: Nesting,
 }
 
 /// Sorted by name.
@@ -382,7 +382,11 @@ fn elem_match(
 }
 
 /// `{$gt: 1}` tests the elements themselves; fields and `{$or: [...]}` test their fields.
-pub(super) fn elem_match_test(parser: &Parser<'_>, doc: RawDoc<'_>, place: Place) -> Result<Test> {
+pub(super) fn elem_match_test(
+    parser: &Parser<'_>,
+    doc: RawDoc<'_>,
+    place: Nesting,
+) -> Result<Test> {
     let place = place.in_element()?;
     let on_values = is_operators(doc, true)
         && doc.first().is_some_and(|(first, _)| top_operator(first).is_none());

@@ -12,35 +12,35 @@ use value::{Code, Error, OwnedVal, RawDoc, Result, Val};
 /// Deepest nesting of logical operators and `$elemMatch`.
 const DEPTH_MAX: usize = 100;
 
-/// Where in a filter a document stands.
+/// How deep a condition is nested, and what it applies to.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct Nesting {
     /// How many operators enclose it.
     depth: usize,
     /// Whether it applies to the whole document, not to an array element.
     top: bool,
 }
 
-impl Place {
-    pub(super) const TOP: Place = Place { depth: 0, top: true };
+impl Nesting {
+    pub(super) const TOP: Nesting = Nesting { depth: 0, top: true };
 
     /// One operator deeper.
     ///
     /// # Errors
     /// `BadValue` where the filter is nested too deeply.
-    pub(super) fn deeper(self) -> Result<Place> {
+    pub(super) fn deeper(self) -> Result<Nesting> {
         if self.depth >= DEPTH_MAX {
             return Err(Error::bad_value("exceeded maximum query tree depth of 100"));
         }
-        Ok(Place { depth: self.depth + 1, ..self })
+        Ok(Nesting { depth: self.depth + 1, ..self })
     }
 
     /// Inside an `$elemMatch`.
     ///
     /// # Errors
     /// As `deeper`.
-    pub(super) fn in_element(self) -> Result<Place> {
-        Ok(Place { top: false, ..self.deeper()? })
+    pub(super) fn in_element(self) -> Result<Nesting> {
+        Ok(Nesting { top: false, ..self.deeper()? })
     }
 }
 
@@ -49,7 +49,7 @@ pub(super) struct TopOperator {
     /// With its dollar.
     pub(super) name: &'static str,
     /// Adds what it means to the conditions that must all hold.
-    parse: fn(&Parser<'_>, &'static str, Val<'_>, Place, &mut Vec<Node>) -> Result<()>,
+    parse: fn(&Parser<'_>, &'static str, Val<'_>, Nesting, &mut Vec<Node>) -> Result<()>,
 }
 
 /// Sorted by name.
@@ -80,7 +80,7 @@ pub(super) struct Parser<'p> {
 
 impl Parser<'_> {
     /// Compiles a document whose conditions must all hold.
-    pub(super) fn document(&self, doc: RawDoc<'_>, place: Place) -> Result<Node> {
+    pub(super) fn document(&self, doc: RawDoc<'_>, place: Nesting) -> Result<Node> {
         let mut nodes = Vec::new();
         for (name, value) in doc {
             self.field(name, value.get(), place, &mut nodes)?;
@@ -88,7 +88,13 @@ impl Parser<'_> {
         Ok(all_of(nodes))
     }
 
-    fn field(&self, name: &str, value: Val<'_>, place: Place, nodes: &mut Vec<Node>) -> Result<()> {
+    fn field(
+        &self,
+        name: &str,
+        value: Val<'_>,
+        place: Nesting,
+        nodes: &mut Vec<Node>,
+    ) -> Result<()> {
         if name.starts_with('$') && !matches!(name, "$ref" | "$id" | "$db") {
             let Some(operator) = top_operator(name) else {
                 let hint = if name == "$not" {
@@ -115,7 +121,12 @@ impl Parser<'_> {
     }
 
     /// Compiles `{$gt: 1, $lt: 5}`: tests that must all pass.
-    pub(super) fn operators(&self, path: &str, doc: RawDoc<'_>, place: Place) -> Result<Vec<Test>> {
+    pub(super) fn operators(
+        &self,
+        path: &str,
+        doc: RawDoc<'_>,
+        place: Nesting,
+    ) -> Result<Vec<Test>> {
         let mut tests = Vec::new();
         for (name, value) in doc {
             let site = operators::Site { path, siblings: doc, place };
@@ -129,7 +140,7 @@ impl Parser<'_> {
         Ok(tests)
     }
 
-    fn list(&self, name: &str, value: Val<'_>, place: Place) -> Result<Vec<Node>> {
+    fn list(&self, name: &str, value: Val<'_>, place: Nesting) -> Result<Vec<Node>> {
         let Val::Array(array) = value else {
             return Err(Error::bad_value(format!("{name} must be an array")));
         };
@@ -191,7 +202,7 @@ fn and(
     parser: &Parser<'_>,
     name: &'static str,
     value: Val<'_>,
-    place: Place,
+    place: Nesting,
     nodes: &mut Vec<Node>,
 ) -> Result<()> {
     nodes.extend(parser.list(name, value, place)?);
@@ -202,7 +213,7 @@ fn or(
     parser: &Parser<'_>,
     name: &'static str,
     value: Val<'_>,
-    place: Place,
+    place: Nesting,
     nodes: &mut Vec<Node>,
 ) -> Result<()> {
     nodes.push(any_of(parser.list(name, value, place)?));
@@ -246,7 +257,7 @@ fn nor(
     parser: &Parser<'_>,
     name: &'static str,
     value: Val<'_>,
-    place: Place,
+    place: Nesting,
     nodes: &mut Vec<Node>,
 ) -> Result<()> {
     let mut list = parser.list(name, value, place)?;
@@ -261,7 +272,13 @@ fn nor(
     Ok(())
 }
 
-fn comment(_: &Parser<'_>, _: &'static str, _: Val<'_>, _: Place, _: &mut Vec<Node>) -> Result<()> {
+fn comment(
+    _: &Parser<'_>,
+    _: &'static str,
+    _: Val<'_>,
+    _: Nesting,
+    _: &mut Vec<Node>,
+) -> Result<()> {
     Ok(())
 }
 
@@ -279,7 +296,7 @@ fn always_true(
     _: &Parser<'_>,
     name: &'static str,
     value: Val<'_>,
-    _: Place,
+    _: Nesting,
     nodes: &mut Vec<Node>,
 ) -> Result<()> {
     constant(name, value, true, nodes)
@@ -289,13 +306,13 @@ fn always_false(
     _: &Parser<'_>,
     name: &'static str,
     value: Val<'_>,
-    _: Place,
+    _: Nesting,
     nodes: &mut Vec<Node>,
 ) -> Result<()> {
     constant(name, value, false, nodes)
 }
 
-fn only_at_top(name: &str, place: Place) -> Result<()> {
+fn only_at_top(name: &str, place: Nesting) -> Result<()> {
     if place.top {
         return Ok(());
     }
@@ -306,7 +323,7 @@ fn expr(
     parser: &Parser<'_>,
     name: &'static str,
     value: Val<'_>,
-    place: Place,
+    place: Nesting,
     nodes: &mut Vec<Node>,
 ) -> Result<()> {
     only_at_top(name, place)?;
@@ -333,7 +350,7 @@ fn json_schema(
     _: &Parser<'_>,
     _: &'static str,
     value: Val<'_>,
-    _: Place,
+    _: Nesting,
     nodes: &mut Vec<Node>,
 ) -> Result<()> {
     let Val::Document(doc) = value else {
@@ -347,7 +364,7 @@ fn sample_rate(
     _: &Parser<'_>,
     _: &'static str,
     value: Val<'_>,
-    _: Place,
+    _: Nesting,
     nodes: &mut Vec<Node>,
 ) -> Result<()> {
     let Some(rate) = value.as_f64() else {
@@ -364,7 +381,7 @@ fn text(
     _: &Parser<'_>,
     name: &'static str,
     value: Val<'_>,
-    place: Place,
+    place: Nesting,
     nodes: &mut Vec<Node>,
 ) -> Result<()> {
     only_at_top(name, place)?;
@@ -376,7 +393,7 @@ fn javascript(
     _: &Parser<'_>,
     name: &'static str,
     value: Val<'_>,
-    place: Place,
+    place: Nesting,
     _: &mut Vec<Node>,
 ) -> Result<()> {
     only_at_top(name, place)?;

@@ -8,7 +8,7 @@
 use super::plane::Flat;
 use super::region::Region;
 use super::shape::Stored;
-use super::sphere::{self, Geometry, Place};
+use super::sphere::{self, Geometry, UnitVector};
 use super::{Point, plane};
 use std::collections::VecDeque;
 
@@ -44,7 +44,7 @@ pub struct FaceCell {
 }
 
 impl FaceCell {
-    fn place(self, u: f64, v: f64) -> Place {
+    fn place(self, u: f64, v: f64) -> UnitVector {
         // The tangent makes cells of about one size of equal steps.
         let (u, v) =
             ((u * std::f64::consts::FRAC_PI_4).tan(), (v * std::f64::consts::FRAC_PI_4).tan());
@@ -59,7 +59,7 @@ impl FaceCell {
     }
 
     /// A cap that holds the cell.
-    fn cap(self) -> (Place, f64) {
+    fn cap(self) -> (UnitVector, f64) {
         let centre = self.place(self.u, self.v);
         let mut radius: f64 = 0.0;
         for (du, dv) in [(-1.0, -1.0), (-1.0, 1.0), (1.0, -1.0), (1.0, 1.0)] {
@@ -177,7 +177,7 @@ fn cover<G: Grid>(grid: &G, most: usize, measure: impl Fn(G::Cell) -> (f64, f64)
 }
 
 fn measure_on_sphere<'r>(
-    distance: impl Fn(Place) -> f64 + 'r,
+    distance: impl Fn(UnitVector) -> f64 + 'r,
 ) -> impl Fn(FaceCell) -> (f64, f64) + 'r {
     move |cell| {
         let (centre, radius) = cell.cap();
@@ -200,7 +200,7 @@ impl Sphere {
     }
 
     /// The name of the smallest cell around a place.
-    fn of_place(&self, place: Place) -> String {
+    fn of_place(&self, place: UnitVector) -> String {
         let [x, y, z] = place;
         let (ax, ay, az) = (x.abs(), y.abs(), z.abs());
         let (face, a, b) = if ax >= ay && ax >= az {

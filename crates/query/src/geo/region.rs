@@ -2,7 +2,7 @@
 
 use super::plane::Flat;
 use super::shape::{self, Parsed, Stored};
-use super::sphere::{self, Geometry, Place};
+use super::sphere::{self, Geometry, UnitVector};
 use super::{EARTH_RADIUS_M, Point};
 use crate::expr::show::show;
 use value::{Code, Error, OwnedVal, RawDoc, Result, Val};
@@ -33,7 +33,7 @@ pub enum Region {
     /// On the plane.
     Flat(Flat),
     /// On the sphere, all places within an angle of one.
-    Cap(Place, f64),
+    Cap(UnitVector, f64),
     /// On the sphere.
     Sphere(Box<Geometry>),
 }

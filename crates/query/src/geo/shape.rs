@@ -1,6 +1,6 @@
 //! Reading places and shapes: legacy pairs (`[x, y]`, `{x: .., y: ..}`) and GeoJSON.
 
-use super::sphere::{self, BadRing, Geometry, Line, Place, Polygon, Ring};
+use super::sphere::{self, BadRing, Geometry, Line, Polygon, Ring, UnitVector};
 use super::{Point, plane};
 use crate::expr::show::show;
 use value::{Error, RawDoc, Result, Val};
@@ -208,11 +208,11 @@ fn collection(doc: RawDoc<'_>, out: &mut Geometry, depth: usize) -> Result<()> {
 }
 
 /// The places of a list of positions, without repetitions of the one before.
-fn places(coordinates: Val<'_>) -> Result<Vec<Place>> {
+fn places(coordinates: Val<'_>) -> Result<Vec<UnitVector>> {
     let Val::Array(array) = coordinates else {
         return Err(Error::bad_value("GeoJSON coordinates must be an array of coordinates"));
     };
-    let mut places: Vec<Place> = Vec::new();
+    let mut places: Vec<UnitVector> = Vec::new();
     for (_, element) in array {
         let place = sphere::place(position(element.get())?);
         if places.last() != Some(&place) {
@@ -267,7 +267,7 @@ fn polygon(coordinates: Val<'_>, strict: bool) -> Result<Polygon> {
 }
 
 /// The places of a closed line that does not cross itself, the first not repeated at the end.
-fn closed(coordinates: Val<'_>) -> Result<Vec<Place>> {
+fn closed(coordinates: Val<'_>) -> Result<Vec<UnitVector>> {
     let mut places = places(coordinates)?;
     let ends = places.first().copied() == places.last().copied() && places.len() > 1;
     if !ends {

@@ -1,11 +1,11 @@
-//! Shapes on the sphere. A place is a unit vector, an edge the shorter arc of a great circle, a
+//! Shapes on the sphere. A point is a unit vector, an edge the shorter arc of a great circle, a
 //! ring a closed line of edges with its inside on the left.
 
 use super::Point;
 use std::f64::consts::PI;
 
-/// A place on the unit sphere.
-pub type Place = [f64; 3];
+/// A point on the unit sphere.
+pub type UnitVector = [f64; 3];
 
 /// Angles below this are no distance: about a centimetre on the earth.
 const NOTHING: f64 = 1e-9;
@@ -16,25 +16,25 @@ const COMPARISONS_MAX: usize = 20_000_000;
 
 /// The place at a longitude and latitude.
 #[must_use]
-pub fn place(point: Point) -> Place {
+pub fn place(point: Point) -> UnitVector {
     let (longitude, latitude) = (point.x.to_radians(), point.y.to_radians());
     let (sin, cos) = latitude.sin_cos();
     [cos * longitude.cos(), cos * longitude.sin(), sin]
 }
 
-fn dot(a: Place, b: Place) -> f64 {
+fn dot(a: UnitVector, b: UnitVector) -> f64 {
     let [ax, ay, az] = a;
     let [bx, by, bz] = b;
     ax * bx + ay * by + az * bz
 }
 
-fn cross(a: Place, b: Place) -> Place {
+fn cross(a: UnitVector, b: UnitVector) -> UnitVector {
     let [ax, ay, az] = a;
     let [bx, by, bz] = b;
     [ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx]
 }
 
-fn sum(a: Place, b: Place) -> Place {
+fn sum(a: UnitVector, b: UnitVector) -> UnitVector {
     let [ax, ay, az] = a;
     let [bx, by, bz] = b;
     [ax + bx, ay + by, az + bz]
@@ -42,7 +42,7 @@ fn sum(a: Place, b: Place) -> Place {
 
 /// The same direction with length 1; the x axis for no direction.
 #[must_use]
-pub fn normalise(a: Place) -> Place {
+pub fn normalise(a: UnitVector) -> UnitVector {
     let length = dot(a, a).sqrt();
     if length == 0.0 {
         return [1.0, 0.0, 0.0];
@@ -52,13 +52,13 @@ pub fn normalise(a: Place) -> Place {
 
 /// The angle between two places, exact for small ones, too.
 #[must_use]
-pub fn angle(a: Place, b: Place) -> f64 {
+pub fn angle(a: UnitVector, b: UnitVector) -> f64 {
     let across = cross(a, b);
     dot(across, across).sqrt().atan2(dot(a, b))
 }
 
 /// The angle from a place to an edge.
-fn edge_distance(a: Place, b: Place, p: Place) -> f64 {
+fn edge_distance(a: UnitVector, b: UnitVector, p: UnitVector) -> f64 {
     let normal = cross(a, b);
     let beside = dot(cross(normal, a), p) > 0.0 && dot(cross(b, normal), p) > 0.0;
     if beside {
@@ -68,7 +68,7 @@ fn edge_distance(a: Place, b: Place, p: Place) -> f64 {
 }
 
 /// Whether two edges cross at a place that is inside of both.
-fn crosses(a: Place, b: Place, c: Place, d: Place) -> bool {
+fn crosses(a: UnitVector, b: UnitVector, c: UnitVector, d: UnitVector) -> bool {
     let ab = cross(a, b);
     let acb = -dot(ab, c);
     let bda = dot(ab, d);
@@ -85,15 +85,15 @@ fn crosses(a: Place, b: Place, c: Place, d: Place) -> bool {
 #[derive(Clone, Debug)]
 pub struct Line {
     /// Its places, at least two.
-    pub places: Vec<Place>,
+    pub places: Vec<UnitVector>,
 }
 
 impl Line {
-    fn edges(&self) -> impl Iterator<Item = (Place, Place)> + '_ {
+    fn edges(&self) -> impl Iterator<Item = (UnitVector, UnitVector)> + '_ {
         self.places.iter().zip(self.places.iter().skip(1)).map(|(a, b)| (*a, *b))
     }
 
-    fn distance(&self, p: Place) -> f64 {
+    fn distance(&self, p: UnitVector) -> f64 {
         self.edges().map(|(a, b)| edge_distance(a, b, p)).fold(f64::INFINITY, f64::min)
     }
 }
@@ -102,9 +102,9 @@ impl Line {
 #[derive(Clone, Debug)]
 pub struct Ring {
     /// Its places, at least three, each once.
-    places: Vec<Place>,
+    places: Vec<UnitVector>,
     /// A cap that holds the inside, if the ring is small.
-    cap: Option<(Place, f64)>,
+    cap: Option<(UnitVector, f64)>,
 }
 
 /// Why a closed line is no ring.
@@ -119,7 +119,7 @@ pub enum BadRing {
 impl Ring {
     /// A ring with the smaller area inside, whatever its direction was.
     #[must_use]
-    pub fn new(places: Vec<Place>) -> Ring {
+    pub fn new(places: Vec<UnitVector>) -> Ring {
         let mut places = places;
         if left_area(&places) > 2.0 * PI {
             places.reverse();
@@ -132,7 +132,7 @@ impl Ring {
 
     /// Whether the inside of a closed line, on its left, is more than half of the sphere.
     #[must_use]
-    pub fn is_big(places: &[Place]) -> bool {
+    pub fn is_big(places: &[UnitVector]) -> bool {
         left_area(places) > 2.0 * PI
     }
 
@@ -140,11 +140,11 @@ impl Ring {
     ///
     /// # Errors
     /// The two places or edges.
-    pub fn check(places: &[Place]) -> Result<(), BadRing> {
+    pub fn check(places: &[UnitVector]) -> Result<(), BadRing> {
         // Edges sorted by where they begin along one axis: only those that overlap are compared.
         let count = places.len();
         let next = places.iter().cycle().skip(1);
-        let mut spans: Vec<(f64, f64, usize, Place, Place)> = Vec::with_capacity(count);
+        let mut spans: Vec<(f64, f64, usize, UnitVector, UnitVector)> = Vec::with_capacity(count);
         for (at, (a, b)) in places.iter().zip(next).enumerate() {
             let bulge = 1.0 - (angle(*a, *b) / 2.0).cos();
             let ([ax, ..], [bx, ..]) = (*a, *b);
@@ -174,12 +174,12 @@ impl Ring {
         Ok(())
     }
 
-    fn edges(&self) -> impl Iterator<Item = (Place, Place)> + '_ {
+    fn edges(&self) -> impl Iterator<Item = (UnitVector, UnitVector)> + '_ {
         self.places.iter().zip(self.places.iter().cycle().skip(1)).map(|(a, b)| (*a, *b))
     }
 
     /// Whether a place is inside. Its own places are.
-    fn contains(&self, p: Place) -> bool {
+    fn contains(&self, p: UnitVector) -> bool {
         if self.cap.is_some_and(|(centre, radius)| angle(centre, p) > radius) {
             return false;
         }
@@ -194,13 +194,13 @@ impl Ring {
         turned > PI
     }
 
-    fn distance(&self, p: Place) -> f64 {
+    fn distance(&self, p: UnitVector) -> f64 {
         self.edges().map(|(a, b)| edge_distance(a, b, p)).fold(f64::INFINITY, f64::min)
     }
 }
 
 /// The area on the left of a closed line.
-fn left_area(places: &[Place]) -> f64 {
+fn left_area(places: &[UnitVector]) -> f64 {
     let Some((first, rest)) = places.split_first() else { return 0.0 };
     let mut total = 0.0;
     for (b, c) in rest.iter().zip(rest.iter().skip(1)) {
@@ -225,7 +225,7 @@ pub struct Polygon {
 impl Polygon {
     /// Whether a place is inside.
     #[must_use]
-    pub fn contains(&self, p: Place) -> bool {
+    pub fn contains(&self, p: UnitVector) -> bool {
         let inside = if self.inverted {
             !self.outer.contains(p) || self.outer.places.contains(&p)
         } else {
@@ -238,22 +238,22 @@ impl Polygon {
         std::iter::once(&self.outer).chain(&self.holes)
     }
 
-    fn edges(&self) -> impl Iterator<Item = (Place, Place)> + '_ {
+    fn edges(&self) -> impl Iterator<Item = (UnitVector, UnitVector)> + '_ {
         self.rings().flat_map(Ring::edges)
     }
 
     /// The angle to the border: negative inside.
-    fn signed_distance(&self, p: Place) -> f64 {
+    fn signed_distance(&self, p: UnitVector) -> f64 {
         let border = self.rings().map(|ring| ring.distance(p)).fold(f64::INFINITY, f64::min);
         if self.contains(p) { -border } else { border }
     }
 
-    fn is_crossed_by(&self, a: Place, b: Place) -> bool {
+    fn is_crossed_by(&self, a: UnitVector, b: UnitVector) -> bool {
         self.edges().any(|(c, d)| crosses(a, b, c, d))
     }
 
     /// Whether all places of edges are inside and no edge leaves.
-    fn contains_edges(&self, mut edges: impl Iterator<Item = (Place, Place)>) -> bool {
+    fn contains_edges(&self, mut edges: impl Iterator<Item = (UnitVector, UnitVector)>) -> bool {
         edges.all(|(a, b)| {
             let middle = normalise(sum(a, b));
             self.contains(a)
@@ -268,7 +268,7 @@ impl Polygon {
             return false;
         }
         let hole_inside = |hole: &Ring| {
-            let own = |p: &Place| other.rings().any(|ring| ring.places.contains(p));
+            let own = |p: &UnitVector| other.rings().any(|ring| ring.places.contains(p));
             hole.places.iter().any(|p| !own(p) && other.contains(*p))
         };
         self.contains_edges(other.edges())
@@ -281,7 +281,7 @@ impl Polygon {
 #[derive(Clone, Debug, Default)]
 pub struct Geometry {
     /// Places.
-    pub points: Vec<Place>,
+    pub points: Vec<UnitVector>,
     /// Lines.
     pub lines: Vec<Line>,
     /// Polygons.
@@ -291,7 +291,7 @@ pub struct Geometry {
 impl Geometry {
     /// One place.
     #[must_use]
-    pub fn point(place: Place) -> Geometry {
+    pub fn point(place: UnitVector) -> Geometry {
         Geometry { points: vec![place], ..Geometry::default() }
     }
 
@@ -312,10 +312,10 @@ impl Geometry {
 
     /// Whether a place of `other` lies on a part of this.
     fn touches(&self, other: &Geometry) -> bool {
-        let on_point = |p: &Place| self.points.iter().any(|q| angle(*p, *q) < NOTHING);
-        let on_line = |p: &Place| self.lines.iter().any(|line| line.distance(*p) < NOTHING);
-        let inside = |p: &Place| self.polygons.iter().any(|polygon| polygon.contains(*p));
-        let on = |p: &Place| on_point(p) || on_line(p) || inside(p);
+        let on_point = |p: &UnitVector| self.points.iter().any(|q| angle(*p, *q) < NOTHING);
+        let on_line = |p: &UnitVector| self.lines.iter().any(|line| line.distance(*p) < NOTHING);
+        let inside = |p: &UnitVector| self.polygons.iter().any(|polygon| polygon.contains(*p));
+        let on = |p: &UnitVector| on_point(p) || on_line(p) || inside(p);
         other.points.iter().any(on)
             || other.lines.iter().flat_map(|line| &line.places).any(on)
             || other.polygons.iter().flat_map(|polygon| &polygon.outer.places).any(inside)
@@ -323,7 +323,7 @@ impl Geometry {
 
     /// Whether edges of both cross.
     fn meets(&self, other: &Geometry) -> bool {
-        let edges = |geometry: &Geometry| -> Vec<(Place, Place)> {
+        let edges = |geometry: &Geometry| -> Vec<(UnitVector, UnitVector)> {
             let lines = geometry.lines.iter().flat_map(Line::edges);
             lines.chain(geometry.polygons.iter().flat_map(Polygon::edges)).collect()
         };
@@ -333,14 +333,14 @@ impl Geometry {
 
     /// Whether every place lies within an angle of a centre.
     #[must_use]
-    pub fn is_in_cap(&self, centre: Place, radius: f64) -> bool {
+    pub fn is_in_cap(&self, centre: UnitVector, radius: f64) -> bool {
         if radius >= PI {
             return true;
         }
-        let near = |p: &Place| angle(centre, *p) <= radius;
+        let near = |p: &UnitVector| angle(centre, *p) <= radius;
         // In a cap that is not more than a half sphere, arcs stay inside with their ends.
         let far_side = centre.map(|n| -n);
-        let arcs = |mut edges: Box<dyn Iterator<Item = (Place, Place)> + '_>| {
+        let arcs = |mut edges: Box<dyn Iterator<Item = (UnitVector, UnitVector)> + '_>| {
             edges.all(|(a, b)| {
                 near(&a)
                     && near(&b)
@@ -356,13 +356,13 @@ impl Geometry {
 
     /// The angle from a place to the nearest part: 0 inside a polygon.
     #[must_use]
-    pub fn distance(&self, p: Place) -> f64 {
+    pub fn distance(&self, p: UnitVector) -> f64 {
         self.signed_distance(p).max(0.0)
     }
 
     /// The angle from a place to the nearest part: negative inside a polygon, by how deep.
     #[must_use]
-    pub fn signed_distance(&self, p: Place) -> f64 {
+    pub fn signed_distance(&self, p: UnitVector) -> f64 {
         let points = self.points.iter().map(|q| angle(*q, p));
         let lines = self.lines.iter().map(|line| line.distance(p));
         let polygons = self.polygons.iter().map(|polygon| polygon.signed_distance(p));
@@ -374,7 +374,7 @@ impl Geometry {
 mod tests {
     use super::*;
 
-    fn at(x: f64, y: f64) -> Place {
+    fn at(x: f64, y: f64) -> UnitVector {
         place(Point { x, y })
     }
 
@@ -422,12 +422,12 @@ mod tests {
 
     #[test]
     fn rings_that_cross_themselves_are_found() {
-        let bow: Vec<Place> = [(0.0, 0.0), (4.0, 0.0), (0.0, 4.0), (4.0, 4.0)]
+        let bow: Vec<UnitVector> = [(0.0, 0.0), (4.0, 0.0), (0.0, 4.0), (4.0, 4.0)]
             .iter()
             .map(|(x, y)| at(*x, *y))
             .collect();
         assert_eq!(Ring::check(&bow), Err(BadRing::Crossing(1, 3)));
-        let square: Vec<Place> = [(0.0, 0.0), (4.0, 0.0), (4.0, 4.0), (0.0, 4.0)]
+        let square: Vec<UnitVector> = [(0.0, 0.0), (4.0, 0.0), (4.0, 4.0), (0.0, 4.0)]
             .iter()
             .map(|(x, y)| at(*x, *y))
             .collect();

@@ -18,9 +18,9 @@ pub(super) struct Run<'r, 'a> {
     pub(super) position: Option<usize>,
 }
 
-/// What depends on where in the document we are.
+/// Which operators still apply at the current depth of the document.
 #[derive(Clone, Copy)]
-struct Way {
+struct Scope {
     /// No array was reduced to its matched element yet.
     positional: bool,
     /// Not inside an array of arrays, where `$slice` does not reach.
@@ -35,10 +35,16 @@ impl<'a> Run<'_, 'a> {
         doc: RawDoc<'a>,
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        self.document(&projection.tree, doc, Way { positional: true, slices: true }, out)
+        self.document(&projection.tree, doc, Scope { positional: true, slices: true }, out)
     }
 
-    fn document(&self, tree: &'a Tree, doc: RawDoc<'a>, way: Way, out: &mut Vec<u8>) -> Result<()> {
+    fn document(
+        &self,
+        tree: &'a Tree,
+        doc: RawDoc<'a>,
+        scope: Scope,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
         let start = open(out);
         let mut seen: SmallVec<[bool; 16]> = SmallVec::from_elem(false, tree.fields.len());
         let mut left = tree.fields.len();
@@ -51,7 +57,7 @@ impl<'a> Run<'_, 'a> {
                 None if self.kind == Kind::Inclusion => {}
                 None => out.extend_from_slice(element),
                 Some((at, field)) => {
-                    let handled = self.field(field, value, element, way, out)?;
+                    let handled = self.field(field, value, element, scope, out)?;
                     if handled && let Some(flag @ false) = seen.get_mut(at) {
                         *flag = true;
                         left -= 1;
@@ -77,13 +83,13 @@ impl<'a> Run<'_, 'a> {
         field: &'a Field,
         value: RawVal<'a>,
         element: &[u8],
-        way: Way,
+        scope: Scope,
         out: &mut Vec<u8>,
     ) -> Result<bool> {
         match &field.action {
             Action::Exclude => {}
             Action::Include | Action::Inside(_)
-                if field.positional && way.positional && value.as_array().is_some() =>
+                if field.positional && scope.positional && value.as_array().is_some() =>
             {
                 self.matched_element(field, value, out)?;
             }
@@ -96,7 +102,7 @@ impl<'a> Run<'_, 'a> {
                     out.extend_from_slice(element);
                 } else {
                     let mark = header(out, value.kind, &field.name);
-                    if !self.inside(tree, value, way, mark, out)? {
+                    if !self.inside(tree, value, scope, mark, out)? {
                         out.truncate(mark);
                     }
                 }
@@ -108,7 +114,7 @@ impl<'a> Run<'_, 'a> {
                 append(out, &field.name, expr.eval(self.env)?);
             }
             Action::Slice(slice) => match value.as_array() {
-                Some(array) if way.slices => {
+                Some(array) if scope.slices => {
                     header(out, ARRAY, &field.name);
                     write_slice(*slice, array, out);
                 }
@@ -130,16 +136,16 @@ impl<'a> Run<'_, 'a> {
         &self,
         tree: &'a Tree,
         value: RawVal<'a>,
-        way: Way,
+        scope: Scope,
         mark: usize,
         out: &mut Vec<u8>,
     ) -> Result<bool> {
         if let Some(doc) = value.as_doc() {
-            self.document(tree, doc, way, out)?;
+            self.document(tree, doc, scope, out)?;
             return Ok(true);
         }
         if let Some(array) = value.as_array() {
-            self.array(tree, array, way, out)?;
+            self.array(tree, array, scope, out)?;
             return Ok(true);
         }
         match self.kind {
@@ -147,19 +153,25 @@ impl<'a> Run<'_, 'a> {
                 out.extend_from_slice(value.bytes);
                 Ok(true)
             }
-            // A plain value gives way to a document where one is computed.
+            // A plain value gives scope to a document where one is computed.
             _ if tree.computes => {
                 if let Some(kind) = out.get_mut(mark) {
                     *kind = DOCUMENT;
                 }
-                self.document(tree, RawDoc::empty(), way, out)?;
+                self.document(tree, RawDoc::empty(), scope, out)?;
                 Ok(true)
             }
             _ => Ok(false),
         }
     }
 
-    fn array(&self, tree: &'a Tree, array: RawDoc<'a>, way: Way, out: &mut Vec<u8>) -> Result<()> {
+    fn array(
+        &self,
+        tree: &'a Tree,
+        array: RawDoc<'a>,
+        scope: Scope,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
         let start = open(out);
         let mut next = 0;
         for (_, element) in array {
@@ -167,8 +179,8 @@ impl<'a> Run<'_, 'a> {
             out.push(element.kind);
             write_index(out, next);
             out.push(0);
-            let way = Way { slices: way.slices && element.as_array().is_none(), ..way };
-            if self.inside(tree, element, way, mark, out)? {
+            let scope = Scope { slices: scope.slices && element.as_array().is_none(), ..scope };
+            if self.inside(tree, element, scope, mark, out)? {
                 next += 1;
             } else {
                 out.truncate(mark);
@@ -200,8 +212,8 @@ impl<'a> Run<'_, 'a> {
         let mark = header(out, element.kind, "0");
         match &field.action {
             Action::Inside(tree) => {
-                let way = Way { positional: false, slices: true };
-                if !self.inside(tree, element, way, mark, out)? {
+                let scope = Scope { positional: false, slices: true };
+                if !self.inside(tree, element, scope, mark, out)? {
                     out.truncate(mark);
                 }
             }
@@ -227,8 +239,8 @@ impl<'a> Run<'_, 'a> {
                 Action::Compute(expr) => append(out, &field.name, expr.eval(self.env)?),
                 Action::Inside(tree) if tree.computes => {
                     header(out, DOCUMENT, &field.name);
-                    let way = Way { positional: false, slices: true };
-                    self.document(tree, RawDoc::empty(), way, out)?;
+                    let scope = Scope { positional: false, slices: true };
+                    self.document(tree, RawDoc::empty(), scope, out)?;
                 }
                 Action::ElemMatch(test) if self.kind == Kind::Inclusion => {
                     if let Some(value) = doc.find(&field.name) {

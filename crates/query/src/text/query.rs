@@ -2,7 +2,7 @@
 
 use super::Language;
 use super::spec::TextSpec;
-use super::token::{Care, Terms, fold, words};
+use super::token::{Sensitivity, Terms, fold, words};
 use crate::expr::show::show;
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -19,12 +19,12 @@ pub struct TextQuery {
     pub case_sensitive: bool,
     /// Whether marks on letters matter.
     pub diacritic_sensitive: bool,
-    bound: OnceLock<Bound>,
+    bound: OnceLock<IndexSearch>,
 }
 
-/// A search in an index.
+/// The search in the terms of one index.
 #[derive(Debug)]
-struct Bound {
+struct IndexSearch {
     spec: Arc<TextSpec>,
     search: Search,
 }
@@ -106,15 +106,18 @@ impl TextQuery {
         })
     }
 
-    fn care(&self) -> Care {
-        Care { case: self.case_sensitive, diacritics: self.diacritic_sensitive }
+    fn sensitivity(&self) -> Sensitivity {
+        Sensitivity { case: self.case_sensitive, diacritics: self.diacritic_sensitive }
     }
 
     /// Says in which index is searched; the first one counts.
     pub fn bind(&self, spec: &Arc<TextSpec>) -> &Search {
         let bound = self.bound.get_or_init(|| {
             let language = self.language.unwrap_or(spec.default_language());
-            Bound { spec: spec.clone(), search: Search::new(&self.search, language, self.care()) }
+            IndexSearch {
+                spec: spec.clone(),
+                search: Search::new(&self.search, language, self.sensitivity()),
+            }
         });
         &bound.search
     }
@@ -131,13 +134,13 @@ impl TextQuery {
     /// # Errors
     /// `IndexNotFound` when the search was not bound to an index.
     pub fn matches(&self, doc: RawDoc<'_>) -> Result<bool> {
-        let Some(Bound { spec, search }) = self.bound.get() else { return Err(no_index()) };
+        let Some(IndexSearch { spec, search }) = self.bound.get() else { return Err(no_index()) };
         let Ok(pieces) = spec.pieces(doc) else { return Ok(false) };
-        let care = self.care();
+        let sensitivity = self.sensitivity();
         let mut positive = false;
         for piece in &pieces {
             let terms = Terms::new(piece.language);
-            for term in terms.of_text(piece.text, care) {
+            for term in terms.of_text(piece.text, sensitivity) {
                 if search.negated.contains(&term) {
                     return Ok(false);
                 }
@@ -156,7 +159,7 @@ impl TextQuery {
         if search.phrases.is_empty() && search.negated_phrases.is_empty() {
             return Ok(true);
         }
-        let texts: Vec<String> = pieces.iter().map(|piece| fold(piece.text, care)).collect();
+        let texts: Vec<String> = pieces.iter().map(|piece| fold(piece.text, sensitivity)).collect();
         let holds = |phrase: &String| texts.iter().any(|text| text.contains(phrase.as_str()));
         Ok(search.folded_phrases.iter().all(holds)
             && !search.folded_negated_phrases.iter().any(holds))
@@ -165,7 +168,7 @@ impl TextQuery {
     /// The score of a document.
     #[must_use]
     pub fn score(&self, doc: RawDoc<'_>) -> f64 {
-        let Some(Bound { spec, search }) = self.bound.get() else { return 0.0 };
+        let Some(IndexSearch { spec, search }) = self.bound.get() else { return 0.0 };
         let Ok(scores) = spec.scores(doc) else { return 0.0 };
         search.terms.iter().filter_map(|term| scores.get(term)).sum()
     }
@@ -180,7 +183,7 @@ pub fn no_index() -> Error {
 impl Search {
     /// Reads what a client wrote: words, phrases in quotes, and a hyphen before what must not be
     /// there, which holds up to the next blank.
-    fn new(text: &str, language: Language, care: Care) -> Search {
+    fn new(text: &str, language: Language, sensitivity: Sensitivity) -> Search {
         let mut out = Search::default();
         let terms = Terms::new(language);
         let is_text = |c: char| !c.is_whitespace() && c != '-' && c != '"';
@@ -205,7 +208,9 @@ impl Search {
                 }
                 '-' => negated |= phrase.is_none() && after_blank,
                 '"' => match phrase.take() {
-                    Some(start) => out.phrase(text.get(start..at).unwrap_or(""), negated, care),
+                    Some(start) => {
+                        out.phrase(text.get(start..at).unwrap_or(""), negated, sensitivity)
+                    }
                     None => {
                         negated &= !after_blank;
                         phrase = Some(at + length);
@@ -214,9 +219,9 @@ impl Search {
                 _ => {
                     if phrase.is_none() {
                         negated &= !after_blank;
-                        out.words(run, &terms, language, negated, care);
+                        out.words(run, &terms, language, negated, sensitivity);
                     } else if !negated {
-                        out.words(run, &terms, language, false, care);
+                        out.words(run, &terms, language, false, sensitivity);
                     }
                 }
             }
@@ -226,7 +231,7 @@ impl Search {
         out
     }
 
-    fn phrase(&mut self, phrase: &str, negated: bool, care: Care) {
+    fn phrase(&mut self, phrase: &str, negated: bool, sensitivity: Sensitivity) {
         if phrase.is_empty() {
             return;
         }
@@ -234,19 +239,26 @@ impl Search {
         list.push(phrase.to_owned());
         let folded =
             if negated { &mut self.folded_negated_phrases } else { &mut self.folded_phrases };
-        folded.push(fold(phrase, care));
+        folded.push(fold(phrase, sensitivity));
     }
 
     /// Adds the words of a text.
-    fn words(&mut self, text: &str, terms: &Terms, language: Language, negated: bool, care: Care) {
+    fn words(
+        &mut self,
+        text: &str,
+        terms: &Terms,
+        language: Language,
+        negated: bool,
+        sensitivity: Sensitivity,
+    ) {
         for word in words(text, language) {
-            let Some(term) = terms.of_word(word, care) else { continue };
+            let Some(term) = terms.of_word(word, sensitivity) else { continue };
             if negated {
                 self.negated.insert(term);
                 continue;
             }
             self.exact.insert(term);
-            self.terms.extend(terms.of_word(word, Care::default()));
+            self.terms.extend(terms.of_word(word, Sensitivity::default()));
         }
     }
 }

@@ -2,7 +2,7 @@
 //! the score that a document has for each of its words.
 
 use super::Language;
-use super::token::{Care, Terms};
+use super::token::{Sensitivity, Terms};
 use hashbrown::HashMap;
 use value::{Code, Error, RawDoc, RawVal, Result, Val};
 
@@ -20,8 +20,8 @@ pub struct TextSpec {
     language_override: Box<str>,
 }
 
-/// A text of a document.
-pub(super) struct Piece<'d> {
+/// A text of a document, with the weight and language of its field.
+pub(super) struct TextPart<'d> {
     pub(super) text: &'d str,
     pub(super) weight: f64,
     pub(super) language: Language,
@@ -58,7 +58,7 @@ impl TextSpec {
     }
 
     /// The texts of a document that count.
-    pub(super) fn pieces<'d>(&self, doc: RawDoc<'d>) -> Result<Vec<Piece<'d>>> {
+    pub(super) fn pieces<'d>(&self, doc: RawDoc<'d>) -> Result<Vec<TextPart<'d>>> {
         let mut out = Vec::new();
         self.walk(doc, "", self.default_language, 0, &mut out)?;
         Ok(out)
@@ -70,7 +70,7 @@ impl TextSpec {
         prefix: &str,
         language: Language,
         depth: usize,
-        out: &mut Vec<Piece<'d>>,
+        out: &mut Vec<TextPart<'d>>,
     ) -> Result<()> {
         if depth > DEPTH_MAX {
             return Ok(());
@@ -92,7 +92,7 @@ impl TextSpec {
             }
             let mut visit = |value: RawVal<'d>| match (value.get(), weight) {
                 (Val::String(text), Some(weight)) => {
-                    out.push(Piece { text, weight, language });
+                    out.push(TextPart { text, weight, language });
                     Ok(())
                 }
                 (Val::Document(inner), _) if leads_on => {
@@ -146,7 +146,7 @@ impl TextSpec {
 
 /// Adds the scores of one text: a word counts more the larger its share of the text, each
 /// repetition half as much as the one before, and the only word of a text a little more.
-fn score(piece: &Piece<'_>, terms: &Terms, scores: &mut HashMap<String, f64>) {
+fn score(piece: &TextPart<'_>, terms: &Terms, scores: &mut HashMap<String, f64>) {
     struct Count {
         count: f64,
         frequency: f64,
@@ -154,7 +154,7 @@ fn score(piece: &Piece<'_>, terms: &Terms, scores: &mut HashMap<String, f64>) {
     }
     let mut counts: HashMap<String, Count> = HashMap::new();
     let mut tokens = 0.0;
-    for term in terms.of_text(piece.text, Care::default()) {
+    for term in terms.of_text(piece.text, Sensitivity::default()) {
         tokens += 1.0;
         let found = counts.entry(term).or_insert(Count { count: 0.0, frequency: 0.0, worth: 1.0 });
         found.count += 1.0;

@@ -5,9 +5,9 @@ use frostem::Stemmer;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-/// What stays different when words are compared.
+/// Which differences matter when words are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Care {
+pub(super) struct Sensitivity {
     /// Upper and lower case.
     pub(super) case: bool,
     /// Letters with and without marks.
@@ -50,26 +50,26 @@ impl Terms {
     }
 
     /// The term that a word stands for; `None` for a stop word.
-    pub(super) fn of_word(&self, word: &str, care: Care) -> Option<String> {
+    pub(super) fn of_word(&self, word: &str, sensitivity: Sensitivity) -> Option<String> {
         let lower = word.to_lowercase();
         if self.language.is_stop_word(&lower) {
             return None;
         }
-        let word = if care.case { word } else { lower.as_str() };
+        let word = if sensitivity.case { word } else { lower.as_str() };
         let stem = match &self.stemmer {
             Some(stemmer) => stemmer.stem(word).into_owned(),
             None => word.to_owned(),
         };
-        Some(if care.diacritics { stem } else { strip(&stem) })
+        Some(if sensitivity.diacritics { stem } else { strip(&stem) })
     }
 
     /// The terms of a text.
     pub(super) fn of_text<'t>(
         &'t self,
         text: &'t str,
-        care: Care,
+        sensitivity: Sensitivity,
     ) -> impl Iterator<Item = String> + 't {
-        words(text, self.language).filter_map(move |word| self.of_word(word, care))
+        words(text, self.language).filter_map(move |word| self.of_word(word, sensitivity))
     }
 }
 
@@ -87,9 +87,9 @@ fn strip(text: &str) -> String {
 }
 
 /// A text in the form in which phrases are looked for in it.
-pub(super) fn fold(text: &str, care: Care) -> String {
-    let text = if care.case { text.to_owned() } else { text.to_lowercase() };
-    if care.diacritics { text } else { strip(&text) }
+pub(super) fn fold(text: &str, sensitivity: Sensitivity) -> String {
+    let text = if sensitivity.case { text.to_owned() } else { text.to_lowercase() };
+    if sensitivity.diacritics { text } else { strip(&text) }
 }
 
 #[cfg(test)]
@@ -98,7 +98,7 @@ mod tests {
 
     fn terms(text: &str, language: &str) -> Vec<String> {
         let language = Language::find(language).expect("is known");
-        Terms::new(language).of_text(text, Care::default()).collect()
+        Terms::new(language).of_text(text, Sensitivity::default()).collect()
     }
 
     #[test]

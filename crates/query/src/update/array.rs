@@ -1,6 +1,6 @@
 //! The modifiers of arrays: `$push`, `$addToSet`, `$pop`, `$pull` and `$pullAll`.
 
-use super::modifier::{Place, nesting, wrap};
+use super::modifier::{ModifierContext, nesting, wrap};
 use crate::ParseContext;
 use crate::expr::show::show;
 use crate::filter::Filter;
@@ -83,7 +83,7 @@ impl Push {
         &self,
         name: &str,
         old: Option<RawVal<'_>>,
-        place: &Place<'_>,
+        context: &ModifierContext<'_>,
         out: &mut Writer<'_>,
     ) -> Result<()> {
         let array = match old {
@@ -91,9 +91,9 @@ impl Push {
             Some(old) => Some(old.as_array().ok_or_else(|| {
                 Error::bad_value(format!(
                     "The field '{}' must be an array but is of type {} in document {}",
-                    place.path,
+                    context.path,
                     old.kind().name(),
-                    place.id()
+                    context.id()
                 ))
             })?),
         };
@@ -122,10 +122,10 @@ impl Push {
         };
         elements.splice(at..at, self.values.iter().map(OwnedVal::raw));
         if !self.values.is_empty() || (self.sort.is_some() && !elements.is_empty()) {
-            place.touched.set(true);
+            context.touched.set(true);
         }
         if let Some(order) = &self.sort {
-            elements.sort_by(|a, b| order.compare(*a, *b, place.collation));
+            elements.sort_by(|a, b| order.compare(*a, *b, context.collation));
         }
         let kept = match self.slice {
             None => elements.as_slice(),
@@ -244,7 +244,7 @@ pub(super) fn add_to_set(
     values: &[OwnedVal],
     name: &str,
     old: Option<RawVal<'_>>,
-    place: &Place<'_>,
+    context: &ModifierContext<'_>,
     out: &mut Writer<'_>,
 ) -> Result<()> {
     let Some(old) = old else {
@@ -254,7 +254,7 @@ pub(super) fn add_to_set(
     let Some(array) = old.as_array() else {
         return Err(Error::bad_value(format!(
             "Cannot apply $addToSet to non-array field. Field named '{}' has non-array type {}",
-            place.path.rsplit('.').next().unwrap_or(""),
+            context.path.rsplit('.').next().unwrap_or(""),
             old.kind().name()
         )));
     };
@@ -262,7 +262,7 @@ pub(super) fn add_to_set(
         let value = value.get();
         !array
             .iter()
-            .any(|(_, element)| compare_with(element.get(), value, place.collation).is_eq())
+            .any(|(_, element)| compare_with(element.get(), value, context.collation).is_eq())
     };
     let count = array.count();
     let token = out.open(name, true);
@@ -279,14 +279,14 @@ pub(super) fn pop(
     first: bool,
     name: &str,
     old: Option<RawVal<'_>>,
-    place: &Place<'_>,
+    context: &ModifierContext<'_>,
     out: &mut Writer<'_>,
 ) -> Result<()> {
     let Some(old) = old else { return Ok(()) };
     let Some(array) = old.as_array() else {
         return Err(Error::type_mismatch(format!(
             "Path '{}' contains an element of non-array type '{}'",
-            place.path,
+            context.path,
             old.kind().name()
         )));
     };
@@ -384,7 +384,7 @@ impl Pull {
         &self,
         name: &str,
         old: Option<RawVal<'_>>,
-        place: &Place<'_>,
+        context: &ModifierContext<'_>,
         out: &mut Writer<'_>,
     ) -> Result<()> {
         let Some(old) = old else { return Ok(()) };
@@ -393,7 +393,7 @@ impl Pull {
         };
         let mut kept = Vec::new();
         for (_, element) in array {
-            if !self.removes(element, place.collation)? {
+            if !self.removes(element, context.collation)? {
                 kept.push(element);
             }
         }

@@ -70,8 +70,8 @@ pub(super) enum Bits {
     Xor,
 }
 
-/// Where a modifier acts.
-pub(super) struct Place<'d> {
+/// What a modifier knows about the document and the path that it changes.
+pub(super) struct ModifierContext<'d> {
     pub(super) doc: RawDoc<'d>,
     /// The path, array places as numbers.
     pub(super) path: String,
@@ -88,7 +88,7 @@ pub(super) struct Place<'d> {
     pub(super) touched: Cell<bool>,
 }
 
-impl Place<'_> {
+impl ModifierContext<'_> {
     /// The document's `_id` for messages.
     pub(super) fn id(&self) -> String {
         match self.doc.get("_id") {
@@ -492,14 +492,14 @@ fn pull_all(builder: &mut Builder<'_>, path: &str, value: Val<'_>) -> Result<()>
 
 impl Modifier {
     /// Whether the modifier creates what does not exist.
-    pub(super) fn creates(&self, place: &Place<'_>) -> bool {
+    pub(super) fn creates(&self, context: &ModifierContext<'_>) -> bool {
         match self {
             Modifier::Unset
             | Modifier::RenameFrom(_)
             | Modifier::Pop { .. }
             | Modifier::Pull(_) => false,
-            Modifier::SetOnInsert(_) => place.inserting,
-            Modifier::RenameTo(number) => renamed(place, *number).is_some(),
+            Modifier::SetOnInsert(_) => context.inserting,
+            Modifier::RenameTo(number) => renamed(context, *number).is_some(),
             _ => true,
         }
     }
@@ -514,7 +514,7 @@ impl Modifier {
         &self,
         name: &str,
         old: Option<RawVal<'_>>,
-        place: &Place<'_>,
+        context: &ModifierContext<'_>,
         out: &mut Writer<'_>,
     ) -> Result<()> {
         match self {
@@ -522,55 +522,55 @@ impl Modifier {
                 out.raw(name, value.raw());
             }
             Modifier::SetOnInsert(value) => {
-                write(out, name, if place.inserting { Some(value.raw()) } else { old });
+                write(out, name, if context.inserting { Some(value.raw()) } else { old });
             }
             Modifier::Unset => {
-                if old.is_some() && place.in_array {
+                if old.is_some() && context.in_array {
                     out.append(name, Val::Null);
                 }
             }
             Modifier::Increment(amount) => {
                 let sum = match old {
                     None => amount.get(),
-                    Some(old) => arithmetic("$inc", old.get(), amount.get(), place)?,
+                    Some(old) => arithmetic("$inc", old.get(), amount.get(), context)?,
                 };
-                number_or_old(name, old, sum, place, out);
+                number_or_old(name, old, sum, context, out);
             }
             Modifier::Multiply(factor) => {
                 let before = old.map_or(Val::Int32(0), RawVal::get);
-                let product = arithmetic("$mul", before, factor.get(), place)?;
-                number_or_old(name, old, product, place, out);
+                let product = arithmetic("$mul", before, factor.get(), context)?;
+                number_or_old(name, old, product, context, out);
             }
             Modifier::Min(value) => {
-                let keep =
-                    old.filter(|old| compare_with(old.get(), value.get(), place.collation).is_le());
+                let keep = old
+                    .filter(|old| compare_with(old.get(), value.get(), context.collation).is_le());
                 out.raw(name, keep.unwrap_or(value.raw()));
             }
             Modifier::Max(value) => {
-                let keep =
-                    old.filter(|old| compare_with(old.get(), value.get(), place.collation).is_ge());
+                let keep = old
+                    .filter(|old| compare_with(old.get(), value.get(), context.collation).is_ge());
                 out.raw(name, keep.unwrap_or(value.raw()));
             }
             Modifier::Bits(operations) => {
-                out.append(name, bits(operations, old, place)?);
+                out.append(name, bits(operations, old, context)?);
             }
-            Modifier::RenameTo(number) => write(out, name, renamed(place, *number).or(old)),
+            Modifier::RenameTo(number) => write(out, name, renamed(context, *number).or(old)),
             Modifier::RenameFrom(number) => {
-                if renamed(place, *number).is_none() {
+                if renamed(context, *number).is_none() {
                     write(out, name, old);
                 }
             }
-            Modifier::Push(push) => push.apply(name, old, place, out)?,
-            Modifier::AddToSet(values) => array::add_to_set(values, name, old, place, out)?,
-            Modifier::Pop { first } => array::pop(*first, name, old, place, out)?,
-            Modifier::Pull(pull) => pull.apply(name, old, place, out)?,
+            Modifier::Push(push) => push.apply(name, old, context, out)?,
+            Modifier::AddToSet(values) => array::add_to_set(values, name, old, context, out)?,
+            Modifier::Pop { first } => array::pop(*first, name, old, context, out)?,
+            Modifier::Pull(pull) => pull.apply(name, old, context, out)?,
         }
         Ok(())
     }
 }
 
-fn renamed<'d>(place: &Place<'d>, number: usize) -> Option<RawVal<'d>> {
-    place.renamed.get(number).copied().flatten()
+fn renamed<'d>(context: &ModifierContext<'d>, number: usize) -> Option<RawVal<'d>> {
+    context.renamed.get(number).copied().flatten()
 }
 
 fn write(out: &mut Writer<'_>, name: &str, value: Option<RawVal<'_>>) {
@@ -585,7 +585,7 @@ fn number_or_old(
     name: &str,
     old: Option<RawVal<'_>>,
     new: Val<'_>,
-    place: &Place<'_>,
+    context: &ModifierContext<'_>,
     out: &mut Writer<'_>,
 ) {
     let is_nan = match new {
@@ -594,7 +594,7 @@ fn number_or_old(
         _ => false,
     };
     if is_nan {
-        place.touched.set(true);
+        context.touched.set(true);
     }
     let same = old
         .filter(|old| !is_nan && old.kind() == new.kind() && value::compare::equal(old.get(), new));
@@ -608,14 +608,14 @@ fn arithmetic(
     operator: &str,
     old: Val<'_>,
     operand: Val<'_>,
-    place: &Place<'_>,
+    context: &ModifierContext<'_>,
 ) -> Result<Val<'static>> {
     if !old.is_number() {
         return Err(Error::type_mismatch(format!(
             "Cannot apply {operator} to a value of non-numeric type. {} has the field '{}' of \
              non-numeric type {}",
-            place.id(),
-            place.name(),
+            context.id(),
+            context.name(),
             old.kind().name()
         )));
     }
@@ -629,7 +629,7 @@ fn arithmetic(
         Error::bad_value(format!(
             "Failed to apply {operator} operations to current value (({kind}){}) for document {}",
             show(old),
-            place.id()
+            context.id()
         ))
     })
 }
@@ -637,7 +637,7 @@ fn arithmetic(
 fn bits(
     operations: &[(Bits, OwnedVal)],
     old: Option<RawVal<'_>>,
-    place: &Place<'_>,
+    context: &ModifierContext<'_>,
 ) -> Result<Val<'static>> {
     let old = old.map_or(Val::Int32(0), RawVal::get);
     let (mut bits, mut long) = match old {
@@ -647,8 +647,8 @@ fn bits(
             return Err(Error::bad_value(format!(
                 "Cannot apply $bit to a value of non-integral type.{} has the field {} of \
                  non-integer type {}",
-                place.doc.get("_id").map_or_else(String::new, |id| format!("_id: {}", show(id))),
-                place.name(),
+                context.doc.get("_id").map_or_else(String::new, |id| format!("_id: {}", show(id))),
+                context.name(),
                 other.kind().name()
             )));
         }

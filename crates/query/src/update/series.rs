@@ -6,8 +6,8 @@
 //! written over the old ones, and what changed is told from the same values. Whatever is not that plain
 //! goes the way of every update, so that there is one place for each rule and each error.
 
-use super::delta::Told;
-use super::modifier::{Modifier, Modifiers, Place};
+use super::delta::LoggedUpdate;
+use super::modifier::{Modifier, ModifierContext, Modifiers};
 use super::tree::Tree;
 use super::{Kind, Update};
 use bumpalo::Bump;
@@ -50,7 +50,7 @@ impl<'u> Series<'u> {
         &mut self,
         doc: RawDoc<'_>,
         position: Option<usize>,
-    ) -> Result<Option<(DocBuf, Told)>> {
+    ) -> Result<Option<(DocBuf, LoggedUpdate)>> {
         if self.applied <= WITHOUT_PATCH {
             if self.applied == WITHOUT_PATCH {
                 self.patch = Patch::of(self.update);
@@ -59,13 +59,15 @@ impl<'u> Series<'u> {
         }
         match self.patch.as_mut().and_then(|patch| patch.apply(doc)) {
             Some(Patched::Same) => return Ok(None),
-            Some(Patched::Changed(new, delta)) => return Ok(Some((new, Told::Delta(delta)))),
+            Some(Patched::Changed(new, delta)) => {
+                return Ok(Some((new, LoggedUpdate::Delta(delta))));
+            }
             None => {}
         }
         let Some(new) = self.update.apply(doc, position, false, &Bump::new())? else {
             return Ok(None);
         };
-        let told = self.update.tell(doc, new.as_doc(), position);
+        let told = self.update.logged(doc, new.as_doc(), position);
         Ok(Some((new, told)))
     }
 }
@@ -128,7 +130,7 @@ impl<'u> Patch<'u> {
             }
             true
         });
-        let place = Place {
+        let context = ModifierContext {
             doc,
             path: String::new(),
             inserting: false,
@@ -145,7 +147,7 @@ impl<'u> Patch<'u> {
         for ((name, modifier), old) in self.fields.iter().zip(found) {
             let old = old?;
             let start = out.buffer().len();
-            modifier.apply(name, Some(old), &place, &mut out).ok()?;
+            modifier.apply(name, Some(old), &context, &mut out).ok()?;
             let (kind, element) = out.buffer().get(start..)?.split_first()?;
             let value = element.get(name.len() + 1..)?;
             if *kind != old.kind || value.len() != old.bytes.len() {
@@ -161,7 +163,7 @@ impl<'u> Patch<'u> {
             let at = old.bytes.as_ptr().addr().checked_sub(doc.bytes().as_ptr().addr())?;
             new.get_mut(at..at + value.len())?.copy_from_slice(value);
         }
-        if place.touched.get() {
+        if context.touched.get() {
             return None;
         }
         if new.is_empty() {
@@ -248,7 +250,7 @@ mod tests {
                     match (found, expected) {
                         (Ok(found), Ok(expected)) => {
                             let expected = expected.map(|new| {
-                                let told = update.tell(doc, new.as_doc(), None);
+                                let told = update.logged(doc, new.as_doc(), None);
                                 (new, told)
                             });
                             prop_assert_eq!(found, expected);

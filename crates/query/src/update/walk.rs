@@ -1,6 +1,6 @@
 //! Rewriting a document along the tree of an update: what lies on no path is copied as bytes.
 
-use super::modifier::{Modifier, Modifiers, Place};
+use super::modifier::{Modifier, ModifierContext, Modifiers};
 use super::tree::{Tree, part_order};
 use crate::expr::show::show;
 use smallvec::SmallVec;
@@ -25,7 +25,7 @@ pub(super) fn apply(
     let collation = modifiers.collation.as_deref();
     let mut walk = Walk {
         modifiers,
-        place: Place {
+        context: ModifierContext {
             doc,
             path: String::new(),
             inserting,
@@ -44,7 +44,7 @@ pub(super) fn apply(
     let children = walk.resolve(&[children])?;
     walk.fields(&children, doc, &mut out)?;
     out.finish();
-    Ok((bytes, walk.place.touched.get()))
+    Ok((bytes, walk.context.touched.get()))
 }
 
 fn no_position() -> Error {
@@ -53,7 +53,7 @@ fn no_position() -> Error {
 
 struct Walk<'u, 'd> {
     modifiers: &'u Modifiers,
-    place: Place<'d>,
+    context: ModifierContext<'d>,
     position: Option<usize>,
 }
 
@@ -142,29 +142,29 @@ impl<'u, 'd> Walk<'u, 'd> {
         in_array: bool,
         out: &mut Writer<'_>,
     ) -> Result<()> {
-        let length = self.place.path.len();
+        let length = self.context.path.len();
         if length > 0 {
-            self.place.path.push('.');
+            self.context.path.push('.');
         }
-        self.place.path.push_str(part);
+        self.context.path.push_str(part);
         let result = match trees {
             [Tree::Leaf(leaf)] => {
-                self.place.in_array = in_array;
+                self.context.in_array = in_array;
                 match self.modifiers.modifiers.get(*leaf) {
-                    Some(modifier) => modifier.apply(name, old, &self.place, out),
+                    Some(modifier) => modifier.apply(name, old, &self.context, out),
                     None => Err(Error::internal("a leaf has a modifier")),
                 }
             }
             trees => self.inner(name, trees, old, out),
         };
-        self.place.path.truncate(length);
+        self.context.path.truncate(length);
         result
     }
 
     fn conflict(&self) -> Error {
         Error::new(
             Code::CONFLICTING_UPDATE_OPERATORS,
-            format!("Update created a conflict at '{}'", self.place.path),
+            format!("Update created a conflict at '{}'", self.context.path),
         )
     }
 
@@ -296,7 +296,7 @@ impl<'u, 'd> Walk<'u, 'd> {
         old: Option<RawVal<'d>>,
         out: &mut Writer<'_>,
     ) -> Result<()> {
-        let path = &self.place.path;
+        let path = &self.context.path;
         let Some(old) = old else {
             return Err(Error::bad_value(format!(
                 "The path '{path}' must exist in the document in order to apply array updates."
@@ -344,7 +344,7 @@ impl<'u, 'd> Walk<'u, 'd> {
     fn may_create(&self, tree: &Tree) -> bool {
         match tree {
             Tree::Leaf(leaf) => {
-                self.modifiers.modifiers.get(*leaf).is_some_and(|m| m.creates(&self.place))
+                self.modifiers.modifiers.get(*leaf).is_some_and(|m| m.creates(&self.context))
             }
             Tree::Fields(children) => children.iter().any(|(_, tree)| self.may_create(tree)),
             Tree::Elements(_) => true,
@@ -356,7 +356,7 @@ impl<'u, 'd> Walk<'u, 'd> {
         for tree in trees {
             let mut tree = *tree;
             // The whole path as it would be, for the message.
-            let mut path = format!("{}.{part}", self.place.path);
+            let mut path = format!("{}.{part}", self.context.path);
             loop {
                 match tree {
                     Tree::Leaf(leaf) => {
@@ -396,8 +396,8 @@ impl<'u, 'd> Walk<'u, 'd> {
         path: &str,
         old: RawVal<'_>,
     ) -> Result<()> {
-        let name = self.place.path.rsplit('.').next().unwrap_or("");
-        if modifier.creates(&self.place) {
+        let name = self.context.path.rsplit('.').next().unwrap_or("");
+        if modifier.creates(&self.context) {
             return Err(Error::new(
                 Code::PATH_NOT_VIABLE,
                 format!("Cannot create field '{part}' in element {{{name}: {}}}", show(old.get())),

@@ -1,6 +1,6 @@
 //! Running a case on both sides, and what counts as a difference.
 
-use crate::door::Door;
+use crate::connection::Connection;
 use crate::text;
 use value::{DocBuf, RawDoc, RawVal, Result, Val};
 
@@ -27,7 +27,7 @@ pub struct Answer {
 /// A side with its connection.
 pub struct Side {
     /// The connection.
-    pub door: Box<dyn Door>,
+    pub connection: Box<dyn Connection>,
     /// The database that the fuzzer has for itself there.
     pub database: String,
 }
@@ -37,7 +37,7 @@ impl Side {
         let command = DocBuf::build(|out| {
             out.extend(command).str("$db", &self.database);
         });
-        self.door.run(command.as_doc())
+        self.connection.run(command.as_doc())
     }
 
     fn text(&mut self, command: &str) -> Result<DocBuf> {

@@ -1,7 +1,7 @@
 //! After a restart: everything that was acknowledged is there, nothing else is, each document is
 //! whole, each index agrees with its documents.
 
-use crate::writer::{self, DATABASE, Pending, State, Writer};
+use crate::writer::{self, DATABASE, DocumentState, Pending, Writer};
 use client::Client;
 use std::collections::{BTreeMap, BTreeSet};
 use value::{DocBuf, RawDoc, Val, ejson};
@@ -41,7 +41,7 @@ pub(crate) fn audit(client: &mut Client, writers: &mut [Writer]) {
 }
 
 fn audit_documents(client: &mut Client, writers: &mut [Writer]) {
-    let mut found: Vec<BTreeMap<i64, State>> = vec![BTreeMap::new(); writers.len()];
+    let mut found: Vec<BTreeMap<i64, DocumentState>> = vec![BTreeMap::new(); writers.len()];
     for doc in all(client, "docs", "") {
         let (writer, number, state) = whole(doc.as_doc());
         let earlier = found[writer].insert(number, state);
@@ -79,15 +79,15 @@ fn audit_documents(client: &mut Client, writers: &mut [Writer]) {
 }
 
 /// Takes over what a request without an answer did or did not do.
-fn settle(writer: &mut Writer, pending: &Pending, found: &BTreeMap<i64, State>) {
+fn settle(writer: &mut Writer, pending: &Pending, found: &BTreeMap<i64, DocumentState>) {
     let mut applied = 0;
     let mut lost = 0;
     match pending {
         Pending::Insert(numbers) => {
             for number in numbers {
-                if found.get(number) == Some(&State::default()) {
+                if found.get(number) == Some(&DocumentState::default()) {
                     assert_eq!(lost, 0, "a batch in order was applied with a hole at {number}");
-                    writer.documents.insert(*number, State::default());
+                    writer.documents.insert(*number, DocumentState::default());
                     applied += 1;
                 } else {
                     lost += 1;
@@ -96,7 +96,7 @@ fn settle(writer: &mut Writer, pending: &Pending, found: &BTreeMap<i64, State>) 
         }
         Pending::Update(number) => {
             let state = writer.known(*number);
-            if found.get(number) == Some(&State { version: state.version + 1, ..*state }) {
+            if found.get(number) == Some(&DocumentState { version: state.version + 1, ..*state }) {
                 state.version += 1;
                 applied += 1;
             } else {
@@ -106,7 +106,7 @@ fn settle(writer: &mut Writer, pending: &Pending, found: &BTreeMap<i64, State>) 
         Pending::UpdateMany(numbers) => {
             for number in numbers {
                 let state = writer.known(*number);
-                if found.get(number) == Some(&State { bulk: state.bulk + 1, ..*state }) {
+                if found.get(number) == Some(&DocumentState { bulk: state.bulk + 1, ..*state }) {
                     state.bulk += 1;
                     applied += 1;
                 } else {
@@ -132,7 +132,7 @@ fn settle(writer: &mut Writer, pending: &Pending, found: &BTreeMap<i64, State>) 
 }
 
 /// Writer, number and state of a document whose fields all tell the same version.
-fn whole(doc: RawDoc<'_>) -> (usize, i64, State) {
+fn whole(doc: RawDoc<'_>) -> (usize, i64, DocumentState) {
     let show = || ejson::print(doc, ejson::Format::Shell);
     let number = |name: &str| {
         doc.get(name).and_then(Val::as_i64_exact).unwrap_or_else(|| panic!("no {name}: {}", show()))
@@ -145,7 +145,7 @@ fn whole(doc: RawDoc<'_>) -> (usize, i64, State) {
         }
     }
     assert_eq!(doc.count(), expected.as_doc().count(), "other fields: {}", show());
-    (writer, n, State { version: v, bulk })
+    (writer, n, DocumentState { version: v, bulk })
 }
 
 fn audit_claims(client: &mut Client, writers: &mut [Writer]) {

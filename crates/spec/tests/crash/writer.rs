@@ -38,7 +38,7 @@ pub(crate) enum Pending {
 
 /// What is known of a document: its version, and how many bulk updates counted it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct State {
+pub(crate) struct DocumentState {
     pub(crate) version: i64,
     pub(crate) bulk: i64,
 }
@@ -51,7 +51,7 @@ pub(crate) struct Writer {
     /// Replies that all writers together have got.
     replies: Arc<AtomicU64>,
     /// Acknowledged documents by number.
-    pub(crate) documents: BTreeMap<i64, State>,
+    pub(crate) documents: BTreeMap<i64, DocumentState>,
     next: i64,
     /// Claims that were acknowledged as ours.
     pub(crate) claimed: Vec<i64>,
@@ -266,14 +266,14 @@ impl Writer {
         })
     }
 
-    fn any(&mut self) -> (i64, State) {
+    fn any(&mut self) -> (i64, DocumentState) {
         let place = self.random.below(self.documents.len() as u64) as usize;
         let (number, state) = self.documents.iter().nth(place).expect("the place exists");
         (*number, *state)
     }
 
     /// What is known of a document that was chosen before.
-    pub(crate) fn known(&mut self, number: i64) -> &mut State {
+    pub(crate) fn known(&mut self, number: i64) -> &mut DocumentState {
         self.documents.get_mut(&number).expect("it was chosen from these")
     }
 
@@ -287,7 +287,7 @@ impl Writer {
         match pending {
             Pending::Insert(numbers) => {
                 assert_eq!(count, Some(numbers.len() as i64), "{}", text());
-                let fresh = numbers.into_iter().map(|number| (number, State::default()));
+                let fresh = numbers.into_iter().map(|number| (number, DocumentState::default()));
                 self.documents.extend(fresh);
             }
             Pending::Update(number) => {

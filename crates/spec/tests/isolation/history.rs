@@ -19,7 +19,7 @@ pub(crate) enum Outcome {
 
 /// One thing that a transaction did.
 #[derive(Clone, Debug)]
-pub(crate) enum Step {
+pub(crate) enum Operation {
     /// Read a list.
     Read { key: u64, list: Vec<u64> },
     /// Read the rows of a group: who added them.
@@ -34,7 +34,7 @@ pub(crate) enum Step {
 #[derive(Clone, Debug)]
 pub(crate) struct Transaction {
     pub(crate) id: u64,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<Operation>,
     pub(crate) outcome: Outcome,
 }
 
@@ -110,9 +110,9 @@ impl History {
         };
         transaction.outcome != Outcome::Committed
             && transaction.steps.iter().any(|step| match step {
-                Step::Read { key, list } => lost(list, self.lists.get(key)),
-                Step::Rows { group, by } => lost(by, self.rows.get(group)),
-                Step::Append { .. } | Step::Add { .. } => false,
+                Operation::Read { key, list } => lost(list, self.lists.get(key)),
+                Operation::Rows { group, by } => lost(by, self.rows.get(group)),
+                Operation::Append { .. } | Operation::Add { .. } => false,
             })
     }
 
@@ -121,9 +121,9 @@ impl History {
         let expected = usize::from(transaction.outcome == Outcome::Committed);
         for step in &transaction.steps {
             let (place, found) = match step {
-                Step::Append { key } => (format!("list {key}"), self.lists.get(key)),
-                Step::Add { group } => (format!("group {group}"), self.rows.get(group)),
-                Step::Read { .. } | Step::Rows { .. } => continue,
+                Operation::Append { key } => (format!("list {key}"), self.lists.get(key)),
+                Operation::Add { group } => (format!("group {group}"), self.rows.get(group)),
+                Operation::Read { .. } | Operation::Rows { .. } => continue,
             };
             let found =
                 found.map_or(0, |ids| ids.iter().filter(|id| **id == transaction.id).count());
@@ -144,9 +144,9 @@ impl History {
         let mut rows: HashMap<u64, Vec<u64>> = HashMap::new();
         for step in &transaction.steps {
             match step {
-                Step::Append { key } => _ = appended.insert(*key),
-                Step::Add { group } => _ = added.insert(*group),
-                Step::Read { key, list } => {
+                Operation::Append { key } => _ = appended.insert(*key),
+                Operation::Add { group } => _ = added.insert(*group),
+                Operation::Read { key, list } => {
                     let own = list.last() == Some(&id);
                     let others = &list[..list.len() - usize::from(own)];
                     let whole = self.lists.get(key).map_or(&[][..], Vec::as_slice);
@@ -161,7 +161,7 @@ impl History {
                         problems.push(format!("{id} read {key} twice: {before:?}, {others:?}"));
                     }
                 }
-                Step::Rows { group, by } => {
+                Operation::Rows { group, by } => {
                     let whole = self.rows.get(group).map_or(&[][..], Vec::as_slice);
                     let mut others: Vec<u64> = by.iter().copied().filter(|by| *by != id).collect();
                     others.sort_unstable();
@@ -189,22 +189,22 @@ impl History {
         };
         for step in &transaction.steps {
             match step {
-                Step::Read { key, list: read } => {
+                Operation::Read { key, list: read } => {
                     let own = usize::from(read.last() == Some(&transaction.id));
                     list(self.lists.get(key).map_or(&[], Vec::as_slice), read.len() - own);
                 }
                 // Who appends behind another must have seen it: else that update is lost.
-                Step::Append { key } => {
+                Operation::Append { key } => {
                     let whole = self.lists.get(key).map_or(&[][..], Vec::as_slice);
                     if let Some(at) = whole.iter().position(|id| *id == transaction.id) {
                         list(whole, at);
                     }
                 }
-                Step::Rows { .. } | Step::Add { .. } => {}
+                Operation::Rows { .. } | Operation::Add { .. } => {}
             }
         }
         for step in &transaction.steps {
-            if let Step::Rows { group, by } = step {
+            if let Operation::Rows { group, by } = step {
                 let whole = self.rows.get(group).map_or(&[][..], Vec::as_slice);
                 seen.extend(by);
                 unseen.extend(whole.iter().filter(|id| !by.contains(id)));
@@ -233,9 +233,9 @@ impl History {
             };
             for step in steps {
                 match step {
-                    Step::Read { list, .. } => seen(list.iter().rfind(|other| *other != id)),
-                    Step::Rows { by, .. } => by.iter().for_each(|other| seen(Some(other))),
-                    Step::Append { .. } | Step::Add { .. } => {}
+                    Operation::Read { list, .. } => seen(list.iter().rfind(|other| *other != id)),
+                    Operation::Rows { by, .. } => by.iter().for_each(|other| seen(Some(other))),
+                    Operation::Append { .. } | Operation::Add { .. } => {}
                 }
             }
         }
@@ -302,7 +302,7 @@ fn order(edges: &Edges) -> Option<HashMap<u64, usize>> {
 mod tests {
     use super::*;
 
-    fn history(lists: &[(u64, &[u64])], transactions: &[(u64, Outcome, &[Step])]) -> History {
+    fn history(lists: &[(u64, &[u64])], transactions: &[(u64, Outcome, &[Operation])]) -> History {
         History {
             transactions: transactions
                 .iter()
@@ -317,14 +317,14 @@ mod tests {
         }
     }
 
-    fn read(key: u64, list: &[u64]) -> Step {
-        Step::Read { key, list: list.to_vec() }
+    fn read(key: u64, list: &[u64]) -> Operation {
+        Operation::Read { key, list: list.to_vec() }
     }
 
     #[test]
     fn the_search_finds_what_is_wrong() {
         use Outcome::{Aborted, Committed};
-        let append = |key| Step::Append { key };
+        let append = |key| Operation::Append { key };
         let two = (7, Committed, &[append(1), append(2)][..]);
         let lists: &[(u64, &[u64])] = &[(1, &[7]), (2, &[7])];
         let wrong = [

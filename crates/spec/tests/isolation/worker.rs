@@ -2,7 +2,7 @@
 //! or the server is gone.
 
 use super::doc;
-use super::history::{Outcome, Step, Transaction, number, numbers};
+use super::history::{Operation, Outcome, Transaction, number, numbers};
 use super::random::Random;
 use client::Client;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ impl Worker {
             Ok(reply) => {
                 assert_eq!(number(reply.as_doc(), "n"), 1, "{reply:?}");
                 assert!(reply.as_doc().find("writeErrors").is_none(), "{reply:?}");
-                let steps = vec![Step::Append { key }];
+                let steps = vec![Operation::Append { key }];
                 self.transactions.push(Transaction { id, steps, outcome: Outcome::Committed });
                 true
             }
@@ -86,7 +86,7 @@ impl Worker {
         let mut transaction = Transaction { id, steps: Vec::new(), outcome: Outcome::Aborted };
         let steps = 2 + self.random.below(5);
         for at in 0..steps {
-            let added = transaction.steps.iter().any(|step| matches!(step, Step::Add { .. }));
+            let added = transaction.steps.iter().any(|step| matches!(step, Operation::Add { .. }));
             match self.step(client, id, at == 0, added) {
                 Ok(step) => transaction.steps.push(step),
                 Err(error) if is_lost(&error) => {
@@ -146,7 +146,13 @@ impl Worker {
     }
 
     /// One statement. A transaction adds one row at most, so that rows can be counted.
-    fn step(&mut self, client: &mut Client, id: u64, start: bool, added: bool) -> Result<Step> {
+    fn step(
+        &mut self,
+        client: &mut Client,
+        id: u64,
+        start: bool,
+        added: bool,
+    ) -> Result<Operation> {
         let key = self.random.below(KEYS);
         let group = self.group;
         let choice = self.random.below(10);
@@ -161,14 +167,14 @@ impl Worker {
                 let reply = run(format!("find: 'a', filter: {{_id: {key}}}"))?;
                 let found = batch(&reply);
                 let list = numbers(found.first().expect("the list is there").as_doc(), "list");
-                Step::Read { key, list }
+                Operation::Read { key, list }
             }
             4 => {
                 let reply = run(format!(
                     "find: 'b', filter: {{group: {group}}}, hint: 'group', batchSize: 100000"
                 ))?;
                 let by = batch(&reply).iter().map(|row| number(row.as_doc(), "by")).collect();
-                Step::Rows { group, by }
+                Operation::Rows { group, by }
             }
             5 => {
                 // The same through a pipeline that reads the collection.
@@ -176,23 +182,23 @@ impl Worker {
                     "aggregate: 'b', pipeline: [{{$match: {{group: {group}}}}}, {{$group: {{_id: null, by: {{$push: '$by'}}}}}}], cursor: {{}}, hint: {{$natural: 1}}"
                 ))?;
                 let by = batch(&reply).first().map(|row| numbers(row.as_doc(), "by"));
-                Step::Rows { group, by: by.unwrap_or_default() }
+                Operation::Rows { group, by: by.unwrap_or_default() }
             }
             6 if !added => {
                 run(format!("insert: 'b', documents: [{{_id: {id}, group: {group}, by: {id}}}]"))?;
-                Step::Add { group }
+                Operation::Add { group }
             }
             7 => {
                 run(format!(
                     "findAndModify: 'a', query: {{_id: {key}, list: {{$ne: {id}}}}}, update: {{$push: {{list: {id}}}}}"
                 ))?;
-                Step::Append { key }
+                Operation::Append { key }
             }
             _ => {
                 run(format!(
                     "update: 'a', updates: [{{q: {{_id: {key}, list: {{$ne: {id}}}}}, u: {{$push: {{list: {id}}}}}}}]"
                 ))?;
-                Step::Append { key }
+                Operation::Append { key }
             }
         })
     }

@@ -3,7 +3,7 @@
 use crate::process::{Server, binary, check_folder};
 use crate::random::Random;
 use client::Client;
-use spec::door::Door;
+use spec::connection::Connection;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use value::{DocBuf, Val, ejson};
@@ -18,7 +18,7 @@ pub(crate) fn run(client: &mut Client, text: &str) -> Option<DocBuf> {
         out.extend(command.as_doc());
         out.str("$db", "t");
     });
-    let reply = Door::run(client, body.as_doc()).ok()?;
+    let reply = Connection::run(client, body.as_doc()).ok()?;
     let code = reply.as_doc().get("code").and_then(Val::as_i64_exact);
     // It is about to be gone.
     if matches!(code, Some(91 | 11600)) {

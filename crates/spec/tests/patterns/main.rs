@@ -32,7 +32,7 @@ use process::{Server, binary};
 use random::Random;
 use schema::Schema;
 use session::Session;
-use spec::door::House;
+use spec::connection::Deployment;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, RwLock};
@@ -62,13 +62,13 @@ fn after_every_commit_what_is_maintained_is_right() {
 }
 
 /// Says how to repeat a run that panics, and what was done last.
-struct Told {
+struct FailureReport {
     seed: u64,
     last: Vec<String>,
     declared: String,
 }
 
-impl Drop for Told {
+impl Drop for FailureReport {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let last = self.last.split_off(self.last.len().saturating_sub(5));
@@ -79,11 +79,11 @@ impl Drop for Told {
 
 /// One run; returns how many steps it took.
 fn step_by_step(seed: u64) -> u64 {
-    let mut told = Told { seed, last: Vec::new(), declared: String::new() };
+    let mut report = FailureReport { seed, last: Vec::new(), declared: String::new() };
     let mut random = Random::new(seed);
     let schema = Schema::new(&mut random);
-    let house = House::memory().expect("memory opens");
-    let mut session = Session::new(house.door().expect("a connection"), 1);
+    let deployment = Deployment::memory().expect("memory opens");
+    let mut session = Session::new(deployment.connect().expect("a connection"), 1);
     session.must("{setParameter: 1, ttlMonitorSleepSecs: 1}");
     declarations::prepare(&mut session);
     let mut writer = Writer::new(random.next(), &schema);
@@ -100,8 +100,8 @@ fn step_by_step(seed: u64) -> u64 {
             declarations::change(&mut random, &schema, &mut session, &mut declared);
         }
         let done = writer.step(&mut session);
-        told.last.push(done.text.clone());
-        told.declared = format!("{declared:#?}");
+        report.last.push(done.text.clone());
+        report.declared = format!("{declared:#?}");
         let (mut problems, moment) = model::check(&mut session, &schema, &declared, true);
         if let (Some((before, _)), Some(now)) = (moments.last(), &moment) {
             let frozen = declared.iter().find(|declared| declared.kind == Kind::Frozen);
@@ -186,8 +186,8 @@ fn beside_other_clients_and_kills_what_is_maintained_is_right() {
             let (looks, failures, schema) = (looks.clone(), failures.clone(), schema.clone());
             let mut random = Random::new(random.next());
             threads.push(std::thread::spawn(move || {
-                let Ok(door) = client::Client::connect(&uri) else { return };
-                let mut session = Session::new(Box::new(door), 2);
+                let Ok(connection) = client::Client::connect(&uri) else { return };
+                let mut session = Session::new(Box::new(connection), 2);
                 let mut moments = Vec::new();
                 while !stop.load(Ordering::Relaxed) && !session.broken {
                     let declared = declared.read().expect("nobody panicked");

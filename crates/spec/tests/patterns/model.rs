@@ -215,18 +215,18 @@ fn folds(moment: &Moment, declared: &Declared, wrong: &mut dyn FnMut(String)) {
 }
 
 fn groups(moment: &Moment, declared: &Declared, wrong: &mut dyn FnMut(String)) {
-    type Found = BTreeMap<String, (i64, f64, Option<f64>)>;
+    type Totals = BTreeMap<String, (i64, f64, Option<f64>)>;
     let key = |k: Option<i64>, ok: Option<bool>| match declared.second {
         true => format!("{k:?} {ok:?}"),
         false => format!("{k:?}"),
     };
-    let mut expected = Found::new();
+    let mut expected = Totals::new();
     for child in moment.children.iter().filter(|child| counts(declared, child)) {
         let group = expected.entry(key(child.k, child.ok)).or_default();
         let hi = [group.2, child.x].into_iter().flatten().reduce(f64::max);
         *group = (group.0 + 1, group.1 + child.x.unwrap_or(0.0), hi);
     }
-    let found: Found = moment
+    let found: Totals = moment
         .groups
         .iter()
         .map(|group| {

@@ -5,7 +5,7 @@ use crate::hot::{first, must, whole};
 use crate::process::{Server, binary, check_folder};
 use crate::random::Random;
 use client::Client;
-use spec::door::Door;
+use spec::connection::Connection;
 use std::time::{Duration, Instant};
 use value::{DocBuf, Val, ejson};
 
@@ -14,7 +14,7 @@ const ORDERS: u64 = 6000;
 /// How often orders were updated so far: what patterns write stands in the log of changes too.
 fn updates(client: &mut Client) -> u64 {
     let text = "{aggregate: 'oplog.rs', pipeline: [{$match: {ns: 't.orders', op: 'u'}}, {$count: 'n'}], cursor: {}, $db: 'local'}";
-    let reply = Door::run(client, ejson::parse_doc(text).expect("test text").as_doc());
+    let reply = Connection::run(client, ejson::parse_doc(text).expect("test text").as_doc());
     let found = first(&reply.expect("the log can be read"));
     found.as_doc().get("n").and_then(Val::as_i64_exact).unwrap_or(0) as u64
 }

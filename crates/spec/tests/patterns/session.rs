@@ -1,6 +1,6 @@
 //! A connection with a session: commands as text, errors that are expected, transactions.
 
-use spec::door::Door;
+use spec::connection::Connection;
 use value::{DocBuf, RawDoc, Val, ejson};
 
 /// What clients may be told: refused by a pattern, duplicate key, conflicts, a transaction that was
@@ -13,7 +13,7 @@ static EXPECTED: &[i64] =
 
 /// A connection.
 pub(crate) struct Session {
-    door: Box<dyn Door>,
+    connection: Box<dyn Connection>,
     id: u8,
     number: i64,
     /// Whether a transaction is open, and whether its first statement is still to come.
@@ -33,11 +33,11 @@ pub(crate) enum Outcome {
 }
 
 impl Session {
-    pub(crate) fn new(door: Box<dyn Door>, id: u8) -> Session {
+    pub(crate) fn new(connection: Box<dyn Connection>, id: u8) -> Session {
         // Above all numbers that the session used before.
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let number = now.map_or(0, |now| now.as_micros() as i64);
-        Session { door, id, number, open: None, time: 0, broken: false }
+        Session { connection, id, number, open: None, time: 0, broken: false }
     }
 
     /// Whether a transaction is open.
@@ -79,7 +79,7 @@ impl Session {
         if self.broken {
             return Outcome::Refused(0);
         }
-        let Ok(reply) = self.door.run(body.as_doc()) else {
+        let Ok(reply) = self.connection.run(body.as_doc()) else {
             self.broken = true;
             return Outcome::Refused(0);
         };

@@ -13,7 +13,7 @@ mod collator;
 mod locale;
 mod parse;
 
-pub use parse::Place;
+pub use parse::CollationSource;
 
 use crate::{DocBuf, RawDoc, Result, Type, Val};
 use collator::Collator;
@@ -33,7 +33,7 @@ impl Collation {
     /// # Errors
     /// What MongoDB answers to one that is not valid: BadValue, TypeMismatch, 40414, 40415, 51024,
     /// IncompatibleCollationVersion.
-    pub fn parse(doc: RawDoc<'_>, place: Place) -> Result<Option<Arc<Collation>>> {
+    pub fn parse(doc: RawDoc<'_>, place: CollationSource) -> Result<Option<Arc<Collation>>> {
         let Some((spec, document)) = parse::parse(doc, place)? else { return Ok(None) };
         let collator = Collator::new(&spec)?;
         Ok(Some(Arc::new(Collation { document, collator })))

@@ -44,26 +44,26 @@ struct Written<'a> {
     version: Option<&'a str>,
 }
 
-/// Where a collation stands, which decides over defaults and messages.
+/// Which option names the collation; it decides the defaults and the error messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum CollationSource {
     /// The option of a command, or an index: what is not written is the locale's own rule.
     Command,
     /// `create`: what is not written is the general rule, whatever the locale.
     Create,
 }
 
-impl Place {
+impl CollationSource {
     fn prefix(self) -> &'static str {
         match self {
-            Place::Command => "collation",
-            Place::Create => "create.collation",
+            CollationSource::Command => "collation",
+            CollationSource::Create => "create.collation",
         }
     }
 }
 
 /// Reads a collation; `None` is the simple one, which compares bytes.
-pub(super) fn parse(doc: RawDoc<'_>, place: Place) -> Result<Option<(Spec, DocBuf)>> {
+pub(super) fn parse(doc: RawDoc<'_>, place: CollationSource) -> Result<Option<(Spec, DocBuf)>> {
     let mut written = read(doc, place)?;
     let Some(name) = written.locale else {
         return Err(Error::new(
@@ -71,7 +71,7 @@ pub(super) fn parse(doc: RawDoc<'_>, place: Place) -> Result<Option<(Spec, DocBu
             format!("BSON field '{}.locale' is missing but a required field", place.prefix()),
         ));
     };
-    if place == Place::Create {
+    if place == CollationSource::Create {
         written.case_level.get_or_insert(false);
         written.case_first.get_or_insert(CaseFirst::Off);
         written.strength.get_or_insert(3);
@@ -81,8 +81,8 @@ pub(super) fn parse(doc: RawDoc<'_>, place: Place) -> Result<Option<(Spec, DocBu
         written.normalization.get_or_insert(false);
     }
     let shown = || match place {
-        Place::Command => show(doc),
-        Place::Create => show(complete(&written).as_doc()),
+        CollationSource::Command => show(doc),
+        CollationSource::Create => show(complete(&written).as_doc()),
     };
     if name == "simple" {
         return Ok(None);
@@ -153,7 +153,7 @@ pub(super) fn parse(doc: RawDoc<'_>, place: Place) -> Result<Option<(Spec, DocBu
     Ok(Some((spec, full)))
 }
 
-fn read<'a>(doc: RawDoc<'a>, place: Place) -> Result<Written<'a>> {
+fn read<'a>(doc: RawDoc<'a>, place: CollationSource) -> Result<Written<'a>> {
     let mut written = Written::default();
     let prefix = place.prefix();
     for (name, value) in doc {

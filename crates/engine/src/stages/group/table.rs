@@ -9,7 +9,7 @@ use crate::operation::Operation;
 use bumpalo::Bump;
 use query::accumulate::Accumulator;
 use query::expr::Env;
-use query::key_table::{KeyTable, Place};
+use query::key_table::{Insertion, KeyTable};
 use smallvec::SmallVec;
 use value::key_types::{Decoded, Decoder};
 use value::{Code, Error, RawDoc, RawVal, Result, Val, Writer};
@@ -69,7 +69,7 @@ impl Table {
     }
 
     #[inline]
-    fn place(&mut self, key: &[u8]) -> Place {
+    fn place(&mut self, key: &[u8]) -> Insertion {
         match self.ordered {
             true => self.keys.place_last(key),
             false => self.keys.place(key),
@@ -95,9 +95,9 @@ impl Table {
         let key = program.key_slot().and_then(|slot| columns.keys.get(slot));
         let at = match key.map(|key| (key, self.place(key))) {
             None => self.group_of(program, &env)?,
-            Some((_, Place::Known(at))) => at,
-            Some((_, Place::Full)) => return Err(too_many()),
-            Some((key, Place::New(at))) => {
+            Some((_, Insertion::Known(at))) => at,
+            Some((_, Insertion::Full)) => return Err(too_many()),
+            Some((key, Insertion::New(at))) => {
                 let damaged = || Error::internal("a key that was read is none");
                 match Decoder::new(key, &[]).next(false, &mut self.ids).ok_or_else(damaged)? {
                     Decoded::Value(kind) => self.start(program, kind as u8)?,
@@ -118,13 +118,13 @@ impl Table {
         let place = self.place(&key);
         self.key = key;
         match place {
-            Place::Known(at) => Ok(at),
-            Place::New(at) => {
+            Insertion::Known(at) => Ok(at),
+            Insertion::New(at) => {
                 let kind = program.write_id(env, &mut self.ids)?;
                 self.start(program, kind)?;
                 Ok(at)
             }
-            Place::Full => Err(too_many()),
+            Insertion::Full => Err(too_many()),
         }
     }
 
@@ -236,13 +236,13 @@ impl Table {
         let length = u32::from_le_bytes(*length) as usize;
         let (id, mut rest) = rest.split_at_checked(length).ok_or_else(damaged)?;
         let at = match self.place(key) {
-            Place::Known(at) => at,
-            Place::New(at) => {
+            Insertion::Known(at) => at,
+            Insertion::New(at) => {
                 self.ids.extend_from_slice(id);
                 self.start(program, kind)?;
                 at
             }
-            Place::Full => return Err(too_many()),
+            Insertion::Full => return Err(too_many()),
         };
         for state in self.states.get_mut(at) {
             let length = rest.first_chunk::<4>().ok_or_else(damaged)?;

@@ -23,8 +23,8 @@ struct Rules {
     types: Option<TypeSet>,
     /// Order-preserving keys of the allowed values.
     allowed: Option<Vec<Vec<u8>>>,
-    minimum: Option<Bound>,
-    maximum: Option<Bound>,
+    minimum: Option<Limit>,
+    maximum: Option<Limit>,
     multiple_of: Option<OwnedVal>,
     length: Range,
     pattern: Option<Regex>,
@@ -44,7 +44,7 @@ struct Rules {
 }
 
 #[derive(Debug)]
-struct Bound {
+struct Limit {
     value: OwnedVal,
     exclusive: bool,
 }
@@ -70,7 +70,7 @@ impl Range {
 enum Items {
     /// Every element.
     Each(Box<Rules>),
-    /// Place by place; what follows is additional.
+    /// Nesting by place; what follows is additional.
     Tuple(Vec<Rules>, Additional),
 }
 

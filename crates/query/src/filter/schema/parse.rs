@@ -1,6 +1,6 @@
 //! Compiling a schema: one row and one function per keyword.
 
-use super::{Additional, Bound, Dependency, Items, Range, Rules, canonical_key};
+use super::{Additional, Dependency, Items, Limit, Range, Rules, canonical_key};
 use crate::filter::operators::non_negative;
 use crate::filter::types::TypeSet;
 use crate::regex::Regex;
@@ -245,13 +245,13 @@ fn exclusive(schema: RawDoc<'_>, name: &str) -> bool {
 
 fn minimum(rules: &mut Rules, given: Argument<'_>) -> Result<()> {
     let exclusive = exclusive(given.schema, "exclusiveMinimum");
-    rules.minimum = Some(Bound { value: given.number()?, exclusive });
+    rules.minimum = Some(Limit { value: given.number()?, exclusive });
     Ok(())
 }
 
 fn maximum(rules: &mut Rules, given: Argument<'_>) -> Result<()> {
     let exclusive = exclusive(given.schema, "exclusiveMaximum");
-    rules.maximum = Some(Bound { value: given.number()?, exclusive });
+    rules.maximum = Some(Limit { value: given.number()?, exclusive });
     Ok(())
 }
 

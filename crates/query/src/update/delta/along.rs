@@ -3,7 +3,7 @@
 
 use super::super::modifier::{Modifier, Modifiers};
 use super::super::tree::Tree;
-use super::{ArrayDelta, DocDelta, Piece};
+use super::{ArrayDelta, DocDelta, FieldChange};
 use value::{RawDoc, RawVal, Type};
 
 /// The delta from `old` to `new`, which the modifiers made.
@@ -40,28 +40,31 @@ impl Along<'_> {
         tree: &Tree,
         old: Option<RawVal<'v>>,
         new: Option<RawVal<'v>>,
-    ) -> Piece<'v> {
+    ) -> FieldChange<'v> {
         let (old, new) = match (old, new) {
-            (None, None) => return Piece::Same,
-            (Some(_), None) => return Piece::Removed,
-            (None, Some(new)) => return Piece::Inserted(new),
-            (Some(old), Some(new)) if old == new => return Piece::Same,
+            (None, None) => return FieldChange::Same,
+            (Some(_), None) => return FieldChange::Removed,
+            (None, Some(new)) => return FieldChange::Inserted(new),
+            (Some(old), Some(new)) if old == new => return FieldChange::Same,
             (Some(old), Some(new)) => (old, new),
         };
         let arrays = old.as_array().zip(new.as_array());
         match (tree, arrays, old.as_doc().zip(new.as_doc())) {
             (Tree::Leaf(leaf), Some((old, new)), _) if self.appends(*leaf) => appended(old, new)
-                .map_or(Piece::Updated(RawVal { kind: 4, bytes: new.bytes() }), Piece::Nested),
+                .map_or(
+                    FieldChange::Updated(RawVal { kind: 4, bytes: new.bytes() }),
+                    FieldChange::Nested,
+                ),
             (Tree::Fields(children), _, Some((old, new))) => {
-                Piece::Nested(self.fields(children, old, new))
+                FieldChange::Nested(self.fields(children, old, new))
             }
             (Tree::Fields(children), Some((old, new)), _) => {
-                Piece::Nested(self.places(children, old, new))
+                FieldChange::Nested(self.places(children, old, new))
             }
-            (Tree::Elements(children), Some((before, after)), _) => {
-                self.elements(children, before, after).map_or(Piece::Updated(new), Piece::Nested)
-            }
-            _ => Piece::Updated(new),
+            (Tree::Elements(children), Some((before, after)), _) => self
+                .elements(children, before, after)
+                .map_or(FieldChange::Updated(new), FieldChange::Nested),
+            _ => FieldChange::Updated(new),
         }
     }
 
@@ -144,7 +147,7 @@ fn appended(old: RawDoc<'_>, new: RawDoc<'_>) -> Option<Vec<u8>> {
     }
     let mut delta = ArrayDelta::default();
     for (place, (_, value)) in new.iter().enumerate().skip(old.count()) {
-        delta.add(place, Piece::Updated(value));
+        delta.add(place, FieldChange::Updated(value));
     }
     Some(delta.finish())
 }

@@ -1,14 +1,18 @@
 //! The delta between two whole documents, for updates by pipelines: fields in the order of the old
 //! document stay where they are, all others go to the end.
 
-use super::{ArrayDelta, DocDelta, Piece, Told};
+use super::{ArrayDelta, DocDelta, FieldChange, LoggedUpdate};
 use value::{RawDoc, RawVal, writer};
 
 /// How the change from `old` to `new` is told: by a delta if that is shorter than the document.
 #[must_use]
-pub fn between(old: RawDoc<'_>, new: RawDoc<'_>) -> Told {
+pub fn between(old: RawDoc<'_>, new: RawDoc<'_>) -> LoggedUpdate {
     let delta = values(old, new).unwrap_or_else(|| documents(old, new));
-    if delta.len() < new.bytes().len() { Told::Delta(delta) } else { Told::Replacement }
+    if delta.len() < new.bytes().len() {
+        LoggedUpdate::Delta(delta)
+    } else {
+        LoggedUpdate::Replacement
+    }
 }
 
 /// The delta of documents that differ in plain values of the same length alone, as sums and counts do;
@@ -59,27 +63,31 @@ fn documents(old: RawDoc<'_>, new: RawDoc<'_>) -> Vec<u8> {
             }
             // It comes later in the new document, so it goes to the end like what precedes it.
             _ if new.find(name).is_some() => {}
-            _ => delta.add(name, Piece::Removed),
+            _ => delta.add(name, FieldChange::Removed),
         }
     }
     for (name, after) in afters {
-        delta.add(name, Piece::Inserted(after));
+        delta.add(name, FieldChange::Inserted(after));
     }
     delta.finish()
 }
 
-fn value<'v>(old: RawVal<'v>, new: RawVal<'v>) -> Piece<'v> {
+fn value<'v>(old: RawVal<'v>, new: RawVal<'v>) -> FieldChange<'v> {
     if old == new {
-        return Piece::Same;
+        return FieldChange::Same;
     }
     let nested = if let Some((old, new)) = old.as_doc().zip(new.as_doc()) {
         documents(old, new)
     } else if let Some((old, new)) = old.as_array().zip(new.as_array()) {
         arrays(old, new)
     } else {
-        return Piece::Updated(new);
+        return FieldChange::Updated(new);
     };
-    if nested.len() < new.bytes.len() { Piece::Nested(nested) } else { Piece::Updated(new) }
+    if nested.len() < new.bytes.len() {
+        FieldChange::Nested(nested)
+    } else {
+        FieldChange::Updated(new)
+    }
 }
 
 fn arrays(old: RawDoc<'_>, new: RawDoc<'_>) -> Vec<u8> {
@@ -90,7 +98,7 @@ fn arrays(old: RawDoc<'_>, new: RawDoc<'_>) -> Vec<u8> {
         length = place + 1;
         match befores.next() {
             Some((_, before)) => delta.add(place, value(before, after)),
-            None => delta.add(place, Piece::Updated(after)),
+            None => delta.add(place, FieldChange::Updated(after)),
         }
     }
     if befores.next().is_some() {

@@ -10,14 +10,14 @@ pub struct Description {
     updated: super::Part,
     removed: Vec<String>,
     truncated: Vec<(String, i32)>,
-    ambiguous: Vec<(String, Vec<Step>)>,
+    ambiguous: Vec<(String, Vec<PathStep>)>,
 }
 
 /// One step of a path.
 #[derive(Clone)]
-enum Step {
+enum PathStep {
     Field(String),
-    Place(i32),
+    Index(i32),
 }
 
 /// Reads a delta.
@@ -32,23 +32,23 @@ pub fn describe(delta: RawDoc<'_>) -> Description {
 /// The way to where a delta is read.
 struct Trail {
     path: String,
-    steps: Vec<Step>,
+    steps: Vec<PathStep>,
     ambiguous: bool,
 }
 
 impl Trail {
     /// Runs `inside` with one more step.
-    fn within(&mut self, step: Step, inside: impl FnOnce(&mut Trail)) {
+    fn within(&mut self, step: PathStep, inside: impl FnOnce(&mut Trail)) {
         let (length, before) = (self.path.len(), self.ambiguous);
         if length > 0 {
             self.path.push('.');
         }
         match &step {
-            Step::Field(name) => {
+            PathStep::Field(name) => {
                 self.path.push_str(name);
                 self.ambiguous |= name.contains('.') || is_number(name);
             }
-            Step::Place(place) => self.path.push_str(&place.to_string()),
+            PathStep::Index(place) => self.path.push_str(&place.to_string()),
         }
         self.steps.push(step);
         inside(self);
@@ -68,7 +68,7 @@ impl Description {
             || trail
                 .steps
                 .iter()
-                .any(|step| matches!(step, Step::Field(name) if name.contains('.')))
+                .any(|step| matches!(step, PathStep::Field(name) if name.contains('.')))
         {
             self.ambiguous.push((trail.path.clone(), trail.steps.clone()));
         }
@@ -108,8 +108,8 @@ impl Description {
                     out.array(path, |list| {
                         for step in steps {
                             match step {
-                                Step::Field(name) => list.push(value::Val::String(name)),
-                                Step::Place(place) => list.push(value::Val::Int32(*place)),
+                                PathStep::Field(name) => list.push(value::Val::String(name)),
+                                PathStep::Index(place) => list.push(value::Val::Int32(*place)),
                             }
                         }
                     });
@@ -130,17 +130,18 @@ fn read(delta: RawDoc<'_>, trail: &mut Trail, out: &mut Description, depth: usiz
         match (name, value.as_doc()) {
             ("d", Some(fields)) => {
                 for (name, _) in fields {
-                    trail.within(Step::Field(name.to_owned()), |trail| out.remove(trail));
+                    trail.within(PathStep::Field(name.to_owned()), |trail| out.remove(trail));
                 }
             }
             ("u" | "i", Some(fields)) => {
                 for (name, value) in fields {
-                    trail.within(Step::Field(name.to_owned()), |trail| out.update(trail, value));
+                    trail
+                        .within(PathStep::Field(name.to_owned()), |trail| out.update(trail, value));
                 }
             }
             (name, Some(nested)) => {
                 let Some(name) = name.strip_prefix('s') else { continue };
-                trail.within(Step::Field(name.to_owned()), |trail| {
+                trail.within(PathStep::Field(name.to_owned()), |trail| {
                     read(nested, trail, out, depth + 1);
                 });
             }
@@ -158,7 +159,7 @@ fn read_array(delta: RawDoc<'_>, trail: &mut Trail, out: &mut Description, depth
         }
         let Some((mark, place)) = name.split_at_checked(1) else { continue };
         let Ok(place) = place.parse::<i32>() else { continue };
-        trail.within(Step::Place(place), |trail| match (mark, value.as_doc()) {
+        trail.within(PathStep::Index(place), |trail| match (mark, value.as_doc()) {
             ("u", _) => out.update(trail, value),
             ("s", Some(nested)) => read(nested, trail, out, depth + 1),
             _ => {}

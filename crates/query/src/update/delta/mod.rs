@@ -18,34 +18,41 @@ use super::{Kind, Update};
 use smallvec::SmallVec;
 use value::{RawDoc, RawVal, writer};
 
-/// How an update of one document is told to those who follow changes.
+/// How an update of one document is recorded in the change log.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Told {
-    /// By what changed.
+pub enum LoggedUpdate {
+    /// As the fields that changed.
     Delta(Vec<u8>),
-    /// By the whole new document.
+    /// As the whole new document.
     Replacement,
 }
 
-impl Told {
-    /// What changed; `None` if that is told by the whole document.
+impl LoggedUpdate {
+    /// The delta; `None` if the whole document is recorded.
     #[must_use]
     pub fn delta(&self) -> Option<&[u8]> {
         match self {
-            Told::Delta(delta) => Some(delta),
-            Told::Replacement => None,
+            LoggedUpdate::Delta(delta) => Some(delta),
+            LoggedUpdate::Replacement => None,
         }
     }
 }
 
 impl Update {
-    /// How the change from `old` to `new`, which this update made, is told. `position` is the
-    /// array place that the filter matched.
+    /// The record of the change from `old` to `new`, which this update made. `position` is the index
+    /// of the array element that the filter matched.
     #[must_use]
-    pub fn tell(&self, old: RawDoc<'_>, new: RawDoc<'_>, position: Option<usize>) -> Told {
+    pub fn logged(
+        &self,
+        old: RawDoc<'_>,
+        new: RawDoc<'_>,
+        position: Option<usize>,
+    ) -> LoggedUpdate {
         match &self.kind {
-            Kind::Replacement(_) => Told::Replacement,
-            Kind::Modifiers(modifiers) => Told::Delta(along::delta(modifiers, old, new, position)),
+            Kind::Replacement(_) => LoggedUpdate::Replacement,
+            Kind::Modifiers(modifiers) => {
+                LoggedUpdate::Delta(along::delta(modifiers, old, new, position))
+            }
             Kind::Pipeline(_) => between(old, new),
         }
     }
@@ -85,15 +92,15 @@ struct DocDelta {
 }
 
 impl DocDelta {
-    fn add(&mut self, name: &str, piece: Piece<'_>) {
+    fn add(&mut self, name: &str, piece: FieldChange<'_>) {
         match piece {
-            Piece::Same => {}
-            Piece::Removed => {
+            FieldChange::Same => {}
+            FieldChange::Removed => {
                 element(&mut self.removed, "", name, RawVal { kind: 0x08, bytes: &[0] });
             }
-            Piece::Inserted(value) => element(&mut self.inserted, "", name, value),
-            Piece::Updated(value) => element(&mut self.updated, "", name, value),
-            Piece::Nested(delta) => {
+            FieldChange::Inserted(value) => element(&mut self.inserted, "", name, value),
+            FieldChange::Updated(value) => element(&mut self.updated, "", name, value),
+            FieldChange::Nested(delta) => {
                 element(&mut self.nested, "s", name, RawVal { kind: 0x03, bytes: &delta });
             }
         }
@@ -118,8 +125,8 @@ impl DocDelta {
     }
 }
 
-/// What became of one field or array element.
-enum Piece<'v> {
+/// The change of one field or array element.
+enum FieldChange<'v> {
     Same,
     Removed,
     Inserted(RawVal<'v>),
@@ -135,15 +142,15 @@ struct ArrayDelta {
 }
 
 impl ArrayDelta {
-    fn add(&mut self, place: usize, piece: Piece<'_>) {
+    fn add(&mut self, place: usize, piece: FieldChange<'_>) {
         let mut bytes = Part::new();
         let name = place.to_string();
         match piece {
-            Piece::Same | Piece::Removed => return,
-            Piece::Inserted(value) | Piece::Updated(value) => {
+            FieldChange::Same | FieldChange::Removed => return,
+            FieldChange::Inserted(value) | FieldChange::Updated(value) => {
                 element(&mut bytes, "u", &name, value);
             }
-            Piece::Nested(delta) => {
+            FieldChange::Nested(delta) => {
                 element(&mut bytes, "s", &name, RawVal { kind: 0x03, bytes: &delta });
             }
         }
@@ -200,9 +207,9 @@ mod tests {
                 .replace(' ', "")
                 .replace('"', "'")
         };
-        match update.tell(old.as_doc(), new.as_doc(), None) {
-            Told::Replacement => ("replacement".to_owned(), String::new()),
-            Told::Delta(delta) => {
+        match update.logged(old.as_doc(), new.as_doc(), None) {
+            LoggedUpdate::Replacement => ("replacement".to_owned(), String::new()),
+            LoggedUpdate::Delta(delta) => {
                 let delta = RawDoc::new(&delta);
                 let description = DocBuf::from(&describe(delta));
                 (show(delta), show(description.as_doc()))

@@ -1,34 +1,34 @@
-//! Variables whose values come after compiling: those of a `$lookup`'s `let`, which each document
-//! of the outer pipeline gives anew. What is compiled holds the place of the value, so that it is
-//! compiled once.
+//! Variables whose values are known only after compiling: those of a `$lookup`'s `let`, which each
+//! document of the outer pipeline sets again. A compiled expression refers to the slot of the value,
+//! so that it is compiled once.
 
 use crate::expr::{Env, copy_into, path_in};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use value::{OwnedVal, Val};
 
-/// A variable and the place of its value.
+/// A variable and the slot of its value. Clones share the slot.
 #[derive(Clone, Debug)]
-pub struct Late {
+pub struct DeferredVariable {
     name: Arc<str>,
-    place: Arc<Place>,
+    place: Arc<ValueSlot>,
 }
 
-/// Where the value stands.
+/// Holds the value that the variable has for the current outer document.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ValueSlot {
     /// `None` is a missing value.
     value: RwLock<Option<OwnedVal>>,
     /// Whether something that was compiled reads it.
     read: AtomicBool,
 }
 
-impl Late {
+impl DeferredVariable {
     /// A variable without a value.
     #[must_use]
-    pub fn new(name: &str) -> Late {
-        let place = Place { value: RwLock::new(None), read: AtomicBool::new(false) };
-        Late { name: name.into(), place: Arc::new(place) }
+    pub fn new(name: &str) -> DeferredVariable {
+        let place = ValueSlot { value: RwLock::new(None), read: AtomicBool::new(false) };
+        DeferredVariable { name: name.into(), place: Arc::new(place) }
     }
 
     /// Its name.
@@ -44,8 +44,8 @@ impl Late {
     }
 
     /// Compiles something, and tells whether it reads one of the variables.
-    pub fn watch<T>(variables: &[Late], compile: impl FnOnce() -> T) -> (T, bool) {
-        let flags = || variables.iter().map(|late| &late.place.read);
+    pub fn watch<T>(variables: &[DeferredVariable], compile: impl FnOnce() -> T) -> (T, bool) {
+        let flags = || variables.iter().map(|deferred| &deferred.place.read);
         let before: Vec<bool> = flags().map(|read| read.swap(false, Ordering::Relaxed)).collect();
         let compiled = compile();
         let mut any = false;
@@ -57,13 +57,13 @@ impl Late {
     }
 
     /// The place, for an expression that reads it.
-    pub(crate) fn place(&self) -> Arc<Place> {
+    pub(crate) fn place(&self) -> Arc<ValueSlot> {
         self.place.read.store(true, Ordering::Relaxed);
         self.place.clone()
     }
 }
 
-impl Place {
+impl ValueSlot {
     /// What a path means from the value, in the arena of the evaluation.
     pub(crate) fn get<'a>(&self, path: &[Box<str>], env: &Env<'a>) -> Val<'a> {
         let held = self.value.read().unwrap_or_else(PoisonError::into_inner);
@@ -87,12 +87,14 @@ mod tests {
 
     #[test]
     fn an_expression_sees_each_value_that_is_set() {
-        let late = [Late::new("x")];
-        let context = ParseContext { late: &late, ..ParseContext::new(0) };
-        let (expr, reads) =
-            Late::watch(&late, || Expr::parse(Val::String("$$x.a.b"), &context).expect("compiles"));
+        let deferred = [DeferredVariable::new("x")];
+        let context = ParseContext { deferred: &deferred, ..ParseContext::new(0) };
+        let (expr, reads) = DeferredVariable::watch(&deferred, || {
+            Expr::parse(Val::String("$$x.a.b"), &context).expect("compiles")
+        });
         assert!(reads);
-        let (_, reads) = Late::watch(&late, || Expr::parse(Val::String("$x"), &context));
+        let (_, reads) =
+            DeferredVariable::watch(&deferred, || Expr::parse(Val::String("$x"), &context));
         assert!(!reads);
         let arena = bumpalo::Bump::new();
         let eval = || expr.eval(&Env::new(RawDoc::empty(), &arena)).expect("runs");
@@ -103,10 +105,10 @@ mod tests {
                     out.i32("b", number);
                 });
             });
-            late[0].set(Val::Document(doc.as_doc()));
+            deferred[0].set(Val::Document(doc.as_doc()));
             assert_eq!(eval(), Val::Int32(number));
         }
-        late[0].set(Val::Missing);
+        deferred[0].set(Val::Missing);
         assert_eq!(eval(), Val::Missing);
     }
 }
