@@ -19,7 +19,9 @@ impl Accumulator {
             AccumulatorState::Edge(edge, _) => edge.values().for_each(|value| out.push(value)),
             AccumulatorState::Ranked(ranked, _) => ranked.save(out),
             AccumulatorState::Push(push) => out.push(Val::Array(RawDoc::new(&push.bytes()))),
-            AccumulatorState::Set(set) | AccumulatorState::Union(set) => set.values().for_each(|value| out.push(value)),
+            AccumulatorState::Set(set) | AccumulatorState::Union(set) => {
+                set.values().for_each(|value| out.push(value))
+            }
             AccumulatorState::Distinct(distinct) => distinct.save(out),
             AccumulatorState::Merge(merge) => out.push(Val::Document(RawDoc::new(&merge.bytes()))),
             AccumulatorState::Concat(concat) => out.push(Val::Array(RawDoc::new(&concat.bytes()))),
@@ -42,8 +44,12 @@ impl Accumulator {
             AccumulatorState::Extreme(extreme) => extreme.add(first()),
             AccumulatorState::Edge(edge, _) => values().for_each(|value| edge.add(value)),
             AccumulatorState::Ranked(ranked, _) => ranked.absorb(saved),
-            AccumulatorState::Push(push) => elements().iter().for_each(|(_, value)| push.add(value.get())),
-            AccumulatorState::Set(set) | AccumulatorState::Union(set) => values().for_each(|value| set.add(value)),
+            AccumulatorState::Push(push) => {
+                elements().iter().for_each(|(_, value)| push.add(value.get()))
+            }
+            AccumulatorState::Set(set) | AccumulatorState::Union(set) => {
+                values().for_each(|value| set.add(value))
+            }
             AccumulatorState::Distinct(distinct) => distinct.absorb(saved),
             AccumulatorState::Merge(merge) => merge.add(first())?,
             AccumulatorState::Concat(concat) => {
