@@ -20,50 +20,50 @@ const MAX_CONNECTIONS: u32 = 20_000;
 /// Settings as flags and environment variables give them.
 #[derive(Args, Debug, Default, Clone)]
 pub(crate) struct ServeArgs {
-    /// Where to wait for clients [default: 127.0.0.1:27017]
+    /// Address and port to listen on [default: 127.0.0.1:27017]
     ///
-    /// Port 0 takes a free one. Addresses that other machines can reach are taken only with
+    /// Port 0 chooses a free port. Addresses that other machines can reach are accepted only with
     /// `--auth`, or with `--insecure-listen-without-authentication`.
     #[arg(long, env = "MOTIF_LISTEN", value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<String>,
-    /// Folder that holds the data; made when it does not exist [default: ./motif-data]
+    /// Data folder; created if it does not exist [default: ./motif-data]
     #[arg(long, env = "MOTIF_DATA", value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
-    /// Memory for caching data; taken as it is needed [default: half of the
+    /// Memory for caching data; allocated as needed [default: half of the
     /// machine's memory above 1 GiB, at least 256 MiB]
     #[arg(long, env = "MOTIF_CACHE", value_name = "SIZE")]
     pub(crate) cache: Option<Size>,
-    /// Memory that running operations hold together: large messages and replies, sorts, groups
+    /// Memory for all running operations: large messages and replies, sorts, groups
     /// [default: a quarter of the machine's memory, at least 256 MiB]
     #[arg(long, env = "MOTIF_OPERATION_MEMORY", value_name = "SIZE")]
     pub(crate) operation_memory: Option<Size>,
-    /// Most connections at a time [default: 20000]
+    /// Maximum number of connections [default: 20000]
     #[arg(long, env = "MOTIF_MAX_CONNECTIONS", value_name = "NUMBER",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_connections: Option<u32>,
-    /// Least severity of what is logged [default: info]
+    /// Lowest severity that is logged [default: info]
     #[arg(long, env = "MOTIF_LOG_LEVEL", value_name = "LEVEL")]
     pub(crate) log_level: Option<LogLevel>,
-    /// How log lines look [default: text]
+    /// Format of log lines [default: text]
     #[arg(long, env = "MOTIF_LOG_FORMAT", value_name = "FORMAT")]
     pub(crate) log_format: Option<LogFormat>,
     /// Allow commands that exist for tests only
     #[arg(long, env = "MOTIF_TEST_COMMANDS", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "true|false")]
     pub(crate) test_commands: Option<bool>,
-    /// Clients must log in, and may do what their roles allow; `motif user add` makes users
+    /// Require clients to log in and check their privileges; `motif user add` creates users
     #[arg(long, env = "MOTIF_AUTH", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "true|false")]
     pub(crate) auth: Option<bool>,
-    /// Listen on addresses that other machines can reach, although everyone who reaches them may
-    /// read and change everything
+    /// Listen on addresses that other machines can reach, although every client may then read and
+    /// change everything
     #[arg(long, env = "MOTIF_INSECURE_LISTEN_WITHOUT_AUTHENTICATION", num_args = 0..=1,
           require_equals = true, default_missing_value = "true", value_name = "true|false")]
     pub(crate) insecure_listen_without_authentication: Option<bool>,
     /// Which connections are encrypted [default: disabled]
     #[arg(long, alias = "tlsMode", env = "MOTIF_TLS_MODE", value_name = "MODE")]
     pub(crate) tls_mode: Option<TlsMode>,
-    /// PEM file with the server's certificate, those between it and an authority, and its key
+    /// PEM file with the server's certificate, intermediate certificates, and key
     #[arg(
         long,
         alias = "tlsCertificateKeyFile",
@@ -71,7 +71,7 @@ pub(crate) struct ServeArgs {
         value_name = "FILE"
     )]
     pub(crate) tls_certificate_key_file: Option<PathBuf>,
-    /// The password of the key in that file; better in the environment or the file of settings, as
+    /// Password of the key in that file; prefer the environment or the configuration file, because
     /// other users of the machine can see flags
     #[arg(
         long,
@@ -82,18 +82,18 @@ pub(crate) struct ServeArgs {
         value_parser = |text: &str| Ok::<_, Infallible>(Password::new(text.to_owned()))
     )]
     pub(crate) tls_certificate_key_file_password: Option<Password>,
-    /// PEM file with the authorities of clients' certificates; with it clients must have one
+    /// PEM file with certificate authorities; with it clients must present a certificate
     #[arg(long, alias = "tlsCAFile", env = "MOTIF_TLS_CA_FILE", value_name = "FILE")]
     pub(crate) tls_ca_file: Option<PathBuf>,
-    /// PEM file with lists of clients' certificates that were revoked
+    /// PEM file with lists of revoked client certificates
     #[arg(long, alias = "tlsCRLFile", env = "MOTIF_TLS_CRL_FILE", value_name = "FILE")]
     pub(crate) tls_crl_file: Option<PathBuf>,
-    /// Clients may come without a certificate although there is a file of authorities
+    /// Do not require client certificates although `--tls-ca-file` is given
     #[arg(long, alias = "tlsAllowConnectionsWithoutCertificates",
           env = "MOTIF_TLS_ALLOW_CONNECTIONS_WITHOUT_CERTIFICATES", num_args = 0..=1,
           require_equals = true, default_missing_value = "true", value_name = "true|false")]
     pub(crate) tls_allow_connections_without_certificates: Option<bool>,
-    /// TOML file with these settings; its keys are the flags' names
+    /// TOML file with these settings; keys are the names of the flags
     #[arg(long, env = "MOTIF_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }

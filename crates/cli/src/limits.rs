@@ -9,7 +9,7 @@ pub(crate) fn raise_open_files() {
     if limit.current != limit.maximum {
         let wanted = Rlimit { current: limit.maximum, maximum: limit.maximum };
         if let Err(error) = setrlimit(Resource::Nofile, wanted) {
-            tracing::debug!(%error, "the limit of open files stays as it is");
+            tracing::debug!(%error, "cannot raise the limit of open files");
         }
     }
 }

@@ -267,7 +267,7 @@ fn start_housekeeping(inner: &Arc<Inner>) -> Result<()> {
                 }
                 crate::upkeep::backfill::start(&inner);
                 if let Err(error) = crate::trash::empty(&inner.data.trash, &*inner.data.store) {
-                    tracing::warn!(%error, "cannot free the space of what was dropped");
+                    tracing::warn!(%error, "cannot free the space of dropped collections and indexes");
                 }
             }
         })

@@ -111,7 +111,7 @@ fn accept(socket: &TcpListener, core: &Arc<Core>) -> Accepted {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Accepted::All,
             Err(error) if is_about_one_client(&error) => {}
             Err(error) => {
-                tracing::warn!(%error, "connections cannot be accepted at the moment");
+                tracing::warn!(%error, "cannot accept connections");
                 return Accepted::Some(ACCEPT_PAUSE);
             }
         }
@@ -132,7 +132,7 @@ fn welcome(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr) {
         silent.evict();
     }
     if core.links.is_full() {
-        tracing::warn!(client = %remote, limit = core.options.connections_max, "connection refused: too many");
+        tracing::warn!(client = %remote, limit = core.options.connections_max, "connection refused: too many connections");
         return;
     }
     let local = stream.local_addr().ok().map(|address| address.to_string());
@@ -151,7 +151,7 @@ fn welcome(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr) {
     let link = match Link::new(stream, remote, id, &core.options, interrupt, memory) {
         Ok(link) => Arc::new(link),
         Err(error) => {
-            tracing::debug!(client = %remote, %error, "a client was gone before it was accepted");
+            tracing::debug!(client = %remote, %error, "client disconnected before it was accepted");
             return;
         }
     };

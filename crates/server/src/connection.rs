@@ -219,13 +219,13 @@ impl Connection {
         match ending {
             Ending::Ordinary => tracing::debug!(connection = id, %client, "connection closed"),
             Ending::Protocol(reason) => {
-                tracing::warn!(connection = id, %client, %reason, "connection closed: not a message");
+                tracing::warn!(connection = id, %client, %reason, "connection closed: invalid message");
             }
             Ending::Secure(reason) => {
                 tracing::warn!(connection = id, %client, reason, "connection closed: TLS failed");
             }
             Ending::Late(reason) => {
-                tracing::info!(connection = id, %client, reason, "connection closed: too slow");
+                tracing::info!(connection = id, %client, reason, "connection closed: timeout");
             }
             Ending::Failed(error) => {
                 tracing::debug!(connection = id, %client, %error, "connection lost");
@@ -473,7 +473,7 @@ impl Connection {
             );
             let sent = self.conversation.channel.send(answer.as_bytes(), &self.core.options);
             if let Err(error) = sent {
-                tracing::debug!(%error, "a client that spoke HTTP was gone");
+                tracing::debug!(%error, "cannot answer an HTTP client");
             }
             return ProtocolError::new("the client speaks HTTP").into();
         }

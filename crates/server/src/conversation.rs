@@ -263,7 +263,7 @@ fn guarded(reply: &mut Vec<u8>, command: impl FnOnce(&mut Vec<u8>) -> Flow) -> F
     outcome.unwrap_or_else(|_| {
         tracing::error!("a command panicked");
         reply.truncate(prefix);
-        let error = Error::internal("the command failed by a bug in the server");
+        let error = Error::internal("the command failed because of a bug in the server");
         reply.extend_from_slice(error_body(&error).bytes());
         Flow::Done
     })

@@ -161,7 +161,7 @@ impl Core {
         self.stopping.store(true, Ordering::Release);
         for waker in [&*self.waker, &self.acceptor_waker] {
             if let Err(error) = waker.wake() {
-                tracing::error!(%error, "the server cannot be woken to stop");
+                tracing::error!(%error, "cannot wake the server to stop it");
             }
         }
     }

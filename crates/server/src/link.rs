@@ -254,7 +254,7 @@ impl Links {
     pub(crate) fn interrupt_abandoned(&self) {
         for link in self.open.lock().values() {
             if link.is(&[Activity::Reading, Activity::Watching]) && link.is_closed_by_client() {
-                tracing::debug!(connection = link.id, "command interrupted: its client is gone");
+                tracing::debug!(connection = link.id, "command interrupted: client disconnected");
                 (link.interrupt)();
             }
         }
@@ -264,7 +264,7 @@ impl Links {
     pub(crate) fn shut_down(&self, how: Shutdown) {
         for link in self.open.lock().values() {
             if let Err(error) = link.stream.shutdown(how) {
-                tracing::debug!(connection = link.id, %error, "a socket was closed already");
+                tracing::debug!(connection = link.id, %error, "socket was already closed");
             }
         }
     }

@@ -66,7 +66,7 @@ impl ParkedConnections {
         {
             let lost = parked.remove(token);
             drop(parked);
-            tracing::warn!(%error, "a silent connection cannot be watched and is closed");
+            tracing::warn!(%error, "cannot poll an idle connection; closing it");
             drop(lost);
         }
     }
@@ -175,7 +175,7 @@ impl ParkedConnections {
 
     fn wake_poll(&self) {
         if let Err(error) = self.waker.wake() {
-            tracing::error!(%error, "the poll of silent connections cannot be woken");
+            tracing::error!(%error, "cannot wake the poller of idle connections");
         }
     }
 
@@ -183,7 +183,7 @@ impl ParkedConnections {
         let result: io::Result<()> =
             self.registry.deregister(&mut SourceFd(&connection.descriptor()));
         if let Err(error) = result {
-            tracing::debug!(%error, "a connection was not watched");
+            tracing::debug!(%error, "cannot deregister a connection");
         }
     }
 }

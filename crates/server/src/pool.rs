@@ -66,7 +66,7 @@ impl Lane {
         match self {
             Lane::Front => "connection",
             Lane::Large => "large",
-            Lane::Background => "stranger",
+            Lane::Background => "background",
         }
     }
 }
@@ -127,7 +127,7 @@ impl Pool {
         if let Some(niceness) = self.niceness
             && let Err(error) = rustix::process::setpriority_process(None, niceness)
         {
-            tracing::debug!(%error, "a thread keeps its priority");
+            tracing::debug!(%error, "cannot lower the priority of a thread");
         }
     }
 
@@ -212,7 +212,7 @@ impl Pool {
     /// Other threads will come to the connection; only without any it is closed.
     #[cold]
     fn spawn_failed(&self, error: &std::io::Error) {
-        tracing::warn!(%error, "no thread for a connection");
+        tracing::warn!(%error, "cannot start a thread for a connection");
         let mut state = self.state.lock();
         state.threads -= 1;
         let lost =
@@ -233,7 +233,7 @@ impl Pool {
                 drop(state);
                 let served = catch_unwind(AssertUnwindSafe(|| connection.serve(self.lane)));
                 if served.is_err() {
-                    tracing::error!("a connection was closed by a panic");
+                    tracing::error!("connection closed because of a panic");
                 }
                 state = self.state.lock();
                 continue;

@@ -18,7 +18,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// Runs the command until the server is told to end.
+/// Runs the server until a signal or the `shutdown` command stops it.
 pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
     let settings = Settings::resolve(args)?;
     let change_log_level = start_log(&settings);
@@ -76,7 +76,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
                     std::process::exit(128 + signal);
                 }
                 asked = true;
-                tracing::info!(signal, "asked to end");
+                tracing::info!(signal, "shutting down");
                 handle.stop();
             }
         })
@@ -89,19 +89,19 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode> {
     let closed = engine.close();
     result.context("the server failed")?;
     closed.map_err(|error| anyhow!("{}", error.message())).context("cannot close the data")?;
-    tracing::info!("ended");
+    tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }
 
 /// Reads the files of certificates again.
 fn reload(handle: &Handle) {
     match handle.reload_certificates() {
-        Ok(true) => tracing::info!("certificates and keys were read again"),
+        Ok(true) => tracing::info!("certificates and keys reloaded"),
         Ok(false) => {
-            tracing::info!("there is nothing to read again: connections are not encrypted")
+            tracing::info!("nothing to reload: TLS is disabled")
         }
         Err(error) => {
-            tracing::error!(%error, "certificates and keys stay as they were");
+            tracing::error!(%error, "cannot reload certificates and keys; the old ones stay in use");
         }
     }
 }
@@ -169,7 +169,7 @@ fn log_panics() {
         let thread = std::thread::current().name().unwrap_or("").to_owned();
         let message = panic.payload().downcast_ref::<&'static str>().copied();
         let message = message.unwrap_or("(left out: it may repeat data)");
-        tracing::error!(place, thread, message, "a bug: the program panicked");
+        tracing::error!(place, thread, message, "internal error: panic");
     }));
 }
 

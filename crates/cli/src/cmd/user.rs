@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use value::{DocBuf, Val};
 
-/// Make, list and remove users
+/// Create, list and remove users
 #[derive(Args, Debug)]
 pub(crate) struct UserArgs {
     #[command(subcommand)]
@@ -18,7 +18,7 @@ pub(crate) struct UserArgs {
 
 #[derive(Subcommand, Debug)]
 enum UserCommand {
-    /// Make a user
+    /// Create a user
     #[command(after_help = "\
 Examples:
   motif user add ada --role root --data ./motif-data
@@ -29,7 +29,7 @@ Examples:
 The password is asked for, or read from standard input, or from --password-file. While a server with
 --auth has no user at all, the first one can be made without logging in, from the same machine.")]
     Add(AddArgs),
-    /// Give a user another password
+    /// Change the password of a user
     Password(PasswordArgs),
     /// List the users of all databases
     List(WhereArgs),
@@ -40,10 +40,10 @@ The password is asked for, or read from standard input, or from --password-file.
 /// Where the users are.
 #[derive(Args, Debug)]
 struct WhereArgs {
-    /// Server that runs [default: mongodb://127.0.0.1:27017]
+    /// Address of a running server [default: mongodb://127.0.0.1:27017]
     #[arg(long, value_name = "URI", conflicts_with = "data")]
     uri: Option<String>,
-    /// Data folder that no server has open
+    /// Data folder that no server is using
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
 }
@@ -52,7 +52,7 @@ struct WhereArgs {
 struct NameArgs {
     /// Name of the user
     name: String,
-    /// Database that the user belongs to and logs in by
+    /// Database that the user belongs to (`authSource`)
     #[arg(long, default_value = "admin")]
     db: String,
     #[command(flatten)]
@@ -63,7 +63,7 @@ struct NameArgs {
 struct PasswordArgs {
     #[command(flatten)]
     user: NameArgs,
-    /// File that holds the password; a line end behind it does not count
+    /// File with the password; a final line break is ignored
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
 }
@@ -72,7 +72,7 @@ struct PasswordArgs {
 struct AddArgs {
     #[command(flatten)]
     password: PasswordArgs,
-    /// What the user may do: ROLE@DATABASE, or ROLE of the user's own database; several times
+    /// Role of the user: ROLE@DATABASE, or ROLE of the user's own database; may be repeated
     #[arg(long = "role", value_name = "ROLE[@DATABASE]", required = true)]
     roles: Vec<String>,
 }

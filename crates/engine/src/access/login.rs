@@ -203,7 +203,7 @@ impl Login {
             tracing::info!(
                 client = self.slot.remote,
                 db,
-                "authentication failed: not a message of SCRAM"
+                "authentication failed: invalid SCRAM message"
             );
             scram::failed()
         })?;

@@ -18,9 +18,9 @@ pub(super) static COMMAND: Command = Command {
 fn run(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
     let message = context.args.optional_string("message")?.unwrap_or("");
     context.engine.service.rotate_certificates().map_err(|reason| {
-        tracing::error!(reason, "certificates and keys stay as they were");
+        tracing::error!(reason, "cannot reload certificates and keys; the old ones stay in use");
         Error::new(Code::INVALID_SSL_CONFIGURATION, reason)
     })?;
-    tracing::info!(message, "certificates and keys were read again");
+    tracing::info!(message, "certificates and keys reloaded");
     Ok(())
 }

@@ -43,7 +43,7 @@ fn renew(data: &Data, collection: &Collection) -> Result<(Arc<Collection>, Vec<u
 
 fn run(data: &Weak<Data>, collection: &Arc<Collection>, ids: &[u32]) {
     let namespace = collection.namespace();
-    tracing::info!(namespace = &*namespace, "begins an index build again");
+    tracing::info!(namespace = &*namespace, "rebuilding an index");
     let Some(data) = data.upgrade() else { return };
     let gone = || Error::new(Code::SHUTDOWN_IN_PROGRESS, "the data was closed");
     // Nobody else uses the engine any more: the next process begins again.
@@ -56,7 +56,7 @@ fn run(data: &Weak<Data>, collection: &Arc<Collection>, ids: &[u32]) {
     tracing::warn!(
         code = error.code().0,
         namespace = &*namespace,
-        "an index build that was begun again failed"
+        "rebuilding an index failed"
     );
     if let Err(error) = build::take_away(&data, collection, ids) {
         tracing::error!(%error, "cannot remove an unfinished index");

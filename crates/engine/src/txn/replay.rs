@@ -28,7 +28,7 @@ impl Data {
         let again = self.again(txn, &effects).map_err(|error| {
             tracing::debug!(
                 code = error.code().0,
-                "a transaction cannot be done again on the newest state"
+                "cannot reapply a transaction to the newest state"
             );
             CommitError::Conflict
         })?;

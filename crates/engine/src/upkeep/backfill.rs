@@ -71,7 +71,7 @@ fn run(engine: &Arc<Inner>, db: &str, id: u32) {
     if let Err(error) = outcome
         && error.code() != Code::SHUTDOWN_IN_PROGRESS
     {
-        tracing::warn!(code = error.code().0, db, "a pattern cannot be built or cleared");
+        tracing::warn!(code = error.code().0, db, "building or clearing a pattern failed");
         let phase =
             engine.data.catalog.load().patterns(db).iter().find(|p| p.id == id).map(|p| p.phase);
         let noted = match phase {
@@ -80,7 +80,7 @@ fn run(engine: &Arc<Inner>, db: &str, id: u32) {
             _ => declare::set_phase(&engine.data, db, id, Phase::Failed, &error.to_string()),
         };
         if let Err(error) = noted {
-            tracing::error!(code = error.code().0, "cannot note that a pattern could not be built");
+            tracing::error!(code = error.code().0, "cannot record that building a pattern failed");
         }
     }
     engine.background.pattern_builds.0.lock().remove(&id);

@@ -87,7 +87,7 @@ fn round(data: &Data, rung: bool) -> bool {
                     tracing::warn!(
                         code = error.code().0,
                         pattern = pattern.name,
-                        "cannot follow a source"
+                        "cannot run pending pattern updates"
                     );
                 }
             }
@@ -118,7 +118,7 @@ fn alarm(data: &Data) {
                     pattern = pattern.name,
                     lag_ms = lag,
                     max_staleness_ms = most,
-                    "what a pattern maintains is overdue"
+                    "a pattern is overdue"
                 );
             }
         }
@@ -126,7 +126,7 @@ fn alarm(data: &Data) {
     let before = std::mem::replace(&mut *data.pattern_bell.overdue.lock(), late);
     let now = data.pattern_bell.overdue.lock();
     if before.iter().any(|id| !now.contains(id)) {
-        tracing::info!(left = now.len(), "what a pattern maintains has caught up");
+        tracing::info!(left = now.len(), "a pattern has caught up");
     }
 }
 

@@ -454,7 +454,7 @@ pub fn pass(data: &Data, db: &str, ids: &[u32]) -> Result<()> {
                 }
                 _ => continue,
             };
-            tracing::info!(db, pattern = known.name, "writes go past a pattern");
+            tracing::info!(db, pattern = known.name, "writes bypass a pattern");
             let passed = known.altered(|pattern| {
                 pattern.phase = phase;
                 "writes went past it (bypassPatterns)".clone_into(&mut pattern.failure);

@@ -24,7 +24,7 @@ pub(super) fn tick(data: &Data) -> bool {
                 Err(error) => tracing::warn!(
                     code = error.code().0,
                     pattern = pattern.name,
-                    "cannot let children leave a window"
+                    "cannot remove expired children from a window"
                 ),
             }
         }

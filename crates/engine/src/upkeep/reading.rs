@@ -124,7 +124,7 @@ pub(crate) fn complete(
                     tracing::debug!(
                         code = error.code().0,
                         pattern = pattern.name,
-                        "cannot derive for a reader"
+                        "cannot derive values of a pattern for a reader"
                     );
                     return Ok(());
                 }

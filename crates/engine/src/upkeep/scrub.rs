@@ -189,7 +189,7 @@ pub fn tick(engine: &Arc<Inner>) {
                     if let Err(error) = scrub(&shared, &db, &pattern)
                         && error.code() != Code::SHUTDOWN_IN_PROGRESS
                     {
-                        tracing::warn!(%error, db, pattern = pattern.name, "a check failed");
+                        tracing::warn!(%error, db, pattern = pattern.name, "checking a pattern failed");
                     }
                     shared.background.pattern_scrubs.busy.store(false, Ordering::Relaxed);
                 });
@@ -293,7 +293,7 @@ fn scrub_parts(
                 pattern = pattern.name,
                 drift = report.drift,
                 repaired,
-                "what a pattern maintains was wrong"
+                "a pattern had wrong values"
             );
         }
         job.advance(1);

@@ -131,7 +131,7 @@ pub(super) fn tick(engine: &Arc<Inner>) {
                 && let Err(error) = change(engine, db, pattern, lately)
             {
                 // Something needs copies: an index on the fields, another pattern.
-                tracing::info!(%error, db, pattern = pattern.name, "a strategy cannot change");
+                tracing::info!(%error, db, pattern = pattern.name, "cannot change the strategy of a pattern");
             }
         }
     }
@@ -148,7 +148,7 @@ fn change(engine: &Arc<Inner>, db: &str, pattern: &Pattern, rates: Rates) -> Res
         out.bool("wait", false);
     });
     Engine(engine.clone()).run_command(db, command.as_doc())?;
-    tracing::info!(db, pattern = pattern.name, chosen, ?rates, "another strategy suits a pattern");
+    tracing::info!(db, pattern = pattern.name, chosen, ?rates, "changing the strategy of a pattern");
     Ok(())
 }
 

@@ -26,28 +26,28 @@ A CSV cell holds plain text; nested documents and arrays become JSON inside it."
 pub(crate) struct ExportArgs {
     #[command(flatten)]
     target: TargetArgs,
-    /// File to write; overwritten when it exists [default: standard output]
+    /// File to write; overwritten if it exists [default: standard output]
     #[arg(long, short = 'f', value_name = "FILE")]
     file: Option<PathBuf>,
-    /// How the documents stand in the file [default: by the file's name]
+    /// Format of the file [default: by the file's name]
     #[arg(long, value_enum)]
     format: Option<FileFormat>,
-    /// Which documents, as a query
+    /// Filter of the documents
     #[arg(long, short = 'q', value_name = "JSON")]
     filter: Option<String>,
-    /// Their order
+    /// Sort order
     #[arg(long, value_name = "JSON")]
     sort: Option<String>,
-    /// How many at most
+    /// Maximum number of documents
     #[arg(long, value_parser = clap::value_parser!(i64).range(1..))]
     limit: Option<i64>,
-    /// Columns of a CSV file, or the only fields to write
+    /// Columns of a CSV file, or the fields to write
     #[arg(long, value_delimiter = ',', value_name = "NAME,NAME,..")]
     fields: Vec<String>,
     /// Canonical Extended JSON: keeps the type of every number
     #[arg(long)]
     canonical: bool,
-    /// Documents fetched at once
+    /// Documents in one batch
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(i32).range(1..=100_000))]
     batch: i32,
 }

@@ -30,32 +30,32 @@ pub(crate) struct ImportArgs {
     /// File to read [default: standard input]
     #[arg(long, short = 'f', value_name = "FILE")]
     file: Option<PathBuf>,
-    /// How the documents stand in the file [default: by the file's name]
+    /// Format of the file [default: by the file's name]
     #[arg(long, value_enum)]
     format: Option<FileFormat>,
     /// Drop the collection first
     #[arg(long)]
     drop: bool,
-    /// Documents sent at once
+    /// Documents in one batch
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     batch: u64,
-    /// End at the first document that cannot be inserted, instead of going on
+    /// Stop at the first document that cannot be inserted
     #[arg(long)]
     stop_on_error: bool,
-    /// Names of a CSV file's columns; without them the first row has the names
+    /// Names of the columns of a CSV file; by default the first row has them
     #[arg(long, value_delimiter = ',', value_name = "NAME,NAME,..")]
     fields: Vec<String>,
-    /// Leave fields out whose CSV cell is empty, instead of storing an empty text
+    /// Omit fields whose CSV cell is empty, instead of storing an empty string
     #[arg(long)]
     ignore_blanks: bool,
-    /// Keep every CSV cell as text
+    /// Import every CSV cell as a string
     #[arg(long)]
     strings: bool,
 }
 
 /// Bytes in one batch: what fits into a message, with room for its frame.
 const BATCH_BYTES_MAX: usize = 16_000_000;
-/// How many refused documents are told one by one.
+/// How many refused documents are reported one by one.
 const REFUSALS_SHOWN: u64 = 10;
 
 /// Runs the command.

@@ -40,17 +40,17 @@ fn file_format(named: Option<FileFormat>, file: Option<&Path>) -> Result<FileFor
         Some("ndjson" | "jsonl") => Ok(FileFormat::Ndjson),
         Some("csv") => Ok(FileFormat::Csv),
         Some("bson") => Ok(FileFormat::Bson),
-        _ => bail!("the format cannot be told from the file's name: give --format"),
+        _ => bail!("the file's name does not tell the format: use --format"),
     }
 }
 
 /// Which collection, and where.
 #[derive(Args, Debug)]
 pub(crate) struct TargetArgs {
-    /// Server that holds the collection [default: mongodb://127.0.0.1:27017]
+    /// Server with the collection [default: mongodb://127.0.0.1:27017]
     #[arg(long, value_name = "URI", conflicts_with = "data")]
     uri: Option<String>,
-    /// Data folder that holds the collection; no server may be running on it
+    /// Data folder with the collection; no server may be using it
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
     /// Database [default: the one in the URI]
