@@ -53,11 +53,7 @@ fn run(data: &Weak<Data>, collection: &Arc<Collection>, ids: &[u32]) {
     if error.code() == Code::SHUTDOWN_IN_PROGRESS {
         return;
     }
-    tracing::warn!(
-        code = error.code().0,
-        namespace = &*namespace,
-        "rebuilding an index failed"
-    );
+    tracing::warn!(code = error.code().0, namespace = &*namespace, "rebuilding an index failed");
     if let Err(error) = build::take_away(&data, collection, ids) {
         tracing::error!(%error, "cannot remove an unfinished index");
     }

@@ -148,7 +148,13 @@ fn change(engine: &Arc<Inner>, db: &str, pattern: &Pattern, rates: Rates) -> Res
         out.bool("wait", false);
     });
     Engine(engine.clone()).run_command(db, command.as_doc())?;
-    tracing::info!(db, pattern = pattern.name, chosen, ?rates, "changing the strategy of a pattern");
+    tracing::info!(
+        db,
+        pattern = pattern.name,
+        chosen,
+        ?rates,
+        "changing the strategy of a pattern"
+    );
     Ok(())
 }
 
