@@ -1,5 +1,7 @@
 //! A store on a disk that fails on command, for tests: a write fails or is torn, a flush fails,
-//! bytes that were never flushed are gone after a loss of power, a disk has no room.
+//! bytes that were never flushed are gone after a loss of power, a disk has no room, a block of a
+//! table is damaged ([`damage_table`]), merging tables takes long, stands still or fails
+//! ([`FaultPlan::merges`]).
 //!
 //! Only the write-ahead log goes through this layer ([`store::LogDevice`]). The trees flush every file before they refer to it, so
 //! what a crash can lose is in the log.
@@ -10,8 +12,10 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use store::{
     Batch, Damage, DiskStore, Load, LogDevice, Options, Result, Seqno, Snapshot, Space, Stats,
@@ -46,6 +50,25 @@ pub struct FaultPlan {
     fault: Fault,
     nth: u64,
     state: Mutex<DiskState>,
+    merges: Mutex<Merges>,
+    merges_changed: Condvar,
+    merged_entries: AtomicU64,
+}
+
+/// What happens to merges of tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Merges {
+    /// Nothing.
+    #[default]
+    Run,
+    /// They stand still until this is changed.
+    Hold,
+    /// Each entry takes this long.
+    Slow(Duration),
+    /// They fail at their next entry.
+    Fail,
+    /// They fail at their next entry, for want of room.
+    Full,
 }
 
 #[derive(Debug, Default)]
@@ -63,7 +86,14 @@ struct DiskState {
 impl FaultPlan {
     /// `fault` happens at the `nth` occasion, counted from 0.
     pub fn new(fault: Fault, nth: u64) -> Arc<FaultPlan> {
-        Arc::new(FaultPlan { fault, nth, state: Mutex::default() })
+        Arc::new(FaultPlan {
+            fault,
+            nth,
+            state: Mutex::default(),
+            merges: Mutex::default(),
+            merges_changed: Condvar::new(),
+            merged_entries: AtomicU64::new(0),
+        })
     }
 
     /// A plan in which nothing goes wrong by itself; see [`FaultPlan::lose_power`].
@@ -90,6 +120,17 @@ impl FaultPlan {
         }
     }
 
+    /// Sets what happens to merges from now on.
+    pub fn merges(&self, merges: Merges) {
+        *self.merges.lock() = merges;
+        self.merges_changed.notify_all();
+    }
+
+    /// How many entries were merged, or were about to be.
+    pub fn merged_entries(&self) -> u64 {
+        self.merged_entries.load(Ordering::Relaxed)
+    }
+
     /// Ends [`Fault::NoSpace`].
     pub fn make_room(&self) {
         self.state.lock().has_room = true;
@@ -97,6 +138,24 @@ impl FaultPlan {
 }
 
 impl LogDevice for FaultPlan {
+    fn merge_entry(&self) -> io::Result<()> {
+        self.merged_entries.fetch_add(1, Ordering::Relaxed);
+        let mut merges = self.merges.lock();
+        while *merges == Merges::Hold {
+            self.merges_changed.wait(&mut merges);
+        }
+        match *merges {
+            Merges::Run | Merges::Hold => Ok(()),
+            Merges::Slow(time) => {
+                drop(merges);
+                std::thread::sleep(time);
+                Ok(())
+            }
+            Merges::Fail => Err(io::Error::other("injected merge failure")),
+            Merges::Full => Err(io::Error::from(io::ErrorKind::StorageFull)),
+        }
+    }
+
     fn has_failed(&self) -> bool {
         self.state.lock().power_lost
     }
@@ -250,6 +309,10 @@ impl Store for FaultStore {
         self.store.make_room();
     }
 
+    fn pace(&self) {
+        self.store.pace();
+    }
+
     fn delete_range(&self, space: Space, from: &[u8], to: &[u8]) -> Result<()> {
         self.store.delete_range(space, from, to)
     }
@@ -277,4 +340,23 @@ impl Store for FaultStore {
     fn close(&self) -> Result<()> {
         self.store.close()
     }
+}
+
+/// Damages a data block of the largest table of a space in a folder that no store has open for
+/// writing to that table: a byte near its beginning is another one. Returns the file.
+///
+/// # Panics
+/// When there is no table.
+pub fn damage_table(folder: &Path, space: Space) -> PathBuf {
+    let tables = std::fs::read_dir(folder.join(space.name()).join("tables")).expect("a folder");
+    let files = tables.flatten().map(|entry| entry.path());
+    let largest = files.max_by_key(|file| file.metadata().map_or(0, |data| data.len()));
+    let file = largest.expect("a table");
+    let mut bytes = std::fs::read(&file).expect("a readable file");
+    let at = 100.min(bytes.len() / 2);
+    bytes[at] ^= 0x55;
+    // In place: the store may have the file open.
+    let open = OpenOptions::new().write(true).open(&file).expect("a writable file");
+    open.write_all_at(&bytes[at..=at], at as u64).expect("a written byte");
+    file
 }

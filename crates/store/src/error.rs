@@ -64,6 +64,9 @@ pub enum StoreError {
         /// Which limit was passed and how.
         what: String,
     },
+    /// What a snapshot reads is not kept any more: it was open for too long, or held too much.
+    #[error("the snapshot is too old: what it reads is not kept any more; read again")]
+    SnapshotTooOld,
     /// The store was opened for reading only.
     #[error("the store is open for reading only")]
     ReadOnly,

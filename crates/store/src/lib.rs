@@ -30,7 +30,7 @@ pub use load::{Entries, Load};
 pub use memory::MemoryStore;
 pub use scratch::{RUN_BUFFER_BYTES, Run, RunWriter, Scratch};
 pub use snapshot::{Block, Direction, Lent, Range, Snapshot};
-pub use stats::{Damage, SpaceStats, Stats};
+pub use stats::{Damage, MergeFailure, SpaceStats, Stats};
 
 /// A place in the commit order. A snapshot sees every commit whose number is not above its own.
 pub type Seqno = u64;
@@ -116,6 +116,11 @@ pub trait Store: Send + Sync {
     /// Waits, for a moment at most, until the next writers need not wait for work in the background:
     /// for who writes much, is in no hurry, and holds nothing that others need.
     fn make_room(&self) {}
+
+    /// Waits for as long as the commits of this thread have added to background work that is
+    /// behind; mostly not at all. To be called after [`Store::write`], by who holds no locks that
+    /// other writers need.
+    fn pace(&self) {}
 
     /// Drops every key in `[from, to)`, now and in the background. Meant for prefixes that nobody
     /// reads and that are never used again: a snapshot that still reads there may or may not see

@@ -122,7 +122,7 @@ impl Snapshot {
         } else {
             match &self.base {
                 Inner::Disk(snapshot) => {
-                    Source::Disk(Box::new(snapshot.range(space, from, to, direction)))
+                    Source::Disk(Box::new(snapshot.range(space, from, to, direction)?))
                 }
                 Inner::Memory(snapshot) => {
                     Source::Memory(Box::new(snapshot.range(space, from, to, direction)))
@@ -237,7 +237,7 @@ pub(crate) fn fit_upper(bound: Bound<&[u8]>) -> Bound<&[u8]> {
 }
 
 /// Whether no key can lie between the bounds. The trees must not see such bounds.
-fn is_empty(from: &Bound<&[u8]>, to: &Bound<&[u8]>) -> bool {
+pub(crate) fn is_empty(from: &Bound<&[u8]>, to: &Bound<&[u8]>) -> bool {
     match (from, to) {
         (_, Bound::Included([]) | Bound::Excluded([])) => true,
         (Bound::Included(from), Bound::Included(to)) => from > to,

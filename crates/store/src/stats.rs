@@ -1,8 +1,9 @@
 //! Numbers about a store, and what a check found.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use crate::{Seqno, Space};
+use crate::{Seqno, Space, StoreError};
 
 /// Sizes of one key space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,10 +16,13 @@ pub struct SpaceStats {
     pub entries: u64,
     /// Table files.
     pub tables: u64,
+    /// Young tables that overlap, which reads must look into one by one and merging has not
+    /// reached yet.
+    pub young_tables: u64,
 }
 
 /// Sizes and counters of a store since it was opened.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Stats {
     /// Per space, in the order of [`Space::ALL`].
     pub spaces: [SpaceStats; 4],
@@ -48,12 +52,24 @@ pub struct Stats {
     pub compactions: u64,
     /// Times that a writer had to wait for background work.
     pub stalls: u64,
+    /// Times that a writer was slowed down because background work was behind.
+    pub pauses: u64,
+    /// How long those took, all together.
+    pub paused: Duration,
     /// Bytes in the block cache.
     pub cache_bytes: u64,
     /// The most bytes that the block cache may take.
     pub cache_capacity_bytes: u64,
-    /// Bytes that are kept only so that the past can be read.
+    /// Bytes of tables that are kept only for open snapshots and for reading the past.
     pub history_bytes: u64,
+    /// States of the past that are kept.
+    pub history_states: u64,
+    /// How long ago memory was first flushed since the oldest open snapshot that holds tables.
+    pub oldest_pinned: Option<Duration>,
+    /// States that were given up though snapshots needed them.
+    pub expired_snapshots: u64,
+    /// What keeps tables from being merged.
+    pub merge_failures: Vec<MergeFailure>,
     /// Bytes in the cache of pages.
     pub page_bytes: u64,
     /// The most bytes that the cache of pages may take.
@@ -69,6 +85,17 @@ impl Stats {
     pub fn space(&self, space: Space) -> &SpaceStats {
         &self.spaces[space.index()]
     }
+}
+
+/// Why tables of one space are not merged.
+#[derive(Clone, Debug)]
+pub struct MergeFailure {
+    /// The space.
+    pub space: Space,
+    /// What happened when it was tried last.
+    pub error: StoreError,
+    /// How often it was tried.
+    pub tries: u32,
 }
 
 /// One thing that [`crate::Store::verify`] found wrong.

@@ -23,8 +23,6 @@ struct Shard {
 #[derive(Default)]
 pub(crate) struct Tracker {
     published: AtomicU64,
-    /// The last published number under which something was written.
-    written: AtomicU64,
     shards: [Shard; SHARDS],
 }
 
@@ -32,7 +30,6 @@ impl Tracker {
     pub(crate) fn new(published: Seqno) -> Tracker {
         Tracker {
             published: AtomicU64::new(published),
-            written: AtomicU64::new(published),
             shards: Default::default(),
         }
     }
@@ -44,19 +41,7 @@ impl Tracker {
 
     /// Makes `seqno` visible. Only the writer that holds the commit lock may call this.
     pub(crate) fn publish(&self, seqno: Seqno) {
-        self.written.store(seqno, Ordering::Release);
         self.published.store(seqno, Ordering::Release);
-    }
-
-    /// The same for a number under which nothing was written.
-    pub(crate) fn publish_empty(&self, seqno: Seqno) {
-        self.published.store(seqno, Ordering::Release);
-    }
-
-    /// Whether a snapshot of the number `newest`, opened before, holds what `seqno` held: nothing was
-    /// written since.
-    pub(crate) fn is_same(&self, newest: Seqno, seqno: Seqno) -> bool {
-        seqno <= newest && self.written.load(Ordering::Acquire) <= seqno
     }
 
     /// Registers a snapshot of the newest commit; returns its number and the shard to give back.
@@ -106,6 +91,17 @@ impl Tracker {
             .iter()
             .filter_map(|shard| shard.open.lock().iter().map(|entry| entry.0).min())
             .min()
+    }
+
+    /// The numbers of all open snapshots, sorted.
+    pub(crate) fn open_numbers(&self) -> Vec<Seqno> {
+        let mut numbers: Vec<Seqno> = Vec::new();
+        for shard in &self.shards {
+            numbers.extend(shard.open.lock().iter().map(|entry| entry.0));
+        }
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
     }
 
     /// How many snapshots are open.

@@ -235,7 +235,7 @@ fn after_a_failed_flush_writing_stops_and_reading_goes_on() {
         }
     };
     assert!(matches!(error, StoreError::Poisoned { .. }), "{error}");
-    assert!(error.to_string().contains("told to fail"), "{error}");
+    assert!(error.to_string().contains("injected flush failure"), "{error}");
     assert!(matches!(store.write(&batch(number)), Err(StoreError::Poisoned { .. })));
     assert!(matches!(store.checkpoint(), Err(StoreError::Poisoned { .. })));
     assert_same(&store.snapshot(), &model(number));

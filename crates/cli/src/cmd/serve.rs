@@ -204,7 +204,8 @@ fn start_log(settings: &Settings) -> Box<dyn Fn(i32) + Send + Sync> {
 
 /// What is logged at a level.
 fn targets(level: LevelFilter) -> Targets {
-    // The storage library tells of every file that it opens: that is for debugging.
-    let storage = if level <= LevelFilter::INFO { level.min(LevelFilter::WARN) } else { level };
+    // The storage library reports every file that it opens, and every failure that the store reports
+    // once: that is for debugging.
+    let storage = if level <= LevelFilter::INFO { LevelFilter::OFF } else { level };
     Targets::new().with_default(level).with_target("lsm_tree", storage)
 }

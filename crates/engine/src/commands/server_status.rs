@@ -296,6 +296,7 @@ fn store(context: &Context<'_>, out: &mut Writer<'_>) {
             long(out, "memoryBytes", sizes.memtable_bytes);
             long(out, "entries", sizes.entries);
             long(out, "tables", sizes.tables);
+            long(out, "youngTables", sizes.young_tables);
         });
     }
     for (name, value) in [
@@ -311,6 +312,12 @@ fn store(context: &Context<'_>, out: &mut Writer<'_>) {
         ("flushes", stats.flushes),
         ("compactions", stats.compactions),
         ("stalls", stats.stalls),
+        ("pauses", stats.pauses),
+        ("pausedMicros", stats.paused.as_micros() as u64),
+        ("pinnedBytes", stats.history_bytes),
+        ("pinnedStates", stats.history_states),
+        ("oldestPinnedSeconds", stats.oldest_pinned.unwrap_or_default().as_secs()),
+        ("expiredSnapshots", stats.expired_snapshots),
         ("cacheBytes", stats.cache_bytes),
         ("cacheCapacityBytes", stats.cache_capacity_bytes),
         ("pageCacheBytes", stats.page_bytes),
@@ -321,6 +328,15 @@ fn store(context: &Context<'_>, out: &mut Writer<'_>) {
     ] {
         long(out, name, value);
     }
+    out.array("mergeFailures", |out| {
+        for failure in &stats.merge_failures {
+            out.push_doc(|out| {
+                out.str("tree", failure.space.name());
+                out.str("error", &failure.error.to_string());
+                long(out, "tries", u64::from(failure.tries));
+            });
+        }
+    });
 }
 
 #[cfg(test)]

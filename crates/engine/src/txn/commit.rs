@@ -316,6 +316,8 @@ impl Data {
         self.changes.publish(creations, seqno);
         self.changes.publish(changes, seqno);
         drop(state);
+        // Others need not wait for what this commit has added to work that is behind.
+        self.store.pace();
         if work.writes() > 0 {
             self.pattern_writes.fetch_add(work.writes(), Ordering::Relaxed);
         }

@@ -16,9 +16,8 @@ use crate::{Batch, Bytes, Operation, Result, Seqno, StoreError};
 
 /// Encoding buffers that grew above this are given back to the system.
 const KEEP_BUFFER: usize = 2 << 20;
-/// From so many overlapping tables on, writers are slowed down, or wait.
-const SLOW_TABLES: usize = 20;
-const STOP_TABLES: usize = 40;
+/// With so many young tables in a tree writers wait for merging: slowing them down was not enough.
+const STOP_RUNS: usize = 400;
 
 /// What the commit lock guards.
 pub(super) struct Commit {
@@ -72,8 +71,18 @@ impl Shared {
         })?;
         self.counters.writes.fetch_add(1, Ordering::Relaxed);
         loads.iter().for_each(|load| load.hold_back());
-        if self.active_bytes.load(Ordering::Relaxed) > self.options.memtable_bytes / 2 {
+        // Where merging is behind, fewer and larger tables are better.
+        let full = match self.pressure.is_behind() {
+            true => self.options.memtable_bytes,
+            false => self.options.memtable_bytes / 2,
+        };
+        if self.active_bytes.load(Ordering::Relaxed) > full {
             self.work.want_flush();
+        }
+        let memory = self.memory_bytes() as f64 / self.options.memtable_bytes.max(1) as f64;
+        if memory > 1.0 || self.pressure.is_behind() {
+            let touched = batch.operations().iter().map(|operation| operation.space);
+            self.pressure.charge(batch.bytes(), memory, touched);
         }
         self.work.want_sync();
         if log.is_behind() {
@@ -134,42 +143,44 @@ impl Shared {
             tracing::warn!("the log cannot keep up: {error}");
         }
         let is_tight = || {
-            let bytes = self.active_bytes.load(Ordering::Relaxed)
-                + self.sealed_bytes.load(Ordering::Relaxed);
-            bytes > self.options.memtable_bytes || self.work.overlapping_tables() >= SLOW_TABLES / 2
+            self.memory_bytes() > self.options.memtable_bytes || self.pressure.is_behind()
         };
         while is_tight()
             && begun.elapsed() < PATIENCE
-            && self.work.failure().is_none()
+            && self.work.flush_failure().is_none()
             && !self.closed.load(Ordering::Acquire)
         {
-            self.work.want_flush();
             self.work.wait_for_progress(Duration::from_millis(20));
         }
+        self.pressure.forgive();
     }
 
-    /// Holds a writer back while background work is behind. Background threads need nothing that
-    /// a writer may hold, so they get on; if they fail, writers go on until memory is used up.
+    /// Bytes of commits that are not in tables yet.
+    fn memory_bytes(&self) -> u64 {
+        self.active_bytes.load(Ordering::Relaxed) + self.sealed_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Holds a writer back while memory is full, or far too many tables wait to be merged. Background
+    /// threads need nothing that a writer may hold, so they get on; if they fail, writers go on
+    /// until memory is used up.
     fn wait_for_room(&self) -> Result<()> {
         let limit = self.options.memtable_bytes.saturating_mul(2);
-        let in_memory = || {
-            self.active_bytes.load(Ordering::Relaxed) + self.sealed_bytes.load(Ordering::Relaxed)
-        };
-        if in_memory() <= limit && self.work.overlapping_tables() < SLOW_TABLES {
+        let is_full = || self.memory_bytes() > limit;
+        if !is_full() && !self.pressure.is_stuck(STOP_RUNS) {
             return Ok(());
         }
         self.counters.stalls.fetch_add(1, Ordering::Relaxed);
-        if self.work.overlapping_tables() >= SLOW_TABLES {
-            std::thread::sleep(Duration::from_micros(500));
-        }
-        while in_memory() > limit || self.work.overlapping_tables() >= STOP_TABLES {
-            if let Some(error) = self.work.failure() {
-                return if in_memory() > limit.saturating_mul(2) { Err(error) } else { Ok(()) };
+        while is_full() || self.pressure.is_stuck(STOP_RUNS) {
+            if is_full() {
+                if let Some(error) = self.work.flush_failure() {
+                    let used_up = self.memory_bytes() > limit.saturating_mul(2);
+                    return if used_up { Err(error) } else { Ok(()) };
+                }
+                self.work.want_flush();
             }
             if self.closed.load(Ordering::Acquire) {
                 return Err(StoreError::Closed);
             }
-            self.work.want_flush();
             self.work.wait_for_progress(Duration::from_millis(20));
         }
         Ok(())

@@ -7,12 +7,13 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use lsm_tree::compaction::filter::Context;
 use lsm_tree::compaction::{CompactionFilter, Factory, ItemAccessor, Verdict};
 use parking_lot::RwLock;
 
-use super::file::sync_folder;
+use super::file::{LogDevice, sync_folder};
 use super::record::{decode_range, encode_range};
 use crate::{Bytes, Result, Space, StoreError};
 
@@ -77,6 +78,10 @@ impl DroppedRanges {
         self.0.read().ranges.iter().filter(|range| range.space == space).cloned().collect()
     }
 
+    pub(super) fn has_any(&self, space: Space) -> bool {
+        self.0.read().ranges.iter().any(|range| range.space == space)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.0.read().ranges.is_empty()
     }
@@ -128,11 +133,40 @@ fn decode(bytes: &[u8]) -> Option<Vec<DroppedRange>> {
 pub(super) struct DropFilterFactory {
     space: Space,
     dropped: Arc<DroppedRanges>,
+    control: MergeControl,
+}
+
+/// What ends or slows down a merge from outside.
+#[derive(Clone)]
+pub(super) struct MergeControl {
+    /// Set when the store closes.
+    pub(super) stopping: Arc<AtomicBool>,
+    pub(super) device: Option<Arc<dyn LogDevice>>,
+}
+
+impl MergeControl {
+    /// Called for each entry that is merged.
+    ///
+    /// # Errors
+    /// When the merge is to end.
+    fn check(&self) -> std::io::Result<()> {
+        if self.stopping.load(Ordering::Relaxed) {
+            return Err(std::io::Error::from(std::io::ErrorKind::Interrupted));
+        }
+        match &self.device {
+            Some(device) => device.merge_entry(),
+            None => Ok(()),
+        }
+    }
 }
 
 impl DropFilterFactory {
-    pub(super) fn new(space: Space, dropped: Arc<DroppedRanges>) -> DropFilterFactory {
-        DropFilterFactory { space, dropped }
+    pub(super) fn new(
+        space: Space,
+        dropped: Arc<DroppedRanges>,
+        control: MergeControl,
+    ) -> DropFilterFactory {
+        DropFilterFactory { space, dropped, control }
     }
 }
 
@@ -146,12 +180,13 @@ impl Factory for DropFilterFactory {
     }
 
     fn make_filter(&self, _context: &Context) -> Box<dyn CompactionFilter> {
-        Box::new(DropFilter { ranges: joined(self.dropped.of(self.space)) })
+        let ranges = joined(self.dropped.of(self.space));
+        Box::new(DropFilter { ranges, control: self.control.clone() })
     }
 }
 
 /// Joins ranges that overlap or touch, so that a key lies in at most one.
-fn joined(sorted: Vec<DroppedRange>) -> Vec<DroppedRange> {
+pub(super) fn joined(sorted: Vec<DroppedRange>) -> Vec<DroppedRange> {
     let mut ranges: Vec<DroppedRange> = Vec::with_capacity(sorted.len());
     for range in sorted {
         match ranges.last_mut() {
@@ -165,6 +200,7 @@ fn joined(sorted: Vec<DroppedRange>) -> Vec<DroppedRange> {
 struct DropFilter {
     /// Sorted, and apart from each other.
     ranges: Vec<DroppedRange>,
+    control: MergeControl,
 }
 
 impl CompactionFilter for DropFilter {
@@ -173,6 +209,10 @@ impl CompactionFilter for DropFilter {
         item: ItemAccessor<'_>,
         _context: &Context,
     ) -> lsm_tree::Result<Verdict> {
+        self.control.check()?;
+        if self.ranges.is_empty() {
+            return Ok(Verdict::Keep);
+        }
         let key: &[u8] = item.key();
         let after = self.ranges.partition_point(|range| &*range.from <= key);
         let dropped = after > 0 && key < &*self.ranges[after - 1].to;

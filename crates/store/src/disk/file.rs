@@ -20,6 +20,11 @@ pub trait LogDevice: std::fmt::Debug + Send + Sync {
     fn allocate(&self) -> io::Result<()>;
     /// Writes all `bytes` to `file` (at `path`), beginning `at` bytes from its start.
     fn write(&self, file: &File, path: &Path, bytes: &[u8], at: u64) -> io::Result<()>;
+    /// Called for each entry that is merged from tables to tables; it may take its time, and an
+    /// error ends the merge.
+    fn merge_entry(&self) -> io::Result<()> {
+        Ok(())
+    }
     /// Flushes `file` (at `path`) as `fdatasync` does.
     fn sync(&self, file: &File, path: &Path) -> io::Result<()>;
 }

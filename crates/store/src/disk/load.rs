@@ -32,6 +32,9 @@ pub(super) struct DiskLoad {
     tables: Mutex<Vec<Table>>,
 }
 
+/// The tables of one part, and whether all of it was written.
+type Part = (Vec<Table>, Result<()>);
+
 impl DiskLoad {
     pub(super) fn begin(
         shared: &Arc<Shared>,
@@ -58,7 +61,7 @@ impl DiskLoad {
         &self,
         entries: Entries<'_>,
         mut is_early: impl FnMut(&Bytes) -> Result<bool>,
-    ) -> (Vec<Table>, Result<()>) {
+    ) -> Part {
         let space = self.written.space;
         let mut failure = Ok(());
         let stream = entries
@@ -76,9 +79,13 @@ impl DiskLoad {
                 Ok(InternalValue::from_components(key, value, LOWEST, ValueType::Value))
             });
         let tree = &self.shared.trees[space.index()];
+        let attempt = self.shared.leftovers[space.index()].begin(tree);
         match tree.flush_to_tables(stream) {
-            Ok(written) => (written.map_or_else(Vec::new, |(tables, _)| tables), failure),
-            // Files that were begun go when the folder is opened again.
+            Ok(written) => {
+                let tables = written.map_or_else(Vec::new, |(tables, _)| tables);
+                attempt.succeed(tables.iter().map(|table| table.id()));
+                (tables, failure)
+            }
             Err(error) => (Vec::new(), Err(tree_error(tree, &error))),
         }
     }
@@ -137,8 +144,12 @@ impl Load for DiskLoad {
         // From here on the files belong to the tree, whatever happens.
         let tables = std::mem::take(&mut *self.tables.lock());
         if !tables.is_empty() {
-            tree.register_tables(&tables, None, None, &[], 0)
+            let space = self.written.space;
+            let watermark = shared.history.merge_watermark();
+            let _registering = shared.registering[space.index()].lock();
+            tree.register_tables(&tables, None, None, &[], watermark)
                 .map_err(|error| tree_error(tree, &error))?;
+            shared.versions[space.index()].set(0);
         }
         for prefix in &self.written.prefixes {
             let end = u32::from_be_bytes(*prefix).checked_add(1).map(u32::to_be_bytes);
@@ -156,11 +167,11 @@ impl Load for DiskLoad {
             let bytes = batch.operations().iter().map(insert).sum();
             shared.active_bytes.fetch_add(bytes, Ordering::Relaxed);
         }
-        // Above the number of the tree's new view, so that snapshots from now on see it.
         shared.tracker.publish(shared.counter.next());
         drop(commit);
-        shared.work.note_overlapping(&shared.trees);
-        shared.work.want_merge();
+        shared.history.note_tables(self.written.space, tree, &[]);
+        shared.note_debt(self.written.space);
+        shared.work.want_merge(self.written.space);
         shared.work.want_sync();
         Ok(self.written.puts())
     }

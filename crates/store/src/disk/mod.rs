@@ -12,18 +12,26 @@ mod background;
 mod commit;
 mod dropped;
 mod file;
+mod flush;
 mod history;
 mod hot;
+mod leftovers;
 mod load;
 mod log;
+mod merge;
 mod pages;
+mod pressure;
 mod range;
 mod read;
+mod readers;
+mod reclaim;
 mod record;
 mod recover;
 mod segment;
 mod trees;
 mod verify;
+mod view;
+mod work;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -35,18 +43,24 @@ use std::time::Duration;
 use lsm_tree::{AbstractTree, Cache, SequenceNumberCounter, Tree};
 use parking_lot::Mutex;
 
-use background::{FlushState, Work};
 use commit::Commit;
 use dropped::{DroppedRange, DroppedRanges};
 pub use file::LogDevice;
+use flush::FlushState;
 use history::History;
 use hot::Hot;
+use leftovers::Leftovers;
 use log::Log;
+use merge::SetAside;
 pub(crate) use pages::Page;
 use pages::Pages;
+use pressure::Pressure;
 pub(crate) use range::DiskRange;
 pub(crate) use read::DiskSnapshot;
+use readers::Readers;
+use reclaim::Reclaimed;
 use record::{Kind, Payload, encode_range};
+use work::Work;
 
 use crate::tracker::Tracker;
 use crate::{
@@ -70,6 +84,12 @@ pub struct Options {
     pub segment_bytes: u64,
     /// The most bytes of replaced tables that are kept for reading the past ([`Store::keep_since`]).
     pub history_bytes: u64,
+    /// The most bytes of replaced tables that open snapshots may keep. Beyond that the oldest end
+    /// with [`StoreError::SnapshotTooOld`].
+    pub snapshot_bytes: u64,
+    /// How long tables are kept for an open snapshot after memory was flushed for the first time
+    /// since it was opened. Beyond that it ends in the same way.
+    pub snapshot_age: Duration,
     /// Commits that nobody waits for are on disk after this time at the latest.
     pub sync_interval: Duration,
     /// The space of dropped ranges is taken back after this time.
@@ -90,6 +110,8 @@ impl Default for Options {
             noted_bytes: 16 << 20,
             segment_bytes: 16 << 20,
             history_bytes: 2 << 30,
+            snapshot_bytes: 16 << 30,
+            snapshot_age: Duration::from_secs(3600),
             sync_interval: Duration::from_millis(100),
             reclaim_interval: Duration::from_secs(10),
             read_only: false,
@@ -110,7 +132,7 @@ pub(crate) struct Shared {
     options: Options,
     trees: [Tree; 4],
     tracker: Tracker,
-    /// Gives commits and table lists their numbers.
+    /// Gives commits their numbers.
     counter: SequenceNumberCounter,
     commit: Mutex<Commit>,
     /// Nothing when the store is open for reading only.
@@ -120,6 +142,15 @@ pub(crate) struct Shared {
     pages: Pages,
     hot: Hot,
     history: History,
+    readers: Readers,
+    pressure: Pressure,
+    /// Of each tree: unfinished files, the lock for adding tables to it, what was taken back of
+    /// dropped ranges, damaged tables, and the counter of its lists of tables.
+    leftovers: [Leftovers; 4],
+    registering: [Mutex<()>; 4],
+    reclaimed: [Mutex<Reclaimed>; 4],
+    set_aside: [Mutex<SetAside>; 4],
+    versions: [SequenceNumberCounter; 4],
     /// Temporary files of loads.
     scratch: Arc<Scratch>,
     flushing: Mutex<FlushState>,
@@ -172,7 +203,7 @@ impl Store for DiskStore {
     }
 
     fn keep_since(&self, seqno: Option<Seqno>) {
-        self.shared.history.keep(seqno);
+        self.shared.history.keep(seqno, &self.shared.tracker);
     }
 
     fn snapshot_at(&self, seqno: Seqno) -> Option<Snapshot> {
@@ -180,9 +211,7 @@ impl Store for DiskStore {
         if newest.seqno() == seqno {
             return Some(newest);
         }
-        let kept = DiskSnapshot::open_at(&self.shared, seqno).map(Snapshot::disk);
-        // What nothing was written behind is always there, also when the past has been given up.
-        kept.or_else(|| self.shared.tracker.is_same(newest.seqno(), seqno).then_some(newest))
+        DiskSnapshot::open_at(&self.shared, seqno).map(Snapshot::disk)
     }
 
     fn write(&self, batch: &Batch) -> Result<Seqno> {
@@ -198,6 +227,10 @@ impl Store for DiskStore {
 
     fn make_room(&self) {
         self.shared.make_room();
+    }
+
+    fn pace(&self) {
+        self.shared.pressure.pay();
     }
 
     fn delete_range(&self, space: Space, from: &[u8], to: &[u8]) -> Result<()> {
@@ -226,6 +259,8 @@ impl Store for DiskStore {
         }
         self.shared.work.want_sync();
         self.shared.work.want_reclaim(self.shared.options.reclaim_interval);
+        // What was dropped may make the room that merging lacked.
+        self.shared.work.retry_merges();
         Ok(())
     }
 
@@ -241,6 +276,7 @@ impl Store for DiskStore {
     fn stats(&self) -> Stats {
         let shared = &self.shared;
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let past = shared.history.sizes(&shared.tracker);
         let mut stats = Stats {
             open_snapshots: shared.tracker.count(),
             oldest_snapshot: shared.tracker.oldest(),
@@ -250,9 +286,15 @@ impl Store for DiskStore {
             flushes: count(&shared.counters.flushes),
             compactions: count(&shared.counters.compactions),
             stalls: count(&shared.counters.stalls),
+            pauses: count(&shared.pressure.pauses),
             cache_bytes: shared.cache.size(),
             cache_capacity_bytes: shared.cache.capacity(),
-            history_bytes: shared.history.bytes(&shared.trees),
+            history_bytes: past.bytes,
+            history_states: past.states,
+            oldest_pinned: past.oldest_pinned,
+            expired_snapshots: past.expired,
+            paused: Duration::from_micros(count(&shared.pressure.paused_micros)),
+            merge_failures: shared.merge_failures(),
             page_bytes: shared.pages.sizes().0,
             page_capacity_bytes: shared.pages.sizes().1,
             page_hits: shared.pages.counts().0,
@@ -270,11 +312,13 @@ impl Store for DiskStore {
         }
         for space in Space::ALL {
             let tree = &shared.trees[space.index()];
+            let memtable_bytes = tree.get_version_history_lock().memtable_size_sum();
             stats.spaces[space.index()] = SpaceStats {
                 disk_bytes: tree.disk_space(),
-                memtable_bytes: tree.active_memtable().size(),
+                memtable_bytes,
                 entries: tree.approximate_len() as u64,
                 tables: tree.table_count() as u64,
+                young_tables: tree.l0_run_count() as u64,
             };
         }
         stats

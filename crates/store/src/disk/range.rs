@@ -7,12 +7,11 @@
 use std::ops::{Bound, Range as Span};
 use std::sync::Arc;
 
-use lsm_tree::KvPair;
-
 use super::pages::{Builder, Found, Page, Shelf, Watch, end_of, prefix_of};
-use super::read::DiskSnapshot;
+use super::read::{DiskSnapshot, Pairs};
+use super::readers::OpenReader;
 use super::trees::tree_error;
-use crate::snapshot::{fit_lower, fit_upper};
+use crate::snapshot::{fit_lower, fit_upper, is_empty};
 use crate::{Bytes, Direction, Result, Space};
 
 /// A page that is read for the sake of later readers holds this many entries at most.
@@ -67,11 +66,28 @@ struct Cursor {
 
 /// A stretch of the tree.
 struct Reader {
-    entries: Box<dyn DoubleEndedIterator<Item = lsm_tree::Result<KvPair>> + Send>,
+    open: Arc<OpenReader>,
+    /// The bounds of the stretch.
+    from: Bound<Bytes>,
+    to: Bound<Bytes>,
+    /// The last key that was read.
+    last: Option<Bytes>,
     /// Where the stretch ends: forward the first key behind it, in reverse its first key.
     end: Bytes,
     /// Whether a page stands at the end, or the prefix ends.
     joins: bool,
+}
+
+impl Reader {
+    /// What is left of the stretch.
+    fn rest(&self, direction: Direction) -> (Bound<&[u8]>, Bound<&[u8]>) {
+        let last = self.last.as_ref().map(|key| Bound::Excluded(&**key));
+        let (from, to) = (self.from.as_ref().map(|key| &**key), self.to.as_ref().map(|key| &**key));
+        match direction {
+            Direction::Forward => (last.unwrap_or(from), to),
+            Direction::Reverse => (from, last.unwrap_or(to)),
+        }
+    }
 }
 
 impl Cursor {
@@ -92,7 +108,7 @@ impl DiskRange {
         from: Bound<&[u8]>,
         to: Bound<&[u8]>,
         direction: Direction,
-    ) -> DiskRange {
+    ) -> Result<DiskRange> {
         let mut range = DiskRange {
             snapshot,
             space,
@@ -120,9 +136,9 @@ impl DiskRange {
                 range.shelf = range.snapshot.shared.pages.shelf(space, prefix);
                 (range.prefix, range.low, range.high) = (Some(prefix), low, high);
             }
-            None => range.reader = Some(range.open(from, to, Bytes::default(), false)),
+            None => range.reader = Some(range.open(from, to, Bytes::default(), false)?),
         }
-        range
+        Ok(range)
     }
 
     /// Moves to the next entry; false at the end.
@@ -282,7 +298,7 @@ impl DiskRange {
                     Direction::Reverse => low.clone(),
                 };
                 let bounds = (Bound::Included(&*low), Bound::Excluded(&*high));
-                self.reader = Some(self.open(bounds.0, bounds.1, end, joins));
+                self.reader = Some(self.open(bounds.0, bounds.1, end, joins)?);
                 // Where commits came in between, a page would have to be thrown away.
                 let is_newest = || match &self.shelf {
                     Some(shelf) => !shelf.is_newer(self.snapshot.seqno),
@@ -310,17 +326,51 @@ impl DiskRange {
         }
     }
 
-    fn open(&self, from: Bound<&[u8]>, to: Bound<&[u8]>, end: Bytes, joins: bool) -> Reader {
-        let entries = self.snapshot.entries(self.space, fit_lower(from), fit_upper(to));
-        Reader { entries, end, joins }
+    fn open(
+        &self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        end: Bytes,
+        joins: bool,
+    ) -> Result<Reader> {
+        let (from, to) = (fit_lower(from), fit_upper(to));
+        let open = self.snapshot.shared.readers.add();
+        open.put(self.snapshot.entries(self.space, from, to)?);
+        let (from, to) = (from.map(Bytes::copy_from), to.map(Bytes::copy_from));
+        Ok(Reader { open, from, to, last: None, end, joins })
     }
 
-    /// The next entry of the tree.
-    fn next_of_tree(&mut self) -> Result<Option<(Bytes, Bytes)>> {
+    /// Takes the iterator of the stretch out of the reader, opened again if it was given up.
+    fn take_entries(&mut self) -> Result<Option<Pairs>> {
         let Some(reader) = &mut self.reader else { return Ok(None) };
+        if let Some(entries) = reader.open.take() {
+            return Ok(Some(entries));
+        }
+        let (from, to) = reader.rest(self.direction);
+        if is_empty(&from, &to) {
+            return Ok(Some(Box::new(std::iter::empty())));
+        }
+        let open = self.snapshot.shared.readers.add();
+        let entries = self.snapshot.entries(self.space, from, to)?;
+        reader.open = open;
+        Ok(Some(entries))
+    }
+
+    /// Puts the iterator back, behind the key that it gave last.
+    fn put_entries(&mut self, entries: Pairs, last: Option<&Bytes>) {
+        if let Some(reader) = &mut self.reader {
+            if last.is_some() {
+                reader.last = last.cloned();
+            }
+            reader.open.put(entries);
+        }
+    }
+
+    /// The next entry of an iterator.
+    fn next_of(&self, entries: &mut Pairs) -> Result<Option<(Bytes, Bytes)>> {
         let entry = match self.direction {
-            Direction::Forward => reader.entries.next(),
-            Direction::Reverse => reader.entries.next_back(),
+            Direction::Forward => entries.next(),
+            Direction::Reverse => entries.next_back(),
         };
         match entry {
             None => Ok(None),
@@ -329,6 +379,37 @@ impl DiskRange {
                 Err(tree_error(&self.snapshot.shared.trees[self.space.index()], &error))
             }
         }
+    }
+
+    /// The next entry of the tree.
+    fn next_of_tree(&mut self) -> Result<Option<(Bytes, Bytes)>> {
+        let Some(mut entries) = self.take_entries()? else { return Ok(None) };
+        let entry = self.next_of(&mut entries)?;
+        self.put_entries(entries, entry.as_ref().map(|(key, _)| key));
+        Ok(entry)
+    }
+
+    /// Adds entries of the tree to a builder while it wants more; returns the last one, or nothing
+    /// at the end of the stretch.
+    fn collect(
+        &mut self,
+        builder: &mut Builder,
+        wants_more: impl Fn(&Builder) -> bool,
+    ) -> Result<Option<(Bytes, Bytes)>> {
+        let mut last: Option<(Bytes, Bytes)> = None;
+        let Some(mut entries) = self.take_entries()? else { return Ok(None) };
+        while wants_more(builder) {
+            let next = self.next_of(&mut entries)?;
+            if let Some((key, value)) = &next {
+                builder.push(key, value);
+            }
+            last = next;
+            if last.is_none() {
+                break;
+            }
+        }
+        self.put_entries(entries, last.as_ref().map(|(key, _)| key));
+        Ok(last)
     }
 
     /// Takes one entry from the tree; false when its stretch has ended.
@@ -365,18 +446,13 @@ impl DiskRange {
         let mut builder = self.builder.take().unwrap_or_default();
         // Entries that went by one by one are in the builder, and were handed out.
         let already = builder.len();
-        let mut last = None;
-        while builder.bytes() < page_bytes {
-            last = match self.next_of_tree() {
-                Ok(last) => last,
-                Err(error) => {
-                    self.reader = None;
-                    return Err(error);
-                }
-            };
-            let Some((key, value)) = &last else { break };
-            builder.push(key, value);
-        }
+        let last = match self.collect(&mut builder, |builder| builder.bytes() < page_bytes) {
+            Ok(last) => last,
+            Err(error) => {
+                self.reader = None;
+                return Err(error);
+            }
+        };
         self.builder = Some(builder);
         let page = self.finish_page(last.as_ref().map(|(key, _)| key));
         let Some(page) = page else { return Ok(false) };
@@ -451,7 +527,7 @@ impl DiskRange {
             return Ok(());
         };
         let (from, to) = (Bound::Included(key), Bound::Excluded(&*end));
-        let mut range = DiskRange::new(snapshot.clone(), space, from, to, Direction::Forward);
+        let mut range = DiskRange::new(snapshot.clone(), space, from, to, Direction::Forward)?;
         if range.shelf.is_none() {
             range.shelf = snapshot.make_shelf(space, prefix);
         }
@@ -476,14 +552,11 @@ impl DiskRange {
             Direction::Reverse => low.clone(),
         };
         let bytes = self.snapshot.shared.pages.page_bytes() / AHEAD_SHARE;
-        self.reader = Some(self.open(Bound::Included(&low), Bound::Excluded(&high), end, true));
+        self.reader = Some(self.open(Bound::Included(&low), Bound::Excluded(&high), end, true)?);
         let mut builder = Builder::default();
-        let mut last = None;
-        while builder.len() < AHEAD_ENTRIES && builder.bytes() <= bytes {
-            last = self.next_of_tree()?;
-            let Some((key, value)) = &last else { break };
-            builder.push(key, value);
-        }
+        let last = self.collect(&mut builder, |builder| {
+            builder.len() < AHEAD_ENTRIES && builder.bytes() <= bytes
+        })?;
         (self.builder, self.keep, self.ahead) = (Some(builder), true, true);
         // The position stays where it is: the page will be found there.
         let (low, high) = (self.low.clone(), self.high.clone());

@@ -1,37 +1,62 @@
 //! Reading as of one commit: a key from a page or from its tree. Ranges are in `range.rs`.
 
 use std::ops::Bound;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use lsm_tree::{AbstractTree, KvPair};
 
 use super::Shared;
-use super::history::{View, Views};
+use super::history::State;
 use super::pages::{Looked, Shelf};
 use super::range::DiskRange;
 use super::trees::tree_error;
+use super::view::View;
 use crate::{Bytes, Direction, Result, Seqno, Space};
+
+/// Entries of a tree in key order.
+pub(super) type Pairs = Box<dyn DoubleEndedIterator<Item = lsm_tree::Result<KvPair>> + Send>;
 
 /// A registered view of a disk store.
 pub(crate) struct DiskSnapshot {
     pub(super) shared: Arc<Shared>,
     pub(super) seqno: Seqno,
     shard: u8,
-    /// The trees as they were, if the trees as they are do not answer for this commit.
-    past: Option<Arc<Views>>,
+    /// The trees as they were, once the trees as they are do not answer for this commit any more.
+    state: OnceLock<Arc<State>>,
 }
 
 impl DiskSnapshot {
     pub(super) fn open(shared: &Arc<Shared>) -> DiskSnapshot {
         let (seqno, shard) = shared.tracker.open();
-        DiskSnapshot { shared: shared.clone(), seqno, shard, past: None }
+        DiskSnapshot { shared: shared.clone(), seqno, shard, state: OnceLock::new() }
     }
 
     /// A view of an earlier commit, if it can still be read.
     pub(super) fn open_at(shared: &Arc<Shared>, seqno: Seqno) -> Option<DiskSnapshot> {
-        let past = Some(shared.history.views(&shared.trees, seqno)?);
+        // Registered before it is looked up, so that what is found stays.
         let shard = shared.tracker.open_at(seqno);
-        Some(DiskSnapshot { shared: shared.clone(), seqno, shard, past })
+        let state = OnceLock::new();
+        let snapshot = DiskSnapshot { shared: shared.clone(), seqno, shard, state };
+        snapshot.state().is_ok().then_some(snapshot)
+    }
+
+    /// The trees as they were, if those of today do not answer for this commit.
+    ///
+    /// # Errors
+    /// `SnapshotTooOld` when they are not kept.
+    fn state(&self) -> Result<Option<&Arc<State>>> {
+        if let Some(state) = self.state.get() {
+            return Ok(Some(state));
+        }
+        Ok(match self.shared.history.state(self.seqno)? {
+            Some(state) => Some(self.state.get_or_init(|| state)),
+            None => None,
+        })
+    }
+
+    /// Whether the trees of today answer for this commit.
+    fn is_newest(&self) -> bool {
+        self.shared.history.is_newest(self.seqno)
     }
 
     pub(crate) fn seqno(&self) -> Seqno {
@@ -44,7 +69,7 @@ impl DiskSnapshot {
             Looked::Unknown { read_page } => read_page,
         };
         let value = self.get_from_tree(space, key)?;
-        if read_page && value.is_some() && self.past.is_none() {
+        if read_page && value.is_some() && self.is_newest() {
             DiskRange::read_page_at(self, space, key)?;
         }
         Ok(value)
@@ -52,15 +77,17 @@ impl DiskSnapshot {
 
     fn get_from_tree(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
         let tree = &self.shared.trees[space.index()];
-        let value = match self.past {
+        let failed = |error| tree_error(tree, &error);
+        if self.is_newest() {
             // A tree shows what lies below the number it is asked for.
-            None => tree.get(key, self.seqno + 1),
-            Some(_) => {
-                let only = Bound::Included(key);
-                self.entries(space, only, only).next().transpose().map(|e| e.map(|(_, v)| v))
+            let value = tree.get(key, self.seqno + 1).map_err(failed)?;
+            if self.is_newest() {
+                return Ok(value.map(Bytes::from_tree));
             }
-        };
-        Ok(value.map_err(|error| tree_error(tree, &error))?.map(Bytes::from_tree))
+        }
+        let Some(state) = self.state()? else { return self.get_from_tree(space, key) };
+        let entry = state.view(space)?.get(key, self.seqno).map_err(failed)?;
+        Ok(entry.map(|entry| Bytes::from_tree(entry.value)))
     }
 
     /// As `get`, but reads no page for later readers: for who is about to write the key, which
@@ -76,7 +103,6 @@ impl DiskSnapshot {
         };
         if let Some(value) = &value
             && hot.want(space, key, value)
-            && self.past.is_none()
             // Whoever commits just now writes something newer, maybe of this key.
             && let Some(_commit) = self.shared.commit.try_lock()
             && self.shared.tracker.published() == self.seqno
@@ -92,18 +118,17 @@ impl DiskSnapshot {
         space: Space,
         from: Bound<&[u8]>,
         to: Bound<&[u8]>,
-    ) -> Box<dyn DoubleEndedIterator<Item = lsm_tree::Result<KvPair>> + Send> {
-        match &self.past {
-            None => {
-                let tree = &self.shared.trees[space.index()];
-                let bounds = (from, to);
-                Box::new(tree.create_range::<&[u8], _>(&bounds, self.seqno + 1, None))
-            }
-            Some(past) => {
-                let entries = past[space.index()].range(from, to, self.seqno);
-                Box::new(entries.map(|entry| entry.map(|entry| (entry.key.user_key, entry.value))))
+    ) -> Result<Pairs> {
+        let tree = &self.shared.trees[space.index()];
+        if self.is_newest() {
+            let entries = tree.create_range::<&[u8], _>(&(from, to), self.seqno + 1, None);
+            if self.is_newest() {
+                return Ok(Box::new(entries));
             }
         }
+        let Some(state) = self.state()? else { return self.entries(space, from, to) };
+        let entries = state.view(space)?.range(from, to, self.seqno);
+        Ok(Box::new(entries.map(|entry| entry.map(|entry| (entry.key.user_key, entry.value)))))
     }
 
     /// The commit that wrote the first entry between two bounds, if there is one.
@@ -114,7 +139,13 @@ impl DiskSnapshot {
         to: Bound<&[u8]>,
     ) -> Result<Option<Seqno>> {
         let tree = &self.shared.trees[space.index()];
-        let first = View::of(tree, true).range(from, to, self.seqno).next().transpose();
+        let mut view = Arc::new(View::newest(tree));
+        if !self.is_newest()
+            && let Some(state) = self.state()?
+        {
+            view = state.view(space)?;
+        }
+        let first = view.range(from, to, self.seqno).next().transpose();
         let first = first.map_err(|error| tree_error(tree, &error))?;
         Ok(first.map(|entry| entry.key.seqno))
     }
@@ -125,7 +156,7 @@ impl DiskSnapshot {
         from: Bound<&[u8]>,
         to: Bound<&[u8]>,
         direction: Direction,
-    ) -> DiskRange {
+    ) -> Result<DiskRange> {
         DiskRange::new(self.clone(), space, from, to, direction)
     }
 
@@ -155,7 +186,7 @@ impl Clone for DiskSnapshot {
     fn clone(&self) -> DiskSnapshot {
         self.shared.tracker.open_again(self.seqno, self.shard);
         let (seqno, shard) = (self.seqno, self.shard);
-        DiskSnapshot { shared: self.shared.clone(), seqno, shard, past: self.past.clone() }
+        DiskSnapshot { shared: self.shared.clone(), seqno, shard, state: self.state.clone() }
     }
 }
 

@@ -15,18 +15,21 @@ use lsm_tree::{AbstractTree, Memtable, Tree};
 use parking_lot::Mutex;
 
 use super::commit::{Commit, insert};
-use super::dropped::{DroppedRange, DroppedRanges};
+use super::dropped::{DroppedRange, DroppedRanges, MergeControl};
 use super::file::{LogFile, sync_folder};
 use super::history::History;
 use super::hot::Hot;
 use super::log::{Log, Recovered};
 use super::pages::Pages;
+use super::pressure::Pressure;
+use super::readers::Readers;
 use super::record::{
     HeaderState, Kind, Record, SEGMENT_HEADER, SegmentHeader, decode_batch, decode_range,
     decode_record, was_synced,
 };
 use super::segment::{Pool, ReleaseNote, Segment};
-use super::trees::{TreeSetup, check_manifest, tree_error};
+use super::trees::{FIRST_COMMIT, TreeSetup, check_manifest, tree_error};
+use super::work::Work;
 use super::{Counters, Options, Shared};
 use crate::tracker::Tracker;
 use crate::{Result, Scratch, Seqno, Space, StoreError};
@@ -50,7 +53,10 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Shared> {
         }
     }
     let dropped = Arc::new(DroppedRanges::load(&path)?);
-    let setup = TreeSetup::new(options.cache_bytes / BLOCK_SHARE, dropped.clone());
+    let stopping = Arc::new(AtomicBool::new(false));
+    let control =
+        MergeControl { stopping: stopping.clone(), device: options.log_device.clone() };
+    let setup = TreeSetup::new(options.cache_bytes / BLOCK_SHARE, dropped.clone(), control);
     let trees = setup.open(&path)?;
     let log_folder = path.join("log");
     if is_new {
@@ -73,7 +79,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Shared> {
     let recovered = replay.run(&pool)?;
     let (memtables, active_bytes) = (replay.memtables.clone(), replay.bytes);
     let persisted = trees.iter().filter_map(|tree| tree.get_highest_persisted_seqno()).max();
-    let last = recovered.last.max(persisted.unwrap_or(0));
+    let last = recovered.last.max(persisted.unwrap_or(0)).max(FIRST_COMMIT - 1);
     setup.counter.fetch_max(last + 1);
     let log = if options.read_only {
         None
@@ -96,9 +102,16 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Shared> {
             options.page_bytes,
         ),
         hot: Hot::new(),
-        history: History::new(last),
+        history: History::new(last, &trees),
+        readers: Readers::default(),
         flushing: Mutex::default(),
-        work: Default::default(),
+        work: Work::new(stopping),
+        pressure: Pressure::default(),
+        leftovers: Default::default(),
+        registering: Default::default(),
+        reclaimed: Default::default(),
+        set_aside: Default::default(),
+        versions: setup.versions.clone(),
         closed: AtomicBool::new(false),
         counters: Counters::default(),
         active_bytes: AtomicU64::new(active_bytes),
@@ -357,7 +370,8 @@ impl<'a> Replay<'a> {
         for (tree, memtable) in self.trees.iter().zip(&mut self.memtables) {
             tree.rotate_memtable();
             let lock = tree.get_flush_lock();
-            tree.flush(&lock, 0).map_err(|error| tree_error(tree, &error))?;
+            // Nobody reads yet, so older versions need not be kept, nor the memtable.
+            tree.flush(&lock, u64::MAX).map_err(|error| tree_error(tree, &error))?;
             *memtable = tree.active_memtable();
         }
         self.bytes = 0;

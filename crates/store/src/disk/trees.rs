@@ -19,11 +19,17 @@ use lsm_tree::{
 use parking_lot::Mutex;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
 
-use super::dropped::{DropFilterFactory, DroppedRanges};
+use super::dropped::{DropFilterFactory, DroppedRanges, MergeControl};
 use crate::{Damage, Result, Space, StoreError};
 
+/// The size of a table after merging.
+pub(super) const TABLE_BYTES: u64 = 64 << 20;
 /// Open table files that are kept for all trees together.
 const OPEN_FILES: usize = 400;
+/// The number of the first commit. A tree reads from its newest list of tables whose number is below
+/// that of the commit that is read; ours shall always be the newest, since older states are kept by
+/// `history.rs`. So lists have numbers of their own, which are set back all the time and stay below.
+pub(super) const FIRST_COMMIT: u64 = 64;
 /// Entries that are read to measure a small range exactly.
 const EXACT_ENTRIES: usize = 1_000;
 
@@ -32,17 +38,25 @@ pub(super) struct TreeSetup {
     pub(super) cache: Arc<Cache>,
     pub(super) files: Arc<DescriptorTable>,
     pub(super) counter: SequenceNumberCounter,
+    /// Gives table lists their numbers; see [`FIRST_COMMIT`].
+    pub(super) versions: [SequenceNumberCounter; 4],
     pub(super) dropped: Arc<DroppedRanges>,
+    pub(super) control: MergeControl,
 }
 
 impl TreeSetup {
-    pub(super) fn new(cache_bytes: u64, dropped: Arc<DroppedRanges>) -> TreeSetup {
+    pub(super) fn new(
+        cache_bytes: u64,
+        dropped: Arc<DroppedRanges>,
+        control: MergeControl,
+    ) -> TreeSetup {
         TreeSetup {
             cache: Arc::new(Cache::with_capacity_bytes(cache_bytes)),
             files: Arc::new(DescriptorTable::new(OPEN_FILES)),
-            // 0 is what a tree without anything answers to; commits begin at 1.
-            counter: SequenceNumberCounter::new(1),
+            counter: SequenceNumberCounter::new(FIRST_COMMIT),
+            versions: Space::ALL.map(|_| SequenceNumberCounter::default()),
             dropped,
+            control,
         }
     }
 
@@ -55,7 +69,7 @@ impl TreeSetup {
         let compression = [CompressionType::None, CompressionType::None, CompressionType::Lz4];
         let bloom = |policy| FilterPolicyEntry::Bloom(policy);
         let mut config =
-            Config::new(folder, self.counter.clone(), SequenceNumberCounter::default())
+            Config::new(folder, self.versions[space.index()].clone(), Default::default())
                 .use_cache(self.cache.clone())
                 .use_descriptor_table(Some(self.files.clone()))
                 .data_block_size_policy(BlockSizePolicy::all(block_size))
@@ -69,7 +83,7 @@ impl TreeSetup {
                 .index_block_pinning_policy(PinningPolicy::all(true))
                 .filter_block_pinning_policy(PinningPolicy::new([true, true, false]));
         config.compaction_filter_factory =
-            Some(Arc::new(DropFilterFactory::new(space, self.dropped.clone())));
+            Some(Arc::new(DropFilterFactory::new(space, self.dropped.clone(), self.control.clone())));
         config
     }
 

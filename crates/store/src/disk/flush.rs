@@ -1,0 +1,134 @@
+//! Flushing: memtables are sealed, written to tables, and the log segments that held them released.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use lsm_tree::{AbstractTree, Memtable, SeqNo, TableId};
+
+use super::Shared;
+use super::history::Limits;
+use super::trees::tree_error;
+use crate::{Result, Space, StoreError};
+
+/// What is kept of the past is at least so much, however small the store is, ...
+const HISTORY_BYTES_MIN: u64 = 256 << 20;
+/// ... and at most this share of it.
+const HISTORY_SHARE: u64 = 4;
+
+/// Memtables that are sealed but not in tables yet.
+#[derive(Default)]
+pub(super) struct FlushState {
+    sealed: Option<Sealed>,
+}
+
+struct Sealed {
+    /// Log segments before this one hold nothing newer than the sealed memtables.
+    generation: u64,
+    last: SeqNo,
+    bytes: u64,
+    /// Of each tree, if there was anything in it. Kept until all are in tables, so that their
+    /// memory is freed here, outside of all locks.
+    memtables: [Option<Arc<Memtable>>; 4],
+}
+
+impl Shared {
+    /// Writes everything in memory to tables and releases the log segments that held it.
+    pub(super) fn flush(&self) -> Result<()> {
+        let Some(log) = &self.log else { return Ok(()) };
+        let mut state = self.flushing.lock();
+        if self.options.log_device.as_ref().is_some_and(|device| device.has_failed()) {
+            return Err(StoreError::Poisoned { reason: "the log's device has failed".to_string() });
+        }
+        // What a failed attempt has sealed goes first, so that sealed memtables do not pile up.
+        if state.sealed.is_some() {
+            self.flush_sealed(&mut state)?;
+        }
+        {
+            let mut commit = self.commit.lock();
+            // Trees whose memory is empty get no table; without any, nothing is sealed either.
+            let memtables = self.trees.each_ref().map(|tree| tree.rotate_memtable());
+            for (tree, active) in self.trees.iter().zip(&mut commit.memtables) {
+                *active = tree.active_memtable();
+            }
+            if memtables.iter().any(Option::is_some) {
+                let last = self.tracker.published();
+                self.history.seal(&self.trees, &memtables, &self.tracker, last);
+            }
+            let bytes = self.active_bytes.swap(0, Ordering::Relaxed);
+            self.sealed_bytes.fetch_add(bytes, Ordering::Relaxed);
+            let (generation, last) = (log.cut(), log.last());
+            state.sealed = Some(Sealed { generation, last, bytes, memtables });
+        }
+        self.flush_sealed(&mut state)
+    }
+
+    fn flush_sealed(&self, state: &mut FlushState) -> Result<()> {
+        let (Some(log), Some(sealed)) = (&self.log, &state.sealed) else { return Ok(()) };
+        // A batch spans trees, which are written one after the other: only the log makes it whole
+        // after a crash in between, so it must be on disk first.
+        log.sync(sealed.last)?;
+        for space in Space::ALL {
+            let tree = &self.trees[space.index()];
+            // What is not sealed any more was written by an attempt that failed later.
+            if tree.sealed_memtable_count() > 0
+                && let Some(memtable) = &sealed.memtables[space.index()]
+            {
+                let written = self
+                    .write_tables(space, memtable)
+                    .map_err(|error| tree_error(tree, &error))?;
+                self.history.written(space, tree, &written);
+                self.note_debt(space);
+                self.work.want_merge(space);
+            } else if self.dropped.has_any(space) {
+                self.work.want_merge(space);
+            }
+        }
+        self.dropped.save(&self.path)?;
+        self.sealed_bytes.fetch_sub(sealed.bytes, Ordering::Relaxed);
+        let generation = sealed.generation;
+        let memtables = state.sealed.take().map(|sealed| sealed.memtables);
+        let has_written = memtables.iter().flatten().any(Option::is_some);
+        self.let_go();
+        drop(memtables);
+        log.release(generation)?;
+        if has_written {
+            self.counters.flushes.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Writes a sealed memtable to tables, with all versions in it: older snapshots may need them
+    /// until merging leaves them out.
+    fn write_tables(&self, space: Space, memtable: &Memtable) -> lsm_tree::Result<Vec<TableId>> {
+        let tree = &self.trees[space.index()];
+        let attempt = self.leftovers[space.index()].begin(tree);
+        let _lock = tree.get_flush_lock();
+        let written = tree.flush_to_tables(memtable.iter().map(Ok))?;
+        let tables = written.map(|(tables, _)| tables).unwrap_or_default();
+        let watermark = self.history.merge_watermark();
+        {
+            let _registering = self.registering[space.index()].lock();
+            tree.register_tables(&tables, None, None, &[memtable.id()], watermark)?;
+        }
+        self.versions[space.index()].set(0);
+        let written: Vec<TableId> = tables.iter().map(|table| table.id()).collect();
+        attempt.succeed(written.iter().copied());
+        Ok(written)
+    }
+
+    /// Lets go of memtables and tables that nobody needs any more.
+    pub(super) fn let_go(&self) {
+        self.readers.give_up_all();
+        self.history.fit(&self.tracker, self.history_limits());
+    }
+
+    fn history_limits(&self) -> Limits {
+        let live: u64 = self.trees.iter().map(|tree| tree.disk_space()).sum();
+        let share = (live / HISTORY_SHARE).max(HISTORY_BYTES_MIN);
+        Limits {
+            history_bytes: self.options.history_bytes.min(share),
+            snapshot_bytes: self.options.snapshot_bytes,
+            snapshot_age: self.options.snapshot_age,
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Taking back the space of dropped ranges: tables that hold nothing else are removed, many in one
+//! step; what is left in other tables goes when they are merged, or at once if it is much.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use lsm_tree::{AbstractTree, SeqNo, Table, Tree};
+
+use super::Shared;
+use super::dropped::{DroppedRange, joined};
+use super::trees::{TABLE_BYTES, approximate_bytes, tables};
+use crate::{Bytes, Result, Space};
+
+/// A tree up to this size is merged as a whole whenever something of it was dropped; a larger one
+/// if dropped ranges still take a share of it.
+const RECLAIM_BYTES: u64 = 16 << 20;
+const RECLAIM_SHARE: u64 = 4;
+/// Ranges that were looked at are looked at again after this time.
+const LOOK_AGAIN: Duration = Duration::from_secs(600);
+
+/// What was done about the dropped ranges of a tree so far.
+#[derive(Default)]
+pub(super) struct Reclaimed {
+    /// Ranges of which something is left that merging will leave out one day.
+    looked_at: BTreeSet<DroppedRange>,
+    last_look: Option<Instant>,
+}
+
+impl Shared {
+    /// Takes back what it can of the dropped ranges of a tree. Ends early when the store closes, and
+    /// goes on after the next start.
+    pub(super) fn reclaim(&self, space: Space, tree: &Tree) -> Result<()> {
+        let mut reclaimed = self.reclaimed[space.index()].lock();
+        if reclaimed.last_look.is_none_or(|time| time.elapsed() > LOOK_AGAIN) {
+            reclaimed.looked_at.clear();
+            reclaimed.last_look = Some(Instant::now());
+        }
+        let dropped = self.dropped.of(space);
+        if dropped.iter().all(|range| reclaimed.looked_at.contains(range)) {
+            return Ok(());
+        }
+        self.drop_tables(space, tree, &joined(dropped.clone()))?;
+        let mut left_bytes = 0;
+        let mut left = Vec::new();
+        for range in dropped {
+            if self.work.is_stopping() {
+                return Ok(());
+            }
+            match approximate_bytes(tree, SeqNo::MAX, &range.from, &range.to) {
+                0 => self.dropped.remove(&range),
+                bytes => {
+                    left_bytes += bytes;
+                    left.push(range);
+                }
+            }
+        }
+        let size = tree.disk_space();
+        if !left.is_empty() && (size <= RECLAIM_BYTES || left_bytes >= size / RECLAIM_SHARE) {
+            self.compact(space, |watermark| tree.major_compact(TABLE_BYTES, watermark))?;
+            self.counters.compactions.fetch_add(1, Ordering::Relaxed);
+            left.retain(|range| {
+                let gone = approximate_bytes(tree, SeqNo::MAX, &range.from, &range.to) == 0;
+                if gone {
+                    self.dropped.remove(range);
+                }
+                !gone
+            });
+        }
+        // Afterwards only commits from before the drop can be left in memory, and those are left
+        // out when they are merged.
+        reclaimed.looked_at = left.into_iter().collect();
+        drop(reclaimed);
+        self.after_merge(space);
+        self.dropped.save(&self.path)
+    }
+
+    /// Removes tables that lie within dropped ranges, as many as possible in each step: a step
+    /// writes and flushes a new list of tables.
+    fn drop_tables(&self, space: Space, tree: &Tree, ranges: &[DroppedRange]) -> Result<()> {
+        loop {
+            if self.work.is_stopping() {
+                return Ok(());
+            }
+            // No table may come in between choosing and removing.
+            let _registering = self.registering[space.index()].lock();
+            let before = tree.table_count();
+            let Some((from, to)) = droppable(&tables(tree), ranges) else { return Ok(()) };
+            self.compact(space, |_| tree.drop_range::<&[u8], _>(&*from..=&*to))?;
+            if tree.table_count() == before {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The first and last key of as many tables as possible that lie within `ranges`, such that no
+/// other table lies between them.
+fn droppable(tables: &[Table], ranges: &[DroppedRange]) -> Option<(Bytes, Bytes)> {
+    let mut tables: Vec<(&[u8], &[u8], bool)> = tables
+        .iter()
+        .map(|table| {
+            let range = &table.metadata.key_range;
+            let (min, max): (&[u8], &[u8]) = (range.min(), range.max());
+            let after = ranges.partition_point(|range| &*range.from <= min);
+            let is_dropped = after > 0 && max < &*ranges[after - 1].to;
+            (min, max, is_dropped)
+        })
+        .collect();
+    tables.sort_unstable();
+    let others: Vec<(&[u8], &[u8])> =
+        tables.iter().filter(|table| !table.2).map(|table| (table.0, table.1)).collect();
+    let mut best: Option<(usize, &[u8], &[u8])> = None;
+    let mut group: Option<(usize, &[u8], &[u8])> = None;
+    for (min, max, _) in tables.iter().filter(|table| table.2) {
+        let grown = group.map(|(count, from, to)| (count + 1, from, to.max(max)));
+        let holds_other = |(_, from, to): &(usize, &[u8], &[u8])| {
+            others.iter().any(|(min, max)| from <= min && max <= to)
+        };
+        group = Some(match grown.filter(|grown| !holds_other(grown)) {
+            Some(grown) => grown,
+            None => (1, min, max),
+        });
+        if group.map(|group| group.0) > best.map(|best| best.0) {
+            best = group;
+        }
+    }
+    best.map(|(_, from, to)| (Bytes::copy_from(from), Bytes::copy_from(to)))
+}

@@ -1,0 +1,297 @@
+//! Background work that is behind, fails, or has nothing to do: writers go on, memory and disk stay
+//! bounded, and the store can be closed.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::ops::Bound;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use common::{Model, apply, assert_same, tiny};
+use faults::{FaultPlan, FaultStore, Merges, damage_table};
+use store::{Batch, Direction, DiskStore, Options, Space, Store, StoreError};
+
+/// Waits for something that background threads do.
+fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A batch that overwrites keys all over the range, so that tables overlap.
+fn batch(number: u64) -> Batch {
+    let mut batch = Batch::new();
+    for part in 0..4_u64 {
+        let key = [&[0, 0, 0, 1][..], &((number * 7 + part * 61) % 251).to_be_bytes()].concat();
+        batch.put(Space::Documents, &key, &[number as u8; 400]);
+        batch.put(Space::Indexes, &key, &[part as u8; 40]);
+    }
+    batch
+}
+
+fn write(store: &dyn Store, model: &mut Model, numbers: std::ops::Range<u64>) {
+    for number in numbers {
+        let batch = batch(number);
+        store.write(&batch).unwrap();
+        store.pace();
+        apply(model, &batch);
+    }
+}
+
+fn files(folder: &Path, space: Space) -> u64 {
+    std::fs::read_dir(folder.join(space.name()).join("tables")).unwrap().count() as u64
+}
+
+#[test]
+fn nothing_is_flushed_when_there_is_nothing_to_flush() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = DiskStore::open(folder.path(), tiny()).unwrap();
+    store.keep_since(Some(store.stats().published));
+    write(&store, &mut Model::new(), 0..3);
+    store.checkpoint().unwrap();
+    let before = store.stats();
+    for _ in 0..20 {
+        store.checkpoint().unwrap();
+    }
+    let after = store.stats();
+    assert_eq!(after.flushes, before.flushes);
+    assert_eq!(after.history_states, before.history_states);
+}
+
+#[test]
+fn writers_go_on_while_merging_stands_still() {
+    let folder = common::memory_folder();
+    let plan = FaultPlan::none();
+    plan.merges(Merges::Hold);
+    let store = FaultStore::open(folder.path(), tiny(), plan.clone()).unwrap();
+    store.keep_since(Some(store.stats().published));
+    let mut model = Model::new();
+    write(&store, &mut model, 0..400);
+    eventually("many young tables", || {
+        let last = model.len() as u64;
+        write(&store, &mut model, last..last + 20);
+        store.stats().space(Space::Documents).young_tables > 60
+    });
+    let stats = store.stats();
+    // Each flush has written about what fits into memory: nobody asks for more flushes than that.
+    let flushed = stats.log_written_bytes / (tiny().memtable_bytes / 4);
+    assert!(stats.flushes <= flushed, "{} flushes, expected at most {flushed}", stats.flushes);
+    assert!(stats.pauses > 0, "writers were not slowed down");
+    plan.merges(Merges::Run);
+    eventually("merging has caught up", || {
+        store.stats().space(Space::Documents).young_tables < 12
+    });
+    assert_same(&store.snapshot(), &model);
+}
+
+#[test]
+fn an_open_snapshot_holds_no_memory_and_reads_what_it_saw() {
+    let folder = common::memory_folder();
+    let store = DiskStore::open(folder.path(), tiny()).unwrap();
+    let mut model = Model::new();
+    write(&store, &mut model, 0..300);
+    let (snapshot, seen) = (store.snapshot(), model.clone());
+    let everything = |direction| {
+        let (from, to) = (Bound::Included(&[0, 0, 0, 1][..]), Bound::Excluded(&[0, 0, 0, 2][..]));
+        snapshot.range(Space::Documents, from, to, direction).unwrap()
+    };
+    // Two that are in the middle, as cursors between two batches.
+    let mut ranges = [everything(Direction::Forward), everything(Direction::Reverse)];
+    let mut read = [Vec::new(), Vec::new()];
+    for round in 0..40 {
+        for (range, read) in ranges.iter_mut().zip(&mut read) {
+            for _ in 0..3 {
+                read.extend(range.next_entry().unwrap());
+            }
+        }
+        write(&store, &mut model, 300 + round * 50..350 + round * 50);
+        store.checkpoint().unwrap();
+        let memory: u64 = store.stats().spaces.iter().map(|space| space.memtable_bytes).sum();
+        assert!(memory <= 2 * tiny().memtable_bytes, "{memory} bytes in round {round}");
+    }
+    for (range, read) in ranges.iter_mut().zip(&mut read) {
+        while let Some(entry) = range.next_entry().unwrap() {
+            read.push(entry);
+        }
+    }
+    let [forward, mut reverse] = read;
+    reverse.reverse();
+    let expected: Vec<_> =
+        seen.iter().filter(|((space, _), _)| *space == Space::Documents as u8).collect();
+    for read in [forward, reverse] {
+        assert_eq!(read.len(), expected.len());
+        for ((key, value), ((_, seen_key), seen_value)) in read.iter().zip(&expected) {
+            assert_eq!((key.as_slice(), value.as_slice()), (&seen_key[..], &seen_value[..]));
+        }
+    }
+    assert_same(&snapshot, &seen);
+    assert_same(&store.snapshot(), &model);
+    // One state of the past is enough for it, and nothing is left when it ends.
+    assert_eq!(store.stats().history_states, 1);
+    assert!(store.stats().oldest_pinned.is_some());
+    drop((snapshot, ranges));
+    write(&store, &mut model, 0..1);
+    store.checkpoint().unwrap();
+    let stats = store.stats();
+    assert_eq!((stats.history_states, stats.history_bytes), (0, 0));
+}
+
+#[test]
+fn a_snapshot_that_holds_too_much_or_is_too_old_ends() {
+    let too_old = Options { snapshot_age: Duration::ZERO, ..tiny() };
+    let too_large = Options { snapshot_bytes: 2_000, ..tiny() };
+    for options in [too_old, too_large] {
+        let folder = common::memory_folder();
+        let store = DiskStore::open(folder.path(), options).unwrap();
+        let mut model = Model::new();
+        write(&store, &mut model, 0..300);
+        let snapshot = store.snapshot();
+        let mut range = snapshot
+            .range(Space::Documents, Bound::Unbounded, Bound::Unbounded, Direction::Forward)
+            .unwrap();
+        assert!(range.next_entry().unwrap().is_some());
+        let key = [&[0, 0, 0, 1][..], &7_u64.to_be_bytes()].concat();
+        let mut number = 300;
+        eventually("the snapshot ends", || {
+            write(&store, &mut model, number..number + 50);
+            number += 50;
+            matches!(snapshot.get(Space::Documents, &key), Err(StoreError::SnapshotTooOld))
+        });
+        let rest = loop {
+            match range.next_entry() {
+                Ok(Some(_)) => {}
+                other => break other,
+            }
+        };
+        assert!(matches!(rest, Err(StoreError::SnapshotTooOld)), "{rest:?}");
+        assert!(store.stats().expired_snapshots > 0);
+        assert_same(&store.snapshot(), &model);
+    }
+}
+
+#[test]
+fn a_merge_that_meets_a_damaged_block_leaves_nothing_and_rests() {
+    let folder = common::memory_folder();
+    let plan = FaultPlan::none();
+    plan.merges(Merges::Hold);
+    let store = FaultStore::open(folder.path(), tiny(), plan.clone()).unwrap();
+    let mut model = Model::new();
+    write(&store, &mut model, 0..60);
+    store.checkpoint().unwrap();
+    let damaged = damage_table(folder.path(), Space::Documents);
+    plan.merges(Merges::Run);
+    let mut number = 60;
+    eventually("the damage is reported", || {
+        write(&store, &mut model, number..number + 20);
+        number += 20;
+        !store.stats().merge_failures.is_empty()
+    });
+    let failures = store.stats().merge_failures;
+    assert_eq!((failures.len(), failures[0].space), (1, Space::Documents));
+    assert!(failures[0].error.to_string().contains(damaged.to_str().unwrap()), "{failures:?}");
+    // Writing goes on, merging of other trees too, and nothing piles up but what is written.
+    write(&store, &mut model, number..number + 400);
+    store.checkpoint().unwrap();
+    assert_eq!(store.stats().merge_failures[0].tries, 1, "it is retried seldom");
+    eventually("other trees are merged", || {
+        store.stats().space(Space::Indexes).young_tables < 12
+    });
+    for space in Space::ALL {
+        assert_eq!(files(folder.path(), space), store.stats().space(space).tables, "{space:?}");
+    }
+    // What is not damaged is still served.
+    let snapshot = store.snapshot();
+    for ((space, key), value) in &model {
+        if *space == Space::Indexes as u8 {
+            assert_eq!(snapshot.get(Space::Indexes, key).unwrap().as_deref(), Some(&value[..]));
+        }
+    }
+}
+
+#[test]
+fn a_merge_that_fails_leaves_nothing_and_goes_on_later() {
+    for failing in [Merges::Fail, Merges::Full] {
+        let folder = common::memory_folder();
+        let plan = FaultPlan::none();
+        plan.merges(failing);
+        let store = FaultStore::open(folder.path(), tiny(), plan.clone()).unwrap();
+        let mut model = Model::new();
+        let mut number = 0;
+        eventually("the failure is reported", || {
+            write(&store, &mut model, number..number + 20);
+            number += 20;
+            !store.stats().merge_failures.is_empty()
+        });
+        let full = matches!(store.stats().merge_failures[0].error, StoreError::Full);
+        assert_eq!(full, failing == Merges::Full);
+        store.checkpoint().unwrap();
+        eventually("no files but those of the trees", || {
+            Space::ALL.iter().all(|space| {
+                files(folder.path(), *space) == store.stats().space(*space).tables
+            })
+        });
+        plan.merges(Merges::Run);
+        eventually("merging goes on", || {
+            let stats = store.stats();
+            stats.merge_failures.is_empty() && stats.space(Space::Documents).young_tables < 12
+        });
+        assert_same(&store.snapshot(), &model);
+    }
+}
+
+#[test]
+fn a_thousand_dropped_ranges_go_in_a_few_steps() {
+    let folder = common::memory_folder();
+    let store = DiskStore::open(folder.path(), tiny()).unwrap();
+    let version = || {
+        let pointer = std::fs::read(folder.path().join("documents/current")).unwrap();
+        u64::from_le_bytes(*pointer.first_chunk().unwrap())
+    };
+    // Collections with numbers that are not side by side, and one between them that stays.
+    let mut batch = Batch::new();
+    for number in 0..1000_u32 {
+        let prefix = (number * 2 + 10).to_be_bytes();
+        batch.put(Space::Documents, &[&prefix[..], b"key"].concat(), &[7; 100]);
+    }
+    let kept = [&1001_u32.to_be_bytes()[..], b"kept"].concat();
+    batch.put(Space::Documents, &kept, b"value");
+    store.write(&batch).unwrap();
+    store.checkpoint().unwrap();
+    for number in 0..1000_u32 {
+        let prefix = number * 2 + 10;
+        store
+            .delete_range(Space::Documents, &prefix.to_be_bytes(), &(prefix + 1).to_be_bytes())
+            .unwrap();
+    }
+    let before = version();
+    store.checkpoint().unwrap();
+    eventually("the ranges are gone", || {
+        store.approximate_range_bytes(Space::Documents, &[0], &1000_u32.to_be_bytes()) == 0
+    });
+    assert!(version() - before < 20, "{} lists of tables were written", version() - before);
+    assert_eq!(store.snapshot().get(Space::Documents, &kept).unwrap().as_deref(), Some(&b"value"[..]));
+}
+
+#[test]
+fn closing_ends_a_merge_in_the_middle() {
+    let folder = common::memory_folder();
+    let plan = FaultPlan::none();
+    // A merge of a few hundred entries takes half a minute.
+    plan.merges(Merges::Slow(Duration::from_millis(100)));
+    let store = FaultStore::open(folder.path(), tiny(), plan.clone()).unwrap();
+    let mut model = Model::new();
+    let mut number = 0;
+    eventually("a merge runs", || {
+        write(&store, &mut model, number..number + 20);
+        number += 20;
+        plan.merged_entries() > 0
+    });
+    store.close().unwrap();
+    assert!(plan.merged_entries() < 200, "the merge went on");
+    drop(store);
+    let store = DiskStore::open(folder.path(), tiny()).unwrap();
+    assert_same(&store.snapshot(), &model);
+}
