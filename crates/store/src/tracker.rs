@@ -28,10 +28,7 @@ pub(crate) struct Tracker {
 
 impl Tracker {
     pub(crate) fn new(published: Seqno) -> Tracker {
-        Tracker {
-            published: AtomicU64::new(published),
-            shards: Default::default(),
-        }
+        Tracker { published: AtomicU64::new(published), shards: Default::default() }
     }
 
     /// The last published commit.

@@ -81,9 +81,7 @@ fn writers_go_on_while_merging_stands_still() {
     assert!(stats.flushes <= flushed, "{} flushes, expected at most {flushed}", stats.flushes);
     assert!(stats.pauses > 0, "writers were not slowed down");
     plan.merges(Merges::Run);
-    eventually("merging has caught up", || {
-        store.stats().space(Space::Documents).young_tables < 12
-    });
+    eventually("merging has caught up", || store.stats().space(Space::Documents).young_tables < 12);
     assert_same(&store.snapshot(), &model);
 }
 
@@ -196,9 +194,7 @@ fn a_merge_that_meets_a_damaged_block_leaves_nothing_and_rests() {
     write(&store, &mut model, number..number + 400);
     store.checkpoint().unwrap();
     assert_eq!(store.stats().merge_failures[0].tries, 1, "it is retried seldom");
-    eventually("other trees are merged", || {
-        store.stats().space(Space::Indexes).young_tables < 12
-    });
+    eventually("other trees are merged", || store.stats().space(Space::Indexes).young_tables < 12);
     for space in Space::ALL {
         assert_eq!(files(folder.path(), space), store.stats().space(space).tables, "{space:?}");
     }
@@ -229,9 +225,9 @@ fn a_merge_that_fails_leaves_nothing_and_goes_on_later() {
         assert_eq!(full, failing == Merges::Full);
         store.checkpoint().unwrap();
         eventually("no files but those of the trees", || {
-            Space::ALL.iter().all(|space| {
-                files(folder.path(), *space) == store.stats().space(*space).tables
-            })
+            Space::ALL
+                .iter()
+                .all(|space| files(folder.path(), *space) == store.stats().space(*space).tables)
         });
         plan.merges(Merges::Run);
         eventually("merging goes on", || {
@@ -272,7 +268,10 @@ fn a_thousand_dropped_ranges_go_in_a_few_steps() {
         store.approximate_range_bytes(Space::Documents, &[0], &1000_u32.to_be_bytes()) == 0
     });
     assert!(version() - before < 20, "{} lists of tables were written", version() - before);
-    assert_eq!(store.snapshot().get(Space::Documents, &kept).unwrap().as_deref(), Some(&b"value"[..]));
+    assert_eq!(
+        store.snapshot().get(Space::Documents, &kept).unwrap().as_deref(),
+        Some(&b"value"[..])
+    );
 }
 
 #[test]

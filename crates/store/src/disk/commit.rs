@@ -142,9 +142,8 @@ impl Shared {
         {
             tracing::warn!("the log cannot keep up: {error}");
         }
-        let is_tight = || {
-            self.memory_bytes() > self.options.memtable_bytes || self.pressure.is_behind()
-        };
+        let is_tight =
+            || self.memory_bytes() > self.options.memtable_bytes || self.pressure.is_behind();
         while is_tight()
             && begun.elapsed() < PATIENCE
             && self.work.flush_failure().is_none()

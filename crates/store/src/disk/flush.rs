@@ -73,9 +73,8 @@ impl Shared {
             if tree.sealed_memtable_count() > 0
                 && let Some(memtable) = &sealed.memtables[space.index()]
             {
-                let written = self
-                    .write_tables(space, memtable)
-                    .map_err(|error| tree_error(tree, &error))?;
+                let written =
+                    self.write_tables(space, memtable).map_err(|error| tree_error(tree, &error))?;
                 self.history.written(space, tree, &written);
                 self.note_debt(space);
                 self.work.want_merge(space);

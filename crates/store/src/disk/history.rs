@@ -106,9 +106,9 @@ pub(super) struct Sizes {
 impl History {
     /// Everything up to `sealed` is in tables or was recovered; what was before cannot be read.
     pub(super) fn new(sealed: Seqno, trees: &[Tree; 4]) -> History {
-        let live = trees.each_ref().map(|tree| {
-            tables(tree).iter().map(|t| (t.id(), (0, t.metadata.file_size))).collect()
-        });
+        let live = trees
+            .each_ref()
+            .map(|tree| tables(tree).iter().map(|t| (t.id(), (0, t.metadata.file_size))).collect());
         let kept = Kept { live, ..Kept::default() };
         History { kept: Mutex::new(kept), sealed: AtomicU64::new(sealed) }
     }
@@ -137,7 +137,9 @@ impl History {
         let mut kept = self.kept.lock();
         let first = self.sealed.load(Ordering::Acquire);
         // A snapshot that is opened meanwhile has the number `last`, which needs no state yet.
-        if last > first && (kept.since.is_some() || has_any(&tracker.open_numbers(), first, last - 1)) {
+        if last > first
+            && (kept.since.is_some() || has_any(&tracker.open_numbers(), first, last - 1))
+        {
             let views = Space::ALL.map(|space| {
                 let at = space.index();
                 Arc::new(View::of_sealed(&trees[at], memtables[at].clone()))

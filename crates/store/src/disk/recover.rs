@@ -54,8 +54,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Shared> {
     }
     let dropped = Arc::new(DroppedRanges::load(&path)?);
     let stopping = Arc::new(AtomicBool::new(false));
-    let control =
-        MergeControl { stopping: stopping.clone(), device: options.log_device.clone() };
+    let control = MergeControl { stopping: stopping.clone(), device: options.log_device.clone() };
     let setup = TreeSetup::new(options.cache_bytes / BLOCK_SHARE, dropped.clone(), control);
     let trees = setup.open(&path)?;
     let log_folder = path.join("log");

@@ -82,8 +82,11 @@ impl TreeSetup {
                 ]))
                 .index_block_pinning_policy(PinningPolicy::all(true))
                 .filter_block_pinning_policy(PinningPolicy::new([true, true, false]));
-        config.compaction_filter_factory =
-            Some(Arc::new(DropFilterFactory::new(space, self.dropped.clone(), self.control.clone())));
+        config.compaction_filter_factory = Some(Arc::new(DropFilterFactory::new(
+            space,
+            self.dropped.clone(),
+            self.control.clone(),
+        )));
         config
     }
 
