@@ -365,7 +365,7 @@ impl Progress {
 }
 
 /// The key under which the progress of a build is kept.
-const PROGRESS: &[u8] = b"\0";
+pub const PROGRESS: &[u8] = b"\0";
 
 impl Pattern {
     /// How far the build came; `None` before it began and when nothing is being built.

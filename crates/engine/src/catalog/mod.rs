@@ -88,6 +88,7 @@ impl Absent {
     /// Refuses a collection whose readers need what a pattern kept for itself that is no more.
     fn check_patterns(&self, bound: &Bound) -> Result<()> {
         let needs = |pattern: &&Arc<Pattern>| match pattern.phase {
+            _ if pattern.layout().is_some() => true,
             Phase::Building => pattern.has_records(),
             _ => pattern.is_resolved() && (pattern.counts() || !pattern.is_pointer()),
         };

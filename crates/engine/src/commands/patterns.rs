@@ -471,6 +471,11 @@ fn drop_patterns(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> 
             pointer.name, pointer.name
         )));
     }
+    // What a layout stores is no value that could be kept: documents are stored without it.
+    let (layouts, gone): (Vec<_>, Vec<_>) =
+        gone.into_iter().partition(|pattern| pattern.layout().is_some());
+    let ids = declare::clear(&engine.data, db, &layouts)?;
+    finish_builds(context, &ids, wait)?;
     if keep {
         let gone = engine.data.change_catalog(|catalog, batch| {
             let mut gone = gone;

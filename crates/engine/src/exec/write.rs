@@ -265,9 +265,8 @@ pub fn replace(
     told: &LoggedUpdate,
 ) -> Result<Option<DocBuf>> {
     if keeps_effects(txn) {
-        let replacement = *told == LoggedUpdate::Replacement;
         let kept = upkeep::kept(txn, collection, old, new)?;
-        txn.work.record(collection, record, Deed::Replace(kept, replacement));
+        txn.work.record(collection, record, Deed::Replace(kept, told.clone()));
     }
     match &collection.patterns {
         Some(bound) if !upkeep::goes_past(txn, collection, bound, Some(old))? => {

@@ -101,14 +101,22 @@ fn replay(txn: &mut Transaction, effect: &Effect) -> Result<()> {
     let key = write::document_key(&collection, &effect.record);
     match &effect.deed {
         Deed::Insert(doc) => write::insert(txn, &collection, doc.as_doc()),
-        Deed::Replace(new, replacement) => {
+        Deed::Replace(new, told) => {
             let old = txn.document(&collection, &key)?.ok_or_else(write_conflict)?;
             let old = RawDoc::new(&old);
-            let told = match replacement {
-                true => LoggedUpdate::Replacement,
-                false => between(old, new.as_doc()),
+            let is_maintained = |bound: &Bound| bound.targets.iter().any(|p| !p.kept.is_empty());
+            let derived;
+            let told = match told {
+                // Patterns may have changed other fields meanwhile.
+                LoggedUpdate::Delta(_)
+                    if collection.patterns.as_deref().is_some_and(is_maintained) =>
+                {
+                    derived = between(old, new.as_doc());
+                    &derived
+                }
+                told => told,
             };
-            write::replace(txn, &collection, &effect.record, old, new, &told).map(drop)
+            write::replace(txn, &collection, &effect.record, old, new, told).map(drop)
         }
         Deed::Delete => {
             let old = txn.document(&collection, &key)?.ok_or_else(write_conflict)?;

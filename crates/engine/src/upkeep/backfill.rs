@@ -68,13 +68,16 @@ pub fn start(engine: &Arc<Inner>) {
 
 fn run(engine: &Arc<Inner>, db: &str, id: u32) {
     let outcome = build(engine, db, id);
+    let went_well = outcome.is_ok();
     if let Err(error) = outcome
         && error.code() != Code::SHUTDOWN_IN_PROGRESS
     {
         tracing::warn!(code = error.code().0, db, "building or clearing a pattern failed");
-        let phase =
-            engine.data.catalog.load().patterns(db).iter().find(|p| p.id == id).map(|p| p.phase);
-        let noted = match phase {
+        let known = engine.data.catalog.load().patterns(db).iter().find(|p| p.id == id).cloned();
+        let has_layout = known.as_ref().is_some_and(|pattern| pattern.layout().is_some());
+        let noted = match known.map(|pattern| pattern.phase) {
+            // Documents may still be stored in its form: the next start of the process goes on.
+            Some(Phase::Clearing) if has_layout => Ok(()),
             Some(Phase::Clearing) => declare::forget(&engine.data, db, id),
             Some(Phase::Preparing) => modify::give_up(&engine.data, db, id, &error.to_string()),
             _ => declare::set_phase(&engine.data, db, id, Phase::Failed, &error.to_string()),
@@ -84,6 +87,12 @@ fn run(engine: &Arc<Inner>, db: &str, id: u32) {
         }
     }
     engine.background.pattern_builds.0.lock().remove(&id);
+    // A layout that was dropped at the end of its build has the same number.
+    let catalog = engine.data.catalog.load();
+    let goes_on = catalog.patterns(db).iter().any(|p| p.id == id && p.phase.is_passing());
+    if went_well && goes_on && engine.data.check_open().is_ok() {
+        start(engine);
+    }
 }
 
 fn build(engine: &Arc<Inner>, db: &str, id: u32) -> Result<()> {
@@ -115,10 +124,12 @@ fn build(engine: &Arc<Inner>, db: &str, id: u32) -> Result<()> {
         };
         let held = match step {
             Step::Gone => break Ok(()),
-            Step::Done if pattern.phase == Phase::Clearing => {
-                break declare::forget(&engine.data, db, id);
-            }
-            Step::Done => break declare::set_phase(&engine.data, db, id, Phase::Ready, ""),
+            Step::Done(Phase::Clearing) => break declare::forget(&engine.data, db, id),
+            Step::Done(_) => match declare::set_phase(&engine.data, db, id, Phase::Ready, "") {
+                // It was dropped meanwhile: a layout is cleared under the same number.
+                Ok(()) if find(&engine.data.catalog.load()).is_some() => Duration::ZERO,
+                outcome => break outcome,
+            },
             Step::Prepared => {
                 if let Err(error) = modify::swap(&engine.data, db, id) {
                     break Err(error);
@@ -310,7 +321,8 @@ pub(super) fn complete(
 /// What one commit of a build came to.
 enum Step {
     More(u64),
-    Done,
+    /// The walk of a pattern in this phase has come to its end.
+    Done(Phase),
     /// The records of a new version are filled: it can take the place of the old one.
     Prepared,
     /// There is nothing to build any more.
@@ -343,7 +355,7 @@ fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>, slice: Slice) -
             super::settle(txn)?;
         }
         // The progress stays: until the pattern is ready, writes look at it.
-        return Ok(Step::Done);
+        return Ok(Step::Done(pattern.phase));
     }
     if !progress.targets && progress.at == Progress::END {
         progress = Progress { done: progress.done, ..Progress::start(true) };

@@ -1,12 +1,12 @@
 //! Changes of declarations: adding, altering and removing patterns in the catalog.
 
-use super::modify;
+use super::{modify, state_key};
 use crate::catalog::{Catalog, Collection, Kind, change, persist, unindexable};
 use crate::exec::create_collection::ensure_collection;
 use crate::index::{build as index_build, spec};
 use crate::operation::Operation;
 use crate::txn::Data;
-use ::patterns::pattern::Behaviour;
+use ::patterns::pattern::{Behaviour, PROGRESS};
 use ::patterns::{Pattern, Phase, declaration};
 use std::sync::Arc;
 use store::{Batch, Space};
@@ -406,15 +406,26 @@ pub fn clear(data: &Data, db: &str, gone: &[Arc<Pattern>]) -> Result<Vec<u32>> {
         let mut ids = Vec::new();
         for pattern in gone {
             let mut cleared = pattern.altered(|pattern| pattern.phase = Phase::Clearing)?;
-            cleared.id = data.ids.fresh(batch);
+            renumber(data, batch, &mut cleared);
             ids.push(cleared.id);
             put(catalog, batch, db, cleared)?;
         }
         Ok((ids, versions))
     })?;
-    discard(data, gone);
+    let records_stay = |pattern: &&Arc<Pattern>| pattern.layout().is_some();
+    let gone: Vec<_> = gone.iter().filter(|pattern| !records_stay(pattern)).cloned().collect();
+    discard(data, &gone);
     discard(data, &versions);
     Ok(ids)
+}
+
+/// Gives a pattern whose walk begins anew a number of its own, and so a state. One with a layout keeps its
+/// number, since documents are stored behind it; only its progress is forgotten.
+fn renumber(data: &Data, batch: &mut Batch, pattern: &mut Pattern) {
+    match pattern.layout() {
+        None => pattern.id = data.ids.fresh(batch),
+        Some(_) => batch.delete(Space::Documents, &state_key(pattern.id, PROGRESS)),
+    }
 }
 
 /// Removes a pattern that was cleared.
@@ -476,15 +487,20 @@ pub fn set_phase(data: &Data, db: &str, id: u32, phase: Phase, failure: &str) ->
         let Some(known) = catalog.patterns(db).iter().find(|p| p.id == id).cloned() else {
             return Ok(None);
         };
+        // A layout that was dropped meanwhile has the same number.
+        if known.phase == Phase::Clearing {
+            return Ok(None);
+        }
         let mut pattern = known.altered(|pattern| {
             pattern.phase = phase;
             failure.clone_into(&mut pattern.failure);
         })?;
         if phase == Phase::Building {
             remove(catalog, batch, db, std::slice::from_ref(&known))?;
-            pattern.id = data.ids.fresh(batch);
+            renumber(data, batch, &mut pattern);
+            let gone = (pattern.id != known.id).then_some(known);
             put(catalog, batch, db, pattern)?;
-            return Ok(Some(known));
+            return Ok(gone);
         }
         put(catalog, batch, db, pattern)?;
         Ok(None)

@@ -98,8 +98,8 @@ pub struct Effect {
 pub enum Deed {
     /// It was inserted.
     Insert(DocBuf),
-    /// It was replaced by this image; told as a replacement or by what changed.
-    Replace(DocBuf, bool),
+    /// It was replaced by this image, told like this.
+    Replace(DocBuf, LoggedUpdate),
     /// It was deleted.
     Delete,
 }
@@ -251,8 +251,10 @@ pub fn goes_past(
         ));
     }
     check_locked(txn)?;
+    // How documents are stored is no value that could be wrong.
     let right = |pattern: &&Arc<Pattern>| {
-        matches!(pattern.phase, Phase::Ready | Phase::Building | Phase::Preparing)
+        pattern.layout().is_none()
+            && matches!(pattern.phase, Phase::Ready | Phase::Building | Phase::Preparing)
     };
     let right = bound.targets.iter().chain(&bound.sources).filter(right);
     let right: Vec<u32> = right.map(|pattern| pattern.id).collect();

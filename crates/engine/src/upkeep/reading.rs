@@ -96,6 +96,8 @@ pub(crate) fn complete(
             .iter()
             .filter(|p| p.phase == Phase::Building || is_replaced(&view.catalog, db, p))
             .filter(|p| p.common.during_build == DuringBuild::Compute)
+            // Documents in either form are read alike while a layout is being built.
+            .filter(|p| p.layout().is_none())
             // What is resolved anyway need not be derived before.
             .filter(|p| !p.is_pointer() || p.counts())
             .cloned()

@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 use value::{RawDoc, RawVal, writer};
 
 /// How an update of one document is recorded in the change log.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoggedUpdate {
     /// As the fields that changed.
     Delta(Vec<u8>),
