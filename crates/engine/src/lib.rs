@@ -60,6 +60,7 @@ mod namespace;
 mod operation;
 mod options;
 mod parameters;
+mod plan_cache;
 mod planner;
 mod profiler;
 mod query_stats;

@@ -1,9 +1,8 @@
 //! How long operations on a collection took, for `top` and `$collStats`.
 
-use crate::txn::Data;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use value::{RawDoc, Val, Writer};
+use value::Writer;
 
 /// What was done to a collection.
 #[derive(Default)]
@@ -130,31 +129,22 @@ impl Kind {
     }
 }
 
-/// Notes a command that ended with the collection that it is about.
-pub(crate) fn note(
-    data: &Data,
-    kind: Kind,
-    collection: Option<&str>,
-    body: RawDoc<'_>,
-    elapsed: Duration,
-    documents: u64,
-) {
-    let (Some(name), Some(Val::String(db))) = (collection, body.get("$db")) else { return };
-    let catalog = data.catalog.load();
-    let Some(collection) = catalog.get(db, name) else { return };
-    let micros = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
-    let (kind, class) = (kind.kind(), kind.class());
-    let usage = &collection.counters.usage;
-    if let Some(kind) = usage.kinds.get(kind) {
-        kind.add(micros);
-    }
-    if class == 0 && documents > 0 {
-        usage.documents.fetch_add(documents, Ordering::Relaxed);
-    }
-    if let Some(class) = usage.classes.get(class) {
-        class.all.add(micros);
-        if let Some(bucket) = class.buckets.get(bucket(micros)) {
-            bucket.fetch_add(1, Ordering::Relaxed);
+impl Usage {
+    /// Counts a command that ended, and the documents that it looked at.
+    pub(crate) fn note(&self, kind: Kind, elapsed: Duration, documents: u64) {
+        let micros = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
+        let (kind, class) = (kind.kind(), kind.class());
+        if let Some(kind) = self.kinds.get(kind) {
+            kind.add(micros);
+        }
+        if class == 0 && documents > 0 {
+            self.documents.fetch_add(documents, Ordering::Relaxed);
+        }
+        if let Some(class) = self.classes.get(class) {
+            class.all.add(micros);
+            if let Some(bucket) = class.buckets.get(bucket(micros)) {
+                bucket.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
 }

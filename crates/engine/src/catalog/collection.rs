@@ -6,7 +6,7 @@ use crate::validation::Validator;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use value::{Collation, DocBuf};
+use value::{Collation, DocBuf, RawDoc, Result};
 
 /// A collection or view. Immutable but for its counters: a change makes a new one.
 #[derive(Clone)]
@@ -86,9 +86,9 @@ pub struct Counters {
     /// How long operations took.
     pub usage: crate::usage::Usage,
     /// The plans that are kept for its queries.
-    pub plans: crate::planner::cache::PlanCache,
+    pub plans: crate::plan_cache::PlanCache,
     /// Some of its documents, for the planner.
-    pub sample: Mutex<Option<Arc<crate::planner::sample::Sample>>>,
+    pub sample: Mutex<Option<Arc<crate::plan_cache::Sample>>>,
     /// No record key above this one was ever committed; `None` until that is known. An insert
     /// above it need not look whether its key is there: most `_id`s grow.
     pub top: Mutex<Option<Vec<u8>>>,
@@ -160,5 +160,29 @@ impl Collection {
             IndexKind::Text(text) if index.state == IndexState::Ready => Some((index, text)),
             _ => None,
         })
+    }
+
+    /// Checks a document that is about to be inserted against the collection's validator.
+    ///
+    /// # Errors
+    /// DocumentValidationFailure.
+    #[inline]
+    pub fn validate(&self, doc: RawDoc<'_>, bypass: bool) -> Result<()> {
+        match &self.validator {
+            Some(validator) if !bypass => validator.check(&self.db, &self.name, None, doc),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks a document that is about to replace another one against the collection's validator.
+    ///
+    /// # Errors
+    /// DocumentValidationFailure.
+    #[inline]
+    pub fn validate_update(&self, old: RawDoc<'_>, new: RawDoc<'_>, bypass: bool) -> Result<()> {
+        match &self.validator {
+            Some(validator) if !bypass => validator.check(&self.db, &self.name, Some(old), new),
+            _ => Ok(()),
+        }
     }
 }

@@ -25,7 +25,7 @@ use crate::request::{Flow, Request};
 use crate::session::{self, Retryable};
 use crate::upkeep::reading;
 use crate::usage::Kind;
-use crate::{journal, metrics, namespace, reply, usage};
+use crate::{journal, metrics, namespace, reply};
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer, writer};
@@ -382,7 +382,11 @@ fn note(
     let (row, begun) = (progress.row, progress.begun());
     let kind = begun.map_or(Kind::Command, |row| row.usage);
     let named = begun.map_or(NamedIn::FirstField, |row| row.namespace);
-    usage::note(&engine.data, kind, named.collection(body), body, elapsed, op.cost().documents);
+    if let (Some(name), Some(Val::String(db))) = (named.collection(body), body.get("$db"))
+        && let Some(collection) = engine.data.catalog.load().get(db, name)
+    {
+        collection.counters.usage.note(kind, elapsed, op.cost().documents);
+    }
     if engine.observed.query_stats.is_on()
         && error.is_none()
         && begun.is_some_and(|row| row.query_stats)

@@ -164,7 +164,8 @@ impl<'a> Insert<'a> {
                 Err(error) => Err(error.clone()),
                 Ok(doc) => {
                     let doc = RawDoc::new(doc);
-                    crate::validation::check(&collection, doc, self.bypass)
+                    collection
+                        .validate(doc, self.bypass)
                         .and_then(|()| write::insert(txn, &collection, doc))
                 }
             };

@@ -271,7 +271,7 @@ impl Find<'_> {
         let escape = way_out.map(|(most, other)| {
             let options = options(&other.access);
             let (snapshot, collection) = (snapshot.clone(), collection.clone());
-            let shape = planner::shape::of(filter.root(), sort.as_ref());
+            let shape = crate::plan_cache::shape::of(filter.root(), sort.as_ref());
             let begin = move || {
                 collection.counters.plans.forget(shape);
                 let scan = Scan::new(snapshot, collection, &other.access);

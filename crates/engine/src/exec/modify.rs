@@ -269,7 +269,7 @@ pub fn update_chosen(
     let old = RawDoc::new(&chosen.doc);
     check_owner(txn, collection, updates.update())?;
     let Some((new, told)) = updates.apply(old, chosen.position)? else { return Ok(None) };
-    crate::validation::check_update(collection, old, new.as_doc(), bypass)?;
+    collection.validate_update(old, new.as_doc(), bypass)?;
     match write::replace(txn, collection, &chosen.record, old, &new, &told)? {
         None => Ok(Some(new)),
         // Patterns may take back all that the update did.
@@ -304,7 +304,7 @@ pub fn upsert(
     let made = update.apply(start.as_doc(), None, true, &arena)?.unwrap_or(start);
     let prepared = write::prepare(made.as_doc())?;
     let doc = DocBuf::from_bytes(prepared.into_owned());
-    crate::validation::check(collection, doc.as_doc(), bypass)?;
+    collection.validate(doc.as_doc(), bypass)?;
     let stored = write::insert_image(txn, collection, doc.as_doc())?;
     write::trim_capped(txn, collection)?;
     Ok(stored.unwrap_or(doc))

@@ -1,9 +1,10 @@
 //! Which of several plans is best: by the entries that each would read, counted where they are few
 //! and told by a sample of the documents where they are many.
 
-use super::{Access, Candidate, Either, Question, bounds, cache, candidates, sample, shape};
+use super::{Access, Candidate, Either, Question, bounds, candidates, sample};
 use crate::catalog::{Collection, IndexKind};
 use crate::layout;
+use crate::plan_cache::{PlanCache, shape};
 use query::filter::Node;
 use std::ops::Bound;
 use store::{Direction, Snapshot, Space};
@@ -36,9 +37,10 @@ pub(super) fn best(question: &Question<'_>, node: &Node, found: &mut [Candidate]
         candidate.estimate = Some(entries);
         entries
     };
-    if let Some((at, before)) = plans.find(shape, version, found)
+    if let Some((at, before)) =
+        plans.find(shape, version, found.iter().map(|candidate| candidate.index.id))
         && let Some(kept) = found.get_mut(at)
-        && cache::PlanCache::holds(before, look(kept))
+        && PlanCache::holds(before, look(kept))
     {
         return Some(at);
     }
@@ -58,7 +60,7 @@ pub(super) fn best(question: &Question<'_>, node: &Node, found: &mut [Candidate]
         _ => std::cmp::Ordering::Equal,
     });
     if let Some(chosen) = best.and_then(|best| found.get(best)) {
-        plans.keep(shape, version, chosen);
+        plans.keep(shape, version, &chosen.index, chosen.estimate.unwrap_or(0));
     }
     best
 }

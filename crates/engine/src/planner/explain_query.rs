@@ -3,8 +3,9 @@
 
 use super::cover::entries_are_matches;
 use super::explain::{Above, Ran, rejected, write_count_scan, write_distinct_scan, write_tree};
-use super::{Access, Plan, reasons, shape};
+use super::{Access, Plan, reasons};
 use crate::catalog::{Collection, Pointers, unindexable};
+use crate::plan_cache::shape;
 use query::filter::Filter;
 use value::{DocBuf, RawDoc, Val, Writer};
 

@@ -7,7 +7,6 @@
 //! give the same results: what bounds do not tell exactly is tested on what was found.
 
 pub mod bounds;
-pub mod cache;
 mod candidates;
 mod choose;
 pub mod cover;
@@ -25,7 +24,6 @@ pub mod reasons;
 pub mod request;
 pub mod run;
 pub mod sample;
-pub mod shape;
 pub mod walk;
 mod wildcard;
 

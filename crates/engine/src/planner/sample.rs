@@ -8,6 +8,7 @@ use super::{Candidate, KeyRange};
 use crate::catalog::Collection;
 use crate::index_keys::keys;
 use crate::layout;
+pub use crate::plan_cache::Sample;
 use std::sync::Arc;
 use store::{Direction, Snapshot, Space};
 use value::keys::{self as keys_of_values, Number};
@@ -20,13 +21,6 @@ const PLACES: usize = 50;
 const DOCUMENTS: usize = 3;
 /// Larger documents are left out.
 const BYTES_MAX: usize = 4096;
-
-/// Some documents of a collection.
-pub struct Sample {
-    documents: Vec<Vec<u8>>,
-    /// How many there were in the collection.
-    of: u64,
-}
 
 /// The sample of a collection, taken anew when it has become twice as large or half as large.
 #[must_use]

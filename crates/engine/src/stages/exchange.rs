@@ -51,7 +51,7 @@ pub(super) fn exchange(
             ));
         };
         for doc in &new {
-            crate::validation::check(&collection, doc.as_doc(), bypass_validation)?;
+            collection.validate(doc.as_doc(), bypass_validation)?;
         }
         held.bytes = brought;
         write_all(txn, op, &collection, &new, &mut held)

@@ -496,7 +496,7 @@ impl Merge {
         if new.bytes() == old.bytes() {
             return Ok(false);
         }
-        crate::validation::check_update(collection, old, new.as_doc(), bypass)?;
+        collection.validate_update(old, new.as_doc(), bypass)?;
         let told = match self.matched {
             WhenMatched::Replace => LoggedUpdate::Replacement,
             _ => between(old, new.as_doc()),
@@ -522,7 +522,7 @@ impl Merge {
             WhenNotMatched::Insert => {
                 let doc = write::prepare(doc)?;
                 let doc = RawDoc::new(&doc);
-                crate::validation::check(collection, doc, bypass)?;
+                collection.validate(doc, bypass)?;
                 write::insert(txn, collection, doc)
             }
         }

@@ -239,7 +239,7 @@ fn fill(
                 })?;
             for doc in &prepared {
                 let doc = RawDoc::new(doc);
-                crate::validation::check(&collection, doc, bypass_validation)?;
+                collection.validate(doc, bypass_validation)?;
                 write::insert(txn, &collection, doc)?;
             }
             Ok(())

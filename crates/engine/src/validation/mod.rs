@@ -6,12 +6,12 @@
 mod explain;
 mod schema;
 
-use crate::catalog::Collection;
 use explain::Ask;
 use query::ParseContext;
 use query::filter::Filter;
 use std::sync::Arc;
-use value::{Code, DocBuf, Error, RawDoc, Result, Val};
+use value::collation::CollationSource;
+use value::{Code, Collation, DocBuf, Error, RawDoc, Result, Val};
 
 /// Which documents are checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,7 +63,10 @@ impl Validator {
 
 /// Compiles a validator of a collection with these options, under its collation.
 fn compile_in(options: RawDoc<'_>, source: RawDoc<'_>) -> Result<Filter> {
-    let collation = crate::catalog::persist::collation_of(options)?;
+    let collation = match options.get("collation").and_then(Val::as_doc) {
+        None => None,
+        Some(collation) => Collation::parse(collation, CollationSource::Command)?,
+    };
     let context = ParseContext::new(crate::clock::now_ms()).with_collation(collation.as_ref());
     Filter::parse_for_documents(source, &context)
 }
@@ -76,64 +79,44 @@ pub fn compile(source: RawDoc<'_>) -> Result<Filter> {
     Filter::parse_for_documents(source, &ParseContext::new(crate::clock::now_ms()))
 }
 
-/// Checks a document that is about to be inserted.
-///
-/// # Errors
-/// DocumentValidationFailure.
-#[inline]
-pub fn check(collection: &Collection, doc: RawDoc<'_>, bypass: bool) -> Result<()> {
-    match &collection.validator {
-        Some(validator) if !bypass => check_with(validator, collection, None, doc),
-        _ => Ok(()),
-    }
-}
-
-/// Checks a document that is about to take another's place.
-///
-/// # Errors
-/// DocumentValidationFailure.
-#[inline]
-pub fn check_update(
-    collection: &Collection,
-    old: RawDoc<'_>,
-    new: RawDoc<'_>,
-    bypass: bool,
-) -> Result<()> {
-    match &collection.validator {
-        Some(validator) if !bypass => check_with(validator, collection, Some(old), new),
-        _ => Ok(()),
-    }
-}
-
-fn check_with(
-    validator: &Validator,
-    collection: &Collection,
-    old: Option<RawDoc<'_>>,
-    doc: RawDoc<'_>,
-) -> Result<()> {
-    if validator.level == Level::Off || validator.accepts(doc)? {
-        return Ok(());
-    }
-    if validator.level == Level::Moderate
-        && let Some(old) = old
-        && !validator.accepts(old)?
-    {
-        return Ok(());
-    }
-    let id = doc.get("_id").unwrap_or(Val::Missing);
-    if validator.warn {
-        tracing::warn!(namespace = collection.namespace(), "document would fail validation");
-        return Ok(());
-    }
-    let info = DocBuf::build(|out| {
-        out.doc("errInfo", |out| {
-            out.append("failingDocumentId", id);
-            out.doc("details", |out| {
-                explain::explain(validator.source.as_doc(), doc, Ask::WhyNot, out);
+impl Validator {
+    /// Checks a document of a collection that is about to be written; `old` is the one that it
+    /// replaces.
+    ///
+    /// # Errors
+    /// DocumentValidationFailure.
+    pub fn check(
+        &self,
+        db: &str,
+        name: &str,
+        old: Option<RawDoc<'_>>,
+        doc: RawDoc<'_>,
+    ) -> Result<()> {
+        if self.level == Level::Off || self.accepts(doc)? {
+            return Ok(());
+        }
+        if self.level == Level::Moderate
+            && let Some(old) = old
+            && !self.accepts(old)?
+        {
+            return Ok(());
+        }
+        let id = doc.get("_id").unwrap_or(Val::Missing);
+        if self.warn {
+            tracing::warn!(namespace = format!("{db}.{name}"), "document would fail validation");
+            return Ok(());
+        }
+        let info = DocBuf::build(|out| {
+            out.doc("errInfo", |out| {
+                out.append("failingDocumentId", id);
+                out.doc("details", |out| {
+                    explain::explain(self.source.as_doc(), doc, Ask::WhyNot, out);
+                });
             });
         });
-    });
-    Err(Error::new(Code::DOCUMENT_VALIDATION_FAILURE, "Document failed validation").with_info(info))
+        Err(Error::new(Code::DOCUMENT_VALIDATION_FAILURE, "Document failed validation")
+            .with_info(info))
+    }
 }
 
 #[cfg(test)]
@@ -178,14 +161,14 @@ mod tests {
         run("{create: 'c', validator: {a: {$gte: 1}}, validationLevel: 'moderate'}").expect("made");
         let collection = engine.inner().data.collection("t", "c").expect("is there");
         let (good, bad) = (doc("{a: 1}"), doc("{a: 0}"));
-        assert!(check(&collection, good.as_doc(), false).is_ok());
-        let error = check(&collection, bad.as_doc(), false).expect_err("is refused");
+        assert!(collection.validate(good.as_doc(), false).is_ok());
+        let error = collection.validate(bad.as_doc(), false).expect_err("is refused");
         assert_eq!(error.code(), Code::DOCUMENT_VALIDATION_FAILURE);
-        assert!(check(&collection, bad.as_doc(), true).is_ok());
-        assert!(check_update(&collection, bad.as_doc(), bad.as_doc(), false).is_ok());
-        assert!(check_update(&collection, good.as_doc(), bad.as_doc(), false).is_err());
+        assert!(collection.validate(bad.as_doc(), true).is_ok());
+        assert!(collection.validate_update(bad.as_doc(), bad.as_doc(), false).is_ok());
+        assert!(collection.validate_update(good.as_doc(), bad.as_doc(), false).is_err());
         run("{collMod: 'c', validationAction: 'warn'}").expect("changed");
         let collection = engine.inner().data.collection("t", "c").expect("is there");
-        assert!(check(&collection, bad.as_doc(), false).is_ok());
+        assert!(collection.validate(bad.as_doc(), false).is_ok());
     }
 }

@@ -7,14 +7,23 @@
 //!
 //! Index filters (`planCacheSetFilter`) are kept beside them, and like them only in memory.
 
-use super::{Candidate, shape};
-use crate::catalog::Index;
+pub mod shape;
+
+use crate::index_keys::Index;
 use parking_lot::Mutex;
 use query::filter::Filter;
 use query::sort::SortSpec;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use value::{DocBuf, OwnedVal, Val};
+
+/// Some documents of a collection, by which the planner estimates.
+pub struct Sample {
+    /// The documents.
+    pub documents: Vec<Vec<u8>>,
+    /// How many documents the collection had when the sample was taken.
+    pub of: u64,
+}
 
 /// The plans of one collection.
 #[derive(Default)]
@@ -60,13 +69,19 @@ const FACTOR: u64 = 10;
 const FEW: u64 = 16;
 
 impl PlanCache {
-    /// The place of the kept plan among candidates, and the entries that it read at first.
-    /// `version` is that of the collection: new indexes make kept plans worthless.
+    /// The place of the kept plan among candidates, given by the numbers of their indexes, and the
+    /// entries that it read at first. `version` is that of the collection: new indexes make kept
+    /// plans worthless.
     #[must_use]
-    pub fn find(&self, shape: u64, version: u64, candidates: &[Candidate]) -> Option<(usize, u64)> {
+    pub fn find(
+        &self,
+        shape: u64,
+        version: u64,
+        mut candidates: impl Iterator<Item = u32>,
+    ) -> Option<(usize, u64)> {
         let mut kept = self.kept.lock();
         let plan = kept.get_mut(&shape).filter(|plan| plan.version == version)?;
-        let at = candidates.iter().position(|candidate| candidate.index.id == plan.index)?;
+        let at = candidates.position(|index| index == plan.index)?;
         plan.uses += 1;
         Some((at, plan.estimate))
     }
@@ -77,8 +92,8 @@ impl PlanCache {
         now <= FEW || now <= before.saturating_mul(FACTOR)
     }
 
-    /// Keeps the plan that was chosen for a shape.
-    pub fn keep(&self, shape: u64, version: u64, chosen: &Candidate) {
+    /// Keeps the plan that was chosen for a shape: its index, and the entries that it reads.
+    pub fn keep(&self, shape: u64, version: u64, chosen: &Index, estimate: u64) {
         let mut kept = self.kept.lock();
         if kept.len() >= SHAPES_MAX {
             kept.clear();
@@ -86,10 +101,10 @@ impl PlanCache {
         kept.insert(
             shape,
             Kept {
-                index: chosen.index.id,
-                name: chosen.index.name.clone(),
+                index: chosen.id,
+                name: chosen.name.clone(),
                 version,
-                estimate: chosen.estimate.unwrap_or(0),
+                estimate,
                 uses: 0,
                 since_ms: crate::clock::now_ms(),
             },
