@@ -1,7 +1,8 @@
 //! SCRAM (RFC 5802, RFC 7677): a client proves that it knows a password without sending it, and learns
 //! that the server knew it before. Both ends are here: the server's, and the one for our own client.
 //!
-//! What is stored of a password (`Credentials`) does not let anybody log in elsewhere.
+//! What is stored of a password (`Credentials`) does not let anybody log in elsewhere. The exchange is
+//! by hand over the crates for HMAC and PBKDF2: no crate has MongoDB's extensions of both mechanisms.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
@@ -167,7 +168,7 @@ impl Credentials {
         }
     }
 
-    /// Those of nobody: the same for the same name, and no password fits. So a stranger does not
+    /// Credentials for an unknown user: equal for equal names, and no password matches. So a client does not
     /// learn which users exist.
     #[must_use]
     pub fn of_nobody(
@@ -372,7 +373,7 @@ impl Proof {
     }
 }
 
-/// What somebody is told who did not prove who they are, whatever the reason.
+/// The one error for every failed login, whatever the reason.
 #[must_use]
 pub fn failed() -> Error {
     Error::new(Code::AUTHENTICATION_FAILED, "Authentication failed.")
@@ -405,7 +406,7 @@ fn unescape(name: &str) -> Option<String> {
     Some(plain)
 }
 
-/// Bytes that nobody can guess.
+/// Random bytes of the operating system, for salts and nonces.
 ///
 /// # Panics
 /// When the system has none: nothing secret can be made then.

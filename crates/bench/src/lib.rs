@@ -1,6 +1,6 @@
 //! `motif bench`: loads a MongoDB-compatible server and says what its operations cost.
 //!
-//! `data` makes documents and dice, `workload` the requests, `drive` runs one workload, `process`
+//! `data` makes documents and random choices, `workload` the requests, `drive` runs one workload, `process`
 //! starts servers and reads their cost, `resources` measures start-up, memory and flatness,
 //! `aggregate` has the pipelines, `changes` measures change events, `transactions` those, `patterns` what
 //! patterns cost and save, `beside` what others pay for them, `security` encryption, privileges and logins,
@@ -400,12 +400,12 @@ impl Plan<'_> {
     }
 }
 
-/// Whether a server takes part in a workload: what only reads never meets a log of changes.
+/// Whether a server runs a workload: read-only ones skip the second mongod, which differs in its oplog only.
 fn takes(target: &Target, workload: &Workload) -> bool {
     target.name != process::MONGOD_SET || workload.writes()
 }
 
-/// Lets background work of what came before end, so that it is not booked on what comes next.
+/// Waits until background work of the last workload has ended, so that the next one does not pay for it.
 fn settle(target: &Target, limit: Duration) -> Result<()> {
     match target.process {
         Some(process) => process.settle(limit),
@@ -413,7 +413,7 @@ fn settle(target: &Target, limit: Duration) -> Result<()> {
     }
 }
 
-/// What is going on, for the person who waits: one changing line on a terminal, else lines.
+/// Progress for the user: one changing line on a terminal, else lines.
 pub(crate) struct Notes(Option<ProgressBar>);
 
 impl Notes {

@@ -14,8 +14,8 @@ pub(crate) fn raise_open_files() {
     }
 }
 
-/// How much memory there is: the machine's, or less where a control group allows less. A gibibyte
-/// where nobody says.
+/// How much memory there is: the machine's, or less where a control group allows less. One gibibyte
+/// if neither is known.
 pub(crate) fn memory_bytes() -> u64 {
     let number = |text: &str| text.trim().parse::<u64>().ok();
     let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {

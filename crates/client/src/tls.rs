@@ -1,4 +1,4 @@
-//! An encrypted connection to a server, and whom this client believes.
+//! An encrypted connection to a server, and the authorities that this client trusts.
 
 use crate::uri::TlsTarget;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};

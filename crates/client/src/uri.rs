@@ -105,7 +105,7 @@ impl Options {
         if options.encrypted == Some(false) && options.tls != TlsTarget::default() {
             return Err(refuse("there are options of TLS, but tls=false"));
         }
-        // As drivers have it: whoever names files of TLS wants it.
+        // As in drivers: naming TLS files switches TLS on.
         if options.encrypted.is_none() && options.tls != TlsTarget::default() {
             options.encrypted = Some(true);
         }

@@ -17,7 +17,7 @@ pub struct ParseContext<'p> {
     pub deferred: &'p [DeferredVariable],
     /// What decides over text in comparisons; `None` compares bytes.
     pub collation: Option<&'p Arc<Collation>>,
-    /// Whether constants that cannot be computed are left for the run, where nobody may ask for
+    /// Whether constants that cannot be computed are left for execution, which may never need
     /// them: so it is in the pipelines of updates.
     pub lenient: bool,
 }

@@ -50,7 +50,7 @@ impl DeferredVariable {
         let compiled = compile();
         let mut any = false;
         for (read, before) in flags().zip(before) {
-            // Whoever watches outside of this sees it as well.
+            // An outer watch must see it as well.
             any |= read.fetch_or(before, Ordering::Relaxed);
         }
         (compiled, any)

@@ -59,7 +59,7 @@ impl SortSpec {
         })
     }
 
-    /// Compiles `{a: 1, "b.c": -1}`. `$natural` is not a field: whoever scans handles it before.
+    /// Compiles `{a: 1, "b.c": -1}`. `$natural` is not a field: the scan handles it before.
     ///
     /// # Errors
     /// What MongoDB answers to a sort that it cannot parse.

@@ -1,5 +1,5 @@
-//! Accepts connections, on a thread of its own in the background: however many come, those that are
-//! here go first.
+//! Accepts connections, on a thread of its own with low priority: a flood of new connections does not
+//! delay those that are open.
 //!
 //! New connections are parked like silent ones, so that a client which connects and says nothing
 //! costs no thread.
@@ -30,9 +30,9 @@ pub(crate) struct Acceptor {
     sockets: Vec<TcpListener>,
 }
 
-/// What accepting from one socket came to.
+/// The result of accepting from one socket.
 enum Accepted {
-    /// Nobody is waiting.
+    /// No client is waiting.
     All,
     /// There may be more, at once or after a pause.
     Some(Duration),
@@ -60,8 +60,8 @@ impl Acceptor {
         self.sockets.iter().map(TcpListener::local_addr).collect()
     }
 
-    /// Accepts until the server stops; the sockets are closed then. When the poll fails, the server
-    /// is told to stop.
+    /// Accepts until the server stops; the sockets are closed then. If polling fails, the server
+    /// stops.
     pub(crate) fn start(mut self, core: &Arc<Core>) -> io::Result<JoinHandle<io::Result<()>>> {
         let core = Arc::clone(core);
         std::thread::Builder::new().name("accept".into()).spawn(move || {

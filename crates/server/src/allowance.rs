@@ -1,8 +1,8 @@
-//! How many messages a client may send before it has logged in: a few at once, then at a pace.
+//! Rate limit for clients that have not logged in: a burst of messages, then so many per second.
 
 use std::time::{Duration, Instant};
 
-/// What one connection may still send.
+/// The messages that one connection may still send (a token bucket).
 #[derive(Debug)]
 pub(crate) struct Allowance {
     /// Messages that are left at `counted`; below one, the next must wait.
@@ -18,7 +18,8 @@ impl Allowance {
         Allowance { left: 0.0, counted: None }
     }
 
-    /// Takes one message at a pace of so many in a second; or says how long it must wait.
+    /// Takes one message from the bucket, which refills at `per_second`; `Err` says how long
+    /// to wait.
     pub(crate) fn take(&mut self, per_second: u32, now: Instant) -> Result<(), Duration> {
         let pace = f64::from(per_second.max(1));
         let most = pace * BURST_SECONDS;

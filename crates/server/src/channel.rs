@@ -1,5 +1,5 @@
-//! The way to a client: plain or encrypted. Which one the first bytes tell, since both kinds come to
-//! the same address.
+//! The channel to a client: plain or encrypted. Both kinds arrive at the same address; the first bytes
+//! tell which one it is.
 
 use crate::ServerOptions;
 use crate::buffer::ReadBuffer;
@@ -9,7 +9,7 @@ use crate::tls::{Tls, TlsMode};
 use std::io;
 use std::sync::Arc;
 
-/// A client's socket and what is agreed on it.
+/// A client's socket and the protocol spoken on it.
 pub(crate) struct Channel {
     link: Arc<Link>,
     kind: Kind,
@@ -51,7 +51,7 @@ impl Channel {
         matches!(self.kind, Kind::Undecided)
     }
 
-    /// Whether the two ends have not agreed yet on how to talk.
+    /// Whether the protocol is undecided or the TLS handshake incomplete.
     pub(crate) fn is_opening(&self) -> bool {
         match &self.kind {
             Kind::Undecided => true,
@@ -147,7 +147,7 @@ impl Channel {
         }
     }
 
-    /// Gives back what only an active connection needs.
+    /// Frees the buffers that only an active connection needs.
     pub(crate) fn release_memory(&mut self) {
         if let Kind::Secure(secure) = &mut self.kind {
             secure.release_memory();

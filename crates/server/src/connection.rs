@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How long a thread waits for the next message of a client that comes only now and then.
+/// How long a thread waits for the next message before the connection is parked.
 const SHORT_LINGER: Duration = Duration::from_millis(10);
 /// How soon a connection that waits for memory looks again.
 const MEMORY_PAUSE: Duration = Duration::from_millis(50);

@@ -1,5 +1,4 @@
-//! A message becomes a command, its result becomes a reply: what a connection does between
-//! reading and reading.
+//! Turns a message into a command, and its result into a reply.
 //!
 //! `connection` finds the messages and owns the time limits; the engine runs the commands. Here
 //! are the rules between: which errors are answered, which replies are compressed or unwanted,
@@ -21,18 +20,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use value::{Error, RawDoc};
 
-/// The part of a connection that answers.
+/// The part of a connection that runs commands and writes replies.
 pub(crate) struct Conversation {
     core: Arc<Core>,
-    /// The way to the client; `connection` reads from it.
+    /// The channel to the client; `connection` reads from it.
     pub(crate) channel: Channel,
     client: Client,
     reply: Vec<u8>,
     packer: Option<Box<Packer>>,
     last_reply_id: i32,
-    /// What a large reply holds of the memory that operations share.
+    /// Memory reserved for a large reply, from the budget of all operations.
     share: Share,
-    /// Whether it goes on in the background, where whoever waits steps aside.
+    /// Whether the connection is served in the background, where a waiting thread gives up its slot.
     pub(crate) in_background: bool,
 }
 
@@ -41,7 +40,7 @@ pub(crate) struct Incoming<'a> {
     pub(crate) header: Header,
     /// All its bytes, header included.
     pub(crate) message: &'a [u8],
-    /// How it came packed.
+    /// The compressor that the client used.
     pub(crate) compressor: Option<Compressor>,
     pub(crate) content: Content,
 }
@@ -54,7 +53,7 @@ impl Incoming<'_> {
     }
 }
 
-/// How a message goes on after its reply.
+/// What follows a reply.
 type Answered = Result<(), Ending>;
 
 impl Conversation {
@@ -103,7 +102,7 @@ impl Conversation {
         self.core.options.authenticate && self.client.slot().user.lock().is_none()
     }
 
-    /// Gives back what only an active connection needs.
+    /// Frees the buffers that only an active connection needs.
     pub(crate) fn release_memory(&mut self) {
         self.reply = Vec::new();
         self.packer = None;
@@ -111,7 +110,7 @@ impl Conversation {
         self.share.shrink(0);
     }
 
-    /// Runs a whole message and sends what it answers, packed as it came.
+    /// Runs a whole message and sends the reply, compressed like the request.
     pub(crate) fn answer(&mut self, incoming: &Incoming<'_>) -> Answered {
         self.core.engine.network().requests.fetch_add(1, Ordering::Relaxed);
         let result = match incoming.header.opcode {
@@ -206,7 +205,7 @@ impl Conversation {
         end_of(flow)
     }
 
-    /// Runs a command; its reply stands behind the prefix that was begun.
+    /// Runs a command and appends its reply behind the prefix in the buffer.
     fn run(&mut self, request: &Request<'_>) -> Flow {
         self.channel.link().set_activity(activity_of(request.body));
         guarded(&mut self.reply, |reply| self.client.run(request, reply))
@@ -256,7 +255,7 @@ impl Conversation {
     }
 }
 
-/// Runs a command so that a panic in it becomes an error reply and nothing worse.
+/// Runs a command. A panic becomes an error reply and does not end the connection.
 fn guarded(reply: &mut Vec<u8>, command: impl FnOnce(&mut Vec<u8>) -> Flow) -> Flow {
     let prefix = reply.len();
     let outcome = catch_unwind(AssertUnwindSafe(|| command(reply)));

@@ -11,7 +11,7 @@ use std::fmt;
 const BEGIN: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";
 const END: &str = "-----END ENCRYPTED PRIVATE KEY-----";
 
-/// A password, which does not show itself.
+/// A password; its `Debug` output hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Password(String);
 
@@ -53,7 +53,7 @@ pub(crate) fn read(
     })
 }
 
-/// What is said of a file that is something else.
+/// The error for a file that holds something else.
 pub(crate) fn not_pem(error: &pem::Error) -> String {
     format!("it is not a PEM file: {error}")
 }

@@ -106,7 +106,7 @@ struct Core {
     engine: Engine,
     options: ServerOptions,
     lot: ParkedConnections,
-    /// Threads for small messages, for large ones, and for clients that nobody knows yet.
+    /// The pools for small messages, for large ones, and for clients that have not logged in.
     front: Arc<Pool>,
     large: Arc<Pool>,
     background: Arc<Pool>,
@@ -121,7 +121,7 @@ impl Core {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Has a connection served as soon as a thread is free.
+    /// Queues a connection; it is served as soon as a thread is free.
     fn submit(&self, connection: Box<Connection>) {
         self.pool(connection.lane()).submit(connection);
     }
@@ -227,7 +227,7 @@ impl Server {
     /// Serves clients until `Handle::stop` or a client's `shutdown` command.
     ///
     /// Stopping closes silent connections at once and lets running commands finish for
-    /// `stop_grace`. The engine stays open: closing it is its owner's part.
+    /// `stop_grace`. The engine stays open; its owner closes it.
     ///
     /// # Errors
     /// When the system's poll fails; the connections are closed then too.

@@ -22,7 +22,7 @@ const WRITE_PAUSE: Duration = Duration::from_secs(1);
 /// How long a reply may take while others need the memory that it holds.
 const TIGHT_PATIENCE: Duration = Duration::from_secs(2);
 
-/// A reply of so many bytes fits into the system's buffer when that says that it has room.
+/// A reply up to this many bytes fits into the socket's buffer whenever that has room.
 const ROOM_BYTES: usize = 4096;
 
 /// What a connection is doing, as far as others care: a stop, or the end of its client.
@@ -35,7 +35,7 @@ pub(crate) enum Activity {
     Running,
     /// It runs a command that only reads: useless without its client.
     Reading,
-    /// It waits for news on behalf of its client (a monitor's `hello`).
+    /// It waits for a change on behalf of its client (a monitor's `hello`).
     Watching,
 }
 
@@ -250,7 +250,7 @@ impl Links {
         });
     }
 
-    /// Interrupts what only a client wanted that is gone.
+    /// Interrupts commands whose client disconnected.
     pub(crate) fn interrupt_abandoned(&self) {
         for link in self.open.lock().values() {
             if link.is(&[Activity::Reading, Activity::Watching]) && link.is_closed_by_client() {

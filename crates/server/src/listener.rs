@@ -1,4 +1,4 @@
-//! Wakes parked connections when bytes arrive, looks after those that are late, and stops.
+//! Polls parked connections, wakes them when bytes arrive, enforces their deadlines, and stops.
 
 use crate::Core;
 use crate::acceptor::Acceptor;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// Wakes the poll for a stop. Connections count up from one.
 pub(crate) const WAKE: Token = Token(usize::MAX);
-/// How often messages that do not come to an end, and commands without a client, are looked for.
+/// How often incomplete messages and commands whose client disconnected are checked.
 const CHECK: Duration = Duration::from_secs(1);
 /// How long a stop waits for commands that only read before it interrupts them.
 const READ_GRACE: Duration = Duration::from_secs(1);
@@ -35,7 +35,7 @@ impl Listener {
         self.poll.registry()
     }
 
-    /// Accepts and wakes until the server is told to stop, then closes everything.
+    /// Polls until the server is stopped, then closes everything.
     pub(crate) fn run(mut self, acceptor: Acceptor, core: &Arc<Core>) -> io::Result<()> {
         let accepting = acceptor.start(core)?;
         let result = self.serve(core);

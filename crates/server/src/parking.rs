@@ -1,8 +1,8 @@
-//! Where silent connections wait: without a thread and without buffers.
+//! Idle connections: parked without a thread and without buffers.
 //!
 //! One thread (`listener`) polls all parked sockets; when bytes arrive on one, its connection
 //! goes to `pool`. A connection may be parked in the middle of a message; then it has a deadline.
-//! One that must wait, whatever its client sends, is not polled until its time comes.
+//! One that is delayed (a rate limit) is not polled until its time comes.
 
 use crate::connection::Connection;
 use mio::unix::SourceFd;
@@ -26,9 +26,9 @@ pub(crate) struct ParkedConnections {
 #[derive(Default)]
 struct Parked {
     connections: HashMap<Token, Box<Connection>>,
-    /// Those that owe the rest of a message, and until when.
+    /// Those in the middle of a message, with the deadline for its rest.
     deadlines: HashMap<Token, Instant>,
-    /// Those that must wait, and until when; not among `connections`.
+    /// Those that are delayed, and until when; not among `connections`.
     later: BTreeMap<(Instant, Token), Box<Connection>>,
     /// Connections in the order in which they came, and when, as long as they say nothing.
     silent: VecDeque<(Token, Instant)>,
@@ -157,7 +157,7 @@ impl ParkedConnections {
         late
     }
 
-    /// Whether a parked connection owes the rest of a message.
+    /// Whether a parked connection is in the middle of a message.
     pub(crate) fn has_deadlines(&self) -> bool {
         !self.parked.lock().deadlines.is_empty()
     }

@@ -2,16 +2,15 @@
 //!
 //! A thread takes a connection, serves it until it falls silent, and takes the next. Threads are
 //! made when none is free and end when nothing came for a while. At the limit connections wait in
-//! a fair queue, and `is_crowded` asks those being served to step back after each message.
+//! a fair queue, and `is_crowded` asks those being served to requeue after each message.
 //!
-//! There is a pool for each `Lane`. The one in the background is for clients that nobody knows yet: as many
-//! threads as there are cores, which the system lets wait when others want to run. However many
-//! such clients there are, and whatever they send, the others have most of the machine. Their
-//! commands wait for nothing; a thread that waits for such a client to take a reply steps aside, so
-//! that none can keep the others out. Large messages are read, unpacked and validated by threads of low
-//! priority too, so that those who send small ones need not wait for that. Their commands run in
-//! front: they hold locks that others wait for, and a thread of low priority that holds one would
-//! make all of them wait for the processor.
+//! There is a pool for each `Lane`. The background pool serves clients that have not logged in: as many
+//! threads as there are cores, with low priority. Whatever such clients send, the others keep most of the
+//! machine. Their commands never wait; a thread that waits for such a client to take a reply gives up its
+//! slot, so that no client can block the others. Large messages are read, decompressed and validated by
+//! threads of low priority too, so that small messages need not wait for that. Their commands run in the
+//! front pool: they hold locks that others wait for, and a thread of low priority that holds one would
+//! make all of them wait (priority inversion).
 
 use crate::connection::Connection;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -32,8 +31,8 @@ const STACK_BYTES: usize = 4 * 1024 * 1024;
 const LARGE_WORKERS_MAX: usize = 256;
 /// Threads that may work in the background, also where there is one core.
 const BACKGROUND_WORKERS_MIN: usize = 2;
-/// How much nicer to others a thread in the background is; in the kernel's terms it gets a third
-/// of what another thread gets, when both want to run.
+/// The niceness of background threads: such a thread gets a third of the processor time that another
+/// one gets when both want to run.
 const NICENESS: i32 = 5;
 
 /// The threads and the connections that wait for one.
@@ -54,9 +53,9 @@ pub(crate) struct Pool {
 pub(crate) enum Lane {
     /// As soon as possible.
     Front,
-    /// Behind the others, because its message is large; until its command can run.
+    /// At low priority, because its message is large; until its command can run.
     Large,
-    /// Behind the others, by few threads, because nobody knows its client.
+    /// At low priority, by few threads, because its client has not logged in.
     Background,
 }
 
@@ -81,7 +80,7 @@ struct PoolState {
     stopped: bool,
 }
 
-/// While it lives, its thread does not count as one that works.
+/// While this guard lives, its thread does not count as working.
 pub(crate) struct Aside {
     pool: Arc<Pool>,
 }
@@ -93,7 +92,7 @@ impl Drop for Aside {
 }
 
 impl Pool {
-    /// No threads yet, for so many connections of all lanes at a time.
+    /// A pool without threads; `threads_max` is the limit over all lanes.
     pub(crate) fn new(lane: Lane, threads_max: usize) -> Pool {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         let threads_max = threads_max.max(1);
@@ -121,8 +120,8 @@ impl Pool {
         }
     }
 
-    /// Has the system prefer others to the calling thread, if this pool is not for the front. What it
-    /// refuses changes nothing but speed.
+    /// Lowers the priority of the calling thread, unless this is the front pool. A failure affects only
+    /// speed.
     pub(crate) fn set_priority(&self) {
         if let Some(niceness) = self.niceness
             && let Err(error) = rustix::process::setpriority_process(None, niceness)
@@ -137,14 +136,14 @@ impl Pool {
         self.crowded.load(Ordering::Relaxed)
     }
 
-    /// Whether any thread serves a connection, or is about to: one that was told to counts as idle until
+    /// Whether any thread serves a connection, or is about to: one that was woken counts as idle until
     /// it runs.
     pub(crate) fn is_busy(&self) -> bool {
         let state = self.state.lock();
         state.threads > state.idle || !state.waiting.is_empty()
     }
 
-    /// Has a connection served as soon as a thread is free.
+    /// Queues a connection; it is served as soon as a thread is free.
     pub(crate) fn submit(self: &Arc<Pool>, connection: Box<Connection>) {
         let mut state = self.state.lock();
         if state.stopped {
@@ -167,7 +166,7 @@ impl Pool {
         Aside { pool: Arc::clone(self) }
     }
 
-    /// Has a free thread, or a new one, look at what waits; at the limit others will.
+    /// Wakes a free thread or starts a new one; at the limit a busy thread takes the work later.
     fn provide_thread(self: &Arc<Pool>, mut state: MutexGuard<'_, PoolState>) {
         if state.idle >= state.waiting.len() {
             self.work.notify_one();
@@ -209,7 +208,7 @@ impl Pool {
         self.crowded.store(crowded, Ordering::Relaxed);
     }
 
-    /// Other threads will come to the connection; only without any it is closed.
+    /// A busy thread will take the connection later; it is closed only if there is no thread at all.
     #[cold]
     fn spawn_failed(&self, error: &std::io::Error) {
         tracing::warn!(%error, "cannot start a thread for a connection");

@@ -40,9 +40,9 @@ pub(crate) enum ReadOutcome {
 
 /// Why an encrypted connection cannot go on.
 pub(crate) enum Broken {
-    /// The socket says no, or says that it takes too long.
+    /// The socket failed or timed out.
     Socket(io::Error),
-    /// The client does not speak TLS as it should, or is not believed.
+    /// The client violates the protocol, or its certificate is not accepted.
     Tls(rustls::Error),
 }
 
@@ -72,7 +72,7 @@ impl Secure {
         self.is_opening() || self.records.is_midway()
     }
 
-    /// Whether there are bytes that the socket does not know of any more.
+    /// Whether bytes were read from the socket that are not handled yet.
     pub(crate) fn has_pending(&self) -> bool {
         self.start < self.end || self.available > 0
     }
@@ -146,14 +146,14 @@ impl Secure {
         self.session.wants_write()
     }
 
-    /// Gives back what only an active connection needs.
+    /// Frees the buffers that only an active connection needs.
     pub(crate) fn release_memory(&mut self) {
         if self.start == self.end {
             (self.incoming, self.start, self.end) = (Vec::new(), 0, 0);
         }
     }
 
-    /// Tells the client that the end was meant, as far as that is possible without waiting.
+    /// Sends the closing alert, as far as that is possible without waiting.
     pub(crate) fn say_goodbye(&mut self, link: &Link) {
         if self.session.wants_write() {
             return;
@@ -180,7 +180,7 @@ impl Secure {
         suite.and_then(|suite| suite.suite().as_str()).unwrap_or("unknown")
     }
 
-    /// The host name by which the client called this server, if it was a name.
+    /// The host name that the client asked for (SNI), if any.
     pub(crate) fn called(&self) -> Option<&str> {
         self.session.server_name()
     }

@@ -1,4 +1,4 @@
-//! Who the server says it is, and whom it believes: certificates and keys from PEM files.
+//! The server's certificate and key, and the authorities that it trusts, from PEM files.
 //!
 //! `Tls` holds what new connections use; `reload` reads the files again and keeps what was there
 //! when they are wrong. How an encrypted connection reads and writes is in `secure`.
@@ -20,7 +20,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Which connections are encrypted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TlsMode {
-    /// Those of clients that ask for it. Drivers are answered in kind.
+    /// Those of clients that ask for it. Others get plain connections.
     Allow,
     /// As `Allow`: the difference is how members of a cluster call each other, and this is alone.
     Prefer,
@@ -28,7 +28,7 @@ pub enum TlsMode {
     Require,
 }
 
-/// The files that make a server known, and what it asks of clients.
+/// The files with the server's identity, and what it requires of clients.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TlsOptions {
     /// Which connections are encrypted.
@@ -37,8 +37,8 @@ pub struct TlsOptions {
     pub certificate_key_file: PathBuf,
     /// The password of the key, if it has one.
     pub certificate_key_password: Option<Password>,
-    /// PEM file with the authorities whose certificates of clients are believed. Without it clients
-    /// are not asked for certificates.
+    /// PEM file with the authorities for client certificates. Without it clients are not asked for
+    /// certificates.
     pub ca_file: Option<PathBuf>,
     /// PEM file with lists of certificates that were revoked.
     pub crl_file: Option<PathBuf>,

@@ -153,7 +153,7 @@ impl std::error::Error for FileError {}
 /// All `*.test` files below a folder, in the order of their names.
 ///
 /// # Errors
-/// A folder or file that cannot be read, or a file with a directive that nobody knows.
+/// A folder or file that cannot be read, or a file with an unknown directive.
 pub fn read_all(root: &Path) -> Result<Vec<SpecFile>, FileError> {
     let mut paths = Vec::new();
     collect(root, &mut paths)?;

@@ -3,7 +3,7 @@
 //! `differential` compares with another server at random. `file` reads the format, `connection` connects to a server (in-process, wire, another server),
 //! `run` carries a test out, `judge` compares results with expectations, `bless` rewrites
 //! expectations, `same` asks queries again in other ways, `shape` draws plans, `text` reads and prints values. The runner itself is
-//! `tests/spec.rs`; the format is told in `tests/spec/README.md`.
+//! `tests/spec.rs`; the format is described in `tests/spec/README.md`.
 
 pub mod bless;
 pub mod connection;

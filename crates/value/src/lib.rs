@@ -1,6 +1,6 @@
 //! Values: what a document is made of, before anything is done with it.
 //!
-//! `raw` reads BSON bytes in place, `writer` makes them, `validate` checks them once at the door;
+//! `raw` reads BSON bytes in place, `writer` makes them, `validate` checks them once when they arrive;
 //! `compare` and `keys` give them MongoDB's order, as a comparison and as bytes, `key_types` takes
 //! values back from such bytes; `path` walks dotted names; `decimal` and `number` compute; `ejson` reads and prints text; `random` has
 //! what must not be guessed; `error` and `codes` hold the one error that clients see. Nothing here knows queries, files or sockets.

@@ -166,7 +166,7 @@ pub(crate) fn name_length(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Text that was validated at the door; damaged bytes read as empty rather than as a panic.
+/// Text that was validated when it arrived; damaged bytes read as empty rather than as a panic.
 #[inline]
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap_or("")

@@ -35,7 +35,7 @@ use value::{Collation, RawDoc, RawVal, Result, Writer};
 pub struct Filter {
     root: Arc<Node>,
     collation: Option<Arc<Collation>>,
-    /// The conditions that are not tested, because whoever finds the documents has done so.
+    /// The conditions that are not tested, because the index scan has tested them.
     left_out: Conditions,
 }
 
@@ -207,7 +207,7 @@ impl Conditions {
 }
 
 impl Node {
-    /// Appends explain's form of the conditions that are not among those told.
+    /// Appends explain's form of the conditions, except those that the caller names.
     pub fn explain_without(&self, told: Conditions, out: &mut Writer<'_>) {
         let all = self.conditions().iter().enumerate();
         explain::all(all.filter(|(at, _)| !told.contains(*at)).map(|(_, node)| node), out);

@@ -2,7 +2,8 @@
 //!
 //! `shape` reads legacy pairs and GeoJSON, `plane` and `sphere` are the mathematics, `region` is
 //! what a query asks about, `cells` cuts plane and sphere into a tree of cells whose names are
-//! index keys.
+//! index keys. By hand, because results and errors must equal MongoDB's, down to rings that are
+//! refused, and cell names are on disk.
 
 pub mod cells;
 pub mod plane;

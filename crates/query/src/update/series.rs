@@ -3,7 +3,7 @@
 //! Documents of a collection mostly look alike, and most updates set plain values of fields that are
 //! there already. From the third document on such an update is tried as a patch: the fields are
 //! found by the shape of the documents before, the document is copied once, the new values are
-//! written over the old ones, and what changed is told from the same values. Whatever is not that plain
+//! written over the old ones, and the delta is made from the same values. Whatever is not that plain
 //! goes the way of every update, so that there is one place for each rule and each error.
 
 use super::delta::LoggedUpdate;
@@ -41,7 +41,7 @@ impl<'u> Series<'u> {
         self.update
     }
 
-    /// The next version of a document, and how its change is told; `None` if the update changes
+    /// The next version of a document, and the record of its change; `None` if the update changes
     /// nothing. `position` is the array place that the filter matched.
     ///
     /// # Errors

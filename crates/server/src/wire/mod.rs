@@ -2,7 +2,7 @@
 //!
 //! `header` is what every message begins with; `op_msg` and `op_query` are the two forms of a
 //! command; `op_compressed` wraps either. `connection` calls them; `ProtocolError` here is what
-//! closes a connection, while `value::Error` is what a client gets told.
+//! closes a connection, while `value::Error` is sent to the client.
 
 pub(crate) mod header;
 pub(crate) mod op_compressed;

@@ -1,4 +1,5 @@
-//! Choices that a seed repeats.
+//! Random choices that a seed repeats. By hand, because the seeds in `scripts/test` and in reports name
+//! sequences of this generator, and those of a crate may change with its version.
 
 /// A generator of choices (xorshift64*).
 #[derive(Debug, Clone)]

@@ -3,6 +3,8 @@
 //!
 //! Each round writes what is pending, then flushes it, before the next round begins. So a record
 //! on disk proves that every earlier round is on disk, and a torn tail is always the last round.
+//!
+//! By hand, because no crate has a log whose segments are preallocated and shared by several trees.
 
 use std::collections::VecDeque;
 use std::io;

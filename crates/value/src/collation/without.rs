@@ -1,4 +1,4 @@
-//! What stands for the library that compares in a build without it.
+//! The collator of builds without the feature `collation`: it refuses every locale.
 
 use super::parse::Spec;
 use crate::{Code, Error, Result};

@@ -3,7 +3,8 @@
 //!
 //! This file knows the bits, the rounding into them and the order; `text` reads and prints,
 //! `convert` goes to and from integers and doubles, `arithmetic` has the basic operations,
-//! `functions` roots, logarithms and powers; `wide` are the integers underneath.
+//! `functions` roots, logarithms and powers; `wide` are the integers underneath. By hand, because no
+//! maintained crate has this encoding with correctly rounded functions.
 
 mod arithmetic;
 mod convert;

@@ -2,7 +2,8 @@
 //!
 //! `parse` is the reader for both, `construct` the shell's `ObjectId("...")` and its kin, `wrapper`
 //! the `{"$oid": "..."}` objects, `print` the three writers; `date` and `base64` are what they
-//! need. A `{$regex: ..}` document is a query operator and stays one in every mode.
+//! need. By hand, because documents are read from and printed to raw bytes, and the shell's notation has
+//! no crate. A `{$regex: ..}` document is a query operator and stays one in every mode.
 
 pub mod base64;
 mod construct;

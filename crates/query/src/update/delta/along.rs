@@ -86,7 +86,7 @@ impl Along<'_> {
         delta.finish()
     }
 
-    /// Array elements that a filter chose: one that changed is told alone, several with the whole
+    /// Array elements that a filter chose: one that changed is recorded alone, several with the whole
     /// array.
     fn elements(
         &self,

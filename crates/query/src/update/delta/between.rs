@@ -4,7 +4,7 @@
 use super::{ArrayDelta, DocDelta, FieldChange, LoggedUpdate};
 use value::{RawDoc, RawVal, writer};
 
-/// How the change from `old` to `new` is told: by a delta if that is shorter than the document.
+/// The record of the change from `old` to `new`: a delta if that is shorter than the document.
 #[must_use]
 pub fn between(old: RawDoc<'_>, new: RawDoc<'_>) -> LoggedUpdate {
     let delta = values(old, new).unwrap_or_else(|| documents(old, new));

@@ -4,7 +4,8 @@
 //! `page.rs` is one page, `shelf.rs` the pages of one prefix and who may read them; here are all
 //! shelves, the memory that they may take together, and what is taken away when it is full. Which
 //! page that is, chance decides: a scan of more than fits, again and again, then still finds the
-//! share that fits, where the oldest-first rule would find nothing.
+//! share that fits, where the oldest-first rule would find nothing. By hand, because pages follow
+//! commits: a general cache does not know which snapshots an entry is right for.
 
 mod page;
 mod shelf;
