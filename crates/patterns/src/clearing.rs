@@ -6,12 +6,11 @@
 //! leaves them alone.
 
 use crate::documents::Documents;
-use crate::edit::{self, Assignment};
 use crate::maintain::Bound;
 use crate::paths::meet;
-use crate::pattern::{Behaviour, Pattern};
+use crate::pattern::Pattern;
 use value::path::Path;
-use value::{DocBuf, RawDoc, RawVal, Result, Val, keys};
+use value::{DocBuf, RawDoc, Result, Val, keys};
 
 /// The key of the mark of a document that the walk must leave alone.
 fn mark(record: &[u8]) -> Vec<u8> {
@@ -69,21 +68,10 @@ pub fn stripped(
         return Ok(DocBuf::from(after));
     }
     let free = paths(pattern, bound);
-    if let Behaviour::Reference(reference) = &pattern.behaviour {
-        if free.is_empty() {
-            return Ok(DocBuf::from(after));
-        }
-        return reference.cleared_if_same(before, after, &free);
+    if free.is_empty() {
+        return Ok(DocBuf::from(after));
     }
-    let gone: Vec<Assignment> = free
-        .into_iter()
-        .filter(|path| {
-            let value = |doc| path.find(doc).map(RawVal::get);
-            value(before).is_some() && value(before) == value(after)
-        })
-        .map(|path| (path, None))
-        .collect();
-    edit::assign(after, &gone)
+    pattern.kind.cleared_if_same(before, after, &free)
 }
 
 fn is_done(pattern: &Pattern, documents: &mut dyn Documents, record: &[u8]) -> Result<bool> {
@@ -110,14 +98,10 @@ pub fn clear(
         return documents.delete(pattern.id, &pattern.target, doc);
     }
     let free = paths(pattern, bound);
-    let image = match &pattern.behaviour {
-        Behaviour::Reference(reference) if !free.is_empty() => reference.cleared_at(doc, &free)?,
-        Behaviour::Reference(_) => return Ok(()),
-        _ => {
-            let gone: Vec<Assignment> = free.into_iter().map(|path| (path, None)).collect();
-            edit::assign(doc, &gone)?
-        }
-    };
+    if free.is_empty() {
+        return Ok(());
+    }
+    let image = pattern.kind.cleared(doc, &free)?;
     if image.bytes() != doc.bytes() {
         documents.replace(pattern.id, &pattern.target, doc, &image)?;
     }

@@ -1,5 +1,5 @@
-//! Where what is maintained comes from: for each field that a pattern keeps, the fields that it is made
-//! of. Whoever hides a source field from somebody learns here where else its values stand.
+//! Where maintained values come from: for each field that a pattern maintains, the source fields that it
+//! is made of. Whoever hides a source field from a reader learns here where else its values stand.
 
 use crate::paths;
 use crate::pattern::Pattern;
@@ -12,73 +12,45 @@ pub struct Label {
     pub path: String,
     /// The collection that is read.
     pub collection: String,
-    /// Its fields; the empty path is the whole document.
+    /// Its fields, sorted; the empty path is the whole document.
     pub sources: Vec<String>,
+}
+
+impl Label {
+    /// The label of a field of a pattern.
+    #[must_use]
+    pub fn new(pattern: &Pattern, path: String, mut sources: Vec<String>) -> Label {
+        sources.sort_unstable();
+        sources.dedup();
+        let collection = pattern.source().unwrap_or(&pattern.target).to_owned();
+        Label { path, collection, sources }
+    }
 }
 
 /// The labels of all fields that a pattern maintains.
 #[must_use]
 pub fn of(pattern: &Pattern) -> Vec<Label> {
-    let declared = pattern.declaration.as_doc();
-    let collection = pattern.source().unwrap_or(&pattern.target).to_owned();
-    let label = |path: String, mut sources: Vec<String>| {
-        sources.sort_unstable();
-        sources.dedup();
-        Label { path, collection: collection.clone(), sources }
-    };
-    let into = declared.get("into").and_then(Val::as_str).unwrap_or("");
-    let all = || pattern.reads().into_iter().filter(|(of, _)| *of == collection);
-    match (declared.get("kind"), declared.get("fields")) {
-        // Accumulators and expressions by the names of their fields.
-        (_, Some(Val::Document(fields))) => fields
-            .iter()
-            .map(|(path, spec)| {
-                let mut sources = Vec::new();
-                paths::of_expression(spec.get(), &mut sources);
-                label(path.to_owned(), sources)
-            })
-            .collect(),
-        // The rows of a subset: the `_id`, fields by their own names, and how many there are.
-        (Some(Val::String("subset")), Some(Val::Array(fields))) => {
-            let id = declared.get("idAs").and_then(Val::as_str).unwrap_or("_id");
-            let fields = fields.iter().filter_map(|(_, path)| path.get().as_str());
-            let fields = fields.filter(|path| *path != "_id").map(|path| (path, path));
-            let rows = std::iter::once((id, "_id")).chain(fields);
-            let mut labels: Vec<Label> = rows
-                .map(|(name, path)| label(format!("{into}.{name}"), vec![path.to_owned()]))
-                .collect();
-            if let Some(Val::String(count)) = declared.get("count") {
-                labels.push(label(count.to_owned(), Vec::new()));
-            }
-            labels
-        }
-        (_, Some(Val::Array(fields))) => {
-            let copies = fields.iter().map(|(_, field)| copied(field.get()));
-            copies.map(|(path, sources)| label(format!("{into}.{path}"), sources)).collect()
-        }
-        // Of a tree each field follows from all that is read.
-        _ => {
-            let sources: Vec<String> = all().map(|(_, path)| path).collect();
-            pattern.maintains().into_iter().map(|path| label(path, sources.clone())).collect()
-        }
-    }
+    pattern.kind.labels(pattern)
 }
 
-/// The name of a copy and the fields that it is made of.
-fn copied(field: Val<'_>) -> (String, Vec<String>) {
-    let mut sources = Vec::new();
-    let path = match field {
-        Val::String(path) => {
-            sources.push(path.to_owned());
-            path
-        }
-        other => {
-            let doc = other.as_doc().unwrap_or(RawDoc::empty());
-            paths::of_expression(doc.get("expr").unwrap_or(Val::Null), &mut sources);
-            doc.get("as").and_then(Val::as_str).unwrap_or("")
-        }
+/// Labels where every field follows from all that is read.
+pub(crate) fn of_all_reads(pattern: &Pattern) -> Vec<Label> {
+    let collection = pattern.source().unwrap_or(&pattern.target);
+    let reads = pattern.reads().into_iter().filter(|(of, _)| *of == collection);
+    let sources: Vec<String> = reads.map(|(_, path)| path).collect();
+    let paths = pattern.maintains().into_iter();
+    paths.map(|path| Label::new(pattern, path, sources.clone())).collect()
+}
+
+/// Labels where the option `fields` has an expression or an accumulator by the name of each field.
+pub(crate) fn of_expressions(pattern: &Pattern) -> Vec<Label> {
+    let fields = pattern.declaration.as_doc().get("fields").and_then(Val::as_doc);
+    let label = |(path, spec): (&str, value::RawVal<'_>)| {
+        let mut sources = Vec::new();
+        paths::of_expression(spec.get(), &mut sources);
+        Label::new(pattern, path.to_owned(), sources)
     };
-    (path.to_owned(), sources)
+    fields.unwrap_or(RawDoc::empty()).iter().map(label).collect()
 }
 
 #[cfg(test)]

@@ -193,7 +193,7 @@ impl crate::Pattern {
     /// How the documents of its target are stored, if the pattern decides that.
     #[must_use]
     pub fn layout(&self) -> Option<&dyn Layout> {
-        None
+        self.kind.layout()
     }
 }
 

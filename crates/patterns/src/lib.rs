@@ -1,36 +1,47 @@
 //! Patterns: values that the database keeps right by itself, because somebody declared what they
 //! are made of.
 //!
-//! `declaration` reads and checks what a client declared, `pattern` is what became of it, `graph`
-//! orders patterns that feed each other. When a document changes, `maintain` asks each pattern of
-//! its collection for the document's own maintained fields (`shape`), notes what other documents
-//! must follow (`note`) and brings them up to date before the commit (`settle`). `clearing` takes
-//! away what a pattern that was dropped has left, `queue` keeps what follows later, `resolve` gives
-//! readers what is not stored at all, `stats` counts, `labels` tell where
-//! values come from. `layout` maps documents to what is stored of them, `shape` to what a reader
-//! sees of them. `computed`,
-//! `reference`, `subset` and `tree` are the kinds. Everything reaches documents through
-//! `documents::Documents` alone, so that the same patterns can run on another database.
+//! - `kind` is the contract of a kind of pattern, `kinds` holds the kinds, one folder each.
+//! - `declaration` reads and checks what a client declared, `pattern` is what became of it, `graph` orders
+//!   patterns that feed each other.
+//! - `maintain`: when a document changes, it gets its own maintained fields, its changes are noted as
+//!   deltas (`delta`) for other documents, and these are settled before the commit. `queue` keeps what is
+//!   updated later.
+//! - `fold`: accumulating documents by a key, which several kinds are made of.
+//! - `clearing` removes what a dropped pattern left, `resolve` gives readers what is not stored.
+//! - `answers`, `descent`: queries that are answered from maintained values; `scratch`: records that a
+//!   check recomputes.
+//! - `layout` maps documents to what is stored of them, `shape` to what a reader sees of them.
+//! - `ownership`: who may write what; `labels`: where values come from; `stats` counts.
+//!
+//! Everything reaches documents through `documents::Documents` alone, so that the same patterns can run
+//! on another database.
 
+pub mod answers;
 pub mod clearing;
 pub mod declaration;
+pub mod delta;
+pub mod descent;
 pub mod documents;
 pub mod edit;
 pub mod fold;
 pub mod graph;
+pub mod kind;
 pub mod kinds;
 pub mod labels;
 pub mod layout;
 pub mod maintain;
-pub mod memory;
 pub mod ownership;
 pub mod paths;
 pub mod pattern;
 pub mod queue;
 pub mod resolve;
+pub mod scratch;
 pub mod shape;
 pub mod stats;
 
+pub use delta::Delta;
 pub use documents::{Documents, Find, Key};
+pub use kind::{Kind, Traits};
 pub use maintain::{Bound, Origin, Pending};
 pub use pattern::{Pattern, Phase};

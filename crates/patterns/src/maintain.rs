@@ -3,17 +3,15 @@
 //! the graph. What is settled is a write again, noted for the patterns behind.
 
 use crate::clearing;
+use crate::delta::{Delta, Deltas};
 use crate::documents::Documents;
-use crate::fold::{Child, Groups};
-use crate::kinds::tree::Node;
 use crate::paths::meet;
-use crate::pattern::{Behaviour, Pattern, Phase};
+use crate::pattern::{Pattern, Phase};
 use crate::stats::Stats;
-use smallvec::{SmallVec, smallvec};
-use std::collections::BTreeMap;
+use smallvec::SmallVec;
 use std::sync::Arc;
 use value::path::Path;
-use value::{Code, DocBuf, Error, OwnedVal, RawDoc, RawVal, Result, Val, keys};
+use value::{Code, DocBuf, Error, RawDoc, RawVal, Result};
 
 /// Who writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,31 +33,16 @@ pub struct Bound {
     alone: Vec<u32>,
 }
 
-/// Something that must be followed, of one pattern.
-#[derive(Debug)]
-enum Note {
-    Child(Option<Child>, Option<Child>),
-    Keys(Vec<(Vec<u8>, OwnedVal)>),
-    Nodes(Vec<(Vec<u8>, Node)>),
-}
-
-/// What one write leaves to be followed.
+/// What one write means for the targets of patterns.
 #[derive(Debug, Default)]
-pub struct Notes(SmallVec<[(Arc<Pattern>, Note); 1]>);
+pub struct Notes(SmallVec<[(Arc<Pattern>, Delta); 1]>);
 
-/// What waits to be settled, in the order of the patterns' ranks. They are few.
+/// Deltas that are not settled yet, in the order of the patterns' ranks. They are few.
 #[derive(Debug, Default)]
-pub struct Pending(SmallVec<[(Arc<Pattern>, Work); 1]>);
-
-#[derive(Debug)]
-enum Work {
-    Groups(Groups),
-    Keys(BTreeMap<Vec<u8>, OwnedVal>),
-    Nodes(BTreeMap<Vec<u8>, Node>),
-}
+pub struct Pending(SmallVec<[(Arc<Pattern>, Deltas); 1]>);
 
 impl Notes {
-    /// Whether nobody has to follow.
+    /// Whether the write concerns no target.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -70,18 +53,17 @@ impl Bound {
     /// The patterns that maintain the documents of a collection, and those that read them for others.
     #[must_use]
     pub fn new(collection: &str, targets: Vec<Arc<Pattern>>, sources: Vec<Arc<Pattern>>) -> Bound {
-        let folds = |pattern: &Pattern| matches!(pattern.behaviour, Behaviour::Grouped(_));
-        // Folds follow what they read and keep what they maintain, and nothing else.
         let is_alone = |pattern: &Arc<Pattern>| {
             let written = pattern.maintains();
             let is_other = |path: &str| !written.iter().any(|own| meet(own, path));
             let is_unread = |other: &Pattern| {
                 let mut reads = other.reads().into_iter();
-                folds(other) && reads.all(|(of, path)| of != collection || is_other(&path))
+                other.traits.exact_reads
+                    && reads.all(|(of, path)| of != collection || is_other(&path))
             };
             let stays = |other: &&Arc<Pattern>| other.maintains().iter().all(|path| is_other(path));
             let mut others = targets.iter().filter(|other| other.id != pattern.id);
-            folds(pattern)
+            pattern.traits.exact_reads
                 && others.all(|other| is_unread(other) && stays(&other))
                 && sources.iter().all(|other| is_unread(other))
         };
@@ -130,7 +112,7 @@ impl Bound {
             if pattern.phase == Phase::Suspended && pattern.is_pointer() {
                 // Readers see it on, so that it may be in what they write.
                 let doc = image.as_ref().map_or(after, DocBuf::as_doc);
-                image = Some(pattern.bare(doc)?);
+                image = Some(pattern.kind.stripped(doc)?);
             }
             if origin == Origin::Pattern(pattern.id) || !pattern.phase.is_maintained() {
                 continue;
@@ -139,15 +121,8 @@ impl Bound {
                 return Err(foreign_document(pattern));
             }
             let doc = image.as_ref().map_or(after, DocBuf::as_doc);
-            let shaped = match &pattern.behaviour {
-                Behaviour::Same(same) => Some(same.shape(doc)?),
-                Behaviour::Grouped(grouped) => grouped.shape(pattern, documents, before, doc)?,
-                Behaviour::Reference(reference) => {
-                    Some(reference.shape(pattern, documents, before, doc)?)
-                }
-                Behaviour::Tree(tree) => Some(tree.write(pattern, documents, before, doc)?),
-            };
-            image = shaped.or(image);
+            let filled = pattern.kind.fill(pattern, documents, before, doc)?;
+            image = filled.or(image);
             let shown = image.as_ref().map_or(after, DocBuf::as_doc);
             if origin == Origin::Client && is_ignored(pattern, before, after, shown) {
                 Stats::add(&pattern.stats.ignored, 1);
@@ -156,15 +131,13 @@ impl Bound {
         Ok(image.unwrap_or_else(|| after.into()))
     }
 
-    /// Lets patterns keep what they left to a document that somebody is about to write past them.
+    /// Called before somebody writes a document without telling its patterns.
     ///
     /// # Errors
     /// When the store fails.
-    pub fn keep_records(&self, documents: &mut dyn Documents, target: RawDoc<'_>) -> Result<()> {
-        self.targets.iter().try_for_each(|pattern| match &pattern.behaviour {
-            Behaviour::Grouped(grouped) => grouped.keep_record(pattern, documents, target),
-            _ => Ok(()),
-        })
+    pub fn before_bypass(&self, documents: &mut dyn Documents, target: RawDoc<'_>) -> Result<()> {
+        let mut targets = self.targets.iter();
+        targets.try_for_each(|pattern| pattern.kind.before_bypass(pattern, documents, target))
     }
 
     /// The patterns whose values are being removed.
@@ -202,48 +175,18 @@ impl Bound {
                 if origin != Origin::Pattern(pattern.id) && pattern.owns_documents() {
                     return Err(foreign_document(pattern));
                 }
-                if let Behaviour::Grouped(grouped) = &pattern.behaviour {
-                    grouped.check_removal(pattern, documents, gone)?;
-                    grouped.keep_record(pattern, documents, gone)?;
-                }
+                pattern.kind.before_delete(pattern, documents, gone)?;
             }
         }
         let mut notes = SmallVec::new();
-        // Only records are filled beside an old version, and only folds have some that need that.
-        let follows = |pattern: &&Arc<Pattern>| {
-            let folds = matches!(pattern.behaviour, Behaviour::Grouped(_));
-            pattern.phase.is_maintained() && (folds || pattern.phase != Phase::Preparing)
+        // Of a new version only records are filled, beside those of the old one.
+        let is_noted = |pattern: &&Arc<Pattern>| {
+            let prepares = pattern.traits.records_of_sources;
+            pattern.phase.is_maintained() && (prepares || pattern.phase != Phase::Preparing)
         };
-        for pattern in self.sources.iter().filter(follows) {
-            let note = match &pattern.behaviour {
-                Behaviour::Same(_) => None,
-                Behaviour::Grouped(grouped) => {
-                    if !is_counted(pattern, documents, after.or(before))? {
-                        continue;
-                    }
-                    let from = grouped.horizon(pattern, documents)?;
-                    let old = before.map(|doc| grouped.child(doc, &from)).transpose()?.flatten();
-                    let new = after.map(|doc| grouped.child(doc, &from)).transpose()?.flatten();
-                    if new.is_none() && after.is_some_and(|doc| grouped.is_skipped(doc)) {
-                        Stats::add(&pattern.stats.errors, 1);
-                    }
-                    if let Some(child) = new.as_ref().filter(|_| pattern.phase != Phase::Preparing)
-                    {
-                        grouped.check_parents(pattern, documents, old.as_ref(), child)?;
-                    }
-                    (old != new).then_some(Note::Child(old, new))
-                }
-                Behaviour::Reference(reference) => {
-                    let keys = reference.note(pattern, documents, before, after)?;
-                    (!keys.is_empty()).then_some(Note::Keys(keys))
-                }
-                Behaviour::Tree(tree) => {
-                    let nodes = tree.note(before, after)?;
-                    (!nodes.is_empty()).then_some(Note::Nodes(nodes))
-                }
-            };
-            if let Some(note) = note {
-                notes.push((pattern.clone(), note));
+        for pattern in self.sources.iter().filter(is_noted) {
+            if let Some(delta) = pattern.kind.note(pattern, documents, before, after)? {
+                notes.push((pattern.clone(), delta));
             }
         }
         Ok(Notes(notes))
@@ -267,20 +210,6 @@ fn is_ignored(
     pattern.kept.iter().any(kept)
 }
 
-/// Whether the build of a pattern has come to this child: others are counted when it does.
-fn is_counted(
-    pattern: &Pattern,
-    documents: &mut dyn Documents,
-    child: Option<RawDoc<'_>>,
-) -> Result<bool> {
-    if pattern.phase.is_built() {
-        return Ok(true);
-    }
-    let Some(progress) = pattern.progress(documents)? else { return Ok(false) };
-    let id = child.and_then(|doc| doc.get("_id")).unwrap_or(Val::Null);
-    Ok(progress.targets || progress.has_reached(&keys::key(id)))
-}
-
 fn foreign_document(pattern: &Pattern) -> Error {
     Error::new(
         Code::PATTERN_VIOLATION,
@@ -295,66 +224,38 @@ fn foreign_document(pattern: &Pattern) -> Error {
 impl Pending {
     /// Takes in what a write left.
     pub fn add(&mut self, notes: Notes) {
-        for (pattern, note) in notes.0 {
-            let at = match self.place_of(&pattern) {
-                Ok(at) => at,
-                Err(at) => {
-                    let work = match &note {
-                        Note::Child(..) => Work::Groups(Groups::default()),
-                        Note::Keys(_) => Work::Keys(BTreeMap::new()),
-                        Note::Nodes(_) => Work::Nodes(BTreeMap::new()),
-                    };
-                    self.0.insert(at, (pattern, work));
-                    at
-                }
-            };
-            let Some((pattern, work)) = self.0.get_mut(at) else { continue };
-            match (work, note, &pattern.behaviour) {
-                (Work::Groups(groups), Note::Child(old, new), Behaviour::Grouped(grouped)) => {
-                    grouped.note(groups, old, new);
-                }
-                (Work::Keys(all), Note::Keys(keys), _) => all.extend(keys),
-                (Work::Nodes(all), Note::Nodes(nodes), _) => add_nodes(all, nodes),
-                _ => {}
-            }
+        for (pattern, delta) in notes.0 {
+            self.add_delta(&pattern, delta);
         }
     }
 
-    /// Where the work of a pattern stands, or belongs.
-    fn place_of(&self, pattern: &Pattern) -> Result<usize, usize> {
+    /// Takes in one change for a pattern.
+    pub fn add_delta(&mut self, pattern: &Arc<Pattern>, delta: Delta) {
+        match self.position(pattern) {
+            Ok(at) => {
+                if let Some((_, deltas)) = self.0.get_mut(at) {
+                    deltas.add(delta);
+                }
+            }
+            Err(at) => self.0.insert(at, (pattern.clone(), Deltas::of(delta))),
+        }
+    }
+
+    /// Where the deltas of a pattern are, or belong.
+    fn position(&self, pattern: &Pattern) -> Result<usize, usize> {
         self.0.binary_search_by_key(&pattern.rank, |(known, _)| known.rank)
     }
 
-    /// Counts a child that the build of a pattern came to.
-    pub fn add_child(&mut self, pattern: &Arc<Pattern>, child: Child) {
-        self.add(Notes(smallvec![(pattern.clone(), Note::Child(None, Some(child)))]));
-    }
-
-    /// Takes out a child that has become too old for a pattern's window.
-    pub fn remove_child(&mut self, pattern: &Arc<Pattern>, child: Child) {
-        self.add(Notes(smallvec![(pattern.clone(), Note::Child(Some(child), None))]));
-    }
-
-    /// Counts a node that the build of a tree came to.
-    pub fn add_node(&mut self, pattern: &Arc<Pattern>, node: (Vec<u8>, Node)) {
-        self.add(Notes(smallvec![(pattern.clone(), Note::Nodes(vec![node]))]));
-    }
-
-    /// Takes in all that waits elsewhere.
-    pub fn merge(&mut self, other: Pending) {
-        for (pattern, work) in other.0 {
-            let at = match self.place_of(&pattern) {
-                Ok(at) => at,
-                Err(at) => {
-                    self.0.insert(at, (pattern, work));
-                    continue;
+    /// Takes in deltas that came later.
+    pub fn merge(&mut self, later: Pending) {
+        for (pattern, more) in later.0 {
+            match self.position(&pattern) {
+                Ok(at) => {
+                    if let Some((_, deltas)) = self.0.get_mut(at) {
+                        deltas.merge(more);
+                    }
                 }
-            };
-            match (self.0.get_mut(at).map(|(_, work)| work), work) {
-                (Some(Work::Groups(all)), Work::Groups(more)) => all.merge(more),
-                (Some(Work::Keys(all)), Work::Keys(more)) => all.extend(more),
-                (Some(Work::Nodes(all)), Work::Nodes(more)) => add_nodes(all, more),
-                _ => {}
+                Err(at) => self.0.insert(at, (pattern, more)),
             }
         }
     }
@@ -368,25 +269,15 @@ impl Pending {
     /// The work of the pattern whose turn it is.
     pub fn pop(&mut self) -> Option<Settlement> {
         let has_more = !self.0.is_empty();
-        has_more.then(|| self.0.remove(0)).map(|(pattern, work)| Settlement { pattern, work })
+        has_more.then(|| self.0.remove(0)).map(|(pattern, deltas)| Settlement { pattern, deltas })
     }
 }
 
-/// Adds nodes to those that are known, which changed before.
-fn add_nodes(all: &mut BTreeMap<Vec<u8>, Node>, more: impl IntoIterator<Item = (Vec<u8>, Node)>) {
-    for (encoded, mut node) in more {
-        if let Some(known) = all.remove(&encoded) {
-            node.follow(known);
-        }
-        all.insert(encoded, node);
-    }
-}
-
-/// The work of one pattern.
+/// The deltas of one pattern.
 #[derive(Debug)]
 pub struct Settlement {
     pattern: Arc<Pattern>,
-    work: Work,
+    deltas: Deltas,
 }
 
 impl Settlement {
@@ -396,35 +287,18 @@ impl Settlement {
         &self.pattern
     }
 
-    /// How many changes of sources have to be followed.
+    /// How many changes of sources these are.
     #[must_use]
     pub fn deltas(&self) -> u64 {
-        let count = match &self.work {
-            Work::Groups(groups) => groups.iter().map(|(_, group)| group.changes()).sum(),
-            Work::Keys(keys) => keys.len(),
-            Work::Nodes(nodes) => nodes.len(),
-        };
-        count as u64
+        self.deltas.count() as u64
     }
 
-    /// Brings all that follow up to date, in a fixed order.
+    /// Applies all deltas, in a fixed order.
     ///
     /// # Errors
     /// What the pattern or a target refuses.
     pub fn settle(&self, documents: &mut dyn Documents) -> Result<()> {
-        let pattern = &self.pattern;
-        match (&self.work, &pattern.behaviour) {
-            (Work::Groups(groups), Behaviour::Grouped(grouped)) => groups
-                .iter()
-                .try_for_each(|(key, group)| grouped.settle(pattern, documents, key, group)),
-            (Work::Keys(all), Behaviour::Reference(reference)) => {
-                all.iter().try_for_each(|(key, value)| {
-                    reference.settle(pattern, documents, key, value.get())
-                })
-            }
-            (Work::Nodes(all), Behaviour::Tree(tree)) => tree.settle(pattern, documents, all),
-            _ => Ok(()),
-        }
+        self.pattern.kind.settle(&self.pattern, documents, &self.deltas)
     }
 }
 

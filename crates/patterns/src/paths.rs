@@ -1,9 +1,11 @@
 //! Which fields something reads or maintains, and whether two paths meet.
 //!
 //! Expressions and filters are looked at as they were written: what cannot be told from that
-//! counts as the whole document (the empty path).
+//! counts as the whole document (the empty path). `values_at` reads the values at a path.
 
-use value::{Code, Error, RawDoc, Result, Val};
+use std::ops::ControlFlow;
+use value::path::{Path, walk};
+use value::{Code, Error, OwnedVal, RawDoc, Result, Val, keys};
 
 /// Whether two dotted paths name the same field or one a part of the other.
 #[must_use]
@@ -120,6 +122,37 @@ fn unsteady(what: &str, place: &str) -> Error {
             "'{place}' uses {what}, which does not always give the same value: a maintained value cannot depend on it"
         ),
     )
+}
+
+/// The distinct values at a path, through arrays; null and missing are none.
+#[must_use]
+pub fn values_at(doc: RawDoc<'_>, path: &Path) -> Vec<(Vec<u8>, OwnedVal)> {
+    // Mostly there is one.
+    if let [part] = path.parts() {
+        match doc.find(&part.name) {
+            None => return Vec::new(),
+            Some(value) if value.as_array().is_some() => {}
+            Some(value) => {
+                let value = value.get();
+                return match value.is_nullish() {
+                    true => Vec::new(),
+                    false => vec![(keys::key(value), OwnedVal::new(value))],
+                };
+            }
+        }
+    }
+    let mut found: Vec<(Vec<u8>, OwnedVal)> = Vec::new();
+    let _ = walk::<()>(doc, path.parts(), true, &mut |value| {
+        let value = value.value;
+        if !value.is_nullish() && !matches!(value, Val::Array(_)) {
+            let encoded = keys::key(value);
+            if found.iter().all(|(known, _)| *known != encoded) {
+                found.push((encoded, OwnedVal::new(value)));
+            }
+        }
+        ControlFlow::Continue(())
+    });
+    found
 }
 
 #[cfg(test)]

@@ -2,10 +2,7 @@
 
 use crate::declaration::{Common, Mode};
 use crate::documents::Documents;
-use crate::fold::Grouped;
-use crate::kinds::computed::Same;
-use crate::kinds::extended_reference::Reference;
-use crate::kinds::tree::Tree;
+use crate::kind::{Kind, Traits};
 use crate::stats::Stats;
 use std::sync::Arc;
 use value::path::Path;
@@ -105,7 +102,9 @@ pub struct Pattern {
     /// The options that all kinds have.
     pub common: Common,
     /// What it does.
-    pub behaviour: Behaviour,
+    pub kind: Box<dyn Kind>,
+    /// What is known of `kind` without a call.
+    pub traits: Traits,
     /// The declaration, with all defaults.
     pub declaration: DocBuf,
     /// Why it could not be built; empty unless it failed.
@@ -114,19 +113,6 @@ pub struct Pattern {
     pub stats: Arc<Stats>,
     /// The paths that it maintains, compiled.
     pub kept: Vec<Path>,
-}
-
-/// What a pattern does.
-#[derive(Debug)]
-pub enum Behaviour {
-    /// Computes fields from the same document.
-    Same(Same),
-    /// Folds documents of another collection, by a key.
-    Grouped(Grouped),
-    /// Copies fields of a document that is referred to.
-    Reference(Reference),
-    /// Keeps what follows from the parents of nodes.
-    Tree(Box<Tree>),
 }
 
 impl Pattern {
@@ -169,81 +155,40 @@ impl Pattern {
     /// The collection that it reads beside the target's documents themselves.
     #[must_use]
     pub fn source(&self) -> Option<&str> {
-        match &self.behaviour {
-            Behaviour::Same(_) => None,
-            Behaviour::Grouped(grouped) => Some(&grouped.source),
-            Behaviour::Reference(reference) => Some(&reference.source),
-            Behaviour::Tree(_) => Some(&self.target),
-        }
+        self.kind.source()
     }
 
     /// Collection and path of everything that it reads. The empty path is the whole document.
     #[must_use]
     pub fn reads(&self) -> Vec<(&str, String)> {
         let (source, target) = (self.source().unwrap_or(&self.target), &*self.target);
-        let (of_source, of_target) = match &self.behaviour {
-            Behaviour::Same(same) => (same.reads.clone(), Vec::new()),
-            Behaviour::Grouped(grouped) => (grouped.reads.clone(), grouped.target_reads()),
-            Behaviour::Reference(reference) => (reference.reads.clone(), reference.target_reads()),
-            Behaviour::Tree(tree) => (tree.reads.clone(), Vec::new()),
-        };
-        let of_source = of_source.into_iter().map(|path| (source, path));
-        of_source.chain(of_target.into_iter().map(|path| (target, path))).collect()
+        let reads = self.kind.reads();
+        let of_source = reads.source.into_iter().map(|path| (source, path));
+        of_source.chain(reads.target.into_iter().map(|path| (target, path))).collect()
     }
 
     /// The paths of the target's documents that it maintains.
     #[must_use]
     pub fn maintains(&self) -> Vec<String> {
-        match &self.behaviour {
-            Behaviour::Same(same) => same.maintains(),
-            Behaviour::Grouped(grouped) => grouped.maintains(),
-            Behaviour::Reference(reference) => reference.maintains(),
-            Behaviour::Tree(tree) => tree.maintains(),
-        }
+        self.kind.maintains()
     }
 
     /// The indexes that it needs: collection and key pattern.
     #[must_use]
     pub fn indexes(&self) -> Vec<(String, DocBuf)> {
-        match &self.behaviour {
-            Behaviour::Same(_) => Vec::new(),
-            Behaviour::Grouped(grouped) => grouped.indexes(),
-            Behaviour::Reference(reference) => reference.indexes(&self.target),
-            Behaviour::Tree(tree) => tree.indexes(&self.target),
-        }
+        self.kind.indexes(&self.target)
     }
 
-    /// Whether a build goes over the documents before it writes any: for records of its own, or to
-    /// look whether they form a tree at all before it removes what is stored of one.
+    /// Whether a build goes over the documents before it writes any.
     #[must_use]
     pub fn has_records(&self) -> bool {
-        match &self.behaviour {
-            Behaviour::Grouped(_) => true,
-            Behaviour::Tree(tree) => tree.counts() || tree.pointer,
-            Behaviour::Same(_) | Behaviour::Reference(_) => false,
-        }
+        self.traits.first_walk
     }
 
     /// Whether nothing of what it maintains is stored: it is resolved when documents are read.
     #[must_use]
     pub fn is_pointer(&self) -> bool {
-        match &self.behaviour {
-            Behaviour::Reference(reference) => reference.pointer,
-            Behaviour::Tree(tree) => tree.pointer,
-            Behaviour::Same(_) | Behaviour::Grouped(_) => false,
-        }
-    }
-
-    /// What is stored of a document of which nothing is maintained for the moment.
-    ///
-    /// # Errors
-    /// PatternViolation when something stands in a path's way.
-    pub fn bare(&self, doc: RawDoc<'_>) -> Result<DocBuf> {
-        match &self.behaviour {
-            Behaviour::Reference(reference) if reference.pointer => reference.cleared(doc),
-            Behaviour::Tree(tree) if tree.pointer => tree.bare(doc),
-            _ => Ok(DocBuf::from(doc)),
-        }
+        self.traits.resolved_on_read
     }
 
     /// Whether readers may have to resolve what it maintains, always or at times: what is stored
@@ -253,16 +198,13 @@ impl Pattern {
         self.is_pointer() || self.common.resolve_over_limit
     }
 
-    /// Whether it numbers nodes, so that none can be derived without all others.
+    /// Whether queries may be answered from what it maintains: that is stored, and of the same moment
+    /// as the documents.
     #[must_use]
-    pub fn numbers(&self) -> bool {
-        matches!(&self.behaviour, Behaviour::Tree(tree) if tree.dense)
-    }
-
-    /// Whether it counts nodes, for which it keeps records.
-    #[must_use]
-    pub fn counts(&self) -> bool {
-        matches!(&self.behaviour, Behaviour::Tree(tree) if tree.counts())
+    pub fn may_answer(&self) -> bool {
+        let sync = self.common.mode == Mode::Sync;
+        // What is resolved when it is read saves no reading.
+        self.phase == Phase::Ready && self.common.rewrite && sync && !self.is_pointer()
     }
 
     /// Whether targets follow later than in the commit of their source.
@@ -274,23 +216,13 @@ impl Pattern {
     /// Whether targets may wait in a queue, be it from a time when it had another mode.
     #[must_use]
     pub fn may_queue(&self) -> bool {
-        match &self.behaviour {
-            Behaviour::Grouped(_) | Behaviour::Reference(_) => true,
-            Behaviour::Tree(tree) => !tree.pointer,
-            Behaviour::Same(_) => false,
-        }
-    }
-
-    /// Whether children count for some time only.
-    #[must_use]
-    pub fn has_window(&self) -> bool {
-        matches!(&self.behaviour, Behaviour::Grouped(grouped) if grouped.window.is_some())
+        self.traits.queues
     }
 
     /// Whether targets may be behind their sources, as it is declared.
     #[must_use]
     pub fn may_be_stale(&self) -> bool {
-        let fans_out = matches!(self.behaviour, Behaviour::Reference(_)) && !self.is_pointer();
+        let fans_out = self.traits.fans_out && !self.is_pointer();
         self.common.mode != Mode::Sync || fans_out
     }
 
@@ -299,10 +231,9 @@ impl Pattern {
     /// # Errors
     /// As `altered`.
     pub fn renamed(&self, from: &str, to: &str) -> Result<Option<Pattern>> {
-        let own = self.owns_documents();
-        let names = |option: &str, value: Val<'_>| {
-            (option == "from" || (own && option == "into")) && value == Val::String(from)
-        };
+        let options = self.kind.collection_options();
+        let names =
+            |option: &str, value: Val<'_>| options.contains(&option) && value == Val::String(from);
         let declaration = self.declaration.as_doc();
         let named = declaration.iter().any(|(option, value)| names(option, value.get()));
         if self.collection != from && !named {
@@ -323,7 +254,7 @@ impl Pattern {
     /// Whether the documents of the target belong to the pattern as a whole.
     #[must_use]
     pub fn owns_documents(&self) -> bool {
-        matches!(&self.behaviour, Behaviour::Grouped(grouped) if grouped.is_own())
+        self.traits.owns_documents
     }
 }
 

@@ -6,7 +6,7 @@
 //! whenever the process ends.
 
 use crate::documents::Documents;
-use crate::pattern::{Behaviour, Pattern};
+use crate::pattern::Pattern;
 use value::{DocBuf, OwnedVal, RawDoc, Result, Val, keys};
 
 /// Entries stand under this byte and the encoded key.
@@ -22,7 +22,7 @@ pub struct Entry {
     pub key: OwnedVal,
     /// Targets up to this `_id` key are done.
     pub at: Vec<u8>,
-    /// Of a node: whether only itself waits, and nothing below it.
+    /// Whether only the target of this key waits, and nothing that depends on it.
     pub alone: bool,
     /// Since when it waits, in milliseconds.
     pub since: i64,
@@ -179,16 +179,7 @@ pub fn work(
 ) -> Result<usize> {
     let Some(doc) = documents.state(pattern.id, place)? else { return Ok(0) };
     let mut entry = Entry::of(place, doc.as_doc());
-    let (count, next) = match &pattern.behaviour {
-        Behaviour::Grouped(grouped) => {
-            (grouped.follow_group(pattern, documents, entry.key.get())?, None)
-        }
-        Behaviour::Reference(reference) => {
-            reference.follow_some(pattern, documents, entry.key.get(), &entry.at, batch)?
-        }
-        Behaviour::Tree(tree) => tree.follow_some(pattern, documents, &entry, batch)?,
-        Behaviour::Same(_) => (0, None),
-    };
+    let (count, next) = pattern.kind.catch_up(pattern, documents, &entry, batch)?;
     let kept = next.map(|at| {
         entry.at = at;
         entry.to_doc()
@@ -206,12 +197,7 @@ pub fn waiting(pattern: &Pattern, documents: &mut dyn Documents) -> Result<(u64,
     let since = queued.iter().map(|entry| entry.since).min();
     let mut count = 0;
     for entry in &queued {
-        count += match &pattern.behaviour {
-            Behaviour::Reference(reference) => {
-                reference.count_followers(pattern, documents, entry.key.get(), &entry.at)?
-            }
-            _ => 1,
-        };
+        count += pattern.kind.waiting_targets(pattern, documents, entry)?;
     }
     Ok((count, since))
 }
@@ -237,7 +223,7 @@ pub fn is_stale(
     Ok(waits_since(pattern, documents, target)?.is_some())
 }
 
-/// Since when a target waits for an entry to come to it; nothing if none has to.
+/// Since when a target waits for an entry, in milliseconds since 1970; `None` if it does not wait.
 ///
 /// # Errors
 /// When the store fails.
@@ -246,16 +232,23 @@ pub fn waits_since(
     documents: &mut dyn Documents,
     target: RawDoc<'_>,
 ) -> Result<Option<i64>> {
-    let keys: Vec<Vec<u8>> = match &pattern.behaviour {
-        Behaviour::Grouped(grouped) => grouped.local_key(target).into_iter().collect(),
-        Behaviour::Reference(reference) => reference.references(target),
-        Behaviour::Tree(tree) => return tree.waits_since(pattern, documents, target),
-        Behaviour::Same(_) => Vec::new(),
-    };
+    pattern.kind.waits_since(pattern, documents, target)
+}
+
+/// Since when a target waits for one of the entries of these encoded keys.
+///
+/// # Errors
+/// When the store fails.
+pub(crate) fn first_entry(
+    pattern: &Pattern,
+    documents: &mut dyn Documents,
+    target: RawDoc<'_>,
+    keys: &[Vec<u8>],
+) -> Result<Option<i64>> {
     let id = keys::key(target.get("_id").unwrap_or(Val::Null));
     let mut since: Option<i64> = None;
     for key in keys {
-        let entry = entry(pattern, documents, &key)?;
+        let entry = entry(pattern, documents, key)?;
         if let Some(entry) = entry.filter(|entry| id > entry.at) {
             since = Some(since.map_or(entry.since, |since| since.min(entry.since)));
         }

@@ -5,23 +5,17 @@
 //! snapshot holds and from nothing else, so it is exact at every snapshot.
 
 use crate::documents::Documents;
-use crate::kinds::extended_reference::Met;
-use crate::kinds::tree::Chains;
-use crate::pattern::{Behaviour, Pattern, Phase};
+use crate::kind::StateCache;
+use crate::pattern::{Pattern, Phase};
 use crate::queue;
 use std::sync::Arc;
 use value::{DocBuf, RawDoc, Result};
 
-/// What one reader has met so far in the state that it reads. It must not outlive that state.
+/// Resolves documents of one state of the store. It remembers what it has read of that state, so it must
+/// not outlive it.
 #[derive(Debug)]
 pub struct Resolver {
-    patterns: Vec<(Arc<Pattern>, Known)>,
-}
-
-#[derive(Debug)]
-enum Known {
-    Chains(Chains),
-    Sources(Met),
+    patterns: Vec<(Arc<Pattern>, StateCache)>,
 }
 
 /// Whether a pattern has something to resolve for readers in its phase.
@@ -54,12 +48,7 @@ impl Resolver {
             if !pattern.is_pointer() && !queue::has_any(pattern, documents)? {
                 continue;
             }
-            let known = match &pattern.behaviour {
-                Behaviour::Tree(_) => Known::Chains(Chains::default()),
-                Behaviour::Reference(_) => Known::Sources(Met::default()),
-                Behaviour::Same(_) | Behaviour::Grouped(_) => continue,
-            };
-            active.push((pattern.clone(), known));
+            active.push((pattern.clone(), pattern.kind.reader_cache()));
         }
         Ok((!active.is_empty()).then_some(Resolver { patterns: active }))
     }
@@ -70,16 +59,8 @@ impl Resolver {
     /// When the store fails.
     pub fn resolve(&mut self, documents: &mut dyn Documents, doc: RawDoc<'_>) -> Result<DocBuf> {
         let mut image = DocBuf::from(doc);
-        for (pattern, known) in &mut self.patterns {
-            image = match (&pattern.behaviour, known) {
-                (Behaviour::Tree(tree), Known::Chains(chains)) => {
-                    tree.resolve(pattern, documents, image.as_doc(), chains)?
-                }
-                (Behaviour::Reference(reference), Known::Sources(met)) => {
-                    reference.resolve(documents, image.as_doc(), met)?
-                }
-                _ => image,
-            };
+        for (pattern, cache) in &mut self.patterns {
+            image = pattern.kind.resolve(pattern, documents, image.as_doc(), cache)?;
         }
         Ok(image)
     }

@@ -90,7 +90,10 @@ impl Absent {
         let needs = |pattern: &&Arc<Pattern>| match pattern.phase {
             _ if pattern.layout().is_some() => true,
             Phase::Building => pattern.has_records(),
-            _ => pattern.is_resolved() && (pattern.counts() || !pattern.is_pointer()),
+            _ => {
+                pattern.is_resolved()
+                    && (pattern.traits.counts_for_readers || !pattern.is_pointer())
+            }
         };
         let mut needed = bound.targets.iter().filter(needs);
         match needed.any(|pattern| self.patterns.contains(&pattern.id)) {

@@ -13,7 +13,6 @@ use crate::upkeep::{Opened, backfill, declare, modify, scrub, verification};
 use ::access::Action;
 use ::access::{Actions, Privileges};
 use ::patterns::declaration::Mode;
-use ::patterns::pattern::Behaviour;
 use ::patterns::stats::Stats;
 use ::patterns::{Pattern, Phase, labels, queue};
 use query::ParseContext;
@@ -217,11 +216,9 @@ fn describe(engine: &Inner, db: &str, pattern: &Arc<Pattern>) -> Result<DocBuf> 
         false => None,
     };
     let round = queue::last_round(pattern, &mut documents)?;
-    let window = match &pattern.behaviour {
-        Behaviour::Grouped(grouped) if pattern.phase.is_built() => {
-            grouped.window_as_of(pattern, &mut documents)?
-        }
-        _ => None,
+    let window = match pattern.phase.is_built() {
+        true => pattern.kind.as_of(pattern, &mut documents)?,
+        false => None,
     };
     let verified = scrub::Last::of(pattern, &mut documents)?;
     let awaiting = verification::awaiting(&engine.data, db, pattern)?;

@@ -1,4 +1,4 @@
-//! Walking down a tree by the index of parents: each node is found once, whatever leads to it.
+//! Walking from documents to those that name them, by an index: each is found once, whatever leads to it.
 
 use super::Examined;
 use super::entries::damaged;
@@ -6,11 +6,11 @@ use super::scan::{Row, dangling, fetch};
 use crate::catalog::Collection;
 use crate::index::maintain::{entry_key, record_of};
 use crate::operation::Operation;
-use crate::planner::walk::{Start, Walk};
+use crate::planner::walk::Walk;
 use crate::store_failed;
 use crate::upkeep::visit_found;
 use ::patterns::Find;
-use ::patterns::pattern::Behaviour;
+use ::patterns::descent::Start;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Bound;
 use store::{Bytes, Direction, Range, Snapshot, Space};
@@ -127,9 +127,9 @@ impl WalkScan {
         collection: &Collection,
         name: Val<'_>,
     ) -> Result<Option<Row>> {
-        let Behaviour::Tree(tree) = &self.walk.pattern.behaviour else { return Ok(None) };
         let mut found = None;
-        let find = Find { collection: &collection.name, path: &tree.id, value: name, after: &[] };
+        let find =
+            Find { collection: &collection.name, path: &self.walk.id, value: name, after: &[] };
         let documents = (collection.id, collection.layouts.as_ref());
         visit_found(snapshot, documents, &collection.indexes, &find, &mut |doc| {
             let record = keys::key(doc.get("_id").unwrap_or(Val::Null));

@@ -11,21 +11,18 @@ use crate::memory::Share;
 use crate::operation::Operation;
 use crate::txn::Data;
 use crate::txn::Transaction;
-use ::patterns::kinds::tree::Tree;
-use ::patterns::pattern::Behaviour;
 use query::update::delta::LoggedUpdate;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::{Bytes, Seqno};
-use value::path::Path;
-use value::{Code, DocBuf, Error, RawDoc, RawVal, Result, Val, keys};
+use value::{Code, DocBuf, Error, RawDoc, Result, Val};
 
 /// Most documents, old and new ones, that are exchanged in one commit: all others wait for it.
 const DOCUMENTS_MAX: usize = 200_000;
 /// Most bytes of new documents.
 const BYTES_MAX: usize = 128 * 1024 * 1024;
-/// How often documents are tried that a pattern refused because of others that come behind them. (The
-/// nodes of a tree come in an order in which that does not happen.)
+/// How often documents are tried that a pattern refused because of others that come behind them. (A
+/// pattern that knows the order comes first: `write_order`.)
 const PASSES_MAX: usize = 100;
 
 /// Makes the documents of a stream the content of a collection.
@@ -135,8 +132,10 @@ fn write_all(
     let bound = collection.patterns.as_deref();
     let targets = bound.map_or(&[][..], |bound| &bound.targets);
     for pattern in targets.iter().filter(|pattern| pattern.phase.is_maintained()) {
-        if let Behaviour::Tree(tree) = &pattern.behaviour {
-            steps = parents_first(tree, steps);
+        let docs: Vec<RawDoc<'_>> = steps.iter().map(|(.., doc)| doc.as_doc()).collect();
+        if let Some(order) = pattern.kind.write_order(&docs) {
+            let mut taken: Vec<Option<Step<'_>>> = steps.into_iter().map(Some).collect();
+            steps = order.into_iter().filter_map(|at| taken.get_mut(at)?.take()).collect();
         }
     }
     // Values of unique indexes that a document gives up are free before another one takes them.
@@ -171,32 +170,6 @@ fn write_all(
         Code::PATTERN_VIOLATION,
         format!("the documents that $out brings need each other in more than {PASSES_MAX} steps"),
     ))
-}
-
-/// Nodes in an order in which parents come before their children. Those of a circle come last: they are
-/// refused.
-fn parents_first<'d>(tree: &Tree, steps: Vec<Step<'d>>) -> Vec<Step<'d>> {
-    let name = |path: &Path, doc: &DocBuf| {
-        keys::key(path.find(doc.as_doc()).map_or(Val::Null, RawVal::get))
-    };
-    let names: BTreeSet<Vec<u8>> = steps.iter().map(|(.., doc)| name(&tree.id, doc)).collect();
-    let mut children: BTreeMap<Vec<u8>, Vec<usize>> = BTreeMap::new();
-    let mut order = Vec::with_capacity(steps.len());
-    for (at, (.., doc)) in steps.iter().enumerate() {
-        let parent = name(&tree.parent, doc);
-        match names.contains(&parent) {
-            true => children.entry(parent).or_default().push(at),
-            false => order.push(at),
-        }
-    }
-    let mut next = 0;
-    while let Some((.., doc)) = order.get(next).and_then(|at| steps.get(*at)) {
-        order.extend(children.remove(&name(&tree.id, doc)).unwrap_or_default());
-        next += 1;
-    }
-    order.extend(children.into_values().flatten());
-    let mut steps: Vec<Option<Step<'d>>> = steps.into_iter().map(Some).collect();
-    order.into_iter().filter_map(|at| steps.get_mut(at)?.take()).collect()
 }
 
 fn pause(op: &Operation, at: usize) -> Result<()> {

@@ -4,9 +4,9 @@
 //! From the declaration on every write keeps the pattern, as far as the build has come: documents
 //! are walked in the order of their `_id`s, in short commits inside of the commit lock, and each
 //! commit notes how far it came. A process that ends goes on at its next start. A walk ends at the last
-//! document that was there when it began: those behind it are kept right by their own writes. Folds are built in
-//! two walks: first over the sources, which only fills the pattern's own records, then over the
-//! targets, so that no value is seen that is not right.
+//! document that was there when it began: those behind it are kept right by their own writes. Patterns with records are
+//! built in two walks: first over the sources, which only fills the records, then over the targets, so
+//! that no value is seen that is not right.
 
 use super::{Opened, declare, modify};
 use crate::engine::Inner;
@@ -14,15 +14,15 @@ use crate::exec::write;
 use crate::job::Job;
 use crate::layout;
 use crate::txn::Transaction;
-use ::patterns::pattern::{Behaviour, Progress};
-use ::patterns::{Documents, Pattern, Phase, clearing, edit};
+use ::patterns::pattern::Progress;
+use ::patterns::{Documents, Pattern, Phase, clearing};
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use store::{Bytes, Direction};
-use value::{Code, DocBuf, Error, RawDoc, Result, Val, keys};
+use value::{Code, Error, RawDoc, Result, Val, keys};
 
 /// How long one commit of a build may keep others waiting.
 const SLICE: Duration = Duration::from_millis(2);
@@ -171,12 +171,9 @@ pub fn title(pattern: &Pattern) -> String {
 
 fn listed(engine: &Inner, db: &str, pattern: &Pattern) -> Arc<Job> {
     let count = |name: &str| engine.data.collection(db, name).map_or(0, |c| c.counters.documents());
-    let total = match &pattern.behaviour {
-        Behaviour::Grouped(grouped) if pattern.phase != Phase::Clearing => {
-            count(&grouped.source) + count(&grouped.target)
-        }
-        _ => count(&pattern.target),
-    };
+    let walks_sources = pattern.traits.records_of_sources && pattern.phase != Phase::Clearing;
+    let sources = pattern.source().filter(|_| walks_sources).map_or(0, count);
+    let total = sources + count(&pattern.target);
     let job = Arc::new(Job {
         id: engine.data.next_operation.fetch_add(1, Ordering::Relaxed),
         what: title(pattern),
@@ -285,7 +282,7 @@ pub(super) fn complete(
     let clears = pattern.phase == Phase::Clearing;
     let has_records =
         clears || !pattern.has_records() || progress.as_ref().is_some_and(|p| p.targets);
-    let alone = has_records && !pattern.owns_documents() && !pattern.numbers();
+    let alone = has_records && !pattern.owns_documents() && !pattern.traits.derives_together;
     if let Some(id) = id.filter(|_| alone) {
         let Some(doc) = documents.get(&pattern.target, id)? else { return Ok(true) };
         if clears {
@@ -297,7 +294,7 @@ pub(super) fn complete(
             }
             return Ok(true);
         }
-        let image = image(pattern, &mut documents, doc.as_doc())?;
+        let image = pattern.kind.derive(pattern, &mut documents, doc.as_doc())?;
         if image != doc {
             documents.replace(pattern.id, &pattern.target, doc.as_doc(), &image)?;
         }
@@ -332,26 +329,22 @@ enum Step {
 fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>, slice: Slice) -> Result<Step> {
     let started = Instant::now();
     let clears = pattern.phase == Phase::Clearing;
-    let folds = pattern.has_records() && !clears;
+    let walks_first = pattern.has_records() && !clears;
     let progress = pattern.progress(&mut Opened::new(txn, db))?;
-    if let (None, Behaviour::Grouped(grouped), false) = (&progress, &pattern.behaviour, clears) {
-        grouped.open_window(pattern, &mut Opened::new(txn, db))?;
+    if progress.is_none() && !clears {
+        pattern.kind.begin_build(pattern, &mut Opened::new(txn, db))?;
     }
-    let walked = |targets: bool| match &pattern.behaviour {
-        Behaviour::Grouped(grouped) if !targets => &grouped.source,
-        _ => &pattern.target,
-    };
     let mut progress = match progress {
         Some(progress) => progress,
-        None => Progress::start(!folds),
+        None => Progress::start(!walks_first),
     };
-    let fills = matches!(pattern.behaviour, Behaviour::Grouped(_));
+    let fills = pattern.traits.records_of_sources;
     if pattern.phase == Phase::Preparing && (progress.targets || !fills) {
         return Ok(Step::Prepared);
     }
     if progress.is_through() {
-        if let (Behaviour::Tree(tree), false) = (&pattern.behaviour, clears) {
-            tree.number_all(pattern, &mut Opened::new(txn, db))?;
+        if !clears {
+            pattern.kind.finish_build(pattern, &mut Opened::new(txn, db))?;
             super::settle(txn)?;
         }
         // The progress stays: until the pattern is ready, writes look at it.
@@ -363,12 +356,11 @@ fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>, slice: Slice) -
         return Ok(Step::More(0));
     }
     let mut count = 0;
-    if let (Behaviour::Grouped(grouped), true, true) =
-        (&pattern.behaviour, progress.targets && !clears, pattern.owns_documents())
-    {
+    if progress.targets && !clears && pattern.owns_documents() {
         let batch = pattern.common.batch.min(slice.rows);
         let mut documents = Opened::new(txn, db);
-        let written = grouped.write_groups(pattern, &mut documents, &progress.at, batch)?;
+        let kind = &pattern.kind;
+        let written = kind.write_documents(pattern, &mut documents, &progress.at, batch)?;
         progress.at = match written {
             Some((last, written)) => {
                 count = written as u64;
@@ -380,7 +372,8 @@ fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>, slice: Slice) -
             }
         };
     } else {
-        let name = walked(progress.targets);
+        let source = pattern.source().filter(|_| !progress.targets);
+        let name = source.unwrap_or(&pattern.target);
         if progress.at.is_empty() {
             // From this commit on writes keep right what comes behind.
             progress.until = last_record(txn, db, name)?;
@@ -404,14 +397,14 @@ fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>, slice: Slice) -
     Ok(Step::More(count))
 }
 
-/// Deletes the documents of groups that are no more: a pattern that is built anew may find some.
+/// Deletes documents that the pattern owns and that need not be there: a pattern that is built anew may
+/// find some.
 fn remove_strangers(txn: &mut Transaction, db: &str, pattern: &Pattern) -> Result<()> {
-    let Behaviour::Grouped(grouped) = &pattern.behaviour else { return Ok(()) };
     let Some(collection) = txn.catalog.get(db, &pattern.target).cloned() else { return Ok(()) };
     let mut range = layout::all(&collection, &txn.snapshot)?;
     while let Some((_, doc)) = range.next_entry()? {
         let mut documents = Opened::new(txn, db);
-        if !grouped.has_group(pattern, &mut documents, RawDoc::new(&doc))? {
+        if !pattern.kind.has_document(pattern, &mut documents, RawDoc::new(&doc))? {
             documents.delete(pattern.id, &pattern.target, RawDoc::new(&doc))?;
         }
     }
@@ -476,18 +469,11 @@ fn derive(
         let converted = layout::convert(&collection, &mut txn.snapshot, pattern.id, &record);
         return converted.map_err(named);
     }
-    if let (Behaviour::Grouped(grouped), false) = (&pattern.behaviour, progress.targets) {
-        let from = grouped.horizon(pattern, &mut Opened::new(txn, db))?;
-        if let Some(child) = grouped.child(doc, &from).map_err(named)? {
-            txn.work.waiting(db, |pending| pending.add_child(pattern, child));
+    if !progress.targets {
+        let delta = pattern.kind.visit(pattern, &mut Opened::new(txn, db), doc).map_err(named)?;
+        if let Some(delta) = delta {
+            txn.work.waiting(db, |pending| pending.add_delta(pattern, delta));
         }
-        return Ok(());
-    }
-    if let (Behaviour::Tree(tree), false) = (&pattern.behaviour, progress.targets) {
-        if tree.pointer {
-            tree.write(pattern, &mut Opened::new(txn, db), None, doc).map_err(named)?;
-        }
-        txn.work.waiting(db, |pending| pending.add_node(pattern, tree.visit(doc)));
         return Ok(());
     }
     if pattern.phase == Phase::Clearing {
@@ -496,31 +482,11 @@ fn derive(
         return clearing::clear(pattern, &bound, &mut Opened::new(txn, db), doc);
     }
     let mut documents = Opened::new(txn, db);
-    let image = image(pattern, &mut documents, doc).map_err(named)?;
+    let image = pattern.kind.derive(pattern, &mut documents, doc).map_err(named)?;
     if image.bytes() != doc.bytes() {
         documents.replace(pattern.id, &pattern.target, doc, &image)?;
     }
     Ok(())
-}
-
-/// The image of a target with what the pattern maintains, derived from the sources alone.
-///
-/// # Errors
-/// What the pattern refuses.
-pub(super) fn image(
-    pattern: &Pattern,
-    documents: &mut dyn Documents,
-    doc: RawDoc<'_>,
-) -> Result<DocBuf> {
-    match &pattern.behaviour {
-        Behaviour::Same(same) => same.shape(doc),
-        Behaviour::Grouped(grouped) => {
-            let values = grouped.target_values(pattern, documents, doc)?;
-            edit::assign(doc, &values)
-        }
-        Behaviour::Reference(reference) => reference.derive(pattern, documents, doc),
-        Behaviour::Tree(tree) => tree.write(pattern, documents, None, doc),
-    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use super::Opened;
 use crate::engine::Inner;
 use crate::txn::Data;
 use ::patterns::declaration::Mode;
-use ::patterns::pattern::Behaviour;
 use ::patterns::stats::Stats;
 use ::patterns::{Documents, Pattern, queue};
 use std::collections::BTreeSet;
@@ -214,12 +213,7 @@ pub fn flush(
     pattern: &Arc<Pattern>,
     stop: &dyn Fn() -> Result<()>,
 ) -> Result<()> {
-    // What follows from a node queues the nodes below it.
-    let rounds = match pattern.behaviour {
-        Behaviour::Tree(_) => ::patterns::kinds::tree::LEVELS_MAX,
-        _ => 1,
-    };
-    for _ in 0..rounds {
+    for _ in 0..pattern.kind.catch_up_rounds() {
         let mut left: Vec<Vec<u8>> = {
             let mut txn = data.reader();
             let entries = queue::entries(pattern, &mut Opened::new(&mut txn, db), &[], usize::MAX)?;

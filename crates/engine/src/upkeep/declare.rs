@@ -6,7 +6,7 @@ use crate::exec::create_collection::ensure_collection;
 use crate::index::{build as index_build, spec};
 use crate::operation::Operation;
 use crate::txn::Data;
-use ::patterns::pattern::{Behaviour, PROGRESS};
+use ::patterns::pattern::PROGRESS;
 use ::patterns::{Pattern, Phase, declaration};
 use std::sync::Arc;
 use store::{Batch, Space};
@@ -173,7 +173,7 @@ pub(super) fn prepare(
             let found = ensure_collection(data, op, db, name)?;
             check_collection(&found)?;
         }
-        check_match(data, db, pattern)?;
+        check_unique_field(data, db, pattern)?;
         if occasion == Occasion::Request {
             check_empty(data, db, pattern)?;
         }
@@ -261,13 +261,10 @@ fn check_empty(data: &Data, db: &str, pattern: &Pattern) -> Result<()> {
     Ok(())
 }
 
-/// A reference, or the parent of a node, must mean one document.
-fn check_match(data: &Data, db: &str, pattern: &Pattern) -> Result<()> {
-    let (option, matched, name) = match &pattern.behaviour {
-        Behaviour::Reference(reference) => ("match", reference.matched.text(), &reference.source),
-        Behaviour::Tree(tree) => ("id", tree.id.text(), &pattern.target),
-        Behaviour::Same(_) | Behaviour::Grouped(_) => return Ok(()),
-    };
+/// A field that names single documents must have a unique index.
+fn check_unique_field(data: &Data, db: &str, pattern: &Pattern) -> Result<()> {
+    let Some(field) = pattern.kind.unique_field(&pattern.target) else { return Ok(()) };
+    let (option, matched, name) = (field.option, field.path, field.collection);
     let source = data.collection(db, name);
     let unique = source.is_some_and(|source| {
         source.indexes.iter().any(|index| {

@@ -263,7 +263,7 @@ pub fn goes_past(
         let all = bound.targets.iter().chain(&bound.sources);
         all.for_each(|pattern| Stats::add(&pattern.stats.passed, 1));
         if let Some(old) = old {
-            bound.keep_records(&mut Opened::new(txn, &collection.db), old)?;
+            bound.before_bypass(&mut Opened::new(txn, &collection.db), old)?;
         }
         return Ok(true);
     }

@@ -12,7 +12,6 @@ use crate::catalog::{Catalog, persist};
 use crate::operation::Operation;
 use crate::txn::Data;
 use ::patterns::paths::meet;
-use ::patterns::pattern::Behaviour;
 use ::patterns::{Pattern, Phase};
 use std::sync::Arc;
 use store::{Batch, Space};
@@ -27,10 +26,6 @@ static LIGHT: &[&str] = &[
     "fanoutLimit",
     "maxStalenessMS",
     "mode",
-    "onDelete",
-    "onMissing",
-    "onMissingParent",
-    "onSourceDelete",
     "overLimit",
     "rewrite",
     "verify",
@@ -51,8 +46,8 @@ fn merged(known: &Pattern, set: RawDoc<'_>) -> DocBuf {
         // What is left to the database from now on stays what it is.
         let strategy = set.get("strategy").or(declaration.get("strategy"));
         let automatic = strategy == Some(Val::String("auto")) && set.find("chosen").is_none();
-        if automatic && matches!(known.behaviour, Behaviour::Reference(_)) {
-            out.str("chosen", if known.is_pointer() { "pointer" } else { "copy" });
+        if let Some(chosen) = known.kind.current_strategy().filter(|_| automatic) {
+            out.str("chosen", chosen);
         }
     })
 }
@@ -76,8 +71,12 @@ pub fn wanted(
     let known = declare::find(&data.catalog.load(), db, collection, name)?;
     let wanted = known.redeclared(collection, merged(&known, set).as_doc(), |_| {})?;
     let same_strategy = wanted.is_pointer() == known.is_pointer();
-    let is_light =
-        |option: &str| LIGHT.contains(&option) || (option == "strategy" && same_strategy);
+    let of_kind = known.kind.light_options();
+    let is_light = |option: &str| {
+        LIGHT.contains(&option)
+            || of_kind.contains(&option)
+            || (option == "strategy" && same_strategy)
+    };
     let light = set.iter().all(|(option, _)| is_light(option));
     if !light {
         check_paths(&known, &wanted)?;

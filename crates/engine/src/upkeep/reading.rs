@@ -99,7 +99,7 @@ pub(crate) fn complete(
             // Documents in either form are read alike while a layout is being built.
             .filter(|p| p.layout().is_none())
             // What is resolved anyway need not be derived before.
-            .filter(|p| !p.is_pointer() || p.counts())
+            .filter(|p| !p.is_pointer() || p.traits.counts_for_readers)
             .cloned()
             .collect();
         let needed = needed(view.catalog.patterns(db), &names);

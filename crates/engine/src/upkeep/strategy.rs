@@ -1,11 +1,10 @@
-//! Strategies that are left to the database (`strategy: "auto"` of references): decided anew from time
-//! to time by what was read and written meanwhile, and changed as `modifyPattern` changes them.
+//! Strategies that are left to the database (`strategy: "auto"`): revised from time to time by what was
+//! read and written meanwhile, and changed as `modifyPattern` changes them.
 //!
 //! A change of a source costs a write of each follower where copies are stored; a document that is read
 //! costs a look at its source where they are not. Both are counted anyway.
 
 use crate::engine::{Engine, Inner};
-use ::patterns::pattern::Behaviour;
 use ::patterns::stats::Stats;
 use ::patterns::{Pattern, Phase};
 use parking_lot::Mutex;
@@ -71,9 +70,9 @@ impl Strategies {
 impl Rates {
     /// What has been counted of a pattern; `None` for one whose strategy is declared.
     pub(crate) fn of(engine: &Inner, db: &str, pattern: &Pattern) -> Option<Rates> {
-        let Behaviour::Reference(reference) = &pattern.behaviour else { return None };
-        let target = engine.data.collection(db, &pattern.target).filter(|_| reference.automatic)?;
-        let sources = engine.data.collection(db, &reference.source)?.counters.documents();
+        let source = pattern.source().filter(|_| pattern.traits.chooses_strategy)?;
+        let target = engine.data.collection(db, &pattern.target)?;
+        let sources = engine.data.collection(db, source)?.counters.documents();
         let documents = target.counters.documents();
         Some(Rates {
             changes: Stats::read(&pattern.stats.changes),

@@ -119,7 +119,7 @@ pub(crate) fn visit_found(
         let mut range = layout::range_in(layouts, snapshot, &from, &(id + 1).to_be_bytes())?;
         while let Some((key, doc)) = range.next_entry()? {
             let doc = RawDoc::new(&doc);
-            let values = ::patterns::fold::values_at(doc, find.path);
+            let values = ::patterns::paths::values_at(doc, find.path);
             let none = values.is_empty() && find.value.is_nullish();
             let holds = none || values.iter().any(|(value, _)| *value == wanted);
             let above = find.after.is_empty() || key.get(4..).is_some_and(|id| id > find.after);

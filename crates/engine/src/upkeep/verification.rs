@@ -1,25 +1,22 @@
 //! Comparing what is maintained with a recomputation, at one moment, and repairing what differs.
 
-use super::{Opened, backfill, declare};
+use super::{Opened, declare};
 use crate::layout::{self, DocumentRange};
 use crate::txn::Data;
 use crate::txn::Transaction;
-use ::patterns::fold::Grouped;
-use ::patterns::kinds::tree::Chains;
-use ::patterns::pattern::Behaviour;
+use ::patterns::kind::CheckedPart;
 use ::patterns::resolve::Resolver;
+use ::patterns::scratch::Scratch;
 use ::patterns::stats::Stats;
-use ::patterns::{Documents, Find, Pattern, Pending, Phase, queue};
+use ::patterns::{Documents, Pattern, Pending, Phase, queue};
 use query::filter::Filter;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use store::Bytes;
 use value::path::Path;
 use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val};
 
-/// The records of groups stand under this byte.
-const GROUP: u8 = ::patterns::fold::GROUP;
 /// Samples of what is wrong beyond this many are only counted.
 const SAMPLES_MAX: usize = 100;
 
@@ -142,12 +139,9 @@ impl Keys {
     }
 }
 
-/// The key of a target: that of its group, or of its record.
+/// The key by which a check chooses a target.
 fn key_of(pattern: &Pattern, key: &[u8], doc: RawDoc<'_>) -> Vec<u8> {
-    match &pattern.behaviour {
-        Behaviour::Grouped(grouped) => grouped.local_key(doc).unwrap_or_default(),
-        _ => key.get(4..).unwrap_or(&[]).to_vec(),
-    }
+    pattern.kind.check_key(key.get(4..).unwrap_or(&[]), doc)
 }
 
 /// Checks a pattern at one moment, or what a scope means of it.
@@ -177,16 +171,17 @@ pub fn check(
     let keys = Keys::of(&txn, db, pattern, scope, stop)?;
     // A pattern that is being built trusts nothing but sources, and writes no targets.
     let fresh = Arc::new(pattern.altered(|fresh| fresh.phase = Phase::Building)?);
-    let mut scratch = Scratch { states: BTreeMap::new() };
-    if let Behaviour::Grouped(grouped) = &fresh.behaviour {
-        let from = grouped.horizon(pattern, &mut Opened::new(&mut txn, db))?;
+    let mut scratch = Scratch::default();
+    if let Some(source) = fresh.source().filter(|_| fresh.traits.records_of_sources) {
         let mut pending = Pending::default();
         let mut count = 0_u64;
-        let mut range = range(&txn, db, &grouped.source)?;
+        let mut range = range(&txn, db, source)?;
         while let Some((_, doc)) = next(&mut range)? {
-            if let Some(mut child) = grouped.child(RawDoc::new(&doc), &from)? {
-                child.keys.retain(|(key, _)| keys.has(key));
-                pending.add_child(&fresh, child);
+            let has = |key: &[u8]| keys.has(key);
+            let mut documents = Opened::new(&mut txn, db);
+            let doc = RawDoc::new(&doc);
+            if let Some(delta) = fresh.kind.recount(pattern, &mut documents, doc, &has)? {
+                pending.add_delta(&fresh, delta);
             }
             count += 1;
             if count.is_multiple_of(1000) {
@@ -200,10 +195,7 @@ pub fn check(
             settlement.settle(&mut scratch)?;
         }
     }
-    let numbers = match &fresh.behaviour {
-        Behaviour::Tree(tree) => tree.all_numbers(&fresh, &mut Opened::new(&mut txn, db))?,
-        _ => None,
-    };
+    let known = fresh.kind.begin_check(&fresh, &mut Opened::new(&mut txn, db))?;
     let mut there: BTreeSet<Vec<u8>> = BTreeSet::new();
     let mut impossible = false;
     let mut range = range(&txn, db, &pattern.target)?;
@@ -223,21 +215,8 @@ pub fn check(
             check_pointer(pattern, &fresh, &mut Opened::new(&mut txn, db), doc, &mut report)?;
             continue;
         }
-        let expected = match &fresh.behaviour {
-            Behaviour::Grouped(_) => backfill::image(&fresh, &mut scratch, doc),
-            Behaviour::Tree(tree) => {
-                let image = tree.recomputed(&fresh, &mut Opened::new(&mut txn, db), doc);
-                let image = tree.expected(&fresh, doc, image);
-                match &numbers {
-                    Some(numbers) => image.and_then(|image| tree.with_numbers(numbers, &image)),
-                    None => image,
-                }
-            }
-            Behaviour::Reference(reference) => {
-                reference.expected(&fresh, &mut Opened::new(&mut txn, db), doc)
-            }
-            _ => backfill::image(&fresh, &mut Opened::new(&mut txn, db), doc),
-        };
+        let mut documents = Opened::new(&mut txn, db);
+        let expected = fresh.kind.expected(&fresh, &mut documents, &mut scratch, doc, &known);
         let expected = match expected {
             Ok(expected) => expected,
             // What writes went past may be what the pattern would have refused.
@@ -256,26 +235,26 @@ pub fn check(
             report.stale += 1;
             continue;
         }
-        let known = report.drift;
+        let before = report.drift;
         compare(pattern, doc, expected.as_doc(), &mut report);
-        if report.drift > known {
+        if report.drift > before {
             report.wrong.push(OwnedVal::new(doc.get("_id").unwrap_or(Val::Null)));
         }
     }
     let mut documents = Opened::new(&mut txn, db);
     // Of documents that are not there nobody can tell whether they would match.
     if pattern.owns_documents() && scope.filter.is_none() {
-        missing_groups(pattern, &mut documents, &mut scratch, &there, &mut report)?;
-    }
-    report.broken = impossible;
-    report.broken |= match &pattern.behaviour {
-        Behaviour::Grouped(_) if report.drift > 0 || pattern.phase == Phase::Degraded => {
-            differs(pattern, &keys, &mut documents, &scratch)?
+        let missing =
+            pattern.kind.missing_documents(pattern, &mut documents, &mut scratch, &there)?;
+        report.stale += missing.stale;
+        for id in missing.ids {
+            note(&mut report, id.get(), "", None, Some(id.clone()));
         }
-        // Counts are shown as the records have them, and numbers follow from those of others.
-        Behaviour::Tree(tree) => (tree.counts() || tree.dense) && report.drift > 0,
-        _ => false,
-    };
+    }
+    let has = |key: &[u8]| keys.has(key);
+    let part = CheckedPart { is_whole: keys.is_whole(), has: &has, drift: report.drift };
+    let wrong = pattern.kind.has_wrong_records(pattern, &mut documents, &scratch, &part)?;
+    report.broken = impossible || wrong;
     Ok(report)
 }
 
@@ -289,16 +268,15 @@ fn check_pointer(
     report: &mut Report,
 ) -> Result<()> {
     let known = report.drift;
-    let bare = backfill::image(fresh, documents, doc)?;
-    compare(pattern, doc, bare.as_doc(), report);
+    let stored = fresh.kind.derive(fresh, documents, doc)?;
+    compare(pattern, doc, stored.as_doc(), report);
     if report.drift > known {
         report.wrong.push(OwnedVal::new(doc.get("_id").unwrap_or(Val::Null)));
     }
-    let Behaviour::Tree(tree) = &fresh.behaviour else { return Ok(()) };
+    let expected = fresh.kind.expected_by_readers(fresh, documents, stored.as_doc())?;
     let resolver = Resolver::new(std::slice::from_ref(pattern), documents)?;
-    let Some(mut resolver) = resolver else { return Ok(()) };
-    let shown = resolver.resolve(documents, bare.as_doc())?;
-    let expected = tree.recomputed(fresh, documents, bare.as_doc())?;
+    let (Some(expected), Some(mut resolver)) = (expected, resolver) else { return Ok(()) };
+    let shown = resolver.resolve(documents, stored.as_doc())?;
     let known = report.drift;
     compare(pattern, shown.as_doc(), expected.as_doc(), report);
     // Only what is counted can differ, and that is kept beside the documents.
@@ -306,61 +284,25 @@ fn check_pointer(
     Ok(())
 }
 
-/// How many nodes of a tree wait for their parents, of the first 100,000; none where they need not.
+/// How many targets wait for a source, of the first 100,000; `None` where no target ever does.
 ///
 /// # Errors
 /// When the store fails.
 pub fn awaiting(data: &Data, db: &str, pattern: &Pattern) -> Result<Option<u64>> {
-    const NODES_MAX: usize = 100_000;
-    let Behaviour::Tree(tree) = &pattern.behaviour else { return Ok(None) };
-    if !tree.defer || !pattern.phase.is_built() {
+    const TARGETS_MAX: usize = 100_000;
+    if !pattern.traits.awaits || !pattern.phase.is_built() {
         return Ok(None);
     }
     let mut txn = data.reader();
-    let mut nodes = range(&txn, db, &pattern.target)?;
+    let mut targets = range(&txn, db, &pattern.target)?;
     let mut documents = Opened::new(&mut txn, db);
-    let (mut count, mut known) = (0, Chains::default());
-    for _ in 0..NODES_MAX {
-        let Some((_, node)) = next(&mut nodes)? else { break };
-        count += u64::from(tree.awaits(pattern, &mut documents, RawDoc::new(&node), &mut known)?);
+    let (mut count, mut cache) = (0, pattern.kind.reader_cache());
+    for _ in 0..TARGETS_MAX {
+        let Some((_, doc)) = next(&mut targets)? else { break };
+        let doc = RawDoc::new(&doc);
+        count += u64::from(pattern.kind.is_awaiting(pattern, &mut documents, doc, &mut cache)?);
     }
     Ok(Some(count))
-}
-
-/// Whether what a pattern keeps for itself is not what a recomputation gives.
-fn differs(
-    pattern: &Pattern,
-    keys: &Keys,
-    documents: &mut Opened<'_>,
-    scratch: &Scratch,
-) -> Result<bool> {
-    let (mut kept, mut same) = (0, true);
-    // Groups that are left to their targets.
-    let mut shown: Vec<(Vec<u8>, DocBuf)> = Vec::new();
-    // Of a part only the records of its groups can be told from those of others.
-    let group = |key: &[u8]| key.first() == Some(&GROUP);
-    let prefix: &[u8] = if keys.is_whole() { &[] } else { &[GROUP] };
-    documents.states(pattern.id, prefix, &[], &mut |key, doc| {
-        // Progress, notes and queue are no part of it.
-        let counts = key.first() != Some(&0) && !queue::is_entry(key);
-        if counts && (keys.is_whole() || keys.has(key.get(1..).unwrap_or(&[]))) {
-            kept += 1;
-            if group(key) && Grouped::shown_key(doc).is_some() {
-                shown.push((key.to_vec(), doc.into()));
-                return Ok(true);
-            }
-            same = scratch.states.get(key).is_some_and(|expected| expected.as_doc() == doc);
-        }
-        Ok(same)
-    })?;
-    if let Behaviour::Grouped(grouped) = &pattern.behaviour {
-        for (key, stored) in &shown {
-            let whole = grouped.whole_record(documents, stored.as_doc())?;
-            same &= scratch.states.get(key).is_some_and(|expected| *expected == whole);
-        }
-    }
-    let expected = scratch.states.keys().filter(|key| keys.is_whole() || group(key)).count();
-    Ok(!same || kept != expected)
 }
 
 /// Repairs what a check found: targets are derived again, as things are by now, in short commits.
@@ -386,7 +328,7 @@ pub fn repair(
             let mut documents = Opened::new(txn, db);
             for id in ids {
                 let Some(doc) = documents.get(&now.target, id.get())? else { continue };
-                let image = backfill::image(&now, &mut documents, doc.as_doc())?;
+                let image = now.kind.derive(&now, &mut documents, doc.as_doc())?;
                 if image != doc {
                     documents.replace(now.id, &now.target, doc.as_doc(), &image)?;
                 }
@@ -466,32 +408,6 @@ fn note(
     }
 }
 
-/// Notes groups that have no document.
-fn missing_groups(
-    pattern: &Pattern,
-    documents: &mut Opened<'_>,
-    scratch: &mut Scratch,
-    there: &BTreeSet<Vec<u8>>,
-    report: &mut Report,
-) -> Result<()> {
-    let mut missing: Vec<(Vec<u8>, OwnedVal)> = Vec::new();
-    scratch.states(pattern.id, &[GROUP], &[], &mut |key, doc| {
-        let key = key.get(1..).unwrap_or(&[]);
-        if !there.contains(key) {
-            missing.push((key.to_vec(), OwnedVal::new(doc.get("k").unwrap_or(Val::Null))));
-        }
-        Ok(true)
-    })?;
-    for (key, id) in missing {
-        if pattern.may_queue() && queue::has(pattern, documents, &key)? {
-            report.stale += 1;
-            continue;
-        }
-        note(report, id.get(), "", None, Some(id.clone()));
-    }
-    Ok(())
-}
-
 /// The documents of a collection; none if it is not there.
 fn range(txn: &Transaction, db: &str, name: &str) -> Result<Option<DocumentRange>> {
     let Some(collection) = txn.catalog.get(db, name) else { return Ok(None) };
@@ -502,83 +418,6 @@ fn next(range: &mut Option<DocumentRange>) -> Result<Option<(Bytes, Bytes)>> {
     match range {
         Some(range) => range.next_entry(),
         None => Ok(None),
-    }
-}
-
-/// Records of a recomputation, in memory. It has no documents.
-struct Scratch {
-    states: BTreeMap<Vec<u8>, DocBuf>,
-}
-
-fn no_documents() -> Error {
-    Error::internal("a recomputation writes no documents")
-}
-
-impl Documents for Scratch {
-    fn get(&mut self, _: &str, _: Val<'_>) -> Result<Option<DocBuf>> {
-        Ok(None)
-    }
-
-    fn find(&mut self, _: &Find<'_>, _: &mut dyn FnMut(RawDoc<'_>) -> Result<bool>) -> Result<()> {
-        Ok(())
-    }
-
-    fn insert(&mut self, _: u32, _: &str, _: &DocBuf) -> Result<()> {
-        Err(no_documents())
-    }
-
-    fn replace(&mut self, _: u32, _: &str, _: RawDoc<'_>, _: &DocBuf) -> Result<()> {
-        Err(no_documents())
-    }
-
-    fn delete(&mut self, _: u32, _: &str, _: RawDoc<'_>) -> Result<()> {
-        Err(no_documents())
-    }
-
-    fn state(&mut self, _: u32, key: &[u8]) -> Result<Option<DocBuf>> {
-        Ok(self.states.get(key).cloned())
-    }
-
-    fn set_state(&mut self, _: u32, key: &[u8], state: Option<DocBuf>) -> Result<()> {
-        match state {
-            Some(state) => self.states.insert(key.to_vec(), state),
-            None => self.states.remove(key),
-        };
-        Ok(())
-    }
-
-    fn states(
-        &mut self,
-        _: u32,
-        prefix: &[u8],
-        after: &[u8],
-        visit: &mut dyn FnMut(&[u8], RawDoc<'_>) -> Result<bool>,
-    ) -> Result<()> {
-        let start = if after.is_empty() { prefix } else { after };
-        for (key, doc) in self.states.range(start.to_vec()..) {
-            if !key.starts_with(prefix) {
-                break;
-            }
-            if (after.is_empty() || key.as_slice() > after) && !visit(key, doc.as_doc())? {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn states_before(
-        &mut self,
-        _: u32,
-        prefix: &[u8],
-        before: &[u8],
-        visit: &mut dyn FnMut(&[u8], RawDoc<'_>) -> Result<bool>,
-    ) -> Result<()> {
-        for (key, doc) in self.states.range(prefix.to_vec()..before.to_vec()).rev() {
-            if !visit(key, doc.as_doc())? {
-                break;
-            }
-        }
-        Ok(())
     }
 }
 

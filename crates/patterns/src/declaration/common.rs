@@ -1,7 +1,7 @@
 //! The options that all kinds of patterns have.
 
 use super::options::Options;
-use crate::pattern::Behaviour;
+use crate::kind::Traits;
 use value::{RawDoc, Result, Val, Writer};
 
 /// Options that all kinds have, with their defaults.
@@ -67,21 +67,12 @@ pub enum DuringBuild {
 }
 
 impl Common {
-    /// Reads the options of a pattern that behaves like this.
-    pub(crate) fn parse(options: &mut Options<'_>, behaviour: &Behaviour) -> Result<Common> {
-        let fans_out = fans_out(behaviour);
+    /// Reads the options of a pattern that has these traits.
+    pub(crate) fn parse(options: &mut Options<'_>, traits: &Traits) -> Result<Common> {
+        let fans_out = traits.fans_out;
         let mode = mode(options)?;
-        if mode != Mode::Sync && matches!(behaviour, Behaviour::Same(_)) {
-            return Err(options.bad(
-                "'mode' must be 'sync' here: what is maintained belongs to the document that is \
-                 written",
-            ));
-        }
-        if mode != Mode::Sync && matches!(behaviour, Behaviour::Tree(tree) if tree.dense) {
-            return Err(options.bad(
-                "'mode' must be 'sync' with 'maintain.nestedSet.dense': numbers of which some follow \
-                 later would be there twice",
-            ));
+        if let Some(why) = traits.sync_only.filter(|_| mode != Mode::Sync) {
+            return Err(options.bad(why));
         }
         let max_staleness = options.positive("maxStalenessMS")?.map(|ms| ms as u64);
         if max_staleness.is_some() && mode == Mode::Sync && !fans_out {
@@ -95,7 +86,7 @@ impl Common {
                 _ => DuringBuild::Compute,
             };
         let events = options.choice("changeEvents", &["none", "flagged"], &[])?;
-        if is_pointer(behaviour) {
+        if traits.resolved_on_read {
             if mode != Mode::Sync {
                 return Err(options.bad(
                     "'mode' must be 'sync' with 'strategy: pointer': what is resolved when it is \
@@ -122,7 +113,7 @@ impl Common {
                 "'overLimit: {over}' needs the mode 'sync': nothing is too much for a queue"
             )));
         }
-        if over == "pointer" && !can_resolve(behaviour) {
+        if over == "pointer" && !traits.can_resolve {
             return Err(options.bad(
                 "'overLimit: pointer' resolves what a live source holds: 'freshness' cannot be \
                  'snapshot'",
@@ -145,7 +136,7 @@ impl Common {
     }
 
     /// Appends the options, as `listPatterns` shows them.
-    pub(crate) fn write(&self, out: &mut Writer<'_>, behaviour: &Behaviour) {
+    pub(crate) fn write(&self, out: &mut Writer<'_>, traits: &Traits) {
         match &self.mode {
             Mode::Sync => {
                 out.str("mode", "sync");
@@ -188,7 +179,7 @@ impl Common {
             out.str("onDrift", if self.verify.repair { "repair" } else { "report" });
         });
         out.bool("rewrite", self.rewrite);
-        if fans_out(behaviour) {
+        if traits.fans_out {
             out.count("fanoutLimit", self.fanout_limit as u64);
             let over = match (self.reject_over_limit, self.resolve_over_limit) {
                 (true, _) => "reject",
@@ -198,25 +189,6 @@ impl Common {
             out.str("overLimit", over);
         }
     }
-}
-
-/// Whether nothing is stored of what is maintained.
-fn is_pointer(behaviour: &Behaviour) -> bool {
-    match behaviour {
-        Behaviour::Reference(reference) => reference.pointer,
-        Behaviour::Tree(tree) => tree.pointer,
-        Behaviour::Same(_) | Behaviour::Grouped(_) => false,
-    }
-}
-
-/// Whether what is maintained follows from what there is now.
-fn can_resolve(behaviour: &Behaviour) -> bool {
-    matches!(behaviour, Behaviour::Reference(reference) if reference.live)
-}
-
-/// Whether many documents may follow one.
-fn fans_out(behaviour: &Behaviour) -> bool {
-    matches!(behaviour, Behaviour::Reference(_))
 }
 
 fn mode(options: &mut Options<'_>) -> Result<Mode> {

@@ -1,38 +1,24 @@
 //! From what a client declared to a pattern: every option is read, checked and written down with
 //! its default; what is unknown, contradictory or not available is refused by name.
 //!
-//! `options` reads single options, `common` those that all kinds have; `computed`, `reference`,
-//! `subset` and `tree` read their kinds.
+//! `options` reads single options, `common` those that all kinds have. What a kind adds is read in its
+//! own folder (`kinds`).
 
 pub(crate) mod common;
 pub(crate) mod options;
 
 pub use common::{Common, DuringBuild, Mode, Verify};
 
-use crate::kinds::{computed, extended_reference, subset, tree};
-use crate::pattern::{Behaviour, Pattern, Phase};
+use crate::kind::Kind;
+use crate::kinds;
+use crate::pattern::{Pattern, Phase};
 use options::Options;
 use value::path::Path;
-use value::{Code, DocBuf, Error, RawDoc, Result};
-
-/// Kinds of the specification that are not there yet.
-static LATER: &[&str] = &[
-    "approximation",
-    "archive",
-    "attribute",
-    "bucket",
-    "documentVersion",
-    "inheritance",
-    "outlier",
-    "polymorphic",
-    "preallocation",
-    "schemaVersion",
-    "singleCollection",
-];
+use value::{DocBuf, Error, RawDoc, Result};
 
 /// What reading a kind gives: what it does, the target, and the declaration's own options as read.
 pub(crate) struct Parsed {
-    pub(crate) behaviour: Behaviour,
+    pub(crate) kind: Box<dyn Kind>,
     pub(crate) target: String,
     pub(crate) shown: DocBuf,
 }
@@ -49,25 +35,9 @@ pub fn parse(collection: &str, doc: RawDoc<'_>) -> Result<Pattern> {
         Some(name) => format!("pattern '{name}'"),
         None => format!("pattern of kind '{kind}'"),
     };
-    let parsed = match &*kind {
-        "computed" => computed::declaration::parse(&mut options, collection)?,
-        "extendedReference" => extended_reference::declaration::parse(&mut options, collection)?,
-        "subset" => subset::declaration::parse(&mut options, collection)?,
-        "tree" => tree::declaration::parse(&mut options, collection)?,
-        later if LATER.contains(&later) => {
-            return Err(Error::new(
-                Code::NOT_IMPLEMENTED,
-                format!("the pattern kind '{later}' is not available in this version"),
-            ));
-        }
-        other => {
-            return Err(Error::bad_value(format!(
-                "'{other}' is no kind of pattern; there are 'computed', 'extendedReference', \
-                 'subset' and 'tree'"
-            )));
-        }
-    };
-    let common = Common::parse(&mut options, &parsed.behaviour)?;
+    let parsed = (kinds::find(&kind)?.parse)(&mut options, collection)?;
+    let traits = parsed.kind.traits();
+    let common = Common::parse(&mut options, &traits)?;
     options.finish(&kind)?;
     let mut pattern = Pattern {
         id: 0,
@@ -77,7 +47,8 @@ pub fn parse(collection: &str, doc: RawDoc<'_>) -> Result<Pattern> {
         target: parsed.target,
         phase: Phase::Building,
         common,
-        behaviour: parsed.behaviour,
+        kind: parsed.kind,
+        traits,
         declaration: DocBuf::new(),
         failure: String::new(),
         stats: std::sync::Arc::default(),
@@ -91,7 +62,7 @@ pub fn parse(collection: &str, doc: RawDoc<'_>) -> Result<Pattern> {
     pattern.declaration = DocBuf::build(|out| {
         out.str("name", &pattern.name).str("kind", &kind);
         out.extend(parsed.shown.as_doc());
-        pattern.common.write(out, &pattern.behaviour);
+        pattern.common.write(out, &pattern.traits);
     });
     Ok(pattern)
 }

@@ -12,12 +12,12 @@ use super::record::{Record, record_key};
 use super::window::{self, Window};
 use crate::documents::{Documents, Find};
 use crate::edit;
+use crate::paths::values_at;
 use crate::pattern::{Pattern, Phase};
 use bumpalo::Bump;
 use query::expr::{Env, Expr};
 use query::filter::Filter;
-use std::ops::ControlFlow;
-use value::path::{Path, walk};
+use value::path::Path;
 use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, keys};
 
 /// Children folded by a key.
@@ -426,35 +426,4 @@ impl Grouped {
         let stored = documents.state(pattern.id, &record_key(encoded))?;
         self.record_of(documents, stored)
     }
-}
-
-/// The distinct values at a path, through arrays; null and missing are none.
-#[must_use]
-pub fn values_at(doc: RawDoc<'_>, path: &Path) -> Vec<(Vec<u8>, OwnedVal)> {
-    // Mostly there is one.
-    if let [part] = path.parts() {
-        match doc.find(&part.name) {
-            None => return Vec::new(),
-            Some(value) if value.as_array().is_some() => {}
-            Some(value) => {
-                let value = value.get();
-                return match value.is_nullish() {
-                    true => Vec::new(),
-                    false => vec![(keys::key(value), OwnedVal::new(value))],
-                };
-            }
-        }
-    }
-    let mut found: Vec<(Vec<u8>, OwnedVal)> = Vec::new();
-    let _ = walk::<()>(doc, path.parts(), true, &mut |value| {
-        let value = value.value;
-        if !value.is_nullish() && !matches!(value, Val::Array(_)) {
-            let encoded = keys::key(value);
-            if found.iter().all(|(known, _)| *known != encoded) {
-                found.push((encoded, OwnedVal::new(value)));
-            }
-        }
-        ControlFlow::Continue(())
-    });
-    found
 }

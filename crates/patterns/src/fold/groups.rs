@@ -54,6 +54,23 @@ pub enum Groups {
 }
 
 impl Groups {
+    /// Adds a change of a child. `before` and `after` are what it adds in either image.
+    pub fn note(&mut self, before: Option<Child>, after: Option<Child>) {
+        if before == after {
+            return;
+        }
+        for (child, adds) in [(before, false), (after, true)] {
+            let Some(Child { keys, parts }) = child else { continue };
+            let mut add = |(encoded, key), parts| self.add(encoded, Group::new(key, parts, adds));
+            let mut keys = keys.into_iter();
+            let last = keys.next_back();
+            keys.for_each(|key| add(key, parts.clone()));
+            if let Some(last) = last {
+                add(last, parts);
+            }
+        }
+    }
+
     /// Takes in changes of a group, which come behind those that are known of it.
     pub fn add(&mut self, encoded: Vec<u8>, group: Group) {
         match self {

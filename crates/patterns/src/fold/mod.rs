@@ -8,21 +8,26 @@
 //!   where the target shows all of it.
 //! - `tally` (sums that can be undone), `moments` (deviations), `ranks` (medians, percentiles).
 //! - `window`: children that count for some time only.
+//! - `kind`: kinds that are made of one fold; `answers`: the queries that they answer; `verify`: checks.
 
 mod accumulators;
+mod answers;
 mod entries;
 mod grouped;
 mod groups;
 mod in_target;
+mod kind;
 pub mod moments;
 mod ranks;
 mod record;
 mod settle;
 pub mod tally;
+mod verify;
 mod window;
 
 pub use accumulators::Fold;
-pub use grouped::{Field, Grouped, Keys, MissingParent, Value, values_at};
+pub use grouped::{Field, Grouped, Keys, MissingParent, Value};
 pub use groups::{Child, Group, Groups};
+pub use kind::{Folded, Form};
 pub use record::GROUP;
 pub use window::Window;

@@ -3,7 +3,7 @@
 use super::accumulators::{Fold, Part, State};
 use super::entries;
 use super::grouped::{Grouped, Keys, MissingParent, Value};
-use super::groups::{Child, Group, Groups};
+use super::groups::Group;
 use super::in_target::{INTS, Sums};
 use super::ranks;
 use super::record::{GROUP, MEMBER, PLACE, Record, entry_prefix, record_key};
@@ -17,24 +17,6 @@ use crate::stats::Stats;
 use value::{DocBuf, OwnedVal, RawDoc, Result, Val, keys};
 
 impl Grouped {
-    /// Notes what changed of a child. `before` and `after` are what it adds in either image.
-    pub fn note(&self, pending: &mut Groups, before: Option<Child>, after: Option<Child>) {
-        if before == after {
-            return;
-        }
-        for (child, adds) in [(before, false), (after, true)] {
-            let Some(Child { keys, parts }) = child else { continue };
-            let mut add =
-                |(encoded, key), parts| pending.add(encoded, Group::new(key, parts, adds));
-            let mut keys = keys.into_iter();
-            let last = keys.next_back();
-            keys.for_each(|key| add(key, parts.clone()));
-            if let Some(last) = last {
-                add(last, parts);
-            }
-        }
-    }
-
     /// Applies the changes of a group and writes its targets.
     ///
     /// # Errors

@@ -1,6 +1,100 @@
-//! The kinds of patterns: one folder each.
+//! The kinds of patterns: a folder and a row of `KINDS` each. What a kind does is said in
+//! `crate::kind::Kind`; only this folder names kinds.
 
 pub mod computed;
 pub mod extended_reference;
 pub mod subset;
 pub mod tree;
+
+use crate::declaration::Parsed;
+use crate::declaration::options::Options;
+use value::{Code, Error, Result};
+
+/// A kind of pattern, as declarations name it.
+pub struct KindRow {
+    /// The value of the option `kind`.
+    pub name: &'static str,
+    /// What it is for, in one line.
+    pub help: &'static str,
+    /// Reads the options of a declaration on a collection.
+    pub(crate) parse: fn(&mut Options<'_>, &str) -> Result<Parsed>,
+}
+
+/// All kinds, by their names.
+pub static KINDS: &[KindRow] = &[
+    KindRow {
+        name: "computed",
+        help: "Fields computed from the same document, or accumulated over documents of another collection.",
+        parse: computed::declaration::parse,
+    },
+    KindRow {
+        name: "extendedReference",
+        help: "Fields of a referenced document, copied beside the reference.",
+        parse: extended_reference::declaration::parse,
+    },
+    KindRow {
+        name: "subset",
+        help: "The first documents of another collection in some order, kept inside their parent.",
+        parse: subset::declaration::parse,
+    },
+    KindRow {
+        name: "tree",
+        help: "Ancestors, paths, depths, counts and nested sets of documents that name their parents.",
+        parse: tree::declaration::parse,
+    },
+];
+
+/// Kinds of the specification that are not there yet.
+static LATER: &[&str] = &[
+    "approximation",
+    "archive",
+    "attribute",
+    "bucket",
+    "documentVersion",
+    "inheritance",
+    "outlier",
+    "polymorphic",
+    "preallocation",
+    "schemaVersion",
+    "singleCollection",
+];
+
+/// The row of a kind.
+///
+/// # Errors
+/// NotImplemented for a kind of a later version, BadValue for what is no kind.
+pub fn find(name: &str) -> Result<&'static KindRow> {
+    if let Ok(at) = KINDS.binary_search_by(|row| row.name.cmp(name))
+        && let Some(row) = KINDS.get(at)
+    {
+        return Ok(row);
+    }
+    if LATER.contains(&name) {
+        return Err(Error::new(
+            Code::NOT_IMPLEMENTED,
+            format!("the pattern kind '{name}' is not available in this version"),
+        ));
+    }
+    let mut names: Vec<String> = KINDS.iter().map(|row| format!("'{}'", row.name)).collect();
+    let last = names.pop().unwrap_or_default();
+    Err(Error::bad_value(format!(
+        "'{name}' is no kind of pattern; there are {} and {last}",
+        names.join(", ")
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_sorted_and_none_is_both_there_and_to_come() {
+        assert!(KINDS.is_sorted_by(|a, b| a.name < b.name));
+        assert!(KINDS.iter().all(|row| !LATER.contains(&row.name)));
+        let error = find("other").map(|row| row.name).expect_err("is no kind");
+        assert_eq!(
+            error.message(),
+            "'other' is no kind of pattern; there are 'computed', 'extendedReference', 'subset' and 'tree'"
+        );
+    }
+}

@@ -1,13 +1,12 @@
 //! Declarations of the kind `computed`: over children, in the same document, or by group into a
 //! collection of its own.
 
-use super::Same;
+use super::{Accumulators, Same};
 use crate::declaration::Parsed;
 use crate::declaration::common::milliseconds;
 use crate::declaration::options::Options;
-use crate::fold::{Field, Fold, Grouped, Keys, MissingParent, Window};
+use crate::fold::{Field, Fold, Folded, Grouped, Keys, MissingParent, Window};
 use crate::paths;
-use crate::pattern::Behaviour;
 use query::ParseContext;
 use query::expr::Expr;
 use query::filter::Filter;
@@ -77,8 +76,8 @@ fn same(
         out.append("fields", Val::Document(fields));
         out.str("onError", if skip_errors { "skip" } else { "reject" });
     });
-    let behaviour = Behaviour::Same(Same { fields: parsed, reads, skip_errors });
-    Ok(Parsed { behaviour, target: collection.to_owned(), shown })
+    let kind = Box::new(Same { fields: parsed, reads, skip_errors });
+    Ok(Parsed { kind, target: collection.to_owned(), shown })
 }
 
 /// The filter and the maintained fields of a fold, and what they read.
@@ -232,7 +231,7 @@ fn children(
         out.str("onMissingParent", word);
     });
     let keys = Keys::Parents { local: Path::new(local), foreign: Path::new(foreign) };
-    let behaviour = Behaviour::Grouped(Grouped {
+    let fold = Grouped {
         source: from.to_owned(),
         target: collection.to_owned(),
         keys,
@@ -242,8 +241,9 @@ fn children(
         missing,
         skip_errors,
         reads: body.reads,
-    });
-    Ok(Parsed { behaviour, target: collection.to_owned(), shown })
+    };
+    let kind = Box::new(Folded { fold, form: Accumulators });
+    Ok(Parsed { kind, target: collection.to_owned(), shown })
 }
 
 fn groups(
@@ -274,7 +274,7 @@ fn groups(
         out.str("into", into).append("groupBy", group_by);
         write_body(out, &body, fields, skip_errors);
     });
-    let behaviour = Behaviour::Grouped(Grouped {
+    let fold = Grouped {
         source: collection.to_owned(),
         target: into.to_owned(),
         keys: Keys::Groups(key),
@@ -284,8 +284,9 @@ fn groups(
         missing: MissingParent::Ignore,
         skip_errors,
         reads: body.reads,
-    });
-    Ok(Parsed { behaviour, target: into.to_owned(), shown })
+    };
+    let kind = Box::new(Folded { fold, form: Accumulators });
+    Ok(Parsed { kind, target: into.to_owned(), shown })
 }
 
 fn write_body(out: &mut value::Writer<'_>, body: &Body<'_>, fields: RawDoc<'_>, skip: bool) {

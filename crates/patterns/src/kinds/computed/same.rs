@@ -1,6 +1,10 @@
 //! Fields that are computed from the same document, each time that it is written.
 
+use crate::documents::Documents;
 use crate::edit::{self, Assignment};
+use crate::kind::{Kind, Reads, Traits};
+use crate::labels::{self, Label};
+use crate::pattern::Pattern;
 use bumpalo::Bump;
 use query::expr::{Env, Expr};
 use value::path::Path;
@@ -18,17 +22,11 @@ pub struct Same {
 }
 
 impl Same {
-    /// The paths that are maintained.
-    #[must_use]
-    pub fn maintains(&self) -> Vec<String> {
-        self.fields.iter().map(|(path, _)| path.text().to_owned()).collect()
-    }
-
     /// The document with its computed fields.
     ///
     /// # Errors
     /// What an expression gives.
-    pub fn shape(&self, doc: RawDoc<'_>) -> Result<DocBuf> {
+    fn computed(&self, doc: RawDoc<'_>) -> Result<DocBuf> {
         let arena = Bump::new();
         let env = Env::new(doc, &arena);
         let mut changes: Vec<Assignment> = Vec::with_capacity(self.fields.len());
@@ -42,5 +40,48 @@ impl Same {
             changes.push((path.clone(), value));
         }
         edit::assign(doc, &changes)
+    }
+}
+
+impl Kind for Same {
+    fn traits(&self) -> Traits {
+        Traits {
+            sync_only: Some(
+                "'mode' must be 'sync' here: what is maintained belongs to the document that is \
+                 written",
+            ),
+            ..Traits::default()
+        }
+    }
+
+    fn reads(&self) -> Reads {
+        Reads { source: self.reads.clone(), target: Vec::new() }
+    }
+
+    fn maintains(&self) -> Vec<String> {
+        self.fields.iter().map(|(path, _)| path.text().to_owned()).collect()
+    }
+
+    fn labels(&self, pattern: &Pattern) -> Vec<Label> {
+        labels::of_expressions(pattern)
+    }
+
+    fn fill(
+        &self,
+        _pattern: &Pattern,
+        _documents: &mut dyn Documents,
+        _before: Option<RawDoc<'_>>,
+        after: RawDoc<'_>,
+    ) -> Result<Option<DocBuf>> {
+        self.computed(after).map(Some)
+    }
+
+    fn derive(
+        &self,
+        _pattern: &Pattern,
+        _documents: &mut dyn Documents,
+        target: RawDoc<'_>,
+    ) -> Result<DocBuf> {
+        self.computed(target)
     }
 }

@@ -4,7 +4,6 @@ use crate::declaration::Parsed;
 use crate::declaration::options::Options;
 use crate::kinds::extended_reference::{Reference, SourceDelete};
 use crate::paths;
-use crate::pattern::Behaviour;
 use query::ParseContext;
 use query::expr::Expr;
 use value::path::Path;
@@ -91,7 +90,7 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
         }
         out.str("onMissing", missing).str("onSourceDelete", deleted);
     });
-    let behaviour = Behaviour::Reference(Reference {
+    let kind = Box::new(Reference {
         source: from.to_owned(),
         matched: Path::new(matched),
         place,
@@ -108,5 +107,5 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
         },
         reads,
     });
-    Ok(Parsed { behaviour, target: collection.to_owned(), shown })
+    Ok(Parsed { kind, target: collection.to_owned(), shown })
 }

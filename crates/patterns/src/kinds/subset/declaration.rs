@@ -1,10 +1,10 @@
 //! Declarations of the kind `subset`.
 
+use super::{Ask, Rows, grouped};
 use crate::declaration::Parsed;
 use crate::declaration::options::Options;
+use crate::fold::Folded;
 use crate::kinds::computed::declaration::{filter_of, relation, window_of};
-use crate::kinds::subset::{Ask, grouped};
-use crate::pattern::Behaviour;
 use value::{DocBuf, Result, Val};
 
 pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parsed> {
@@ -51,7 +51,7 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
     let (window, meant) = window_of(options, &mut reads)?.unzip();
     let ask =
         Ask { from, collection, local, foreign, sort, limit, fields: &fields, id_as, into, count };
-    let behaviour = Behaviour::Grouped(grouped(&ask, compiled, meant, reads)?);
+    let fold = grouped(&ask, compiled, meant, reads)?;
     let shown = DocBuf::build(|out| {
         out.str("into", into).str("from", from).doc("on", |out| {
             out.str("local", local).str("foreign", foreign);
@@ -68,5 +68,6 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
             out.str("count", count);
         }
     });
-    Ok(Parsed { behaviour, target: collection.to_owned(), shown })
+    let kind = Box::new(Folded { fold, form: Rows });
+    Ok(Parsed { kind, target: collection.to_owned(), shown })
 }

@@ -2,11 +2,47 @@
 //! their exact count. It is a fold as `computed` has them: a ranking and a count.
 
 pub(crate) mod declaration;
+mod rewrite;
 
-use crate::fold::{Field, Fold, Grouped, Keys, MissingParent, Window};
+use crate::answers::Question;
+use crate::fold::{Field, Fold, Form, Grouped, Keys, MissingParent, Window};
+use crate::labels::Label;
+use crate::pattern::Pattern;
 use query::filter::Filter;
 use value::path::Path;
 use value::{DocBuf, RawDoc, Result, Val, Writer};
+
+/// A fold whose option `fields` lists what is kept of each child.
+#[derive(Debug)]
+pub struct Rows;
+
+impl Form for Rows {
+    fn labels(&self, pattern: &Pattern) -> Vec<Label> {
+        let declared = pattern.declaration.as_doc();
+        let text = |option| declared.get(option).and_then(Val::as_str);
+        let into = text("into").unwrap_or("");
+        let fields = declared.get("fields").and_then(Val::as_array).unwrap_or(RawDoc::empty());
+        let fields = fields.iter().filter_map(|(_, path)| path.get().as_str());
+        let fields = fields.filter(|path| *path != "_id").map(|path| (path, path));
+        let rows = std::iter::once((text("idAs").unwrap_or("_id"), "_id")).chain(fields);
+        let label = |(name, path): (&str, &str)| {
+            Label::new(pattern, format!("{into}.{name}"), vec![path.to_owned()])
+        };
+        let count = text("count").map(|count| Label::new(pattern, count.to_owned(), Vec::new()));
+        rows.map(label).chain(count).collect()
+    }
+
+    fn answer_first(
+        &self,
+        fold: &Grouped,
+        question: &Question<'_>,
+        filter: RawDoc<'_>,
+        sort: RawDoc<'_>,
+        limit: u64,
+    ) -> Result<Option<DocBuf>> {
+        rewrite::first_children(fold, question, filter, sort, limit)
+    }
+}
 
 /// What is asked for.
 pub struct Ask<'a> {

@@ -64,7 +64,7 @@ fn keep(
 }
 
 /// Lets records follow nodes that changed. Adds the nodes whose counts are others now.
-pub(super) fn follow(
+pub(super) fn update(
     pattern: &Pattern,
     documents: &mut dyn Documents,
     nodes: &[(Vec<u8>, Standing)],

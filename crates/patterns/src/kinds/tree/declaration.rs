@@ -4,7 +4,6 @@ use crate::declaration::Parsed;
 use crate::declaration::options::Options;
 use crate::kinds::tree::{NodeDelete, Tree, TreePath};
 use crate::paths;
-use crate::pattern::Behaviour;
 use query::ParseContext;
 use query::expr::Expr;
 use value::path::Path;
@@ -75,7 +74,8 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
         out.append("maintain", Val::Document(wanted));
         out.str("onMissingParent", missing).str("onDelete", deleted).str("strategy", strategy);
     });
-    let behaviour = Behaviour::Tree(Box::new(Tree {
+    let kind = Box::new(Tree {
+        collection: collection.to_owned(),
         id: Path::new(id),
         parent: Path::new(parent),
         scope: scope.map(Path::new),
@@ -96,8 +96,8 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
             _ => NodeDelete::Restrict,
         },
         reads,
-    }));
-    Ok(Parsed { behaviour, target: collection.to_owned(), shown })
+    });
+    Ok(Parsed { kind, target: collection.to_owned(), shown })
 }
 
 fn checked(options: &Options<'_>, name: &str, path: &str) -> Result<Path> {

@@ -6,7 +6,8 @@
 //! down whether a child changes or not: a child may have missed a change and its reversal, while one below
 //! it, which was written in between, shows what was true then. Counts concern a node alone.
 
-use super::{DEPTH_MAX, Node, Tree};
+use super::nodes::Node;
+use super::{DEPTH_MAX, Tree};
 use crate::documents::{Documents, Find};
 use crate::pattern::Pattern;
 use crate::queue::{self, Entry};
@@ -55,7 +56,7 @@ impl Tree {
     ///
     /// # Errors
     /// When the store fails or a node cannot be written.
-    pub fn follow_some(
+    pub(super) fn update_some(
         &self,
         pattern: &Pattern,
         documents: &mut dyn Documents,
@@ -66,7 +67,7 @@ impl Tree {
         if entry.at.is_empty()
             && let Some(node) = self.find_node(pattern, documents, id)?
         {
-            self.follow(pattern, documents, &node)?;
+            self.update(pattern, documents, &node)?;
         }
         if entry.alone || id.is_nullish() {
             return Ok((1, None));
@@ -78,7 +79,7 @@ impl Tree {
             Ok(children.len() < batch)
         })?;
         for child in &children {
-            self.follow(pattern, documents, child)?;
+            self.update(pattern, documents, child)?;
             let id = self.id_of(child.as_doc());
             if self.has_children(pattern, documents, id)? {
                 queue::put_since(pattern, documents, &keys::key(id), id, entry.since)?;
@@ -90,7 +91,7 @@ impl Tree {
     }
 
     /// Writes a node as it has to be, if it is not.
-    fn follow(
+    fn update(
         &self,
         pattern: &Pattern,
         documents: &mut dyn Documents,
@@ -111,8 +112,8 @@ impl Tree {
         documents: &mut dyn Documents,
         node: RawDoc<'_>,
     ) -> Result<DocBuf> {
-        match self.shape(pattern, documents, node) {
-            Err(error) if error.code() == Code::PATTERN_VIOLATION => self.bare(node),
+        match self.with_fields(pattern, documents, node) {
+            Err(error) if error.code() == Code::PATTERN_VIOLATION => self.without_fields(node),
             image => image,
         }
     }
@@ -121,7 +122,7 @@ impl Tree {
     ///
     /// # Errors
     /// The one that it is given, where nodes follow at once.
-    pub fn expected(
+    pub(super) fn tolerated(
         &self,
         pattern: &Pattern,
         node: RawDoc<'_>,
@@ -129,7 +130,7 @@ impl Tree {
     ) -> Result<DocBuf> {
         match recomputed {
             Err(error) if error.code() == Code::PATTERN_VIOLATION && pattern.may_be_stale() => {
-                self.bare(node)
+                self.without_fields(node)
             }
             image => image,
         }
@@ -139,7 +140,7 @@ impl Tree {
     ///
     /// # Errors
     /// When the store fails.
-    pub fn waits_since(
+    pub(super) fn node_waits_since(
         &self,
         pattern: &Pattern,
         documents: &mut dyn Documents,

@@ -4,7 +4,8 @@
 //! Whatever comes, goes or moves changes the numbers of all that stand behind it. They are counted anew by a
 //! walk over the tree, and the nodes that show others are written, all in the same commit.
 
-use super::{Node, Tree};
+use super::Tree;
+use super::nodes::Node;
 use crate::documents::{Documents, Find};
 use crate::edit::{self, Assignment};
 use crate::pattern::{Pattern, Phase};
@@ -14,11 +15,11 @@ use value::{DocBuf, OwnedVal, RawDoc, RawVal, Result, Val, keys};
 
 /// The ends of nodes, by their encoded names.
 #[derive(Debug, Default)]
-pub struct Numbers(BTreeMap<Vec<u8>, Place>);
+pub(super) struct Numbers(BTreeMap<Vec<u8>, Ends>);
 
 /// The ends of a node.
 #[derive(Debug)]
-struct Place {
+struct Ends {
     id: OwnedVal,
     left: i64,
     right: i64,
@@ -101,13 +102,13 @@ impl Tree {
                         let children = self.children(pattern, documents, id.get())?;
                         steps.push(Visit::Leave(encoded.clone(), shown));
                         steps.extend(self.in_order(children));
-                        let place = Place { id, left: number, right: 0, differs: false };
+                        let place = Ends { id, left: number, right: 0, differs: false };
                         numbers.insert(encoded, place);
                     }
                     Visit::Leave(encoded, shown) => {
                         let Some(place) = numbers.get_mut(&encoded) else { continue };
                         place.right = number;
-                        place.differs = shown != place.ends();
+                        place.differs = shown != place.values();
                     }
                 }
             }
@@ -127,7 +128,7 @@ impl Tree {
     ///
     /// # Errors
     /// When the store fails.
-    pub fn all_numbers(
+    pub(super) fn all_numbers(
         &self,
         pattern: &Pattern,
         documents: &mut dyn Documents,
@@ -140,10 +141,10 @@ impl Tree {
     ///
     /// # Errors
     /// PatternViolation when something stands in a path's way.
-    pub fn with_numbers(&self, numbers: &Numbers, image: &DocBuf) -> Result<DocBuf> {
+    pub(super) fn with_numbers(&self, numbers: &Numbers, image: &DocBuf) -> Result<DocBuf> {
         let Some(ends) = self.numbered() else { return Ok(image.clone()) };
         let place = numbers.0.get(&keys::key(self.id_of(image.as_doc())));
-        let values = place.map_or([None, None], Place::ends);
+        let values = place.map_or([None, None], Ends::values);
         let values: Vec<(&Path, Option<OwnedVal>)> = ends.into_iter().zip(values).collect();
         edit::assign(image.as_doc(), &values)
     }
@@ -152,7 +153,11 @@ impl Tree {
     ///
     /// # Errors
     /// When the store fails or a node cannot be written.
-    pub fn number_all(&self, pattern: &Pattern, documents: &mut dyn Documents) -> Result<()> {
+    pub(super) fn number_all(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+    ) -> Result<()> {
         let numbers = self.count(pattern, documents, None)?;
         self.write_numbers(pattern, documents, &numbers)
     }
@@ -203,7 +208,7 @@ impl Tree {
     ) -> Result<()> {
         for place in numbers.0.values().filter(|place| place.differs) {
             if let Some(node) = self.find_node(pattern, documents, place.id.get())? {
-                self.write_ends(pattern, documents, &node, place.ends())?;
+                self.write_ends(pattern, documents, &node, place.values())?;
             }
         }
         Ok(())
@@ -226,9 +231,9 @@ impl Tree {
     }
 }
 
-impl Place {
+impl Ends {
     /// What a node shows.
-    fn ends(&self) -> [Option<OwnedVal>; 2] {
+    fn values(&self) -> [Option<OwnedVal>; 2] {
         let number = |n: i64| OwnedVal::new(i32::try_from(n).map_or(Val::Int64(n), Val::Int32));
         [Some(number(self.left)), Some(number(self.right))]
     }

@@ -1,7 +1,8 @@
 //! Trees of which nothing is stored: what follows from the chain of parents is resolved when a node is
 //! read, so that the move of a subtree writes one document. Writes are checked as if it were stored.
 
-use super::{Step, Tree};
+use super::Tree;
+use super::fields::Ancestor;
 use crate::documents::Documents;
 use crate::edit::{self, Assignment};
 use crate::pattern::Pattern;
@@ -10,18 +11,18 @@ use std::sync::Arc;
 use value::{DocBuf, OwnedVal, RawDoc, Result, Val, keys};
 
 /// The most steps that a reader keeps of the chains that it has met.
-const STEPS_MAX: usize = 200_000;
+const ANCESTORS_MAX: usize = 200_000;
 
 /// More ancestors than any chain has whose nodes were checked one by one, each when it was written:
 /// whoever comes so far walks in a circle.
 const WALK_MAX: usize = 1_000_000;
 
 /// The nodes above a node, root first; none while one of them is awaited.
-type Chain = Option<Arc<[Arc<Step>]>>;
+type Chain = Option<Arc<[Arc<Ancestor>]>>;
 
 /// The chains that a reader has met: for the name of a node, those above it and itself.
 #[derive(Debug, Default)]
-pub struct Chains {
+pub(super) struct Chains {
     known: BTreeMap<Vec<u8>, Chain>,
     steps: usize,
 }
@@ -29,7 +30,7 @@ pub struct Chains {
 impl Chains {
     fn keep(&mut self, encoded: Vec<u8>, chain: Chain) {
         self.steps += chain.as_ref().map_or(1, |chain| chain.len());
-        if self.steps > STEPS_MAX {
+        if self.steps > ANCESTORS_MAX {
             self.known.clear();
             self.steps = 0;
         }
@@ -42,7 +43,7 @@ impl Tree {
     ///
     /// # Errors
     /// PatternViolation for a cycle or a parent that is not there.
-    pub fn write(
+    pub(super) fn stored(
         &self,
         pattern: &Pattern,
         documents: &mut dyn Documents,
@@ -50,7 +51,7 @@ impl Tree {
         node: RawDoc<'_>,
     ) -> Result<DocBuf> {
         if !self.pointer {
-            let image = self.shape(pattern, documents, node)?;
+            let image = self.with_fields(pattern, documents, node)?;
             return self.with_numbers_of(before, image);
         }
         let place = |doc: RawDoc<'_>| {
@@ -67,15 +68,15 @@ impl Tree {
         }
         // What could not be shown is refused here, as it would be if it were stored.
         self.assigned(node, Some(&[]), &self.segment(node)?, [Some(0), Some(0)])?;
-        self.bare(node)
+        self.without_fields(node)
     }
 
     /// A node without all that is maintained.
     ///
     /// # Errors
     /// None: what is not there need not be removed.
-    pub fn bare(&self, node: RawDoc<'_>) -> Result<DocBuf> {
-        let gone: Vec<Assignment> = self.kept().map(|path| (path.clone(), None)).collect();
+    pub(super) fn without_fields(&self, node: RawDoc<'_>) -> Result<DocBuf> {
+        let gone: Vec<Assignment> = self.maintained().map(|path| (path.clone(), None)).collect();
         edit::assign(node, &gone)
     }
 
@@ -84,7 +85,7 @@ impl Tree {
     ///
     /// # Errors
     /// When the store fails.
-    pub fn resolve(
+    pub(super) fn resolved(
         &self,
         pattern: &Pattern,
         documents: &mut dyn Documents,
@@ -100,7 +101,7 @@ impl Tree {
             Some(counted) => [Some(counted.children), Some(counted.descendants)],
             None => [None, None],
         };
-        let chain: Option<Vec<&Step>> =
+        let chain: Option<Vec<&Ancestor>> =
             chain.as_ref().map(|chain| chain.iter().map(|step| &**step).collect());
         match self.assigned(node, chain.as_deref(), &segment, counted) {
             Ok(image) => Ok(image),
@@ -112,7 +113,7 @@ impl Tree {
     ///
     /// # Errors
     /// When the store fails.
-    pub fn awaits(
+    pub(super) fn awaits(
         &self,
         pattern: &Pattern,
         documents: &mut dyn Documents,
@@ -140,7 +141,7 @@ impl Tree {
             return Ok(chain.clone());
         }
         let mut seen = BTreeSet::from([own]);
-        let mut below: Vec<Arc<Step>> = Vec::new();
+        let mut below: Vec<Arc<Ancestor>> = Vec::new();
         let mut next = OwnedVal::new(parent);
         let mut chain: Chain = Some(Arc::new([]));
         while !next.get().is_nullish() {
@@ -163,7 +164,7 @@ impl Tree {
                 chain = None;
                 break;
             };
-            below.push(Arc::new(Step { id: next, segment, label: self.label(doc) }));
+            below.push(Arc::new(Ancestor { id: next, segment, label: self.label(doc) }));
             next = OwnedVal::new(self.parent_of(doc));
         }
         let chain: Chain =

@@ -1,9 +1,9 @@
 //! The oracle: after every random write, what patterns maintain equals what a plain recomputation
 //! over all documents gives.
 
+use crate::memory::{Memory, Write};
 use bumpalo::Bump;
 use patterns::declaration;
-use patterns::memory::{Memory, Write};
 use proptest::prelude::*;
 use query::ParseContext;
 use query::accumulate::AccumulatorSpec;

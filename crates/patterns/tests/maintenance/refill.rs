@@ -1,8 +1,8 @@
 //! What upkeep reads: the entries behind those that went, or beside a median, not all of a parent's
 //! children; and what is read anew when most of them change.
 
+use crate::memory::{Memory, Write};
 use patterns::declaration;
-use patterns::memory::{Memory, Write};
 use value::{DocBuf, RawDoc, Val, ejson};
 
 fn doc(text: &str) -> DocBuf {

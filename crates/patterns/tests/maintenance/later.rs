@@ -1,7 +1,7 @@
 //! Trees whose nodes follow later: once the queue is empty they are what trees are whose nodes follow at
 //! once, whatever came between; until then every node that is not knows that it waits.
 
-use patterns::memory::Memory;
+use crate::memory::Memory;
 use patterns::{Pattern, declaration};
 use proptest::prelude::*;
 use value::{DocBuf, Val, ejson};

@@ -1,24 +1,25 @@
 //! Copies in place of what a `$lookup` would read, when the stages behind it need nothing else of
 //! the other document. A document that lacks one of the copies is looked up as ever.
 
-use super::Rewrites;
-use crate::catalog::Collection;
-use ::patterns::kinds::extended_reference::Reference;
-use ::patterns::paths;
-use ::patterns::pattern::Behaviour;
+use super::{LOST, Reference};
+use crate::answers::{Question, StageAnswer};
+use crate::paths;
 use value::{DocBuf, RawDoc, RawVal, Result, Val};
 
-impl Rewrites<'_> {
-    /// The first `$lookup` that copies can stand in for: its place and what it is replaced by.
-    pub(super) fn copied(
-        &mut self,
-        collection: &Collection,
+impl Reference {
+    /// The `$lookup` that reads copies in place of stage `at`.
+    pub(super) fn answer_lookup(
+        &self,
+        question: &Question<'_>,
         stages: &[(&str, RawVal<'_>)],
-    ) -> Result<Option<(usize, DocBuf)>> {
+        at: usize,
+    ) -> Result<Option<StageAnswer>> {
         // What other stages leave of a document need not hold copies any more.
         let passes = |name: &str| matches!(name, "$match" | "$sort" | "$limit" | "$skip");
-        let at = stages.iter().take_while(|(name, _)| passes(name)).count();
-        let Some(("$lookup", spec)) = stages.get(at).copied() else { return Ok(None) };
+        let whole = stages.iter().take(at).all(|(name, _)| passes(name));
+        let Some(("$lookup", spec)) = stages.get(at).copied().filter(|_| whole) else {
+            return Ok(None);
+        };
         let Some(spec) = spec.as_doc().filter(|spec| spec.count() == 4) else { return Ok(None) };
         let text = |name| spec.get(name).and_then(Val::as_str).unwrap_or("");
         let (from, local, place) = (text("from"), text("localField"), text("as"));
@@ -28,35 +29,30 @@ impl Rewrites<'_> {
         let Some(needed) = needed(stages.get(at + 1..).unwrap_or(&[]), place) else {
             return Ok(None);
         };
-        let Some(bound) = &collection.patterns else { return Ok(None) };
-        for pattern in bound.targets.iter().filter(|pattern| Rewrites::is_usable(pattern)) {
-            let Behaviour::Reference(reference) = &pattern.behaviour else { continue };
-            let fits = reference.source == from
-                && reference.place.reference.text() == local
-                && reference.matched.text() == "_id"
-                && reference.live;
-            let Some(copies) = copies(pattern.declaration.as_doc(), reference, &needed) else {
-                continue;
-            };
-            let (lost, queued) = Reference::stale_keys();
-            if !fits || self.has_states(pattern, &lost)? || self.has_states(pattern, &queued)? {
-                continue;
-            }
-            self.note(pattern, "$lookup");
-            let lookup = DocBuf::build(|out| {
-                out.doc("$lookup", |out| {
-                    out.extend(spec).doc("$copied", |out| {
-                        out.str("ref", local).doc("fields", |out| {
-                            for (name, path) in &copies {
-                                out.str(name, path);
-                            }
-                        });
+        let fits = self.source == from
+            && self.place.reference.text() == local
+            && self.matched.text() == "_id"
+            && self.live;
+        let declaration = question.pattern.declaration.as_doc();
+        let Some(copies) = copies(declaration, self, &needed).filter(|_| fits) else {
+            return Ok(None);
+        };
+        // Copies may differ from their sources while some wait, and once one has outlived its source.
+        if question.snapshot.has_states(question.pattern.id, &[LOST])? || question.is_behind()? {
+            return Ok(None);
+        }
+        let stage = DocBuf::build(|out| {
+            out.doc("$lookup", |out| {
+                out.extend(spec).doc("$copied", |out| {
+                    out.str("ref", local).doc("fields", |out| {
+                        for (name, path) in &copies {
+                            out.str(name, path);
+                        }
                     });
                 });
             });
-            return Ok(Some((at, lookup)));
-        }
-        Ok(None)
+        });
+        Ok(Some(StageAnswer { stage, from: "$lookup", keeps_documents: false }))
     }
 }
 

@@ -1,70 +1,47 @@
-//! `$group` and counts from folds: of all groups, when they have a collection of their own, or of
-//! one parent, from its record.
+//! Queries that a fold answers: `$group` from the documents of its groups or from the record of one
+//! key, and counts from that record.
 
-use super::{Pipeline, Rewrites, asked_key, conditions, same_conditions, written};
-use crate::catalog::Collection;
-use ::patterns::Pattern;
-use ::patterns::fold::{Grouped, Keys};
-use ::patterns::pattern::Behaviour;
-use std::sync::Arc;
-use value::{DocBuf, RawDoc, RawVal, Result, Val};
+use super::{Grouped, Keys};
+use crate::answers::{GroupAnswer, Question, asked_key, conditions, same_conditions, written};
+use crate::pattern::Pattern;
+use value::{DocBuf, OwnedVal, RawDoc, RawVal, Result, Val};
 
-impl Rewrites<'_> {
-    /// The pipeline in place of one that begins with a `$group`, behind a `$match` or not.
-    pub(super) fn grouped(
-        &mut self,
-        collection: &Arc<Collection>,
-        stages: &[(&str, RawVal<'_>)],
-    ) -> Result<Option<Pipeline>> {
-        let (filter, group, rest) = match stages {
-            [("$group", group), rest @ ..] => (RawDoc::empty(), group, rest),
-            [("$match", filter), ("$group", group), rest @ ..] => {
-                let Some(filter) = filter.as_doc() else { return Ok(None) };
-                (filter, group, rest)
-            }
-            _ => return Ok(None),
-        };
-        let Some(group) = group.as_doc() else { return Ok(None) };
-        for pattern in self.usable(collection) {
-            let Behaviour::Grouped(grouped) = &pattern.behaviour else { continue };
-            if *grouped.source != *collection.name || grouped.skips() {
-                continue;
-            }
-            let found = match &grouped.keys {
-                Keys::Groups(_) => self.all_groups(pattern, grouped, filter, group),
-                Keys::Parents { foreign, .. } => match asked_key(pattern, filter, foreign.text()) {
-                    Some(key) => self.one_group(pattern, grouped, key, group)?,
-                    None => None,
-                },
-            };
-            let Some((collection, first)) = found else { continue };
-            if matches!(grouped.keys, Keys::Groups(_)) && self.is_behind(pattern)? {
-                continue;
-            }
-            self.note(pattern, "$group");
-            let stages = written(|list| {
-                list.push_doc_bytes(first.bytes());
-                for (name, value) in rest {
-                    list.push_doc(|out| {
-                        out.raw(name, *value);
-                    });
-                }
-            });
-            return Ok(Some(Pipeline { collection, stages }));
-        }
-        Ok(None)
-    }
-
-    /// The collection of groups, and the stage that gives its documents the shape that is asked
-    /// for.
-    fn all_groups(
+impl Grouped {
+    /// What a `$group` over the children gives, with the filter in front of it.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub(crate) fn answer_group(
         &self,
-        pattern: &Pattern,
-        grouped: &Grouped,
+        question: &Question<'_>,
         filter: RawDoc<'_>,
         group: RawDoc<'_>,
-    ) -> Option<(Option<Arc<Collection>>, DocBuf)> {
-        let declared = pattern.declaration.as_doc();
+    ) -> Result<Option<GroupAnswer>> {
+        if *self.source != *question.collection || self.skips() {
+            return Ok(None);
+        }
+        match &self.keys {
+            Keys::Groups(_) => {
+                let found = self.all_groups(question, filter, group);
+                Ok(if found.is_some() && question.is_behind()? { None } else { found })
+            }
+            Keys::Parents { foreign, .. } => {
+                match asked_key(question.pattern, filter, foreign.text()) {
+                    Some(key) => self.one_group(question, key, group),
+                    None => Ok(None),
+                }
+            }
+        }
+    }
+
+    /// The collection of groups, and the stage that gives its documents the form that is asked for.
+    fn all_groups(
+        &self,
+        question: &Question<'_>,
+        filter: RawDoc<'_>,
+        group: RawDoc<'_>,
+    ) -> Option<GroupAnswer> {
+        let declared = question.pattern.declaration.as_doc();
         let (mut asked, mut counted) = (Vec::new(), Vec::new());
         conditions(filter, &mut asked);
         let own = declared.get("filter").and_then(Val::as_doc);
@@ -72,13 +49,13 @@ impl Rewrites<'_> {
         if !same_conditions(asked, counted) || group.find("_id") != declared.find("groupBy") {
             return None;
         }
-        let fields = fields(pattern, grouped, group)?;
-        let shape = DocBuf::build(|out| {
+        let fields = fields(question.pattern, self, group)?;
+        let stage = DocBuf::build(|out| {
             out.doc("$project", |out| {
                 out.i32("_id", 1);
                 for (name, source) in &fields {
                     if let Source::Field(at) = source
-                        && let Some(field) = grouped.fields.get(*at)
+                        && let Some(field) = self.fields.get(*at)
                     {
                         out.str(name, &format!("${}", field.path.text()));
                     }
@@ -87,27 +64,26 @@ impl Rewrites<'_> {
         });
         // Nobody counts the children of a group whose count is not among its fields.
         let all = fields.iter().all(|(_, source)| matches!(source, Source::Field(_)));
-        let collection = self.scope.catalog.get(self.db, &grouped.target)?;
-        all.then(|| (Some(collection.clone()), shape))
+        let there = question.snapshot.has_collection(&self.target);
+        (all && there).then(|| GroupAnswer { collection: Some(self.target.clone()), stage })
     }
 
-    /// The document of one group, as a pipeline that brings it.
+    /// The document of one group, as a stage that brings it.
     fn one_group(
         &self,
-        pattern: &Pattern,
-        grouped: &Grouped,
+        question: &Question<'_>,
         key: Val<'_>,
         group: RawDoc<'_>,
-    ) -> Result<Option<(Option<Arc<Collection>>, DocBuf)>> {
+    ) -> Result<Option<GroupAnswer>> {
         let constant = match group.get("_id") {
             Some(Val::String(text)) => !text.starts_with('$'),
             Some(value) => value.is_number() || matches!(value, Val::Null | Val::Bool(_)),
             None => false,
         };
-        let Some(fields) = fields(pattern, grouped, group).filter(|_| constant) else {
+        let Some(fields) = fields(question.pattern, self, group).filter(|_| constant) else {
             return Ok(None);
         };
-        let (children, values) = self.group(pattern, grouped, key)?;
+        let (children, values) = self.group(question, key)?;
         let docs = written(|list| {
             if children <= 0 {
                 return;
@@ -134,28 +110,50 @@ impl Rewrites<'_> {
                 out.append("$literal", Val::Array(docs.as_doc()));
             });
         });
-        Ok(Some((None, stage)))
+        Ok(Some(GroupAnswer { collection: None, stage }))
     }
 
     /// How many children a parent has, when that is what a filter asks for.
-    pub(super) fn counted(
-        &mut self,
-        collection: &Collection,
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub(crate) fn answer_count(
+        &self,
+        question: &Question<'_>,
         filter: RawDoc<'_>,
     ) -> Result<Option<u64>> {
-        for pattern in self.usable(collection) {
-            let Behaviour::Grouped(grouped) = &pattern.behaviour else { continue };
-            let Keys::Parents { foreign, .. } = &grouped.keys else { continue };
-            let exact = !grouped.skips() && grouped.counts_children();
-            if *grouped.source != *collection.name || !exact {
-                continue;
-            }
-            let Some(key) = asked_key(pattern, filter, foreign.text()) else { continue };
-            let (children, _) = self.group(pattern, grouped, key)?;
-            self.note(pattern, "count");
-            return Ok(Some(u64::try_from(children).unwrap_or(0)));
+        let Keys::Parents { foreign, .. } = &self.keys else { return Ok(None) };
+        let exact = !self.skips() && self.counts_children();
+        if *self.source != *question.collection || !exact {
+            return Ok(None);
         }
-        Ok(None)
+        let Some(key) = asked_key(question.pattern, filter, foreign.text()) else {
+            return Ok(None);
+        };
+        let (children, _) = self.group(question, key)?;
+        Ok(Some(u64::try_from(children).unwrap_or(0)))
+    }
+
+    /// How many children a group has, if that is known, and the values of its fields.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub(crate) fn group(
+        &self,
+        question: &Question<'_>,
+        key: Val<'_>,
+    ) -> Result<(i64, Vec<OwnedVal>)> {
+        let record = question.snapshot.state(question.pattern.id, &Grouped::record_key(key))?;
+        let record = record.as_ref().map(DocBuf::as_doc);
+        let Some((record, key)) = record.and_then(|doc| Some((doc, Grouped::shown_key(doc)?)))
+        else {
+            return Ok(self.shown(record));
+        };
+        if !question.snapshot.has_collection(&self.target) {
+            return Ok(self.shown(None));
+        }
+        let target = question.snapshot.get(&self.target, key)?;
+        Ok(self.shown_in(record, target.as_ref().map(DocBuf::as_doc)))
     }
 }
 

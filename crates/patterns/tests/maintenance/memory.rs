@@ -1,10 +1,10 @@
 //! Documents in memory, with patterns that maintain them: for tests of the patterns themselves.
 
-use crate::documents::{Documents, Find};
-use crate::graph;
-use crate::maintain::{Bound, Origin, Pending};
-use crate::pattern::{Behaviour, Pattern, Phase};
-use crate::queue;
+use patterns::documents::{Documents, Find};
+use patterns::graph;
+use patterns::maintain::{Bound, Origin, Pending};
+use patterns::pattern::{Pattern, Phase};
+use patterns::queue;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, keys};
@@ -99,14 +99,13 @@ impl Memory {
         let patterns: Vec<Arc<Pattern>> =
             self.bound.values().flat_map(|bound| bound.sources.clone()).collect();
         for pattern in patterns {
-            let Behaviour::Grouped(grouped) = &pattern.behaviour else { continue };
             loop {
                 let mut open = Open { memory: self, pending: Pending::default() };
-                let gone = grouped.expired(&pattern, &mut open, 2)?;
+                let gone = pattern.kind.expire(&pattern, &mut open, 2)?;
                 if gone.is_empty() {
                     break;
                 }
-                gone.into_iter().for_each(|child| open.pending.remove_child(&pattern, child));
+                gone.into_iter().for_each(|delta| open.pending.add_delta(&pattern, delta));
                 while let Some(settlement) = open.pending.pop() {
                     settlement.settle(&mut open)?;
                 }
@@ -217,7 +216,7 @@ impl Documents for Open<'_> {
         let wanted = keys::key(find.value);
         for doc in self.memory.all(find.collection) {
             let id = keys::key(doc.as_doc().get("_id").unwrap_or(Val::Null));
-            let values = crate::fold::values_at(doc.as_doc(), find.path);
+            let values = patterns::paths::values_at(doc.as_doc(), find.path);
             let above = find.after.is_empty() || id.as_slice() > find.after;
             self.memory.visited += 1;
             let none = values.is_empty() && find.value.is_nullish();

@@ -1,0 +1,298 @@
+//! Answering queries from what patterns maintain: the query stays what it was, and so does its result;
+//! only where it is read from changes.
+//!
+//! Patterns are asked one after another (`patterns::Kind::answer_*`), at the snapshot of the query, so
+//! that values and documents are of one moment. Only those are asked that are ready, up to date and
+//! declared with `rewrite: true`. A command with `rewrite: false` is answered without any of this.
+
+use super::transaction_documents::state_key;
+use crate::catalog::{Collection, IndexState};
+use crate::exec::write;
+use crate::layout;
+use crate::stages::Scope;
+use crate::store_failed;
+use ::patterns::Pattern;
+use ::patterns::answers::{AnswerSnapshot, Question, written};
+use ::patterns::stats::Stats;
+use std::ops::Bound;
+use std::sync::Arc;
+use store::{Direction, Space};
+use value::{DocBuf, RawDoc, RawVal, Result, Val, Writer};
+
+/// What a query was answered from, for explain.
+#[derive(Clone, Debug)]
+pub struct Used {
+    pattern: Arc<Pattern>,
+    from: &'static str,
+}
+
+/// Rewrites of one query.
+pub struct Rewrites<'q> {
+    scope: &'q Scope,
+    db: &'q str,
+    /// What was used.
+    pub used: Vec<Used>,
+}
+
+/// A pipeline that was rewritten.
+pub struct Pipeline {
+    /// The collection that it reads now; none when it brings its own documents.
+    pub collection: Option<Arc<Collection>>,
+    /// Its stages.
+    pub stages: DocBuf,
+}
+
+/// A stage: its name and what it is given.
+type Stage<'s> = (&'s str, RawVal<'s>);
+
+impl<'q> Rewrites<'q> {
+    /// Rewrites at the moment of a query.
+    #[must_use]
+    pub fn new(scope: &'q Scope, db: &'q str) -> Rewrites<'q> {
+        Rewrites { scope, db, used: Vec::new() }
+    }
+
+    /// The filter in place of the one of a find. `most` is how many documents it wants, from the
+    /// first one in its order on.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn filter(
+        &mut self,
+        collection: &Collection,
+        filter: RawDoc<'_>,
+        sort: Option<RawDoc<'_>>,
+        most: Option<u64>,
+    ) -> Result<Option<DocBuf>> {
+        if let (Some(sort), Some(most)) = (sort, most) {
+            let found = self.ask(collection, "sort", |pattern, question| {
+                pattern.kind.answer_first(question, filter, sort, most)
+            })?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        self.ask(collection, "path", |pattern, question| {
+            pattern.kind.answer_filter(question, filter)
+        })
+    }
+
+    /// How many documents match, if a pattern counts them.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn count(&mut self, collection: &Collection, filter: RawDoc<'_>) -> Result<Option<u64>> {
+        self.ask(collection, "count", |pattern, question| {
+            pattern.kind.answer_count(question, filter)
+        })
+    }
+
+    /// The pipeline in place of one over a collection.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn pipeline(
+        &mut self,
+        collection: &Arc<Collection>,
+        pipeline: RawDoc<'_>,
+    ) -> Result<Option<Pipeline>> {
+        if collection.patterns.is_none() {
+            return Ok(None);
+        }
+        let stages: Vec<Stage<'_>> = pipeline
+            .iter()
+            .filter_map(|(_, stage)| stage.as_doc().filter(|doc| doc.count() == 1)?.first())
+            .collect();
+        if stages.len() != pipeline.count() {
+            return Ok(None);
+        }
+        if let Some(found) = self.group(collection, &stages)? {
+            return Ok(Some(found));
+        }
+        let first = self.first_match(collection, &stages)?;
+        let replaced = self.stages(collection, &stages)?;
+        if first.is_none() && replaced.iter().all(Option::is_none) {
+            return Ok(None);
+        }
+        let stages = written(|list| {
+            for (at, (name, value)) in stages.iter().enumerate() {
+                match (replaced.get(at).and_then(Option::as_ref), &first) {
+                    (Some(stage), _) => list.push_doc_bytes(stage.bytes()),
+                    (None, Some(filter)) if at == 0 => list.push_doc(|out| {
+                        out.append("$match", Val::Document(filter.as_doc()));
+                    }),
+                    _ => list.push_doc(|out| {
+                        out.raw(name, *value);
+                    }),
+                }
+            }
+        });
+        Ok(Some(Pipeline { collection: Some(collection.clone()), stages }))
+    }
+
+    /// The pipeline in place of one that begins with a `$group`, behind a `$match` or not.
+    fn group(
+        &mut self,
+        collection: &Arc<Collection>,
+        stages: &[Stage<'_>],
+    ) -> Result<Option<Pipeline>> {
+        let (filter, group, rest) = match stages {
+            [("$group", group), rest @ ..] => (RawDoc::empty(), group, rest),
+            [("$match", filter), ("$group", group), rest @ ..] => {
+                let Some(filter) = filter.as_doc() else { return Ok(None) };
+                (filter, group, rest)
+            }
+            _ => return Ok(None),
+        };
+        let Some(group) = group.as_doc() else { return Ok(None) };
+        let answer = self.ask(collection, "$group", |pattern, question| {
+            pattern.kind.answer_group(question, filter, group)
+        })?;
+        let Some(answer) = answer else { return Ok(None) };
+        let catalog = &self.scope.catalog;
+        let collection = answer.collection.and_then(|name| catalog.get(self.db, &name).cloned());
+        let stages = written(|list| {
+            list.push_doc_bytes(answer.stage.bytes());
+            for (name, value) in rest {
+                list.push_doc(|out| {
+                    out.raw(name, *value);
+                });
+            }
+        });
+        Ok(Some(Pipeline { collection, stages }))
+    }
+
+    /// The filter in place of a leading `$match`, with the `$sort` and `$limit` behind it.
+    fn first_match(
+        &mut self,
+        collection: &Collection,
+        stages: &[Stage<'_>],
+    ) -> Result<Option<DocBuf>> {
+        let Some(("$match", filter)) = stages.first().copied() else { return Ok(None) };
+        let Some(filter) = filter.as_doc() else { return Ok(None) };
+        let mut behind = stages.get(1..).unwrap_or(&[]).iter().copied();
+        let (mut sort, mut most, mut skip) = (None, None, 0_u64);
+        if let Some(("$sort", order)) = behind.next() {
+            sort = order.as_doc();
+            for (name, number) in behind {
+                let number = number.get().as_i64_exact().and_then(|n| u64::try_from(n).ok());
+                match (name, number) {
+                    ("$skip", Some(number)) => skip = skip.saturating_add(number),
+                    ("$limit", Some(number)) => {
+                        most = Some(skip.saturating_add(number));
+                        break;
+                    }
+                    _ => break,
+                }
+            }
+        }
+        self.filter(collection, filter, sort, most)
+    }
+
+    /// For each stage what stands in its place, as far as documents come to it as they are stored.
+    fn stages(
+        &mut self,
+        collection: &Collection,
+        stages: &[Stage<'_>],
+    ) -> Result<Vec<Option<DocBuf>>> {
+        let Some(bound) = &collection.patterns else { return Ok(Vec::new()) };
+        let mut replaced = Vec::new();
+        for (at, (name, _)) in stages.iter().enumerate() {
+            let mut answer = None;
+            for pattern in bound.targets.iter().filter(|pattern| pattern.may_answer()) {
+                let question = Question { pattern, collection: &collection.name, snapshot: self };
+                answer = pattern.kind.answer_stage(&question, stages, at)?;
+                if let Some(answer) = &answer {
+                    self.note(pattern, answer.from);
+                    break;
+                }
+            }
+            let goes_on = match &answer {
+                Some(answer) => answer.keeps_documents,
+                None => matches!(*name, "$match" | "$sort" | "$limit" | "$skip"),
+            };
+            replaced.push(answer.map(|answer| answer.stage));
+            if !goes_on {
+                break;
+            }
+        }
+        Ok(replaced)
+    }
+
+    /// Asks the patterns that read a collection, one after another, and notes the first that answers.
+    fn ask<T>(
+        &mut self,
+        collection: &Collection,
+        from: &'static str,
+        ask: impl Fn(&Pattern, &Question<'_>) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        let Some(bound) = &collection.patterns else { return Ok(None) };
+        for pattern in bound.sources.iter().filter(|pattern| pattern.may_answer()) {
+            let question = Question { pattern, collection: &collection.name, snapshot: self };
+            if let Some(answer) = ask(pattern, &question)? {
+                self.note(pattern, from);
+                return Ok(Some(answer));
+            }
+        }
+        Ok(None)
+    }
+
+    fn note(&mut self, pattern: &Arc<Pattern>, from: &'static str) {
+        Stats::add(&pattern.stats.rewrites, 1);
+        self.used.push(Used { pattern: pattern.clone(), from });
+    }
+
+    /// Writes what was used, as explain shows it.
+    pub fn explain(&self, out: &mut Writer<'_>) {
+        if self.used.is_empty() {
+            return;
+        }
+        out.array("rewrites", |list| {
+            for used in &self.used {
+                list.push_doc(|out| {
+                    out.str("pattern", &used.pattern.name);
+                    out.str("collection", &used.pattern.collection).str("from", used.from);
+                });
+            }
+        });
+    }
+}
+
+impl AnswerSnapshot for Rewrites<'_> {
+    fn state(&self, pattern: u32, key: &[u8]) -> Result<Option<DocBuf>> {
+        let key = state_key(pattern, key);
+        let found = self.scope.snapshot.get(Space::Documents, &key).map_err(store_failed)?;
+        Ok(found.map(|bytes| DocBuf::from_bytes(bytes.to_vec())))
+    }
+
+    fn has_states(&self, pattern: u32, prefix: &[u8]) -> Result<bool> {
+        let from = state_key(pattern, prefix);
+        let snapshot = &self.scope.snapshot;
+        let found = snapshot
+            .range(Space::Documents, Bound::Included(&from), Bound::Unbounded, Direction::Forward)
+            .and_then(|mut range| range.next_entry());
+        Ok(found.map_err(store_failed)?.is_some_and(|(key, _)| key.starts_with(&from)))
+    }
+
+    fn get(&self, collection: &str, id: Val<'_>) -> Result<Option<DocBuf>> {
+        let Some(collection) = self.scope.catalog.get(self.db, collection) else {
+            return Ok(None);
+        };
+        let key = write::document_key(collection, &write::record_of_id(collection, id));
+        let found = layout::get(collection, &self.scope.snapshot, &key)?;
+        Ok(found.map(|bytes| DocBuf::from_bytes(bytes.to_vec())))
+    }
+
+    fn has_collection(&self, collection: &str) -> bool {
+        self.scope.catalog.get(self.db, collection).is_some()
+    }
+
+    fn has_index(&self, collection: &str, first: &str) -> bool {
+        let Some(collection) = self.scope.catalog.get(self.db, collection) else { return false };
+        collection.indexes.iter().any(|index| {
+            let plain = index.partial.is_none() && index.collation.is_none() && !index.hidden;
+            let field = index.fields.first().map(|field| field.path.text());
+            plain && index.state == IndexState::Ready && field == Some(first)
+        })
+    }
+}

@@ -1,0 +1,230 @@
+//! What a change of a node means for others: for its children, and for the counts of those above it.
+
+use super::{NodeDelete, Tree, counts};
+use crate::delta::OwnDeltas;
+use crate::documents::Documents;
+use crate::edit;
+use crate::pattern::Pattern;
+use std::any::Any;
+use std::collections::BTreeMap;
+use value::{Code, Error, OwnedVal, RawDoc, Result, Val, keys};
+
+/// A node whose children must look again.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) id: OwnedVal,
+    /// The parent that it had, when it was removed.
+    pub(super) removed: Option<OwnedVal>,
+    /// Whether it has another name now: then nobody may still call it by the old one.
+    renamed: bool,
+    /// Whether it is new, or belongs to another tree than before.
+    pub(super) enters: bool,
+    /// The trees that it belongs to, or did, where nodes have numbers.
+    pub(super) scopes: Vec<Vec<u8>>,
+}
+
+impl Node {
+    /// Takes in what was known of the node before.
+    fn add_earlier(&mut self, known: Node) {
+        self.enters |= known.enters;
+        self.scopes.extend(known.scopes);
+        self.scopes.sort();
+        self.scopes.dedup();
+    }
+}
+
+/// Nodes whose children must look again, by their encoded names.
+#[derive(Debug, Default)]
+pub(super) struct Nodes(pub(super) BTreeMap<Vec<u8>, Node>);
+
+impl Nodes {
+    /// These nodes, or `None` if there are none.
+    pub(super) fn of(nodes: Vec<(Vec<u8>, Node)>) -> Option<Box<Nodes>> {
+        let mut all = Nodes::default();
+        nodes.into_iter().for_each(|(encoded, node)| all.add(encoded, node));
+        (!all.0.is_empty()).then(|| Box::new(all))
+    }
+
+    fn add(&mut self, encoded: Vec<u8>, mut node: Node) {
+        if let Some(known) = self.0.remove(&encoded) {
+            node.add_earlier(known);
+        }
+        self.0.insert(encoded, node);
+    }
+}
+
+impl OwnDeltas for Nodes {
+    fn merge(&mut self, later: Box<dyn OwnDeltas>) {
+        let later: Box<dyn Any> = later;
+        if let Ok(later) = later.downcast::<Nodes>() {
+            later.0.into_iter().for_each(|(encoded, node)| self.add(encoded, node));
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl Tree {
+    /// The nodes whose children must look again, if they must.
+    ///
+    /// # Errors
+    /// What the segment's expression gives.
+    pub(super) fn changed_nodes(
+        &self,
+        before: Option<RawDoc<'_>>,
+        after: Option<RawDoc<'_>>,
+    ) -> Result<Vec<(Vec<u8>, Node)>> {
+        let scope = |doc: RawDoc<'_>| {
+            let scope = self.scope.as_ref().and_then(|scope| scope.find(doc));
+            scope.map(|scope| keys::key(scope.get()))
+        };
+        let enters = match (before, after) {
+            (Some(before), Some(after)) => scope(before) != scope(after),
+            _ => true,
+        };
+        let scopes = self.scopes(before, after);
+        let node = |doc: RawDoc<'_>, removed, renamed| {
+            let id = self.id_of(doc);
+            let (enters, scopes) = (enters || renamed, scopes.clone());
+            (keys::key(id), Node { id: OwnedVal::new(id), removed, renamed, enters, scopes })
+        };
+        let gone = |doc: RawDoc<'_>| Some(OwnedVal::new(self.parent_of(doc)));
+        let (before, after) = match (before, after) {
+            (None, None) => return Ok(Vec::new()),
+            (Some(before), None) => return Ok(vec![node(before, gone(before), false)]),
+            (None, Some(after)) => return Ok(vec![node(after, None, false)]),
+            (Some(before), Some(after)) => (before, after),
+        };
+        if keys::key(self.id_of(before)) != keys::key(self.id_of(after)) {
+            let (was, is) = (node(before, gone(before), true), node(after, None, false));
+            return Ok(vec![was, (is.0, Node { enters: true, ..is.1 })]);
+        }
+        let moved = keys::key(self.parent_of(before)) != keys::key(self.parent_of(after));
+        let mine = |doc: RawDoc<'_>| -> Vec<Option<OwnedVal>> {
+            let paths = self.inherited().into_iter().chain(&self.scope);
+            paths.map(|path| path.find(doc).map(|value| OwnedVal::new(value.get()))).collect()
+        };
+        let changed = moved
+            || mine(before) != mine(after)
+            || (self.dense && self.label(before) != self.label(after))
+            || self.segment(before)? != self.segment(after)?;
+        Ok(if changed { vec![node(after, None, false)] } else { Vec::new() })
+    }
+
+    /// The note of a node that the build came to.
+    #[must_use]
+    pub(super) fn new_node(&self, node: RawDoc<'_>) -> (Vec<u8>, Node) {
+        let id = self.id_of(node);
+        let id = OwnedVal::new(id);
+        let scopes = self.scopes(None, Some(node));
+        let node = Node { id, removed: None, renamed: false, enters: true, scopes };
+        (keys::key(node.id.get()), node)
+    }
+
+    /// Brings the children of nodes up to date, and the counts of those above.
+    ///
+    /// # Errors
+    /// PatternViolation when a node cannot go; when the store fails.
+    pub(super) fn settle_nodes(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        nodes: &BTreeMap<Vec<u8>, Node>,
+    ) -> Result<()> {
+        let mut touched: BTreeMap<Vec<u8>, OwnedVal> = BTreeMap::new();
+        if self.counts() {
+            let mut standings = Vec::new();
+            for (encoded, node) in nodes {
+                let standing = self.find_node(pattern, documents, node.id.get())?.map(|doc| {
+                    let parent = self.parent_of(doc.as_doc());
+                    (!parent.is_nullish()).then(|| OwnedVal::new(parent))
+                });
+                standings.push((encoded.clone(), standing));
+            }
+            counts::update(pattern, documents, &standings, &mut touched)?;
+        }
+        let deferred = pattern.is_deferred();
+        for (encoded, node) in nodes {
+            if !deferred || self.concerns_at_once(node) {
+                self.settle_children(pattern, documents, node)?;
+            }
+            if deferred {
+                self.queue_children(pattern, documents, encoded, node.id.get())?;
+            }
+        }
+        if self.pointer {
+            return Ok(());
+        }
+        self.number_anew(pattern, documents, nodes)?;
+        for (encoded, id) in &touched {
+            if deferred {
+                crate::queue::put_alone(pattern, documents, encoded, id.get())?;
+                continue;
+            }
+            let Some(doc) = self.find_node(pattern, documents, id.get())? else { continue };
+            let image = self.with_fields(pattern, documents, doc.as_doc())?;
+            if image != doc {
+                documents.replace(pattern.id, &pattern.target, doc.as_doc(), &image)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn settle_children(
+        &self,
+        pattern: &Pattern,
+        documents: &mut dyn Documents,
+        node: &Node,
+    ) -> Result<()> {
+        // Where nothing is stored only those whose parent went, or became one of another tree, care.
+        if self.pointer && node.removed.is_none() && self.scope.is_none() {
+            return Ok(());
+        }
+        let children = self.children(pattern, documents, node.id.get())?;
+        if children.is_empty() {
+            return Ok(());
+        }
+        let removed = match &node.removed {
+            Some(parent) if self.find_node(pattern, documents, node.id.get())?.is_none() => {
+                Some(parent)
+            }
+            _ => None,
+        };
+        let violation = |what: &str| {
+            Error::new(Code::PATTERN_VIOLATION, format!("pattern '{}': {what}", pattern.name))
+        };
+        if removed.is_some() && node.renamed {
+            return Err(violation("the node has children, which know it by its old name"));
+        }
+        for child in children {
+            let adopted = match (removed, self.on_delete) {
+                (None, _) => child.clone(),
+                (Some(_), NodeDelete::Restrict) => {
+                    return Err(violation("the node has children, and onDelete is 'restrict'"));
+                }
+                (Some(_), NodeDelete::Cascade) => {
+                    documents.delete(pattern.id, &pattern.target, child.as_doc())?;
+                    continue;
+                }
+                (Some(parent), NodeDelete::Adopt) => {
+                    let value = (!parent.get().is_missing()).then(|| parent.clone());
+                    edit::assign(child.as_doc(), &[(self.parent.clone(), value)])?
+                }
+                (Some(_), NodeDelete::Root) => {
+                    let root = Some(OwnedVal::new(Val::Null));
+                    edit::assign(child.as_doc(), &[(self.parent.clone(), root)])?
+                }
+            };
+            let before = self.dense.then_some(child.as_doc());
+            let image = self.stored(pattern, documents, before, adopted.as_doc())?;
+            if adopted != child {
+                documents.alter(pattern.id, &pattern.target, child.as_doc(), &image)?;
+            } else if image != child {
+                documents.replace(pattern.id, &pattern.target, child.as_doc(), &image)?;
+            }
+        }
+        Ok(())
+    }
+}
