@@ -113,6 +113,7 @@ impl Client {
         let start = reply.len();
         let engine = self.engine.clone();
         let op = Operation::new(self.slot.clone(), engine.data.resources.clone());
+        let _watching = op.watch();
         let result = catch_unwind(AssertUnwindSafe(|| {
             commands::dispatch(&engine, self, &op, request, reply)
         }));

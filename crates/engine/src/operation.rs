@@ -8,6 +8,7 @@ pub use crate::resources::Resources;
 pub(crate) use crate::slot::NamedIn;
 pub use crate::slot::Slot;
 use crate::txn::{Transaction, View};
+use query::interrupt;
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::fmt::Write as _;
@@ -253,6 +254,7 @@ impl Operation {
 
     /// Makes the command stop when the cursor that it reads is killed.
     pub(crate) fn use_cursor(&self, killed: Arc<AtomicBool>) {
+        interrupt::change(|watch| watch.cursor_killed = Some(killed.clone()));
         *self.cursor_killed.borrow_mut() = Some(killed);
     }
 
@@ -402,13 +404,24 @@ impl Operation {
 
     /// Sets the time by which the operation must end.
     pub fn set_deadline(&self, limit: Duration) {
-        self.deadline.set(Instant::now().checked_add(limit));
+        let deadline = Instant::now().checked_add(limit);
+        self.deadline.set(deadline);
+        interrupt::change(|watch| watch.deadline = deadline);
     }
 
     /// The time by which the operation must end.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline.get()
+    }
+
+    /// Makes the loops of this thread stop with the operation, until the result is dropped.
+    pub(crate) fn watch(&self) -> interrupt::Watching {
+        interrupt::watch(interrupt::Watch {
+            killed: self.slot.clone(),
+            cursor_killed: self.cursor_killed.borrow().clone(),
+            deadline: self.deadline.get(),
+        })
     }
 
     /// Called in every loop over documents: looks now and then whether to stop.

@@ -2,7 +2,7 @@
 
 use crate::usage::Kind;
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Instant;
 use value::{DocBuf, RawDoc, Val};
 
@@ -26,6 +26,12 @@ pub struct Slot {
     pub metadata: Mutex<Option<DocBuf>>,
     /// When the connection last did something, in milliseconds since 1970.
     pub last_active_ms: AtomicI64,
+}
+
+impl query::interrupt::Killed for Slot {
+    fn is_killed(&self) -> bool {
+        self.killed.load(Ordering::Relaxed)
+    }
 }
 
 /// The running command, for `currentOp`. Its buffers are reused by the next command.

@@ -4,7 +4,7 @@
 //! `project` shapes results, `sort` gives order keys, `update` makes the next version of a
 //! document. Each is compiled once from what the client wrote and then run on raw bytes.
 //! `context` is what compiling may know about the request (`deferred` what it will know only when it
-//! runs); `regex` is shared by all.
+//! runs); `regex` is shared by all. Loops look by `interrupt` whether their operation shall end.
 
 pub mod accumulate;
 pub mod context;
@@ -12,6 +12,7 @@ mod deferred;
 pub mod expr;
 pub mod filter;
 pub mod geo;
+pub mod interrupt;
 pub mod key_table;
 pub mod project;
 pub mod regex;

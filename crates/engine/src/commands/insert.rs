@@ -11,6 +11,7 @@ use crate::session::{Done, Retryable};
 use crate::txn::Transaction;
 use ::access::Action;
 use ::access::Actions;
+use ::query::interrupt;
 use std::borrow::Cow;
 use store::Seqno;
 use value::{Error, RawDoc, Result, Writer};
@@ -177,6 +178,7 @@ impl<'a> Insert<'a> {
                         done.push(Done::one(statement, 1, 0, None));
                     }
                 }
+                Err(error) if interrupt::ends_operation(&error) => return Err(error),
                 Err(error) => {
                     errors.push((from + at, error));
                     if self.ordered || txn.is_of_session() {

@@ -13,6 +13,7 @@ use crate::store_failed;
 use crate::trash::range_of;
 use crate::txn::Data;
 use parking_lot::Mutex;
+use query::interrupt;
 use std::collections::VecDeque;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
@@ -172,10 +173,15 @@ impl Fill<'_> {
         let limit = self.data.resources.build_bytes_max.load(Ordering::Relaxed) / threads.max(1);
         std::thread::scope(|scope| {
             let mut others = Vec::new();
+            let watch = interrupt::current();
             for _ in 1..threads {
                 let thread = std::thread::Builder::new().name("index build".to_owned());
                 // Without it the others have more to do.
-                others.extend(thread.spawn_scoped(scope, || self.read_parts(limit, check)));
+                let watch = watch.clone();
+                others.extend(thread.spawn_scoped(scope, || {
+                    let _watching = watch.map(interrupt::watch);
+                    self.read_parts(limit, check)
+                }));
             }
             let own = self.read_parts(limit, check);
             let mut found = vec![own];

@@ -10,6 +10,7 @@ use crate::operation::Operation;
 use bumpalo::Bump;
 use query::expr::{Env, Expr};
 use query::filter::Filter;
+use query::interrupt;
 use std::collections::HashSet;
 use std::sync::Arc;
 use value::path::Path;
@@ -155,48 +156,52 @@ impl Following {
     /// All documents that are reached from one, each once, as an array.
     fn reach(&mut self, doc: RawDoc<'_>, op: &Operation) -> Result<Vec<u8>> {
         let spec = self.spec.clone();
-        let mut frontier: Vec<OwnedVal> = Vec::new();
-        match spec.start.eval(&Env::new(doc, &self.arena))? {
-            Val::Array(list) => frontier.extend(list.iter().map(|(_, v)| OwnedVal::new(v.get()))),
-            Val::Missing => frontier.push(OwnedVal::new(Val::Null)),
-            other => frontier.push(OwnedVal::new(other)),
-        }
-        self.arena.reset();
         let kept = spec.nested.kept();
         let collation = kept.collation.as_deref();
-        let key = |value: Val<'_>| keys::key_with(value, collation);
         // Values that were asked for, and documents that were reached.
         let mut asked: HashSet<Vec<u8>> = HashSet::new();
+        // What of a value has to be asked for still; and the bytes that are known by it.
+        let mut ask = |value: Val<'_>, bytes: &mut usize| -> Result<Option<OwnedVal>> {
+            interrupt::check()?;
+            let key = keys::key_with(value, collation);
+            let length = key.len() + KEY_BYTES;
+            let new = asked.insert(key);
+            *bytes += if new { length } else { 0 };
+            Ok(new.then(|| OwnedVal::new(value)))
+        };
+        let mut known_bytes = 0;
+        let mut frontier: Vec<OwnedVal> = Vec::new();
+        match spec.start.eval(&Env::new(doc, &self.arena))? {
+            Val::Array(list) => {
+                for (_, value) in list {
+                    frontier.extend(ask(value.get(), &mut known_bytes)?);
+                }
+            }
+            Val::Missing => frontier.extend(ask(Val::Null, &mut known_bytes)?),
+            other => frontier.extend(ask(other, &mut known_bytes)?),
+        }
+        self.arena.reset();
         let mut reached: HashSet<Vec<u8>> = HashSet::new();
         let mut found = Vec::new();
         let opened = writer::open(&mut found);
         let (mut count, mut depth) = (0, 0_u64);
-        let mut known_bytes = 0;
         let mut share = op.share();
         while !frontier.is_empty() && spec.depth_max.is_none_or(|max| depth <= max) {
-            frontier.retain(|value| {
-                let key = key(value.get());
-                known_bytes += key.len() + KEY_BYTES;
-                asked.insert(key)
-            });
-            if frontier.is_empty() {
-                break;
-            }
             let values: Vec<Val<'_>> = frontier.iter().map(OwnedVal::get).collect();
             let mut stream = self.foreign.find(&spec.nested, &values, op)?;
             let mut next = Vec::new();
             while let Some(doc) = stream.next(op)? {
+                op.check()?;
                 let id = keys::key(doc.raw().get("_id").unwrap_or(Val::Missing));
                 known_bytes += id.len() + KEY_BYTES;
                 if !reached.insert(id) {
                     continue;
                 }
-                next.extend(
-                    values_at(doc.raw(), &spec.connect_from)
-                        .into_iter()
-                        .filter(|value| !value.is_nullish())
-                        .map(OwnedVal::new),
-                );
+                for value in values_at(doc.raw(), &spec.connect_from) {
+                    if !value.is_nullish() {
+                        next.extend(ask(value, &mut known_bytes)?);
+                    }
+                }
                 found.push(value::Type::Document as u8);
                 writer::write_index(&mut found, count);
                 found.push(0);

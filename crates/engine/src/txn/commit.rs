@@ -165,6 +165,8 @@ impl Data {
             }
             let outcome = outcome?;
             crate::upkeep::settle(&mut txn)?;
+            // What was computed after a kill is not committed, even if nobody passed the error on.
+            query::interrupt::confirm()?;
             match self.commit(txn, lock) {
                 Ok(seqno) => return Ok((outcome, seqno)),
                 Err(CommitError::Failed(error)) => return Err(error),

@@ -6,6 +6,7 @@ use super::commit::{CommitError, Open, WAIT_STEP};
 use crate::catalog::{Catalog, Collection, persist};
 use crate::operation::Operation;
 use crate::store_failed;
+use ::query::interrupt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::{Batch, Seqno, Snapshot, Space};
@@ -78,6 +79,7 @@ impl Data {
         }
         op.with_transaction(|txn| {
             let outcome = statement(txn)?;
+            interrupt::confirm()?;
             crate::upkeep::settle(txn)?;
             self.claim(txn)?;
             Ok((outcome, txn.snapshot.seqno()))

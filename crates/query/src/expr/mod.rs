@@ -38,6 +38,7 @@ pub use parse::check_variable_name;
 
 use crate::ParseContext;
 use crate::deferred::ValueSlot;
+use crate::interrupt;
 use crate::regex::Regex;
 use bumpalo::Bump;
 use operator::{Eval, Operator};
@@ -153,7 +154,10 @@ pub(crate) struct Call {
 impl Call {
     /// The operand at this place, evaluated; `Missing` when it was left out.
     pub(crate) fn argument<'a>(&'a self, at: usize, env: &Env<'a>) -> Result<Val<'a>> {
-        self.arguments.get(at).map_or(Ok(Val::Missing), |node| node.eval(env))
+        let Some(node) = self.arguments.get(at) else { return Ok(Val::Missing) };
+        let value = node.eval(env)?;
+        interrupt::charge_value(value)?;
+        Ok(value)
     }
 }
 
@@ -183,10 +187,13 @@ impl Node {
             Node::DeferredVariable { place, path } => Ok(place.get(path, env)),
             Node::Document(fields) => eval_document(fields, env),
             Node::Array(elements) => eval_array(elements, env),
-            Node::Call(call) => match call.operator.eval {
-                Eval::Lazy(function) => function(call, env),
-                Eval::Eager(function) => eval_eager(call, function, env),
-            },
+            Node::Call(call) => {
+                interrupt::check()?;
+                match call.operator.eval {
+                    Eval::Lazy(function) => function(call, env),
+                    Eval::Eager(function) => eval_eager(call, function, env),
+                }
+            }
         }
     }
 
@@ -230,7 +237,11 @@ fn eval_eager<'a>(call: &'a Call, function: operator::Eager, env: &Env<'a>) -> R
     let mut values: SmallVec<[Val<'a>; 4]> = SmallVec::new();
     for argument in &call.arguments {
         match argument.eval(env) {
-            Ok(value) => values.push(value),
+            Ok(value) => {
+                interrupt::charge_value(value)?;
+                values.push(value);
+            }
+            Err(error) if interrupt::ends_operation(&error) => return Err(error),
             // What would have failed behind a null is not looked at.
             Err(_) if call.operator.stops_at_null() && values.iter().any(|v| v.is_nullish()) => {
                 return Ok(Val::Null);

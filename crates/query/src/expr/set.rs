@@ -4,8 +4,9 @@ use super::arithmetic::pair;
 use super::operator::{MANY, Operator};
 use super::parse::Parser;
 use super::{Call, Env, Node};
+use crate::interrupt;
 use std::collections::{BTreeMap, BTreeSet};
-use value::{Code, Error, RawDoc, Result, Val};
+use value::{Code, Error, RawDoc, RawVal, Result, Val};
 
 pub(super) static OPERATORS: &[Operator] = &[
     Operator::new("$allElementsTrue", 1, 1, all_elements_true),
@@ -18,8 +19,12 @@ pub(super) static OPERATORS: &[Operator] = &[
 ];
 
 /// The distinct values of an array, by order-preserving key.
-fn members(array: RawDoc<'_>, env: &Env<'_>) -> BTreeSet<Vec<u8>> {
-    array.iter().map(|(_, value)| env.key(value.get())).collect()
+fn members(array: RawDoc<'_>, env: &Env<'_>) -> Result<BTreeSet<Vec<u8>>> {
+    let key = |(_, value): (&str, RawVal<'_>)| {
+        interrupt::charge_raw(value)?;
+        Ok(env.key(value.get()))
+    };
+    array.iter().map(key).collect()
 }
 
 fn flag_operand<'a>(name: &str, code: i32, values: &[Val<'a>]) -> Result<RawDoc<'a>> {
@@ -59,7 +64,7 @@ fn difference<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
     }
     let first = a.as_array().ok_or_else(|| both_arrays("$setDifference", 17048, "First", a))?;
     let second = b.as_array().ok_or_else(|| both_arrays("$setDifference", 17049, "Second", b))?;
-    let mut taken = members(second, env);
+    let mut taken = members(second, env)?;
     let kept =
         first.iter().map(|(_, value)| value.get()).filter(|value| taken.insert(env.key(*value)));
     env.array(kept)
@@ -72,7 +77,7 @@ fn is_subset<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
     let code = if constant { 17310 } else { 17046 };
     let first = a.as_array().ok_or_else(|| both_arrays("$setIsSubset", code, "First", a))?;
     let second = b.as_array().ok_or_else(|| both_arrays("$setIsSubset", 17042, "Second", b))?;
-    Ok(Val::Bool(members(first, env).is_subset(&members(second, env))))
+    Ok(Val::Bool(members(first, env)?.is_subset(&members(second, env)?)))
 }
 
 fn parse_equals(
@@ -108,7 +113,7 @@ fn equals<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
                 ),
             )
         })?;
-        let set = members(array, env);
+        let set = members(array, env)?;
         match &first {
             None => first = Some(set),
             Some(first) => equal &= *first == set,
@@ -135,6 +140,7 @@ fn union<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
         }
         let array = value.as_array().ok_or_else(|| all_arrays("$setUnion", 17043, *value))?;
         for (_, element) in array {
+            interrupt::charge_raw(element)?;
             let element = element.get();
             all.entry(env.key(element)).or_insert(element);
         }
@@ -152,6 +158,7 @@ fn intersection<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
             value.as_array().ok_or_else(|| all_arrays("$setIntersection", 17047, *value))?;
         let mut next = BTreeMap::new();
         for (_, element) in array {
+            interrupt::charge_raw(element)?;
             next.entry(env.key(element.get())).or_insert(element.get());
         }
         common = Some(match common {

@@ -7,6 +7,7 @@ use super::show::show;
 use super::{Call, Env, Node};
 use crate::accumulate::numeric::{Deviation, Sum};
 use crate::accumulate::{check_count, percentile};
+use crate::interrupt;
 use value::{Code, Error, Result, Val};
 
 pub(super) static OPERATORS: &[Operator] = &[
@@ -132,14 +133,14 @@ fn sorted_n<'a>(values: &[Val<'a>], env: &Env<'a>, descending: bool) -> Result<V
     let (mut elements, count) = elements(values)?;
     elements.retain(|value| !value.is_nullish());
     // Of equal ones those that come first are kept, and the largest are told from behind.
-    elements.sort_by(|a, b| {
+    interrupt::sort_by(&mut elements, |a, b| {
         let order = env.compare(*a, *b);
         if descending { order.reverse() } else { order }
-    });
+    })?;
     elements.truncate(count);
     if descending {
         elements.reverse();
-        elements.sort_by(|a, b| env.compare(*b, *a));
+        interrupt::sort_by(&mut elements, |a, b| env.compare(*b, *a))?;
     }
     env.array(elements.into_iter())
 }
@@ -169,7 +170,9 @@ fn ranked<'a>(call: &'a Call, env: &Env<'a>) -> Result<Vec<Val<'static>>> {
     let Some((input, ranks)) = call.arguments.split_first() else { return Ok(Vec::new()) };
     let ranks = ranks.iter().filter_map(|rank| rank.as_constant()?.as_f64()).collect();
     let mut percentiles = percentile::Percentiles::new(ranks);
-    match input.eval(env)? {
+    let input = input.eval(env)?;
+    interrupt::charge_value(input)?;
+    match input {
         Val::Array(array) => array.iter().for_each(|(_, value)| percentiles.add(value.get())),
         value => percentiles.add(value),
     }

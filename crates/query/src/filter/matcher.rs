@@ -3,6 +3,7 @@
 
 use super::walk::MISSING;
 use super::{Filter, Leaf, Node};
+use crate::interrupt;
 use std::sync::Arc;
 use value::shape::{NAMES_MAX, Shape};
 use value::{RawDoc, Result};
@@ -50,6 +51,7 @@ impl Matcher {
     /// As `Filter::matches`.
     #[inline]
     pub fn matches(&mut self, doc: RawDoc<'_>) -> Result<bool> {
+        interrupt::charge_bytes(doc.bytes().len())?;
         let Matcher { filter, shape, leaves, others } = self;
         let conditions = filter.root.conditions();
         let leaf = |at: &usize| match conditions.get(*at) {

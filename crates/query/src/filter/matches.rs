@@ -7,6 +7,7 @@
 use super::node::{Leaf, Node, Test};
 use super::walk::{self, MISSING};
 use crate::expr::Env;
+use crate::interrupt;
 use bumpalo::Bump;
 use std::cmp::Ordering;
 use value::compare::{compare, compare_with};
@@ -19,12 +20,16 @@ const ARRAY: u8 = 0x04;
 const MIN_KEY: u8 = 0xFF;
 const MAX_KEY: u8 = 0x7F;
 
+/// Bytes of a document that are walked over in the time of one step.
+const FIELD_BYTES: usize = 256;
+
 impl Node {
     /// Whether a document matches; `position` becomes the array place that made it match.
     ///
     /// # Errors
     /// What an expression gives, or a pattern that takes too many steps.
     pub fn matches(&self, doc: RawDoc<'_>, position: &mut Option<usize>) -> Result<bool> {
+        interrupt::charge(1 + doc.bytes().len() / FIELD_BYTES)?;
         match self {
             Node::Leaf(leaf) => leaf.matches(doc, position),
             Node::And(nodes) => {
@@ -97,6 +102,7 @@ pub(super) fn element(test: &Test, value: RawVal<'_>) -> Result<Option<usize>> {
 /// The place of the first element that is a document (or array) that matches.
 fn element_object(value: RawVal<'_>, filter: &Node) -> Result<Option<usize>> {
     let Some(array) = value.as_array() else { return Ok(None) };
+    interrupt::charge_array(array)?;
     for (at, (_, element)) in array.iter().enumerate() {
         // An array counts as a document with the names "0", "1", ...
         if let Some(doc) = element.as_doc().or_else(|| element.as_array())
@@ -111,6 +117,7 @@ fn element_object(value: RawVal<'_>, filter: &Node) -> Result<Option<usize>> {
 /// The place of the first element that passes all tests.
 fn element_value(value: RawVal<'_>, tests: &[Test]) -> Result<Option<usize>> {
     let Some(array) = value.as_array() else { return Ok(None) };
+    interrupt::charge_array(array)?;
     for (at, (_, element)) in array.iter().enumerate() {
         if all(tests, element)? {
             return Ok(Some(at));
@@ -190,7 +197,11 @@ impl Test {
                 .as_array()
                 .is_some_and(|array| i64::try_from(array.count()).is_ok_and(|n| n == *size)),
             Test::Bits(bits) => bits.matches(value.get()),
-            Test::Geo(geo) => geo.matches(value.get()),
+            Test::Geo(geo) => {
+                let found = geo.matches(value.get());
+                interrupt::confirm()?;
+                found
+            }
             Test::Near(near) => near.matches(value.get()),
             Test::ElemMatchObject(filter) => return Ok(element_object(value, filter)?.is_some()),
             Test::ElemMatchValue(tests) => return Ok(element_value(value, tests)?.is_some()),

@@ -5,6 +5,7 @@
 //! then as a whole, unless a number picked it. A path that leads nowhere visits "missing", except
 //! inside arrays of plain values, where it visits nothing.
 
+use crate::interrupt;
 use value::path::Part;
 use value::{RawDoc, RawVal, Result};
 
@@ -43,6 +44,7 @@ where
 {
     if rest.is_empty() {
         if expand && let Some(array) = value.as_array() {
+            interrupt::charge_array(array)?;
             let mut elements = array.iter();
             let mut at = 0;
             while let Some((_, element)) = elements.next_bytes() {
@@ -74,6 +76,7 @@ fn through<'a, F>(
 where
     F: FnMut(RawVal<'a>, Option<usize>) -> Result<bool>,
 {
+    interrupt::charge_array(array)?;
     let wanted = rest.first().and_then(|part| part.index);
     let after = rest.get(1..).unwrap_or(&[]);
     let mut elements = array.iter();

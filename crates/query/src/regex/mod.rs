@@ -7,6 +7,7 @@
 
 mod translate;
 
+use crate::interrupt;
 use std::sync::OnceLock;
 use translate::{Translation, translate};
 use value::{Code, Error, Result};
@@ -111,6 +112,7 @@ impl Regex {
     /// # Errors
     /// 51156 when the search takes too many steps.
     pub fn is_match(&self, text: &str) -> Result<bool> {
+        interrupt::charge(1 + text.len() / 16)?;
         match self.program(text) {
             Runner::Linear(regex) => Ok(regex.is_match(text)),
             Runner::Backtracking(regex) => regex.is_match(text).map_err(|e| too_long(&e)),
@@ -125,6 +127,7 @@ impl Regex {
         if start > text.len() {
             return Ok(None);
         }
+        interrupt::check()?;
         Ok(match self.program(text) {
             Runner::Linear(regex) => regex.captures_at(text, start).map(|groups| {
                 groups.iter().map(|group| group.map(|m| (m.start(), m.end()))).collect()

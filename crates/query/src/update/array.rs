@@ -4,6 +4,7 @@ use super::modifier::{ModifierContext, nesting, wrap};
 use crate::ParseContext;
 use crate::expr::show::show;
 use crate::filter::Filter;
+use crate::interrupt;
 use hashbrown::HashSet;
 use std::cmp::Ordering;
 use value::compare::compare_with;
@@ -125,7 +126,7 @@ impl Push {
             context.touched.set(true);
         }
         if let Some(order) = &self.sort {
-            elements.sort_by(|a, b| order.compare(*a, *b, context.collation));
+            interrupt::sort_by(&mut elements, |a, b| order.compare(*a, *b, context.collation))?;
         }
         let kept = match self.slice {
             None => elements.as_slice(),
@@ -260,6 +261,9 @@ pub(super) fn add_to_set(
     };
     let held = |value: &&OwnedVal| {
         let value = value.get();
+        if interrupt::leaves(array.bytes().len() / 16) {
+            return false;
+        }
         !array
             .iter()
             .any(|(_, element)| compare_with(element.get(), value, context.collation).is_eq())
@@ -271,7 +275,7 @@ pub(super) fn add_to_set(
         out.raw(&at.to_string(), value.raw());
     }
     out.close(token);
-    Ok(())
+    interrupt::confirm()
 }
 
 /// Removes the first or last element.
@@ -368,6 +372,7 @@ impl Pull {
     fn removes(&self, element: RawVal<'_>, collation: Option<&Collation>) -> Result<bool> {
         match self {
             Pull::Any(values) => {
+                interrupt::charge(values.len())?;
                 let equal =
                     |value: &OwnedVal| compare_with(value.get(), element.get(), collation).is_eq();
                 Ok(values.iter().any(equal))

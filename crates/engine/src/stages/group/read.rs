@@ -82,6 +82,7 @@ fn help<'p>(
     helper: Helper,
     (failed, helper_failed): (&'p AtomicBool, &AtomicBool),
 ) -> Result<Reader<'p>> {
+    let _watching = helper.operation.watch();
     let mut reader = Reader::new(program, share);
     reader.stop = Some(failed);
     let result = reader.read(part, &helper.operation, &mut |_| Ok(()));

@@ -68,7 +68,9 @@ impl<'f> Spans<'f> {
             if before == Some(window) {
                 out.repeat()?;
             } else {
-                out.push(compute(window.0, window.1)?.get())?;
+                let value = compute(window.0, window.1)?;
+                query::interrupt::charge_value(value.get())?;
+                out.push(value.get())?;
             }
             before = Some(window);
         }

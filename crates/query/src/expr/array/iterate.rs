@@ -6,6 +6,7 @@ use super::super::parse::{Parser, check_variable_name};
 use super::super::show::show;
 use super::super::{Call, Env, Node};
 use super::{input_array, raw_array};
+use crate::interrupt;
 use value::{Code, Error, OwnedVal, RawDoc, Result, Val};
 
 /// The named operands, undecoded, with `None` for those left out.
@@ -78,6 +79,7 @@ pub(super) fn map<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
     for (_, element) in array {
         env.bind(call.slot, element.get());
         results.push(call.argument(1, env)?);
+        interrupt::check()?;
         env.check_memory()?;
     }
     env.array(results.into_iter())
@@ -137,6 +139,7 @@ pub(super) fn filter<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
     let mut kept = Vec::new();
     for (_, element) in array {
         env.bind(call.slot, element.get());
+        interrupt::check()?;
         if call.argument(1, env)?.truthy() {
             kept.push(element);
             if kept.len() >= limit {
@@ -184,6 +187,7 @@ pub(super) fn reduce<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
     let mut value = OwnedVal::new(call.argument(1, env)?);
     let mut scratch = bumpalo::Bump::new();
     for (_, element) in array {
+        interrupt::check()?;
         let next = {
             let step = env.child(&scratch);
             step.bind(call.slot, element.get());

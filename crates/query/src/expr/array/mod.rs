@@ -11,6 +11,7 @@ use super::number::to_i32_exact;
 use super::operator::{MANY, Operator};
 use super::show::show;
 use super::{Call, Env};
+use crate::interrupt;
 use value::{Code, Error, RawDoc, RawVal, Result, Val};
 
 pub(super) static OPERATORS: &[Operator] = &[
@@ -239,6 +240,7 @@ fn range<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
             ),
         ));
     }
+    interrupt::charge(usize::try_from(count).unwrap_or(0))?;
     env.array((0..count).map(|n| Val::Int32(i32::try_from(start + n * step).unwrap_or(0))))
 }
 

@@ -5,6 +5,7 @@ use super::super::operator::Operator;
 use super::super::parse::Parser;
 use super::super::{Call, Env, Node, path_in};
 use super::{input_array, raw_array};
+use crate::interrupt;
 use std::cmp::Ordering;
 use value::{Code, Error, RawVal, Result, Val};
 
@@ -151,13 +152,16 @@ fn sorted<'a>(call: &'a Call, env: &Env<'a>) -> Result<Option<Vec<RawVal<'a>>>> 
                 Some(value) => value,
             }
         };
+        interrupt::charge_raw(element)?;
         elements.push((paths.iter().map(key).collect(), element));
     }
     if let Some(direction) = whole.first() {
         let direction = direction.as_constant();
-        elements.sort_by(|(_, a), (_, b)| directed(env.compare(a.get(), b.get()), direction));
+        interrupt::sort_by(&mut elements, |(_, a), (_, b)| {
+            directed(env.compare(a.get(), b.get()), direction)
+        })?;
     } else {
-        elements.sort_by(|(a, _), (b, _)| {
+        interrupt::sort_by(&mut elements, |(a, _), (b, _)| {
             for ((a, b), (_, direction)) in a.iter().zip(b).zip(&paths) {
                 let order = directed(env.compare(*a, *b), *direction);
                 if order != Ordering::Equal {
@@ -165,7 +169,7 @@ fn sorted<'a>(call: &'a Call, env: &Env<'a>) -> Result<Option<Vec<RawVal<'a>>>> 
                 }
             }
             Ordering::Equal
-        });
+        })?;
     }
     Ok(Some(elements.into_iter().map(|(_, element)| element).collect()))
 }

@@ -4,6 +4,7 @@ use super::super::operator::Operator;
 use super::super::parse::Parser;
 use super::super::show::show;
 use super::super::{Env, Node};
+use crate::interrupt;
 use value::{Code, Error, RawDoc, Result, Val};
 
 /// Arguments are the longest-length flag, the number of inputs, the inputs, the defaults.
@@ -94,6 +95,7 @@ pub(super) fn zip<'a>(values: &[Val<'a>], env: &Env<'a>) -> Result<Val<'a>> {
     let lengths = arrays.iter().map(|array| array.count());
     let rows = if *longest { lengths.max() } else { lengths.min() }.unwrap_or(0);
     let mut columns: Vec<_> = arrays.iter().map(|array| array.iter()).collect();
+    interrupt::charge(rows.saturating_mul(columns.len()))?;
     let mut bytes = Vec::new();
     value::writer::write_array(&mut bytes, |out| {
         for _ in 0..rows {

@@ -137,14 +137,22 @@ pub(super) fn matches<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
 /// Byte ranges of a match and its groups.
 type Groups = Vec<Option<(usize, usize)>>;
 
-/// A match as a document; `before` counts the characters up to the byte `from`.
-fn found<'a>(text: &'a str, groups: &Groups, env: &Env<'a>) -> Result<Val<'a>> {
+/// A match as a document. `counted` are the characters up to a byte before the match: they are
+/// counted from there.
+fn found<'a>(
+    text: &'a str,
+    groups: &Groups,
+    counted: &mut (usize, usize),
+    env: &Env<'a>,
+) -> Result<Val<'a>> {
     let cut = |range: (usize, usize)| text.get(range.0..range.1).unwrap_or("");
     let (whole, groups) = match groups.split_first() {
         Some((Some(whole), groups)) => (*whole, groups),
         _ => return Ok(Val::Null),
     };
-    let place = text.get(..whole.0).map_or(0, |head| head.chars().count());
+    let (byte, characters) = *counted;
+    let place = characters + text.get(byte..whole.0).map_or(0, |part| part.chars().count());
+    *counted = (whole.0, place);
     env.document(|out| {
         out.str("match", cut(whole)).i32("idx", i32::try_from(place).unwrap_or(i32::MAX));
         out.array("captures", |captures| {
@@ -159,7 +167,7 @@ pub(super) fn find<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
     let Some((text, regex)) = operands(call, env)? else { return Ok(Val::Null) };
     match regex.captures_at(text, 0)? {
         None => Ok(Val::Null),
-        Some(groups) => found(text, &groups, env),
+        Some(groups) => found(text, &groups, &mut (0, 0), env),
     }
 }
 
@@ -191,12 +199,13 @@ pub(super) fn ranges(
 pub(super) fn find_all<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
     let mut results = Vec::new();
     if let Some((text, regex)) = operands(call, env)? {
-        let mut start = 0;
+        let (mut start, mut counted) = (0, (0, 0));
         // At the end of the text nothing more is looked for, as in MongoDB.
         while start < text.len() || (text.is_empty() && results.is_empty()) {
             let Some(groups) = regex.captures_at(text, start)? else { break };
             let Some(Some((from, to))) = groups.first().copied() else { break };
-            results.push(found(text, &groups, env)?);
+            results.push(found(text, &groups, &mut counted, env)?);
+            env.check_memory()?;
             start = if to > from {
                 to
             } else {

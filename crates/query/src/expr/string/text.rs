@@ -4,6 +4,7 @@ use super::super::Env;
 use super::super::arithmetic::pair;
 use super::super::convert::coerce_to_text;
 use super::super::show::show;
+use hashbrown::HashSet;
 use std::cmp::Ordering;
 use value::{Code, Error, Result, Val};
 
@@ -72,7 +73,7 @@ fn trim_ends<'a>(
         )
     };
     let Val::String(text) = input else { return Err(refuse(50699, "its input", input)) };
-    let set: Option<Vec<char>> = match characters {
+    let set: Option<HashSet<char>> = match characters {
         Val::Missing => None,
         Val::String(set) => Some(set.chars().collect()),
         other => return Err(refuse(50700, "'chars'", other)),

@@ -7,6 +7,7 @@
 mod parse;
 
 use super::types::TypeSet;
+use crate::interrupt;
 use crate::regex::Regex;
 use value::{Decimal128, DocBuf, OwnedVal, RawDoc, RawVal, Result, Type, Val, compare, keys};
 
@@ -116,6 +117,7 @@ impl Schema {
 
 impl Rules {
     fn allow(&self, value: RawVal<'_>) -> Result<bool> {
+        interrupt::charge_raw(value)?;
         if self.types.as_ref().is_some_and(|types| !types.matches(value)) {
             return Ok(false);
         }
@@ -177,7 +179,7 @@ impl Rules {
         if self.item_count.is_some() && !self.item_count.contains(array.count()) {
             return Ok(false);
         }
-        if self.unique_items && !is_unique(array) {
+        if self.unique_items && !is_unique(array)? {
             return Ok(false);
         }
         let Some(items) = &self.items else { return Ok(true) };
@@ -301,11 +303,11 @@ fn to_decimal(value: Val<'_>) -> Option<Decimal128> {
     }
 }
 
-fn is_unique(array: RawDoc<'_>) -> bool {
+fn is_unique(array: RawDoc<'_>) -> Result<bool> {
     let mut elements: Vec<Vec<u8>> =
         array.iter().map(|(_, element)| canonical_key(element.get())).collect();
-    elements.sort_unstable();
-    !elements.windows(2).any(|pair| matches!(pair, [a, b] if a == b))
+    interrupt::sort_by(&mut elements, Vec::cmp)?;
+    Ok(!elements.windows(2).any(|pair| matches!(pair, [a, b] if a == b)))
 }
 
 /// A key that is equal for equal values, where the order of fields in documents does not count.

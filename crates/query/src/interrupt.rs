@@ -1,0 +1,291 @@
+//! Looking whether to stop, from inside of loops.
+//!
+//! The language knows neither operations nor clocks of the engine, and its functions get no handle
+//! to look at: what an operation must stop for is set for the thread that runs it (`watch`). Loops
+//! count what they do (`check` for one step, `charge` for many), which costs about a nanosecond;
+//! every `STEPS_BETWEEN_LOOKS` steps they look at the flags and at the clock. Without a watch
+//! nothing ever stops.
+//!
+//! Every call of an operator counts one step and the size of its operands, so that an operator whose
+//! work grows with its operands needs nothing of its own. One that does more than that (sorts,
+//! compares everything with everything) has to count its steps itself.
+
+use std::cell::{Cell, RefCell};
+use std::cmp::Ordering as Order;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+use value::{Code, Error, RawDoc, RawVal, Result, Val};
+
+/// Steps between two looks. One step is some 10 to 50 ns of work.
+const STEPS_BETWEEN_LOOKS: u32 = 4096;
+
+/// Bytes that are copied or compared in about the time of one step.
+const STEP_BYTES: usize = 16;
+
+/// Elements that are sorted without a look.
+const SORT_RUN: usize = 4096;
+
+/// Something that says whether an operation shall end.
+pub trait Killed: Send + Sync {
+    /// Whether it shall end.
+    fn is_killed(&self) -> bool;
+}
+
+/// What the operation of a thread stops for.
+#[derive(Clone)]
+pub struct Watch {
+    /// Says whether somebody killed the operation.
+    pub killed: Arc<dyn Killed>,
+    /// Set when the cursor is killed that it reads.
+    pub cursor_killed: Option<Arc<AtomicBool>>,
+    /// When its time is over.
+    pub deadline: Option<Instant>,
+}
+
+impl Watch {
+    /// # Errors
+    /// CursorKilled, Interrupted or MaxTimeMSExpired.
+    pub fn look(&self) -> Result<()> {
+        if self.cursor_killed.as_ref().is_some_and(|sign| sign.load(Ordering::Relaxed)) {
+            return Err(Error::new(Code::CURSOR_KILLED, "operation was interrupted"));
+        }
+        if self.killed.is_killed() {
+            return Err(Error::new(Code::INTERRUPTED, "operation was interrupted"));
+        }
+        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Err(Error::new(Code::MAX_TIME_MS_EXPIRED, "operation exceeded time limit"));
+        }
+        Ok(())
+    }
+}
+
+thread_local! {
+    static LEFT: Cell<u32> = const { Cell::new(STEPS_BETWEEN_LOOKS) };
+    static WATCH: RefCell<Option<Watch>> = const { RefCell::new(None) };
+    /// Whether a look found that the operation shall end.
+    static STOPPED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Sets what the thread stops for, until the result is dropped.
+#[must_use = "the watch ends with it"]
+pub fn watch(watch: Watch) -> Watching {
+    LEFT.set(STEPS_BETWEEN_LOOKS);
+    let stopped = STOPPED.replace(false);
+    Watching { before: WATCH.replace(Some(watch)), stopped }
+}
+
+/// Restores, when it is dropped, what the thread stopped for before.
+pub struct Watching {
+    before: Option<Watch>,
+    stopped: bool,
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        WATCH.set(self.before.take());
+        STOPPED.set(self.stopped);
+    }
+}
+
+/// Changes what the thread stops for, if it has a watch.
+pub fn change(change: impl FnOnce(&mut Watch)) {
+    WATCH.with_borrow_mut(|watch| watch.as_mut().map(change));
+}
+
+/// What the thread stops for, for other threads that work for it.
+#[must_use]
+pub fn current() -> Option<Watch> {
+    WATCH.with_borrow(Option::clone)
+}
+
+/// Counts one step of a loop.
+///
+/// # Errors
+/// When the operation shall end.
+#[inline]
+pub fn check() -> Result<()> {
+    charge(1)
+}
+
+/// Counts steps.
+///
+/// # Errors
+/// When the operation shall end.
+#[inline]
+pub fn charge(steps: usize) -> Result<()> {
+    let left = LEFT.get() as usize;
+    if steps < left {
+        LEFT.set((left - steps) as u32);
+        return Ok(());
+    }
+    look()
+}
+
+/// Counts the steps that it takes to go over so many bytes.
+///
+/// # Errors
+/// When the operation shall end.
+#[inline]
+pub fn charge_bytes(bytes: usize) -> Result<()> {
+    charge(bytes / STEP_BYTES)
+}
+
+/// Counts the steps that it takes to go over a value.
+///
+/// # Errors
+/// When the operation shall end.
+#[inline]
+pub fn charge_value(value: Val<'_>) -> Result<()> {
+    match value {
+        Val::Array(doc) | Val::Document(doc) => charge_bytes(doc.bytes().len()),
+        Val::String(text) => charge_bytes(text.len()),
+        Val::Binary(_, bytes) => charge_bytes(bytes.len()),
+        _ => Ok(()),
+    }
+}
+
+/// Counts the steps that it takes to go over an array.
+///
+/// # Errors
+/// When the operation shall end.
+#[inline]
+pub(crate) fn charge_array(array: RawDoc<'_>) -> Result<()> {
+    charge_bytes(array.bytes().len())
+}
+
+/// Counts the steps that it takes to go over an undecoded value.
+///
+/// # Errors
+/// When the operation shall end.
+#[inline]
+pub(crate) fn charge_raw(value: RawVal<'_>) -> Result<()> {
+    charge(1 + value.bytes.len() / STEP_BYTES)
+}
+
+/// Whether to leave a loop that cannot fail. Its caller asks `confirm` afterwards.
+#[inline]
+#[must_use]
+pub fn leaves(steps: usize) -> bool {
+    charge(steps).is_err()
+}
+
+/// Looks at the flags and the clock now.
+///
+/// # Errors
+/// When the operation shall end.
+#[cold]
+#[inline(never)]
+pub fn look() -> Result<()> {
+    LEFT.set(STEPS_BETWEEN_LOOKS);
+    let found = WATCH.with_borrow(|watch| watch.as_ref().map_or(Ok(()), Watch::look));
+    if found.is_err() {
+        STOPPED.set(true);
+    }
+    found
+}
+
+/// Fails when any look of this watch found that the operation shall end: what was computed since
+/// may be wrong, where an error was not passed on.
+///
+/// # Errors
+/// As that look.
+#[inline]
+pub fn confirm() -> Result<()> {
+    if STOPPED.get() { stopped() } else { Ok(()) }
+}
+
+#[cold]
+fn stopped() -> Result<()> {
+    look()?;
+    Err(Error::new(Code::INTERRUPTED, "operation was interrupted"))
+}
+
+/// Whether an error says that the operation ends, rather than what it computes.
+#[must_use]
+pub fn ends_operation(error: &Error) -> bool {
+    matches!(error.code(), Code::INTERRUPTED | Code::MAX_TIME_MS_EXPIRED | Code::CURSOR_KILLED)
+}
+
+/// Sorts, stably, with looks between runs: runs of doubled length are merged, which the standard
+/// sort does in linear time.
+///
+/// # Errors
+/// When the operation shall end; the order of the elements is undefined then.
+pub fn sort_by<T>(elements: &mut [T], mut compare: impl FnMut(&T, &T) -> Order) -> Result<()> {
+    let mut run = SORT_RUN;
+    loop {
+        for part in elements.chunks_mut(run) {
+            charge(part.len().saturating_mul(2))?;
+            part.sort_by(&mut compare);
+        }
+        if run >= elements.len() {
+            return Ok(());
+        }
+        run = run.saturating_mul(2);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+    use std::time::Duration;
+
+    struct After(AtomicUsize);
+
+    impl Killed for After {
+        fn is_killed(&self) -> bool {
+            let left = self.0.load(Ordering::Relaxed);
+            self.0.store(left.saturating_sub(1), Ordering::Relaxed);
+            left == 0
+        }
+    }
+
+    fn after(looks: usize) -> Watch {
+        let killed = Arc::new(After(AtomicUsize::new(looks)));
+        Watch { killed, cursor_killed: None, deadline: None }
+    }
+
+    #[test]
+    fn a_loop_ends_a_bounded_number_of_steps_after_the_kill() {
+        assert!((0..100_000).all(|_| check().is_ok()), "nobody watches");
+        let watching = watch(after(1));
+        let steps = (0..).take_while(|_| check().is_ok()).count();
+        assert!(steps <= 2 * STEPS_BETWEEN_LOOKS as usize, "{steps}");
+        assert_eq!(confirm().unwrap_err().code(), Code::INTERRUPTED);
+        drop(watching);
+        assert!(confirm().is_ok() && look().is_ok());
+    }
+
+    #[test]
+    fn the_time_is_looked_at() {
+        let _watching = watch(after(usize::MAX));
+        assert!(look().is_ok());
+        change(|watch| watch.deadline = Instant::now().checked_sub(Duration::from_secs(1)));
+        assert_eq!(look().unwrap_err().code(), Code::MAX_TIME_MS_EXPIRED);
+    }
+
+    #[test]
+    fn a_sort_is_stable_and_ends_when_asked() {
+        let mut state = 7_u32;
+        let mut numbers: Vec<(u32, usize)> = (0..50_000)
+            .map(|at| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (state >> 24, at)
+            })
+            .collect();
+        let mut expected = numbers.clone();
+        expected.sort_by_key(|(number, _)| *number);
+        sort_by(&mut numbers, |a, b| a.0.cmp(&b.0)).expect("nobody watches");
+        assert!(numbers == expected);
+        let _watching = watch(after(0));
+        let mut compared = 0;
+        let result = sort_by(&mut numbers, |a, b| {
+            compared += 1;
+            b.0.cmp(&a.0)
+        });
+        assert_eq!(result.unwrap_err().code(), Code::INTERRUPTED);
+        assert_eq!(compared, 0);
+    }
+}
