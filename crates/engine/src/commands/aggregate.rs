@@ -13,6 +13,7 @@ use crate::exec::ready::Ready;
 use crate::exec::{Examined, Stream};
 use crate::metrics;
 use crate::namespace::is_oplog;
+use crate::planner::logical;
 use crate::stages::pipeline;
 pub(super) use crate::stages::pipeline::{Resolved, resolve};
 use crate::stages::{self, Role, Scope, Stage, StageContext};
@@ -237,17 +238,22 @@ fn open(
     hint: Option<Val<'_>>,
 ) -> Result<Box<dyn Stream>> {
     let collection = resolved.collection.as_ref();
-    let asks = |keyword| mentions_meta(resolved.pipeline.as_doc(), &[keyword], 0);
-    let wanted = pipeline::Wanted {
-        index_key: asks("indexKey"),
-        record: asks("recordId"),
-        patterns: asks("patterns"),
-    };
+    let wanted = meta_request(resolved.pipeline.as_doc());
     let (stream, plan) = pipeline::open_showing(parsed, collection, &scope.snapshot, hint, wanted)?;
     if let Some(plan) = plan {
         context.op.note_access(&plan.access);
     }
     Ok(stream)
+}
+
+/// The metadata that a pipeline asks for of the documents that it reads.
+pub(super) fn meta_request(stages: RawDoc<'_>) -> pipeline::MetaRequest {
+    let asks = |keyword| mentions_meta(stages, &[keyword], 0);
+    pipeline::MetaRequest {
+        index_key: asks("indexKey"),
+        record: asks("recordId"),
+        patterns: asks("patterns"),
+    }
 }
 
 /// Runs a pipeline whose last stage writes; the reply is an empty cursor.
@@ -305,19 +311,19 @@ fn count_only(
     hint: Option<Val<'_>>,
 ) -> Result<Option<Option<DocBuf>>> {
     let Some(collection) = &resolved.collection else { return Ok(None) };
-    let (shape, matches) = match parsed {
-        [count] => (count.role(), false),
-        [first, count] if matches!(first.role(), Role::Match(_)) => (count.role(), true),
-        _ => return Ok(None),
-    };
-    let Role::Count(shape) = shape else { return Ok(None) };
+    if logical::is_count_only(&parsed).is_none() {
+        return Ok(None);
+    }
+    let Some(Role::Count(shape)) = parsed.last().map(|stage| stage.role()) else { return Ok(None) };
+    let matches = parsed.len() > 1;
     let pipeline = resolved.pipeline.as_doc();
     let filter = if matches {
         pipeline.first().and_then(|(_, stage)| stage.as_doc()).and_then(|s| s.get("$match"))
     } else {
         None
     };
-    let find = Find { filter: filter.and_then(Val::as_doc), hint, ..Find::default() };
+    let filter = filter.and_then(Val::as_doc);
+    let find = Find { filter, hint, counts: true, ..Find::default() };
     let n = count::matching(context, collection, &find, constants, None)?;
     if n == 0 {
         return Ok(Some(None));

@@ -9,11 +9,8 @@ use crate::exec::scan::Scan;
 use crate::exec::{self, Examined, Stream};
 use crate::metrics;
 use crate::namespace::is_oplog;
-use crate::planner::cover::entries_are_matches;
-use crate::planner::{self, Question};
 use crate::planner::{Access, Plan};
 use ::access::Action;
-use query::filter::Filter;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -126,7 +123,7 @@ pub(super) fn matching(
     let snapshot = engine.data.view(context.op).snapshot;
     let mut opened = find.open(constants, collection, &snapshot)?;
     context.op.note_access(&opened.plan.access);
-    if entries_are_matches(&opened.plan, &opened.filter) {
+    if opened.counts_entries {
         let scan = Scan::new(snapshot, collection.clone(), &opened.plan.access);
         let (count, examined) = scan.count_entries(most, context.op)?;
         metrics::add(&engine.observed.metrics.keys_examined, examined.keys);
@@ -149,40 +146,7 @@ pub(super) fn matching(
     Ok(count)
 }
 
-/// The plan of a `distinct` that an index can answer alone, and the column of its field.
-///
-/// # Errors
-/// What the filter gives.
-pub(super) fn distinct_plan(
-    find: &Find<'_>,
-    constants: &Constants,
-    collection: &Arc<Collection>,
-    snapshot: &Snapshot,
-    key: &str,
-) -> Result<Option<(Plan, usize)>> {
-    if find.hint.is_some() || constants.collation().is_some() {
-        return Ok(None);
-    }
-    let filter = find.filter.unwrap_or(RawDoc::empty());
-    let filter = Filter::parse(filter, &constants.context())?;
-    if filter.text().is_some() || filter.near().is_some() {
-        return Ok(None);
-    }
-    let question = Question { collection, filter: &filter, sort: None, hint: None, snapshot };
-    for index in &collection.indexes {
-        let Some(candidate) = planner::use_of(&question, index) else { continue };
-        let Some(column) = exec::distinct::column(&candidate, key) else { continue };
-        let access = Access::Index(candidate);
-        let plan = Plan { told: access.told(), access, sorted: true, rejected: Vec::new() };
-        // A sparse index lacks only documents without a value.
-        if filter.is_empty() || entries_are_matches(&plan, &filter) {
-            return Ok(Some((plan, column)));
-        }
-    }
-    Ok(None)
-}
-
-/// The documents of such a plan, one for each value.
+/// The documents of a plan that reads the distinct values of a column, one for each value.
 ///
 /// # Errors
 /// InternalError for any other plan.
@@ -209,6 +173,7 @@ fn distinct(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let find = Find {
         filter: context.args.optional_doc("query")?,
         hint: context.args.hint()?,
+        values: Some(key),
         ..Find::default()
     };
     metrics::add(&context.engine.observed.metrics.queries, 1);
@@ -229,16 +194,11 @@ fn distinct(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         }
         Some(collection) => {
             let snapshot = view.snapshot.clone();
-            match distinct_plan(&find, &constants, collection, &snapshot, key)? {
-                Some((plan, column)) => {
-                    context.op.note_access(&plan.access);
-                    distinct_scan(&plan, column, &snapshot)?
-                }
-                None => {
-                    let opened = find.open(&constants, collection, &snapshot)?;
-                    context.op.note_access(&opened.plan.access);
-                    Box::new(opened.stream)
-                }
+            let opened = find.open(&constants, collection, &snapshot)?;
+            context.op.note_access(&opened.plan.access);
+            match opened.column {
+                Some(column) => distinct_scan(&opened.plan, column, &snapshot)?,
+                None => Box::new(opened.stream),
             }
         }
     };
@@ -283,6 +243,8 @@ fn explained_count<'a>(context: &Context<'a>) -> Result<Query<'a>> {
 /// The query that `explain` explains.
 fn explained_distinct<'a>(context: &Context<'a>) -> Result<Query<'a>> {
     let args = &context.args;
-    let find = Find { filter: args.optional_doc("query")?, hint: args.hint()?, ..Find::default() };
-    Ok(Query { find, purpose: Purpose::Distinct(args.string("key")?) })
+    let filter = args.optional_doc("query")?;
+    let values = Some(args.string("key")?);
+    let find = Find { filter, hint: args.hint()?, values, ..Find::default() };
+    Ok(Query { find, purpose: Purpose::Return })
 }

@@ -1,7 +1,7 @@
 //! `explain`: what a command would do, did, and could have done.
 
 use super::args::Args;
-use super::count::{distinct_plan, distinct_scan};
+use super::count::distinct_scan;
 use super::query::{Constants, Find, rewrites};
 use super::row::{NamedIn, ReadConcerns, Required, StableApi};
 use super::{Command, Context};
@@ -78,30 +78,28 @@ pub(crate) struct Query<'a> {
     /// The query.
     pub(super) find: Find<'a>,
     /// What is done with what it finds.
-    pub(super) purpose: Purpose<'a>,
+    pub(super) purpose: Purpose,
 }
 
 /// What a command does with the documents that its query finds.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Purpose<'a> {
-    /// It returns them.
+pub(super) enum Purpose {
+    /// It returns them, or values of them.
     #[default]
     Return,
     /// It counts them.
     Count,
-    /// It returns the values of this field.
-    Distinct(&'a str),
     /// It changes them.
     Update,
     /// It removes them.
     Delete,
 }
 
-impl Purpose<'_> {
+impl Purpose {
     /// The stage above the query's stages in the plan.
     fn stage(self) -> Option<&'static str> {
         match self {
-            Purpose::Return | Purpose::Distinct(_) => None,
+            Purpose::Return => None,
             Purpose::Count => Some("COUNT"),
             Purpose::Update => Some("UPDATE"),
             Purpose::Delete => Some("DELETE"),
@@ -184,9 +182,10 @@ fn explain_query<'a>(
         Some(collection) => {
             let snapshot = context.engine.data.view(context.op).snapshot;
             let mut opened = find.open(&constants, collection, &snapshot)?;
-            if collection.view().is_none() {
+            if collection.view().is_none() && opened.column.is_none() {
                 note_arrays(&mut opened.plan, &planner::sample::of(&snapshot, collection));
             }
+            opened.fired.explain(out);
             Some((opened, collection.clone(), snapshot))
         }
     };
@@ -196,16 +195,9 @@ fn explain_query<'a>(
         told: Conditions::default(),
         rejected: Vec::new(),
     };
-    let distinct = match &opened {
-        Some((_, collection, snapshot)) => match purpose {
-            Purpose::Distinct(key) => distinct_plan(&find, &constants, collection, snapshot, key)?,
-            _ => None,
-        },
-        None => None,
-    };
+    let column = opened.as_ref().and_then(|(opened, _, _)| opened.column);
     let plan = opened.as_ref().map_or(&nothing, |(opened, _, _)| &opened.plan);
-    let plan = distinct.as_ref().map_or(plan, |(plan, _)| plan);
-    let values = distinct.is_some();
+    let values = column.is_some();
     let mut shown = ExplainedPlan { plan, above: &above, stage, would_modify: 0, values };
     out.doc("queryPlanner", |out| {
         write_planner(out, &namespace, collection.as_deref(), &filter, &shown);
@@ -220,8 +212,8 @@ fn explain_query<'a>(
         let mut others = Vec::new();
         if let Some((_, collection, snapshot)) = &opened {
             let again = find.open(&constants, collection, snapshot)?;
-            ran = if let Some((plan, column)) = &distinct {
-                execute_distinct(context, distinct_scan(plan, *column, snapshot)?)?
+            ran = if let Some(column) = column {
+                execute_distinct(context, distinct_scan(plan, column, snapshot)?)?
             } else if shown.counts_entries() {
                 let scan = Scan::new(snapshot.clone(), collection.clone(), &plan.access);
                 let ran = count_entries(context, scan, &above)?;

@@ -8,6 +8,7 @@ use crate::catalog::Collection;
 use crate::exec::ready::Ready;
 use crate::planner::logical::Fired;
 use crate::stages::explained::{ESTIMATE, ExplainedFind, ExplainedStages};
+use crate::stages::pipeline::{MetaRequest, rules_fired};
 use crate::stages::{self, Role, Stage, StageContext};
 use std::sync::Arc;
 use store::Snapshot;
@@ -27,6 +28,7 @@ pub(super) fn explain(
     let scope = aggregate::scope(context);
     let mut stage_context = StageContext::new(constants.context(), &scope, context.db);
     let told = super::diagnostics::documents(context, name, pipeline)?;
+    let (mut fired, mut meta) = (Fired::default(), MetaRequest::default());
     let (parsed, collection, told) = match told {
         Some((docs, rest)) => {
             let parsed = stages::parse(rest.as_doc(), &stage_context)?;
@@ -41,12 +43,14 @@ pub(super) fn explain(
             if let Some(rewriting) = &rewriting {
                 rewriting.explain(out);
             }
-            resolved.fired.explain(out);
-            if resolved.fired != Fired::default() {
+            if !resolved.fired.is_empty() {
                 out.append("rewrittenPipeline", Val::Array(resolved.pipeline.as_doc()));
             }
-            let parsed = stages::parse(resolved.pipeline.as_doc(), &stage_context)?;
-            (parsed, resolved.collection, None)
+            fired = resolved.fired;
+            meta = aggregate::meta_request(resolved.pipeline.as_doc());
+            let compiled = stages::compile(resolved.pipeline.as_doc(), &stage_context, &[])?;
+            fired.add_all(compiled.fired);
+            (compiled.stages, resolved.collection, None)
         }
     };
     let mut parsed = parsed;
@@ -59,6 +63,9 @@ pub(super) fn explain(
     out.str("explainVersion", "1");
     let runs = verbosity != "queryPlanner";
     let source = matches!(parsed.first().map(|stage| stage.role()), Some(Role::Source));
+    let read = collection.as_ref().filter(|_| !source);
+    fired.add_all(rules_fired(&parsed, read, &scope.snapshot, args.hint()?, meta)?);
+    fired.explain(out);
     if told.is_some() || source {
         let (shown, docs) = told.unwrap_or((RawDoc::empty(), Vec::new()));
         let input = Box::new(Ready(docs.into_iter()));

@@ -166,6 +166,7 @@ pub(super) fn parse<'a>(context: &Context<'a>) -> Result<Request<'a>> {
             show_record: args.bool("showRecordId")?,
             return_key: args.bool("returnKey")?,
             counts: false,
+            values: None,
         },
         batch_size: args.optional_u64("batchSize")?,
         single_batch: args.bool("singleBatch")?,

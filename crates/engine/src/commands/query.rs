@@ -6,6 +6,7 @@ use crate::catalog::{Catalog, Collection};
 use crate::exec::find::{Escape, FindOptions, FindStream, RecordForm};
 use crate::exec::scan::Scan;
 use crate::exec::shown::Shown;
+use crate::planner::logical::{self, Decision, Fired, Needs};
 use crate::planner::min_max::MinMax;
 pub use crate::planner::request::{mentions_meta, no_score, no_sort, parse_sort};
 use crate::planner::{self, Access, Plan, Question};
@@ -179,18 +180,24 @@ pub struct Find<'a> {
     pub return_key: bool,
     /// Whether documents are only counted.
     pub counts: bool,
+    /// The field of which only the distinct values are needed.
+    pub values: Option<&'a str>,
 }
 
 /// A find with its parts compiled and its plan chosen.
 pub struct Opened {
-    /// The compiled filter.
-    pub filter: Arc<Filter>,
     /// The plan.
     pub plan: Plan,
     /// The documents.
     pub stream: FindStream,
     /// The compiled sort.
     pub sort: Option<SortSpec>,
+    /// The column of the index that has the distinct values, if one entry of each is enough.
+    pub column: Option<usize>,
+    /// Whether the entries of the index need only be counted.
+    pub counts_entries: bool,
+    /// The rules that decided how it reads.
+    pub fired: Fired,
 }
 
 impl Find<'_> {
@@ -230,19 +237,16 @@ impl Find<'_> {
         let hint = self.hint.or(natural);
         let question =
             Question { collection, filter: &filter, sort: sort.as_ref(), hint, snapshot };
-        let mut plan = match self.bounds.is_empty() {
-            true => planner::plan_for_entries(&question)?,
-            false => self.bounds.plan(&question)?,
-        };
         let asks = |keyword| self.asks_for(keyword);
         let shows = asks("sortKey") || asks("indexKey") || asks("recordId") || asks("patterns");
-        if !self.return_key && !self.show_record && !shows {
-            planner::cover::apply(&mut plan, &filter, sort.as_ref(), projection.as_deref());
-        }
-        let counted = self.counts && crate::planner::cover::entries_are_matches(&plan, &filter);
-        if !plan.is_covered() && !counted && self.bounds.is_empty() {
-            plan = planner::settle(&question, plan);
-        }
+        let needs = match self.values {
+            Some(path) => Needs::Values(path),
+            None if self.counts => Needs::Count,
+            None if self.return_key || self.show_record || shows => Needs::Documents,
+            None => Needs::Projection(projection.as_deref()),
+        };
+        let decision = logical::decide(&question, &needs, self.bounds)?;
+        let Decision { plan, column, counts_entries, fired, .. } = decision;
         let scan = Scan::new(snapshot.clone(), collection.clone(), &plan.access);
         // The natural order is that of the index of _id: who sorts by it gets its keys.
         let by_id = sort.is_some() && plan.sorted && collection.capped().is_none();
@@ -281,7 +285,7 @@ impl Find<'_> {
         });
         let options = FindOptions { escape, ..options(&plan.access) };
         let stream = FindStream::new(scan, &plan, options);
-        Ok(Opened { filter, plan, stream, sort })
+        Ok(Opened { plan, stream, sort, column, counts_entries, fired })
     }
 
     fn record_form(&self, collection: &Collection) -> Option<RecordForm> {

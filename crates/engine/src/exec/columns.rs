@@ -4,7 +4,7 @@
 //! looked at anew. A value is decoded only where it is wanted as such: to be told apart from others
 //! its key is enough.
 
-use super::Wanted;
+use super::FieldRead;
 use crate::catalog::Index;
 use value::key_types::{Decoded, Decoder};
 use value::{RawVal, keys};
@@ -43,9 +43,9 @@ struct Place {
 impl ColumnReader {
     /// A reader of these fields; `None` where the index does not have them as they are wanted.
     #[must_use]
-    pub fn new(index: &Index, wanted: &[Wanted]) -> Option<ColumnReader> {
+    pub fn new(index: &Index, wanted: &[FieldRead]) -> Option<ColumnReader> {
         let mut places = Vec::with_capacity(wanted.len());
-        for Wanted { path, value } in wanted {
+        for FieldRead { path, value } in wanted {
             let column = index.fields.iter().position(|field| field.path.text() == path)?;
             // The key of a value that runs downwards is another.
             if *index.columns.get(column)? {
@@ -161,7 +161,7 @@ mod tests {
         run("{createIndexes: 'c', indexes: [{key: {a: 1, b: 1, c: -1, d: 1}, name: 'i'}]}");
         let collection = engine.inner().data.collection("t", "c").expect("is there");
         let index = collection.indexes.iter().find(|index| &*index.name == "i").expect("is there");
-        let wanted = |path: &str, value| Wanted { path: path.to_owned(), value };
+        let wanted = |path: &str, value| FieldRead { path: path.to_owned(), value };
         let both = [wanted("d", true), wanted("b", true), wanted("a", false)];
         assert!(ColumnReader::new(index, &[wanted("c", true)]).is_none());
         assert!(ColumnReader::new(index, &[wanted("zz", true)]).is_none());

@@ -1,7 +1,6 @@
 //! Distinct values from an index: an entry of each value is read, the others are jumped over.
 
 use super::{Doc, Examined, Stream};
-use crate::catalog::IndexKind;
 use crate::operation::Operation;
 use crate::planner::cover::{Cover, Made};
 use crate::planner::{Candidate, KeyRange, bounds};
@@ -25,25 +24,6 @@ pub struct DistinctScan {
     /// The key of the last value, with all that stands before it.
     last: Vec<u8>,
     examined: Examined,
-}
-
-/// Whether the index can tell the values of the field: it must stand behind nothing but fields
-/// that are bound to one value.
-#[must_use]
-pub fn column(candidate: &Candidate, path: &str) -> Option<usize> {
-    let index = &candidate.index;
-    let usable = matches!(index.kind, IndexKind::Ordered)
-        && !index.is_clustered()
-        && !index.is_multikey()
-        && index.collation.is_none()
-        && index.partial.is_none()
-        && candidate.check.is_none()
-        && candidate.key_filter.is_none();
-    let at = index.fields.iter().position(|field| field.path.text() == path)?;
-    let parts = index.fields.get(at)?.path.parts();
-    // A number may be a place in an array.
-    let usable = usable && parts.iter().all(|part| part.index.is_none());
-    (usable && at <= candidate.equalities).then_some(at)
 }
 
 impl DistinctScan {

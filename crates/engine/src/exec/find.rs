@@ -4,7 +4,7 @@ use super::return_key::key_of;
 use super::scan::{Row, Scan};
 use super::shown::Shown;
 use super::sort::{Sorted, Sorter};
-use super::{Doc, Examined, Stream, Take, Visit, Wanted};
+use super::{Doc, Examined, FieldRead, Stream, Take, Visit};
 use crate::operation::Operation;
 use crate::planner::run::SortTotals;
 use crate::planner::{Access, Plan};
@@ -433,7 +433,7 @@ impl Stream for FindStream {
         Ok(())
     }
 
-    fn lend(&mut self, op: &Operation, wanted: &[Wanted], take: &mut dyn Take) -> Result<bool> {
+    fn lend(&mut self, op: &Operation, wanted: &[FieldRead], take: &mut dyn Take) -> Result<bool> {
         if self.lends_entries() {
             return self.scan.lend(op, Some(wanted), take);
         }

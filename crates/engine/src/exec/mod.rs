@@ -22,6 +22,7 @@ pub mod walk;
 pub mod write;
 
 use crate::operation::Operation;
+pub use crate::planner::cover::FieldRead;
 pub use crate::planner::run::Examined;
 use columns::Columns;
 use std::ops::Deref;
@@ -57,15 +58,6 @@ impl Doc {
 
 /// Takes documents that are lent to it, one after another.
 pub type Visit<'v> = dyn FnMut(RawDoc<'_>) -> Result<()> + 'v;
-
-/// A field that someone reads.
-#[derive(Clone, Debug)]
-pub struct Wanted {
-    /// Its path.
-    pub path: String,
-    /// Whether the value itself is needed, and not only what tells it apart from others.
-    pub value: bool,
-}
 
 /// Takes what is lent to it: documents, or of entries the fields that it wants.
 pub trait Take {
@@ -113,7 +105,7 @@ pub trait Stream: Send {
     ///
     /// # Errors
     /// As `for_each`.
-    fn lend(&mut self, op: &Operation, _wanted: &[Wanted], take: &mut dyn Take) -> Result<bool> {
+    fn lend(&mut self, op: &Operation, _reads: &[FieldRead], take: &mut dyn Take) -> Result<bool> {
         self.for_each(op, &mut |doc| take.document(doc)).map(|()| false)
     }
 

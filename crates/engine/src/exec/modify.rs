@@ -9,8 +9,10 @@ use super::scan::{Row, Scan};
 use super::write;
 use crate::catalog::Collection;
 use crate::operation::Operation;
+use crate::planner::Question;
+use crate::planner::logical::{self, Needs};
+use crate::planner::min_max::MinMax;
 use crate::planner::request::parse_sort;
-use crate::planner::{self, Question};
 use crate::txn::Data;
 use crate::txn::Transaction;
 use bumpalo::Bump;
@@ -62,7 +64,7 @@ pub fn choose_one(
         hint: target.hint,
         snapshot: &txn.snapshot,
     };
-    let plan = planner::plan(&question)?;
+    let plan = logical::decide(&question, &Needs::Documents, MinMax::default())?.plan;
     op.note_access(&plan.access);
     let mut scan = Scan::new(txn.snapshot.clone(), collection.clone(), &plan.access);
     let mut best: Option<(Vec<u8>, Chosen)> = None;
@@ -105,7 +107,7 @@ fn scan_many(
         hint: target.hint,
         snapshot: &snapshot,
     };
-    let plan = planner::plan(&question)?;
+    let plan = logical::decide(&question, &Needs::Documents, MinMax::default())?.plan;
     op.note_access(&plan.access);
     let seqno = snapshot.seqno();
     Ok((Scan::new(snapshot, collection.clone(), &plan.access), seqno))

@@ -5,7 +5,7 @@ use super::entries::{EntryScan, Reading, damaged};
 use super::near::NearScan;
 use super::resolve::Resolver;
 use super::walk::WalkScan;
-use super::{Doc, Examined, Take, Wanted};
+use super::{Doc, Examined, FieldRead, Take};
 use crate::catalog::Collection;
 use crate::index::maintain::record_of;
 use crate::layout::{self, MappedRange};
@@ -430,7 +430,7 @@ impl Scan {
     pub fn lend(
         &mut self,
         op: &Operation,
-        wanted: Option<&[Wanted]>,
+        wanted: Option<&[FieldRead]>,
         take: &mut dyn Take,
     ) -> Result<bool> {
         self.open_resolver()?;
@@ -590,7 +590,7 @@ impl Lender<'_> {
     fn entries(
         &mut self,
         entries: &mut EntryScan,
-        wanted: Option<&[Wanted]>,
+        wanted: Option<&[FieldRead]>,
         take: &mut dyn Take,
         op: &Operation,
     ) -> Result<bool> {

@@ -36,6 +36,15 @@ enum Slot {
     Inside(Box<str>, Vec<Slot>),
 }
 
+/// A field that a `$group` reads.
+#[derive(Clone, Debug)]
+pub struct FieldRead {
+    /// Its path.
+    pub path: String,
+    /// Whether the value itself is needed, and not only what tells it apart from others.
+    pub value: bool,
+}
+
 /// What an entry gives.
 pub enum Made {
     /// A document.

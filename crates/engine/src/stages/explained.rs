@@ -11,6 +11,7 @@ use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
 use crate::planner::explain::{Above, Ran};
 use crate::planner::explain_query::{ExplainedPlan, write_planner, write_stats};
+use crate::planner::logical::Fired;
 use crate::planner::run::SortTotals;
 use crate::planner::{Access, Plan};
 use parking_lot::Mutex;
@@ -190,7 +191,15 @@ fn nothing(stages: &[Box<dyn Stage>]) -> Result<Front> {
     let roles = stages.iter().map(|stage| stage.role());
     let taken = |role: &Role<'_>| matches!(role, Role::Match(_) | Role::Sort(_) | Role::Limit(_));
     let stages = roles.take_while(taken).count();
-    Ok(Front { filter: everything()?, sort: None, limit: None, plan, stages })
+    Ok(Front {
+        filter: everything()?,
+        sort: None,
+        limit: None,
+        plan,
+        is_grouped: false,
+        stages,
+        fired: Fired::default(),
+    })
 }
 
 /// What a stage did.

@@ -171,14 +171,15 @@ impl Stage for Lookup {
         })
     }
 
+    fn role(&self) -> Role<'_> {
+        Role::Lookup { field: self.spec.place.text(), unwinds: self.spec.unwinding.is_some() }
+    }
+
     fn absorb(&mut self, next: &dyn Stage, _: &StageContext<'_>) -> bool {
         let Role::Unwind(unwind) = next.role() else { return false };
         let Some(spec) = Arc::get_mut(&mut self.spec) else { return false };
-        let same = unwind.path.text() == spec.place.text() && spec.unwinding.is_none();
-        if same {
-            spec.unwinding = Some(unwind.clone());
-        }
-        same
+        spec.unwinding = Some(unwind.clone());
+        true
     }
 
     fn explain(&self, out: &mut Writer<'_>) {

@@ -55,6 +55,7 @@ pub use unwind::Spec as UnwindSpec;
 
 use crate::exec::Stream;
 use crate::operation::Operation;
+use crate::planner::logical::{self, Fired, Shape, Shapes};
 use crate::txn::Data;
 use query::filter::Filter;
 use query::project::Projection;
@@ -115,8 +116,39 @@ pub enum Role<'s> {
     Source,
     /// Writes all documents somewhere and passes none.
     Output(&'s dyn Output),
+    /// Adds documents of another collection.
+    Lookup {
+        /// The field that gets them.
+        field: &'s str,
+        /// Whether it makes a document for each of them.
+        unwinds: bool,
+    },
     /// Anything else.
     Other,
+}
+
+impl<'s> Role<'s> {
+    /// What the rules of the optimiser know of the stage.
+    pub(crate) fn shape(&self) -> Shape<'s> {
+        match self {
+            Role::Match(_) => Shape::Match,
+            Role::Sort(_) => Shape::Sort,
+            Role::Limit(_) => Shape::Limit,
+            Role::Unwind(unwind) => Shape::Unwind(unwind.path.text()),
+            Role::Lookup { field, unwinds } => Shape::Lookup { field, unwinds: *unwinds },
+            Role::Count(_) => Shape::Count,
+            Role::Near(_) => Shape::Near,
+            Role::Project(_) => Shape::Project,
+            Role::Group(_) => Shape::Group,
+            Role::Source | Role::Output(_) | Role::Other => Shape::Other,
+        }
+    }
+}
+
+impl Shapes for &[Box<dyn Stage>] {
+    fn shape(&self, at: usize) -> Option<Shape<'_>> {
+        self.get(at).map(|stage| stage.role().shape())
+    }
 }
 
 /// What a stage at the end does with the documents: it writes them.
@@ -179,21 +211,34 @@ pub static ALL: &[&StageRow] = &[
 /// Stages that a pipeline may have.
 const STAGES_MAX: usize = 1000;
 
+/// A compiled pipeline.
+pub struct CompiledPipeline {
+    /// Its stages.
+    pub stages: Vec<Box<dyn Stage>>,
+    /// How many stages at the front give the same whatever values the watched variables have.
+    pub constant: usize,
+    /// The rules that made one stage of two.
+    pub fired: Fired,
+}
+
 /// Compiles a pipeline.
 ///
 /// # Errors
 /// What a stage gives that is not understood; 40324 for an unknown one.
 pub fn parse(pipeline: RawDoc<'_>, context: &StageContext<'_>) -> Result<Vec<Box<dyn Stage>>> {
-    parse_watched(pipeline, context, &[]).map(|(stages, _)| stages)
+    compile(pipeline, context, &[]).map(|compiled| compiled.stages)
 }
 
-/// Compiles a pipeline, and tells how many stages at its front give the same whatever values the
-/// watched variables have.
-fn parse_watched(
+/// Compiles a pipeline; `watched` are the variables whose values each outer document sets.
+///
+/// # Errors
+/// As `parse`.
+pub fn compile(
     pipeline: RawDoc<'_>,
     context: &StageContext<'_>,
     watched: &[DeferredVariable],
-) -> Result<(Vec<Box<dyn Stage>>, usize)> {
+) -> Result<CompiledPipeline> {
+    let mut fired = Fired::default();
     let mut stages: Vec<Box<dyn Stage>> = Vec::new();
     let mut names = Vec::new();
     let shows_key = crate::planner::request::mentions_meta(pipeline, &["sortKey"], 0);
@@ -223,15 +268,24 @@ fn parse_watched(
         let varied = varies;
         // Only the results of inner pipelines are kept.
         varies |= reads || (context.depth > 0 && draws_lots(name, element));
-        let absorbed = varied == varies
+        let rule = match stages.last() {
+            Some(before) if varied == varies => {
+                logical::absorbs(&before.role().shape(), &stage.role().shape())
+            }
+            _ => None,
+        };
+        let absorbed = rule.is_some()
             && stages.last_mut().is_some_and(|before| before.absorb(&*stage, context));
+        if let Some(rule) = rule.filter(|_| absorbed) {
+            fired.add(rule);
+        }
         if !absorbed {
             stages.push(stage);
             constant += usize::from(!varies);
         }
     }
     place::check(&names, context.within)?;
-    Ok((stages, constant))
+    Ok(CompiledPipeline { stages, constant, fired })
 }
 
 /// Whether a stage gives another result each time.

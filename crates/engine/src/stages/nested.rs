@@ -104,7 +104,8 @@ impl Nested {
             super::parse(self.own.as_doc(), &context)
         });
         let own = own?;
-        let (joined, constant) = super::parse_watched(self.joined.as_doc(), &context, &variables)?;
+        let joined = super::compile(self.joined.as_doc(), &context, &variables)?;
+        let super::CompiledPipeline { stages: joined, constant, .. } = joined;
         Ok(Compiled { variables, own, joined, constant, reads_outer })
     }
 

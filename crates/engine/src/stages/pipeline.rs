@@ -7,7 +7,8 @@ use crate::exec::find::{FindOptions, FindStream};
 use crate::exec::ready::Ready;
 use crate::exec::scan::Scan;
 use crate::exec::shown::{Shown, WithMeta};
-use crate::planner::logical::{self, Fired, Optimised};
+use crate::planner::logical::{self, Decision, Fired, GroupNeeds, Joined, Needs, Optimised};
+use crate::planner::min_max::MinMax;
 use crate::planner::{self, Plan, Question};
 use crate::upkeep::staleness::Staleness;
 use query::filter::Filter;
@@ -83,18 +84,25 @@ pub fn open(
     snapshot: &Snapshot,
     hint: Option<Val<'_>>,
 ) -> Result<(Box<dyn Stream>, Option<Plan>)> {
-    open_showing(stages, collection, snapshot, hint, Wanted::default())
+    open_showing(stages, collection, snapshot, hint, MetaRequest::default())
 }
 
 /// What a pipeline asks for by `$meta` of the documents that it reads.
 #[derive(Clone, Copy, Default)]
-pub struct Wanted {
+pub struct MetaRequest {
     /// The keys of the index through which they are found.
     pub index_key: bool,
     /// The keys of their records.
     pub record: bool,
     /// How far what patterns maintain is behind.
     pub patterns: bool,
+}
+
+impl MetaRequest {
+    /// Whether it asks for anything.
+    fn any(self) -> bool {
+        self.index_key || self.record || self.patterns
+    }
 }
 
 /// As `open`, with what `$meta` asks for.
@@ -106,7 +114,7 @@ pub fn open_showing(
     collection: Option<&Arc<Collection>>,
     snapshot: &Snapshot,
     hint: Option<Val<'_>>,
-    wanted: Wanted,
+    wanted: MetaRequest,
 ) -> Result<(Box<dyn Stream>, Option<Plan>)> {
     check_text(stages)?;
     if let (None, Some(Role::Near(near))) = (collection, stages.first().map(|stage| stage.role())) {
@@ -116,26 +124,25 @@ pub fn open_showing(
     let Some(collection) = collection.filter(|_| !makes_its_own) else {
         return Ok((follow(stages, Box::new(Ready(Vec::new().into_iter()))), None));
     };
-    let mut front = front(stages, collection, snapshot, hint, &everything()?)?;
+    let plain = !wanted.any() && !sorts_by_shown_key(stages);
+    let arranged = Arranged::new(stages, collection, snapshot, hint, plain)?;
+    let Arranged { front, fused } = arranged;
+    let found = front.open(collection, snapshot);
+    let rest = stages.get(front.stages..).unwrap_or(&[]);
+    if let Some(fused) = fused {
+        let behind = rest.get(fused.taken..).unwrap_or(&[]);
+        let groups = match front.is_grouped {
+            true => fused.group.open_ordered(Box::new(found)),
+            false => fused.group.open(Box::new(found)),
+        };
+        return Ok((follow(behind, groups), Some(front.plan)));
+    }
     let shown = Shown {
         sort: front.sort.clone().filter(|sort| sort.shows_key),
         access: wanted.index_key.then(|| front.plan.access.clone()),
         record: wanted.record.then(|| collection.clone()),
         patterns: wanted.patterns.then(|| Staleness::new(collection, snapshot)),
     };
-    let rest = stages.get(front.stages..).unwrap_or(&[]);
-    if shown.is_empty() {
-        front.cover(rest);
-    }
-    let found = front.open(collection, snapshot);
-    if shown.is_empty()
-        && found.lends_entries()
-        && let Some((fused, taken)) = fuse(rest)
-        && fused.key_path().is_some_and(|path| front.plan.access.keeps_together(path))
-    {
-        let groups = fused.open_ordered(Box::new(found));
-        return Ok((follow(rest.get(taken..).unwrap_or(&[]), groups), Some(front.plan)));
-    }
     let mut stream: Box<dyn Stream> = Box::new(found);
     if !shown.is_empty() {
         stream = Box::new(WithMeta::new(stream, shown));
@@ -144,6 +151,95 @@ pub fn open_showing(
         stream = near.with_distances(stream, &front.plan)?;
     }
     Ok((follow(rest, stream), Some(front.plan)))
+}
+
+/// How the stages of a pipeline over a collection are run.
+struct Arranged {
+    front: Front,
+    /// The group right behind the front, if the front is opened for what it reads.
+    fused: Option<FusedStages>,
+}
+
+impl Arranged {
+    /// Applies the rules; `plain` is false when metadata of the documents are shown, which only
+    /// documents have that are read one by one.
+    fn new(
+        stages: &[Box<dyn Stage>],
+        collection: &Arc<Collection>,
+        snapshot: &Snapshot,
+        hint: Option<Val<'_>>,
+        plain: bool,
+    ) -> Result<Arranged> {
+        let (extent, _) = logical::front(&stages);
+        let fused = match plain && !extent.is_near {
+            true => fuse(stages, extent.len()),
+            false => None,
+        };
+        let needs = match &fused {
+            None => Needs::Documents,
+            Some(fused) => Needs::Group(GroupNeeds {
+                reads: fused.group.reads(),
+                key_path: fused.group.key_path(),
+                is_limited: extent.limits,
+            }),
+        };
+        let front = planned_front(stages, collection, snapshot, hint, &everything()?, &needs)?;
+        Ok(Arranged { front, fused })
+    }
+}
+
+/// Whether the `$sort` of the front shows its key.
+fn sorts_by_shown_key(stages: &[Box<dyn Stage>]) -> bool {
+    let (extent, _) = logical::front(&stages);
+    let sort = stages.get(usize::from(extent.filters)).filter(|_| extent.sorts);
+    matches!(sort.map(|stage| stage.role()), Some(Role::Sort(sort)) if sort.shows_key)
+}
+
+/// The rules that decide how compiled stages run, for explain. Nothing is read but samples.
+///
+/// # Errors
+/// What the planner gives.
+pub fn rules_fired(
+    stages: &[Box<dyn Stage>],
+    collection: Option<&Arc<Collection>>,
+    snapshot: &Snapshot,
+    hint: Option<Val<'_>>,
+    wanted: MetaRequest,
+) -> Result<Fired> {
+    let mut fired = Fired::default();
+    let mut at = 0;
+    if let Some(collection) = collection {
+        if let Some(rule) = logical::is_count_only(&stages) {
+            fired.add(rule);
+            let filter = match stages.first().map(|stage| stage.role()) {
+                Some(Role::Match(filter)) => filter.clone(),
+                _ => everything()?,
+            };
+            if !filter.is_empty() || hint.is_some() {
+                let question = Question { collection, filter: &filter, sort: None, hint, snapshot };
+                let decision = logical::decide(&question, &Needs::Count, MinMax::default())?;
+                fired.add_all(decision.fired);
+            }
+            return Ok(fired);
+        }
+        let plain = !wanted.any() && !sorts_by_shown_key(stages);
+        let Arranged { front, fused } = Arranged::new(stages, collection, snapshot, hint, plain)?;
+        fired.add_all(front.fired);
+        at = front.stages;
+        if let Some(fused) = fused {
+            fired.add_all(fused.fired);
+            at += fused.taken;
+        }
+    }
+    while at < stages.len() {
+        let (taken, rules) = match logical::joined(&stages, at) {
+            Some((Joined::SortLimit, rule)) => (2, Fired::from(rule)),
+            _ => fuse(stages, at).map_or((1, Fired::default()), |fused| (fused.taken, fused.fired)),
+        };
+        fired.add_all(rules);
+        at += taken;
+    }
+    Ok(fired)
 }
 
 /// Refuses a text search anywhere but in front, and a sort by its score where there is none.
@@ -187,11 +283,15 @@ pub struct Front {
     pub limit: Option<u64>,
     /// The chosen plan.
     pub plan: Plan,
+    /// Whether its entries come group by group, for the group behind it.
+    pub is_grouped: bool,
     /// How many stages the find stands for.
     pub stages: usize,
+    /// The rules that made it.
+    pub fired: Fired,
 }
 
-/// Chooses the plan of a pipeline's leading stages.
+/// Chooses the plan of a pipeline's leading stages when documents are needed behind them.
 ///
 /// # Errors
 /// What the planner gives.
@@ -202,48 +302,39 @@ pub fn front(
     hint: Option<Val<'_>>,
     everything: &Arc<Filter>,
 ) -> Result<Front> {
-    let mut taken = 0;
+    planned_front(stages, collection, snapshot, hint, everything, &Needs::Documents)
+}
+
+fn planned_front(
+    stages: &[Box<dyn Stage>],
+    collection: &Arc<Collection>,
+    snapshot: &Snapshot,
+    hint: Option<Val<'_>>,
+    everything: &Arc<Filter>,
+    needs: &Needs<'_>,
+) -> Result<Front> {
+    let (extent, rule) = logical::front(&stages);
     let mut filter = everything.clone();
-    if let Some(Role::Match(found)) = stages.first().map(|stage| stage.role()) {
-        filter = found.clone();
-        taken = 1;
-    }
-    let mut sort = None;
-    let mut limit = None;
-    if let Some(Role::Near(near)) = stages.first().map(|stage| stage.role()) {
-        let filter = near.filter(collection)?;
-        let question = Question { collection, filter: &filter, sort: None, hint, snapshot };
-        let plan = planner::plan(&question)?;
-        return Ok(Front { filter, sort, limit, plan, stages: 1 });
-    }
-    if let Some(Role::Sort(found)) = stages.get(taken).map(|stage| stage.role()) {
-        sort = Some(found.clone());
-        taken += 1;
-    }
-    if let Some(Role::Limit(found)) = stages.get(taken).map(|stage| stage.role()) {
-        limit = Some(found);
-        taken += 1;
+    let (mut sort, mut limit) = (None, None);
+    for stage in stages.iter().take(extent.len()) {
+        match stage.role() {
+            Role::Match(found) => filter = found.clone(),
+            Role::Near(near) => filter = near.filter(collection)?,
+            Role::Sort(found) => sort = Some(found.clone()),
+            Role::Limit(found) => limit = Some(found),
+            _ => {}
+        }
     }
     let question = Question { collection, filter: &filter, sort: sort.as_ref(), hint, snapshot };
-    let plan = planner::plan(&question)?;
-    Ok(Front { filter, sort, limit, plan, stages: taken })
+    let decision = logical::decide(&question, needs, MinMax::default())?;
+    let Decision { plan, is_grouped, mut fired, .. } = decision;
+    if let Some(rule) = rule {
+        fired.add(rule);
+    }
+    Ok(Front { filter, sort, limit, plan, is_grouped, stages: extent.len(), fired })
 }
 
 impl Front {
-    /// Lets the plan answer from its index alone, if that has all that a group behind it reads.
-    fn cover(&mut self, rest: &[Box<dyn Stage>]) {
-        let Some((fused, _)) = fuse(rest) else { return };
-        let Some(wanted) = fused.wanted() else { return };
-        let mut needed: Vec<String> = wanted.iter().map(|wanted| wanted.path.clone()).collect();
-        if let Some(sort) = &self.sort {
-            if sort.needs_score() {
-                return;
-            }
-            needed.extend(sort.fields.iter().map(|field| field.path.text().to_owned()));
-        }
-        planner::cover::apply_needed(&mut self.plan, &self.filter, needed);
-    }
-
     /// The documents of the front.
     #[must_use]
     pub fn open(&self, collection: &Arc<Collection>, snapshot: &Snapshot) -> FindStream {
@@ -258,52 +349,65 @@ impl Front {
     }
 }
 
-/// Puts stages behind a stream; a sort that a limit follows keeps only what is needed, and a group
-/// stands for its neighbours where it can.
+/// Puts stages behind a stream; those that run as one are opened together.
 #[must_use]
 pub fn follow(stages: &[Box<dyn Stage>], mut stream: Box<dyn Stream>) -> Box<dyn Stream> {
     let mut at = 0;
     while let Some(stage) = stages.get(at) {
-        if let Some((fused, taken)) = fuse(stages.get(at..).unwrap_or(&[])) {
-            stream = fused.open(stream);
-            at += taken;
+        let joined = logical::joined(&stages, at).map(|(joined, _)| joined);
+        if let (Some(Joined::SortLimit), Role::Sort(sort), Some(Role::Limit(limit))) =
+            (joined, stage.role(), stages.get(at + 1).map(|next| next.role()))
+        {
+            stream = super::open_sorted(stream, sort.clone(), usize::try_from(limit).ok());
+            at += 2;
             continue;
         }
+        if let Some(Joined::Group { .. }) = joined
+            && let Some(fused) = fuse(stages, at)
+        {
+            stream = fused.group.open(stream);
+            at += fused.taken;
+            continue;
+        }
+        stream = stage.open(stream);
         at += 1;
-        stream = match (stage.role(), stages.get(at).map(|next| next.role())) {
-            (Role::Sort(sort), Some(Role::Limit(limit))) => {
-                super::open_sorted(stream, sort.clone(), usize::try_from(limit).ok())
-            }
-            _ => stage.open(stream),
-        };
     }
     stream
 }
 
-/// The group at the start of these stages, with the stages in front of it and behind it that it
-/// can stand for; and how many they are.
-fn fuse(stages: &[Box<dyn Stage>]) -> Option<(Fused, usize)> {
+/// A group that does the work of its neighbours.
+struct FusedStages {
+    group: Fused,
+    /// How many stages it stands for.
+    taken: usize,
+    /// The rule, if it stands for more than itself.
+    fired: Fired,
+}
+
+/// The group at a position, with the stages in front of it and behind it that it can stand for.
+/// `None` where there is no group, or it would not give the same.
+fn fuse(stages: &[Box<dyn Stage>], at: usize) -> Option<FusedStages> {
+    let Some((Joined::Group { unwind, project, behind }, rule)) = logical::joined(&stages, at)
+    else {
+        return None;
+    };
     let role = |at: usize| stages.get(at).map(|stage| stage.role());
-    let mut at = 0;
-    let unwind = match role(at) {
-        Some(Role::Unwind(unwind)) => Some(unwind),
+    let unwinds = match role(at).filter(|_| unwind) {
+        Some(Role::Unwind(spec)) => Some(spec),
         _ => None,
     };
-    at += usize::from(unwind.is_some());
-    let project = match role(at) {
-        Some(Role::Project(project)) => Some(project),
+    let projection = |at: usize, there: bool| match role(at).filter(|_| there) {
+        Some(Role::Project(projection)) => Some(projection),
         _ => None,
     };
-    at += usize::from(project.is_some());
-    let Some(Role::Group(group)) = role(at) else { return None };
-    at += 1;
-    let behind = match role(at) {
-        Some(Role::Project(project)) => Some(project),
-        _ => None,
-    };
-    let fused = group.fused(unwind, project, behind)?;
-    at += usize::from(fused.after.is_some());
-    Some((fused, at))
+    let first = at + usize::from(unwind);
+    let projects = projection(first, project);
+    let place = first + usize::from(project);
+    let Some(Role::Group(group)) = role(place) else { return None };
+    let group = group.fused(unwinds, projects, projection(place + 1, behind))?;
+    let taken = place + 1 + usize::from(group.after.is_some()) - at;
+    let fired = if taken > 1 { Fired::from(rule) } else { Fired::default() };
+    Some(FusedStages { group, taken, fired })
 }
 
 #[cfg(test)]

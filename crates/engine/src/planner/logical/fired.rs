@@ -3,14 +3,35 @@
 use super::RULES;
 use value::Writer;
 
+/// A rule, by its position in `RULES`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RuleId(pub(super) usize);
+
 /// A set of rules, by their position in `RULES`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Fired(u32);
 
+impl From<RuleId> for Fired {
+    fn from(rule: RuleId) -> Fired {
+        Fired(1 << rule.0)
+    }
+}
+
 impl Fired {
-    /// Adds the rule at a position of `RULES`.
-    pub(super) fn add(&mut self, at: usize) {
-        self.0 |= 1 << at;
+    /// Adds a rule.
+    pub fn add(&mut self, rule: RuleId) {
+        self.0 |= 1 << rule.0;
+    }
+
+    /// Adds the rules of another set.
+    pub fn add_all(&mut self, other: Fired) {
+        self.0 |= other.0;
+    }
+
+    /// Whether no rule fired.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
     }
 
     /// The names of the rules, in the order of `RULES`.
@@ -21,7 +42,7 @@ impl Fired {
 
     /// Writes the names as `rulesFired`, unless there are none.
     pub fn explain(self, out: &mut Writer<'_>) {
-        if self.0 == 0 {
+        if self.is_empty() {
             return;
         }
         out.array("rulesFired", |list| {

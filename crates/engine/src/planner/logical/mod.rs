@@ -1,22 +1,34 @@
-//! The optimiser: every rewrite of a query is a rule of `RULES`.
+//! The optimiser: every decision on how a query is rewritten or run in parts is a rule of `RULES`.
 //!
-//! A pipeline is read into typed stages (`stage`). Rules look at neighbouring stages and replace
-//! them by stages that give the same documents with less work. A rule lives in one file under
-//! `rules`, has one row in `RULES` and one spec file in `tests/spec/optimiser`. `Fired` records
-//! which rules changed something; explain shows their names as `rulesFired`.
+//! A query passes the rules in this order:
+//! 1. `pipeline`: a written pipeline is read into typed stages (`stage`), and rules replace
+//!    neighbours by stages that give the same documents with less work. `answers` are the rules
+//!    that read what patterns maintain instead.
+//! 2. `compiled`: on compiled stages, rules decide which of them a find with a plan answers, and
+//!    which run as one.
+//! 3. `access`: rules decide what a plan must read for what is asked of it: documents, entries of
+//!    an index, or one entry for each value. Every command gets its plan here.
 //!
-//! Nothing here compiles stages or reads documents.
+//! A rule lives in one file under `rules`, has one row in `RULES` and one spec file in
+//! `tests/spec/optimiser`. `Fired` records which rules changed something; explain shows their names
+//! as `rulesFired`. Nothing here compiles stages or reads documents.
 
+mod access;
+mod compiled;
 mod fields;
 mod fired;
 mod pipeline;
 mod rules;
 mod stage;
 
-pub use fired::Fired;
+pub use access::{Decision, GroupNeeds, Needs, decide};
+pub use compiled::{Front, Joined, Shape, Shapes, absorbs, front, is_count_only, joined};
+pub use fired::{Fired, RuleId};
 pub use pipeline::{Optimised, optimise};
 pub use rules::RULES;
 
+use super::Question;
+use access::Draft;
 use pipeline::Pipeline;
 
 /// A rule of the optimiser.
@@ -36,4 +48,17 @@ pub enum Apply {
     /// first, with its position; returns whether it changed the pipeline. The rules start again
     /// one stage before a change, so a rule must not undo what another one does.
     Written(fn(&mut Pipeline<'_>, usize) -> bool),
+    /// On a compiled stage and the next one: whether the first can do the work of both. The stage
+    /// itself may still decline.
+    Absorb(fn(&Shape<'_>, &Shape<'_>) -> bool),
+    /// On a compiled pipeline over a collection: how many stages at its front a find answers.
+    Front(fn(&dyn Shapes) -> Front),
+    /// On a compiled pipeline over a collection: whether all that is asked for is a count.
+    Count(fn(&dyn Shapes) -> bool),
+    /// On compiled stages from a position on: which of them run as one. A group may still decline.
+    Join(fn(&dyn Shapes, usize) -> Option<Joined>),
+    /// Before a plan is chosen: another way to find what is needed.
+    Instead(fn(&Question<'_>, &Needs<'_>) -> Option<Decision>),
+    /// On a chosen plan; returns whether it changed it.
+    Plan(fn(&mut Draft<'_, '_>) -> bool),
 }

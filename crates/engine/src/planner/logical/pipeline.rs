@@ -1,7 +1,7 @@
 //! A pipeline of typed stages, and the loop that applies the rules to it.
 
 use super::stage::Stage;
-use super::{Apply, Fired, RULES};
+use super::{Apply, Fired, RULES, Rule, RuleId};
 use value::{DocBuf, RawDoc, writer};
 
 /// A pipeline that is being optimised.
@@ -35,7 +35,7 @@ pub fn optimise(pipeline: RawDoc<'_>) -> Optimised {
             None => at += 1,
         }
     }
-    let stages = (fired != Fired::default()).then(|| pipeline.write());
+    let stages = (!fired.is_empty()).then(|| pipeline.write());
     Optimised { stages, fired }
 }
 
@@ -50,10 +50,10 @@ impl<'p> Pipeline<'p> {
     }
 
     /// Applies the first rule that changes something at a position; returns which one did.
-    fn apply_one(&mut self, at: usize) -> Option<usize> {
-        RULES.iter().position(|rule| match rule.apply {
-            Apply::Written(apply) => apply(self, at),
-        })
+    fn apply_one(&mut self, at: usize) -> Option<RuleId> {
+        let mut fires =
+            |rule: &&Rule| matches!(rule.apply, Apply::Written(apply) if apply(self, at));
+        RULES.iter().position(|rule| fires(&rule)).map(RuleId)
     }
 
     /// The stage at a position and the one before it.

@@ -16,7 +16,7 @@ mod table;
 mod tests;
 
 use super::{CountShape, Role, Stage, StageContext, StageRow, UnwindSpec};
-use crate::exec::{Doc, Examined, Stream, Visit, Wanted};
+use crate::exec::{Doc, Examined, FieldRead, Stream, Visit};
 use crate::memory::Share;
 use crate::operation::Operation;
 use bumpalo::Bump;
@@ -161,8 +161,8 @@ impl Group {
 impl Fused {
     /// The fields of the input that are read; `None` if it may be all of it.
     #[must_use]
-    pub(crate) fn wanted(&self) -> Option<&[Wanted]> {
-        self.program.wanted.as_deref()
+    pub(crate) fn reads(&self) -> Option<&[FieldRead]> {
+        self.program.reads.as_deref()
     }
 
     /// The path of the field that is the key; `None` if it is more than a field.

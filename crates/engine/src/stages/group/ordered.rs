@@ -46,7 +46,7 @@ impl Ordered {
                 self.given = 0;
             }
             let Ordered { input, program, eyes, table, arena, .. } = self;
-            let wanted = program.wanted.as_deref().unwrap_or(&[]);
+            let wanted = program.reads.as_deref().unwrap_or(&[]);
             let mut taker = Taker { program, eyes, table, arena };
             self.ended = !input.lend(op, wanted, &mut taker)?;
         }

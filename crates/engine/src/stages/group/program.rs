@@ -6,7 +6,7 @@
 
 use super::Spec;
 use super::table::Table;
-use crate::exec::Wanted;
+use crate::exec::FieldRead;
 use crate::stages::UnwindSpec;
 use bumpalo::Bump;
 use query::accumulate::AccumulatorSpec;
@@ -25,7 +25,7 @@ pub(super) struct Program {
     /// What each accumulator is fed with.
     pub(super) feeds: Vec<Feed>,
     /// The fields of the input that are read, by their slots; `None` if it may be all of it.
-    pub(super) wanted: Option<Vec<Wanted>>,
+    pub(super) reads: Option<Vec<FieldRead>>,
     pub(super) collation: Option<Arc<Collation>>,
 }
 
@@ -183,9 +183,9 @@ impl Program {
             read.push(*slot);
         }
         let values = decoded(read, &key, (&fields, &feeds), paths.len());
-        let wanted = |(path, value): (&[Box<str>], bool)| Wanted { path: path.join("."), value };
-        let wanted = (!reads_root).then(|| paths.iter().zip(values).map(wanted).collect());
-        Some(Program { slots, unwind: unwound, collation, key, feeds, fields, wanted })
+        let read = |(path, value): (&[Box<str>], bool)| FieldRead { path: path.join("."), value };
+        let reads = (!reads_root).then(|| paths.iter().zip(values).map(read).collect());
+        Some(Program { slots, unwind: unwound, collation, key, feeds, fields, reads })
     }
 
     /// A program that looks up every path on its own.
@@ -196,7 +196,7 @@ impl Program {
             key: Key::Computed(spec.key.clone()),
             feeds: spec.fields.iter().map(|_| Feed::Argument).collect(),
             fields: spec.fields.clone(),
-            wanted: None,
+            reads: None,
             collation: spec.key.collation().cloned(),
         }
     }
@@ -213,9 +213,9 @@ impl Program {
     /// in the order of this field. `None` if the key is more than a field, or other text counts as
     /// equal. A document of fields tells a missing one from null, which no order of documents does.
     pub(super) fn key_path(&self) -> Option<&str> {
-        let wanted = self.wanted.as_ref().filter(|_| self.collation.is_none())?;
+        let reads = self.reads.as_ref().filter(|_| self.collation.is_none())?;
         match &self.key {
-            Key::Slot(slot) => wanted.get(*slot).map(|wanted| wanted.path.as_str()),
+            Key::Slot(slot) => reads.get(*slot).map(|read| read.path.as_str()),
             Key::Fields(_) | Key::Constant(_) | Key::Computed(_) => None,
         }
     }

@@ -124,7 +124,7 @@ impl<'p> Reader<'p> {
             }
             return Ok(());
         }
-        match program.wanted.as_ref().filter(|_| !program.unwinds()) {
+        match program.reads.as_ref().filter(|_| !program.unwinds()) {
             Some(wanted) => input.lend(op, wanted, &mut taker).map(|_| ()),
             None => input.for_each(op, &mut |doc| taker.document(doc)),
         }

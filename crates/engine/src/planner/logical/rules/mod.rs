@@ -1,20 +1,40 @@
 //! The rules: one file each, in the order in which they are tried.
 
+mod count_entries;
+mod count_only;
+mod covered_find;
+mod covered_group;
+mod distinct_scan;
 mod drop_overridden_sort;
+mod find_in_front;
+mod fuse_group;
 mod limit_before_projection;
 mod match_forward;
 mod match_into_lookup;
 mod merge_matches;
+mod ordered_group;
+mod sort_with_limit;
+mod unwind_into_lookup;
 
 use super::Rule;
 
-/// Every rule, in the order in which they are tried.
+/// Every rule. Of those that run at the same time, the first one that fits is applied.
 pub static RULES: &[&Rule] = &[
     &drop_overridden_sort::RULE,
     &limit_before_projection::RULE,
     &match_into_lookup::RULE,
     &merge_matches::RULE,
     &match_forward::RULE,
+    &unwind_into_lookup::RULE,
+    &count_only::RULE,
+    &find_in_front::RULE,
+    &fuse_group::RULE,
+    &sort_with_limit::RULE,
+    &distinct_scan::RULE,
+    &covered_find::RULE,
+    &count_entries::RULE,
+    &covered_group::RULE,
+    &ordered_group::RULE,
 ];
 
 #[cfg(test)]

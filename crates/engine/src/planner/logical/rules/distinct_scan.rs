@@ -1,0 +1,48 @@
+//! The distinct values of a field are read from an index that has the field behind nothing but
+//! fields with one value: one entry for each value, the others are jumped over.
+
+use crate::catalog::IndexKind;
+use crate::planner::cover::entries_are_matches;
+use crate::planner::logical::{Apply, Decision, Needs, Rule};
+use crate::planner::{self, Access, Candidate, Plan, Question};
+
+pub(super) static RULE: Rule = Rule {
+    name: "distinct_scan",
+    help: "Reads one entry of an index for each distinct value.",
+    apply: Apply::Instead(apply),
+};
+
+fn apply(question: &Question<'_>, needs: &Needs<'_>) -> Option<Decision> {
+    let Needs::Values(path) = needs else { return None };
+    let filter = question.filter;
+    let plain = question.hint.is_none() && filter.collation().is_none();
+    if !plain || filter.text().is_some() || filter.near().is_some() {
+        return None;
+    }
+    question.collection.indexes.iter().find_map(|index| {
+        let candidate = planner::use_of(question, index)?;
+        let column = column(&candidate, path)?;
+        let access = Access::Index(candidate);
+        let plan = Plan { told: access.told(), access, sorted: true, rejected: Vec::new() };
+        // A sparse index lacks only documents without a value.
+        let exact = filter.is_empty() || entries_are_matches(&plan, filter);
+        exact.then(|| Decision { column: Some(column), ..Decision::new(plan) })
+    })
+}
+
+/// The column of the field, if the entries of the index have all its values.
+fn column(candidate: &Candidate, path: &str) -> Option<usize> {
+    let index = &candidate.index;
+    let usable = matches!(index.kind, IndexKind::Ordered)
+        && !index.is_clustered()
+        && !index.is_multikey()
+        && index.collation.is_none()
+        && index.partial.is_none()
+        && candidate.check.is_none()
+        && candidate.key_filter.is_none();
+    let at = index.fields.iter().position(|field| field.path.text() == path)?;
+    let parts = index.fields.get(at)?.path.parts();
+    // A number may be a position in an array.
+    let usable = usable && parts.iter().all(|part| part.index.is_none());
+    (usable && at <= candidate.equalities).then_some(at)
+}
