@@ -269,6 +269,7 @@ impl Find<'_> {
                 record: asks("recordId").then(|| collection.clone()),
                 patterns: asks("patterns").then(|| Staleness::new(collection, snapshot)),
             },
+            needed: None,
             escape: None,
         };
         let way_out = planner::way_out(&question, &plan).filter(|_| self.bounds.is_empty());

@@ -7,8 +7,9 @@ use super::sort::{Sorted, Sorter};
 use super::{Doc, Examined, FieldRead, Stream, Take, Visit};
 use crate::operation::Operation;
 use crate::planner::run::SortTotals;
-use crate::planner::{Access, Plan};
+use crate::planner::{Access, Plan, cover};
 use bumpalo::Bump;
+use patterns::layout::Demand;
 use query::filter::{Filter, Matcher};
 use query::project::Projection;
 use query::sort::SortSpec;
@@ -43,8 +44,26 @@ pub struct FindOptions {
     pub return_key: Option<Access>,
     /// What the projection asks for by `$meta`.
     pub shown: Shown,
+    /// The paths that are read of what is returned; `None` for all that the projection leaves.
+    pub needed: Option<Vec<String>>,
     /// What to do instead when the plan reads much more than was expected.
     pub escape: Option<Escape>,
+}
+
+impl FindOptions {
+    /// What is needed of the documents of a plan.
+    fn demand(&self, plan: &Plan) -> Demand {
+        let whole = self.return_key.is_some() || !self.shown.is_empty();
+        let included = match &self.projection {
+            _ if whole => None,
+            Some(projection) if projection.needs_position() => None,
+            Some(projection) => projection.included_paths(),
+            None => self.needed.clone(),
+        };
+        let (filter, sort) = (self.filter.as_deref(), self.sort.as_ref());
+        let paths = included.and_then(|included| cover::needed_paths(filter, sort, included));
+        Demand { paths, ordered: sort.is_some() && plan.sorted }
+    }
 }
 
 /// A way out of a plan whose estimate was wrong. It is taken only while nothing was returned.
@@ -91,6 +110,7 @@ impl FindStream {
     /// A stream over the documents that a plan finds.
     #[must_use]
     pub fn new(mut scan: Scan, plan: &Plan, options: FindOptions) -> FindStream {
+        scan.set_demand(|| options.demand(plan));
         let wanted = options.limit.map(|limit| options.skip.saturating_add(limit));
         let wanted = wanted.and_then(|count| usize::try_from(count).ok());
         let sorter = match options.sort {

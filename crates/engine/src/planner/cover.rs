@@ -106,17 +106,31 @@ pub fn apply(
     projection: Option<&Projection>,
 ) {
     let Access::Index(candidate) = &mut plan.access else { return };
-    let Some(mut needed) = projection.and_then(Projection::included_paths) else { return };
-    if !paths(filter.root(), &mut needed) || projection.is_some_and(Projection::needs_position) {
-        return;
+    let Some(included) = projection.and_then(Projection::included_paths) else { return };
+    let position = projection.is_some_and(Projection::needs_position);
+    let needed = needed_paths(Some(filter), sort, included).filter(|_| !position);
+    let Some(needed) = needed else { return };
+    candidate.cover = Cover::of(&candidate.index, candidate.path.as_deref(), &needed).map(Arc::new);
+}
+
+/// The paths that a query looks at, beside those that it returns; `None` if it looks at more than paths.
+#[must_use]
+pub fn needed_paths(
+    filter: Option<&Filter>,
+    sort: Option<&SortSpec>,
+    returned: Vec<String>,
+) -> Option<Vec<String>> {
+    let mut needed = returned;
+    if !filter.is_none_or(|filter| paths(filter.root(), &mut needed)) {
+        return None;
     }
     if let Some(sort) = sort {
         if sort.needs_score() {
-            return;
+            return None;
         }
         needed.extend(sort.fields.iter().map(|field| field.path.text().to_owned()));
     }
-    candidate.cover = Cover::of(&candidate.index, candidate.path.as_deref(), &needed).map(Arc::new);
+    Some(needed)
 }
 
 impl Access {

@@ -199,6 +199,7 @@ fn nothing(stages: &[Box<dyn Stage>]) -> Result<Front> {
         is_grouped: false,
         stages,
         fired: Fired::default(),
+        needed: None,
     })
 }
 

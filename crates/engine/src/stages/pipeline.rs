@@ -289,6 +289,8 @@ pub struct Front {
     pub stages: usize,
     /// The rules that made it.
     pub fired: Fired,
+    /// The paths that the stages behind it read; `None` for all.
+    pub needed: Option<Vec<String>>,
 }
 
 /// Chooses the plan of a pipeline's leading stages when documents are needed behind them.
@@ -331,7 +333,13 @@ fn planned_front(
     if let Some(rule) = rule {
         fired.add(rule);
     }
-    Ok(Front { filter, sort, limit, plan, is_grouped, stages: extent.len(), fired })
+    let needed = match needs {
+        Needs::Group(GroupNeeds { reads: Some(reads), .. }) if collection.layouts.is_some() => {
+            Some(reads.iter().map(|read| read.path.clone()).collect())
+        }
+        _ => None,
+    };
+    Ok(Front { filter, sort, limit, plan, is_grouped, stages: extent.len(), fired, needed })
 }
 
 impl Front {
@@ -343,6 +351,7 @@ impl Front {
             filter: (!self.filter.is_empty()).then(|| self.filter.clone()),
             sort: self.sort.clone(),
             limit: self.limit,
+            needed: self.needed.clone(),
             ..FindOptions::default()
         };
         FindStream::new(scan, &self.plan, options)
