@@ -229,7 +229,9 @@ fn read_attribute(text: &[u8]) -> Option<Attribute> {
             continue;
         }
         let digits = rest.split_at_checked(2).and_then(|(digits, after)| {
+            // `from_str_radix` would take a sign too.
             let digits = std::str::from_utf8(digits).ok()?;
+            digits.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(())?;
             Some((u8::from_str_radix(digits, 16).ok()?, after))
         });
         if let Some((byte, after)) = digits {
@@ -279,6 +281,8 @@ mod tests {
         let mut bytes = vec![tag];
         if content.len() < 0x80 {
             bytes.push(content.len() as u8);
+        } else if content.len() < 0x100 {
+            bytes.extend_from_slice(&[0x81, content.len() as u8]);
         } else {
             bytes.push(0x82);
             bytes.extend_from_slice(&(content.len() as u16).to_be_bytes());
@@ -337,7 +341,7 @@ mod tests {
     #[test]
     fn a_name_is_read_as_it_is_written() {
         let known = name(&[
-            attribute(ORGANISATION, 0x0C, "Böse, +\"Co\"=; ".as_bytes()),
+            attribute(ORGANISATION, 0x0C, "Böse, +\"Co\"=; +C".as_bytes()),
             [attribute(COMMON, 0x13, b"#ada"), attribute(&[0x55, 4, 5], 0x13, b"7\n")].concat(),
         ]);
         assert_eq!(Name::read(&known.to_string()), Some(known));
