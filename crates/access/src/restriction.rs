@@ -5,7 +5,7 @@ use value::{Code, Error, RawDoc, Result, Val, Writer};
 
 /// The two ends of a connection, where they are known.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Ends {
+pub struct ConnectionAddresses {
     /// The client's address.
     pub client: Option<IpAddr>,
     /// The address at which the server was reached.
@@ -56,7 +56,7 @@ impl Restrictions {
 
     /// Whether somebody may log in over this connection.
     #[must_use]
-    pub fn allow(&self, ends: Ends) -> bool {
+    pub fn allow(&self, ends: ConnectionAddresses) -> bool {
         self.0.is_empty() || self.0.iter().any(|restriction| restriction.allows(ends))
     }
 
@@ -116,7 +116,7 @@ impl Restriction {
         Ok(restriction)
     }
 
-    fn allows(&self, ends: Ends) -> bool {
+    fn allows(&self, ends: ConnectionAddresses) -> bool {
         let holds = |ranges: &Option<Vec<Range>>, address: Option<IpAddr>| match (ranges, address) {
             (None, _) => true,
             (Some(_), None) => false,
@@ -196,8 +196,8 @@ mod tests {
         Restrictions::parse(list, "here")
     }
 
-    fn ends(client: &str, server: &str) -> Ends {
-        Ends { client: client.parse().ok(), server: server.parse().ok() }
+    fn ends(client: &str, server: &str) -> ConnectionAddresses {
+        ConnectionAddresses { client: client.parse().ok(), server: server.parse().ok() }
     }
 
     #[test]

@@ -49,7 +49,9 @@ fn config(target: &TlsTarget) -> Result<ClientConfig> {
         .with_protocol_versions(rustls::DEFAULT_VERSIONS)
         .map_err(|error| failed(&error))?;
     let builder = if target.allow_invalid_certificates {
-        builder.dangerous().with_custom_certificate_verifier(Arc::new(Gullible(provider)))
+        builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))
     } else {
         builder.with_root_certificates(authorities(target.ca_file.as_deref())?)
     };
@@ -94,12 +96,12 @@ fn wrong(file: &Path, cause: &dyn std::fmt::Display) -> Error {
     Error::failed_to_parse(format!("cannot use {}: {cause}", file.display()))
 }
 
-/// Believes every certificate, as `tlsAllowInvalidCertificates` asks; what is signed must still be
+/// Accepts every certificate, as `tlsAllowInvalidCertificates` asks; what is signed must still be
 /// signed by the key of that certificate.
 #[derive(Debug)]
-struct Gullible(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Gullible {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

@@ -5,7 +5,7 @@ use crate::commands;
 use crate::engine::Inner;
 use crate::operation::{Operation, Slot};
 use crate::request::{ClientCertificate, Flow, Peer, Request};
-use ::access::restriction::Ends;
+use ::access::restriction::ConnectionAddresses;
 use parking_lot::Mutex;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -46,7 +46,10 @@ impl Client {
         });
         engine.service.slots.lock().insert(peer.connection_id, slot.clone());
         let ip = |text: &str| text.parse::<SocketAddr>().ok().map(|address| address.ip());
-        let ends = Ends { client: ip(&slot.remote), server: peer.local.as_deref().and_then(ip) };
+        let ends = ConnectionAddresses {
+            client: ip(&slot.remote),
+            server: peer.local.as_deref().and_then(ip),
+        };
         let login = Login::new(slot.clone(), peer.authenticate, peer.is_local, ends);
         Client { engine, slot, local: peer.local, exhaust: None, login, touched: None }
     }

@@ -280,8 +280,8 @@ enum Cursor<'a, 'p> {
     Walking(&'p [Part]),
 }
 
-/// Where a field meets an array.
-struct Meeting<'a, 'p> {
+/// The array on the path of a sort field, and the rest of the path.
+struct ArrayOnPath<'a, 'p> {
     array: RawDoc<'a>,
     rest: &'p [Part],
     /// A number in the path picked the array: it counts as a whole.
@@ -304,7 +304,7 @@ impl<'s> Expansion<'s> {
 
     /// Goes through `doc`; where fields meet an array, goes on with each of its elements.
     fn expand<'a>(&mut self, mut cursors: Vec<Cursor<'a, 's>>, doc: RawDoc<'a>) -> Result<()> {
-        let mut meetings: Vec<Option<Meeting<'a, 's>>> = Vec::with_capacity(cursors.len());
+        let mut meetings: Vec<Option<ArrayOnPath<'a, 's>>> = Vec::with_capacity(cursors.len());
         let mut array: Option<RawDoc<'a>> = None;
         for cursor in &mut cursors {
             let Cursor::Walking(parts) = *cursor else {
@@ -371,10 +371,10 @@ impl<'s> Expansion<'s> {
 /// The cursors behind an array, at one of its elements (`None` if it is empty).
 fn step<'a, 'p>(
     cursors: &[Cursor<'a, 'p>],
-    meetings: &[Option<Meeting<'a, 'p>>],
+    meetings: &[Option<ArrayOnPath<'a, 'p>>],
     element: Option<RawVal<'a>>,
 ) -> Vec<Cursor<'a, 'p>> {
-    let next = |(cursor, meeting): (&Cursor<'a, 'p>, &Option<Meeting<'a, 'p>>)| match meeting {
+    let next = |(cursor, meeting): (&Cursor<'a, 'p>, &Option<ArrayOnPath<'a, 'p>>)| match meeting {
         None => *cursor,
         Some(meeting) if !meeting.rest.is_empty() => Cursor::Walking(meeting.rest),
         Some(meeting) => Cursor::Done(match element {
@@ -390,7 +390,7 @@ fn step<'a, 'p>(
 fn advance<'a, 'p>(
     doc: RawDoc<'a>,
     parts: &'p [Part],
-) -> Result<std::result::Result<Val<'a>, Meeting<'a, 'p>>> {
+) -> Result<std::result::Result<Val<'a>, ArrayOnPath<'a, 'p>>> {
     let Some((part, mut rest)) = parts.split_first() else { return Ok(Ok(Val::Missing)) };
     let Some(mut value) = doc.find(&part.name) else { return Ok(Ok(Val::Missing)) };
     let mut whole = false;
@@ -402,7 +402,7 @@ fn advance<'a, 'p>(
                     rest = rest.get(1..).unwrap_or(&[]);
                     whole = true;
                 }
-                None => return Ok(Err(Meeting { array, rest, whole })),
+                None => return Ok(Err(ArrayOnPath { array, rest, whole })),
             }
             continue;
         }

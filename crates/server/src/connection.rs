@@ -74,7 +74,7 @@ struct Prepared {
 }
 
 /// Where a connection goes when its thread leaves it.
-enum Next {
+enum AfterServing {
     /// Wait for bytes without a thread.
     Park,
     /// Wait for a thread: there are messages left, but others are waiting.
@@ -180,16 +180,16 @@ impl Connection {
         self.conversation.in_background = lane == Lane::Background;
         let core = Arc::clone(&self.core);
         match self.turn() {
-            Ok(Next::Park) => {
+            Ok(AfterServing::Park) => {
                 self.parked = Some(Instant::now());
                 core.lot.park(self);
             }
             // A thread is made with the priority of the one that makes it: not here.
-            Ok(Next::Queue) if lane != Lane::Front && self.lane() == Lane::Front => {
+            Ok(AfterServing::Queue) if lane != Lane::Front && self.lane() == Lane::Front => {
                 core.lot.park_for(self, Duration::ZERO);
             }
-            Ok(Next::Queue) => core.submit(self),
-            Ok(Next::Later(pause)) => core.lot.park_for(self, pause),
+            Ok(AfterServing::Queue) => core.submit(self),
+            Ok(AfterServing::Later(pause)) => core.lot.park_for(self, pause),
             Err(ending) => self.close(&ending),
         }
     }
@@ -278,7 +278,7 @@ impl Connection {
     }
 
     /// Handles messages until there is a reason to stop.
-    fn turn(&mut self) -> Result<Next, Ending> {
+    fn turn(&mut self) -> Result<AfterServing, Ending> {
         self.set_linger()?;
         let mut handled = 0u32;
         // Who was woken for bytes reads them before it makes room for others.
@@ -302,14 +302,14 @@ impl Connection {
                         && (self.served_in == Lane::Front
                             || self.served_in == Lane::Large && self.prepare()?)
                     {
-                        return Ok(Next::Queue);
+                        return Ok(AfterServing::Queue);
                     }
                     self.new = false;
                     self.handle()?;
                     if self.must_step_back() {
                         let more = matches!(self.input.front(), Ok(Front::Message(..)))
                             || self.conversation.channel.has_pending();
-                        return Ok(if more { Next::Queue } else { Next::Park });
+                        return Ok(if more { AfterServing::Queue } else { AfterServing::Park });
                     }
                     handled = handled.saturating_add(1);
                     if handled == 2 {
@@ -330,13 +330,13 @@ impl Connection {
                 && (self.served_in == Lane::Background || slow && self.is_crowded())
                 && !self.conversation.channel.has_pending()
             {
-                return Ok(Next::Park);
+                return Ok(AfterServing::Park);
             }
             if wanted > self.core.options.stranger_bytes_max && self.conversation.is_stranger() {
                 return Err(ProtocolError::new("a large message before a login").into());
             }
             if self.served_in == Lane::Front && wanted >= LARGE_BYTES {
-                return Ok(Next::Queue);
+                return Ok(AfterServing::Queue);
             }
             if let Some(next) = self.hold_memory(self.input.planned(wanted))? {
                 return Ok(next);
@@ -351,7 +351,7 @@ impl Connection {
                     if (self.served_in == Lane::Background || self.is_crowded())
                         && !self.conversation.channel.has_pending() =>
                 {
-                    return Ok(Next::Park);
+                    return Ok(AfterServing::Park);
                 }
                 Ok(ReadOutcome::Nothing) => {}
                 Ok(ReadOutcome::Opened) => self.conversation.opened(),
@@ -359,7 +359,7 @@ impl Connection {
                 // A signal ends the wait like the end of its time, which it would begin anew.
                 Err(Broken::Socket(error)) if is_passing(&error) => {
                     self.check_deadline()?;
-                    return Ok(Next::Park);
+                    return Ok(AfterServing::Park);
                 }
                 Err(broken) => return Err(broken.into()),
             }
@@ -385,7 +385,7 @@ impl Connection {
 
     /// Whether the message at the front has to wait: clients that have not logged in have a pace,
     /// and what a message unpacks to needs memory.
-    fn hold_back(&mut self) -> Result<Option<Next>, Ending> {
+    fn hold_back(&mut self) -> Result<Option<AfterServing>, Ending> {
         let Ok(Front::Message(header, message)) = self.input.front() else { return Ok(None) };
         let mut inside = 0;
         if header.opcode == OP_COMPRESSED {
@@ -398,14 +398,14 @@ impl Connection {
             }
             let pace = options.stranger_messages_per_second;
             if let Err(pause) = self.allowance.take(pace, Instant::now()) {
-                return Ok(Some(Next::Later(pause)));
+                return Ok(Some(AfterServing::Later(pause)));
             }
         }
         self.hold_memory(self.input.capacity().saturating_add(inside))
     }
 
     /// Takes memory for the buffers; while there is none, the client waits, for a while.
-    fn hold_memory(&mut self, bytes: usize) -> Result<Option<Next>, Ending> {
+    fn hold_memory(&mut self, bytes: usize) -> Result<Option<AfterServing>, Ending> {
         if self.share.covers(bytes) {
             self.waiting = None;
             return Ok(None);
@@ -414,7 +414,7 @@ impl Connection {
         if since.elapsed() >= self.core.options.memory_timeout {
             return Err(Ending::Late("there was no memory for a large message"));
         }
-        Ok(Some(Next::Later(MEMORY_PAUSE)))
+        Ok(Some(AfterServing::Later(MEMORY_PAUSE)))
     }
 
     /// Whether the message at the front was incomplete before; starts its clock if not.

@@ -81,11 +81,11 @@ struct PoolState {
 }
 
 /// While this guard lives, its thread does not count as working.
-pub(crate) struct Aside {
+pub(crate) struct WaitingGuard {
     pool: Arc<Pool>,
 }
 
-impl Drop for Aside {
+impl Drop for WaitingGuard {
     fn drop(&mut self) {
         self.pool.state.lock().aside -= 1;
     }
@@ -155,7 +155,7 @@ impl Pool {
     }
 
     /// Lets another thread work while this one waits.
-    pub(crate) fn step_aside(self: &Arc<Pool>) -> Aside {
+    pub(crate) fn step_aside(self: &Arc<Pool>) -> WaitingGuard {
         let mut state = self.state.lock();
         state.aside += 1;
         if state.waiting.is_empty() {
@@ -163,7 +163,7 @@ impl Pool {
         } else {
             self.provide_thread(state);
         }
-        Aside { pool: Arc::clone(self) }
+        WaitingGuard { pool: Arc::clone(self) }
     }
 
     /// Wakes a free thread or starts a new one; at the limit a busy thread takes the work later.

@@ -4,7 +4,7 @@
 use crate::connection::Connection;
 use crate::file::{Action, Expectation, Kind, SpecFile, TestStep};
 use crate::judge;
-use crate::run::{Manner, Outcome, run_test};
+use crate::run::{Outcome, RunMode, run_test};
 use crate::text::{self, ANY, Names, VOLATILE};
 use value::{DocBuf, RawDoc, RawVal, Val, Writer};
 
@@ -26,14 +26,14 @@ pub fn bless(
     skip_ours: bool,
 ) -> Result<usize, String> {
     let mut edits = Vec::new();
-    let manner = Manner { fetch_always: true, ..Manner::default() };
+    let mode = RunMode { fetch_always: true, ..RunMode::default() };
     for test in &file.tests {
         if test.differs.is_some() || (skip_ours && test.only_motif.is_some()) {
             continue;
         }
         let count = test.steps.len();
         let mut at = 0;
-        let ran = run_test(connection, file, test, manner, |step, outcome, names| {
+        let ran = run_test(connection, file, test, mode, |step, outcome, names| {
             at += 1;
             if step.expectations.is_empty() {
                 let last = at == count;

@@ -3,7 +3,7 @@
 use crate::connection::Connection;
 use crate::file::{Action, Kind, Setup, SpecFile, Test, TestStep};
 use crate::judge;
-use crate::same::{self, Again};
+use crate::same::{self, Repetition};
 use crate::shape;
 use crate::text::{self, Names};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,13 +24,13 @@ pub struct Outcome {
 
 /// How steps are run.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Manner {
+pub struct RunMode {
     /// Ask for one document a batch and fetch the rest by `getMore`.
     pub batch_of_one: bool,
     /// Fetch the documents of a last step without expectation too, as `bless` wants them.
     pub fetch_always: bool,
     /// Ask every query again in other ways that must give the same.
-    pub again: Option<Again>,
+    pub again: Option<Repetition>,
 }
 
 /// Runs a test and hands each step with its outcome to `visit`; the first error ends it.
@@ -41,7 +41,7 @@ pub fn run_test(
     connection: &mut dyn Connection,
     file: &SpecFile,
     test: &Test,
-    manner: Manner,
+    mode: RunMode,
     mut visit: impl FnMut(&TestStep, &Outcome, &Names) -> std::result::Result<(), String>,
 ) -> std::result::Result<(), String> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -57,10 +57,10 @@ pub fn run_test(
         &session[20..]
     );
     let names = Names { database, cursor: 0, session };
-    let again = manner.again.filter(|_| same::may_ask_again(&test.steps));
-    let manner = Manner { again, ..manner };
+    let again = mode.again.filter(|_| same::may_ask_again(&test.steps));
+    let mode = RunMode { again, ..mode };
     let mut running =
-        Running { connection, names, manner, collection: String::new(), evaluated: String::new() };
+        Running { connection, names, mode, collection: String::new(), evaluated: String::new() };
     let mut steps = || {
         for setup in &file.setup {
             running.set_up(setup)?;
@@ -85,7 +85,7 @@ pub fn run_test(
 struct Running<'a> {
     connection: &'a mut dyn Connection,
     names: Names,
-    manner: Manner,
+    mode: RunMode,
     /// The first collection that was set up: what `match` and `update` act on.
     collection: String,
     /// The document that `eval` found last.
@@ -176,7 +176,7 @@ impl Running<'_> {
         let wants = |kinds: &[Kind]| step.expectations.iter().any(|e| kinds.contains(&e.kind));
         let documents = [Kind::Docs, Kind::DocsUnordered, Kind::Ids, Kind::Value];
         let nothing_expected = step.expectations.is_empty();
-        let fetch = wants(&documents) || (self.manner.fetch_always && last && nothing_expected);
+        let fetch = wants(&documents) || (self.mode.fetch_always && last && nothing_expected);
         match &step.action {
             Action::Setup(setup) => {
                 self.set_up(setup).map_err(value::Error::internal)?;
@@ -208,9 +208,9 @@ impl Running<'_> {
         fetch: bool,
         plan: Option<Kind>,
     ) -> Result<Outcome> {
-        let small = (fetch && self.manner.batch_of_one).then(|| with_batch_of_one(command));
+        let small = (fetch && self.mode.batch_of_one).then(|| with_batch_of_one(command));
         let reply = self.send(small.as_ref().map_or(command, DocBuf::as_doc))?;
-        if let Some(again) = self.manner.again {
+        if let Some(again) = self.mode.again {
             let database = self.names.database.clone();
             same::check(self.connection, &database, command, again)?;
         }
@@ -256,7 +256,7 @@ impl Running<'_> {
         while id != 0 {
             let command = DocBuf::build(|out| {
                 out.i64("getMore", id).str("collection", collection);
-                if self.manner.batch_of_one {
+                if self.mode.batch_of_one {
                     out.i32("batchSize", 1);
                 }
                 for field in ["lsid", "txnNumber", "autocommit"] {

@@ -8,7 +8,7 @@ use value::{DocBuf, Error, RawDoc, Result, Val};
 
 /// How a query is asked again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Again {
+pub enum Repetition {
     /// With all secondary indexes of its collection hidden.
     Hidden,
     /// Once for every plan that explain names, by a hint.
@@ -110,7 +110,7 @@ pub fn check(
     connection: &mut dyn Connection,
     database: &str,
     command: RawDoc<'_>,
-    again: Again,
+    again: Repetition,
 ) -> Result<()> {
     let Some((name, collection)) = command.first() else { return Ok(()) };
     let Some(collection) = collection.get().as_str() else { return Ok(()) };
@@ -121,7 +121,7 @@ pub fn check(
     let mut asker = Asker { connection, database };
     let Some(expected) = asker.answer(command)? else { return Ok(()) };
     match again {
-        Again::Hidden => {
+        Repetition::Hidden => {
             let hidden = asker.hide(collection)?;
             if hidden.is_empty() {
                 return Ok(());
@@ -132,7 +132,7 @@ pub fn check(
             }
             compare(command, "with hidden indexes", &expected, found)
         }
-        Again::EveryPlan => {
+        Repetition::EveryPlan => {
             for index in asker.plans(command)? {
                 let hinted = DocBuf::build(|out| {
                     out.extend(command).str("hint", &index);

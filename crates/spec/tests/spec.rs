@@ -7,8 +7,8 @@
 use libtest_mimic::{Arguments, Failed, Trial};
 use spec::connection::Deployment;
 use spec::file::{self, SpecFile, Test};
-use spec::run::{Manner, run_test};
-use spec::same::Again;
+use spec::run::{RunMode, run_test};
+use spec::same::Repetition;
 use spec::{bless, judge};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,27 +18,27 @@ use std::sync::{Arc, LazyLock};
 struct Configuration {
     name: &'static str,
     deployment: fn() -> value::Result<Deployment>,
-    manner: Manner,
+    mode: RunMode,
 }
 
 static CONFIGURATIONS: &[Configuration] = &[
-    Configuration { name: "memory", deployment: Deployment::memory, manner: PLAIN },
-    Configuration { name: "disk", deployment: disk, manner: PLAIN },
-    Configuration { name: "wire", deployment: Deployment::wire, manner: PLAIN },
-    Configuration { name: "batch", deployment: Deployment::memory, manner: ONE_BY_ONE },
-    Configuration { name: "hidden", deployment: Deployment::memory, manner: HIDDEN },
-    Configuration { name: "plans", deployment: Deployment::memory, manner: EVERY_PLAN },
+    Configuration { name: "memory", deployment: Deployment::memory, mode: PLAIN },
+    Configuration { name: "disk", deployment: disk, mode: PLAIN },
+    Configuration { name: "wire", deployment: Deployment::wire, mode: PLAIN },
+    Configuration { name: "batch", deployment: Deployment::memory, mode: ONE_BY_ONE },
+    Configuration { name: "hidden", deployment: Deployment::memory, mode: HIDDEN },
+    Configuration { name: "plans", deployment: Deployment::memory, mode: EVERY_PLAN },
 ];
 
 static ELSEWHERE: &[Configuration] = &[
-    Configuration { name: "uri", deployment: elsewhere, manner: PLAIN },
-    Configuration { name: "uri-batch", deployment: elsewhere, manner: ONE_BY_ONE },
+    Configuration { name: "uri", deployment: elsewhere, mode: PLAIN },
+    Configuration { name: "uri-batch", deployment: elsewhere, mode: ONE_BY_ONE },
 ];
 
-const PLAIN: Manner = Manner { batch_of_one: false, fetch_always: false, again: None };
-const ONE_BY_ONE: Manner = Manner { batch_of_one: true, ..PLAIN };
-const HIDDEN: Manner = Manner { again: Some(Again::Hidden), ..PLAIN };
-const EVERY_PLAN: Manner = Manner { again: Some(Again::EveryPlan), ..PLAIN };
+const PLAIN: RunMode = RunMode { batch_of_one: false, fetch_always: false, again: None };
+const ONE_BY_ONE: RunMode = RunMode { batch_of_one: true, ..PLAIN };
+const HIDDEN: RunMode = RunMode { again: Some(Repetition::Hidden), ..PLAIN };
+const EVERY_PLAN: RunMode = RunMode { again: Some(Repetition::EveryPlan), ..PLAIN };
 
 static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
     let folder = tempfile::Builder::new().prefix("motif-spec").tempdir();
@@ -82,11 +82,11 @@ fn main() -> ExitCode {
                 let (file, deployment) = (Arc::clone(file), Arc::clone(&deployment));
                 let name = format!("{}: {}", file.name, test.title);
                 let ignored = elsewhere && test.only_motif.is_some();
-                let manner = configuration.manner;
+                let mode = configuration.mode;
                 let trial = Trial::test(name, move || {
                     let deployment =
                         deployment.as_ref().as_ref().map_err(|error| error.to_string())?;
-                    run_one(deployment, &file, &file.tests[at], manner, elsewhere)
+                    run_one(deployment, &file, &file.tests[at], mode, elsewhere)
                 });
                 trials.push(trial.with_kind(configuration.name).with_ignored_flag(ignored));
             }
@@ -104,7 +104,7 @@ fn run_one(
     deployment: &Deployment,
     file: &SpecFile,
     test: &Test,
-    manner: Manner,
+    mode: RunMode,
     elsewhere: bool,
 ) -> Result<(), Failed> {
     if test.steps.iter().all(|step| step.expectations.is_empty()) {
@@ -112,7 +112,7 @@ fn run_one(
     }
     let mut connection = deployment.connect().map_err(|error| error.to_string())?;
     let mut rows = Vec::new();
-    let result = run_test(connection.as_mut(), file, test, manner, |step, outcome, names| {
+    let result = run_test(connection.as_mut(), file, test, mode, |step, outcome, names| {
         if step.expectations.is_empty() {
             return judge::all_is_well(outcome)
                 .map_err(|message| format!("line {}: {message}", step.last_line));

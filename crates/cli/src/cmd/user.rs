@@ -32,14 +32,14 @@ The password is asked for, or read from standard input, or from --password-file.
     /// Change the password of a user
     Password(PasswordArgs),
     /// List the users of all databases
-    List(WhereArgs),
+    List(LocationArgs),
     /// Remove a user
     Remove(NameArgs),
 }
 
 /// Where the users are.
 #[derive(Args, Debug)]
-struct WhereArgs {
+struct LocationArgs {
     /// Address of a running server [default: mongodb://127.0.0.1:27017]
     #[arg(long, value_name = "URI", conflicts_with = "data")]
     uri: Option<String>,
@@ -56,7 +56,7 @@ struct NameArgs {
     #[arg(long, default_value = "admin")]
     db: String,
     #[command(flatten)]
-    place: WhereArgs,
+    place: LocationArgs,
 }
 
 #[derive(Args, Debug)]
@@ -124,7 +124,7 @@ pub(crate) fn run(args: &UserArgs) -> Result<ExitCode> {
     }
 }
 
-impl WhereArgs {
+impl LocationArgs {
     fn run(&self, db: &str, command: &DocBuf) -> Result<DocBuf> {
         let mut target = match &self.data {
             Some(folder) => Target::folder(folder, true)?,
@@ -136,7 +136,7 @@ impl WhereArgs {
     }
 }
 
-fn list(place: &WhereArgs) -> Result<ExitCode> {
+fn list(place: &LocationArgs) -> Result<ExitCode> {
     let command = DocBuf::build(|out| {
         out.doc("usersInfo", |out| {
             out.bool("forAllDBs", true);

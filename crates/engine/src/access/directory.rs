@@ -5,7 +5,7 @@ use crate::Client;
 use crate::catalog::Collection;
 use crate::engine::{Engine, Inner};
 use crate::request::Peer;
-use ::access::restriction::Ends;
+use ::access::restriction::ConnectionAddresses;
 use ::access::scram::{Credentials, Mechanism};
 use ::access::{Privilege, Privileges, Restrictions, builtin};
 use std::collections::BTreeSet;
@@ -170,7 +170,7 @@ impl User {
     }
 
     /// Whether it may use a connection with these ends.
-    pub(crate) fn may_come_from(&self, ends: Ends) -> bool {
+    pub(crate) fn may_come_from(&self, ends: ConnectionAddresses) -> bool {
         self.restrictions.allow(ends)
             && self.inherited.restrictions.iter().all(|restrictions| restrictions.allow(ends))
     }

@@ -4,7 +4,7 @@ use super::{Directory, EXTERNAL, User, X509};
 use crate::engine::Inner;
 use crate::operation::Slot;
 use crate::request::ClientCertificate;
-use ::access::restriction::Ends;
+use ::access::restriction::ConnectionAddresses;
 use ::access::scram::{self, ClientFirst, Credentials, Mechanism, Server};
 use ::access::{Action, Actions, Privileges};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(crate) struct Login {
     /// Whether the client is on this machine.
     pub(crate) local: bool,
     /// The two ends of the connection.
-    ends: Ends,
+    ends: ConnectionAddresses,
     /// The certificate that the client showed.
     certificate: Option<ClientCertificate>,
     users: Vec<Arc<User>>,
@@ -59,7 +59,12 @@ pub(crate) struct Answer {
 
 impl Login {
     /// Nobody yet.
-    pub(crate) fn new(slot: Arc<Slot>, required: bool, local: bool, ends: Ends) -> Login {
+    pub(crate) fn new(
+        slot: Arc<Slot>,
+        required: bool,
+        local: bool,
+        ends: ConnectionAddresses,
+    ) -> Login {
         Login {
             slot,
             required,

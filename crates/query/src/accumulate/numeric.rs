@@ -9,7 +9,7 @@ use value::{Decimal128, RawDoc, Val};
 /// A sum of numbers of all types; everything else is ignored.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sum {
-    whole: Whole,
+    whole: Int128Halves,
     doubles: ExactSum,
     decimals: Option<Box<Decimal128>>,
     seen_long: bool,
@@ -19,12 +19,12 @@ pub(crate) struct Sum {
 
 /// A whole number of 128 bits in two halves, which may stand at any place that is good for one.
 #[derive(Clone, Copy, Debug, Default)]
-struct Whole {
+struct Int128Halves {
     high: i64,
     low: u64,
 }
 
-impl Whole {
+impl Int128Halves {
     #[inline]
     fn get(self) -> i128 {
         (i128::from(self.high) << 64) | i128::from(self.low)
@@ -33,7 +33,7 @@ impl Whole {
     #[inline]
     fn add(&mut self, n: i128) {
         let sum = self.get().wrapping_add(n);
-        *self = Whole { high: (sum >> 64) as i64, low: sum as u64 };
+        *self = Int128Halves { high: (sum >> 64) as i64, low: sum as u64 };
     }
 }
 
@@ -82,7 +82,7 @@ impl Sum {
         let mut parts = saved.iter().map(|(_, part)| part.get());
         let mut whole = || parts.next().and_then(Val::as_i64_exact).unwrap_or(0);
         let (high, low) = (whole(), whole());
-        self.whole.add(Whole { high, low: low as u64 }.get());
+        self.whole.add(Int128Halves { high, low: low as u64 }.get());
         let mut doubles = || -> Vec<f64> {
             let list = parts.next().and_then(Val::as_array).unwrap_or(RawDoc::empty());
             list.iter().filter_map(|(_, part)| part.get().as_f64()).collect()

@@ -6,7 +6,7 @@ use value::{Code, Error, Result, Val};
 
 /// How `$convert` is asked to write or read text, numbers and binaries.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Manner<'a> {
+pub(super) struct ConvertOptions<'a> {
     /// How binaries are written as text; `None` if it was not said.
     pub(super) format: Option<&'a str>,
     pub(super) big_endian: bool,
@@ -16,10 +16,10 @@ pub(super) struct Manner<'a> {
     pub(super) base: Option<u32>,
 }
 
-impl Manner<'_> {
+impl ConvertOptions<'_> {
     /// What the short names of conversions mean.
-    pub(super) const PLAIN: Manner<'static> =
-        Manner { format: Some("auto"), big_endian: false, subtype: 0, base: None };
+    pub(super) const PLAIN: ConvertOptions<'static> =
+        ConvertOptions { format: Some("auto"), big_endian: false, subtype: 0, base: None };
 }
 
 fn failure(why: &str) -> Error {
@@ -40,7 +40,11 @@ const UUID: u8 = 4;
 const VECTOR: u8 = 9;
 
 /// Text as a binary.
-pub(super) fn from_text<'a>(text: &str, manner: Manner<'_>, env: &Env<'a>) -> Result<Val<'a>> {
+pub(super) fn from_text<'a>(
+    text: &str,
+    manner: ConvertOptions<'_>,
+    env: &Env<'a>,
+) -> Result<Val<'a>> {
     let format = manner.format.ok_or_else(|| needs_format("string", "binData"))?;
     let format = match (format, manner.subtype) {
         ("auto", UUID) => "uuid",
@@ -65,7 +69,7 @@ pub(super) fn from_text<'a>(text: &str, manner: Manner<'_>, env: &Env<'a>) -> Re
 pub(super) fn to_text<'a>(
     subtype: u8,
     bytes: &[u8],
-    manner: Manner<'_>,
+    manner: ConvertOptions<'_>,
     env: &Env<'a>,
 ) -> Result<Val<'a>> {
     let format = manner.format.ok_or_else(|| needs_format("binData", "string"))?;
@@ -122,7 +126,7 @@ fn uuid_text(bytes: &[u8]) -> String {
 /// A number as a binary: four bytes of an int, eight of a long or a double.
 pub(super) fn from_number<'a>(
     value: Val<'_>,
-    manner: Manner<'_>,
+    manner: ConvertOptions<'_>,
     env: &Env<'a>,
 ) -> Option<Val<'a>> {
     let mut bytes = match value {
@@ -138,7 +142,7 @@ pub(super) fn from_number<'a>(
 }
 
 /// The whole number that one, two, four or eight bytes are.
-pub(super) fn to_whole(bytes: &[u8], manner: Manner<'_>) -> Result<i64> {
+pub(super) fn to_whole(bytes: &[u8], manner: ConvertOptions<'_>) -> Result<i64> {
     let ordered = in_order(bytes, manner);
     Ok(match *ordered.as_slice() {
         [a] => i64::from(i8::from_le_bytes([a])),
@@ -150,7 +154,7 @@ pub(super) fn to_whole(bytes: &[u8], manner: Manner<'_>) -> Result<i64> {
 }
 
 /// The double that four or eight bytes are.
-pub(super) fn to_double(bytes: &[u8], manner: Manner<'_>) -> Result<f64> {
+pub(super) fn to_double(bytes: &[u8], manner: ConvertOptions<'_>) -> Result<f64> {
     let ordered = in_order(bytes, manner);
     Ok(match *ordered.as_slice() {
         [a, b, c, d] => f64::from(f32::from_le_bytes([a, b, c, d])),
@@ -159,7 +163,7 @@ pub(super) fn to_double(bytes: &[u8], manner: Manner<'_>) -> Result<f64> {
     })
 }
 
-fn in_order(bytes: &[u8], manner: Manner<'_>) -> Vec<u8> {
+fn in_order(bytes: &[u8], manner: ConvertOptions<'_>) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     if manner.big_endian {
         bytes.reverse();

@@ -2,7 +2,7 @@
 //! binaries.
 
 use super::arithmetic::pair;
-use super::binary::{self, FORMATS, Manner};
+use super::binary::{self, ConvertOptions, FORMATS};
 use super::operator::Operator;
 use super::parse::Parser;
 use super::show::show;
@@ -130,7 +130,7 @@ fn shorthand<'a>(values: &[Val<'a>], to: Type, env: &Env<'a>) -> Result<Val<'a>>
     if value.is_nullish() {
         return Ok(Val::Null);
     }
-    convert_value(value, to, Manner::PLAIN, env)
+    convert_value(value, to, ConvertOptions::PLAIN, env)
 }
 
 /// Arguments are input, to, onNull, format, byteOrder, base, and onError if there is one.
@@ -206,7 +206,11 @@ fn convert<'a>(call: &'a Call, env: &Env<'a>) -> Result<Val<'a>> {
 }
 
 /// How text and bytes are to be written; `None` where it is null.
-fn manner<'a>(call: &'a Call, subtype: Val<'a>, env: &Env<'a>) -> Result<Option<Manner<'a>>> {
+fn manner<'a>(
+    call: &'a Call,
+    subtype: Val<'a>,
+    env: &Env<'a>,
+) -> Result<Option<ConvertOptions<'a>>> {
     let refuse = |what: &str, value: Val<'_>| {
         Err(Error::bad_value(format!("$convert has no {what} {}", show(value))))
     };
@@ -238,7 +242,7 @@ fn manner<'a>(call: &'a Call, subtype: Val<'a>, env: &Env<'a>) -> Result<Option<
             None => return refuse("subtype", value),
         },
     };
-    Ok(Some(Manner { format, big_endian, subtype, base }))
+    Ok(Some(ConvertOptions { format, big_endian, subtype, base }))
 }
 
 fn target_type(to: Val<'_>) -> Result<Type> {
@@ -304,7 +308,7 @@ fn overflow(value: Val<'_>) -> Error {
 fn convert_value<'a>(
     value: Val<'a>,
     to: Type,
-    manner: Manner<'_>,
+    manner: ConvertOptions<'_>,
     env: &Env<'a>,
 ) -> Result<Val<'a>> {
     if value.kind() == to && !matches!(value, Val::Binary(subtype, _) if subtype != manner.subtype)
@@ -370,7 +374,7 @@ fn parse_whole(text: &str, base: Option<u32>) -> Result<i64> {
     text.parse().map_err(|_| parse_failure(text, "Overflow"))
 }
 
-fn to_int<'a>(value: Val<'a>, manner: Manner<'_>) -> Result<Val<'a>> {
+fn to_int<'a>(value: Val<'a>, manner: ConvertOptions<'_>) -> Result<Val<'a>> {
     if let Val::Binary(_, bytes) = value {
         let n = binary::to_whole(bytes, manner)?;
         return i32::try_from(n).map(Val::Int32).map_err(|_| overflow(value));
@@ -473,7 +477,7 @@ fn to_decimal<'a>(value: Val<'a>) -> Result<Val<'a>> {
     }))
 }
 
-fn to_text<'a>(value: Val<'a>, manner: Manner<'_>, env: &Env<'a>) -> Result<Val<'a>> {
+fn to_text<'a>(value: Val<'a>, manner: ConvertOptions<'_>, env: &Env<'a>) -> Result<Val<'a>> {
     let text = match (value, manner.base) {
         (Val::Int32(n), Some(base)) => binary::in_base(i64::from(n), base),
         (Val::Int64(n), Some(base)) => binary::in_base(n, base),
@@ -482,7 +486,7 @@ fn to_text<'a>(value: Val<'a>, manner: Manner<'_>, env: &Env<'a>) -> Result<Val<
     Ok(env.text(&text))
 }
 
-fn plain_text(value: Val<'_>, manner: Manner<'_>, env: &Env<'_>) -> Result<String> {
+fn plain_text(value: Val<'_>, manner: ConvertOptions<'_>, env: &Env<'_>) -> Result<String> {
     Ok(match value {
         Val::Bool(b) => b.to_string(),
         Val::ObjectId(id) => id.to_string(),

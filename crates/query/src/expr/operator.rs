@@ -26,12 +26,12 @@ pub(crate) enum Eval {
 pub(crate) struct Parameter {
     pub(crate) name: &'static str,
     /// What stands for an operand that was left out; `Err` refuses it with this code.
-    pub(crate) default: Result<Absent, i32>,
+    pub(crate) default: Result<MissingOperand, i32>,
 }
 
 /// What a left out operand counts as.
 #[derive(Clone, Copy)]
-pub(crate) enum Absent {
+pub(crate) enum MissingOperand {
     Missing,
     Null,
 }
@@ -43,12 +43,12 @@ pub(crate) const fn required(name: &'static str, code: i32) -> Parameter {
 
 /// An optional named operand.
 pub(crate) const fn optional(name: &'static str) -> Parameter {
-    Parameter { name, default: Ok(Absent::Missing) }
+    Parameter { name, default: Ok(MissingOperand::Missing) }
 }
 
 /// An optional named operand that counts as null.
 pub(crate) const fn or_null(name: &'static str) -> Parameter {
-    Parameter { name, default: Ok(Absent::Null) }
+    Parameter { name, default: Ok(MissingOperand::Null) }
 }
 
 /// How operands are written.
@@ -299,10 +299,10 @@ impl Operator {
             .zip(found)
             .map(|(parameter, node)| match (node, parameter.default) {
                 // What is asked for and turns out missing is null, other than what is left out.
-                (Some(node), Ok(Absent::Missing)) => conditional::or_null(parser, node),
+                (Some(node), Ok(MissingOperand::Missing)) => conditional::or_null(parser, node),
                 (Some(node), _) => Ok(node),
-                (None, Ok(Absent::Missing)) => Ok(Node::constant(Val::Missing)),
-                (None, Ok(Absent::Null)) => Ok(Node::constant(Val::Null)),
+                (None, Ok(MissingOperand::Missing)) => Ok(Node::constant(Val::Missing)),
+                (None, Ok(MissingOperand::Null)) => Ok(Node::constant(Val::Null)),
                 (None, Err(code)) => Err(Error::new(
                     Code(code),
                     format!("Missing '{}' parameter to {name}", parameter.name),

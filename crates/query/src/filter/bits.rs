@@ -1,13 +1,13 @@
 //! `$bitsAllSet`, `$bitsAllClear`, `$bitsAnySet`, `$bitsAnyClear`: a mask given as a number, as
 //! binary data or as a list of positions, and the test of a value's bits.
 
-use super::node::{Bits, BitsAsk};
+use super::node::{Bits, BitsPredicate};
 use super::operators::non_negative;
 use crate::expr::show::show;
 use value::{Error, Result, Val};
 
 /// Reads the mask.
-pub(super) fn parse(ask: BitsAsk, name: &str, value: Val<'_>, path: &str) -> Result<Bits> {
+pub(super) fn parse(ask: BitsPredicate, name: &str, value: Val<'_>, path: &str) -> Result<Bits> {
     let mut positions = match value {
         Val::Array(array) => {
             let mut positions = Vec::new();
@@ -73,10 +73,10 @@ impl Bits {
     fn answer(&self, is_set: impl Fn(u64) -> bool) -> bool {
         let mut positions = self.positions.iter();
         match self.ask {
-            BitsAsk::AllSet => positions.all(|position| is_set(*position)),
-            BitsAsk::AllClear => positions.all(|position| !is_set(*position)),
-            BitsAsk::AnySet => positions.any(|position| is_set(*position)),
-            BitsAsk::AnyClear => positions.any(|position| !is_set(*position)),
+            BitsPredicate::AllSet => positions.all(|position| is_set(*position)),
+            BitsPredicate::AllClear => positions.all(|position| !is_set(*position)),
+            BitsPredicate::AnySet => positions.any(|position| is_set(*position)),
+            BitsPredicate::AnyClear => positions.any(|position| !is_set(*position)),
         }
     }
 }

@@ -20,7 +20,7 @@ mod walk;
 
 pub use collated::Collated;
 pub use matcher::Matcher;
-pub use node::{Bits, BitsAsk, ExprNode, Leaf, Node, Test};
+pub use node::{Bits, BitsPredicate, ExprNode, Leaf, Node, Test};
 pub use operators::{Operator, operators};
 pub use schema::Schema;
 pub use types::TypeSet;

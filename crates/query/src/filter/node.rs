@@ -129,14 +129,14 @@ pub enum Test {
 #[derive(Debug)]
 pub struct Bits {
     /// What is asked of the bits.
-    pub ask: BitsAsk,
+    pub ask: BitsPredicate,
     /// The positions, sorted, without duplicates.
     pub positions: Vec<u64>,
 }
 
-/// The four questions about bits.
+/// The four operators on bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BitsAsk {
+pub enum BitsPredicate {
     /// `$bitsAllSet`
     AllSet,
     /// `$bitsAllClear`
@@ -147,15 +147,15 @@ pub enum BitsAsk {
     AnyClear,
 }
 
-impl BitsAsk {
+impl BitsPredicate {
     /// The operator's name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            BitsAsk::AllSet => "$bitsAllSet",
-            BitsAsk::AllClear => "$bitsAllClear",
-            BitsAsk::AnySet => "$bitsAnySet",
-            BitsAsk::AnyClear => "$bitsAnyClear",
+            BitsPredicate::AllSet => "$bitsAllSet",
+            BitsPredicate::AllClear => "$bitsAllClear",
+            BitsPredicate::AnySet => "$bitsAnySet",
+            BitsPredicate::AnyClear => "$bitsAnyClear",
         }
     }
 }

@@ -1,11 +1,11 @@
 //! The operators that test a field's values: one row and one function each.
 
 use super::bits;
-use super::node::{BitsAsk, Test};
+use super::node::{BitsPredicate, Test};
 use super::parse::{Nesting, Parser, is_operators, top_operator};
 use super::types::TypeSet;
 use crate::expr::show::show;
-use crate::geo::{Ask, Geo, Near};
+use crate::geo::{Geo, GeoPredicate, Near};
 use crate::regex::Regex;
 use value::compare::{compare, equal};
 use value::{Code, Error, OwnedVal, RawDoc, Result, Val};
@@ -18,10 +18,10 @@ pub struct Operator {
     pub(super) parse: Parse,
 }
 
-type Parse = fn(&Parser<'_>, &'static str, Val<'_>, &Site<'_>) -> Result<Option<Test>>;
+type Parse = fn(&Parser<'_>, &'static str, Val<'_>, &OperatorContext<'_>) -> Result<Option<Test>>;
 
-/// Where an operator stands.
-pub(super) struct Site<'s> {
+/// The field and the nesting that an operator belongs to.
+pub(super) struct OperatorContext<'s> {
     /// The field's path.
     pub(super) path: &'s str,
     /// The document of operators that it is one of.
@@ -91,7 +91,12 @@ pub(super) fn equality(value: Val<'_>) -> Result<Test> {
     }
 }
 
-fn eq(_: &Parser<'_>, _: &'static str, value: Val<'_>, _: &Site<'_>) -> Result<Option<Test>> {
+fn eq(
+    _: &Parser<'_>,
+    _: &'static str,
+    value: Val<'_>,
+    _: &OperatorContext<'_>,
+) -> Result<Option<Test>> {
     // Unlike in `{field: /x/}`, a pattern is a plain value here.
     if let Val::Undefined = value {
         return Err(Error::bad_value("cannot compare to undefined"));
@@ -99,14 +104,19 @@ fn eq(_: &Parser<'_>, _: &'static str, value: Val<'_>, _: &Site<'_>) -> Result<O
     Ok(Some(Test::Eq(OwnedVal::new(value))))
 }
 
-fn ne(_: &Parser<'_>, _: &'static str, value: Val<'_>, _: &Site<'_>) -> Result<Option<Test>> {
+fn ne(
+    _: &Parser<'_>,
+    _: &'static str,
+    value: Val<'_>,
+    _: &OperatorContext<'_>,
+) -> Result<Option<Test>> {
     match value {
         Val::Regex(..) => Err(Error::bad_value("Can't have regex as arg to $ne.")),
         value => Ok(Some(Test::Not(Box::new(equality(value)?)))),
     }
 }
 
-fn bound(value: Val<'_>, site: &Site<'_>) -> Result<OwnedVal> {
+fn bound(value: Val<'_>, site: &OperatorContext<'_>) -> Result<OwnedVal> {
     match value {
         Val::Regex(..) => Err(Error::bad_value(format!(
             "Can't have RegEx as arg to predicate over field '{}'.",
@@ -117,19 +127,39 @@ fn bound(value: Val<'_>, site: &Site<'_>) -> Result<OwnedVal> {
     }
 }
 
-fn gt(_: &Parser<'_>, _: &'static str, value: Val<'_>, site: &Site<'_>) -> Result<Option<Test>> {
+fn gt(
+    _: &Parser<'_>,
+    _: &'static str,
+    value: Val<'_>,
+    site: &OperatorContext<'_>,
+) -> Result<Option<Test>> {
     Ok(Some(Test::Gt(bound(value, site)?)))
 }
 
-fn gte(_: &Parser<'_>, _: &'static str, value: Val<'_>, site: &Site<'_>) -> Result<Option<Test>> {
+fn gte(
+    _: &Parser<'_>,
+    _: &'static str,
+    value: Val<'_>,
+    site: &OperatorContext<'_>,
+) -> Result<Option<Test>> {
     Ok(Some(Test::Gte(bound(value, site)?)))
 }
 
-fn lt(_: &Parser<'_>, _: &'static str, value: Val<'_>, site: &Site<'_>) -> Result<Option<Test>> {
+fn lt(
+    _: &Parser<'_>,
+    _: &'static str,
+    value: Val<'_>,
+    site: &OperatorContext<'_>,
+) -> Result<Option<Test>> {
     Ok(Some(Test::Lt(bound(value, site)?)))
 }
 
-fn lte(_: &Parser<'_>, _: &'static str, value: Val<'_>, site: &Site<'_>) -> Result<Option<Test>> {
+fn lte(
+    _: &Parser<'_>,
+    _: &'static str,
+    value: Val<'_>,
+    site: &OperatorContext<'_>,
+) -> Result<Option<Test>> {
     Ok(Some(Test::Lte(bound(value, site)?)))
 }
 
@@ -169,15 +199,30 @@ pub(super) fn member_of(mut values: Vec<OwnedVal>, mut regexes: Vec<Regex>) -> T
     Test::In { values, regexes }
 }
 
-fn is_in(_: &Parser<'_>, name: &'static str, value: Val<'_>, _: &Site<'_>) -> Result<Option<Test>> {
+fn is_in(
+    _: &Parser<'_>,
+    name: &'static str,
+    value: Val<'_>,
+    _: &OperatorContext<'_>,
+) -> Result<Option<Test>> {
     Ok(Some(members(name, value)?))
 }
 
-fn nin(_: &Parser<'_>, name: &'static str, value: Val<'_>, _: &Site<'_>) -> Result<Option<Test>> {
+fn nin(
+    _: &Parser<'_>,
+    name: &'static str,
+    value: Val<'_>,
+    _: &OperatorContext<'_>,
+) -> Result<Option<Test>> {
     Ok(Some(Test::Not(Box::new(members(name, value)?))))
 }
 
-fn exists(_: &Parser<'_>, _: &'static str, value: Val<'_>, _: &Site<'_>) -> Result<Option<Test>> {
+fn exists(
+    _: &Parser<'_>,
+    _: &'static str,
+    value: Val<'_>,
+    _: &OperatorContext<'_>,
+) -> Result<Option<Test>> {
     Ok(Some(if value.truthy() { Test::Exists } else { Test::Not(Box::new(Test::Exists)) }))
 }
 
@@ -185,12 +230,17 @@ fn of_type(
     _: &Parser<'_>,
     _: &'static str,
     value: Val<'_>,
-    site: &Site<'_>,
+    site: &OperatorContext<'_>,
 ) -> Result<Option<Test>> {
     Ok(Some(Test::Type(TypeSet::parse(value, site.path)?)))
 }
 
-fn size(_: &Parser<'_>, name: &'static str, value: Val<'_>, _: &Site<'_>) -> Result<Option<Test>> {
+fn size(
+    _: &Parser<'_>,
+    name: &'static str,
+    value: Val<'_>,
+    _: &OperatorContext<'_>,
+) -> Result<Option<Test>> {
     let size = non_negative(name, value)
         .map_err(|error| Error::bad_value(format!("Failed to parse $size. {}", error.message())))?;
     Ok(Some(Test::Size(size)))
@@ -217,7 +267,12 @@ pub(super) fn non_negative(name: &str, value: Val<'_>) -> Result<i64> {
     Ok(number)
 }
 
-fn modulo(_: &Parser<'_>, _: &'static str, value: Val<'_>, _: &Site<'_>) -> Result<Option<Test>> {
+fn modulo(
+    _: &Parser<'_>,
+    _: &'static str,
+    value: Val<'_>,
+    _: &OperatorContext<'_>,
+) -> Result<Option<Test>> {
     let malformed = |what: &str| Err(Error::bad_value(format!("malformed mod, {what}")));
     let Val::Array(array) = value else { return malformed("needs to be an array") };
     let mut elements = array.iter().map(|(_, element)| element.get());
@@ -255,7 +310,12 @@ fn mod_number(what: &str, value: Val<'_>) -> Result<i64> {
     whole.ok_or_else(|| invalid("Out of bounds coercing to integral value"))
 }
 
-fn regex(_: &Parser<'_>, _: &'static str, value: Val<'_>, site: &Site<'_>) -> Result<Option<Test>> {
+fn regex(
+    _: &Parser<'_>,
+    _: &'static str,
+    value: Val<'_>,
+    site: &OperatorContext<'_>,
+) -> Result<Option<Test>> {
     // Of several the last one counts, and options are said once.
     let named = |wanted: &'static str| {
         let all = site.siblings.iter().filter(move |(name, _)| *name == wanted);
@@ -290,7 +350,12 @@ fn regex(_: &Parser<'_>, _: &'static str, value: Val<'_>, site: &Site<'_>) -> Re
     Ok(Some(Test::Regex(Regex::new(pattern, options)?)))
 }
 
-fn options(_: &Parser<'_>, _: &'static str, _: Val<'_>, site: &Site<'_>) -> Result<Option<Test>> {
+fn options(
+    _: &Parser<'_>,
+    _: &'static str,
+    _: Val<'_>,
+    site: &OperatorContext<'_>,
+) -> Result<Option<Test>> {
     // `$regex` reads the options itself.
     if site.siblings.find("$regex").is_none() {
         return Err(Error::bad_value("$options needs a $regex"));
@@ -302,7 +367,7 @@ fn not(
     parser: &Parser<'_>,
     _: &'static str,
     value: Val<'_>,
-    site: &Site<'_>,
+    site: &OperatorContext<'_>,
 ) -> Result<Option<Test>> {
     let inner = match value {
         Val::Regex(..) => equality(value)?,
@@ -321,25 +386,25 @@ fn geo_within(
     _: &Parser<'_>,
     name: &'static str,
     value: Val<'_>,
-    _: &Site<'_>,
+    _: &OperatorContext<'_>,
 ) -> Result<Option<Test>> {
-    Ok(Some(Test::Geo(Box::new(Geo::parse(name, Ask::Within, value)?))))
+    Ok(Some(Test::Geo(Box::new(Geo::parse(name, GeoPredicate::Within, value)?))))
 }
 
 fn geo_intersects(
     _: &Parser<'_>,
     name: &'static str,
     value: Val<'_>,
-    _: &Site<'_>,
+    _: &OperatorContext<'_>,
 ) -> Result<Option<Test>> {
-    Ok(Some(Test::Geo(Box::new(Geo::parse(name, Ask::Intersects, value)?))))
+    Ok(Some(Test::Geo(Box::new(Geo::parse(name, GeoPredicate::Intersects, value)?))))
 }
 
 fn near(
     _: &Parser<'_>,
     name: &'static str,
     value: Val<'_>,
-    site: &Site<'_>,
+    site: &OperatorContext<'_>,
 ) -> Result<Option<Test>> {
     Ok(Some(Test::Near(Box::new(Near::parse(name, value, site.siblings)?))))
 }
@@ -348,7 +413,7 @@ fn near_distance(
     _: &Parser<'_>,
     name: &'static str,
     _: Val<'_>,
-    site: &Site<'_>,
+    site: &OperatorContext<'_>,
 ) -> Result<Option<Test>> {
     // The operator that it belongs to reads it itself.
     let has = |name: &str| site.siblings.find(name).is_some();
@@ -373,7 +438,7 @@ fn elem_match(
     parser: &Parser<'_>,
     name: &'static str,
     value: Val<'_>,
-    site: &Site<'_>,
+    site: &OperatorContext<'_>,
 ) -> Result<Option<Test>> {
     let Val::Document(doc) = value else {
         return Err(Error::bad_value(format!("{name} needs an Object")));
@@ -401,7 +466,7 @@ fn all(
     parser: &Parser<'_>,
     name: &'static str,
     value: Val<'_>,
-    site: &Site<'_>,
+    site: &OperatorContext<'_>,
 ) -> Result<Option<Test>> {
     let Val::Array(array) = value else {
         return Err(Error::bad_value(format!("{name} needs an array")));
@@ -438,34 +503,34 @@ fn bits_all_clear(
     _: &Parser<'_>,
     name: &'static str,
     value: Val<'_>,
-    site: &Site<'_>,
+    site: &OperatorContext<'_>,
 ) -> Result<Option<Test>> {
-    Ok(Some(Test::Bits(bits::parse(BitsAsk::AllClear, name, value, site.path)?)))
+    Ok(Some(Test::Bits(bits::parse(BitsPredicate::AllClear, name, value, site.path)?)))
 }
 
 fn bits_all_set(
     _: &Parser<'_>,
     name: &'static str,
     value: Val<'_>,
-    site: &Site<'_>,
+    site: &OperatorContext<'_>,
 ) -> Result<Option<Test>> {
-    Ok(Some(Test::Bits(bits::parse(BitsAsk::AllSet, name, value, site.path)?)))
+    Ok(Some(Test::Bits(bits::parse(BitsPredicate::AllSet, name, value, site.path)?)))
 }
 
 fn bits_any_clear(
     _: &Parser<'_>,
     name: &'static str,
     value: Val<'_>,
-    site: &Site<'_>,
+    site: &OperatorContext<'_>,
 ) -> Result<Option<Test>> {
-    Ok(Some(Test::Bits(bits::parse(BitsAsk::AnyClear, name, value, site.path)?)))
+    Ok(Some(Test::Bits(bits::parse(BitsPredicate::AnyClear, name, value, site.path)?)))
 }
 
 fn bits_any_set(
     _: &Parser<'_>,
     name: &'static str,
     value: Val<'_>,
-    site: &Site<'_>,
+    site: &OperatorContext<'_>,
 ) -> Result<Option<Test>> {
-    Ok(Some(Test::Bits(bits::parse(BitsAsk::AnySet, name, value, site.path)?)))
+    Ok(Some(Test::Bits(bits::parse(BitsPredicate::AnySet, name, value, site.path)?)))
 }

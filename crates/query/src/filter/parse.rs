@@ -129,7 +129,7 @@ impl Parser<'_> {
     ) -> Result<Vec<Test>> {
         let mut tests = Vec::new();
         for (name, value) in doc {
-            let site = operators::Site { path, siblings: doc, place };
+            let site = operators::OperatorContext { path, siblings: doc, place };
             let Some(operator) = operators::find(name) else {
                 return Err(operators::unknown(name));
             };

@@ -5,7 +5,7 @@
 //! The sphere is a cube blown up: six faces, each cut in four again and again. The plane is a
 //! square between two bounds, cut the same way.
 
-use super::plane::Flat;
+use super::plane::PlaneShape;
 use super::region::Region;
 use super::shape::Stored;
 use super::sphere::{self, Geometry, UnitVector};
@@ -228,7 +228,7 @@ impl Sphere {
     #[must_use]
     pub fn of_region(&self, region: &Region) -> Option<Vec<String>> {
         match region {
-            Region::Flat(_) => None,
+            Region::PlaneShape(_) => None,
             Region::Cap(centre, radius) => Some(cover(
                 self,
                 CELLS_OF_REGION,
@@ -267,7 +267,7 @@ impl Plane {
     #[must_use]
     pub fn of_region(&self, region: &Region) -> Option<Vec<String>> {
         match region {
-            Region::Flat(flat) => Some(self.of_flat(flat)),
+            Region::PlaneShape(flat) => Some(self.of_flat(flat)),
             Region::Cap(centre, radius) => Some(cover(self, CELLS_OF_REGION, |cell| {
                 let reach = (cell.half * std::f64::consts::SQRT_2).to_radians();
                 let Point { x, y } = cell.centre;
@@ -285,11 +285,11 @@ impl Plane {
         }
     }
 
-    fn of_flat(&self, flat: &plane::Flat) -> Vec<String> {
+    fn of_flat(&self, flat: &plane::PlaneShape) -> Vec<String> {
         let slack = (self.max - self.min) * 1e-12;
         // What a box holds can be told exactly, a cell's corners are as near as its radius else.
         cover(self, CELLS_OF_REGION, |cell| match flat {
-            Flat::Box(low, high) => {
+            PlaneShape::Box(low, high) => {
                 let apart = |low: f64, high: f64, at: f64| (low - at).max(at - high);
                 let dx = apart(low.x, high.x, cell.centre.x);
                 let dy = apart(low.y, high.y, cell.centre.y);
@@ -339,8 +339,8 @@ mod tests {
         ) {
             let plane = Plane { min: -180.0, max: 180.0, bits: 26 };
             for flat in [
-                Flat::Circle(Point { x, y }, radius),
-                Flat::Box(Point { x: x - radius, y: y - 1.0 }, Point { x, y: y + radius }),
+                PlaneShape::Circle(Point { x, y }, radius),
+                PlaneShape::Box(Point { x: x - radius, y: y - 1.0 }, Point { x, y: y + radius }),
             ] {
                 let cells = plane.of_flat(&flat);
                 if flat.contains(Point { x: a, y: b }) {

@@ -11,7 +11,7 @@ pub mod region;
 pub mod shape;
 pub mod sphere;
 
-pub use region::{Ask, Geo, Near, Region};
+pub use region::{Geo, GeoPredicate, Near, Region};
 pub use shape::Stored;
 
 /// The earth's radius in metres, as MongoDB has it.

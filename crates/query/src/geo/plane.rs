@@ -4,7 +4,7 @@ use super::Point;
 
 /// A shape on the plane.
 #[derive(Clone, Debug)]
-pub enum Flat {
+pub enum PlaneShape {
     /// A rectangle: its lowest and its highest corner.
     Box(Point, Point),
     /// A polygon, closed by itself.
@@ -13,16 +13,16 @@ pub enum Flat {
     Circle(Point, f64),
 }
 
-impl Flat {
+impl PlaneShape {
     /// Whether a point lies inside; on an edge as MongoDB decides.
     #[must_use]
     pub fn contains(&self, point: Point) -> bool {
         match self {
-            Flat::Box(low, high) => {
+            PlaneShape::Box(low, high) => {
                 (low.x..=high.x).contains(&point.x) && (low.y..=high.y).contains(&point.y)
             }
-            Flat::Polygon(corners) => polygon_contains(corners, point),
-            Flat::Circle(centre, radius) => centre.distance(point) <= *radius,
+            PlaneShape::Polygon(corners) => polygon_contains(corners, point),
+            PlaneShape::Circle(centre, radius) => centre.distance(point) <= *radius,
         }
     }
 
@@ -30,13 +30,13 @@ impl Flat {
     #[must_use]
     pub fn signed_distance(&self, point: Point) -> f64 {
         match self {
-            Flat::Box(low, high) => {
+            PlaneShape::Box(low, high) => {
                 let dx = (low.x - point.x).max(point.x - high.x);
                 let dy = (low.y - point.y).max(point.y - high.y);
                 if dx > 0.0 || dy > 0.0 { dx.max(0.0).hypot(dy.max(0.0)) } else { dx.max(dy) }
             }
-            Flat::Circle(centre, radius) => centre.distance(point) - radius,
-            Flat::Polygon(corners) => {
+            PlaneShape::Circle(centre, radius) => centre.distance(point) - radius,
+            PlaneShape::Polygon(corners) => {
                 let next = corners.iter().cycle().skip(1);
                 let border = corners.iter().zip(next).map(|(a, b)| segment(*a, *b, point));
                 let border = border.fold(f64::INFINITY, f64::min);
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_polygon_has_its_corners_but_not_every_edge() {
-        let triangle = Flat::Polygon(vec![p(0.0, 0.0), p(4.0, 0.0), p(4.0, 4.0)]);
+        let triangle = PlaneShape::Polygon(vec![p(0.0, 0.0), p(4.0, 0.0), p(4.0, 4.0)]);
         assert!(triangle.contains(p(0.0, 0.0)));
         assert!(triangle.contains(p(3.0, 1.0)));
         assert!(!triangle.contains(p(3.0, 3.0)));
@@ -96,9 +96,9 @@ mod tests {
 
     #[test]
     fn distances_are_negative_inside() {
-        let square = Flat::Box(p(0.0, 0.0), p(4.0, 4.0));
+        let square = PlaneShape::Box(p(0.0, 0.0), p(4.0, 4.0));
         assert_eq!(square.signed_distance(p(1.0, 2.0)), -1.0);
         assert_eq!(square.signed_distance(p(7.0, 8.0)), 5.0);
-        assert_eq!(Flat::Circle(p(0.0, 0.0), 2.0).signed_distance(p(3.0, 0.0)), 1.0);
+        assert_eq!(PlaneShape::Circle(p(0.0, 0.0), 2.0).signed_distance(p(3.0, 0.0)), 1.0);
     }
 }

@@ -1,28 +1,28 @@
 //! What a query asks about: a region that holds or touches a location, or a place to be near to.
 
-use super::plane::Flat;
+use super::plane::PlaneShape;
 use super::shape::{self, Parsed, Stored};
 use super::sphere::{self, Geometry, UnitVector};
 use super::{EARTH_RADIUS_M, Point};
 use crate::expr::show::show;
 use value::{Code, Error, OwnedVal, RawDoc, Result, Val};
 
-/// The two questions about a region.
+/// The two predicates on a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ask {
+pub enum GeoPredicate {
     /// `$geoWithin`
     Within,
     /// `$geoIntersects`
     Intersects,
 }
 
-impl Ask {
+impl GeoPredicate {
     /// The operator's name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Ask::Within => "$geoWithin",
-            Ask::Intersects => "$geoIntersects",
+            GeoPredicate::Within => "$geoWithin",
+            GeoPredicate::Intersects => "$geoIntersects",
         }
     }
 }
@@ -31,7 +31,7 @@ impl Ask {
 #[derive(Clone, Debug)]
 pub enum Region {
     /// On the plane.
-    Flat(Flat),
+    PlaneShape(PlaneShape),
     /// On the sphere, all places within an angle of one.
     Cap(UnitVector, f64),
     /// On the sphere.
@@ -42,7 +42,7 @@ pub enum Region {
 #[derive(Debug)]
 pub struct Geo {
     /// Which one.
-    pub ask: Ask,
+    pub ask: GeoPredicate,
     /// The region.
     pub region: Region,
     /// What the client wrote, for explain.
@@ -54,7 +54,7 @@ impl Geo {
     ///
     /// # Errors
     /// `BadValue` for what is no region.
-    pub fn parse(name: &str, ask: Ask, value: Val<'_>) -> Result<Geo> {
+    pub fn parse(name: &str, ask: GeoPredicate, value: Val<'_>) -> Result<Geo> {
         let Val::Document(doc) = value else {
             return Err(Error::bad_value("geometry must be an object"));
         };
@@ -68,7 +68,7 @@ impl Geo {
             found = Some(match (specifier, argument) {
                 ("$uniqueDocs", _) => continue,
                 ("$box" | "$polygon" | "$center", Val::Array(array)) => {
-                    (Region::Flat(shape::flat_shape(specifier, array)?), true)
+                    (Region::PlaneShape(shape::flat_shape(specifier, array)?), true)
                 }
                 ("$centerSphere", Val::Array(array)) => {
                     let (centre, radius) = shape::circle(array)?;
@@ -89,9 +89,9 @@ impl Geo {
             return Err(Error::bad_value("geo query doesn't have any geometry"));
         };
         let (word, supported) = match ask {
-            Ask::Within => ("$within", area),
+            GeoPredicate::Within => ("$within", area),
             // A circle is taken, and nothing ever intersects it, as in MongoDB.
-            Ask::Intersects => ("$geoIntersect", !matches!(region, Region::Flat(_))),
+            GeoPredicate::Intersects => ("$geoIntersect", !matches!(region, Region::PlaneShape(_))),
         };
         if !supported {
             return Err(Error::bad_value(format!(
@@ -110,15 +110,17 @@ impl Geo {
         }
         let Ok(stored) = Stored::parse(value) else { return false };
         match (&self.region, self.ask) {
-            (Region::Flat(flat), _) => stored.flat().is_some_and(|point| flat.contains(point)),
-            (Region::Cap(..), Ask::Intersects) => false,
-            (Region::Cap(centre, radius), Ask::Within) => {
+            (Region::PlaneShape(flat), _) => {
+                stored.flat().is_some_and(|point| flat.contains(point))
+            }
+            (Region::Cap(..), GeoPredicate::Intersects) => false,
+            (Region::Cap(centre, radius), GeoPredicate::Within) => {
                 stored.on_sphere().is_some_and(|found| found.is_in_cap(*centre, *radius))
             }
-            (Region::Sphere(own), Ask::Within) => {
+            (Region::Sphere(own), GeoPredicate::Within) => {
                 stored.on_sphere().is_some_and(|found| own.contains(&found))
             }
-            (Region::Sphere(own), Ask::Intersects) => {
+            (Region::Sphere(own), GeoPredicate::Intersects) => {
                 stored.on_sphere().is_some_and(|found| own.intersects(&found))
             }
         }
@@ -284,7 +286,7 @@ impl Near {
     #[must_use]
     pub fn within(&self, distance: f64) -> Region {
         if !self.spherical {
-            return Region::Flat(Flat::Circle(self.point, distance));
+            return Region::PlaneShape(PlaneShape::Circle(self.point, distance));
         }
         let angle = if self.metres { distance / EARTH_RADIUS_M } else { distance };
         // The rounding of the last digits must not lose what lies on the border.

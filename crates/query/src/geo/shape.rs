@@ -291,13 +291,13 @@ fn closed(coordinates: Val<'_>) -> Result<Vec<UnitVector>> {
 }
 
 /// Reads the legacy shapes of `$geoWithin`.
-pub(super) fn flat_shape(name: &str, array: RawDoc<'_>) -> Result<plane::Flat> {
+pub(super) fn flat_shape(name: &str, array: RawDoc<'_>) -> Result<plane::PlaneShape> {
     let mut elements = array.iter().map(|(_, element)| element.get());
     match name {
         "$box" => {
             let a = legacy_point(elements.next().unwrap_or(Val::Missing))?;
             let b = legacy_point(elements.next().unwrap_or(Val::Missing))?;
-            Ok(plane::Flat::Box(
+            Ok(plane::PlaneShape::Box(
                 Point { x: a.x.min(b.x), y: a.y.min(b.y) },
                 Point { x: a.x.max(b.x), y: a.y.max(b.y) },
             ))
@@ -307,11 +307,11 @@ pub(super) fn flat_shape(name: &str, array: RawDoc<'_>) -> Result<plane::Flat> {
             if corners.len() < 3 {
                 return Err(Error::bad_value("Polygon must have at least 3 points"));
             }
-            Ok(plane::Flat::Polygon(corners))
+            Ok(plane::PlaneShape::Polygon(corners))
         }
         _ => {
             let (centre, radius) = circle(array)?;
-            Ok(plane::Flat::Circle(centre, radius))
+            Ok(plane::PlaneShape::Circle(centre, radius))
         }
     }
 }

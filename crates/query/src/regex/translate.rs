@@ -63,7 +63,7 @@ fn strip_verbs(mut pattern: &str) -> (&str, bool) {
 
 /// What stands in front of a quantifier.
 #[derive(Clone, Copy, PartialEq)]
-enum Before {
+enum QuantifierTarget {
     /// Something that can be repeated, or the engine will complain.
     Item,
     /// A quantifier, which `?` makes lazy and `+` possessive.
@@ -86,10 +86,10 @@ struct Translator<'p> {
 
 impl Translator<'_> {
     fn run(&mut self) {
-        let mut before = Before::Item;
+        let mut before = QuantifierTarget::Item;
         let mut depth = 0_usize;
         while let Some(character) = self.characters.next() {
-            let mut now = Before::Item;
+            let mut now = QuantifierTarget::Item;
             match character {
                 '\\' => self.escape(),
                 '[' => self.class(),
@@ -100,21 +100,22 @@ impl Translator<'_> {
                 '{' if !self.is_repetition() => self.out.push_str(r"\{"),
                 '{' => {
                     self.repetition();
-                    self.refuse_if(before != Before::Item, "nothing to repeat");
-                    now = Before::Quantifier;
+                    self.refuse_if(before != QuantifierTarget::Item, "nothing to repeat");
+                    now = QuantifierTarget::Quantifier;
                 }
                 '}' => self.out.push_str(r"\}"),
                 ']' => self.out.push_str(r"\]"),
                 '*' | '+' | '?' => {
                     self.out.push(character);
                     now = match before {
-                        Before::Item => Before::Quantifier,
-                        Before::Quantifier => Before::Complete,
-                        Before::Complete => before,
+                        QuantifierTarget::Item => QuantifierTarget::Quantifier,
+                        QuantifierTarget::Quantifier => QuantifierTarget::Complete,
+                        QuantifierTarget::Complete => before,
                     };
-                    let suffix = now == Before::Complete;
+                    let suffix = now == QuantifierTarget::Complete;
                     self.needs_backtracking |= suffix && character == '+';
-                    let refused = before == Before::Complete || (suffix && character == '*');
+                    let refused =
+                        before == QuantifierTarget::Complete || (suffix && character == '*');
                     self.refuse_if(refused, "nothing to repeat");
                 }
                 '(' => {

@@ -22,7 +22,7 @@ pub(super) enum Collator {
     /// Accents count in the direction that the locale has.
     Plain(CollatorBorrowed<'static>),
     /// The direction was changed, which the library knows only as a property of a locale.
-    Turned(Box<icu_collator::Collator>),
+    AccentDirection(Box<icu_collator::Collator>),
 }
 
 impl Collator {
@@ -66,36 +66,38 @@ impl Collator {
             let found = CollatorBorrowed::try_new(preferences, options);
             return found.map(Collator::Plain).map_err(|_| bad(()));
         }
-        let data = Turned { backwards: spec.backwards };
+        let data = AccentDirection { backwards: spec.backwards };
         let found = icu_collator::Collator::try_new_unstable(&data, preferences, options);
-        found.map(|collator| Collator::Turned(Box::new(collator))).map_err(|_| bad(()))
+        found.map(|collator| Collator::AccentDirection(Box::new(collator))).map_err(|_| bad(()))
     }
 
     #[inline]
     pub(super) fn compare(&self, a: &str, b: &str) -> Ordering {
         match self {
             Collator::Plain(collator) => collator.compare(a, b),
-            Collator::Turned(collator) => collator.as_borrowed().compare(a, b),
+            Collator::AccentDirection(collator) => collator.as_borrowed().compare(a, b),
         }
     }
 
     pub(super) fn append_key(&self, text: &str, out: &mut Vec<u8>) {
         let Ok(()) = match self {
             Collator::Plain(collator) => collator.write_sort_key_to(text, out),
-            Collator::Turned(collator) => collator.as_borrowed().write_sort_key_to(text, out),
+            Collator::AccentDirection(collator) => {
+                collator.as_borrowed().write_sort_key_to(text, out)
+            }
         };
     }
 }
 
 /// The compiled data, with another direction of accents.
-struct Turned {
+struct AccentDirection {
     backwards: bool,
 }
 
 /// The bit of the metadata that makes accents count from the end.
 const BACKWARDS: u32 = 1 << 7;
 
-impl DataProvider<CollationMetadataV1> for Turned {
+impl DataProvider<CollationMetadataV1> for AccentDirection {
     fn load(
         &self,
         request: DataRequest<'_>,
@@ -111,7 +113,7 @@ impl DataProvider<CollationMetadataV1> for Turned {
 /// All else is the compiled data as it is.
 macro_rules! as_compiled {
     ($($marker:ty => $data:expr),* $(,)?) => {$(
-        impl DataProvider<$marker> for Turned {
+        impl DataProvider<$marker> for AccentDirection {
             fn load(&self, request: DataRequest<'_>) -> Result<DataResponse<$marker>, DataError> {
                 $data.load(request)
             }

@@ -29,9 +29,9 @@ pub(super) enum CaseFirst {
     Upper,
 }
 
-/// What was written, before the locale's own rules fill the rest.
+/// The options as the client gave them, before the locale's own rules fill the rest.
 #[derive(Default)]
-struct Written<'a> {
+struct GivenOptions<'a> {
     locale: Option<&'a str>,
     case_level: Option<bool>,
     case_first: Option<CaseFirst>,
@@ -138,7 +138,7 @@ pub(super) fn parse(doc: RawDoc<'_>, place: CollationSource) -> Result<Option<(S
             shown()
         )));
     }
-    let full = complete(&Written {
+    let full = complete(&GivenOptions {
         locale: Some(name),
         case_level: Some(spec.case_level),
         case_first: Some(spec.case_first),
@@ -153,8 +153,8 @@ pub(super) fn parse(doc: RawDoc<'_>, place: CollationSource) -> Result<Option<(S
     Ok(Some((spec, full)))
 }
 
-fn read<'a>(doc: RawDoc<'a>, place: CollationSource) -> Result<Written<'a>> {
-    let mut written = Written::default();
+fn read<'a>(doc: RawDoc<'a>, place: CollationSource) -> Result<GivenOptions<'a>> {
+    let mut written = GivenOptions::default();
     let prefix = place.prefix();
     for (name, value) in doc {
         let value = value.get();
@@ -262,7 +262,7 @@ fn strength(prefix: &str, value: Val<'_>) -> Result<u8> {
 }
 
 /// The document of what is known, in MongoDB's order.
-fn complete(written: &Written<'_>) -> DocBuf {
+fn complete(written: &GivenOptions<'_>) -> DocBuf {
     DocBuf::build(|out| {
         out.str("locale", written.locale.unwrap_or(""));
         if let Some(case_level) = written.case_level {

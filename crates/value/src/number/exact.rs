@@ -18,22 +18,23 @@ type Parts = SmallVec<[f64; 3]>;
 #[derive(Clone, Debug, Default)]
 pub struct ExactSum {
     small: Parts,
-    rare: Option<Box<Rare>>,
+    rare: Option<Box<RareParts>>,
 }
 
 impl PartialEq for ExactSum {
     /// Whether what is rare never came or went again makes no difference.
     fn eq(&self, other: &ExactSum) -> bool {
-        let is_empty =
-            |rare: &Option<Box<Rare>>| rare.as_ref().is_none_or(|rare| **rare == Rare::default());
+        let is_empty = |rare: &Option<Box<RareParts>>| {
+            rare.as_ref().is_none_or(|rare| **rare == RareParts::default())
+        };
         self.small == other.small
             && (self.rare == other.rare || (is_empty(&self.rare) && is_empty(&other.rare)))
     }
 }
 
-/// What most sums do not have.
+/// Parts that most sums do not need, allocated on first use.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Rare {
+struct RareParts {
     /// The parts of large values, scaled.
     large: Parts,
     /// How many of the values are NaN, infinite, negative infinite.
@@ -95,7 +96,7 @@ impl ExactSum {
         }
     }
 
-    fn rare(&mut self) -> &mut Rare {
+    fn rare(&mut self) -> &mut RareParts {
         self.rare.get_or_insert_default()
     }
 
@@ -175,8 +176,8 @@ impl ExactSum {
     #[must_use]
     pub fn from_parts(small: Vec<f64>, large: Vec<f64>, special: [i64; 3]) -> ExactSum {
         let [nan, infinite, negative_infinite] = special;
-        let rare = Rare { large: large.into(), nan, infinite, negative_infinite };
-        let has_rare = rare != Rare::default();
+        let rare = RareParts { large: large.into(), nan, infinite, negative_infinite };
+        let has_rare = rare != RareParts::default();
         ExactSum { small: small.into(), rare: has_rare.then(|| Box::new(rare)) }
     }
 }

@@ -13,19 +13,19 @@ pub(super) fn delta(
     new: RawDoc<'_>,
     position: Option<usize>,
 ) -> Vec<u8> {
-    let along = Along { modifiers, position };
+    let along = DeltaWalk { modifiers, position };
     match &modifiers.tree {
         Tree::Fields(children) => along.fields(children, old, new),
         _ => DocDelta::default().finish(),
     }
 }
 
-struct Along<'u> {
+struct DeltaWalk<'u> {
     modifiers: &'u Modifiers,
     position: Option<usize>,
 }
 
-impl Along<'_> {
+impl DeltaWalk<'_> {
     fn fields(&self, children: &[(Box<str>, Tree)], old: RawDoc<'_>, new: RawDoc<'_>) -> Vec<u8> {
         let mut delta = DocDelta::default();
         for (name, tree) in children {
