@@ -24,6 +24,8 @@ use store::{
 
 /// Disks write sectors of this size whole or not at all.
 const SECTOR: u64 = 512;
+/// So many requests for log space fit into the reserve.
+const RESERVED: u64 = 2;
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +81,8 @@ struct DiskState {
     power_lost: bool,
     fired: bool,
     has_room: bool,
+    /// Requests for log space that the reserve has room for.
+    reserved: u64,
     /// What unflushed writes have overwritten, by file, in the order of the writes.
     unsynced: HashMap<PathBuf, Vec<(u64, Vec<u8>)>>,
 }
@@ -138,6 +142,15 @@ impl FaultPlan {
 }
 
 impl LogDevice for FaultPlan {
+    fn has_room(&self) -> bool {
+        let state = self.state.lock();
+        self.fault != Fault::NoSpace || state.allocations < self.nth || state.has_room
+    }
+
+    fn release_reserve(&self) {
+        self.state.lock().reserved += RESERVED;
+    }
+
     fn merge_entry(&self) -> io::Result<()> {
         self.merged_entries.fetch_add(1, Ordering::Relaxed);
         let mut merges = self.merges.lock();
@@ -166,6 +179,10 @@ impl LogDevice for FaultPlan {
         let number = state.allocations;
         state.allocations += 1;
         if self.fault == Fault::NoSpace && number >= self.nth && !state.has_room {
+            if state.reserved > 0 {
+                state.reserved -= 1;
+                return Ok(());
+            }
             state.fired = true;
             return Err(io::Error::from(io::ErrorKind::StorageFull));
         }
@@ -311,6 +328,10 @@ impl Store for FaultStore {
 
     fn pace(&self) {
         self.store.pace();
+    }
+
+    fn is_full(&self) -> bool {
+        self.store.is_full()
     }
 
     fn delete_range(&self, space: Space, from: &[u8], to: &[u8]) -> Result<()> {

@@ -122,6 +122,11 @@ pub trait Store: Send + Sync {
     /// other writers need.
     fn pace(&self) {}
 
+    /// Whether the disk is full: what frees space is written, everything else may be refused.
+    fn is_full(&self) -> bool {
+        false
+    }
+
     /// Drops every key in `[from, to)`, now and in the background. Meant for prefixes that nobody
     /// reads and that are never used again: a snapshot that still reads there may or may not see
     /// the old entries. The intent is logged; it is durable once a later `sync` returns.

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use common::{Model, apply, assert_same, tiny};
-use faults::{FaultPlan, FaultStore, Merges, damage_table};
+use faults::{Fault, FaultPlan, FaultStore, Merges, damage_table};
 use store::{Batch, Direction, DiskStore, Options, Space, Store, StoreError};
 
 /// Waits for something that background threads do.
@@ -293,4 +293,74 @@ fn closing_ends_a_merge_in_the_middle() {
     drop(store);
     let store = DiskStore::open(folder.path(), tiny()).unwrap();
     assert_same(&store.snapshot(), &model);
+}
+
+#[test]
+fn a_full_disk_takes_what_frees_space_and_nothing_else() {
+    let folder = common::memory_folder();
+    let plan = FaultPlan::new(Fault::NoSpace, 4);
+    // Nothing is flushed by itself, so that log segments pile up.
+    let options = Options {
+        memtable_bytes: 64 << 20,
+        reserve_bytes: 64 << 10,
+        sync_interval: Duration::from_millis(1),
+        ..tiny()
+    };
+    let store = FaultStore::open(folder.path(), options.clone(), plan.clone()).unwrap();
+    let mut model = Model::new();
+    write(&store, &mut model, 0..1);
+    eventually("the reserve is there", || folder.path().join("RESERVE").exists());
+    let mut number = 1;
+    let mut refused = 0;
+    // Ten times in a row, because a spare segment may be in the making at the first time.
+    while refused < 10 {
+        let next = batch(number);
+        match store.write(&next) {
+            Ok(_) => {
+                apply(&mut model, &next);
+                (number, refused) = (number + 1, 0);
+            }
+            Err(error) => {
+                assert!(matches!(error, StoreError::Full), "{error}");
+                refused += 1;
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    }
+    // A drop and deletes still go, by the reserve.
+    let mut deletes = Batch::new();
+    let keys: Vec<_> = model.keys().filter(|(space, _)| *space == 1).cloned().collect();
+    keys.iter().for_each(|(_, key)| deletes.delete(Space::Documents, key));
+    store.delete_range(Space::Indexes, &[0, 0, 0, 1], &[0, 0, 0, 2]).unwrap();
+    model.retain(|(space, _), _| *space != Space::Indexes as u8);
+    let seqno = store.write(&deletes).unwrap();
+    store.sync(seqno).unwrap();
+    apply(&mut model, &deletes);
+    assert!(store.is_full());
+    assert!(!folder.path().join("RESERVE").exists());
+    assert!(matches!(store.write(&batch(number)), Err(StoreError::Full)));
+    // With room everything goes on, and the reserve is back.
+    plan.make_room();
+    eventually("writes go on", || store.write(&batch(number)).is_ok());
+    apply(&mut model, &batch(number));
+    assert!(folder.path().join("RESERVE").exists());
+    let indexes = |(space, _): &(u8, Vec<u8>)| *space == Space::Indexes as u8;
+    let snapshot = store.snapshot();
+    for ((space, key), value) in model.iter().filter(|(key, _)| !indexes(key)) {
+        let space = Space::from_number(*space).unwrap();
+        assert_eq!(snapshot.get(space, key).unwrap().as_deref(), Some(&value[..]));
+    }
+    drop(snapshot);
+    // A folder on a full disk opens by the reserve.
+    store.crash();
+    let plan = FaultPlan::new(Fault::NoSpace, 0);
+    let spares = std::fs::read_dir(folder.path().join("log")).unwrap().flatten();
+    for spare in spares.filter(|file| file.file_name().to_string_lossy().starts_with("spare")) {
+        std::fs::remove_file(spare.path()).unwrap();
+    }
+    let store = FaultStore::open(folder.path(), options, plan.clone()).unwrap();
+    let mut last = Batch::new();
+    last.delete(Space::Documents, &keys[0].1);
+    let seqno = store.write(&last).unwrap();
+    store.sync(seqno).unwrap();
 }

@@ -16,6 +16,8 @@ use value::{DocBuf, RawDoc, Result, Val, Writer};
 /// Bytes of records that are kept when nobody says otherwise.
 const BYTES_MAX: u64 = 990 * MEGABYTE;
 const MEGABYTE: u64 = 1024 * 1024;
+/// What is kept of the log on a full disk, if it is not more.
+const LEAST_WHEN_FULL: u64 = 16 * MEGABYTE;
 /// The least size that can be asked for, in megabytes.
 pub(crate) const MEGABYTES_LEAST: f64 = 990.0;
 /// The key of the settings in the log space.
@@ -112,8 +114,12 @@ pub(crate) fn resize(data: &Data, megabytes: Option<f64>, hours: Option<f64>) ->
 /// # Errors
 /// When the store fails.
 pub(crate) fn trim(data: &Data) -> Result<()> {
-    let (log, most) = (&data.changes, data.changes.bytes_max());
+    let (log, mut most) = (&data.changes, data.changes.bytes_max());
     let bytes = log.bytes.load(Ordering::Relaxed);
+    if bytes > LEAST_WHEN_FULL && data.store.is_full() {
+        // On a full disk the log gives way before documents have to.
+        most = most.min(bytes / 2);
+    }
     if bytes <= most {
         return Ok(());
     }

@@ -54,8 +54,9 @@ fn flush_loop(shared: &Shared) {
     while shared.work.wait_for_flush() {
         let result = guarded("write memory to tables of", || shared.flush());
         if matches!(result, Err(StoreError::Full)) {
-            // Room for the present.
+            // Room for the present, and for what was dropped, which needs only a little.
             shared.history.forget(&shared.tracker);
+            shared.make_room_by_drops();
         }
         shared.work.end_flush(&result);
         if result.is_err() {
@@ -97,6 +98,7 @@ fn log_loop(shared: &Shared) {
             return;
         }
         shared.work.unsynced.store(false, Ordering::Release);
+        shared.reserve.restore();
         // A failure is kept by the log itself, and every later writer gets it.
         let _ = log.sync(log.last());
         let loads = shared.commit.lock().loads.clone();

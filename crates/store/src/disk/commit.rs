@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use lsm_tree::{InternalValue, Memtable, ValueType};
 
-use super::Shared;
 use super::log::Log;
 use super::record::{Kind, Payload, encode_batch};
+use super::{Shared, reserve};
 use crate::written::Written;
 use crate::{Batch, Bytes, Operation, Result, Seqno, StoreError};
 
@@ -59,7 +59,10 @@ impl Shared {
             return Ok(self.tracker.published());
         }
         batch.check()?;
-        self.wait_for_room()?;
+        if self.reserve.is_released() && !self.reserve.restore() && !reserve::frees_space(batch) {
+            return Err(StoreError::Full);
+        }
+        self.wait_for_room(batch)?;
         let (seqno, loads) = BUFFER.with_borrow_mut(|buffer| {
             buffer.clear();
             encode_batch(buffer, batch);
@@ -94,6 +97,22 @@ impl Shared {
         Ok(seqno)
     }
 
+    /// Appends a record to the log; one that frees space may use the reserve. The caller holds the
+    /// commit lock.
+    pub(super) fn append(
+        &self,
+        log: &Log,
+        payload: &Payload<'_>,
+        frees_space: impl FnOnce() -> bool,
+    ) -> Result<Seqno> {
+        match log.append(payload, || self.counter.next()) {
+            Err(StoreError::Full) if frees_space() && self.reserve.release() => {
+                log.append(payload, || self.counter.next())
+            }
+            result => result,
+        }
+    }
+
     /// Returns the number of the commit, and the loads that have heard of it.
     fn commit_batch(
         &self,
@@ -105,7 +124,7 @@ impl Shared {
         if self.closed.load(Ordering::Acquire) {
             return Err(StoreError::Closed);
         }
-        let seqno = log.append(payload, || self.counter.next())?;
+        let seqno = self.append(log, payload, || reserve::frees_space(batch))?;
         // Before it is published: who sees the commit must not find a page without it.
         let mut shared = self.pages.write(batch, seqno).into_iter().peekable();
         let mut bytes = 0;
@@ -162,7 +181,7 @@ impl Shared {
     /// Holds a writer back while memory is full, or far too many tables wait to be merged. Background
     /// threads need nothing that a writer may hold, so they get on; if they fail, writers go on
     /// until memory is used up.
-    fn wait_for_room(&self) -> Result<()> {
+    fn wait_for_room(&self, batch: &Batch) -> Result<()> {
         let limit = self.options.memtable_bytes.saturating_mul(2);
         let is_full = || self.memory_bytes() > limit;
         if !is_full() && !self.pressure.is_stuck(STOP_RUNS) {
@@ -173,7 +192,8 @@ impl Shared {
             if is_full() {
                 if let Some(error) = self.work.flush_failure() {
                     let used_up = self.memory_bytes() > limit.saturating_mul(2);
-                    return if used_up { Err(error) } else { Ok(()) };
+                    let refused = used_up && !reserve::frees_space(batch);
+                    return if refused { Err(error) } else { Ok(()) };
                 }
                 self.work.want_flush();
             }

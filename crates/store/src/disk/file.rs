@@ -25,6 +25,12 @@ pub trait LogDevice: std::fmt::Debug + Send + Sync {
     fn merge_entry(&self) -> io::Result<()> {
         Ok(())
     }
+    /// Whether there is room for more than the reserve gave back.
+    fn has_room(&self) -> bool {
+        true
+    }
+    /// Called when the reserve for a full disk was given back.
+    fn release_reserve(&self) {}
     /// Flushes `file` (at `path`) as `fdatasync` does.
     fn sync(&self, file: &File, path: &Path) -> io::Result<()>;
 }

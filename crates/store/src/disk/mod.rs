@@ -27,6 +27,7 @@ mod readers;
 mod reclaim;
 mod record;
 mod recover;
+mod reserve;
 mod segment;
 mod trees;
 mod verify;
@@ -59,6 +60,7 @@ pub(crate) use range::DiskRange;
 pub(crate) use read::DiskSnapshot;
 use readers::Readers;
 use reclaim::Reclaimed;
+use reserve::Reserve;
 use record::{Kind, Payload, encode_range};
 use work::Work;
 
@@ -90,6 +92,9 @@ pub struct Options {
     /// How long tables are kept for an open snapshot after memory was flushed for the first time
     /// since it was opened. Beyond that it ends in the same way.
     pub snapshot_age: Duration,
+    /// Room that is kept for a full disk, so that the folder can be opened and drops and deletes
+    /// can be carried out. 0 keeps none.
+    pub reserve_bytes: u64,
     /// Commits that nobody waits for are on disk after this time at the latest.
     pub sync_interval: Duration,
     /// The space of dropped ranges is taken back after this time.
@@ -110,6 +115,7 @@ impl Default for Options {
             noted_bytes: 16 << 20,
             segment_bytes: 16 << 20,
             history_bytes: 2 << 30,
+            reserve_bytes: 24 << 20,
             snapshot_bytes: 16 << 30,
             snapshot_age: Duration::from_secs(3600),
             sync_interval: Duration::from_millis(100),
@@ -143,6 +149,7 @@ pub(crate) struct Shared {
     hot: Hot,
     history: History,
     readers: Readers,
+    reserve: Arc<Reserve>,
     pressure: Pressure,
     /// Of each tree: unfinished files, the lock for adding tables to it, what was taken back of
     /// dropped ranges, damaged tables, and the counter of its lists of tables.
@@ -229,6 +236,10 @@ impl Store for DiskStore {
         self.shared.make_room();
     }
 
+    fn is_full(&self) -> bool {
+        self.shared.reserve.is_released() || self.shared.work.is_full()
+    }
+
     fn pace(&self) {
         self.shared.pressure.pay();
     }
@@ -247,7 +258,7 @@ impl Store for DiskStore {
         let payload = Payload::new(Kind::DeleteRange, &bytes);
         {
             let _commit = self.shared.commit.lock();
-            let seqno = log.append(&payload, || self.shared.counter.next())?;
+            let seqno = self.shared.append(log, &payload, || true)?;
             self.shared.dropped.add(DroppedRange {
                 space,
                 from: Bytes::copy_from(from),

@@ -40,6 +40,10 @@ impl Shared {
         if dropped.iter().all(|range| reclaimed.looked_at.contains(range)) {
             return Ok(());
         }
+        if let Some(log) = &self.log {
+            // Nothing may be gone before it is on disk that it was dropped.
+            log.sync(log.last())?;
+        }
         self.drop_tables(space, tree, &joined(dropped.clone()))?;
         let mut left_bytes = 0;
         let mut left = Vec::new();
@@ -73,6 +77,17 @@ impl Shared {
         drop(reclaimed);
         self.after_merge(space);
         self.dropped.save(&self.path)
+    }
+
+    /// When memory cannot be flushed for want of room: takes back what was dropped all the same.
+    pub(super) fn make_room_by_drops(&self) {
+        let dropped = Space::ALL.into_iter().filter(|space| self.dropped.has_any(*space));
+        let dropped: Vec<Space> = dropped.collect();
+        if !dropped.is_empty() {
+            self.reserve.release();
+            self.work.retry_merges();
+            dropped.into_iter().for_each(|space| self.work.want_merge(space));
+        }
     }
 
     /// Removes tables that lie within dropped ranges, as many as possible in each step: a step

@@ -27,6 +27,7 @@ use super::record::{
     HeaderState, Kind, Record, SEGMENT_HEADER, SegmentHeader, decode_batch, decode_range,
     decode_record, was_synced,
 };
+use super::reserve::{Reserve, free_bytes};
 use super::segment::{Pool, ReleaseNote, Segment};
 use super::trees::{FIRST_COMMIT, TreeSetup, check_manifest, tree_error};
 use super::work::Work;
@@ -73,8 +74,11 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Shared> {
     // Memory is flushed when it is half full, and then gives back what it held of the log; where
     // writers are faster, it is full by then.
     let released_bytes = options.memtable_bytes;
-    let pool =
-        Pool::new(&log_folder, options.segment_bytes, released_bytes, options.log_device.clone());
+    let reserve_bytes = if options.read_only { 0 } else { options.reserve_bytes };
+    let reserve = Arc::new(Reserve::open(&path, reserve_bytes, options.log_device.clone()));
+    let device = options.log_device.clone();
+    let pool = Pool::new(&log_folder, options.segment_bytes, released_bytes, device)
+        .with_reserve(reserve.clone());
     let recovered = replay.run(&pool)?;
     let (memtables, active_bytes) = (replay.memtables.clone(), replay.bytes);
     let persisted = trees.iter().filter_map(|tree| tree.get_highest_persisted_seqno()).max();
@@ -103,6 +107,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Shared> {
         hot: Hot::new(),
         history: History::new(last, &trees),
         readers: Readers::default(),
+        reserve,
         flushing: Mutex::default(),
         work: Work::new(stopping),
         pressure: Pressure::default(),
@@ -363,7 +368,9 @@ impl<'a> Replay<'a> {
 
     /// A long log must not be held in memory all at once.
     fn flush_if_large(&mut self) -> Result<()> {
-        if self.bytes <= self.options.memtable_bytes {
+        // On a full disk all of it stays in memory: it is as much as the log holds.
+        let has_room = || free_bytes(&self.trees[0].tree_config().path) > self.bytes * 2;
+        if self.bytes <= self.options.memtable_bytes || !has_room() {
             return Ok(());
         }
         for (tree, memtable) in self.trees.iter().zip(&mut self.memtables) {

@@ -8,8 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use super::reserve::Reserve;
 use super::file::{LogFile, sync_folder};
 use super::record::u64_at;
+use crate::error::is_full;
 use crate::{Damage, LogDevice, Result, StoreError};
 
 /// The first segment of a folder is small, because making it delays the opening.
@@ -42,6 +44,8 @@ pub(super) struct Pool {
     device: Option<Arc<dyn LogDevice>>,
     spares: Mutex<Vec<PathBuf>>,
     next_spare: AtomicU64,
+    /// Given back where the first segment finds no room.
+    reserve: Option<Arc<Reserve>>,
 }
 
 impl Pool {
@@ -61,7 +65,14 @@ impl Pool {
             device,
             spares: Mutex::default(),
             next_spare: AtomicU64::new(0),
+            reserve: None,
         }
+    }
+
+    /// Lets the first segment use the reserve.
+    pub(super) fn with_reserve(mut self, reserve: Arc<Reserve>) -> Pool {
+        self.reserve = Some(reserve);
+        self
     }
 
     pub(super) fn folder(&self) -> &Path {
@@ -105,7 +116,18 @@ impl Pool {
         }
         let size = if first { FIRST_BYTES.min(self.segment_bytes) } else { self.segment_bytes };
         let size = size.max(bytes);
-        Ok((LogFile::create(&path, size, first, self.device.clone())?, size))
+        let create = || LogFile::create(&path, size, first, self.device.clone());
+        let made = match create() {
+            Err(error)
+                if first
+                    && is_full(&error)
+                    && self.reserve.as_ref().is_some_and(|reserve| reserve.release()) =>
+            {
+                create()
+            }
+            made => made,
+        };
+        Ok((made?, size))
     }
 
     /// Makes one spare segment if there is none. Slow; for a background thread.

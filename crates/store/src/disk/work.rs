@@ -247,6 +247,14 @@ impl Work {
         self.signals.lock().flush_failure.as_ref().map(|failure| failure.error.clone())
     }
 
+    /// Whether background work has failed for want of room.
+    pub(super) fn is_full(&self) -> bool {
+        let signals = self.signals.lock();
+        let merges = signals.merges.iter().map(|tree| &tree.failure);
+        let mut failures = merges.chain([&signals.flush_failure]).flatten();
+        failures.any(|failure| matches!(failure.error, StoreError::Full))
+    }
+
     /// Notes how a flush ended.
     pub(super) fn end_flush(&self, result: &Result<()>) {
         let mut signals = self.signals.lock();

@@ -23,6 +23,7 @@ pub fn tiny() -> Options {
         cache_bytes: 1 << 20,
         memtable_bytes: 16 << 10,
         segment_bytes: 8 << 10,
+        reserve_bytes: 0,
         reclaim_interval: std::time::Duration::from_millis(50),
         ..Options::default()
     }
