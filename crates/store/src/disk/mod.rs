@@ -60,8 +60,8 @@ pub(crate) use range::DiskRange;
 pub(crate) use read::DiskSnapshot;
 use readers::Readers;
 use reclaim::Reclaimed;
-use reserve::Reserve;
 use record::{Kind, Payload, encode_range};
+use reserve::Reserve;
 use work::Work;
 
 use crate::tracker::Tracker;

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::reserve::Reserve;
 use super::file::{LogFile, sync_folder};
 use super::record::u64_at;
+use super::reserve::Reserve;
 use crate::error::is_full;
 use crate::{Damage, LogDevice, Result, StoreError};
 
