@@ -87,3 +87,106 @@ fn patterns_as_options_of_a_collection_need_what_patterns_need() {
     assert!(may_declare(&allow("secrets", "['find']"), "t", &copies));
     assert!(may_declare(&allow("g", "['insert', 'update', 'remove']"), "t", &groups));
 }
+
+/// Files that compare words which are names of commands too, the words, and what they mean there.
+static OTHER_WORDS: &[(&str, &[&str], &str)] = &[
+    ("engine/src/access/pipeline.rs", &["insert"], "what $merge does with new documents"),
+    (
+        "engine/src/changes/event.rs",
+        &[
+            "collMod",
+            "create",
+            "createIndexes",
+            "drop",
+            "dropDatabase",
+            "dropIndexes",
+            "renameCollection",
+        ],
+        "the entries of the log of changes",
+    ),
+    ("engine/src/commands/bulk_write.rs", &["delete", "insert", "update"], "kinds of operations"),
+    ("engine/src/commands/find.rs", &["find"], "the command's own field"),
+    ("engine/src/commands/parameters.rs", &["setParameter"], "the command's own field"),
+    ("engine/src/commands/stable_api.rs", &["count"], "an option of $collStats"),
+    ("engine/src/commands/write_concern.rs", &["fsync"], "a field of write concerns"),
+    ("engine/src/stages/merge.rs", &["insert"], "what $merge does with new documents"),
+];
+
+/// The text of a source file without its comments and its tests.
+fn code_of(path: &std::path::Path) -> String {
+    let text = std::fs::read_to_string(path).expect("a source file");
+    let code = text.split("#[cfg(test)]").next().unwrap_or("");
+    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The names of commands that a text compares something with: in the pattern of a `match` or `matches!`,
+/// or by `==`.
+fn compared_names(code: &str) -> Vec<&'static str> {
+    let compares = |row: &&&super::Command| {
+        let literal = format!("\"{}\"", row.name);
+        code.match_indices(&literal).any(|(at, _)| {
+            let before = code.get(..at).unwrap_or("").trim_end();
+            let after = code.get(at + literal.len()..).unwrap_or("").trim_start();
+            let after_pattern = after.trim_start_matches([')', ',', '_', ' ']).trim_start();
+            before.ends_with("==")
+                || before.ends_with("!=")
+                || before.ends_with('|') && !before.ends_with("||")
+                || after.starts_with("==")
+                || after_pattern.starts_with("=>")
+                || after.starts_with("| \"")
+                || after.starts_with("if ")
+                || before.ends_with(',')
+                    && before.lines().last().unwrap_or("").contains("matches!(")
+        })
+    };
+    super::ALL.iter().filter(compares).map(|row| row.name).collect()
+}
+
+#[test]
+fn only_rows_tell_commands_apart() {
+    let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("crates");
+    let mut folders = vec![crates.join("engine/src"), crates.join("server/src")];
+    let (mut found, mut files) = (Vec::new(), 0);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let name = path.strip_prefix(crates).expect("below").to_string_lossy().into_owned();
+            if !name.ends_with(".rs") {
+                continue;
+            }
+            files += 1;
+            let mut names = compared_names(&code_of(&path));
+            let other = OTHER_WORDS.iter().find(|(file, _, _)| *file == name);
+            names.retain(|name| !other.is_some_and(|(_, words, _)| words.contains(name)));
+            if !names.is_empty() {
+                found.push(format!("{name} compares with {names:?}"));
+            }
+        }
+    }
+    assert!(files > 200, "{files} files");
+    assert!(found.is_empty(), "a fact about a command belongs into its row:\n{}", found.join("\n"));
+}
+
+#[test]
+fn comparisons_with_names_of_commands_are_found() {
+    for code in [
+        "matches!(name, \"find\" | \"getMore\")",
+        "matches!(name, \"find\")",
+        "if command == \"find\" {",
+        "match name {\n    \"find\" => 1,",
+        "match first {\n    Some((\"find\", _)) => 1,",
+        "match name {\n    \"find\" if fast => 1,",
+    ] {
+        assert!(compared_names(code).contains(&"find"), "{code}");
+    }
+    for code in
+        ["out.str(\"find\", name)", "doc.get(\"find\").is_some()", "Kind::Query => \"find\","]
+    {
+        assert!(compared_names(code).is_empty(), "{code}");
+    }
+}
