@@ -36,6 +36,7 @@
 //! what exists.
 
 mod access;
+mod args;
 mod bell;
 mod catalog;
 mod changes;
@@ -116,12 +117,6 @@ pub fn registry() -> Vec<Entry> {
         entries.push(Entry { kind: "command", name: command.name, help: command.help });
     }
     for stage in stages::ALL {
-        entries.push(Entry { kind: "stage", name: stage.name, help: stage.help });
-    }
-    for (name, help) in commands::CHANGE_STAGES {
-        entries.push(Entry { kind: "stage", name, help });
-    }
-    for stage in commands::diagnostics::ALL {
         entries.push(Entry { kind: "stage", name: stage.name, help: stage.help });
     }
     for rule in planner::logical::RULES {

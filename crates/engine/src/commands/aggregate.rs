@@ -16,6 +16,7 @@ use crate::namespace::is_oplog;
 use crate::planner::logical;
 use crate::stages::pipeline;
 pub(super) use crate::stages::pipeline::{Resolved, resolve};
+use crate::stages::row::Position;
 use crate::stages::{self, Role, Scope, Stage, StageContext};
 use crate::upkeep::answers::Rewrites;
 use std::sync::Arc;
@@ -76,7 +77,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     };
     let batch_size = batch_size(cursor)?;
     set_disk_use(context)?;
-    if let Some(specification) = change_stream::specification(pipeline) {
+    if let Some(specification) = stages::change_stream::specification(pipeline) {
         return change_stream::run(context, name, pipeline, specification, batch_size, out);
     }
     let constants = Constants::new(context)?;
@@ -85,7 +86,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     if context.op.is_in_transaction() {
         check_in_transaction(pipeline)?;
     }
-    if let Some((docs, rest)) = super::diagnostics::documents(context, name, pipeline)? {
+    if let Some((docs, rest)) = stages::diagnostics::documents(context, name, pipeline)? {
         let scope = scope(context);
         let stage_context = StageContext::new(constants.context(), &scope, context.db);
         let parsed = stages::parse(rest.as_doc(), &stage_context)?;
@@ -193,13 +194,10 @@ pub(super) fn set_disk_use(context: &Context<'_>) -> Result<()> {
 fn check_in_transaction(pipeline: RawDoc<'_>) -> Result<()> {
     for (_, stage) in pipeline {
         let name = stage.as_doc().and_then(RawDoc::first).map_or("", |(name, _)| name);
-        let message = match name {
-            "$out" | "$merge" => format!("{name} cannot be used in a transaction"),
-            "$changeStream" | "$collStats" | "$currentOp" | "$indexStats"
-            | "$listLocalSessions" | "$listSessions" | "$planCacheStats" | "$unionWith" => {
-                format!("Stage not supported inside of a multi-document transaction: {name}")
-            }
-            _ => continue,
+        let Some(row) = stages::find(name).filter(|row| !row.in_transactions) else { continue };
+        let message = match row.position {
+            Position::Last => format!("{name} cannot be used in a transaction"),
+            _ => format!("Stage not supported inside of a multi-document transaction: {name}"),
         };
         return Err(Error::new(Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION, message));
     }
@@ -219,7 +217,7 @@ pub(super) fn source_name<'a>(context: &Context<'a>) -> Result<Option<&'a str>> 
 }
 
 fn batch_size(cursor: RawDoc<'_>) -> Result<Option<u64>> {
-    let args = super::args::Args::new("cursor", cursor);
+    let args = crate::args::Args::new("cursor", cursor);
     args.check_fields(&["batchSize"], false)?;
     args.optional_u64("batchSize")
 }

@@ -1,11 +1,11 @@
 //! `collMod`: changes the options of a collection, a view or an index.
 
-use super::args::Args;
 use super::create::{check_pipeline, check_view, choice, read_images, rounded_size, write_images};
 use super::row::{Required, StableApi};
 use super::stable_api;
 use super::{Command, Context, create};
 use crate::access::Authorization;
+use crate::args::Args;
 use crate::catalog::{Collection, Index, change, persist};
 use crate::changes::Cause;
 use crate::exec::scan::fetch;

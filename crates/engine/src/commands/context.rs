@@ -1,7 +1,7 @@
 //! What a command works with: the engine, the client, the request and where it runs.
 
-use super::args::Args;
 use super::write_concern::WriteConcern;
+use crate::args::Args;
 use crate::catalog::Catalog;
 use crate::client::Client;
 use crate::engine::Inner;

@@ -1,12 +1,12 @@
 //! `create`: makes a collection or a view; and the collections that the first insert makes.
 
-use super::args::Args;
 use super::patterns;
 use super::row::{Required, StableApi, Transactions};
 use super::stable_api;
 use super::{Command, Context};
 use crate::access::Authorization;
 use crate::access::Pipeline;
+use crate::args::Args;
 use crate::catalog::{Catalog, Collection, change};
 use crate::exec::create_collection::create_within;
 use crate::namespace;

@@ -1,10 +1,11 @@
 //! `dbStats` and `dataSize`: sizes of a database, and of the documents of one collection.
 
 use super::row::Required;
-use super::{Command, Context, sizes};
+use super::{Command, Context};
 use crate::access::Authorization;
 use crate::engine::Storage;
 use crate::namespace::Namespace;
+use crate::stages::sizes;
 use ::access::Action;
 use std::time::Instant;
 use value::{Code, Error, Result, Writer};
@@ -37,7 +38,7 @@ fn db_stats(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let views = all().filter(|collection| collection.view().is_some()).count();
     let (mut documents, mut bytes, mut stored, mut indexes, mut entries) = (0, 0, 0, 0, 0);
     for collection in all() {
-        let sizes = sizes::of(context.engine, collection);
+        let sizes = sizes::of(&context.engine.data, collection);
         documents += sizes.documents;
         bytes += sizes.bytes;
         stored += sizes.documents_stored;

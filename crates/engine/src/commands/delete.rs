@@ -1,6 +1,5 @@
 //! `delete`: removes documents.
 
-use super::args::Args;
 use super::explain::{Purpose, Query, first_statement};
 use super::query::Find;
 use super::query::{Constants, writable};
@@ -8,6 +7,7 @@ use super::row::{Explain, Kind, Required, StableApi, Transactions};
 use super::statements::{Statements, fails_command, statement_id, write_errors};
 use super::{Command, Context};
 use crate::access::Authorization;
+use crate::args::Args;
 use crate::catalog::Collection;
 use crate::exec::{modify, write};
 use crate::metrics;

@@ -12,10 +12,10 @@
 //!
 //! Then, whether it failed or not: leave the transaction, close the reply, note the command.
 
-use super::args::Args;
 use super::in_transaction::{self, Statement, Transactions};
 use super::read_concern::{self, ReadConcern};
 use super::{Command, Context, find, generic, stable_api, write_concern};
+use crate::args::Args;
 use crate::client::Client;
 use crate::engine::Inner;
 use crate::fail_points::{Break, Failure};

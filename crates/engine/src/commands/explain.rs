@@ -1,11 +1,11 @@
 //! `explain`: what a command would do, did, and could have done.
 
-use super::args::Args;
 use super::count::distinct_scan;
 use super::query::{Constants, Find, rewrites};
 use super::row::{NamedIn, ReadConcerns, Required, StableApi};
 use super::{Command, Context};
 use crate::access::Authorization;
+use crate::args::Args;
 use crate::exec::scan::Scan;
 use crate::exec::{Examined, Stream};
 use crate::planner::explain::{Above, Ran, note_arrays, rejected, write_tree};

@@ -27,7 +27,7 @@ pub(super) fn explain(
     let constants = Constants::new(context)?;
     let scope = aggregate::scope(context);
     let mut stage_context = StageContext::new(constants.context(), &scope, context.db);
-    let told = super::diagnostics::documents(context, name, pipeline)?;
+    let told = stages::diagnostics::documents(context, name, pipeline)?;
     let (mut fired, mut meta) = (Fired::default(), MetaRequest::default());
     let (parsed, collection, told) = match told {
         Some((docs, rest)) => {

@@ -1,7 +1,8 @@
 //! `listDatabases`: which databases exist, and how much space they take.
 
 use super::row::{Required, StableApi};
-use super::{Command, Context, sizes};
+use super::{Command, Context};
+use crate::stages::sizes;
 use query::ParseContext;
 use query::filter::Filter;
 use std::collections::BTreeSet;
@@ -36,7 +37,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     for name in names.into_iter().filter(|name| all || login.privileges().reaches_database(name)) {
         let collections = catalog.databases.get(name).into_iter();
         let collections = collections.flat_map(|database| database.collections.values());
-        let sizes = collections.map(|collection| sizes::of(context.engine, collection));
+        let sizes = collections.map(|collection| sizes::of(&context.engine.data, collection));
         let mut bytes: u64 = sizes.map(|size| size.documents_stored + size.indexes_stored()).sum();
         if name == "local" {
             bytes += context.engine.data.changes.sizes().0;

@@ -1,7 +1,7 @@
 //! Results that are known at once but are returned as a cursor: lists of collections and indexes.
 
-use super::args::Args;
 use super::{Context, find};
+use crate::args::Args;
 use crate::cursor::Source;
 use crate::exec::{Doc, Stream};
 use crate::operation::Operation;

@@ -7,13 +7,12 @@
 //! `statements` are shared by the commands that read and write documents.
 
 mod aggregate;
-mod args;
 mod build_info;
 mod bulk_write;
 mod capped;
 mod change_stream;
 mod coll_mod;
-pub mod coll_stats;
+mod coll_stats;
 mod collection_uuid;
 mod configure_fail_point;
 mod connection_status;
@@ -25,7 +24,7 @@ mod current_op;
 mod db_stats;
 mod default_concerns;
 mod delete;
-pub mod diagnostics;
+mod diagnostics;
 mod digests;
 mod dispatch;
 mod drop;
@@ -71,7 +70,6 @@ mod server_facts;
 mod server_status;
 mod sessions;
 mod shutdown;
-mod sizes;
 mod stable_api;
 mod statements;
 #[cfg(test)]
@@ -84,7 +82,6 @@ mod validate;
 mod validate_db_metadata;
 mod write_concern;
 
-pub use change_stream::STAGES as CHANGE_STAGES;
 pub use context::Context;
 pub use dispatch::dispatch;
 pub use generic::max_time;

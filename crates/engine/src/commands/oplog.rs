@@ -137,19 +137,3 @@ pub(super) fn describe(engine: &Inner) -> DocBuf {
         });
     })
 }
-
-/// Writes the sizes of the oplog, as `collStats` does; the number of entries is an estimate.
-pub(super) fn write_stats(engine: &Inner, scale: u64, out: &mut Writer<'_>) {
-    let scale = scale.max(1);
-    let (bytes, entries) = engine.data.changes.sizes();
-    out.count("size", bytes / scale).count("count", entries);
-    if let Some(average) = bytes.checked_div(entries) {
-        out.count("avgObjSize", average);
-    }
-    out.i32("numOrphanDocs", 0).count("storageSize", bytes / scale);
-    out.bool("capped", true).i32("max", -1);
-    out.count("maxSize", engine.data.changes.bytes_max() / scale);
-    out.i32("nindexes", 0).doc("indexDetails", |_| {}).array("indexBuilds", |_| {});
-    out.i32("totalIndexSize", 0).count("totalSize", bytes / scale).doc("indexSizes", |_| {});
-    out.count("scaleFactor", scale);
-}

@@ -1,10 +1,10 @@
 //! `createPatterns`, `listPatterns`, `modifyPattern`, `dropPatterns`, `suspendPatterns`,
 //! `resumePatterns`, `validatePatterns`: declaring what the database keeps right by itself.
 
-use super::args::Args;
 use super::row::Required;
 use super::{Command, Context, listing};
 use crate::access::Authorization;
+use crate::args::Args;
 use crate::engine::Inner;
 use crate::upkeep::declare::Occasion;
 use crate::upkeep::strategy::Rates;

@@ -3,10 +3,10 @@
 //! `planCacheListFilters`. Filters live in memory only, as MongoDB's do; a `hint` beside one is not
 //! heeded.
 
-use super::args::Args;
 use super::query::parse_sort;
 use super::row::Required;
 use super::{Command, Context};
+use crate::args::Args;
 use crate::plan_cache::IndexFilter;
 use crate::plan_cache::shape;
 use ::access::Action;

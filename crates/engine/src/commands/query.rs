@@ -1,7 +1,7 @@
 //! What commands that look for documents share: variables, filters, and opening a find.
 
 use super::Context;
-use super::args::Args;
+use crate::args::Args;
 use crate::catalog::{Catalog, Collection};
 use crate::exec::find::{Escape, FindOptions, FindStream, RecordForm};
 use crate::exec::scan::Scan;

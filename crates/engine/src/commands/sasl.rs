@@ -1,10 +1,10 @@
 //! Logging in and out: `saslStart`, `saslContinue`, `authenticate`, `logout`.
 
-use super::args::Args;
 use super::row::{Required, StableApi};
 use super::{Command, Context};
 use crate::access::login::Answer;
 use crate::access::{EXTERNAL, X509};
+use crate::args::Args;
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use value::{Code, Error, RawDoc, Result, Val, Writer};

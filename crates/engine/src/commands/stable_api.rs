@@ -2,6 +2,7 @@
 //! it stands in their rows.
 
 use super::Command;
+use crate::stages;
 use value::{Code, Error, RawDoc, Result, Val};
 
 /// Whether a command is part of version 1; a fact of its row.
@@ -14,18 +15,6 @@ pub(crate) enum StableApi {
     /// It is, except for the fields that this refuses.
     Checked(fn(RawDoc<'_>) -> Result<()>),
 }
-
-/// Stages that are not in it, beside the parts of `$collStats` other than the count.
-static STAGES_OUTSIDE: &[&str] = &[
-    "$currentOp",
-    "$indexStats",
-    "$listCatalog",
-    "$listLocalSessions",
-    "$listSessions",
-    "$planCacheStats",
-    "$querySettings",
-    "$queryStats",
-];
 
 /// Checks what the stable API asks of the command itself.
 ///
@@ -69,14 +58,22 @@ pub(super) fn check_pipeline(body: RawDoc<'_>) -> Result<()> {
     let pipeline = body.get("pipeline").and_then(Val::as_array).unwrap_or(RawDoc::empty());
     for (_, stage) in pipeline {
         let Some((name, options)) = stage.as_doc().and_then(RawDoc::first) else { continue };
-        if STAGES_OUTSIDE.contains(&name) {
-            return refuse(format!(
-                "{name} is not allowed with 'apiStrict: true' in API Version 1"
-            ));
-        }
-        let counts_only = |options: RawDoc<'_>| options.iter().all(|(option, _)| option == "count");
-        if name == "$collStats" && !options.as_doc().is_some_and(counts_only) {
-            return refuse("only the 'count' option to $collStats is supported in API Version 1");
+        let Some(row) = stages::find(name) else { continue };
+        match row.stable_api {
+            stages::row::StableApi::Included => {}
+            stages::row::StableApi::Excluded => {
+                return refuse(format!(
+                    "{name} is not allowed with 'apiStrict: true' in API Version 1"
+                ));
+            }
+            stages::row::StableApi::Option(only) => {
+                let is_only = |options: RawDoc<'_>| options.iter().all(|(name, _)| name == only);
+                if !options.as_doc().is_some_and(is_only) {
+                    return refuse(format!(
+                        "only the '{only}' option to {name} is supported in API Version 1"
+                    ));
+                }
+            }
         }
     }
     Ok(())

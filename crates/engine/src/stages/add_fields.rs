@@ -8,13 +8,17 @@ use value::{Code, Error, Result, Val};
 pub(super) static ROW: StageRow = StageRow {
     name: "$addFields",
     help: "Computes fields and keeps the others.",
+    in_change_streams: true,
     parse: |value, context| parse("$addFields", value, context),
+    ..StageRow::BASE
 };
 
 pub(super) static SET: StageRow = StageRow {
     name: "$set",
     help: "Computes fields and keeps the others.",
+    in_change_streams: true,
     parse: |value, context| parse("$set", value, context),
+    ..StageRow::BASE
 };
 
 fn parse(name: &'static str, value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {

@@ -9,7 +9,7 @@ use value::compare::compare_with;
 use value::{Code, Collation, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer};
 
 pub(super) static ROW: StageRow =
-    StageRow { name: "$bucket", help: "Groups by ranges of a value.", parse };
+    StageRow { name: "$bucket", help: "Groups by ranges of a value.", parse, ..StageRow::BASE };
 
 struct Bucket {
     group: Box<dyn Stage>,

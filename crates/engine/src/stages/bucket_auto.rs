@@ -18,6 +18,7 @@ pub(super) static ROW: StageRow = StageRow {
     name: "$bucketAuto",
     help: "Groups by ranges that hold about equally many documents.",
     parse,
+    ..StageRow::BASE
 };
 
 struct BucketAuto {

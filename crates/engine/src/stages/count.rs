@@ -5,7 +5,8 @@ use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
 use value::{Code, DocBuf, Error, Result, Val, Writer};
 
-pub(super) static ROW: StageRow = StageRow { name: "$count", help: "Counts the documents.", parse };
+pub(super) static ROW: StageRow =
+    StageRow { name: "$count", help: "Counts the documents.", parse, ..StageRow::BASE };
 
 struct Count {
     field: String,

@@ -18,6 +18,7 @@ pub(super) static ROW: StageRow = StageRow {
     name: "$densify",
     help: "Adds documents where a sequence of values has gaps.",
     parse,
+    ..StageRow::BASE
 };
 
 struct Densify {

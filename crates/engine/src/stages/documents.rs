@@ -1,5 +1,6 @@
 //! `$documents`: the documents that an expression gives, without any collection.
 
+use super::row::{Position, Source};
 use super::{Role, Stage, StageContext, StageRow};
 use crate::exec::Stream;
 use crate::exec::ready::Ready;
@@ -7,8 +8,14 @@ use bumpalo::Bump;
 use query::expr::{Env, Expr};
 use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer};
 
-pub(super) static ROW: StageRow =
-    StageRow { name: "$documents", help: "Gives the documents of an expression.", parse };
+pub(super) static ROW: StageRow = StageRow {
+    name: "$documents",
+    help: "Gives the documents of an expression.",
+    position: Position::First,
+    source: Source::Nothing,
+    parse,
+    ..StageRow::BASE
+};
 
 struct Documents {
     docs: Vec<DocBuf>,

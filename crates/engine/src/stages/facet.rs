@@ -15,8 +15,13 @@ use std::sync::Arc;
 use store::Run;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer, limits, writer};
 
-pub(super) static ROW: StageRow =
-    StageRow { name: "$facet", help: "Runs several pipelines over the same documents.", parse };
+pub(super) static ROW: StageRow = StageRow {
+    name: "$facet",
+    help: "Runs several pipelines over the same documents.",
+    in_facet: false,
+    parse,
+    ..StageRow::BASE
+};
 
 /// How explain calls what gives every part the same documents.
 const TEE: &str = "$internalFacetTeeConsumer";

@@ -5,8 +5,12 @@ use super::{Stage, StageContext, StageRow, add_fields, lookup, set_window_fields
 use crate::exec::Stream;
 use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer};
 
-pub(super) static ROW: StageRow =
-    StageRow { name: "$fill", help: "Puts values where fields are null or missing.", parse };
+pub(super) static ROW: StageRow = StageRow {
+    name: "$fill",
+    help: "Puts values where fields are null or missing.",
+    parse,
+    ..StageRow::BASE
+};
 
 struct Fill {
     stages: Vec<Box<dyn Stage>>,

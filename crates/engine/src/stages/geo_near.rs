@@ -4,6 +4,7 @@
 //! is to write distances into the documents.
 
 use super::lookup::field;
+use super::row::Position;
 use super::unwind::with_value;
 use super::{Role, Stage, StageContext, StageRow};
 use crate::catalog::{Collection, IndexKind, IndexState};
@@ -17,8 +18,13 @@ use std::sync::Arc;
 use value::path::Path;
 use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer};
 
-pub(super) static ROW: StageRow =
-    StageRow { name: "$geoNear", help: "Passes documents from near to far.", parse };
+pub(super) static ROW: StageRow = StageRow {
+    name: "$geoNear",
+    help: "Passes documents from near to far.",
+    position: Position::First,
+    parse,
+    ..StageRow::BASE
+};
 
 /// A compiled `$geoNear`.
 pub struct GeoNear {

@@ -20,6 +20,7 @@ pub(super) static ROW: StageRow = StageRow {
     name: "$graphLookup",
     help: "Adds the documents that are reached by following references.",
     parse,
+    ..StageRow::BASE
 };
 
 struct GraphLookup {

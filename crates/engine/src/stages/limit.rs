@@ -6,7 +6,7 @@ use crate::operation::Operation;
 use value::{Code, Error, Result, Val, Writer};
 
 pub(super) static ROW: StageRow =
-    StageRow { name: "$limit", help: "Passes the first documents.", parse };
+    StageRow { name: "$limit", help: "Passes the first documents.", parse, ..StageRow::BASE };
 
 struct Limit(u64);
 

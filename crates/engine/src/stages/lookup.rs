@@ -27,6 +27,7 @@ pub(super) static ROW: StageRow = StageRow {
     name: "$lookup",
     help: "Adds the documents of another collection that belong to each document.",
     parse,
+    ..StageRow::BASE
 };
 
 struct Lookup {

@@ -8,8 +8,13 @@ use query::filter::{Filter, Matcher};
 use std::sync::Arc;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
-pub(super) static ROW: StageRow =
-    StageRow { name: "$match", help: "Passes the documents that match a filter.", parse };
+pub(super) static ROW: StageRow = StageRow {
+    name: "$match",
+    help: "Passes the documents that match a filter.",
+    in_change_streams: true,
+    parse,
+    ..StageRow::BASE
+};
 
 struct Match {
     filter: Arc<Filter>,

@@ -4,6 +4,7 @@
 use super::chunks::next_chunk;
 use super::lookup::field;
 use super::out::check_target;
+use super::row::Position;
 use super::{Kept, Output, Role, Stage, StageContext, StageRow};
 use crate::catalog::{Collection, IndexKind, IndexState};
 use crate::exec::modify::{Target, choose_one};
@@ -23,8 +24,14 @@ use store::Seqno;
 use value::path::Path;
 use value::{Code, DocBuf, Error, ObjectId, OwnedVal, RawDoc, Result, Val, Writer, compare, keys};
 
-pub(super) static ROW: StageRow =
-    StageRow { name: "$merge", help: "Writes the documents into a collection.", parse };
+pub(super) static ROW: StageRow = StageRow {
+    name: "$merge",
+    help: "Writes the documents into a collection.",
+    position: Position::Last,
+    in_transactions: false,
+    parse,
+    ..StageRow::BASE
+};
 
 struct Merge {
     db: String,

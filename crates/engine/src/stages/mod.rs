@@ -7,11 +7,16 @@
 mod add_fields;
 mod bucket;
 mod bucket_auto;
+pub(crate) mod change_stream;
+mod change_stream_split;
 mod chunks;
+mod coll_stats;
 mod context;
 mod copied;
 mod count;
+mod current_op;
 mod densify;
+pub(crate) mod diagnostics;
 mod documents;
 mod exchange;
 pub(crate) mod explained;
@@ -22,7 +27,11 @@ mod geo_near;
 mod granularity;
 mod graph_lookup;
 mod group;
+mod index_stats;
 mod limit;
+mod list_catalog;
+mod list_local_sessions;
+mod list_sessions;
 mod lookup;
 mod map;
 mod match_stage;
@@ -31,11 +40,16 @@ mod nested;
 pub(crate) mod out;
 pub mod pipeline;
 mod place;
+mod plan_cache_stats;
 mod project;
+mod query_settings;
+mod query_stats;
 mod redact;
 mod replace_root;
+pub(crate) mod row;
 mod sample;
 mod set_window_fields;
+pub(crate) mod sizes;
 mod skip;
 mod sort;
 mod sort_by_count;
@@ -50,6 +64,7 @@ pub(crate) use group::Fused;
 pub(crate) use out::remove_leftovers;
 pub(crate) use place::check_source;
 pub(crate) use project::open_projected;
+pub use row::StageRow;
 pub(crate) use sort::open_sorted;
 pub use unwind::Spec as UnwindSpec;
 
@@ -64,16 +79,6 @@ use query::{DeferredVariable, ParseContext};
 use std::sync::Arc;
 use store::Seqno;
 use value::{Code, Error, RawDoc, RawVal, Result, Val, Writer};
-
-/// A row of the registry.
-pub struct StageRow {
-    /// Its name, with the dollar.
-    pub name: &'static str,
-    /// What it does, in one sentence.
-    pub help: &'static str,
-    /// Compiles it.
-    pub parse: fn(Val<'_>, &StageContext<'_>) -> Result<Box<dyn Stage>>,
-}
 
 /// A compiled stage.
 pub trait Stage: Send + Sync {
@@ -180,7 +185,11 @@ pub static ALL: &[&StageRow] = &[
     &add_fields::ROW,
     &bucket::ROW,
     &bucket_auto::ROW,
+    &change_stream::ROW,
+    &change_stream_split::ROW,
+    &coll_stats::ROW,
     &count::ROW,
+    &current_op::ROW,
     &densify::ROW,
     &documents::ROW,
     &facet::ROW,
@@ -188,12 +197,19 @@ pub static ALL: &[&StageRow] = &[
     &geo_near::ROW,
     &graph_lookup::ROW,
     &group::ROW,
+    &index_stats::ROW,
     &limit::ROW,
+    &list_catalog::ROW,
+    &list_local_sessions::ROW,
+    &list_sessions::ROW,
     &lookup::ROW,
     &match_stage::ROW,
     &merge::ROW,
     &out::ROW,
+    &plan_cache_stats::ROW,
     &project::ROW,
+    &query_settings::ROW,
+    &query_stats::ROW,
     &redact::ROW,
     &replace_root::ROOT,
     &replace_root::WITH,
@@ -207,6 +223,12 @@ pub static ALL: &[&StageRow] = &[
     &unset::ROW,
     &unwind::ROW,
 ];
+
+/// The row of the stage of this name.
+#[must_use]
+pub(crate) fn find(name: &str) -> Option<&'static StageRow> {
+    ALL.binary_search_by(|row| row.name.cmp(name)).ok().and_then(|at| ALL.get(at)).copied()
+}
 
 /// Stages that a pipeline may have.
 const STAGES_MAX: usize = 1000;
@@ -240,16 +262,14 @@ pub fn compile(
 ) -> Result<CompiledPipeline> {
     let mut fired = Fired::default();
     let mut stages: Vec<Box<dyn Stage>> = Vec::new();
-    let mut names = Vec::new();
+    let mut rows: Vec<&StageRow> = Vec::new();
     let shows_key = crate::planner::request::mentions_meta(pipeline, &["sortKey"], 0);
     let (mut constant, mut varies) = (0, false);
     for (_, element) in pipeline {
         let (name, value) = name_and_argument(element)?;
-        let row = ALL
-            .binary_search_by(|row| row.name.cmp(name))
-            .ok()
-            .and_then(|at| ALL.get(at))
-            .ok_or_else(|| unknown(name, &names, context.within))?;
+        let row = find(name)
+            .filter(|row| row.is_compiled())
+            .ok_or_else(|| unknown(name, &rows, context.within))?;
         let (stage, reads) = DeferredVariable::watch(watched, || (row.parse)(value.get(), context));
         let mut stage = stage?;
         if shows_key
@@ -258,8 +278,8 @@ pub fn compile(
         {
             stage = sort::make_shown(order, context.collation)?;
         }
-        names.push(row.name);
-        if names.len() > STAGES_MAX {
+        rows.push(row);
+        if rows.len() > STAGES_MAX {
             return Err(Error::new(
                 Code(7749501),
                 format!("Pipeline length must be no longer than {STAGES_MAX} stages"),
@@ -284,7 +304,7 @@ pub fn compile(
             constant += usize::from(!varies);
         }
     }
-    place::check(&names, context.within)?;
+    place::check(&rows, context.within)?;
     Ok(CompiledPipeline { stages, constant, fired })
 }
 
@@ -294,14 +314,12 @@ fn draws_lots(name: &str, stage: RawVal<'_>) -> bool {
     name == "$sample" || has(b"$rand\0") || has(b"$sampleRate\0")
 }
 
-/// The error for a stage that is not in the registry. Stages that tell about the server are not:
-/// they stand first in a command's pipeline, which the command itself sees to.
-fn unknown(name: &str, before: &[&str], within: Within) -> Error {
-    let mut names = before.to_vec();
-    let diagnostic = crate::commands::diagnostics::ALL.iter().find(|row| row.name == name);
-    names.extend(diagnostic.map(|row| row.name));
-    names.extend((name == "$changeStream").then_some("$changeStream"));
-    let misplaced = place::check(&names, within).err();
+/// The error for a stage that cannot be compiled: there is none of this name, or it runs in another way
+/// and is only known at the front of a command's pipeline.
+fn unknown(name: &str, before: &[&StageRow], within: Within) -> Error {
+    let mut rows = before.to_vec();
+    rows.extend(find(name));
+    let misplaced = place::check(&rows, within).err();
     misplaced.unwrap_or_else(|| {
         Error::new(Code(40324), format!("Unrecognized pipeline stage name: '{name}'"))
     })
@@ -329,7 +347,7 @@ fn name_and_argument(stage: RawVal<'_>) -> Result<(&str, RawVal<'_>)> {
 pub fn check_names(pipeline: RawDoc<'_>) -> Result<()> {
     for (_, stage) in pipeline {
         let (name, _) = name_and_argument(stage)?;
-        if ALL.binary_search_by(|row| row.name.cmp(name)).is_err() {
+        if !find(name).is_some_and(StageRow::is_compiled) {
             return Err(unknown(name, &[], Within::Command));
         }
     }

@@ -6,6 +6,7 @@
 
 use super::chunks::next_chunk;
 use super::exchange::exchange;
+use super::row::Position;
 use super::{Output, Role, Stage, StageContext, StageRow};
 use crate::catalog::{Collection, IndexState, change, persist};
 use crate::exec::{Stream, write};
@@ -17,8 +18,14 @@ use std::sync::Arc;
 use store::Seqno;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
-pub(super) static ROW: StageRow =
-    StageRow { name: "$out", help: "Makes the documents the content of a collection.", parse };
+pub(super) static ROW: StageRow = StageRow {
+    name: "$out",
+    help: "Makes the documents the content of a collection.",
+    position: Position::Last,
+    in_transactions: false,
+    parse,
+    ..StageRow::BASE
+};
 
 /// What the names of unfinished results begin with.
 pub(crate) const TEMPORARY: &str = "tmp.agg_out.";

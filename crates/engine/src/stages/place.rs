@@ -1,37 +1,15 @@
 //! Which stages may stand where: first, last, or not inside of another stage's pipeline.
 
-use super::Within;
+use super::row::{Position, Source};
+use super::{StageRow, Within};
 use value::{Code, Error, Result};
 
-/// Stages that make their documents themselves.
-static FIRST: &[&str] = &[
-    "$changeStream",
-    "$collStats",
-    "$currentOp",
-    "$documents",
-    "$geoNear",
-    "$indexStats",
-    "$listCatalog",
-    "$listLocalSessions",
-    "$listSessions",
-    "$planCacheStats",
-];
-
-/// Those of them that need no collection.
-static WITHOUT_COLLECTION: &[&str] =
-    &["$changeStream", "$currentOp", "$documents", "$listLocalSessions"];
-
-/// Stages that write.
-static LAST: &[&str] = &["$merge", "$out"];
-
-/// Stages that a `$facet` may not contain, besides those that write or come first.
-static NOT_IN_FACET: &[&str] = &["$facet"];
-
 /// Refuses stages where they may not stand.
-pub(super) fn check(names: &[&str], within: Within) -> Result<()> {
-    for (at, name) in names.iter().enumerate() {
-        let (first, writes) = (FIRST.contains(name), LAST.contains(name));
-        if within == Within::Facet && (first || writes || NOT_IN_FACET.contains(name)) {
+pub(super) fn check(rows: &[&StageRow], within: Within) -> Result<()> {
+    for (at, row) in rows.iter().enumerate() {
+        let name = row.name;
+        let (first, writes) = (row.position == Position::First, row.position == Position::Last);
+        if within == Within::Facet && (first || writes || !row.in_facet) {
             return Err(Error::new(
                 Code(40600),
                 format!("{name} is not allowed to be used within a $facet stage"),
@@ -52,13 +30,13 @@ pub(super) fn check(names: &[&str], within: Within) -> Result<()> {
             }
         }
         if first && at > 0 {
-            let code = if *name == "$geoNear" { 40603 } else { 40602 };
+            let code = if name == "$geoNear" { 40603 } else { 40602 };
             return Err(Error::new(
                 Code(code),
                 format!("{name} is only valid as the first stage in a pipeline"),
             ));
         }
-        if writes && at + 1 < names.len() {
+        if writes && at + 1 < rows.len() {
             return Err(Error::new(
                 Code(40601),
                 format!("{name} can only be the final stage in the pipeline"),
@@ -74,13 +52,15 @@ pub(super) fn check(names: &[&str], within: Within) -> Result<()> {
 /// # Errors
 /// InvalidNamespace.
 pub(crate) fn check_source(first: Option<&str>, has_collection: bool) -> Result<()> {
-    let needs_none = first.is_some_and(|name| WITHOUT_COLLECTION.contains(&name));
-    let message = match (needs_none, has_collection, first) {
-        (false, false, Some(name)) => {
+    let source = first.and_then(super::find).map_or(Source::Collection, |row| row.source);
+    let message = match (source, has_collection, first) {
+        (Source::Collection, false, Some(name)) => {
             format!("{{aggregate: 1}} is not valid for '{name}'; a collection is required.")
         }
-        (false, false, None) => "{aggregate: 1} is not valid for an empty pipeline.".to_owned(),
-        (true, true, Some(name)) if name != "$changeStream" => {
+        (Source::Collection, false, None) => {
+            "{aggregate: 1} is not valid for an empty pipeline.".to_owned()
+        }
+        (Source::Nothing, true, Some(name)) => {
             format!("'{name}' can only be run with {{aggregate: 1}}")
         }
         _ => return Ok(()),
@@ -93,7 +73,9 @@ mod tests {
     use super::*;
 
     fn code(names: &[&str], within: Within) -> i32 {
-        check(names, within).map_or_else(|error| error.code().0, |()| 0)
+        let rows: Vec<_> =
+            names.iter().map(|name| super::super::find(name).expect("a stage")).collect();
+        check(&rows, within).map_or_else(|error| error.code().0, |()| 0)
     }
 
     #[test]

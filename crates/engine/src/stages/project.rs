@@ -8,8 +8,13 @@ use query::project::{Mode, Projection};
 use std::sync::Arc;
 use value::{Code, Error, OwnedVal, RawDoc, Result, Val, Writer};
 
-pub(super) static ROW: StageRow =
-    StageRow { name: "$project", help: "Chooses and computes fields.", parse };
+pub(super) static ROW: StageRow = StageRow {
+    name: "$project",
+    help: "Chooses and computes fields.",
+    in_change_streams: true,
+    parse,
+    ..StageRow::BASE
+};
 
 fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     let Val::Document(doc) = value else {

@@ -11,7 +11,9 @@ use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer, writer};
 pub(super) static ROW: StageRow = StageRow {
     name: "$redact",
     help: "Keeps, drops or looks into each level of a document.",
+    in_change_streams: true,
     parse,
+    ..StageRow::BASE
 };
 
 struct Redact {

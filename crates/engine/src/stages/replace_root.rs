@@ -11,13 +11,17 @@ use value::{Code, Error, OwnedVal, RawDoc, Result, Val, Writer};
 pub(super) static ROOT: StageRow = StageRow {
     name: "$replaceRoot",
     help: "Puts a computed document in the place of each.",
+    in_change_streams: true,
     parse: parse_root,
+    ..StageRow::BASE
 };
 
 pub(super) static WITH: StageRow = StageRow {
     name: "$replaceWith",
     help: "Puts a computed document in the place of each.",
+    in_change_streams: true,
     parse: |value, context| make("$replaceWith", value, value, context),
+    ..StageRow::BASE
 };
 
 fn parse_root(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {

@@ -5,8 +5,12 @@ use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
 use value::{Code, DocBuf, Error, Result, Val, Writer};
 
-pub(super) static ROW: StageRow =
-    StageRow { name: "$sample", help: "Passes some documents, chosen at random.", parse };
+pub(super) static ROW: StageRow = StageRow {
+    name: "$sample",
+    help: "Passes some documents, chosen at random.",
+    parse,
+    ..StageRow::BASE
+};
 
 struct Sample(usize);
 

@@ -7,7 +7,7 @@ use crate::operation::Operation;
 use value::{Result, Val, Writer};
 
 pub(super) static ROW: StageRow =
-    StageRow { name: "$skip", help: "Passes over the first documents.", parse };
+    StageRow { name: "$skip", help: "Passes over the first documents.", parse, ..StageRow::BASE };
 
 struct Skip(u64);
 

@@ -10,7 +10,8 @@ use query::sort::SortSpec;
 use std::sync::Arc;
 use value::{Code, Collation, DocBuf, Error, RawDoc, Result, Val, Writer};
 
-pub(super) static ROW: StageRow = StageRow { name: "$sort", help: "Orders the documents.", parse };
+pub(super) static ROW: StageRow =
+    StageRow { name: "$sort", help: "Orders the documents.", parse, ..StageRow::BASE };
 
 struct Sort {
     spec: SortSpec,

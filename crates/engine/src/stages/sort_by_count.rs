@@ -8,6 +8,7 @@ pub(super) static ROW: StageRow = StageRow {
     name: "$sortByCount",
     help: "Counts the documents of each value, the most frequent first.",
     parse,
+    ..StageRow::BASE
 };
 
 struct SortByCount {

@@ -11,7 +11,9 @@ use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 pub(super) static ROW: StageRow = StageRow {
     name: "$unionWith",
     help: "Puts the documents of another pipeline behind those of this one.",
+    in_transactions: false,
     parse,
+    ..StageRow::BASE
 };
 
 struct UnionWith {

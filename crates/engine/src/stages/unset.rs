@@ -5,7 +5,13 @@ use super::{Stage, StageContext, StageRow};
 use query::project::Projection;
 use value::{Result, Val};
 
-pub(super) static ROW: StageRow = StageRow { name: "$unset", help: "Drops fields.", parse };
+pub(super) static ROW: StageRow = StageRow {
+    name: "$unset",
+    help: "Drops fields.",
+    in_change_streams: true,
+    parse,
+    ..StageRow::BASE
+};
 
 fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     let projection = Projection::parse_unset(value, context)?;

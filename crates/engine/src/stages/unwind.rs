@@ -8,8 +8,12 @@ use std::sync::Arc;
 use value::path::{Part, Path};
 use value::{Code, Error, OwnedVal, RawDoc, Result, Val, Writer, writer};
 
-pub(super) static ROW: StageRow =
-    StageRow { name: "$unwind", help: "Makes one document for each element of an array.", parse };
+pub(super) static ROW: StageRow = StageRow {
+    name: "$unwind",
+    help: "Makes one document for each element of an array.",
+    parse,
+    ..StageRow::BASE
+};
 
 struct Unwind {
     spec: Arc<Spec>,

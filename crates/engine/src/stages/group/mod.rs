@@ -33,6 +33,7 @@ pub(super) static ROW: StageRow = StageRow {
     name: "$group",
     help: "Makes one document for each value of a key, with accumulators over its documents.",
     parse,
+    ..StageRow::BASE
 };
 
 /// A compiled `$group`.

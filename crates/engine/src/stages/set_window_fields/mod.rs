@@ -43,6 +43,7 @@ pub(super) static ROW: StageRow = StageRow {
     name: "$setWindowFields",
     help: "Computes fields from the documents around each document.",
     parse,
+    ..StageRow::BASE
 };
 
 struct SetWindowFields {

@@ -1,0 +1,16 @@
+//! `$changeStreamSplitLargeEvent`: splits change events that are too large for one document. It is the
+//! last stage of a change stream; the stream itself does it.
+
+use super::StageRow;
+use super::row::Runs;
+
+/// The name of the stage.
+pub(super) const NAME: &str = "$changeStreamSplitLargeEvent";
+
+pub(super) static ROW: StageRow = StageRow {
+    name: NAME,
+    help: "Splits change events that are too large for one document.",
+    in_change_streams: true,
+    runs: Runs::InChangeStream,
+    ..StageRow::BASE
+};

@@ -1,0 +1,59 @@
+//! `$currentOp`: lists what runs now.
+
+use super::StageRow;
+use super::diagnostics::Server;
+use super::row::{Runs, Source};
+use value::{Code, DocBuf, Error, Result, Val};
+
+pub(super) static ROW: StageRow = StageRow {
+    name: "$currentOp",
+    help: "Lists what runs now.",
+    source: Source::Nothing,
+    runs: Runs::AtOnce(make),
+    ..StageRow::DIAGNOSTIC
+};
+
+fn make(server: &dyn Server, value: Val<'_>, name: Option<&str>) -> Result<Vec<DocBuf>> {
+    let Val::Document(doc) = value else {
+        return Err(Error::failed_to_parse(format!(
+            "$currentOp options must be specified in an object, but found: {}",
+            value.kind().name()
+        )));
+    };
+    let (mut idle, mut all_users) = (false, false);
+    for (name, value) in doc {
+        let known = [
+            "allUsers",
+            "idleConnections",
+            "idleSessions",
+            "idleCursors",
+            "localOps",
+            "truncateOps",
+            "targetAllNodes",
+        ];
+        if !known.contains(&name) {
+            return Err(Error::failed_to_parse(format!(
+                "Unrecognized option '{name}' in $currentOp stage."
+            )));
+        }
+        let Val::Bool(on) = value.get() else {
+            return Err(Error::failed_to_parse(format!(
+                "The '{name}' parameter of the $currentOp stage must be a boolean value, but \
+                 found: {}",
+                value.kind().name()
+            )));
+        };
+        match name {
+            "idleConnections" => idle = on,
+            "allUsers" => all_users = on,
+            _ => {}
+        }
+    }
+    if name.is_some() || server.db() != "admin" {
+        return Err(Error::new(
+            Code::INVALID_NAMESPACE,
+            "$currentOp must be run against the 'admin' database with {aggregate: 1}",
+        ));
+    }
+    Ok(server.operations(idle, !all_users))
+}

@@ -1,0 +1,26 @@
+//! `$listLocalSessions`: lists the sessions that are known.
+
+use super::StageRow;
+use super::diagnostics::{Server, SessionOwners};
+use super::row::{Runs, Source};
+use value::{Code, DocBuf, Error, Result, Val};
+
+pub(super) static ROW: StageRow = StageRow {
+    name: "$listLocalSessions",
+    help: "Lists the sessions that are known.",
+    source: Source::Nothing,
+    runs: Runs::AtOnce(make),
+    ..StageRow::DIAGNOSTIC
+};
+
+fn make(server: &dyn Server, value: Val<'_>, name: Option<&str>) -> Result<Vec<DocBuf>> {
+    let owners = SessionOwners::parse("$listLocalSessions", value)?;
+    if name.is_some() {
+        return Err(Error::new(
+            Code::INVALID_NAMESPACE,
+            "$listLocalSessions must be run against the database with {aggregate: 1}, not a \
+             collection",
+        ));
+    }
+    Ok(server.sessions(&owners))
+}

@@ -1,0 +1,33 @@
+//! `$planCacheStats`: lists the plans that are kept for queries of a collection.
+
+use super::StageRow;
+use super::diagnostics::{Server, needs_collection};
+use super::row::Runs;
+use value::{Code, DocBuf, Error, Result, Val};
+
+pub(super) static ROW: StageRow = StageRow {
+    name: "$planCacheStats",
+    help: "Lists the plans that are kept for queries of a collection.",
+    runs: Runs::AtOnce(make),
+    ..StageRow::DIAGNOSTIC
+};
+
+fn make(server: &dyn Server, value: Val<'_>, name: Option<&str>) -> Result<Vec<DocBuf>> {
+    let name = needs_collection("$planCacheStats", name)?;
+    let empty =
+        matches!(value, Val::Document(doc) if doc.iter().all(|(name, _)| name == "allHosts"));
+    if !empty {
+        return Err(Error::failed_to_parse(
+            "$planCacheStats value must be an object with nothing but allHosts",
+        ));
+    }
+    let collection = server.data().collection(server.db(), name);
+    let host = server.host();
+    let Some(collection) = collection else {
+        return Err(Error::new(
+            Code(50933),
+            format!("$planCacheStats failed: collection {}.{name} not found", server.db()),
+        ));
+    };
+    Ok(collection.counters.plans.list(&host))
+}
