@@ -1,4 +1,4 @@
-//! What keys do not tell of their values, and values back from keys.
+//! The type information that keys lose, and the decoding of values from keys.
 //!
 //! `keys` encodes equal numbers equally whatever their type, a symbol as a string, and what is
 //! missing as null. An index entry keeps the difference beside its key: one byte for each number,

@@ -3,8 +3,8 @@
 //! A plain walk must find the end of each name before it knows where the value begins, and from
 //! that where the next name is: one slow step waits for the other. Documents of a collection mostly
 //! have the same fields in the same order, so what the last one looked like is a good guess at the
-//! next: the guess gives the places at once and is checked beside, which the processor does while it
-//! is ahead already. Where the guess is wrong, the plain walk goes on.
+//! next: the guess gives the positions at once and is verified independently, which the processor does in
+//! parallel. Where the guess is wrong, the plain walk continues.
 
 use crate::raw::{RawDoc, RawVal, length_at, name_length, same_name, value_size};
 

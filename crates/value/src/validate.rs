@@ -1,4 +1,4 @@
-//! The door: one pass over untrusted bytes, after which `raw` may trust their structure.
+//! Validation: one pass over untrusted bytes, after which `raw` may trust their structure.
 //!
 //! Checked are lengths, terminators, types, UTF-8 of names and texts, booleans and the nesting
 //! depth. Nested documents are walked with a stack of their ends, not by recursion, so that no

@@ -2,7 +2,7 @@
 //!
 //! A specification (`{$sum: "$price"}`) is compiled once; each group has a state that values are fed
 //! to. `numeric` sums exactly, `order` keeps firsts, lasts, extremes and tops, `collect` gathers
-//! arrays and sets, `percentile` ranks; this file has the registry and the states' common face,
+//! arrays and sets, `percentile` ranks; this file has the registry and the interface of states,
 //! `partial` saves states and unites them.
 
 mod collect;

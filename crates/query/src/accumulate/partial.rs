@@ -1,5 +1,5 @@
-//! States on their way: saved when memory is short, or when two threads share the work, and united
-//! with states that saw other documents.
+//! Partial states: saved when memory is short or when two threads share the work, and merged with
+//! states that saw other documents.
 
 use super::{Accumulator, AccumulatorState};
 use value::writer::{ArrayWriter, write_array};

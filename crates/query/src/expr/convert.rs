@@ -1,4 +1,4 @@
-//! Types and conversions: `$convert`, `$toInt` and its kin, `$type`, parts of timestamps and
+//! Types and conversions: `$convert`, `$toInt` and the like, `$type`, parts of timestamps and
 //! binaries.
 
 use super::arithmetic::pair;

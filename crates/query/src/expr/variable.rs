@@ -1,4 +1,4 @@
-//! Variables and literals: `$let`, `$literal`, `$meta`, and values that come from nowhere.
+//! Variables and literals: `$let`, `$literal`, `$meta`, and operators without operands (`$rand`, `$createUUID`, ..).
 
 use super::operator::Operator;
 use super::parse::{Parser, check_variable_name};

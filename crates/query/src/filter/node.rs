@@ -125,7 +125,7 @@ pub enum Test {
     Collated(Box<Collated>),
 }
 
-/// Which bits `$bitsAllSet` and its kin look at, and how.
+/// Which bits `$bitsAllSet` and the like look at, and how.
 #[derive(Debug)]
 pub struct Bits {
     /// What is asked of the bits.

@@ -2,7 +2,7 @@
 //! each step, so that all cells inside it have names that begin with its own: an index that holds
 //! the names finds everything in a cell by a range of keys.
 //!
-//! The sphere is a cube blown up: six faces, each cut in four again and again. The plane is a
+//! The sphere is projected onto the six faces of a cube, each cut in four recursively. The plane is a
 //! square between two bounds, cut the same way.
 
 use super::plane::PlaneShape;

@@ -1,4 +1,4 @@
-//! Places and shapes on the plane and on the earth.
+//! Points and shapes on the plane and on the sphere.
 //!
 //! `shape` reads legacy pairs and GeoJSON, `plane` and `sphere` are the mathematics, `region` is
 //! what a query asks about, `cells` cuts plane and sphere into a tree of cells whose names are

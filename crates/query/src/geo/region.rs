@@ -152,7 +152,7 @@ impl Near {
     /// Compiles a document of operators whose first is `$near` or one of its names.
     ///
     /// # Errors
-    /// `BadValue`, or 16893 and its kin for wrong distances.
+    /// `BadValue`, or 16893 and neighbouring codes for wrong distances.
     pub fn parse(name: &str, value: Val<'_>, siblings: RawDoc<'_>) -> Result<Near> {
         let first = siblings.first().is_some_and(|(first, _)| first == name);
         let doc = match value {

@@ -1,4 +1,4 @@
-//! Running a projection: elements are copied as bytes; only what changes is written anew.
+//! Running a projection: elements are copied as bytes; only what changes is rewritten.
 
 use super::Projection;
 use super::tree::{Action, Field, Kind, Slice, Tree};

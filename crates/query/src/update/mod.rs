@@ -4,7 +4,7 @@
 //! `tree` orders modifiers by path and finds conflicts, `walk` rewrites a document along the tree
 //! and copies everything else as bytes, `modifier` and `array` compute single values,
 //! `array_filter` chooses elements for `$[name]`, `rename` finds what moves, `upsert` makes the
-//! document that an upsert starts from, `delta` tells what an update changed, `series` applies
+//! document that an upsert starts from, `delta` describes what an update changed, `series` applies
 //! one update to many documents.
 
 mod array;

@@ -3,8 +3,8 @@
 //! Documents of a collection mostly look alike, and most updates set plain values of fields that are
 //! there already. From the third document on such an update is tried as a patch: the fields are
 //! found by the shape of the documents before, the document is copied once, the new values are
-//! written over the old ones, and the delta is made from the same values. Whatever is not that plain
-//! goes the way of every update, so that there is one place for each rule and each error.
+//! written over the old ones, and the delta is made from the same values. Everything else
+//! takes the general path of updates, so that there is one place for each rule and each error.
 
 use super::delta::LoggedUpdate;
 use super::modifier::{Modifier, ModifierContext, Modifiers};

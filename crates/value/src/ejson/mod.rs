@@ -1,6 +1,6 @@
 //! Text for people and tools: Extended JSON version 2 and the notation of MongoDB's shell.
 //!
-//! `parse` is the reader for both, `construct` the shell's `ObjectId("...")` and its kin, `wrapper`
+//! `parse` is the reader for both, `construct` the shell's `ObjectId("...")` and other constructors, `wrapper`
 //! the `{"$oid": "..."}` objects, `print` the three writers; `date` and `base64` are what they
 //! need. By hand, because documents are read from and printed to raw bytes, and the shell's notation has
 //! no crate. A `{$regex: ..}` document is a query operator and stays one in every mode.

@@ -1,4 +1,4 @@
-//! Parts of dates: `$year` and its kin, `$dateToParts`, `$dateFromParts`.
+//! Parts of dates: `$year` and the like, `$dateToParts`, `$dateFromParts`.
 
 use super::super::conditional::or_null;
 use super::super::operator::Operator;

@@ -136,7 +136,7 @@ impl<'a> Argument<'a> {
         Ok(())
     }
 
-    /// The schemas of `allOf` and its kin.
+    /// The schemas of `allOf`, `anyOf` and `oneOf`.
     fn list(self) -> Result<Vec<Rules>> {
         let Val::Array(array) = self.value else { return self.wrong_type("an array") };
         if array.is_empty() {

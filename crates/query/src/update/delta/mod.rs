@@ -1,7 +1,7 @@
-//! Deltas: what an update changed, in the form in which logs of changes keep it.
+//! Deltas: what an update changed, in the form in which the change log keeps it.
 //!
 //! A delta of a document is `{d: {removed: false, ..}, u: {changed: value, ..}, i: {new: value, ..},
-//! s<field>: delta, ..}`; one of an array `{a: true, l: length, u<place>: value, s<place>: delta, ..}`.
+//! s<field>: delta, ..}`; one of an array `{a: true, l: length, u<index>: value, s<index>: delta, ..}`.
 //! `i` puts a field at the end, also when it stood elsewhere before.
 //!
 //! `along` finds the delta along the paths of modifiers, `between` compares two whole documents,
