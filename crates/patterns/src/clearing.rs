@@ -6,7 +6,7 @@
 //! leaves them alone.
 
 use crate::documents::Documents;
-use crate::maintain::Bound;
+use crate::maintain::CollectionPatterns;
 use crate::paths::meet;
 use crate::pattern::Pattern;
 use value::path::Path;
@@ -18,7 +18,7 @@ fn mark(record: &[u8]) -> Vec<u8> {
 }
 
 /// The paths that are to be removed: those that no other pattern has taken over.
-fn paths(pattern: &Pattern, bound: &Bound) -> Vec<Path> {
+fn paths(pattern: &Pattern, bound: &CollectionPatterns) -> Vec<Path> {
     let living: Vec<String> = bound
         .targets
         .iter()
@@ -55,7 +55,7 @@ pub fn note_written(
 /// When the store fails.
 pub fn stripped(
     pattern: &Pattern,
-    bound: &Bound,
+    bound: &CollectionPatterns,
     documents: &mut dyn Documents,
     before: Option<RawDoc<'_>>,
     after: RawDoc<'_>,
@@ -86,7 +86,7 @@ fn is_done(pattern: &Pattern, documents: &mut dyn Documents, record: &[u8]) -> R
 /// When the store fails.
 pub fn clear(
     pattern: &Pattern,
-    bound: &Bound,
+    bound: &CollectionPatterns,
     documents: &mut dyn Documents,
     doc: RawDoc<'_>,
 ) -> Result<()> {

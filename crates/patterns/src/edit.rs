@@ -15,8 +15,8 @@ pub type Assignment = (Path, Option<OwnedVal>);
 pub struct Edited {
     /// The document afterwards.
     pub image: DocBuf,
-    /// How the change is told, if that is known already.
-    pub told: Option<LoggedUpdate>,
+    /// How the change is logged, if that is known already.
+    pub logged: Option<LoggedUpdate>,
 }
 
 /// As `assign`; `None` where nothing changes.
@@ -27,15 +27,15 @@ pub fn edited<P: Borrow<Path>>(
     doc: RawDoc<'_>,
     changes: &[(P, Option<OwnedVal>)],
 ) -> Result<Option<Edited>> {
-    if let Some((image, told)) = overwritten(doc, changes) {
-        return Ok(told.map(|told| Edited { image, told: Some(told) }));
+    if let Some((image, logged)) = overwritten(doc, changes) {
+        return Ok(logged.map(|logged| Edited { image, logged: Some(logged) }));
     }
     let image = assign(doc, changes)?;
-    Ok((image.bytes() != doc.bytes()).then_some(Edited { image, told: None }))
+    Ok((image.bytes() != doc.bytes()).then_some(Edited { image, logged: None }))
 }
 
 /// The document with plain values at its top level written over those that stand there, and how that is
-/// told if any of them is another one: in one walk, since that is what sums and counts need. `None`
+/// logged if any of them is another one: in one walk, since that is what sums and counts need. `None`
 /// where that is not enough.
 fn overwritten<P: Borrow<Path>>(
     doc: RawDoc<'_>,
@@ -74,8 +74,8 @@ fn overwritten<P: Borrow<Path>>(
     writer::close(&mut delta, inner);
     writer::close(&mut delta, start);
     let shorter = delta.len() < doc.bytes().len();
-    let told = if shorter { LoggedUpdate::Delta(delta) } else { LoggedUpdate::Replacement };
-    Some((patch.finish(), changed.then_some(told)))
+    let logged = if shorter { LoggedUpdate::Delta(delta) } else { LoggedUpdate::Replacement };
+    Some((patch.finish(), changed.then_some(logged)))
 }
 
 /// The document with the changes made: in place where a field is there, at the end where not.
@@ -326,14 +326,14 @@ mod tests {
             assert_eq!(edited.is_some(), all != doc, "{changes:?}");
             let Some(edited) = edited else { continue };
             assert_eq!(edited.image, all, "{changes:?}");
-            assert_eq!(edited.told.is_some(), known, "{changes:?}");
-            let told = query::update::delta::between(doc.as_doc(), all.as_doc());
-            assert!(edited.told.is_none_or(|known| known == told), "{changes:?}");
+            assert_eq!(edited.logged.is_some(), known, "{changes:?}");
+            let logged = query::update::delta::between(doc.as_doc(), all.as_doc());
+            assert!(edited.logged.is_none_or(|known| known == logged), "{changes:?}");
         }
         let short = ejson::parse_doc("{c: 6}").expect("test text");
         let changes = [(Path::new("c"), Some(OwnedVal::new(Val::Int32(7))))];
         let edited = edited(short.as_doc(), &changes).expect("can be edited").expect("changes");
-        assert_eq!(edited.told, Some(LoggedUpdate::Replacement));
+        assert_eq!(edited.logged, Some(LoggedUpdate::Replacement));
     }
 
     #[test]

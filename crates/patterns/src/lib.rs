@@ -43,5 +43,5 @@ pub mod stats;
 pub use delta::Delta;
 pub use documents::{Documents, Find, Key};
 pub use kind::{Kind, Traits};
-pub use maintain::{Bound, Origin, Pending};
+pub use maintain::{CollectionPatterns, Origin, Pending};
 pub use pattern::{Pattern, Phase};

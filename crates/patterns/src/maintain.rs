@@ -1,6 +1,6 @@
-//! The life of a write with patterns: `shape` gives the document its own maintained fields, `note`
-//! finds out what others must follow, and `settle` lets them, pattern after pattern in the order of
-//! the graph. What is settled is a write again, noted for the patterns behind.
+//! A write with patterns: `fill` gives the document its own maintained fields, `note` collects the deltas
+//! for other documents, and `settle` applies them, pattern after pattern in the order of the graph. What
+//! is settled is a write again, noted for the patterns that come later.
 
 use crate::clearing;
 use crate::delta::{Delta, Deltas};
@@ -24,13 +24,13 @@ pub enum Origin {
 
 /// The patterns of one collection, in the order in which they are settled.
 #[derive(Clone, Debug, Default)]
-pub struct Bound {
+pub struct CollectionPatterns {
     /// Those that maintain its documents.
     pub targets: Vec<Arc<Pattern>>,
     /// Those that read its documents for others.
     pub sources: Vec<Arc<Pattern>>,
     /// The numbers of the targets whose writes concern none of the others.
-    alone: Vec<u32>,
+    independent: Vec<u32>,
 }
 
 /// What one write means for the targets of patterns.
@@ -49,11 +49,15 @@ impl Notes {
     }
 }
 
-impl Bound {
+impl CollectionPatterns {
     /// The patterns that maintain the documents of a collection, and those that read them for others.
     #[must_use]
-    pub fn new(collection: &str, targets: Vec<Arc<Pattern>>, sources: Vec<Arc<Pattern>>) -> Bound {
-        let is_alone = |pattern: &Arc<Pattern>| {
+    pub fn new(
+        collection: &str,
+        targets: Vec<Arc<Pattern>>,
+        sources: Vec<Arc<Pattern>>,
+    ) -> CollectionPatterns {
+        let is_independent = |pattern: &Arc<Pattern>| {
             let written = pattern.maintains();
             let is_other = |path: &str| !written.iter().any(|own| meet(own, path));
             let is_unread = |other: &Pattern| {
@@ -67,14 +71,15 @@ impl Bound {
                 && others.all(|other| is_unread(other) && stays(&other))
                 && sources.iter().all(|other| is_unread(other))
         };
-        let alone = targets.iter().filter(|p| is_alone(p)).map(|pattern| pattern.id).collect();
-        Bound { targets, sources, alone }
+        let independent =
+            targets.iter().filter(|p| is_independent(p)).map(|pattern| pattern.id).collect();
+        CollectionPatterns { targets, sources, independent }
     }
 
     /// Whether what a pattern writes concerns none of the others: nobody has to look at it.
     #[must_use]
-    pub fn is_alone(&self, pattern: u32) -> bool {
-        self.alone.contains(&pattern)
+    pub fn is_independent(&self, pattern: u32) -> bool {
+        self.independent.contains(&pattern)
     }
 
     /// Whether there is nothing to maintain.
@@ -94,7 +99,7 @@ impl Bound {
     ///
     /// # Errors
     /// What a pattern refuses.
-    pub fn shape(
+    pub fn fill(
         &self,
         documents: &mut dyn Documents,
         before: Option<RawDoc<'_>>,
@@ -159,7 +164,7 @@ impl Bound {
         cleared.try_for_each(|pattern| clearing::note_written(pattern, documents, image))
     }
 
-    /// What others must follow when a document changes. Refuses what patterns do not allow.
+    /// The deltas of a change of a document. Refuses what patterns do not allow.
     ///
     /// # Errors
     /// What a pattern refuses.
@@ -322,23 +327,23 @@ mod tests {
         pattern(id, "p", &text)
     }
 
-    fn alone(targets: &[&Arc<Pattern>], sources: &[&Arc<Pattern>]) -> Vec<u32> {
+    fn independent(targets: &[&Arc<Pattern>], sources: &[&Arc<Pattern>]) -> Vec<u32> {
         let all = |list: &[&Arc<Pattern>]| list.iter().map(|pattern| (*pattern).clone()).collect();
-        let bound = Bound::new("p", all(targets), all(sources));
-        (0..10).filter(|id| bound.is_alone(*id)).collect()
+        let bound = CollectionPatterns::new("p", all(targets), all(sources));
+        (0..10).filter(|id| bound.is_independent(*id)).collect()
     }
 
     #[test]
     fn a_fold_is_alone_where_nobody_reads_or_keeps_what_it_writes() {
         let (sum, other) = (fold(1, "s"), fold(2, "t.n"));
-        assert_eq!(alone(&[&sum], &[]), [1]);
-        assert_eq!(alone(&[&sum, &other], &[]), [1, 2], "folds of different fields");
+        assert_eq!(independent(&[&sum], &[]), [1]);
+        assert_eq!(independent(&[&sum, &other], &[]), [1, 2], "folds of different fields");
         // One that writes around another's field, or inside of it, is seen by it.
         let around = fold(3, "t");
-        assert_eq!(alone(&[&other, &around], &[]), [0; 0]);
+        assert_eq!(independent(&[&other, &around], &[]), [0; 0]);
         // A field of the same document may follow from any other.
         let same = pattern(4, "p", "{name: 'd', kind: 'computed', fields: {d: {$add: ['$s', 1]}}}");
-        assert_eq!(alone(&[&sum, &same], &[]), [0; 0]);
+        assert_eq!(independent(&[&sum, &same], &[]), [0; 0]);
         // Those who read the parents for others: what they read decides.
         let reads = |id: u32, path: &str| {
             let text = format!(
@@ -346,16 +351,16 @@ mod tests {
             );
             pattern(id, "r", &text)
         };
-        assert_eq!(alone(&[&sum, &other], &[&reads(5, "s")]), [2]);
-        assert_eq!(alone(&[&sum, &other], &[&reads(6, "y")]), [1, 2]);
-        assert_eq!(alone(&[&sum, &other], &[&reads(7, "t")]), [1], "a part of what is read");
+        assert_eq!(independent(&[&sum, &other], &[&reads(5, "s")]), [2]);
+        assert_eq!(independent(&[&sum, &other], &[&reads(6, "y")]), [1, 2]);
+        assert_eq!(independent(&[&sum, &other], &[&reads(7, "t")]), [1], "a part of what is read");
         // Copies may hold all of a document.
         let copies = pattern(
             8,
             "o",
             "{name: 'o', kind: 'extendedReference', ref: 'p', from: 'p', into: 'parent', fields: ['name']}",
         );
-        assert_eq!(alone(&[&sum], &[&copies]), [0; 0]);
-        assert!(!Bound::default().is_alone(1));
+        assert_eq!(independent(&[&sum], &[&copies]), [0; 0]);
+        assert!(!CollectionPatterns::default().is_independent(1));
     }
 }

@@ -1,6 +1,6 @@
 //! Who may write what: fields that patterns maintain belong to the database.
 
-use crate::maintain::Bound;
+use crate::maintain::CollectionPatterns;
 use crate::paths::is_within;
 use value::{Code, Error, Result};
 
@@ -9,7 +9,7 @@ use value::{Code, Error, Result};
 ///
 /// # Errors
 /// PatternViolation.
-pub fn check(bound: &Bound, named: &[String]) -> Result<()> {
+pub fn check(bound: &CollectionPatterns, named: &[String]) -> Result<()> {
     for pattern in &bound.targets {
         if !pattern.phase.is_maintained() || pattern.common.ignore_client_writes {
             continue;

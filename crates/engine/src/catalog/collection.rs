@@ -36,7 +36,7 @@ pub struct Collection {
     /// What decides over text unless an operation says otherwise; also the order of its `_id`s.
     pub collation: Option<Arc<Collation>>,
     /// The patterns that maintain or read its documents, if there are any.
-    pub patterns: Option<Arc<patterns::Bound>>,
+    pub patterns: Option<Arc<patterns::CollectionPatterns>>,
     /// What readers of its documents have to resolve, if anything.
     pub pointers: Option<Arc<super::Pointers>>,
     /// How its documents are stored, if not each as one record (`layout`).
@@ -131,7 +131,8 @@ impl Collection {
     /// Whether its documents belong to a pattern as a whole.
     #[must_use]
     pub fn is_owned(&self) -> bool {
-        let owns = |bound: &patterns::Bound| bound.targets.iter().any(|p| p.owns_documents());
+        let owns =
+            |bound: &patterns::CollectionPatterns| bound.targets.iter().any(|p| p.owns_documents());
         self.patterns.as_deref().is_some_and(owns)
     }
 

@@ -3,7 +3,7 @@
 
 use super::Collection;
 use patterns::layout::Layout;
-use patterns::{Bound, Pattern};
+use patterns::{CollectionPatterns, Pattern};
 use std::sync::Arc;
 
 /// The layouts of one collection, as a stack.
@@ -17,7 +17,7 @@ pub struct Layouts {
 impl Layouts {
     /// The layouts among the patterns of a collection, if there are any. One that is being removed
     /// or could not be built is among them: documents may be stored in its form.
-    pub(super) fn of(collection: &Collection, bound: &Bound) -> Option<Arc<Layouts>> {
+    pub(super) fn of(collection: &Collection, bound: &CollectionPatterns) -> Option<Arc<Layouts>> {
         let with_layout = |pattern: &&Arc<Pattern>| pattern.layout().is_some();
         let mut layers: Vec<_> = bound.targets.iter().filter(with_layout).cloned().collect();
         layers

@@ -17,7 +17,7 @@ pub use collection::{Capped, Collection, Counters, Kind, View};
 pub use layouts::Layouts;
 pub use pointers::{Pointers, unindexable};
 
-use patterns::{Bound, Pattern, Phase};
+use patterns::{CollectionPatterns, Pattern, Phase};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -35,13 +35,13 @@ pub struct Database {
 
 impl Database {
     /// The patterns that concern a collection, if there are any.
-    fn bound(&self, name: &str) -> Option<Arc<Bound>> {
+    fn bound(&self, name: &str) -> Option<Arc<CollectionPatterns>> {
         let is_target = |p: &&Arc<Pattern>| p.target == name && p.phase != Phase::Preparing;
         let targets: Vec<_> = self.patterns.iter().filter(is_target).cloned().collect();
         let is_source = |p: &&Arc<Pattern>| p.source() == Some(name);
         let sources: Vec<_> = self.patterns.iter().filter(is_source).cloned().collect();
         let is_bound = !targets.is_empty() || !sources.is_empty();
-        is_bound.then(|| Arc::new(Bound::new(name, targets, sources)))
+        is_bound.then(|| Arc::new(CollectionPatterns::new(name, targets, sources)))
     }
 
     /// Puts a collection in its place, with the patterns that concern it.
@@ -86,7 +86,7 @@ impl Absent {
     }
 
     /// Refuses a collection whose readers need what a pattern kept for itself that is no more.
-    fn check_patterns(&self, bound: &Bound) -> Result<()> {
+    fn check_patterns(&self, bound: &CollectionPatterns) -> Result<()> {
         let needs = |pattern: &&Arc<Pattern>| match pattern.phase {
             _ if pattern.layout().is_some() => true,
             Phase::Building => pattern.has_records(),

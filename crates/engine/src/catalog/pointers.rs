@@ -4,7 +4,7 @@
 
 use super::{Collection, Database, Index, IndexState, Layouts};
 use patterns::paths::meet;
-use patterns::{Bound, Pattern, Phase, resolve};
+use patterns::{CollectionPatterns, Pattern, Phase, resolve};
 use std::sync::Arc;
 use value::{RawDoc, Val};
 
@@ -45,7 +45,7 @@ impl Pointers {
     pub(super) fn of(
         database: &Database,
         collection: &Collection,
-        bound: &Bound,
+        bound: &CollectionPatterns,
     ) -> Option<Arc<Pointers>> {
         let patterns = resolve::concerned(&bound.targets);
         if patterns.is_empty() {

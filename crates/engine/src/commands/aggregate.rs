@@ -18,7 +18,7 @@ use crate::stages::pipeline;
 pub(super) use crate::stages::pipeline::{Resolved, resolve};
 use crate::stages::row::Position;
 use crate::stages::{self, Role, Scope, Stage, StageContext};
-use crate::upkeep::answers::Rewrites;
+use crate::upkeep::rewriting::Rewrites;
 use std::sync::Arc;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 

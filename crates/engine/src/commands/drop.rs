@@ -67,8 +67,9 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
 
 /// Whether patterns of other collections read its documents.
 fn is_read(collection: &Collection) -> bool {
-    let read =
-        |bound: &::patterns::Bound| bound.sources.iter().any(|p| p.target != *collection.name);
+    let read = |bound: &::patterns::CollectionPatterns| {
+        bound.sources.iter().any(|p| p.target != *collection.name)
+    };
     collection.patterns.as_deref().is_some_and(read)
 }
 

@@ -210,7 +210,7 @@ fn point_read(context: &Context<'_>, name: &str, out: &mut Writer<'_>) -> Result
     context.args.bool("singleBatch")?;
     let catalog = context.engine.data.catalog.load();
     let Some(collection) = catalog.get(context.db, name) else { return Ok(false) };
-    let building = |bound: &::patterns::Bound| bound.is_passing();
+    let building = |bound: &::patterns::CollectionPatterns| bound.is_passing();
     if collection.view().is_some()
         || collection.capped().is_some()
         || collection.patterns.as_deref().is_some_and(building)

@@ -9,7 +9,7 @@ use crate::engine::Inner;
 use crate::upkeep::declare::Occasion;
 use crate::upkeep::strategy::Rates;
 use crate::upkeep::verification::Scope;
-use crate::upkeep::{Opened, backfill, declare, modify, scrub, verification};
+use crate::upkeep::{TransactionDocuments, backfill, declare, modify, scrub, verification};
 use ::access::Action;
 use ::access::{Actions, Privileges};
 use ::patterns::declaration::Mode;
@@ -209,7 +209,7 @@ fn list(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
 
 fn describe(engine: &Inner, db: &str, pattern: &Arc<Pattern>) -> Result<DocBuf> {
     let mut txn = engine.data.reader();
-    let mut documents = Opened::new(&mut txn, db);
+    let mut documents = TransactionDocuments::new(&mut txn, db);
     let progress = pattern.progress(&mut documents)?;
     let waiting = match pattern.may_be_stale() {
         true => Some(queue::waiting(pattern, &mut documents)?),

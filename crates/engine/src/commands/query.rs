@@ -11,7 +11,7 @@ use crate::planner::min_max::MinMax;
 pub use crate::planner::request::{mentions_meta, no_score, no_sort, parse_sort};
 use crate::planner::{self, Access, Plan, Question};
 use crate::stages::Scope;
-use crate::upkeep::answers::Rewrites;
+use crate::upkeep::rewriting::Rewrites;
 use crate::upkeep::staleness::Staleness;
 use bumpalo::Bump;
 use query::ParseContext;

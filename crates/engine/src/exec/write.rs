@@ -5,7 +5,7 @@ use crate::catalog::Collection;
 use crate::index::maintain;
 use crate::layout;
 use crate::txn::Transaction;
-use crate::upkeep::{self, Deed};
+use crate::upkeep::{self, DocumentWrite};
 use ::patterns::Origin;
 use query::update::delta::LoggedUpdate;
 use std::sync::Arc;
@@ -148,10 +148,10 @@ pub fn insert_image(
     let record =
         keeps_effects(txn).then(|| record_of_id(collection, doc.get("_id").unwrap_or(Val::Null)));
     if let Some(record) = record {
-        txn.work.record(collection, &record, Deed::Insert(doc.into()));
+        txn.work.record(collection, &record, DocumentWrite::Insert(doc.into()));
     }
     match &collection.patterns {
-        Some(bound) if !upkeep::goes_past(txn, collection, bound, None)? => {
+        Some(bound) if !upkeep::bypasses_patterns(txn, collection, bound, None)? => {
             upkeep::insert(txn, collection, bound, doc, Origin::Client)
         }
         _ => insert_plain(txn, collection, doc).map(|()| None),
@@ -265,12 +265,12 @@ pub fn replace(
     told: &LoggedUpdate,
 ) -> Result<Option<DocBuf>> {
     if keeps_effects(txn) {
-        let kept = upkeep::kept(txn, collection, old, new)?;
-        txn.work.record(collection, record, Deed::Replace(kept, told.clone()));
+        let kept = upkeep::replayed_image(txn, collection, old, new)?;
+        txn.work.record(collection, record, DocumentWrite::Replace(kept, told.clone()));
     }
     match &collection.patterns {
-        Some(bound) if !upkeep::goes_past(txn, collection, bound, Some(old))? => {
-            let change = upkeep::Change { record, old, told: Some(told) };
+        Some(bound) if !upkeep::bypasses_patterns(txn, collection, bound, Some(old))? => {
+            let change = upkeep::Change { record, old, logged: Some(told) };
             upkeep::replace(txn, collection, bound, &change, new, Origin::Client).map(Some)
         }
         _ => replace_plain(txn, collection, record, old, new, told).map(|()| None),
@@ -357,10 +357,10 @@ pub fn delete(
     old: RawDoc<'_>,
 ) -> Result<()> {
     if keeps_effects(txn) {
-        txn.work.record(collection, record, Deed::Delete);
+        txn.work.record(collection, record, DocumentWrite::Delete);
     }
     match &collection.patterns {
-        Some(bound) if !upkeep::goes_past(txn, collection, bound, Some(old))? => {
+        Some(bound) if !upkeep::bypasses_patterns(txn, collection, bound, Some(old))? => {
             upkeep::delete(txn, collection, bound, record, old, Origin::Client)
         }
         _ => delete_plain(txn, collection, record, old),

@@ -9,8 +9,8 @@ use super::commit::CommitError;
 use super::{Transaction, write_conflict};
 use crate::catalog::Catalog;
 use crate::exec::write;
-use crate::upkeep::{self, Deed, Effect};
-use ::patterns::{Bound, Pattern, Phase};
+use crate::upkeep::{self, DocumentWrite, Effect};
+use ::patterns::{CollectionPatterns, Pattern, Phase};
 use query::update::delta::{LoggedUpdate, between};
 use std::sync::Arc;
 use store::{Seqno, Space};
@@ -73,7 +73,7 @@ impl Data {
 
 /// Whether the patterns whose values a collection's documents had still have them there: those that
 /// maintained them still do, and one that was suspended is there or maintains again.
-fn keeps_all(known: &Bound, now: Option<&Bound>) -> bool {
+fn keeps_all(known: &CollectionPatterns, now: Option<&CollectionPatterns>) -> bool {
     let stays = |pattern: &Pattern| {
         let mut targets = now.into_iter().flat_map(|now| &now.targets);
         targets.any(|p| match pattern.phase.is_maintained() {
@@ -99,12 +99,13 @@ fn replay(txn: &mut Transaction, effect: &Effect) -> Result<()> {
         return Err(write_conflict());
     }
     let key = write::document_key(&collection, &effect.record);
-    match &effect.deed {
-        Deed::Insert(doc) => write::insert(txn, &collection, doc.as_doc()),
-        Deed::Replace(new, told) => {
+    match &effect.write {
+        DocumentWrite::Insert(doc) => write::insert(txn, &collection, doc.as_doc()),
+        DocumentWrite::Replace(new, told) => {
             let old = txn.document(&collection, &key)?.ok_or_else(write_conflict)?;
             let old = RawDoc::new(&old);
-            let is_maintained = |bound: &Bound| bound.targets.iter().any(|p| !p.kept.is_empty());
+            let is_maintained =
+                |bound: &CollectionPatterns| bound.targets.iter().any(|p| !p.kept.is_empty());
             let derived;
             let told = match told {
                 // Patterns may have changed other fields meanwhile.
@@ -118,7 +119,7 @@ fn replay(txn: &mut Transaction, effect: &Effect) -> Result<()> {
             };
             write::replace(txn, &collection, &effect.record, old, new, told).map(drop)
         }
-        Deed::Delete => {
+        DocumentWrite::Delete => {
             let old = txn.document(&collection, &key)?.ok_or_else(write_conflict)?;
             write::delete(txn, &collection, &effect.record, RawDoc::new(&old))
         }

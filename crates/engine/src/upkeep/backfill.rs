@@ -8,7 +8,7 @@
 //! built in two walks: first over the sources, which only fills the records, then over the targets, so
 //! that no value is seen that is not right.
 
-use super::{Opened, declare, modify};
+use super::{TransactionDocuments, declare, modify};
 use crate::engine::Inner;
 use crate::exec::write;
 use crate::job::Job;
@@ -277,7 +277,7 @@ pub(super) fn complete(
 ) -> Result<bool> {
     /// Most documents that are derived for one reader.
     const DOCUMENTS_MAX: u64 = 20_000;
-    let mut documents = Opened::new(txn, db);
+    let mut documents = TransactionDocuments::new(txn, db);
     let progress = pattern.progress(&mut documents)?;
     let clears = pattern.phase == Phase::Clearing;
     let has_records =
@@ -330,9 +330,9 @@ fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>, slice: Slice) -
     let started = Instant::now();
     let clears = pattern.phase == Phase::Clearing;
     let walks_first = pattern.has_records() && !clears;
-    let progress = pattern.progress(&mut Opened::new(txn, db))?;
+    let progress = pattern.progress(&mut TransactionDocuments::new(txn, db))?;
     if progress.is_none() && !clears {
-        pattern.kind.begin_build(pattern, &mut Opened::new(txn, db))?;
+        pattern.kind.begin_build(pattern, &mut TransactionDocuments::new(txn, db))?;
     }
     let mut progress = match progress {
         Some(progress) => progress,
@@ -344,7 +344,7 @@ fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>, slice: Slice) -
     }
     if progress.is_through() {
         if !clears {
-            pattern.kind.finish_build(pattern, &mut Opened::new(txn, db))?;
+            pattern.kind.finish_build(pattern, &mut TransactionDocuments::new(txn, db))?;
             super::settle(txn)?;
         }
         // The progress stays: until the pattern is ready, writes look at it.
@@ -352,13 +352,13 @@ fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>, slice: Slice) -
     }
     if !progress.targets && progress.at == Progress::END {
         progress = Progress { done: progress.done, ..Progress::start(true) };
-        pattern.set_progress(&mut Opened::new(txn, db), &progress)?;
+        pattern.set_progress(&mut TransactionDocuments::new(txn, db), &progress)?;
         return Ok(Step::More(0));
     }
     let mut count = 0;
     if progress.targets && !clears && pattern.owns_documents() {
         let batch = pattern.common.batch.min(slice.rows);
-        let mut documents = Opened::new(txn, db);
+        let mut documents = TransactionDocuments::new(txn, db);
         let kind = &pattern.kind;
         let written = kind.write_documents(pattern, &mut documents, &progress.at, batch)?;
         progress.at = match written {
@@ -393,7 +393,7 @@ fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>, slice: Slice) -
     }
     progress.done += count as i64;
     super::settle(txn)?;
-    pattern.set_progress(&mut Opened::new(txn, db), &progress)?;
+    pattern.set_progress(&mut TransactionDocuments::new(txn, db), &progress)?;
     Ok(Step::More(count))
 }
 
@@ -403,7 +403,7 @@ fn remove_strangers(txn: &mut Transaction, db: &str, pattern: &Pattern) -> Resul
     let Some(collection) = txn.catalog.get(db, &pattern.target).cloned() else { return Ok(()) };
     let mut range = layout::all(&collection, &txn.snapshot)?;
     while let Some((_, doc)) = range.next_entry()? {
-        let mut documents = Opened::new(txn, db);
+        let mut documents = TransactionDocuments::new(txn, db);
         if !pattern.kind.has_document(pattern, &mut documents, RawDoc::new(&doc))? {
             documents.delete(pattern.id, &pattern.target, RawDoc::new(&doc))?;
         }
@@ -470,18 +470,21 @@ fn derive(
         return converted.map_err(named);
     }
     if !progress.targets {
-        let delta = pattern.kind.visit(pattern, &mut Opened::new(txn, db), doc).map_err(named)?;
+        let delta = pattern
+            .kind
+            .visit(pattern, &mut TransactionDocuments::new(txn, db), doc)
+            .map_err(named)?;
         if let Some(delta) = delta {
-            txn.work.waiting(db, |pending| pending.add_delta(pattern, delta));
+            txn.work.pending_in(db, |pending| pending.add_delta(pattern, delta));
         }
         return Ok(());
     }
     if pattern.phase == Phase::Clearing {
         let bound = txn.catalog.get(db, &pattern.target).and_then(|c| c.patterns.clone());
         let bound = bound.unwrap_or_default();
-        return clearing::clear(pattern, &bound, &mut Opened::new(txn, db), doc);
+        return clearing::clear(pattern, &bound, &mut TransactionDocuments::new(txn, db), doc);
     }
-    let mut documents = Opened::new(txn, db);
+    let mut documents = TransactionDocuments::new(txn, db);
     let image = pattern.kind.derive(pattern, &mut documents, doc).map_err(named)?;
     if image.bytes() != doc.bytes() {
         documents.replace(pattern.id, &pattern.target, doc, &image)?;

@@ -4,7 +4,7 @@
 //! One thread works at all queues. A commit that queues something wakes it, and so does one that
 //! leaves something to be built.
 
-use super::Opened;
+use super::TransactionDocuments;
 use crate::engine::Inner;
 use crate::txn::Data;
 use ::patterns::declaration::Mode;
@@ -104,7 +104,8 @@ fn alarm(data: &Data) {
         for pattern in database.patterns.iter().filter(|p| p.phase.is_built()) {
             let Some(most) = pattern.common.max_staleness else { continue };
             let mut txn = data.reader();
-            let since = queue::oldest(pattern, &mut Opened::new(&mut txn, db)).ok().flatten();
+            let since =
+                queue::oldest(pattern, &mut TransactionDocuments::new(&mut txn, db)).ok().flatten();
             let Some(since) = since else { continue };
             let lag = crate::clock::now_ms().saturating_sub(since).max(0) as u64;
             if lag <= most {
@@ -147,7 +148,7 @@ fn scheduled(data: &Data, db: &str, pattern: &Arc<Pattern>, period: u64) -> Resu
     let now = crate::clock::now_ms();
     let last = {
         let mut txn = data.reader();
-        queue::last_round(pattern, &mut Opened::new(&mut txn, db))?
+        queue::last_round(pattern, &mut TransactionDocuments::new(&mut txn, db))?
     };
     if last.is_some_and(|last| now < last.saturating_add(period as i64)) {
         return Ok(false);
@@ -158,7 +159,7 @@ fn scheduled(data: &Data, db: &str, pattern: &Arc<Pattern>, period: u64) -> Resu
     data.transact_alone(&|| data.check_open(), true, |txn| {
         let known = txn.catalog.patterns(db).iter().any(|p| p.id == pattern.id);
         if known {
-            queue::set_last_round(pattern, &mut Opened::new(txn, db), now)?;
+            queue::set_last_round(pattern, &mut TransactionDocuments::new(txn, db), now)?;
         }
         Ok(())
     })?;
@@ -167,7 +168,7 @@ fn scheduled(data: &Data, db: &str, pattern: &Arc<Pattern>, period: u64) -> Resu
 
 fn is_waiting(data: &Data, db: &str, pattern: &Pattern) -> Result<bool> {
     let mut txn = data.reader();
-    let found = queue::entries(pattern, &mut Opened::new(&mut txn, db), &[], 1)?;
+    let found = queue::entries(pattern, &mut TransactionDocuments::new(&mut txn, db), &[], 1)?;
     Ok(!found.is_empty())
 }
 
@@ -178,7 +179,7 @@ fn batch(data: &Data, db: &str, known: &Arc<Pattern>, places: &[Vec<u8>]) -> Res
         let Some(pattern) = found.filter(|pattern| pattern.phase.is_built()) else {
             return Ok(Vec::new());
         };
-        let mut documents = Opened::new(txn, db);
+        let mut documents = TransactionDocuments::new(txn, db);
         let mut todo = if places.is_empty() {
             let entries = queue::entries(&pattern, &mut documents, &[], ENTRIES)?;
             entries.into_iter().map(|entry| entry.place).collect()
@@ -216,7 +217,12 @@ pub fn flush(
     for _ in 0..pattern.kind.catch_up_rounds() {
         let mut left: Vec<Vec<u8>> = {
             let mut txn = data.reader();
-            let entries = queue::entries(pattern, &mut Opened::new(&mut txn, db), &[], usize::MAX)?;
+            let entries = queue::entries(
+                pattern,
+                &mut TransactionDocuments::new(&mut txn, db),
+                &[],
+                usize::MAX,
+            )?;
             entries.into_iter().map(|entry| entry.place).collect()
         };
         if left.is_empty() {

@@ -1,7 +1,7 @@
 //! Removes sources that have left a pattern's window of time: a batch at a time, each in a commit of its
 //! own, by the thread of the queues, or for a reader who asks for up-to-date values.
 
-use super::Opened;
+use super::TransactionDocuments;
 use crate::txn::Data;
 use ::patterns::Pattern;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub(super) fn flush(
 fn step(data: &Data, db: &str, known: &Arc<Pattern>) -> Result<bool> {
     {
         let mut txn = data.reader();
-        if !known.kind.has_expired(known, &mut Opened::new(&mut txn, db))? {
+        if !known.kind.has_expired(known, &mut TransactionDocuments::new(&mut txn, db))? {
             return Ok(false);
         }
     }
@@ -60,9 +60,9 @@ fn step(data: &Data, db: &str, known: &Arc<Pattern>) -> Result<bool> {
         let Some(pattern) = found.filter(|pattern| pattern.phase.is_built()) else {
             return Ok(false);
         };
-        let gone = pattern.kind.expire(&pattern, &mut Opened::new(txn, db), BATCH)?;
+        let gone = pattern.kind.expire(&pattern, &mut TransactionDocuments::new(txn, db), BATCH)?;
         for delta in gone {
-            txn.work.waiting(db, |pending| pending.add_delta(&pattern, delta));
+            txn.work.pending_in(db, |pending| pending.add_delta(&pattern, delta));
         }
         Ok(true)
     })?;

@@ -14,9 +14,8 @@
 //! - `reading`: what a reader has to wait for or is refused; `staleness`: how far a document is behind.
 //! - `verification`: compares with a recomputation; `scrub` does so in the background.
 //! - `strategy`: revises choices that a declaration leaves to the database.
-//! - `answers`: answers queries from maintained values.
+//! - `rewriting`: answers queries from maintained values.
 
-pub mod answers;
 pub mod backfill;
 pub mod catch_up;
 pub mod declare;
@@ -24,13 +23,14 @@ mod expiry;
 pub mod modify;
 mod pointer_writes;
 pub mod reading;
+pub mod rewriting;
 pub mod scrub;
 pub mod staleness;
 pub(crate) mod strategy;
 mod transaction_documents;
 pub mod verification;
 
-pub use transaction_documents::Opened;
+pub use transaction_documents::TransactionDocuments;
 pub(crate) use transaction_documents::{state_key, visit_found, visit_states_before};
 
 use crate::catalog::Collection;
@@ -38,7 +38,7 @@ use crate::exec::write;
 use crate::txn::Transaction;
 use ::patterns::maintain::{Notes, Settlement};
 use ::patterns::stats::Stats;
-use ::patterns::{Bound, Origin, Pattern, Pending, Phase, clearing};
+use ::patterns::{CollectionPatterns, Origin, Pattern, Pending, Phase, clearing};
 use query::update::delta::{LoggedUpdate, between};
 use std::sync::Arc;
 use std::time::Instant;
@@ -47,26 +47,26 @@ use value::{Code, DocBuf, Error, RawDoc, Result, limits};
 /// What patterns have to do in a transaction. Nothing is allocated before the first note.
 #[derive(Default)]
 pub struct Work {
-    /// What waits to be settled, by database: mostly of one.
+    /// Deltas that are not settled yet, by database: mostly of one.
     pending: Vec<(Box<str>, Pending)>,
     /// Whether a pattern writes now.
     derived: bool,
     /// Whether the statement must run again inside of the commit lock.
     wants_lock: bool,
-    /// Whether something was queued to be followed later.
+    /// Whether targets were queued, to be updated after the commit.
     queued: bool,
     /// Documents that patterns wrote.
     writes: u64,
-    /// What the statements of a session's transaction did: it is done again on the newest state
-    /// when the transaction commits.
+    /// What the statements of a session's transaction wrote. It is replayed on the newest state when the
+    /// transaction commits.
     effects: Vec<Effect>,
     /// How many statements have been settled.
     statement: u32,
     /// What each pattern did, for explain.
     trace: Option<Vec<Trace>>,
-    /// Whether clients' writes go past patterns.
+    /// Whether clients' writes bypass patterns.
     bypass: bool,
-    /// The patterns that must be known to be wrong before writes go past them, with their database.
+    /// Patterns that must be marked as degraded before writes bypass them, with their database.
     passed: Option<(Box<str>, Vec<u32>)>,
 }
 
@@ -82,23 +82,23 @@ pub struct Trace {
     pub micros: u64,
 }
 
-/// What a statement did to a document.
+/// A write of a statement.
 pub struct Effect {
     /// The collection.
     pub collection: Arc<Collection>,
     /// The key of the record.
     pub record: Vec<u8>,
-    /// What was done.
-    pub deed: Deed,
+    /// The write.
+    pub write: DocumentWrite,
     /// Which of the transaction's statements did it.
     pub statement: u32,
 }
 
-/// What was done to a document.
-pub enum Deed {
+/// How a document was written.
+pub enum DocumentWrite {
     /// It was inserted.
     Insert(DocBuf),
-    /// It was replaced by this image, told like this.
+    /// It was replaced by this image, logged like this.
     Replace(DocBuf, LoggedUpdate),
     /// It was deleted.
     Delete,
@@ -123,40 +123,40 @@ impl Work {
         self.writes
     }
 
-    /// Whether something was queued to be followed later.
+    /// Whether targets were queued, to be updated after the commit.
     #[must_use]
     pub fn has_queued(&self) -> bool {
         self.queued
     }
 
-    /// Notes what a statement of a session's transaction did.
-    pub fn record(&mut self, collection: &Arc<Collection>, record: &[u8], deed: Deed) {
+    /// Records a write of a session's transaction, to be replayed when it commits.
+    pub fn record(&mut self, collection: &Arc<Collection>, record: &[u8], write: DocumentWrite) {
         let (collection, record) = (collection.clone(), record.to_vec());
-        self.effects.push(Effect { collection, record, deed, statement: self.statement });
+        self.effects.push(Effect { collection, record, write, statement: self.statement });
     }
 
-    /// What the statements of a session's transaction did.
+    /// The writes of a session's transaction.
     pub fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }
 
-    /// Says whether clients' writes go past patterns.
+    /// Sets whether clients' writes bypass patterns.
     pub fn set_bypass(&mut self, bypass: bool) {
         self.bypass = bypass;
     }
 
-    /// Whether clients' writes go past patterns.
+    /// Whether clients' writes bypass patterns.
     #[must_use]
     pub fn bypasses(&self) -> bool {
         self.bypass
     }
 
-    /// The patterns that must be known to be wrong before the statement runs again.
+    /// The patterns that must be marked as degraded before the statement runs again.
     pub fn take_passed(&mut self) -> Option<(Box<str>, Vec<u32>)> {
         self.passed.take()
     }
 
-    /// Lets the transaction note what each pattern does.
+    /// Starts to record what each pattern does.
     pub fn begin_trace(&mut self) {
         self.trace = Some(Vec::new());
     }
@@ -179,15 +179,15 @@ impl Work {
         }
     }
 
-    /// Takes in what must follow a write.
-    fn follow(&mut self, db: &str, notes: Notes) {
+    /// Adds the deltas of a write.
+    fn note(&mut self, db: &str, notes: Notes) {
         if !notes.is_empty() {
-            self.waiting(db, |pending| pending.add(notes));
+            self.pending_in(db, |pending| pending.add(notes));
         }
     }
 
-    /// Adds to what waits in a database.
-    fn waiting(&mut self, db: &str, add: impl FnOnce(&mut Pending)) {
+    /// Calls `add` with the pending deltas of a database.
+    fn pending_in(&mut self, db: &str, add: impl FnOnce(&mut Pending)) {
         match self.pending.iter_mut().find(|(known, _)| **known == *db) {
             Some((_, pending)) => add(pending),
             None => {
@@ -199,8 +199,8 @@ impl Work {
         }
     }
 
-    /// Takes out what waits in a database.
-    fn take_waiting(&mut self, db: &str) -> Option<Pending> {
+    /// Takes out the pending deltas of a database.
+    fn take_pending(&mut self, db: &str) -> Option<Pending> {
         let at = self.pending.iter().position(|(known, _)| **known == *db)?;
         Some(self.pending.swap_remove(at).1)
     }
@@ -212,8 +212,8 @@ pub struct Change<'c> {
     pub record: &'c [u8],
     /// The document.
     pub old: RawDoc<'c>,
-    /// How the change is told, if the client's image is stored as it is.
-    pub told: Option<&'c LoggedUpdate>,
+    /// How the log of changes records it, if the client's image is stored as it is.
+    pub logged: Option<&'c LoggedUpdate>,
 }
 
 /// Refuses to go on where patterns would not see the newest state. What a session's transaction
@@ -226,15 +226,16 @@ fn check_locked(txn: &mut Transaction) -> Result<()> {
     Ok(())
 }
 
-/// Whether a client's write goes past the patterns of its collection. They are told before the
-/// first one does: nobody may take their values for right any more. `old` is what stood there.
+/// Whether a client's write bypasses the patterns of its collection. Before the first such write the
+/// patterns are marked as degraded, so that nobody relies on their values. `old` is the document before
+/// the write.
 ///
 /// # Errors
-/// The statement has to run again when they are told.
-pub fn goes_past(
+/// An internal error when patterns have to be marked first: the statement then runs again.
+pub fn bypasses_patterns(
     txn: &mut Transaction,
     collection: &Collection,
-    bound: &Bound,
+    bound: &CollectionPatterns,
     old: Option<RawDoc<'_>>,
 ) -> Result<bool> {
     if !txn.work.bypass || txn.work.derived {
@@ -263,7 +264,7 @@ pub fn goes_past(
         let all = bound.targets.iter().chain(&bound.sources);
         all.for_each(|pattern| Stats::add(&pattern.stats.passed, 1));
         if let Some(old) = old {
-            bound.before_bypass(&mut Opened::new(txn, &collection.db), old)?;
+            bound.before_bypass(&mut TransactionDocuments::new(txn, &collection.db), old)?;
         }
         return Ok(true);
     }
@@ -271,27 +272,27 @@ pub fn goes_past(
     Err(Error::internal("patterns must know that a write goes past them"))
 }
 
-/// Inserts a document and notes what must follow. Returns what clients see of it, if patterns made it
-/// another one.
+/// Inserts a document with its maintained fields, and notes its deltas. Returns what clients see of it, if
+/// that is not `doc`.
 ///
 /// # Errors
 /// What the collection, its indexes or its patterns refuse.
 pub fn insert(
     txn: &mut Transaction,
     collection: &Arc<Collection>,
-    bound: &Bound,
+    bound: &CollectionPatterns,
     doc: RawDoc<'_>,
     origin: Origin,
 ) -> Result<Option<DocBuf>> {
     check_locked(txn)?;
-    let mut documents = Opened::new(txn, &collection.db);
+    let mut documents = TransactionDocuments::new(txn, &collection.db);
     if bound.targets.is_empty() {
         let notes = bound.note(&mut documents, None, Some(doc), origin)?;
         write::insert_plain(txn, collection, doc)?;
-        txn.work.follow(&collection.db, notes);
+        txn.work.note(&collection.db, notes);
         return Ok(None);
     }
-    let image = bound.shape(&mut documents, None, doc, origin)?;
+    let image = bound.fill(&mut documents, None, doc, origin)?;
     if image.bytes().len() > limits::DOCUMENT_BYTES_MAX {
         return Err(Error::new(
             Code::BSON_OBJECT_TOO_LARGE,
@@ -306,19 +307,23 @@ pub fn insert(
         }
         true => Some(pointer_writes::insert(txn, collection, image.as_doc())?),
     };
-    bound.note_written(&mut Opened::new(txn, &collection.db), image.as_doc(), origin)?;
-    txn.work.follow(&collection.db, notes);
+    bound.note_written(
+        &mut TransactionDocuments::new(txn, &collection.db),
+        image.as_doc(),
+        origin,
+    )?;
+    txn.work.note(&collection.db, notes);
     Ok(Some(shown.unwrap_or(image)))
 }
 
-/// Replaces a document and notes what must follow. Returns what clients see of it.
+/// Replaces a document, with its maintained fields, and notes its deltas. Returns what clients see of it.
 ///
 /// # Errors
 /// What the collection, its indexes or its patterns refuse.
 pub fn replace(
     txn: &mut Transaction,
     collection: &Arc<Collection>,
-    bound: &Bound,
+    bound: &CollectionPatterns,
     change: &Change<'_>,
     new: &DocBuf,
     origin: Origin,
@@ -332,8 +337,8 @@ pub fn replace(
             RawDoc::new(&stored)
         }
     };
-    let mut documents = Opened::new(txn, &collection.db);
-    let image = bound.shape(&mut documents, Some(old), new.as_doc(), origin)?;
+    let mut documents = TransactionDocuments::new(txn, &collection.db);
+    let image = bound.fill(&mut documents, Some(old), new.as_doc(), origin)?;
     if image.bytes() == old.bytes() {
         return Ok(change.old.into());
     }
@@ -341,21 +346,29 @@ pub fn replace(
     if collection.pointers.is_some() {
         let change = Change { old, ..*change };
         let shown = pointer_writes::replace(txn, collection, &change, &image, new)?;
-        bound.note_written(&mut Opened::new(txn, &collection.db), image.as_doc(), origin)?;
-        txn.work.follow(&collection.db, notes);
+        bound.note_written(
+            &mut TransactionDocuments::new(txn, &collection.db),
+            image.as_doc(),
+            origin,
+        )?;
+        txn.work.note(&collection.db, notes);
         return Ok(shown);
     }
     let derived;
-    let told = match change.told {
-        Some(told) if image == *new || *told == LoggedUpdate::Replacement => told,
+    let logged = match change.logged {
+        Some(logged) if image == *new || *logged == LoggedUpdate::Replacement => logged,
         _ => {
             derived = between(old, image.as_doc());
             &derived
         }
     };
-    write::replace_plain(txn, collection, change.record, old, &image, told)?;
-    bound.note_written(&mut Opened::new(txn, &collection.db), image.as_doc(), origin)?;
-    txn.work.follow(&collection.db, notes);
+    write::replace_plain(txn, collection, change.record, old, &image, logged)?;
+    bound.note_written(
+        &mut TransactionDocuments::new(txn, &collection.db),
+        image.as_doc(),
+        origin,
+    )?;
+    txn.work.note(&collection.db, notes);
     Ok(image)
 }
 
@@ -364,7 +377,7 @@ pub fn replace(
 ///
 /// # Errors
 /// When the store fails.
-pub fn kept(
+pub fn replayed_image(
     txn: &mut Transaction,
     collection: &Collection,
     old: RawDoc<'_>,
@@ -373,20 +386,20 @@ pub fn kept(
     let mut image = new.clone();
     let Some(bound) = &collection.patterns else { return Ok(image) };
     for pattern in bound.targets.iter().filter(|p| p.phase == Phase::Clearing) {
-        let mut documents = Opened::new(txn, &collection.db);
+        let mut documents = TransactionDocuments::new(txn, &collection.db);
         image = clearing::stripped(pattern, bound, &mut documents, Some(old), image.as_doc())?;
     }
     Ok(image)
 }
 
-/// Deletes a document and notes what must follow.
+/// Deletes a document and notes its deltas.
 ///
 /// # Errors
 /// What its patterns refuse.
 pub fn delete(
     txn: &mut Transaction,
     collection: &Arc<Collection>,
-    bound: &Bound,
+    bound: &CollectionPatterns,
     record: &[u8],
     old: RawDoc<'_>,
     origin: Origin,
@@ -400,17 +413,17 @@ pub fn delete(
             RawDoc::new(&stored)
         }
     };
-    let mut documents = Opened::new(txn, &collection.db);
+    let mut documents = TransactionDocuments::new(txn, &collection.db);
     let notes = bound.note(&mut documents, Some(old), None, origin)?;
     match collection.pointers.is_some() {
         false => write::delete_plain(txn, collection, record, old)?,
         true => pointer_writes::delete(txn, collection, record, old)?,
     }
-    txn.work.follow(&collection.db, notes);
+    txn.work.note(&collection.db, notes);
     Ok(())
 }
 
-/// Lets everything follow that a statement left to be followed.
+/// Runs all pending pattern updates of a statement.
 ///
 /// # Errors
 /// What a pattern or a target refuses: nothing may be committed then.
@@ -419,8 +432,8 @@ pub(crate) fn settle(txn: &mut Transaction) -> Result<()> {
     while let Some((db, mut pending)) = txn.work.pending.pop() {
         while let Some(settlement) = pending.pop() {
             settle_one(txn, &db, &settlement)?;
-            // What was settled may have left more, for patterns behind.
-            if let Some(more) = txn.work.take_waiting(&db) {
+            // What was settled may have left deltas for patterns that come later.
+            if let Some(more) = txn.work.take_pending(&db) {
                 pending.merge(more);
             }
         }
@@ -428,11 +441,11 @@ pub(crate) fn settle(txn: &mut Transaction) -> Result<()> {
     Ok(())
 }
 
-/// Lets what follows from one pattern follow, and counts it.
+/// Runs the pending updates of one pattern, and counts them.
 fn settle_one(txn: &mut Transaction, db: &str, settlement: &Settlement) -> Result<()> {
     let started = txn.work.trace.is_some().then(Instant::now);
     let before = txn.work.writes;
-    settlement.settle(&mut Opened::new(txn, db))?;
+    settlement.settle(&mut TransactionDocuments::new(txn, db))?;
     let (pattern, deltas) = (settlement.pattern(), settlement.deltas());
     let writes = txn.work.writes.saturating_sub(before);
     if let Some(started) = started {

@@ -205,8 +205,8 @@ pub(super) fn give_up(data: &Data, db: &str, id: u32, why: &str) -> Result<()> {
         };
         declare::remove(catalog, batch, db, std::slice::from_ref(&new))?;
         if let Ok(old) = declare::find(catalog, db, &new.collection, &new.name) {
-            let told = old.altered(|old| old.failure = format!("modifyPattern: {why}"))?;
-            declare::put(catalog, batch, db, told)?;
+            let explained = old.altered(|old| old.failure = format!("modifyPattern: {why}"))?;
+            declare::put(catalog, batch, db, explained)?;
         }
         Ok(Some(new))
     })?;

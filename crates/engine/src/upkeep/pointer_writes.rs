@@ -56,14 +56,14 @@ pub(super) fn replace(
         Some(resolver) => resolver.resolve(&txn.snapshot, doc.as_doc()),
     };
     let after = resolved(image)?;
-    let replaced = change.told == Some(&LoggedUpdate::Replacement);
+    let replaced = change.logged == Some(&LoggedUpdate::Replacement);
     // Where the client's image has what it had seen, nothing seems to have changed its place.
-    let told_image = if replaced { after.clone() } else { resolved(new)? };
-    let told = match replaced {
+    let logged_image = if replaced { after.clone() } else { resolved(new)? };
+    let logged = match replaced {
         true => LoggedUpdate::Replacement,
-        false => between(before.as_doc(), told_image.as_doc()),
+        false => between(before.as_doc(), logged_image.as_doc()),
     };
-    txn.notes.replace(collection, None, before.as_doc(), told_image.as_doc(), told.delta());
+    txn.notes.replace(collection, None, before.as_doc(), logged_image.as_doc(), logged.delta());
     Ok(after)
 }
 

@@ -6,7 +6,7 @@
 //! own and a row in `currentOp`.
 
 use super::verification::{self, Part, Report, Scope};
-use super::{Opened, backfill, declare};
+use super::{TransactionDocuments, backfill, declare};
 use crate::engine::Inner;
 use crate::job::Job;
 use ::patterns::{Documents, Pattern, Phase};
@@ -106,7 +106,7 @@ pub fn verify(
     let now = crate::clock::now_ms();
     let last = {
         let mut txn = engine.data.reader();
-        Last::of(pattern, &mut Opened::new(&mut txn, db))?
+        Last::of(pattern, &mut TransactionDocuments::new(&mut txn, db))?
     };
     let mut report = verification::check(&engine.data, db, pattern, scope, stop)?;
     date_samples(&mut report, last.as_ref(), now);
@@ -162,7 +162,7 @@ fn keep(
         .transact_alone(&|| engine.data.check_open(), true, |txn| {
             let found = declare::find(&txn.catalog, db, &pattern.collection, &pattern.name);
             let Ok(found) = found else { return Ok(()) };
-            Opened::new(txn, db).set_state(found.id, LAST, Some(note.clone()))
+            TransactionDocuments::new(txn, db).set_state(found.id, LAST, Some(note.clone()))
         })
         .map(drop)
 }
@@ -218,7 +218,7 @@ fn next(engine: &Inner, db: &str, pattern: &Pattern, period: u64, now: i64) -> i
     let mut due = engine.background.pattern_scrubs.due.lock();
     let known = *due.entry(pattern.id).or_insert_with(|| {
         let mut txn = engine.data.reader();
-        let last = Last::of(pattern, &mut Opened::new(&mut txn, db)).ok().flatten();
+        let last = Last::of(pattern, &mut TransactionDocuments::new(&mut txn, db)).ok().flatten();
         match last.and_then(|last| last.at()) {
             Some(at) => at.saturating_add(period as i64),
             None => now.saturating_add(period.min(FIRST) as i64),

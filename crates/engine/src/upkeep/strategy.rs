@@ -20,7 +20,7 @@ const WRITE: u64 = 5;
 const MARGIN: u64 = 2;
 /// Less than so many look-ups are not worth a change, however small the collection is.
 const WORK_MIN: u64 = 10_000;
-/// How long the database looks on before it decides, unless it is told otherwise.
+/// How long the database looks on before it decides, unless the parameter says otherwise.
 const PERIOD_SECONDS: i64 = 3600;
 
 /// What is known of patterns whose strategy is left to the database.

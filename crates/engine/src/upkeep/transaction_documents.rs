@@ -16,15 +16,15 @@ use store::{Bytes, Direction, Snapshot, Space};
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, keys};
 
 /// The documents of a database in a transaction.
-pub struct Opened<'t> {
+pub struct TransactionDocuments<'t> {
     txn: &'t mut Transaction,
     db: &'t str,
 }
 
-impl<'t> Opened<'t> {
+impl<'t> TransactionDocuments<'t> {
     /// The documents of a database.
-    pub fn new(txn: &'t mut Transaction, db: &'t str) -> Opened<'t> {
-        Opened { txn, db }
+    pub fn new(txn: &'t mut Transaction, db: &'t str) -> TransactionDocuments<'t> {
+        TransactionDocuments { txn, db }
     }
 
     fn collection(&self, name: &str) -> Option<Arc<Collection>> {
@@ -50,12 +50,12 @@ impl<'t> Opened<'t> {
         after: &DocBuf,
     ) -> Result<()> {
         let alone = collection.pointers.is_none()
-            && collection.patterns.as_ref().is_none_or(|bound| bound.is_alone(pattern));
+            && collection.patterns.as_ref().is_none_or(|bound| bound.is_independent(pattern));
         if alone {
             super::check_locked(self.txn)?;
             let derived;
-            let told = match change.told {
-                Some(told) => told,
+            let logged = match change.logged {
+                Some(logged) => logged,
                 None => {
                     derived = between(change.old, after.as_doc());
                     &derived
@@ -63,7 +63,7 @@ impl<'t> Opened<'t> {
             };
             let (record, old) = (change.record, change.old);
             return self.derive(|txn| {
-                write::replace_under(txn, collection, key, record, old, after, told)
+                write::replace_under(txn, collection, key, record, old, after, logged)
             });
         }
         let bound = collection.patterns.clone().unwrap_or_default();
@@ -175,7 +175,7 @@ fn count_entries(
     Ok(Some(count))
 }
 
-impl Documents for Opened<'_> {
+impl Documents for TransactionDocuments<'_> {
     fn get(&mut self, collection: &str, id: Val<'_>) -> Result<Option<DocBuf>> {
         let Some(collection) = self.collection(collection) else { return Ok(None) };
         let record = write::record_of_id(&collection, id);
@@ -220,7 +220,7 @@ impl Documents for Opened<'_> {
         let id = before.get("_id").unwrap_or(Val::Null);
         let record = write::record_of_id(&collection, id);
         let key = write::document_key(&collection, &record);
-        let change = Change { record: &record, old: before, told: None };
+        let change = Change { record: &record, old: before, logged: None };
         self.write(pattern, &collection, key, &change, after)
     }
 
@@ -245,8 +245,8 @@ impl Documents for Opened<'_> {
         let old = RawDoc::new(&doc);
         if let Some(edited) = edit(old)? {
             // Of what is stored, which is not all that clients see.
-            let told = edited.told.as_ref().filter(|_| collection.pointers.is_none());
-            let change = Change { record, old, told };
+            let logged = edited.logged.as_ref().filter(|_| collection.pointers.is_none());
+            let change = Change { record, old, logged };
             self.write(pattern, &collection, key, &change, &edited.image)?;
         }
         Ok(true)

@@ -1,6 +1,6 @@
 //! Comparing what is maintained with a recomputation, at one moment, and repairing what differs.
 
-use super::{Opened, declare};
+use super::{TransactionDocuments, declare};
 use crate::layout::{self, DocumentRange};
 use crate::txn::Data;
 use crate::txn::Transaction;
@@ -178,7 +178,7 @@ pub fn check(
         let mut range = range(&txn, db, source)?;
         while let Some((_, doc)) = next(&mut range)? {
             let has = |key: &[u8]| keys.has(key);
-            let mut documents = Opened::new(&mut txn, db);
+            let mut documents = TransactionDocuments::new(&mut txn, db);
             let doc = RawDoc::new(&doc);
             if let Some(delta) = fresh.kind.recount(pattern, &mut documents, doc, &has)? {
                 pending.add_delta(&fresh, delta);
@@ -195,7 +195,7 @@ pub fn check(
             settlement.settle(&mut scratch)?;
         }
     }
-    let known = fresh.kind.begin_check(&fresh, &mut Opened::new(&mut txn, db))?;
+    let known = fresh.kind.begin_check(&fresh, &mut TransactionDocuments::new(&mut txn, db))?;
     let mut there: BTreeSet<Vec<u8>> = BTreeSet::new();
     let mut impossible = false;
     let mut range = range(&txn, db, &pattern.target)?;
@@ -212,10 +212,16 @@ pub fn check(
             stop()?;
         }
         if pattern.is_pointer() {
-            check_pointer(pattern, &fresh, &mut Opened::new(&mut txn, db), doc, &mut report)?;
+            check_pointer(
+                pattern,
+                &fresh,
+                &mut TransactionDocuments::new(&mut txn, db),
+                doc,
+                &mut report,
+            )?;
             continue;
         }
-        let mut documents = Opened::new(&mut txn, db);
+        let mut documents = TransactionDocuments::new(&mut txn, db);
         let expected = fresh.kind.expected(&fresh, &mut documents, &mut scratch, doc, &known);
         let expected = match expected {
             Ok(expected) => expected,
@@ -231,7 +237,9 @@ pub fn check(
         if expected.as_doc() == doc {
             continue;
         }
-        if pattern.may_queue() && queue::is_stale(pattern, &mut Opened::new(&mut txn, db), doc)? {
+        if pattern.may_queue()
+            && queue::is_stale(pattern, &mut TransactionDocuments::new(&mut txn, db), doc)?
+        {
             report.stale += 1;
             continue;
         }
@@ -241,7 +249,7 @@ pub fn check(
             report.wrong.push(OwnedVal::new(doc.get("_id").unwrap_or(Val::Null)));
         }
     }
-    let mut documents = Opened::new(&mut txn, db);
+    let mut documents = TransactionDocuments::new(&mut txn, db);
     // Of documents that are not there nobody can tell whether they would match.
     if pattern.owns_documents() && scope.filter.is_none() {
         let missing =
@@ -263,7 +271,7 @@ pub fn check(
 fn check_pointer(
     pattern: &Arc<Pattern>,
     fresh: &Arc<Pattern>,
-    documents: &mut Opened<'_>,
+    documents: &mut TransactionDocuments<'_>,
     doc: RawDoc<'_>,
     report: &mut Report,
 ) -> Result<()> {
@@ -295,7 +303,7 @@ pub fn awaiting(data: &Data, db: &str, pattern: &Pattern) -> Result<Option<u64>>
     }
     let mut txn = data.reader();
     let mut targets = range(&txn, db, &pattern.target)?;
-    let mut documents = Opened::new(&mut txn, db);
+    let mut documents = TransactionDocuments::new(&mut txn, db);
     let (mut count, mut cache) = (0, pattern.kind.reader_cache());
     for _ in 0..TARGETS_MAX {
         let Some((_, doc)) = next(&mut targets)? else { break };
@@ -325,7 +333,7 @@ pub fn repair(
         data.transact_alone(stop, true, |txn| {
             let now = txn.catalog.patterns(db).iter().find(|p| p.id == pattern.id).cloned();
             let Some(now) = now.filter(|now| now.phase.is_built()) else { return Ok(()) };
-            let mut documents = Opened::new(txn, db);
+            let mut documents = TransactionDocuments::new(txn, db);
             for id in ids {
                 let Some(doc) = documents.get(&now.target, id.get())? else { continue };
                 let image = now.kind.derive(&now, &mut documents, doc.as_doc())?;

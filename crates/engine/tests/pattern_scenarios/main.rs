@@ -13,7 +13,7 @@
 //! | | 8 50,000 followers | `reference_8_fifty_thousand_orders_follow_a_rename`; how long the rename takes: `how_long_a_rename_takes` in `pattern_speed.rs` |
 //! | subset | 1 to 5 enter, leave, reorder, move, filter | `subset_1_to_5_the_best_three_follow_every_change` |
 //! | | 6 an aborted transaction | `subset_6_an_aborted_transaction_was_never_there` |
-//! | | 7 refill of five among 10,234 | `subset_7_the_next_five_stand_in_for_five_that_go`; entries read: `a_refill_reads_a_handful_of_entries` in `crates/patterns/tests/refill.rs` |
+//! | | 7 refill of five among 10,234 | `subset_7_the_next_five_stand_in_for_five_that_go`; entries read: `a_refill_reads_a_handful_of_entries` in `crates/patterns/tests/maintenance/refill.rs` |
 //! | | 8 the vertical form | is another kind of subset, which is not there |
 //! | computed | 1 to 4 insert, edit, filter, delete | `computed_1_to_4_sums_follow_every_change` |
 //! | | 5, 6 upsert twice, change of parent | `computed_5_and_6_an_upsert_counts_once_and_moves_whole` |

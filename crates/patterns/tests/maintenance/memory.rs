@@ -2,7 +2,7 @@
 
 use patterns::documents::{Documents, Find};
 use patterns::graph;
-use patterns::maintain::{Bound, Origin, Pending};
+use patterns::maintain::{CollectionPatterns, Origin, Pending};
 use patterns::pattern::{Pattern, Phase};
 use patterns::queue;
 use std::collections::{BTreeMap, HashMap};
@@ -14,7 +14,7 @@ use value::{Code, DocBuf, Error, RawDoc, Result, Val, keys};
 pub struct Memory {
     collections: BTreeMap<String, BTreeMap<Vec<u8>, DocBuf>>,
     states: BTreeMap<(u32, Vec<u8>), DocBuf>,
-    bound: HashMap<String, Bound>,
+    bound: HashMap<String, CollectionPatterns>,
     /// The time, in milliseconds.
     time: i64,
     /// Documents and records that were visited in ranges so far.
@@ -183,7 +183,7 @@ impl Open<'_> {
         let bound = self.memory.bound.get(collection).cloned().unwrap_or_default();
         let before_doc = before.map(DocBuf::as_doc);
         let image = match after {
-            Some(after) => Some(bound.shape(self, before_doc, after.as_doc(), origin)?),
+            Some(after) => Some(bound.fill(self, before_doc, after.as_doc(), origin)?),
             None => None,
         };
         let notes = bound.note(self, before_doc, image.as_ref().map(DocBuf::as_doc), origin)?;
