@@ -2,11 +2,11 @@
 //! registered, filters, updates and regular expressions.
 
 use bumpalo::Bump;
-use query::ParseContext;
 use query::expr::{Env, Expr, operators};
 use query::filter::Filter;
 use query::interrupt::{self, Killed, Watch};
 use query::update::{Series, Update};
+use query::{ParseContext, regex::Regex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use value::{Code, DocBuf, RawDoc, Result, ejson};
@@ -241,5 +241,16 @@ fn updates_end_on_large_documents() {
         let _watching = killed_after(1);
         let result = Series::new(&update).apply(doc.as_doc(), None);
         assert!(is_interrupted(&result), "{text:.60}");
+    }
+}
+
+#[test]
+fn a_regular_expression_that_looks_ahead_ends() {
+    let text = "ab".repeat(200_000);
+    for pattern in ["(?=.*x)(?=.*y)a", "(?:a(?=.*x)|b)*z", r"(a|b)*\1x", "(?<!a)(?=b.*x)b"] {
+        let regex = Regex::new(pattern, "s").expect("a pattern");
+        let _watching = killed_after(3);
+        let result = regex.is_match(&text);
+        assert!(is_interrupted(&result), "{pattern}: {result:?}");
     }
 }

@@ -2,9 +2,11 @@
 //! possible and with a step limit where it is not (look-around, back references).
 //!
 //! `translate` turns PCRE's spelling into that of the `regex` crate; this file compiles the
-//! result and runs it. Translated by hand, because a binding to PCRE would be C code that runs patterns
+//! result and runs it. `program` and `backtrack` are the engine for what is not linear. Translated by hand, because a binding to PCRE would be C code that runs patterns
 //! of clients without a bound on time.
 
+mod backtrack;
+mod program;
 mod translate;
 
 use crate::interrupt;
@@ -38,19 +40,61 @@ enum Program {
     /// `$`, which then also matches before that newline.
     Linear { regex: regex::Regex, at_newline: Option<Box<AtNewline>> },
     /// With look-around or back references.
-    Backtracking(Box<fancy_regex::Regex>),
+    Backtracking(Box<Backtracking>),
+}
+
+/// A pattern with look-around or back references.
+#[derive(Clone)]
+enum Backtracking {
+    /// Its steps are counted, and it ends with its operation.
+    Counted(program::Program),
+    /// It has parts that only the `fancy-regex` crate knows, which cannot be stopped; it gives up
+    /// after `BACKTRACK_MAX` tries.
+    Foreign(fancy_regex::Regex),
+}
+
+impl Backtracking {
+    fn new(
+        source: &str,
+        unicode: bool,
+    ) -> std::result::Result<Backtracking, Box<fancy_regex::Error>> {
+        let foreign = foreign(source)?;
+        let program = program::Program::new(source, unicode);
+        let program = program.filter(|program| program.groups == foreign.captures_len());
+        Ok(program.map_or(Backtracking::Foreign(foreign), Backtracking::Counted))
+    }
+
+    fn captures_at(&self, text: &str, start: usize) -> Result<Option<Groups>> {
+        match self {
+            Backtracking::Counted(program) => backtrack::search(program, text, start),
+            Backtracking::Foreign(regex) => {
+                let found = regex.captures_from_pos(text, start).map_err(|e| too_long(&e))?;
+                Ok(found.map(|groups| {
+                    groups.iter().map(|group| group.map(|m| (m.start(), m.end()))).collect()
+                }))
+            }
+        }
+    }
+
+    fn group_count(&self) -> usize {
+        match self {
+            Backtracking::Counted(program) => program.groups,
+            Backtracking::Foreign(regex) => regex.captures_len(),
+        }
+    }
 }
 
 /// The same pattern with `$` as look-ahead, compiled when a text first needs it.
 #[derive(Clone)]
 struct AtNewline {
     source: String,
-    compiled: OnceLock<Option<fancy_regex::Regex>>,
+    unicode: bool,
+    compiled: OnceLock<Option<Backtracking>>,
 }
 
 impl AtNewline {
-    fn get(&self) -> Option<&fancy_regex::Regex> {
-        self.compiled.get_or_init(|| backtracking(&self.source).ok()).as_ref()
+    fn get(&self) -> Option<&Backtracking> {
+        self.compiled.get_or_init(|| Backtracking::new(&self.source, self.unicode).ok()).as_ref()
     }
 }
 
@@ -115,7 +159,7 @@ impl Regex {
         interrupt::charge(1 + text.len() / 16)?;
         match self.program(text) {
             Runner::Linear(regex) => Ok(regex.is_match(text)),
-            Runner::Backtracking(regex) => regex.is_match(text).map_err(|e| too_long(&e)),
+            Runner::Backtracking(pattern) => Ok(pattern.captures_at(text, 0)?.is_some()),
         }
     }
 
@@ -132,12 +176,7 @@ impl Regex {
             Runner::Linear(regex) => regex.captures_at(text, start).map(|groups| {
                 groups.iter().map(|group| group.map(|m| (m.start(), m.end()))).collect()
             }),
-            Runner::Backtracking(regex) => {
-                let found = regex.captures_from_pos(text, start).map_err(|e| too_long(&e))?;
-                found.map(|groups| {
-                    groups.iter().map(|group| group.map(|m| (m.start(), m.end()))).collect()
-                })
-            }
+            Runner::Backtracking(pattern) => pattern.captures_at(text, start)?,
         })
     }
 
@@ -146,7 +185,7 @@ impl Regex {
     pub fn group_count(&self) -> usize {
         let count = match &self.program {
             Program::Linear { regex, .. } => regex.captures_len(),
-            Program::Backtracking(regex) => regex.captures_len(),
+            Program::Backtracking(pattern) => pattern.group_count(),
         };
         count.saturating_sub(1)
     }
@@ -172,14 +211,14 @@ impl Regex {
                 };
                 other.map_or(Runner::Linear(regex), Runner::Backtracking)
             }
-            Program::Backtracking(regex) => Runner::Backtracking(regex),
+            Program::Backtracking(pattern) => Runner::Backtracking(pattern),
         }
     }
 }
 
 enum Runner<'r> {
     Linear(&'r regex::Regex),
-    Backtracking(&'r fancy_regex::Regex),
+    Backtracking(&'r Backtracking),
 }
 
 fn compile(translation: &Translation, flags: &str) -> Result<Program> {
@@ -197,13 +236,14 @@ fn compile(translation: &Translation, flags: &str) -> Result<Program> {
     {
         let at_newline = dollar_at_end.then(|| {
             let source = with_flags(&translation.source(r"(?=\n?\z)"), flags);
-            Box::new(AtNewline { source, compiled: OnceLock::new() })
+            let unicode = translation.unicode;
+            Box::new(AtNewline { source, unicode, compiled: OnceLock::new() })
         });
         return Ok(Program::Linear { regex, at_newline });
     }
     let end = if multiline { "$" } else { r"(?=\n?\z)" };
-    backtracking(&with_flags(&translation.source(end), flags))
-        .map(|regex| Program::Backtracking(Box::new(regex)))
+    Backtracking::new(&with_flags(&translation.source(end), flags), translation.unicode)
+        .map(|pattern| Program::Backtracking(Box::new(pattern)))
         .map_err(|error| invalid(&reason(&error)))
 }
 
@@ -211,7 +251,7 @@ fn with_flags(source: &str, flags: &str) -> String {
     if flags.is_empty() { source.to_owned() } else { format!("(?{flags}:{source})") }
 }
 
-fn backtracking(source: &str) -> std::result::Result<fancy_regex::Regex, Box<fancy_regex::Error>> {
+fn foreign(source: &str) -> std::result::Result<fancy_regex::Regex, Box<fancy_regex::Error>> {
     fancy_regex::RegexBuilder::new(source)
         .backtrack_limit(BACKTRACK_MAX)
         .delegate_size_limit(PROGRAM_BYTES_MAX)
@@ -290,6 +330,57 @@ fn literal_prefix(pattern: &str, multiline: bool) -> (Option<Box<str>>, bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    /// Patterns of two letters with everything that the own engine knows.
+    fn patterns() -> impl Strategy<Value = String> {
+        let leaf = prop_oneof![
+            Just("a".to_owned()),
+            Just("b".to_owned()),
+            Just(".".to_owned()),
+            Just("[ab]".to_owned()),
+            Just("[^a]".to_owned()),
+            Just("ab".to_owned()),
+            Just("^".to_owned()),
+            Just(r"\z".to_owned()),
+            Just("".to_owned()),
+        ];
+        leaf.prop_recursive(4, 24, 3, |inner| {
+            prop_oneof![
+                (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("{a}{b}")),
+                (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("(?:{a}|{b})")),
+                inner.clone().prop_map(|a| format!("({a})")),
+                inner.clone().prop_map(|a| format!("(?={a})")),
+                inner.clone().prop_map(|a| format!("(?!{a})")),
+                inner.clone().prop_map(|a| format!("(?>{a})")),
+                Just("(?<=a)".to_owned()),
+                Just("(?<!ab|b)".to_owned()),
+                (inner.clone(), "[*+?]|\\{1,2\\}|\\{2\\}", "\\??")
+                    .prop_map(|(a, times, lazy)| format!("(?:{a}){times}{lazy}")),
+                inner.prop_map(|a| format!(r"({a})b?\1")),
+            ]
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(3000))]
+        #[test]
+        fn the_own_engine_finds_what_the_other_finds(source in patterns(), text in "[ab\n]{0,9}") {
+            // A look-ahead makes sure that neither gives the work to the linear engine.
+            let source = format!("(?=){source}");
+            let Ok(foreign) = foreign(&source) else { return Ok(()) };
+            let Some(program) = program::Program::new(&source, false) else {
+                return Err(TestCaseError::fail(format!("{source} is not compiled")));
+            };
+            let expected = foreign.captures_from_pos(&text, 0).map(|found| found.map(|groups| {
+                groups.iter().map(|g| g.map(|m| (m.start(), m.end()))).collect::<Groups>()
+            }));
+            let found = backtrack::search(&program, &text, 0);
+            if let (Ok(expected), Ok(found)) = (expected, found) {
+                prop_assert_eq!(found, expected, "{} on {:?}", source, text);
+            }
+        }
+    }
 
     fn is_match(pattern: &str, options: &str, text: &str) -> bool {
         Regex::new(pattern, options).unwrap().is_match(text).unwrap()

@@ -12,6 +12,8 @@ pub(super) struct Translation {
     pub(super) has_dollar: bool,
     /// Whether the linear engine would read the pattern differently, or not at all.
     pub(super) needs_backtracking: bool,
+    /// Whether letters of all alphabets make words.
+    pub(super) unicode: bool,
     /// Why PCRE would refuse the pattern, where the engines would not or say it otherwise.
     pub(super) refused: Option<&'static str>,
 }
@@ -39,7 +41,7 @@ pub(super) fn translate(pattern: &str, extended: bool) -> Translation {
     translator.run();
     let Translator { out, mut pieces, needs_backtracking, refused, .. } = translator;
     pieces.push(out);
-    Translation { has_dollar: pieces.len() > 1, pieces, needs_backtracking, refused }
+    Translation { has_dollar: pieces.len() > 1, pieces, needs_backtracking, unicode, refused }
 }
 
 /// How many groups a pattern has, roughly: decides whether `\12` is a reference or octal.
