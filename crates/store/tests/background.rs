@@ -364,3 +364,62 @@ fn a_full_disk_takes_what_frees_space_and_nothing_else() {
     let seqno = store.write(&last).unwrap();
     store.sync(seqno).unwrap();
 }
+
+/// Bytes that this process has read from disks.
+fn read_bytes() -> u64 {
+    let counters = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let line = counters.lines().find_map(|line| line.strip_prefix("read_bytes: "));
+    line.and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+#[test]
+fn a_point_read_of_what_is_not_cached_reads_little_around_it() {
+    const ENTRIES: u64 = 20_000;
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let options = Options { cache_bytes: 1 << 20, memtable_bytes: 16 << 20, ..Options::default() };
+    let store = DiskStore::open(folder.path(), options).unwrap();
+    let key = |number: u64| [&[0, 0, 0, 1][..], &number.to_be_bytes()].concat();
+    let mut random = 1_u64;
+    let mut noise = || {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        random.to_be_bytes()
+    };
+    for first in (0..ENTRIES).step_by(500) {
+        let mut batch = Batch::new();
+        for number in first..first + 500 {
+            let value: Vec<u8> = (0..256).flat_map(|_| noise()).collect();
+            batch.put(Space::Documents, &key(number), &value);
+        }
+        store.write(&batch).unwrap();
+    }
+    store.checkpoint().unwrap();
+    let forget = || {
+        for file in std::fs::read_dir(folder.path().join("documents/tables")).unwrap().flatten() {
+            let file = std::fs::File::open(file.path()).unwrap();
+            file.sync_all().unwrap();
+            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        }
+    };
+    forget();
+    let before = read_bytes();
+    let snapshot = store.snapshot();
+    const READS: u64 = 200;
+    for read in 0..READS {
+        let found = snapshot.get(Space::Documents, &key(read * 7919 % ENTRIES)).unwrap();
+        assert_eq!(found.unwrap().len(), 2048);
+    }
+    let each = (read_bytes() - before) / READS;
+    println!("{each} bytes for each read");
+    assert!(each <= 32 << 10, "{each} bytes for each read");
+    // A scan reads ahead, and the next point reads do not.
+    forget();
+    let (from, to) = (key(0), key(ENTRIES));
+    let mut range = snapshot
+        .range(Space::Documents, Bound::Included(&from), Bound::Excluded(&to), Direction::Forward)
+        .unwrap();
+    let mut entries = 0;
+    while range.next().unwrap().is_some() {
+        entries += 1;
+    }
+    assert_eq!(entries, ENTRIES);
+}

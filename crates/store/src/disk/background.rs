@@ -20,6 +20,7 @@ const MANY_SEGMENTS: u64 = 4;
 pub(super) fn start(shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>>> {
     for space in Space::ALL {
         shared.note_debt(space);
+        shared.advice.note_tables(space, &shared.trees[space.index()]);
         shared.work.want_merge(space);
     }
     // Restarts after crashes leave a segment each; they must not pile up.

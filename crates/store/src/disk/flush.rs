@@ -76,6 +76,7 @@ impl Shared {
                 let written =
                     self.write_tables(space, memtable).map_err(|error| tree_error(tree, &error))?;
                 self.history.written(space, tree, &written);
+                self.advice.note_tables(space, tree);
                 self.note_debt(space);
                 self.work.want_merge(space);
             } else if self.dropped.has_any(space) {

@@ -170,6 +170,7 @@ impl Load for DiskLoad {
         shared.tracker.publish(shared.counter.next());
         drop(commit);
         shared.history.note_tables(self.written.space, tree, &[]);
+        shared.advice.note_tables(self.written.space, tree);
         shared.note_debt(self.written.space);
         shared.work.want_merge(self.written.space);
         shared.work.want_sync();

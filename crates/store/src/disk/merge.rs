@@ -97,7 +97,9 @@ impl Shared {
 
     /// Notes what a merge has changed.
     pub(super) fn after_merge(&self, space: Space) {
-        self.history.note_tables(space, &self.trees[space.index()], &[]);
+        let tree = &self.trees[space.index()];
+        self.history.note_tables(space, tree, &[]);
+        self.advice.note_tables(space, tree);
         self.let_go();
         self.note_debt(space);
     }

@@ -8,6 +8,7 @@
 //! segments, the note of released ones), `tmp/` (files that a restart removes), and a folder per
 //! space with its tables.
 
+mod advice;
 mod background;
 mod commit;
 mod dropped;
@@ -44,6 +45,7 @@ use std::time::Duration;
 use lsm_tree::{AbstractTree, Cache, SequenceNumberCounter, Tree};
 use parking_lot::Mutex;
 
+use advice::FileAdvice;
 use commit::Commit;
 use dropped::{DroppedRange, DroppedRanges};
 pub use file::LogDevice;
@@ -149,6 +151,7 @@ pub(crate) struct Shared {
     hot: Hot,
     history: History,
     readers: Readers,
+    advice: FileAdvice,
     reserve: Arc<Reserve>,
     pressure: Pressure,
     /// Of each tree: unfinished files, the lock for adding tables to it, what was taken back of

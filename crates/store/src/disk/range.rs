@@ -444,6 +444,8 @@ impl DiskRange {
     fn read_page(&mut self) -> Result<bool> {
         let page_bytes = self.snapshot.shared.pages.page_bytes();
         let mut builder = self.builder.take().unwrap_or_default();
+        let shared = &self.snapshot.shared;
+        shared.advice.note_scan(self.space, &shared.trees[self.space.index()]);
         // Entries that went by one by one are in the builder, and were handed out.
         let already = builder.len();
         let last = match self.collect(&mut builder, |builder| builder.bytes() < page_bytes) {

@@ -78,6 +78,7 @@ impl DiskSnapshot {
     fn get_from_tree(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
         let tree = &self.shared.trees[space.index()];
         let failed = |error| tree_error(tree, &error);
+        self.shared.advice.note_point_read(space, tree);
         if self.is_newest() {
             // A tree shows what lies below the number it is asked for.
             let value = tree.get(key, self.seqno + 1).map_err(failed)?;

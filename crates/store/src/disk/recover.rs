@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use lsm_tree::{AbstractTree, Memtable, Tree};
 use parking_lot::Mutex;
 
+use super::advice::FileAdvice;
 use super::commit::{Commit, insert};
 use super::dropped::{DroppedRange, DroppedRanges, MergeControl};
 use super::file::{LogFile, sync_folder};
@@ -107,6 +108,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Shared> {
         hot: Hot::new(),
         history: History::new(last, &trees),
         readers: Readers::default(),
+        advice: FileAdvice::new(setup.files.clone()),
         reserve,
         flushing: Mutex::default(),
         work: Work::new(stopping),
