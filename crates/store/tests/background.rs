@@ -381,7 +381,8 @@ fn a_point_read_of_what_is_not_cached_reads_little_around_it() {
     let key = |number: u64| [&[0, 0, 0, 1][..], &number.to_be_bytes()].concat();
     let mut random = 1_u64;
     let mut noise = || {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        random =
+            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         random.to_be_bytes()
     };
     for first in (0..ENTRIES).step_by(500) {
