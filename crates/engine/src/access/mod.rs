@@ -6,12 +6,10 @@
 
 pub(crate) mod directory;
 pub(crate) mod login;
-mod pipeline;
 mod required;
 
 pub(crate) use directory::{Directory, RoleName, User};
 pub(crate) use login::Login;
-pub(crate) use pipeline::Pipeline;
 pub(crate) use required::{Authorization, Required, Requirement, check};
 
 use ::access::scram::{self, Mechanism};

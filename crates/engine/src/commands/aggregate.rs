@@ -6,7 +6,6 @@ use super::row::{Explain, Kind, ReadConcerns, Reads, Required, StableApi, Transa
 use super::stable_api;
 use super::{Command, Context, change_stream, count, find, oplog};
 use crate::access::Authorization;
-use crate::access::Pipeline;
 use crate::catalog::Collection;
 use crate::cursor::Source;
 use crate::exec::ready::Ready;
@@ -14,6 +13,7 @@ use crate::exec::{Examined, Stream};
 use crate::metrics;
 use crate::namespace::is_oplog;
 use crate::planner::logical;
+use crate::stages::PipelinePrivileges;
 use crate::stages::pipeline;
 pub(super) use crate::stages::pipeline::{Resolved, resolve};
 use crate::stages::row::Position;
@@ -429,5 +429,6 @@ fn allowed(auth: &Authorization<'_>) -> bool {
     let collection = auth.body.first().and_then(|(_, value)| value.get().as_str());
     let stages = auth.body.get("pipeline").and_then(Val::as_array).unwrap_or(RawDoc::empty());
     let beside = auth.skips();
-    Pipeline { privileges: auth.privileges, db: auth.db, beside }.is_allowed(collection, stages)
+    PipelinePrivileges { privileges: auth.privileges, db: auth.db, beside }
+        .is_allowed(collection, stages)
 }

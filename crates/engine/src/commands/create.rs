@@ -5,11 +5,11 @@ use super::row::{Required, StableApi, Transactions};
 use super::stable_api;
 use super::{Command, Context};
 use crate::access::Authorization;
-use crate::access::Pipeline;
 use crate::args::Args;
 use crate::catalog::{Catalog, Collection, change};
 use crate::exec::create_collection::create_within;
 use crate::namespace;
+use crate::stages::PipelinePrivileges;
 use crate::upkeep::declare::Occasion;
 use ::access::Action;
 use ::access::Actions;
@@ -445,7 +445,7 @@ pub(super) fn view_allowed(auth: &Authorization<'_>) -> bool {
     let on = auth.body.get("viewOn").and_then(Val::as_str);
     let stages = auth.body.get("pipeline").and_then(Val::as_array).unwrap_or(RawDoc::empty());
     let (privileges, beside) = (auth.privileges, Actions::default());
-    let pipeline = Pipeline { privileges, db: auth.db, beside };
+    let pipeline = PipelinePrivileges { privileges, db: auth.db, beside };
     match on {
         Some(on) => pipeline.is_allowed(Some(on), stages),
         // A view may get another pipeline over what it is on already.

@@ -3,10 +3,12 @@
 
 use super::StageRow;
 use super::change_stream_split::NAME as SPLIT;
+use super::privileges::{PipelinePrivileges, Privilege, flag};
 use super::row::{Position, Runs, Source};
 use crate::args::Args;
 use crate::changes::{Image, Place, Start, Wanted, Watched};
 use crate::txn::Data;
+use ::access::{Action, Actions};
 use value::{Code, DocBuf, Error, RawDoc, RawVal, Result, Val, writer};
 
 pub(super) static ROW: StageRow = StageRow {
@@ -16,8 +18,20 @@ pub(super) static ROW: StageRow = StageRow {
     source: Source::Either,
     in_transactions: false,
     runs: Runs::InChangeStream,
+    privilege: Privilege::Source(privilege),
     ..StageRow::BASE
 };
+
+fn privilege(client: &PipelinePrivileges<'_>, collection: Option<&str>, spec: Val<'_>) -> bool {
+    let both = Actions::of(&[Action::Find, Action::ChangeStream]);
+    match collection {
+        _ if flag(spec, "allChangesForCluster") => {
+            client.privileges.on_any_collection().contains(both)
+        }
+        Some(name) => client.privileges.on_collection(client.db, name).contains(both),
+        None => client.privileges.on_database(client.db).contains(both),
+    }
+}
 
 /// The specification, if a pipeline begins with `$changeStream`.
 pub(crate) fn specification(pipeline: RawDoc<'_>) -> Option<RawVal<'_>> {

@@ -1,10 +1,12 @@
 //! `$collStats`: tells sizes and counts of a collection.
 
 use super::diagnostics::{Server, needs_collection};
+use super::privileges::{PipelinePrivileges, Privilege};
 use super::row::{Runs, StableApi};
 use super::{StageRow, sizes};
 use crate::args::Args;
 use crate::namespace::is_oplog;
+use ::access::Action;
 use std::sync::atomic::Ordering;
 use value::{Code, DocBuf, Error, Result, Val};
 
@@ -13,8 +15,13 @@ pub(super) static ROW: StageRow = StageRow {
     help: "Tells sizes and counts of a collection.",
     stable_api: StableApi::Option("count"),
     runs: Runs::AtOnce(make),
+    privilege: Privilege::Source(privilege),
     ..StageRow::DIAGNOSTIC
 };
+
+fn privilege(client: &PipelinePrivileges<'_>, collection: Option<&str>, _: Val<'_>) -> bool {
+    client.on_collection(collection, Action::CollStats)
+}
 
 fn make(server: &dyn Server, value: Val<'_>, name: Option<&str>) -> Result<Vec<DocBuf>> {
     let name = needs_collection("$collStats", name)?;

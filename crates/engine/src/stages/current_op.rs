@@ -2,7 +2,9 @@
 
 use super::StageRow;
 use super::diagnostics::Server;
+use super::privileges::{PipelinePrivileges, Privilege, flag};
 use super::row::{Runs, Source};
+use ::access::Action;
 use value::{Code, DocBuf, Error, Result, Val};
 
 pub(super) static ROW: StageRow = StageRow {
@@ -10,8 +12,14 @@ pub(super) static ROW: StageRow = StageRow {
     help: "Lists what runs now.",
     source: Source::Nothing,
     runs: Runs::AtOnce(make),
+    privilege: Privilege::Source(privilege),
     ..StageRow::DIAGNOSTIC
 };
+
+/// Everybody may see what they run themselves.
+fn privilege(client: &PipelinePrivileges<'_>, _: Option<&str>, spec: Val<'_>) -> bool {
+    !flag(spec, "allUsers") || client.on_cluster(Action::Inprog)
+}
 
 fn make(server: &dyn Server, value: Val<'_>, name: Option<&str>) -> Result<Vec<DocBuf>> {
     let Val::Document(doc) = value else {

@@ -4,6 +4,7 @@
 //! temporary file for each pipeline.
 
 use super::explained::{ExplainedStage, ExplainedStages};
+use super::privileges::{PipelinePrivileges, Privilege};
 use super::{Stage, StageContext, StageRow, Within};
 use crate::exec::{Doc, Examined, Stream};
 use crate::memory::Share;
@@ -20,8 +21,15 @@ pub(super) static ROW: StageRow = StageRow {
     help: "Runs several pipelines over the same documents.",
     in_facet: false,
     parse,
+    privilege: Privilege::Beside(privilege),
     ..StageRow::BASE
 };
+
+fn privilege(client: &PipelinePrivileges<'_>, spec: Val<'_>, depth: usize) -> bool {
+    let parts = spec.as_doc().unwrap_or(RawDoc::empty());
+    let mut pipelines = parts.iter().filter_map(|(_, part)| part.as_array());
+    pipelines.all(|stages| client.stages_allowed(stages, depth + 1))
+}
 
 /// How explain calls what gives every part the same documents.
 const TEE: &str = "$internalFacetTeeConsumer";

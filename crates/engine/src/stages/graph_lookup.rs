@@ -3,6 +3,7 @@
 use super::foreign::{Foreign, values_at};
 use super::lookup::field;
 use super::nested::{Nested, string_field};
+use super::privileges::Privilege;
 use super::unwind::with_value;
 use super::{Stage, StageContext, StageRow, Within};
 use crate::exec::{Doc, Examined, Stream};
@@ -20,6 +21,7 @@ pub(super) static ROW: StageRow = StageRow {
     name: "$graphLookup",
     help: "Adds the documents that are reached by following references.",
     parse,
+    privilege: Privilege::Beside(|client, spec, depth| client.join_allowed(spec, depth)),
     ..StageRow::BASE
 };
 

@@ -2,8 +2,10 @@
 
 use super::StageRow;
 use super::diagnostics::{Server, needs_collection};
+use super::privileges::{PipelinePrivileges, Privilege};
 use super::row::Runs;
 use crate::catalog::{Index, IndexState};
+use ::access::Action;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use value::{Code, DocBuf, Error, Result, Val};
@@ -12,8 +14,13 @@ pub(super) static ROW: StageRow = StageRow {
     name: "$indexStats",
     help: "Tells how often each index of a collection was used.",
     runs: Runs::AtOnce(make),
+    privilege: Privilege::Source(privilege),
     ..StageRow::DIAGNOSTIC
 };
+
+fn privilege(client: &PipelinePrivileges<'_>, collection: Option<&str>, _: Val<'_>) -> bool {
+    client.on_collection(collection, Action::IndexStats)
+}
 
 fn make(server: &dyn Server, value: Val<'_>, name: Option<&str>) -> Result<Vec<DocBuf>> {
     let name = needs_collection("$indexStats", name)?;

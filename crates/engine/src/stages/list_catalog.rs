@@ -2,8 +2,10 @@
 
 use super::StageRow;
 use super::diagnostics::Server;
+use super::privileges::{PipelinePrivileges, Privilege};
 use super::row::Runs;
 use crate::catalog::{Collection, IndexState};
+use ::access::{Action, Actions};
 use value::{Code, DocBuf, Error, Result, Val};
 
 pub(super) static ROW: StageRow = StageRow {
@@ -11,8 +13,17 @@ pub(super) static ROW: StageRow = StageRow {
     help: "Tells what the catalog knows of a collection, or of all.",
     in_transactions: true,
     runs: Runs::AtOnce(make),
+    privilege: Privilege::Source(privilege),
     ..StageRow::DIAGNOSTIC
 };
+
+fn privilege(client: &PipelinePrivileges<'_>, collection: Option<&str>, _: Val<'_>) -> bool {
+    let both = [Action::ListCollections, Action::ListIndexes];
+    match collection {
+        Some(_) => both.into_iter().all(|action| client.on_collection(collection, action)),
+        None => client.privileges.on_anything().contains(Actions::of(&both)),
+    }
+}
 
 fn make(server: &dyn Server, value: Val<'_>, name: Option<&str>) -> Result<Vec<DocBuf>> {
     if !matches!(value, Val::Document(doc) if doc.is_empty()) {

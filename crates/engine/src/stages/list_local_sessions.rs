@@ -2,6 +2,8 @@
 
 use super::StageRow;
 use super::diagnostics::{Server, SessionOwners};
+use super::list_sessions::may_list_sessions;
+use super::privileges::{PipelinePrivileges, Privilege};
 use super::row::{Runs, Source};
 use value::{Code, DocBuf, Error, Result, Val};
 
@@ -10,8 +12,13 @@ pub(super) static ROW: StageRow = StageRow {
     help: "Lists the sessions that are known.",
     source: Source::Nothing,
     runs: Runs::AtOnce(make),
+    privilege: Privilege::Source(privilege),
     ..StageRow::DIAGNOSTIC
 };
+
+fn privilege(client: &PipelinePrivileges<'_>, _: Option<&str>, spec: Val<'_>) -> bool {
+    may_list_sessions(client, spec)
+}
 
 fn make(server: &dyn Server, value: Val<'_>, name: Option<&str>) -> Result<Vec<DocBuf>> {
     let owners = SessionOwners::parse("$listLocalSessions", value)?;

@@ -9,6 +9,7 @@
 use super::copied::Copied;
 use super::foreign::{Foreign, Matches, Strategy, is_plain, question, values_at};
 use super::nested::{Compiled, Nested, collect, string_field};
+use super::privileges::Privilege;
 use super::unwind::with_value;
 use super::{Role, Stage, StageContext, StageRow, UnwindSpec, Within, match_stage};
 use crate::exec::{Doc, Examined, Stream};
@@ -27,6 +28,7 @@ pub(super) static ROW: StageRow = StageRow {
     name: "$lookup",
     help: "Adds the documents of another collection that belong to each document.",
     parse,
+    privilege: Privilege::Beside(|client, spec, depth| client.join_allowed(spec, depth)),
     ..StageRow::BASE
 };
 

@@ -4,6 +4,7 @@
 use super::chunks::next_chunk;
 use super::lookup::field;
 use super::out::check_target;
+use super::privileges::{PipelinePrivileges, Privilege};
 use super::row::Position;
 use super::{Kept, Output, Role, Stage, StageContext, StageRow};
 use crate::catalog::{Collection, IndexKind, IndexState};
@@ -12,6 +13,7 @@ use crate::exec::{Doc, Stream, resolve, write};
 use crate::operation::Operation;
 use crate::txn::Data;
 use crate::txn::Transaction;
+use ::access::{Action, Actions};
 use bumpalo::Bump;
 use query::expr::{Env, Expr};
 use query::filter::Filter;
@@ -30,8 +32,24 @@ pub(super) static ROW: StageRow = StageRow {
     position: Position::Last,
     in_transactions: false,
     parse,
+    privilege: Privilege::Beside(privilege),
     ..StageRow::BASE
 };
+
+fn privilege(client: &PipelinePrivileges<'_>, spec: Val<'_>, _: usize) -> bool {
+    let options = spec.as_doc();
+    let into = options.and_then(|doc| doc.get("into")).unwrap_or(spec);
+    let mode = |name| options.and_then(|doc| doc.get(name)).and_then(Val::as_str);
+    let mut needed = Actions::default();
+    match mode("whenMatched") {
+        Some("fail") => needed.add(Action::Insert),
+        _ => needed.add(Action::Update),
+    }
+    if mode("whenNotMatched").is_none_or(|mode| mode == "insert") {
+        needed.add(Action::Insert);
+    }
+    client.output_allowed(into, needed)
+}
 
 struct Merge {
     db: String,

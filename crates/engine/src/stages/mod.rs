@@ -39,8 +39,9 @@ mod merge;
 mod nested;
 pub(crate) mod out;
 pub mod pipeline;
-mod place;
 mod plan_cache_stats;
+mod position;
+mod privileges;
 mod project;
 mod query_settings;
 mod query_stats;
@@ -62,7 +63,8 @@ pub use context::{Kept, Scope, StageContext, Within};
 pub(crate) use geo_near::GeoNear;
 pub(crate) use group::Fused;
 pub(crate) use out::remove_leftovers;
-pub(crate) use place::check_source;
+pub(crate) use position::check_source;
+pub(crate) use privileges::PipelinePrivileges;
 pub(crate) use project::open_projected;
 pub use row::StageRow;
 pub(crate) use sort::open_sorted;
@@ -287,7 +289,7 @@ pub fn compile(
         }
         let varied = varies;
         // Only the results of inner pipelines are kept.
-        varies |= reads || (context.depth > 0 && draws_lots(name, element));
+        varies |= reads || (context.depth > 0 && is_random(row, element));
         let rule = match stages.last() {
             Some(before) if varied == varies => {
                 logical::absorbs(&before.role().shape(), &stage.role().shape())
@@ -304,14 +306,14 @@ pub fn compile(
             constant += usize::from(!varies);
         }
     }
-    place::check(&rows, context.within)?;
+    position::check(&rows, context.within)?;
     Ok(CompiledPipeline { stages, constant, fired })
 }
 
 /// Whether a stage gives another result each time.
-fn draws_lots(name: &str, stage: RawVal<'_>) -> bool {
+fn is_random(row: &StageRow, stage: RawVal<'_>) -> bool {
     let has = |text: &[u8]| stage.bytes.windows(text.len()).any(|bytes| bytes == text);
-    name == "$sample" || has(b"$rand\0") || has(b"$sampleRate\0")
+    row.is_random || has(b"$rand\0") || has(b"$sampleRate\0")
 }
 
 /// The error for a stage that cannot be compiled: there is none of this name, or it runs in another way
@@ -319,7 +321,7 @@ fn draws_lots(name: &str, stage: RawVal<'_>) -> bool {
 fn unknown(name: &str, before: &[&StageRow], within: Within) -> Error {
     let mut rows = before.to_vec();
     rows.extend(find(name));
-    let misplaced = place::check(&rows, within).err();
+    let misplaced = position::check(&rows, within).err();
     misplaced.unwrap_or_else(|| {
         Error::new(Code(40324), format!("Unrecognized pipeline stage name: '{name}'"))
     })

@@ -6,6 +6,7 @@
 
 use super::chunks::next_chunk;
 use super::exchange::exchange;
+use super::privileges::{PipelinePrivileges, Privilege};
 use super::row::Position;
 use super::{Output, Role, Stage, StageContext, StageRow};
 use crate::catalog::{Collection, IndexState, change, persist};
@@ -14,6 +15,7 @@ use crate::namespace;
 use crate::operation::Operation;
 use crate::txn::Data;
 use crate::upkeep::declare;
+use ::access::{Action, Actions};
 use std::sync::Arc;
 use store::Seqno;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
@@ -24,8 +26,13 @@ pub(super) static ROW: StageRow = StageRow {
     position: Position::Last,
     in_transactions: false,
     parse,
+    privilege: Privilege::Beside(privilege),
     ..StageRow::BASE
 };
+
+fn privilege(client: &PipelinePrivileges<'_>, spec: Val<'_>, _: usize) -> bool {
+    client.output_allowed(spec, Actions::of(&[Action::Insert, Action::Remove]))
+}
 
 /// What the names of unfinished results begin with.
 pub(crate) const TEMPORARY: &str = "tmp.agg_out.";

@@ -2,15 +2,22 @@
 
 use super::StageRow;
 use super::diagnostics::{Server, needs_collection};
+use super::privileges::{PipelinePrivileges, Privilege};
 use super::row::Runs;
+use ::access::Action;
 use value::{Code, DocBuf, Error, Result, Val};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$planCacheStats",
     help: "Lists the plans that are kept for queries of a collection.",
     runs: Runs::AtOnce(make),
+    privilege: Privilege::Source(privilege),
     ..StageRow::DIAGNOSTIC
 };
+
+fn privilege(client: &PipelinePrivileges<'_>, collection: Option<&str>, _: Val<'_>) -> bool {
+    client.on_collection(collection, Action::PlanCacheRead)
+}
 
 fn make(server: &dyn Server, value: Val<'_>, name: Option<&str>) -> Result<Vec<DocBuf>> {
     let name = needs_collection("$planCacheStats", name)?;

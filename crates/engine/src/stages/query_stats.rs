@@ -2,9 +2,11 @@
 
 use super::StageRow;
 use super::diagnostics::{Server, server_arguments};
+use super::privileges::{PipelinePrivileges, Privilege};
 use super::row::Runs;
 use crate::args::Args;
 use crate::query_stats::Names;
+use ::access::Action;
 use value::{DocBuf, Error, Result, Val};
 
 pub(super) static ROW: StageRow = StageRow {
@@ -12,8 +14,15 @@ pub(super) static ROW: StageRow = StageRow {
     help: "Tells what the queries of each shape cost, once internalQueryStatsRateLimit is set.",
     in_transactions: true,
     runs: Runs::AtOnce(make),
+    privilege: Privilege::Source(privilege),
     ..StageRow::DIAGNOSTIC
 };
+
+fn privilege(client: &PipelinePrivileges<'_>, _: Option<&str>, spec: Val<'_>) -> bool {
+    let hashed = spec.as_doc().and_then(|doc| doc.get("transformIdentifiers"));
+    client.on_cluster(Action::QueryStatsRead)
+        && (hashed.is_none() || client.on_cluster(Action::QueryStatsReadTransformed))
+}
 
 fn make(server: &dyn Server, value: Val<'_>, name: Option<&str>) -> Result<Vec<DocBuf>> {
     let args = server_arguments("$queryStats", server, value, name)?;

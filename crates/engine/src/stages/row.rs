@@ -1,7 +1,8 @@
-//! The row of a stage: how it is compiled, where it may stand and what else is known about it. A row
+//! The row of a stage: how it is compiled, where it may be and what else is known about it. A row
 //! ends with `..StageRow::BASE`, so that it names only what is not the default.
 
 use super::diagnostics::Server;
+use super::privileges::Privilege;
 use super::{Stage, StageContext};
 use value::{Code, DocBuf, Error, Result, Val};
 
@@ -11,7 +12,7 @@ pub struct StageRow {
     pub name: &'static str,
     /// What it does, in one sentence.
     pub help: &'static str,
-    /// Where it may stand in a pipeline.
+    /// Where in a pipeline it may be.
     pub(crate) position: Position,
     /// What a pipeline reads that begins with it.
     pub(crate) source: Source,
@@ -23,13 +24,17 @@ pub struct StageRow {
     pub(crate) in_change_streams: bool,
     /// Whether it is part of version 1 of the stable API.
     pub(crate) stable_api: StableApi,
+    /// Whether it gives other documents each time that it runs over the same ones.
+    pub(crate) is_random: bool,
+    /// What a client needs for it beside the right to read the collection of the pipeline.
+    pub(crate) privilege: Privilege,
     /// How it runs.
     pub(crate) runs: Runs,
     /// Compiles it, unless it runs in another way than most.
     pub parse: fn(Val<'_>, &StageContext<'_>) -> Result<Box<dyn Stage>>,
 }
 
-/// Where a stage may stand in a pipeline.
+/// Where in a pipeline a stage may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Position {
     /// Anywhere.
@@ -85,6 +90,8 @@ impl StageRow {
         in_transactions: true,
         in_change_streams: false,
         stable_api: StableApi::Included,
+        is_random: false,
+        privilege: Privilege::None,
         runs: Runs::Compiled,
         parse: |_, _| Err(Error::new(Code(40324), "the stage cannot be compiled")),
     };

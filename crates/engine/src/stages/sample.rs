@@ -9,6 +9,7 @@ pub(super) static ROW: StageRow = StageRow {
     name: "$sample",
     help: "Passes some documents, chosen at random.",
     parse,
+    is_random: true,
     ..StageRow::BASE
 };
 

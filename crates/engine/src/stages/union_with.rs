@@ -2,6 +2,7 @@
 
 use super::explained::ExplainedPipeline;
 use super::nested::{Compiled, Nested};
+use super::privileges::{PipelinePrivileges, Privilege};
 use super::{Stage, StageContext, StageRow, Within};
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
@@ -13,8 +14,21 @@ pub(super) static ROW: StageRow = StageRow {
     help: "Puts the documents of another pipeline behind those of this one.",
     in_transactions: false,
     parse,
+    privilege: Privilege::Beside(privilege),
     ..StageRow::BASE
 };
+
+fn privilege(client: &PipelinePrivileges<'_>, spec: Val<'_>, depth: usize) -> bool {
+    let read = |name| client.reads(client.db, name);
+    match spec {
+        Val::String(name) => read(name),
+        Val::Document(doc) => {
+            let other = doc.get("coll").and_then(Val::as_str);
+            other.is_none_or(read) && client.inner_allowed(doc, depth)
+        }
+        _ => true,
+    }
+}
 
 struct UnionWith {
     other: Arc<Other>,

@@ -1,10 +1,10 @@
-//! Which stages may stand where: first, last, or not inside of another stage's pipeline.
+//! Which stages may be where: first, last, or not inside of another stage's pipeline.
 
 use super::row::{Position, Source};
 use super::{StageRow, Within};
 use value::{Code, Error, Result};
 
-/// Refuses stages where they may not stand.
+/// Refuses stages where they may not be.
 pub(super) fn check(rows: &[&StageRow], within: Within) -> Result<()> {
     for (at, row) in rows.iter().enumerate() {
         let name = row.name;
@@ -16,17 +16,14 @@ pub(super) fn check(rows: &[&StageRow], within: Within) -> Result<()> {
             ));
         }
         if writes {
-            let (code, place) = match within {
+            let (code, what) = match within {
                 Within::Command | Within::Facet => (0, ""),
                 Within::View => (Code::OPTION_NOT_SUPPORTED_ON_VIEW.0, "a view definition"),
                 Within::Lookup => (51047, "a $lookup's sub-pipeline"),
                 Within::Union => (31441, "a $unionWith's sub-pipeline"),
             };
             if code != 0 {
-                return Err(Error::new(
-                    Code(code),
-                    format!("{name} is not allowed within {place}"),
-                ));
+                return Err(Error::new(Code(code), format!("{name} is not allowed within {what}")));
             }
         }
         if first && at > 0 {
@@ -79,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn stages_are_refused_where_they_may_not_stand() {
+    fn stages_are_refused_where_they_may_not_be() {
         assert_eq!(code(&["$match", "$out"], Within::Command), 0);
         assert_eq!(code(&["$out", "$match"], Within::Command), 40601);
         assert_eq!(code(&["$match", "$documents"], Within::Command), 40602);
