@@ -1,4 +1,6 @@
 //! Reading the fields of a command: types, defaults and MongoDB's words when they do not fit.
+//!
+//! Layer: base.
 
 use value::{Code, Error, RawDoc, Result, Val};
 

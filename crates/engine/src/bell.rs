@@ -1,4 +1,6 @@
 //! The bell that commits ring when they leave work to the thread of pattern queues.
+//!
+//! Layer: base.
 
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeSet;

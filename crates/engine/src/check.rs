@@ -2,6 +2,8 @@
 //!
 //! Everything is read at one snapshot, the catalog and the counters too, so that writes which go
 //! on meanwhile are no findings. `motif check` asks for all collections, `validate` for one.
+//!
+//! Layer: service.
 
 use crate::catalog::{Catalog, Collection, Index, IndexState, persist};
 use crate::index::maintain;

@@ -1,4 +1,6 @@
 //! One conversation: a connection, or a caller inside the process.
+//!
+//! Layer: service.
 
 use crate::access::Login;
 use crate::commands;

@@ -1,5 +1,7 @@
 //! The logical clock: seconds and a counter, growing with every change. Replies carry it as
 //! `operationTime` and `$clusterTime`.
+//!
+//! Layer: base.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -3,6 +3,8 @@
 //! A cursor holds a stream over a stable snapshot. Between two batches it lies in the registry; a
 //! `getMore` takes it out, so that two of them never run one cursor. One that nobody asks for is
 //! closed after a while, unless it was opened with `noCursorTimeout`.
+//!
+//! Layer: queries.
 
 use crate::catalog::Collection;
 use crate::changes::Changes;

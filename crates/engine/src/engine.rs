@@ -1,4 +1,6 @@
 //! The engine: the store, the catalog and everything that clients share.
+//!
+//! Layer: engine.
 
 use crate::client::Client;
 use crate::cursor::Cursors;

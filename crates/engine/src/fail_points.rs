@@ -4,6 +4,8 @@
 //! makes a `getMore` fail once it has its cursor; `maxTimeAlwaysTimeOut` and
 //! `maxTimeNeverTimeOut` decide how time limits end; `onPrimaryTransactionalWrite` breaks retryable
 //! writes before or after they are committed.
+//!
+//! Layer: base.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

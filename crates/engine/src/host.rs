@@ -1,5 +1,7 @@
 //! What the machine and the process look like, for `serverStatus` and `hostInfo`. Linux tells it
 //! in `/proc`; elsewhere the numbers are left out.
+//!
+//! Layer: base.
 
 use std::fs::read_to_string;
 

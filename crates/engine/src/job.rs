@@ -1,4 +1,6 @@
 //! Work in the background that people may want to see: a row in `currentOp` with its progress.
+//!
+//! Layer: base.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;

@@ -3,6 +3,8 @@
 //! Whoever holds much has a `Share`. When all of it is taken, a sort or a group goes to the disk
 //! sooner, a large message waits until others are done, a batch is ended early, and what can do
 //! none of these is refused. Small operations are not counted: they never notice.
+//!
+//! Layer: base.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

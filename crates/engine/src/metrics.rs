@@ -1,4 +1,6 @@
 //! Counters for `serverStatus`: what happened since the server started.
+//!
+//! Layer: base.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,6 @@
 //! Names of databases and collections, and the rules that they follow.
+//!
+//! Layer: base.
 
 use std::fmt;
 use value::{Code, Error, Result, limits};

@@ -1,13 +1,13 @@
 //! One running command: who runs it, until when, and whether somebody asked it to stop.
+//!
+//! Layer: transactions.
 
 use crate::catalog::Index;
-use crate::exec::Examined;
 use crate::memory::Share;
-use crate::planner::Access;
 pub use crate::resources::Resources;
 pub(crate) use crate::slot::NamedIn;
 pub use crate::slot::Slot;
-use crate::txn::{Transaction, View};
+use crate::txn::{Data, Transaction, View};
 use query::interrupt;
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
@@ -31,6 +31,15 @@ impl Drop for Helper {
     }
 }
 
+/// How much was looked at.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Examined {
+    /// Index entries.
+    pub keys: u64,
+    /// Documents.
+    pub documents: u64,
+}
+
 /// What a command looked at and gave back.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Cost {
@@ -47,6 +56,15 @@ pub struct Cost {
 struct Found {
     stage: &'static str,
     indexes: SmallVec<[Arc<Index>; 1]>,
+}
+
+impl Data {
+    /// What a command reads: what its transaction sees, the moment that it asked for, or else the
+    /// newest state.
+    #[must_use]
+    pub fn view(&self, op: &Operation) -> View {
+        op.view().unwrap_or_else(|| self.newest())
+    }
 }
 
 /// The context of a running command.
@@ -365,11 +383,12 @@ impl Operation {
         self.deadline.get().map(|end| end.saturating_duration_since(Instant::now()))
     }
 
-    /// Notes how documents are found.
-    pub fn note_access(&self, access: &Access) {
+    /// Notes how the command finds its documents: `note` adds the indexes that are read, and gives the
+    /// name of the stage.
+    pub fn note_indexes(&self, note: impl FnOnce(&mut SmallVec<[Arc<Index>; 1]>) -> &'static str) {
         let mut found = self.found.borrow_mut();
         found.indexes.clear();
-        found.stage = note(access, &mut found.indexes);
+        found.stage = note(&mut found.indexes);
     }
 
     /// How documents were found, in the words of MongoDB: `IXSCAN { a: 1 }`.
@@ -461,29 +480,4 @@ fn check_stop(slot: &Slot, deadline: Option<Instant>) -> Result<()> {
         return Err(Error::new(Code::MAX_TIME_MS_EXPIRED, "operation exceeded time limit"));
     }
     Ok(())
-}
-
-/// The name of an access, and the indexes that it reads.
-fn note(access: &Access, indexes: &mut SmallVec<[Arc<Index>; 1]>) -> &'static str {
-    match access {
-        Access::Nothing => "EOF",
-        Access::Id(_) => "IDHACK",
-        Access::Collection(_) => "COLLSCAN",
-        Access::Index(candidate) => {
-            indexes.push(candidate.index.clone());
-            "IXSCAN"
-        }
-        Access::Near(plan) => {
-            indexes.push(plan.index.clone());
-            plan.stage()
-        }
-        Access::Walk(walk) => {
-            indexes.push(walk.index.clone());
-            "TREE_WALK"
-        }
-        Access::Either(either) => {
-            indexes.extend(either.branches.iter().map(|branch| branch.index.clone()));
-            "OR"
-        }
-    }
 }

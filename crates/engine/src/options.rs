@@ -1,4 +1,6 @@
 //! How an engine is opened.
+//!
+//! Layer: base.
 
 use std::path::PathBuf;
 use value::DocBuf;

@@ -1,4 +1,6 @@
 //! The parameters that `setParameter` changes while the server runs.
+//!
+//! Layer: service.
 
 use crate::engine::Engine;
 use parking_lot::Mutex;

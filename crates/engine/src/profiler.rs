@@ -1,5 +1,7 @@
-//! Slow operations: a line in the log (`journal`), and with `profile` a document in
+//! Slow operations: a line in the log (`command_log`), and with `profile` a document in
 //! `system.profile`.
+//!
+//! Layer: service.
 
 use crate::catalog::change;
 use crate::engine::Inner;
@@ -164,7 +166,7 @@ pub fn note(engine: &Inner, op: &Operation, ended: &Ended<'_>) {
         (level, settings.sample_rate.unwrap_or(1.0), settings.filter.clone())
     };
     if slow && sampled(rate) {
-        crate::journal::note_slow(op, ended);
+        crate::command_log::note_slow(op, ended);
     }
     if level == 0 || ended.db == "local" || engine.data.options.read_only {
         return;
@@ -189,7 +191,7 @@ fn describe(op: &Operation, ended: &Ended<'_>, millis: i64) -> DocBuf {
     let slot = op.slot();
     DocBuf::build(|out| {
         out.append("_id", Val::ObjectId(value::ObjectId::generate()));
-        out.str("op", ended.kind.op()).str("ns", &crate::journal::namespace(ended));
+        out.str("op", ended.kind.op()).str("ns", &crate::command_log::namespace(ended));
         if ended.body.bytes().len() <= COMMAND_BYTES_MAX {
             out.doc("command", |out| {
                 for (name, value) in ended.body {

@@ -1,4 +1,6 @@
 //! What replies have in common: how errors look, and the fields at the end of every reply.
+//!
+//! Layer: service.
 
 use crate::txn::Data;
 use value::{Code, DocBuf, Error, RawDoc, Val, Writer};

@@ -1,5 +1,7 @@
 //! What a client asks and how its connection goes on: the door through which the server, the
 //! command line and the library enter the engine.
+//!
+//! Layer: base.
 
 use value::RawDoc;
 

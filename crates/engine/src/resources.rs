@@ -1,4 +1,6 @@
 //! What all operations share: memory limits and room for temporary files.
+//!
+//! Layer: base.
 
 use crate::memory::Memory;
 use std::sync::Arc;

@@ -1,4 +1,6 @@
 //! What other clients may see of a connection: `currentOp` reads it, `killOp` stops its command.
+//!
+//! Layer: base.
 
 use crate::usage::Kind;
 use parking_lot::Mutex;

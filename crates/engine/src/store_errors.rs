@@ -1,4 +1,6 @@
 //! Errors of the store as clients see them.
+//!
+//! Layer: base.
 
 use store::StoreError;
 use value::{Code, Error};

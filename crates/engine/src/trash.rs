@@ -3,6 +3,8 @@
 //! A reader that began before the drop may still scan them, so they stay until every snapshot of
 //! that time is closed. What is left when the process ends is found at the next start: prefixes
 //! that the catalog does not know.
+//!
+//! Layer: catalog.
 
 use crate::store_failed;
 use parking_lot::Mutex;

@@ -1,5 +1,7 @@
 //! Documents that expire: those of an index or a clustered collection with `expireAfterSeconds`
 //! whose date is long enough ago are deleted now and then, by the `delete` command as any client would.
+//!
+//! Layer: service.
 
 use crate::catalog::{Collection, Index, IndexState};
 use crate::engine::{Engine, Inner};

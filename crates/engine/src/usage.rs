@@ -1,4 +1,6 @@
 //! How long operations on a collection took, for `top` and `$collStats`.
+//!
+//! Layer: base.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

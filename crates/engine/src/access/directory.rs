@@ -2,7 +2,7 @@
 //! that its tools read, dump and restore them.
 
 use crate::Client;
-use crate::catalog::Collection;
+pub(crate) use crate::catalog::{ROLES, USERS};
 use crate::engine::{Engine, Inner};
 use crate::request::Peer;
 use ::access::restriction::ConnectionAddresses;
@@ -11,16 +11,6 @@ use ::access::{Privilege, Privileges, Restrictions, builtin};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
-
-/// The collection of users.
-pub(crate) const USERS: &str = "system.users";
-/// The collection of roles.
-pub(crate) const ROLES: &str = "system.roles";
-
-/// Whether a collection holds users or roles.
-pub(crate) fn is_part(collection: &Collection) -> bool {
-    &*collection.db == "admin" && matches!(&*collection.name, USERS | ROLES)
-}
 
 /// A role, by its name and the database that it belongs to.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]

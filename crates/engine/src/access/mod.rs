@@ -3,6 +3,8 @@
 //! `login` is the state of one conversation, `directory` finds users and roles among the documents of
 //! `admin`, `required` compares them with what a command needs. The rules themselves, and the proof of a
 //! password, are in the crate `access`.
+//!
+//! Layer: service.
 
 pub(crate) mod directory;
 pub(crate) mod login;

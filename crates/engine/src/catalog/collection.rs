@@ -8,6 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use value::{Collation, DocBuf, RawDoc, Result};
 
+/// The collection of users, in the database `admin`.
+pub const USERS: &str = "system.users";
+/// The collection of roles, in the database `admin`.
+pub const ROLES: &str = "system.roles";
+
 /// A collection or view. Immutable but for its counters: a change makes a new one.
 #[derive(Clone)]
 pub struct Collection {
@@ -119,6 +124,18 @@ impl Collection {
     #[must_use]
     pub fn prefix(&self) -> [u8; 4] {
         self.id.to_be_bytes()
+    }
+
+    /// A document's key in the store: the collection's prefix and the record's key.
+    #[must_use]
+    pub fn document_key(&self, record: &[u8]) -> store::Bytes {
+        store::Bytes::copy_prefixed(self.prefix(), record)
+    }
+
+    /// Whether it holds users or roles.
+    #[must_use]
+    pub fn holds_users_or_roles(&self) -> bool {
+        &*self.db == "admin" && matches!(&*self.name, USERS | ROLES)
     }
 
     /// Whether its writes run inside of the commit lock: the records of capped collections have

@@ -4,6 +4,8 @@
 //! change makes a new picture and publishes it inside the commit section (`txn`). Every change of
 //! a collection gives it a new `version`; a statement that commits against an old version runs
 //! again. `persist` is the form on disk.
+//!
+//! Layer: catalog.
 
 pub mod change;
 mod collection;
@@ -12,7 +14,7 @@ pub mod persist;
 mod pointers;
 
 pub use crate::index_keys::{Index, IndexField, IndexKind, IndexState};
-pub use collection::{Capped, Collection, Counters, Kind, View};
+pub use collection::{Capped, Collection, Counters, Kind, ROLES, USERS, View};
 
 pub use layouts::Layouts;
 pub use pointers::{Pointers, unindexable};

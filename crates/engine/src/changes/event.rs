@@ -4,10 +4,11 @@
 use super::record::{Change, Kind};
 use super::token::Token;
 use crate::exec::scan::Scan;
-use crate::exec::{resolve, write};
+use crate::exec::write;
 use crate::layout;
 use crate::operation::Operation;
 use crate::planner::{self, Question};
+use crate::records::resolve;
 use crate::txn::Data;
 use query::ParseContext;
 use query::filter::Filter;

@@ -6,6 +6,8 @@
 //! drops the oldest. `catalog` notes what commands did to collections and indexes. `oplog` shows
 //! records as `local.oplog.rs`, `event` and `stream` as change streams; `token` is where a stream
 //! can go on.
+//!
+//! Layer: transactions.
 
 mod catalog;
 mod event;

@@ -239,7 +239,7 @@ fn open(
     let wanted = meta_request(resolved.pipeline.as_doc());
     let (stream, plan) = pipeline::open_showing(parsed, collection, &scope.snapshot, hint, wanted)?;
     if let Some(plan) = plan {
-        context.op.note_access(&plan.access);
+        plan.access.note_in(context.op);
     }
     Ok(stream)
 }

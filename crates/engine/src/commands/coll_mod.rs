@@ -50,7 +50,10 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let concern = context.write_concern()?;
     let (args, db) = (context.args, context.db);
     refuse_unavailable(&args)?;
-    context.engine.data.wait_for_writers(context.op, |c| *c.db == *db && *c.name == *name)?;
+    context
+        .engine
+        .data
+        .wait_for_writers(&|| context.op.check_now(), |c| *c.db == *db && *c.name == *name)?;
     let dry_run = args.bool("dryRun")?;
     let made_unique = becomes_unique(context, name)?;
     if dry_run {

@@ -122,7 +122,7 @@ pub(super) fn matching(
     }
     let snapshot = engine.data.view(context.op).snapshot;
     let mut opened = find.open(constants, collection, &snapshot)?;
-    context.op.note_access(&opened.plan.access);
+    opened.plan.access.note_in(context.op);
     if opened.counts_entries {
         let scan = Scan::new(snapshot, collection.clone(), &opened.plan.access);
         let (count, examined) = scan.count_entries(most, context.op)?;
@@ -195,7 +195,7 @@ fn distinct(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         Some(collection) => {
             let snapshot = view.snapshot.clone();
             let opened = find.open(&constants, collection, &snapshot)?;
-            context.op.note_access(&opened.plan.access);
+            opened.plan.access.note_in(context.op);
             match opened.column {
                 Some(column) => distinct_scan(&opened.plan, column, &snapshot)?,
                 None => Box::new(opened.stream),

@@ -25,7 +25,7 @@ use crate::request::{Flow, Request};
 use crate::session::{self, Retryable};
 use crate::upkeep::reading;
 use crate::usage::Kind;
-use crate::{journal, metrics, namespace, reply};
+use crate::{command_log, metrics, namespace, reply};
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer, writer};
@@ -405,7 +405,7 @@ fn note(
         reply_bytes,
         waits: row.is_some_and(|row| row.waits),
     };
-    journal::note(op, &ended, row.is_some_and(|row| row.audited));
+    command_log::note(op, &ended, row.is_some_and(|row| row.audited));
     if engine.observed.profiler.concerns(elapsed)
         && begun.is_some_and(|row| row.profiled && !row.credentials)
     {

@@ -33,7 +33,10 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     }
     let (dropped, patterns) = loop {
         empty_source(context, name)?;
-        context.engine.data.wait_for_writers(context.op, |c| *c.db == *db && *c.name == *name)?;
+        context
+            .engine
+            .data
+            .wait_for_writers(&|| context.op.check_now(), |c| *c.db == *db && *c.name == *name)?;
         let removed = context.engine.data.change_catalog(|catalog, batch| {
             let collection = catalog.get(db, name).cloned();
             let patterns = declare::going_with(catalog, db, name);

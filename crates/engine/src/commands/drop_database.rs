@@ -32,7 +32,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         ));
     }
     let concern = context.write_concern()?;
-    context.engine.data.wait_for_writers(context.op, |c| *c.db == *db)?;
+    context.engine.data.wait_for_writers(&|| context.op.check_now(), |c| *c.db == *db)?;
     let dropped =
         context.engine.data.change_catalog_for(Cause::DropDatabase(db), |catalog, batch| {
             let Some(database) = catalog.databases.get(db).cloned() else { return Ok(None) };

@@ -38,7 +38,10 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     }
     super::collection_uuid::check(context, name)?;
     query::writable(&context.engine.data.catalog.load(), db, name)?;
-    context.engine.data.wait_for_writers(context.op, |c| *c.db == *db && *c.name == *name)?;
+    context
+        .engine
+        .data
+        .wait_for_writers(&|| context.op.check_now(), |c| *c.db == *db && *c.name == *name)?;
     let (before, all, gone) = context.engine.data.change_catalog(|catalog, batch| {
         let Some(collection) = catalog.get(db, name).cloned() else {
             return Err(Error::new(Code::NAMESPACE_NOT_FOUND, format!("ns not found {db}.{name}")));

@@ -6,12 +6,13 @@ use super::row::{Explain, Kind, ReadConcerns, Reads, Required, StableApi, Transa
 use super::{Command, Context, aggregate, oplog, stable_api};
 use crate::catalog::Collection;
 use crate::cursor::{BatchEnd, Cursor, Source, Tail, fill_batch};
-use crate::exec::{Examined, resolve, write};
+use crate::exec::{Examined, write};
 use crate::layout;
 use crate::metrics;
 use crate::namespace::is_oplog;
 use crate::operation::Operation;
 use crate::planner::min_max::MinMax;
+use crate::records::resolve;
 use ::access::Action;
 use std::sync::Arc;
 use std::time::Instant;
@@ -257,7 +258,7 @@ fn open(
     namespace: String,
 ) -> Result<Box<Cursor>> {
     let opened = request.find.open(constants, collection, &snapshot)?;
-    context.op.note_access(&opened.plan.access);
+    opened.plan.access.note_in(context.op);
     let source = if request.tailable {
         if collection.capped().is_none() {
             return Err(Error::bad_value(format!(

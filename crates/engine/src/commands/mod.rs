@@ -5,6 +5,8 @@
 //! a list of command names. `dispatch` runs a request step by step, `context` is what a command works
 //! with, `generic` reads the fields that all commands share. `args` reads fields, `query` and
 //! `statements` are shared by the commands that read and write documents.
+//!
+//! Layer: commands.
 
 mod aggregate;
 mod build_info;

@@ -49,7 +49,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     if source == target {
         return Err(Error::new(Code::ILLEGAL_OPERATION, "Can't rename a collection to itself"));
     }
-    context.engine.data.wait_for_writers(context.op, |c| {
+    context.engine.data.wait_for_writers(&|| context.op.check_now(), |c| {
         let is = |named: &Namespace| c.db == named.db && c.name == named.collection;
         is(&source) || is(&target)
     })?;

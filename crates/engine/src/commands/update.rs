@@ -8,9 +8,9 @@ use super::statements::{Statements, fails_command, statement_id, wrapped, write_
 use super::{Command, Context};
 use crate::access::Authorization;
 use crate::args::Args;
-use crate::exec::create_collection::ensure_collection;
 use crate::exec::modify::{self, Target};
 use crate::metrics;
+use crate::records::create_collection::ensure_collection;
 use crate::session::{Done, Retryable};
 use ::access::Action;
 use ::access::Actions;

@@ -3,9 +3,10 @@
 //! `scan` finds documents by a plan's access (`entries` reads those of an index, `walk` the nodes of a tree, `columns` the values
 //! in them, `distinct` one for each value), `resolve` adds to them what patterns do not store, `find` filters, sorts, skips, limits and projects
 //! them, `write` changes documents. Nothing here parses.
+//!
+//! Layer: queries.
 
 pub mod columns;
-pub(crate) mod create_collection;
 pub mod distinct;
 pub mod entries;
 pub mod find;
@@ -13,17 +14,16 @@ pub mod merge;
 pub mod modify;
 mod near;
 pub mod ready;
-pub mod resolve;
 pub mod return_key;
 pub mod scan;
 pub mod shown;
 pub mod sort;
 pub mod walk;
-pub mod write;
 
 use crate::operation::Operation;
 pub use crate::planner::cover::FieldRead;
 pub use crate::planner::run::Examined;
+pub(crate) use crate::upkeep::write;
 use columns::Columns;
 use std::ops::Deref;
 use store::Bytes;

@@ -4,7 +4,6 @@
 //! so that it never meets a document twice, and commits in chunks; a document that changed since is
 //! looked at again before it is changed.
 
-use super::resolve::Resolver;
 use super::scan::{Row, Scan};
 use super::write;
 use crate::catalog::Collection;
@@ -13,6 +12,7 @@ use crate::planner::Question;
 use crate::planner::logical::{self, Needs};
 use crate::planner::min_max::MinMax;
 use crate::planner::request::parse_sort;
+use crate::records::resolve::Resolver;
 use crate::txn::Data;
 use crate::txn::Transaction;
 use bumpalo::Bump;
@@ -65,7 +65,7 @@ pub fn choose_one(
         snapshot: &txn.snapshot,
     };
     let plan = logical::decide(&question, &Needs::Documents, MinMax::default())?.plan;
-    op.note_access(&plan.access);
+    plan.access.note_in(op);
     let mut scan = Scan::new(txn.snapshot.clone(), collection.clone(), &plan.access);
     let mut best: Option<(Vec<u8>, Chosen)> = None;
     while let Some(Row { record, doc }) = scan.next(op)? {
@@ -108,7 +108,7 @@ fn scan_many(
         snapshot: &snapshot,
     };
     let plan = logical::decide(&question, &Needs::Documents, MinMax::default())?.plan;
-    op.note_access(&plan.access);
+    plan.access.note_in(op);
     let seqno = snapshot.seqno();
     Ok((Scan::new(snapshot, collection.clone(), &plan.access), seqno))
 }

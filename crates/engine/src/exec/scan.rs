@@ -3,7 +3,6 @@
 use super::columns::{ColumnReader, Columns};
 use super::entries::{EntryScan, Reading, damaged};
 use super::near::NearScan;
-use super::resolve::Resolver;
 use super::walk::WalkScan;
 use super::{Doc, Examined, FieldRead, Take};
 use crate::catalog::Collection;
@@ -12,6 +11,7 @@ use crate::layout::{self, MappedRange};
 use crate::operation::Operation;
 use crate::planner::cover::{self, Buffers, Made};
 use crate::planner::{Access, Candidate, KeyRange};
+use crate::records::resolve::Resolver;
 use crate::store_failed;
 use patterns::layout::Demand;
 use std::collections::{HashSet, VecDeque};

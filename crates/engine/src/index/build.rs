@@ -64,7 +64,7 @@ pub fn create(
         let begun = match known.flatten() {
             Some(begun) => begun,
             None => {
-                data.wait_for_writers(op, |c| *c.db == *db && *c.name == *name)?;
+                data.wait_for_writers(&|| op.check_now(), |c| *c.db == *db && *c.name == *name)?;
                 begin(data, db, name, specs)?
             }
         };

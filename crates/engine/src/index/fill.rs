@@ -285,7 +285,7 @@ fn check_unique(data: &Data, check: Check<'_>, built: &Collection, index: &Index
                 .ok_or_else(|| Error::internal("an entry of the new index is not understood"))?;
             let values = entry.get(..entry.len() - record.len()).unwrap_or(&[]);
             if values == last {
-                let key = crate::exec::write::document_key(built, record);
+                let key = built.document_key(record);
                 let doc = layout::get(built, &snapshot, &key)?;
                 let values = values.get(4..).unwrap_or(&[]);
                 let shown = doc.map(|doc| ordered::key_values(index, RawDoc::new(&doc), values));

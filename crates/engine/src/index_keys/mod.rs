@@ -1,5 +1,7 @@
 //! What an index is (`definition`) and which keys it has for a document (`keys`, and one file for each
 //! kind of index). Nothing here knows collections, transactions or the store.
+//!
+//! Layer: catalog.
 
 mod definition;
 pub mod geo;

@@ -8,6 +8,8 @@
 //!
 //! Fields that are not stored at all but resolved from other documents (`exec/resolve`) are added
 //! above this.
+//!
+//! Layer: catalog.
 
 mod range;
 mod stack;

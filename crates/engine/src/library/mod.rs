@@ -4,6 +4,8 @@
 //! `find`, `aggregate`, `insert`, `update`, `delete`, `find_and_modify` and `index`. A builder is
 //! the command document that a driver would send; `link` hands it to the engine, so that results
 //! cannot differ from the server's. `failure` reads what a failed write had done before.
+//!
+//! Layer: engine.
 
 mod aggregate;
 mod collection;

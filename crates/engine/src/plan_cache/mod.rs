@@ -6,6 +6,8 @@
 //! when that is far from what it was, all plans are compared anew.
 //!
 //! Index filters (`planCacheSetFilter`) are kept beside them, and like them only in memory.
+//!
+//! Layer: catalog.
 
 pub mod shape;
 

@@ -5,6 +5,8 @@
 //! `choose` compares them by what each would read (`sample`), `walk` goes down trees that are not
 //! stored, `logical` rewrites pipelines by rules before they are compiled, `explain` shows the choice. All plans
 //! give the same results: what bounds do not tell exactly is tested on what was found.
+//!
+//! Layer: queries.
 
 pub mod bounds;
 mod candidates;
@@ -20,6 +22,7 @@ mod implies;
 pub mod key_check;
 pub mod logical;
 pub mod min_max;
+mod noted;
 pub mod reasons;
 pub mod request;
 pub mod run;

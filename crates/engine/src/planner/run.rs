@@ -1,13 +1,6 @@
 //! What a run of a plan did, as explain, the profiler and the metrics report it.
 
-/// How much was looked at.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Examined {
-    /// Index entries.
-    pub keys: u64,
-    /// Documents.
-    pub documents: u64,
-}
+pub use crate::operation::Examined;
 
 /// What a sort used.
 #[derive(Clone, Copy, Default, Debug)]

@@ -2,6 +2,8 @@
 //!
 //! Nothing is collected unless `internalQueryStatsRateLimit` says so; then a query costs one look
 //! into a table. What is kept is the shape, never a value.
+//!
+//! Layer: service.
 
 mod shape;
 

@@ -4,6 +4,8 @@
 //! Each number that a client gives within a session stands for one of both. What the newest one
 //! did is stored with what it did, so that it is answered and not repeated when it arrives again,
 //! even after a restart.
+//!
+//! Layer: service.
 
 mod history;
 mod retry;

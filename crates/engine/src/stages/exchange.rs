@@ -39,7 +39,7 @@ pub(super) fn exchange(
     let mut held = Held { share: op.share(), bytes: 0 };
     let new = collect(op, (db, name), input, &mut held)?;
     let brought = held.bytes;
-    crate::exec::create_collection::ensure_collection(data, op, db, name)?;
+    crate::records::create_collection::ensure_collection(data, op, db, name)?;
     let ((), seqno) = data.transact(op, true, |txn| {
         let Some(collection) = txn.catalog.get(db, name).cloned() else {
             return Err(Error::new(

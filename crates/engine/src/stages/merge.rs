@@ -9,8 +9,9 @@ use super::row::Position;
 use super::{Kept, Output, Role, Stage, StageContext, StageRow};
 use crate::catalog::{Collection, IndexKind, IndexState};
 use crate::exec::modify::{Target, choose_one};
-use crate::exec::{Doc, Stream, resolve, write};
+use crate::exec::{Doc, Stream, write};
 use crate::operation::Operation;
+use crate::records::resolve;
 use crate::txn::Data;
 use crate::txn::Transaction;
 use ::access::{Action, Actions};
@@ -366,7 +367,7 @@ impl Output for Merge {
             let mut rest = chunk.as_slice();
             // A collection that is dropped in between is made anew.
             while !rest.is_empty() {
-                let collection = crate::exec::create_collection::ensure_collection(
+                let collection = crate::records::create_collection::ensure_collection(
                     data, op, &self.db, &self.name,
                 )?;
                 let locked = collection.is_written_locked();

@@ -3,6 +3,8 @@
 //! A stage is parsed once (`Stage`), then opened over the stream of the stage before it. What the
 //! planner may do with a stage (turn a leading `$match` into index bounds, a `$sort` into an index
 //! order) it learns from the stage's `role`.
+//!
+//! Layer: queries.
 
 mod add_fields;
 mod bucket;

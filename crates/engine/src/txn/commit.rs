@@ -118,7 +118,7 @@ impl CommitState {
 
 impl Data {
     /// Begins a transaction on the newest state.
-    fn begin(&self) -> Transaction {
+    pub(crate) fn begin(&self) -> Transaction {
         // The catalog first: it is never newer than the data, and a commit checks that it did
         // not change meanwhile.
         let catalog = self.catalog.load_full();
@@ -135,50 +135,8 @@ impl Data {
         self.begin()
     }
 
-    /// Runs a statement in a transaction of its own and commits it, again and again until nobody
-    /// was in the way. Returns what the statement returned and the commit to wait for. `check`
-    /// is asked now and then, while it waits for an open transaction, whether to go on.
-    pub(crate) fn transact_alone<T>(
-        &self,
-        check: &dyn Fn() -> Result<()>,
-        locked: bool,
-        mut statement: impl FnMut(&mut Transaction) -> Result<T>,
-    ) -> Result<(T, Seqno)> {
-        const TRIES_WITHOUT_LOCK: usize = 3;
-        let mut tries = 0;
-        loop {
-            let inside = locked || tries >= TRIES_WITHOUT_LOCK;
-            let lock = inside.then(|| self.commit.lock());
-            let mut txn = self.begin();
-            txn.locked = inside;
-            let outcome = statement(&mut txn);
-            if txn.work.wants_lock() {
-                // Patterns see the newest state or none.
-                tries = TRIES_WITHOUT_LOCK;
-                continue;
-            }
-            if let Some((db, passed)) = txn.work.take_passed() {
-                // What writes go past must not look right: that is noted before the first of them.
-                drop((txn, lock));
-                crate::upkeep::declare::pass(self, &db, &passed)?;
-                continue;
-            }
-            let outcome = outcome?;
-            crate::upkeep::settle(&mut txn)?;
-            // What was computed after a kill is not committed, even if nobody passed the error on.
-            query::interrupt::confirm()?;
-            match self.commit(txn, lock) {
-                Ok(seqno) => return Ok((outcome, seqno)),
-                Err(CommitError::Failed(error)) => return Err(error),
-                Err(CommitError::Conflict) => tries += 1,
-                Err(CommitError::Claimed(key)) => self.wait_for_end(key, check)?,
-            }
-            self.write_conflicts.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
     /// Waits until no open transaction has a key.
-    fn wait_for_end(&self, key: u64, check: &dyn Fn() -> Result<()>) -> Result<()> {
+    pub(crate) fn wait_for_end(&self, key: u64, check: &dyn Fn() -> Result<()>) -> Result<()> {
         let mut state = self.commit.lock();
         while state.intents.holds(key) {
             self.ended.wait_for(&mut state, WAIT_STEP);
@@ -225,7 +183,7 @@ impl Data {
     }
 
     /// Commits: all or nothing, visible to everybody at once. Not yet on disk: `Store::sync`.
-    pub(super) fn commit(
+    pub(crate) fn commit(
         &self,
         txn: Transaction,
         lock: Option<MutexGuard<'_, CommitState>>,
@@ -306,7 +264,7 @@ impl Data {
             gain.collection.counters.documents.fetch_add(gain.documents, Ordering::Relaxed);
             gain.collection.counters.bytes.fetch_add(gain.bytes, Ordering::Relaxed);
             capped |= gain.collection.capped().is_some();
-            if crate::access::directory::is_part(&gain.collection) {
+            if gain.collection.holds_users_or_roles() {
                 self.directory_generation.fetch_add(1, Ordering::Release);
             }
         }

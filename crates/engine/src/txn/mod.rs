@@ -5,19 +5,23 @@
 //! outside of a session's transaction runs in a transaction of its own, again and again until
 //! nobody was in the way (`transact`); inside of one it joins that (`open`). `intents` tells which
 //! keys the open transactions have written.
+//!
+//! Layer: transactions.
 
 mod commit;
 mod data;
 mod intents;
 mod open;
 mod past;
-mod replay;
+mod pattern_work;
 
+pub(crate) use commit::CommitError;
 pub(crate) use commit::CommitState;
 pub use data::Data;
 pub use open::View;
 pub(crate) use open::write_conflict;
 pub(crate) use past::Past;
+pub use pattern_work::{DocumentWrite, Effect, PatternWork, Trace};
 
 use crate::catalog::{Catalog, Collection, Index};
 use crate::changes::Notes;
@@ -72,7 +76,7 @@ pub struct Transaction {
     /// Whether nobody else can commit before it does.
     pub(crate) locked: bool,
     /// What patterns have to do before it commits.
-    pub(crate) work: crate::upkeep::Work,
+    pub(crate) work: PatternWork,
 }
 
 impl Transaction {
@@ -90,7 +94,7 @@ impl Transaction {
             claimed: 0,
             share: None,
             locked: false,
-            work: crate::upkeep::Work::default(),
+            work: PatternWork::default(),
         }
     }
 

@@ -1,12 +1,10 @@
 //! The open transaction of a session: statements join it, and its keys belong to it until it ends.
 
 use super::Data;
-use super::Transaction;
 use super::commit::{CommitError, Open, WAIT_STEP};
+use super::{Effect, Transaction};
 use crate::catalog::{Catalog, Collection, persist};
-use crate::operation::Operation;
 use crate::store_failed;
-use ::query::interrupt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::{Batch, Seqno, Snapshot, Space};
@@ -34,13 +32,6 @@ pub(crate) fn write_conflict() -> Error {
 }
 
 impl Data {
-    /// What a command reads: what its transaction sees, the moment that it asked for, or else the
-    /// newest state.
-    #[must_use]
-    pub fn view(&self, op: &Operation) -> View {
-        op.view().unwrap_or_else(|| self.newest())
-    }
-
     /// The newest state.
     #[must_use]
     pub fn newest(&self) -> View {
@@ -63,29 +54,6 @@ impl Data {
         txn
     }
 
-    /// Runs a statement: in the open transaction of the command's session, or else in one of its
-    /// own that commits. Returns what the statement returned and the commit to wait for.
-    pub(crate) fn transact<T>(
-        &self,
-        op: &Operation,
-        locked: bool,
-        mut statement: impl FnMut(&mut Transaction) -> Result<T>,
-    ) -> Result<(T, Seqno)> {
-        if !op.is_in_transaction() {
-            return self.transact_alone(&|| op.check_now(), locked, |txn| {
-                txn.work.set_bypass(op.bypasses_patterns.get());
-                statement(txn)
-            });
-        }
-        op.with_transaction(|txn| {
-            let outcome = statement(txn)?;
-            interrupt::confirm()?;
-            crate::upkeep::settle(txn)?;
-            self.claim(txn)?;
-            Ok((outcome, txn.snapshot.seqno()))
-        })
-    }
-
     /// Begins the transaction of a session, on the newest state or on another one.
     pub(crate) fn open_transaction(&self, on: Option<View>) -> Transaction {
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -104,7 +72,7 @@ impl Data {
     ///
     /// # Errors
     /// WriteConflict when another has committed or written the same; TransactionTooLarge.
-    fn claim(&self, txn: &mut Transaction) -> Result<()> {
+    pub(crate) fn claim(&self, txn: &mut Transaction) -> Result<()> {
         let Some(owner) = txn.owner else { return Ok(()) };
         if txn.snapshot.written_bytes() > TRANSACTION_BYTES_MAX {
             return Err(Error::new(
@@ -174,34 +142,39 @@ impl Data {
     }
 
     /// Waits until no open transaction has written to the collections that a change of the
-    /// catalog is about.
+    /// catalog is about. `check` is asked now and then whether to go on.
     ///
     /// # Errors
     /// Interrupted and MaxTimeMSExpired.
     pub(crate) fn wait_for_writers(
         &self,
-        op: &Operation,
+        check: &dyn Fn() -> Result<()>,
         concerned: impl Fn(&Collection) -> bool,
     ) -> Result<()> {
         let mut state = self.commit.lock();
         while state.open.values().any(|open| open.collections.iter().any(|c| concerned(c))) {
             self.ended.wait_for(&mut state, WAIT_STEP);
-            op.check_now()?;
+            check()?;
             self.check_open()?;
         }
         Ok(())
     }
 
-    /// Commits the transaction of a session and frees its keys.
+    /// Commits the transaction of a session and frees its keys. Where there are patterns, what it did
+    /// is done again on the newest state, by `replay`.
     ///
     /// # Errors
     /// WriteConflict when a collection that it wrote was changed; what the store gives.
-    pub(crate) fn commit_transaction(&self, mut txn: Transaction) -> Result<Seqno> {
+    pub(crate) fn commit_session(
+        &self,
+        mut txn: Transaction,
+        replay: impl FnOnce(&mut Transaction, &[Effect]) -> Result<()>,
+    ) -> Result<Seqno> {
         // What the session's record needs was added after the last statement.
         let guards = txn.guards.clone();
         let owner = txn.owner;
         let result = match self.claim(&mut txn) {
-            Ok(()) => match self.commit_newest(txn) {
+            Ok(()) => match self.commit_newest(txn, replay) {
                 Ok(seqno) => Ok(seqno),
                 Err(CommitError::Failed(error)) => Err(error),
                 Err(CommitError::Conflict | CommitError::Claimed(_)) => Err(write_conflict()),
@@ -210,6 +183,62 @@ impl Data {
         };
         self.release(owner, &guards);
         result
+    }
+
+    /// Commits the transaction of a session.
+    fn commit_newest(
+        &self,
+        mut txn: Transaction,
+        replay: impl FnOnce(&mut Transaction, &[Effect]) -> Result<()>,
+    ) -> Result<Seqno, CommitError> {
+        let effects = txn.work.take_effects();
+        if effects.is_empty() {
+            return self.commit(txn, None);
+        }
+        let lock = self.commit.lock();
+        // What a pattern refuses now was fine when the statement ran: another came between.
+        let again = self.again(txn, |again| replay(again, &effects)).map_err(|error| {
+            tracing::debug!(
+                code = error.code().0,
+                "cannot reapply a transaction to the newest state"
+            );
+            CommitError::Conflict
+        })?;
+        self.commit(again, Some(lock))
+    }
+
+    /// The same transaction on the newest state. Runs inside of the commit lock.
+    fn again(
+        &self,
+        txn: Transaction,
+        replay: impl FnOnce(&mut Transaction) -> Result<()>,
+    ) -> Result<Transaction> {
+        let Transaction { mut snapshot, guards, notes, created, owner, claimed, .. } = txn;
+        let mut catalog = Catalog::clone(&self.catalog.load());
+        for collection in &created {
+            if catalog.get(&collection.db, &collection.name).is_some() {
+                return Err(write_conflict());
+            }
+            catalog.set(collection.clone());
+        }
+        let mut again = Transaction::new(Arc::new(catalog), self.store.snapshot());
+        again.locked = true;
+        again.notes = notes.again();
+        // Documents and index entries are written again; all else stays as it is.
+        for operation in snapshot.take_writes().operations() {
+            let (space, key) = (operation.space, operation.key.clone());
+            match &operation.value {
+                _ if matches!(space, Space::Documents | Space::Indexes) => {}
+                Some(value) => again.put(space, key, value.clone()),
+                None => again.delete(space, key),
+            }
+        }
+        replay(&mut again)?;
+        again.guards.extend(guards);
+        again.created = created;
+        again.owner = owner;
+        again.claimed = claimed;
+        Ok(again)
     }
 
     /// Ends the transaction of a session without a trace.

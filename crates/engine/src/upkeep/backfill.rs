@@ -10,9 +10,9 @@
 
 use super::{TransactionDocuments, declare, modify};
 use crate::engine::Inner;
-use crate::exec::write;
 use crate::job::Job;
 use crate::layout;
+use crate::records::write;
 use crate::txn::Transaction;
 use ::patterns::pattern::Progress;
 use ::patterns::{Documents, Pattern, Phase, clearing};

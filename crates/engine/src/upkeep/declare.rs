@@ -1,10 +1,11 @@
 //! Changes of declarations: adding, altering and removing patterns in the catalog.
 
-use super::{modify, state_key};
+use super::modify;
 use crate::catalog::{Catalog, Collection, Kind, change, persist, unindexable};
-use crate::exec::create_collection::ensure_collection;
 use crate::index::{build as index_build, spec};
 use crate::operation::Operation;
+use crate::records::create_collection::ensure_collection;
+use crate::records::pattern_reads::state_key;
 use crate::txn::Data;
 use ::patterns::pattern::PROGRESS;
 use ::patterns::{Pattern, Phase, declaration};

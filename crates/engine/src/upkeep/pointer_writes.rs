@@ -4,8 +4,8 @@
 use super::Change;
 use crate::catalog::Collection;
 use crate::changes::keeps_images;
-use crate::exec::resolve::Resolver;
-use crate::exec::write;
+use crate::records::resolve::Resolver;
+use crate::records::write;
 use crate::txn::{Transaction, write_conflict};
 use query::update::delta::{LoggedUpdate, between};
 use std::sync::Arc;

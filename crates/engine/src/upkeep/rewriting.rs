@@ -5,12 +5,12 @@
 //! that values and documents are of one moment. Only those are asked that are ready, up to date and
 //! declared with `rewrite: true`. A command with `rewrite: false` is answered without any of this.
 
-use super::transaction_documents::state_key;
 use crate::catalog::{Collection, IndexState};
-use crate::exec::write;
 use crate::layout;
-use crate::stages::Scope;
+use crate::records::pattern_reads::state_key;
+use crate::records::write;
 use crate::store_failed;
+use crate::txn::View as Scope;
 use ::patterns::Pattern;
 use ::patterns::answers::{AnswerSnapshot, Question, written};
 use ::patterns::stats::Stats;

@@ -1,8 +1,8 @@
 //! How far what is maintained in a document is behind its sources, as `{$meta: "patterns"}` shows it.
 
-use super::transaction_documents::state_key;
 use crate::catalog::{Collection, Pointers};
-use crate::exec::resolve::Seen;
+use crate::records::pattern_reads::state_key;
+use crate::records::resolve::Seen;
 use crate::store_failed;
 use ::patterns::declaration::{DuringBuild, Mode};
 use ::patterns::{Pattern, Phase, queue};

@@ -109,7 +109,7 @@ impl Keys {
         let mut chosen = BTreeSet::new();
         let target = txn.catalog.get(db, &pattern.target);
         let mut resolver = match target {
-            Some(target) => crate::exec::resolve::Resolver::of(target, &txn.snapshot)?,
+            Some(target) => crate::records::resolve::Resolver::of(target, &txn.snapshot)?,
             None => None,
         };
         let (mut range, mut count) = (range(txn, db, &pattern.target)?, 0_u64);
@@ -432,7 +432,7 @@ fn next(range: &mut Option<DocumentRange>) -> Result<Option<(Bytes, Bytes)>> {
 #[cfg(test)]
 mod tests {
     use crate::engine::{Engine, Options};
-    use crate::exec::write;
+    use crate::records::write;
     use query::update::delta::LoggedUpdate;
     use value::{DocBuf, RawDoc, Val, ejson};
 

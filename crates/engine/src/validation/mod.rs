@@ -2,6 +2,8 @@
 //!
 //! The filter is compiled once for each version of the collection. Why a document fails is worked
 //! out afterwards, from the filter as it was written, because failures are rare.
+//!
+//! Layer: catalog.
 
 mod explain;
 mod schema;

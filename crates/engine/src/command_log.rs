@@ -2,6 +2,8 @@
 //!
 //! Names only. What a command carries, what documents hold, and messages of errors (which repeat
 //! values) never come here; `profiler` decides which operations are slow.
+//!
+//! Layer: service.
 
 use crate::operation::Operation;
 use crate::profiler::Ended;

@@ -5,10 +5,10 @@
 //! clients see. The few places that read a document by its key alone call `shown`. Collections
 //! without such patterns have no `pointers`, and nothing here runs for them.
 
+use super::pattern_reads::{state_key, visit_found, visit_states_before};
 use crate::catalog::{Collection, Pointers};
 use crate::layout;
 use crate::store_failed;
-use crate::upkeep::{state_key, visit_found, visit_states_before};
 use ::patterns::{Documents, Find, resolve};
 use std::ops::Bound;
 use std::sync::Arc;

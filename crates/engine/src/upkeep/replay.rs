@@ -4,71 +4,20 @@
 //! The documents that it wrote are its own until it ends, so nobody else changed them but patterns,
 //! whose fields are taken from the newest version.
 
-use super::Data;
-use super::commit::CommitError;
-use super::{Transaction, write_conflict};
-use crate::catalog::Catalog;
-use crate::exec::write;
-use crate::upkeep::{self, DocumentWrite, Effect};
+use super::write;
+use crate::txn::{DocumentWrite, Effect, Transaction, write_conflict};
 use ::patterns::{CollectionPatterns, Pattern, Phase};
 use query::update::delta::{LoggedUpdate, between};
-use std::sync::Arc;
-use store::{Seqno, Space};
 use value::{RawDoc, Result};
 
-impl Data {
-    /// Commits the transaction of a session.
-    pub(super) fn commit_newest(&self, mut txn: Transaction) -> Result<Seqno, CommitError> {
-        let effects = txn.work.take_effects();
-        if effects.is_empty() {
-            return self.commit(txn, None);
-        }
-        let lock = self.commit.lock();
-        // What a pattern refuses now was fine when the statement ran: another came between.
-        let again = self.again(txn, &effects).map_err(|error| {
-            tracing::debug!(
-                code = error.code().0,
-                "cannot reapply a transaction to the newest state"
-            );
-            CommitError::Conflict
-        })?;
-        self.commit(again, Some(lock))
+/// Does again what the statements of a transaction did, each with what patterns make of it: what one
+/// statement derived, the next one found.
+pub(super) fn replay(again: &mut Transaction, effects: &[Effect]) -> Result<()> {
+    for statement in effects.chunk_by(|a, b| a.statement == b.statement) {
+        statement.iter().try_for_each(|effect| apply(again, effect))?;
+        super::settle(again)?;
     }
-
-    /// The same transaction on the newest state. Runs inside of the commit lock.
-    fn again(&self, txn: Transaction, effects: &[Effect]) -> Result<Transaction> {
-        let Transaction { mut snapshot, guards, notes, created, owner, claimed, .. } = txn;
-        let mut catalog = Catalog::clone(&self.catalog.load());
-        for collection in &created {
-            if catalog.get(&collection.db, &collection.name).is_some() {
-                return Err(write_conflict());
-            }
-            catalog.set(collection.clone());
-        }
-        let mut again = Transaction::new(Arc::new(catalog), self.store.snapshot());
-        again.locked = true;
-        again.notes = notes.again();
-        // Documents and index entries are written again; all else stays as it is.
-        for operation in snapshot.take_writes().operations() {
-            let (space, key) = (operation.space, operation.key.clone());
-            match &operation.value {
-                _ if matches!(space, Space::Documents | Space::Indexes) => {}
-                Some(value) => again.put(space, key, value.clone()),
-                None => again.delete(space, key),
-            }
-        }
-        // What one statement let follow, the next one found: a child that went with its parent may
-        // have been inserted anew.
-        for statement in effects.chunk_by(|a, b| a.statement == b.statement) {
-            statement.iter().try_for_each(|effect| replay(&mut again, effect))?;
-            upkeep::settle(&mut again)?;
-        }
-        again.guards.extend(guards);
-        again.created = created;
-        again.owner = owner;
-        again.claimed = claimed;
-        Ok(again)
-    }
+    Ok(())
 }
 
 /// Whether the patterns whose values a collection's documents had still have them there: those that
@@ -88,7 +37,7 @@ fn keeps_all(known: &CollectionPatterns, now: Option<&CollectionPatterns>) -> bo
     known.targets.iter().filter(|p| p.phase != Phase::Clearing).all(|pattern| stays(pattern))
 }
 
-fn replay(txn: &mut Transaction, effect: &Effect) -> Result<()> {
+fn apply(txn: &mut Transaction, effect: &Effect) -> Result<()> {
     let known = &effect.collection;
     let found = txn.catalog.get(&known.db, &known.name).cloned();
     let collection = found.filter(|now| now.id == known.id).ok_or_else(write_conflict)?;

@@ -1,22 +1,20 @@
-//! Writing documents: insert, replace and delete one, with everything that hangs on it (index
-//! entries, counters, the bounds of a capped collection), inside a transaction.
+//! Writing documents as they are, inside a transaction: a record with its index entries and counters.
+//! What clients write comes through `upkeep::write`, which gives patterns their part.
 
 use crate::catalog::Collection;
 use crate::index::maintain;
 use crate::layout;
 use crate::txn::Transaction;
-use crate::upkeep::{self, DocumentWrite};
-use ::patterns::Origin;
 use query::update::delta::LoggedUpdate;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use store::{Bytes, Direction, Space};
+use store::{Bytes, Space};
 use value::{Code, DocBuf, Error, ObjectId, RawDoc, Result, Type, Val, keys, limits};
 
 /// A document's key in the store: the collection's prefix and the record's key.
 #[must_use]
 pub fn document_key(collection: &Collection, record: &[u8]) -> Bytes {
-    Bytes::copy_prefixed(collection.prefix(), record)
+    collection.document_key(record)
 }
 
 /// The record key of an `_id` in a clustered collection.
@@ -128,36 +126,6 @@ fn check_depth(doc: RawDoc<'_>, depth: usize) -> Result<()> {
     Ok(())
 }
 
-/// Inserts a prepared document.
-///
-/// # Errors
-/// DuplicateKey and what the indexes or patterns refuse.
-pub fn insert(txn: &mut Transaction, collection: &Arc<Collection>, doc: RawDoc<'_>) -> Result<()> {
-    insert_image(txn, collection, doc).map(drop)
-}
-
-/// Inserts a prepared document. Returns what is stored, where patterns made it another one.
-///
-/// # Errors
-/// As `insert`.
-pub fn insert_image(
-    txn: &mut Transaction,
-    collection: &Arc<Collection>,
-    doc: RawDoc<'_>,
-) -> Result<Option<DocBuf>> {
-    let record =
-        keeps_effects(txn).then(|| record_of_id(collection, doc.get("_id").unwrap_or(Val::Null)));
-    if let Some(record) = record {
-        txn.work.record(collection, &record, DocumentWrite::Insert(doc.into()));
-    }
-    match &collection.patterns {
-        Some(bound) if !upkeep::bypasses_patterns(txn, collection, bound, None)? => {
-            upkeep::insert(txn, collection, bound, doc, Origin::Client)
-        }
-        _ => insert_plain(txn, collection, doc).map(|()| None),
-    }
-}
-
 /// Inserts a document as it is.
 pub(crate) fn insert_plain(
     txn: &mut Transaction,
@@ -241,40 +209,8 @@ pub fn check_place(txn: &Transaction, collection: &Collection) -> Result<()> {
     Ok(())
 }
 
-/// Whether what a transaction does must be done again when it commits: where there are patterns,
-/// what it derived may be out of date by then.
-fn keeps_effects(txn: &Transaction) -> bool {
-    txn.is_of_session() && txn.catalog.databases.values().any(|db| !db.patterns.is_empty())
-}
-
 fn no_id_index() -> Error {
     Error::internal("a collection without an _id index")
-}
-
-/// Replaces a document by its new image; the `_id` is the same. The log of changes tells it as
-/// `told` says. Returns what is stored, where patterns made it another one.
-///
-/// # Errors
-/// DuplicateKey and what the indexes or patterns refuse.
-pub fn replace(
-    txn: &mut Transaction,
-    collection: &Arc<Collection>,
-    record: &[u8],
-    old: RawDoc<'_>,
-    new: &DocBuf,
-    told: &LoggedUpdate,
-) -> Result<Option<DocBuf>> {
-    if keeps_effects(txn) {
-        let kept = upkeep::replayed_image(txn, collection, old, new)?;
-        txn.work.record(collection, record, DocumentWrite::Replace(kept, told.clone()));
-    }
-    match &collection.patterns {
-        Some(bound) if !upkeep::bypasses_patterns(txn, collection, bound, Some(old))? => {
-            let change = upkeep::Change { record, old, logged: Some(told) };
-            upkeep::replace(txn, collection, bound, &change, new, Origin::Client).map(Some)
-        }
-        _ => replace_plain(txn, collection, record, old, new, told).map(|()| None),
-    }
 }
 
 /// Replaces a document by an image as it is.
@@ -346,27 +282,6 @@ fn store_image(
     Ok(())
 }
 
-/// Deletes a document.
-///
-/// # Errors
-/// When the store fails or a pattern refuses it.
-pub fn delete(
-    txn: &mut Transaction,
-    collection: &Arc<Collection>,
-    record: &[u8],
-    old: RawDoc<'_>,
-) -> Result<()> {
-    if keeps_effects(txn) {
-        txn.work.record(collection, record, DocumentWrite::Delete);
-    }
-    match &collection.patterns {
-        Some(bound) if !upkeep::bypasses_patterns(txn, collection, bound, Some(old))? => {
-            upkeep::delete(txn, collection, bound, record, old, Origin::Client)
-        }
-        _ => delete_plain(txn, collection, record, old),
-    }
-}
-
 /// Deletes a document, whatever patterns say.
 pub(crate) fn delete_plain(
     txn: &mut Transaction,
@@ -392,36 +307,5 @@ pub(crate) fn delete_stored(
     maintain::replace(txn, collection, record, maintain::Images::Deleted(old))?;
     layout::delete(collection, &mut txn.snapshot, key)?;
     txn.count(collection, -1, -(old.bytes().len() as i64));
-    Ok(())
-}
-
-/// Drops the oldest documents of a capped collection until its bounds hold again.
-///
-/// # Errors
-/// When the store fails.
-pub fn trim_capped(txn: &mut Transaction, collection: &Arc<Collection>) -> Result<()> {
-    let Some(capped) = collection.capped() else { return Ok(()) };
-    let (documents, bytes) = txn.counted(collection);
-    let mut over_bytes = bytes - capped.bytes_max;
-    let mut over_documents = capped.documents_max.map_or(0, |max| documents - max);
-    if over_bytes <= 0 && over_documents <= 0 {
-        return Ok(());
-    }
-    let from = collection.prefix();
-    let to = (collection.id + 1).to_be_bytes();
-    let mut oldest: Vec<(Bytes, Bytes)> = Vec::new();
-    {
-        let mut range = layout::range(collection, &txn.snapshot, &from, &to, Direction::Forward)?;
-        while over_bytes > 0 || over_documents > 0 {
-            let Some((key, doc)) = range.next_entry()? else { break };
-            over_bytes -= doc.len() as i64;
-            over_documents -= 1;
-            oldest.push((key, doc));
-        }
-    }
-    for (key, doc) in oldest {
-        let record = key.get(4..).unwrap_or(&[]).to_vec();
-        delete(txn, collection, &record, RawDoc::new(&doc))?;
-    }
     Ok(())
 }

@@ -1,0 +1,126 @@
+//! Writing documents for clients: insert, replace and delete one inside a transaction, with what
+//! patterns have to do for it. Collections without patterns pay one look.
+
+use crate::catalog::Collection;
+use crate::layout;
+pub(crate) use crate::records::write::*;
+use crate::txn::{DocumentWrite, Transaction};
+use ::patterns::Origin;
+use query::update::delta::LoggedUpdate;
+use std::sync::Arc;
+use store::{Bytes, Direction};
+use value::{DocBuf, RawDoc, Result, Val};
+
+/// Inserts a prepared document.
+///
+/// # Errors
+/// DuplicateKey and what the indexes or patterns refuse.
+pub fn insert(txn: &mut Transaction, collection: &Arc<Collection>, doc: RawDoc<'_>) -> Result<()> {
+    insert_image(txn, collection, doc).map(drop)
+}
+
+/// Inserts a prepared document. Returns what is stored, where patterns made it another one.
+///
+/// # Errors
+/// As `insert`.
+pub fn insert_image(
+    txn: &mut Transaction,
+    collection: &Arc<Collection>,
+    doc: RawDoc<'_>,
+) -> Result<Option<DocBuf>> {
+    let record =
+        keeps_effects(txn).then(|| record_of_id(collection, doc.get("_id").unwrap_or(Val::Null)));
+    if let Some(record) = record {
+        txn.work.record(collection, &record, DocumentWrite::Insert(doc.into()));
+    }
+    match &collection.patterns {
+        Some(bound) if !super::bypasses_patterns(txn, collection, bound, None)? => {
+            super::insert(txn, collection, bound, doc, Origin::Client)
+        }
+        _ => insert_plain(txn, collection, doc).map(|()| None),
+    }
+}
+
+/// Whether what a transaction does must be done again when it commits: where there are patterns,
+/// what it derived may be out of date by then.
+fn keeps_effects(txn: &Transaction) -> bool {
+    txn.is_of_session() && txn.catalog.databases.values().any(|db| !db.patterns.is_empty())
+}
+
+/// Replaces a document by its new image; the `_id` is the same. The log of changes tells it as
+/// `told` says. Returns what is stored, where patterns made it another one.
+///
+/// # Errors
+/// DuplicateKey and what the indexes or patterns refuse.
+pub fn replace(
+    txn: &mut Transaction,
+    collection: &Arc<Collection>,
+    record: &[u8],
+    old: RawDoc<'_>,
+    new: &DocBuf,
+    told: &LoggedUpdate,
+) -> Result<Option<DocBuf>> {
+    if keeps_effects(txn) {
+        let kept = super::replayed_image(txn, collection, old, new)?;
+        txn.work.record(collection, record, DocumentWrite::Replace(kept, told.clone()));
+    }
+    match &collection.patterns {
+        Some(bound) if !super::bypasses_patterns(txn, collection, bound, Some(old))? => {
+            let change = super::Change { record, old, logged: Some(told) };
+            super::replace(txn, collection, bound, &change, new, Origin::Client).map(Some)
+        }
+        _ => replace_plain(txn, collection, record, old, new, told).map(|()| None),
+    }
+}
+
+/// Deletes a document.
+///
+/// # Errors
+/// When the store fails or a pattern refuses it.
+pub fn delete(
+    txn: &mut Transaction,
+    collection: &Arc<Collection>,
+    record: &[u8],
+    old: RawDoc<'_>,
+) -> Result<()> {
+    if keeps_effects(txn) {
+        txn.work.record(collection, record, DocumentWrite::Delete);
+    }
+    match &collection.patterns {
+        Some(bound) if !super::bypasses_patterns(txn, collection, bound, Some(old))? => {
+            super::delete(txn, collection, bound, record, old, Origin::Client)
+        }
+        _ => delete_plain(txn, collection, record, old),
+    }
+}
+
+/// Drops the oldest documents of a capped collection until its bounds hold again.
+///
+/// # Errors
+/// When the store fails.
+pub fn trim_capped(txn: &mut Transaction, collection: &Arc<Collection>) -> Result<()> {
+    let Some(capped) = collection.capped() else { return Ok(()) };
+    let (documents, bytes) = txn.counted(collection);
+    let mut over_bytes = bytes - capped.bytes_max;
+    let mut over_documents = capped.documents_max.map_or(0, |max| documents - max);
+    if over_bytes <= 0 && over_documents <= 0 {
+        return Ok(());
+    }
+    let from = collection.prefix();
+    let to = (collection.id + 1).to_be_bytes();
+    let mut oldest: Vec<(Bytes, Bytes)> = Vec::new();
+    {
+        let mut range = layout::range(collection, &txn.snapshot, &from, &to, Direction::Forward)?;
+        while over_bytes > 0 || over_documents > 0 {
+            let Some((key, doc)) = range.next_entry()? else { break };
+            over_bytes -= doc.len() as i64;
+            over_documents -= 1;
+            oldest.push((key, doc));
+        }
+    }
+    for (key, doc) in oldest {
+        let record = key.get(4..).unwrap_or(&[]).to_vec();
+        delete(txn, collection, &record, RawDoc::new(&doc))?;
+    }
+    Ok(())
+}

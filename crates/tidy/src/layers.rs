@@ -1,0 +1,62 @@
+//! What may use what: crates and, inside of `motifdb`, modules. Both tables go from the bottom up; who
+//! stands in one may use only what stands before it.
+
+/// The crates' folders, from the bottom up.
+pub const CRATES: &[&str] = &[
+    "tidy", "value", "store", "faults", "query", "patterns", "access", "engine", "client",
+    "server", "bench", "spec", "cli",
+];
+
+/// The layers of `crates/engine/src`, from the bottom up, each with its modules, also from the bottom
+/// up. Each module names its layer in its header: `//! Layer: base.`
+pub const ENGINE: &[(&str, &[&str])] = &[
+    (
+        "base",
+        &[
+            "args",
+            "bell",
+            "clock",
+            "fail_points",
+            "host",
+            "job",
+            "memory",
+            "metrics",
+            "namespace",
+            "options",
+            "request",
+            "store_errors",
+            "usage",
+            "resources",
+            "slot",
+        ],
+    ),
+    ("catalog", &["index_keys", "plan_cache", "validation", "trash", "catalog", "layout"]),
+    ("transactions", &["changes", "txn", "operation", "index", "records"]),
+    ("patterns", &["upkeep"]),
+    ("queries", &["planner", "exec", "stages", "change_streams", "cursor"]),
+    (
+        "service",
+        &[
+            "reply",
+            "session",
+            "query_stats",
+            "command_log",
+            "profiler",
+            "access",
+            "check",
+            "parameters",
+            "ttl",
+            "shared",
+            "client",
+        ],
+    ),
+    ("commands", &["commands"]),
+    ("engine", &["engine", "library"]),
+];
+
+/// The layer of a module of the engine, and its place among all modules.
+#[must_use]
+pub fn place(module: &str) -> Option<(&'static str, usize)> {
+    let all = ENGINE.iter().flat_map(|(layer, modules)| modules.iter().map(move |m| (*layer, *m)));
+    all.enumerate().find(|(_, (_, m))| *m == module).map(|(at, (layer, _))| (layer, at))
+}
