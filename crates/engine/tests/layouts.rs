@@ -5,7 +5,7 @@
 
 mod harness;
 
-use harness::{Dice, Server, batch, print, within};
+use harness::{Dice, Server, batch, print, text, within};
 use motifdb::value::{DocBuf, RawDoc, Val, ejson};
 
 /// What is declared on the collection of the second server.
@@ -88,6 +88,20 @@ impl Pair {
     fn declare(&mut self) {
         self.log.push("declare".to_owned());
         self.laid.run(&format!("{{createPatterns: 'c', patterns: [{}]}}", self.layouts));
+    }
+
+    /// Stores another field apart, if a field is.
+    fn modify(&mut self) {
+        self.log.push("modify".to_owned());
+        self.has_dropped = true;
+        if self.layouts.contains("testApart") {
+            self.laid.run("{modifyPattern: 'c', name: 'apart', set: {field: 'a'}}");
+            let declared = self.laid.docs("{listPatterns: 'c'}");
+            assert!(declared.iter().any(|pattern| text(pattern, "declaration.field") == "a"));
+        }
+        self.laid.run("{suspendPatterns: 'c'}");
+        self.run("{update: 'c', updates: [{q: {}, u: {$set: {cold: 'warm'}}}]}");
+        self.laid.run("{resumePatterns: 'c'}");
     }
 
     fn undeclare(&mut self) {
@@ -517,12 +531,13 @@ fn layouts_come_and_go_beside_writes() {
         let mut dice = Dice(77 + at as u64);
         pair.run("{create: 'c', changeStreamPreAndPostImages: {enabled: true}}");
         let cursors = watch(&pair);
-        for round in 0..6 {
+        for round in 0..9 {
             for _ in 0..40 {
                 step(&mut pair, &mut dice);
             }
-            match round % 2 {
+            match round % 3 {
                 0 => pair.declare(),
+                1 => pair.modify(),
                 _ => pair.undeclare(),
             }
             // Whatever form the documents have by now.

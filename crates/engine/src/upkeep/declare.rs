@@ -399,14 +399,10 @@ pub fn rename(
 pub fn clear(data: &Data, db: &str, gone: &[Arc<Pattern>]) -> Result<Vec<u32>> {
     let (ids, versions) = data.change_catalog(|catalog, batch| {
         let versions = modify::versions(catalog, db, gone);
-        remove(catalog, batch, db, gone)?;
         remove(catalog, batch, db, &versions)?;
         let mut ids = Vec::new();
         for pattern in gone {
-            let mut cleared = pattern.altered(|pattern| pattern.phase = Phase::Clearing)?;
-            renumber(data, batch, &mut cleared);
-            ids.push(cleared.id);
-            put(catalog, batch, db, cleared)?;
+            ids.push(begin_clearing(data, catalog, batch, db, pattern)?);
         }
         Ok((ids, versions))
     })?;
@@ -415,6 +411,22 @@ pub fn clear(data: &Data, db: &str, gone: &[Arc<Pattern>]) -> Result<Vec<u32>> {
     discard(data, &gone);
     discard(data, &versions);
     Ok(ids)
+}
+
+/// Puts a pattern that is cleared in place of one that is maintained. Returns its number.
+pub(super) fn begin_clearing(
+    data: &Data,
+    catalog: &mut Catalog,
+    batch: &mut Batch,
+    db: &str,
+    pattern: &Arc<Pattern>,
+) -> Result<u32> {
+    remove(catalog, batch, db, std::slice::from_ref(pattern))?;
+    let mut cleared = pattern.altered(|pattern| pattern.phase = Phase::Clearing)?;
+    renumber(data, batch, &mut cleared);
+    let id = cleared.id;
+    put(catalog, batch, db, cleared)?;
+    Ok(id)
 }
 
 /// Gives a pattern whose walk begins anew a number of its own, and so a state. One with a layout keeps its

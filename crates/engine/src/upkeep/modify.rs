@@ -115,7 +115,7 @@ pub fn modify(
             declare::put(catalog, batch, db, new)?;
             return Ok(None);
         }
-        if known.phase == Phase::Suspended {
+        if known.phase == Phase::Suspended && known.layout().is_none() {
             // It is built with the new declaration when it is resumed.
             clear_rest(data, catalog, batch, db, &known, &new)?;
             declare::put(catalog, batch, db, new)?;
@@ -124,6 +124,13 @@ pub fn modify(
         new.failure.clear();
         new.id = data.ids.fresh(batch);
         let id = new.id;
+        if known.layout().is_some() {
+            // Documents are stored in the new form while others still have the old one: a stack of both.
+            declare::begin_clearing(data, catalog, batch, db, &known)?;
+            new.phase = Phase::Building;
+            declare::put(catalog, batch, db, new)?;
+            return Ok(Some((id, None)));
+        }
         let beside = known.phase.is_built();
         new.phase = if beside { Phase::Preparing } else { Phase::Building };
         if !beside {
