@@ -4,8 +4,8 @@
 //! the change log know. A reader may be bound to another form, such as an older version of the schema.
 //! Then filters, sorts, projections and update operators of that reader mean its own form.
 //!
-//! The engine asks once for an operation and a collection (`Shape::view`), with the reader that the
-//! operation carries. Where there is a view, the plan's leaf shows every document through it before a
+//! The engine is to ask once for an operation and a collection (`Shape::view`), with the reader that the
+//! operation carries; no kind has a shape yet, so nothing asks today. Where there is a view, the plan's leaf shows every document through it before a
 //! filter sees it, and the write path brings the image that the reader made back to the canonical form
 //! before validators, indexes and patterns see it. How a canonical document is stored is the business
 //! of a [`crate::layout::Layout`], not of a shape.

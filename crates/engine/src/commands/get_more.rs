@@ -6,11 +6,11 @@ use crate::changes::wait_for_more;
 use crate::cursor::{BatchEnd, Cursor, Source, fill_batch};
 use crate::exec::Examined;
 use crate::exec::scan::Scan;
+use crate::layout;
 use crate::metrics;
 use crate::request::Flow;
 use access::Action;
 use std::time::{Duration, Instant};
-use store::Space;
 use value::{Code, DocBuf, Error, Result, Val, Writer};
 
 pub(super) static GET_MORE: Command = Command {
@@ -291,7 +291,7 @@ fn resume_tail(context: &Context<'_>, cursor: &mut Cursor) -> Result<()> {
     let snapshot = context.engine.data.store.snapshot();
     if !tail.last.is_empty() {
         let key = crate::exec::write::document_key(&tail.collection, &tail.last);
-        if snapshot.get(Space::Documents, &key).map_err(crate::store_failed)?.is_none() {
+        if layout::get(&tail.collection, &snapshot, &key)?.is_none() {
             return Err(Error::new(
                 Code::CAPPED_POSITION_LOST,
                 "CollectionScan died due to position in capped collection being deleted",

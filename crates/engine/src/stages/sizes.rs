@@ -35,10 +35,14 @@ pub(crate) fn of(data: &Data, collection: &Collection) -> Sizes {
         data.store.approximate_range_bytes(space, &from, &to)
     };
     let documents = collection.counters.documents();
+    // Layouts store records of their own, behind their patterns' numbers.
+    let layouts = collection.layouts.as_deref().map_or(&[][..], |layouts| layouts.patterns());
+    let prefixes = layouts.iter().map(|pattern| pattern.id).chain([collection.id]);
+    let documents_stored = || prefixes.map(|id| stored(Space::Documents, id)).sum();
     Sizes {
         documents,
         bytes: collection.counters.bytes(),
-        documents_stored: if documents == 0 { 0 } else { stored(Space::Documents, collection.id) },
+        documents_stored: if documents == 0 { 0 } else { documents_stored() },
         indexes: collection
             .indexes
             .iter()
