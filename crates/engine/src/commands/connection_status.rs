@@ -1,4 +1,4 @@
-//! `connectionStatus` and `whatsmyuri`: who the client is to this server.
+//! `connectionStatus`: who the client is to this server.
 
 use super::in_transaction;
 use super::row::{Required, Transactions};
@@ -6,22 +6,13 @@ use super::{Command, Context};
 use crate::access::directory::{write_privileges, write_roles};
 use value::{Result, Writer};
 
-pub(super) static CONNECTION_STATUS: Command = Command {
+pub(super) static COMMAND: Command = Command {
     name: "connectionStatus",
     help: "Tells as whom the client is logged in.",
     fields: Some(&["connectionStatus", "showPrivileges"]),
     privilege: Required::Nothing,
     transactions: Transactions::RefusedBecause(in_transaction::NOT_SUPPORTED),
     run: connection_status,
-    ..Command::BASE
-};
-
-pub(super) static WHATS_MY_URI: Command = Command {
-    name: "whatsmyuri",
-    help: "Tells the client its own address.",
-    fields: Some(&["whatsmyuri"]),
-    privilege: Required::Nothing,
-    run: whats_my_uri,
     ..Command::BASE
 };
 
@@ -43,10 +34,5 @@ fn connection_status(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<
             write_privileges(out, "authenticatedUserPrivileges", &login.privileges().list());
         }
     });
-    Ok(())
-}
-
-fn whats_my_uri(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
-    out.str("you", &context.op.slot().remote);
     Ok(())
 }

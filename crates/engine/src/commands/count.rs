@@ -1,4 +1,4 @@
-//! `count` and `distinct`.
+//! `count`: counts documents. What it shares with `distinct` and `explain` is here too.
 
 use super::explain::{Purpose, Query};
 use super::query::{Constants, Find, rewrites};
@@ -18,7 +18,7 @@ use store::Snapshot;
 use value::path::{Path, walk};
 use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer, keys, limits};
 
-pub(super) static COUNT: Command = Command {
+pub(super) static COMMAND: Command = Command {
     name: "count",
     help: "Counts documents of a collection or view that match a filter.",
     fields: Some(&["count", "query", "limit", "skip", "hint", "collation", "fields", "rewrite"]),
@@ -32,21 +32,6 @@ pub(super) static COUNT: Command = Command {
     reads: Reads::Collection,
     explain: Explain::Query(explained_count),
     run: count,
-    ..Command::BASE
-};
-
-pub(super) static DISTINCT: Command = Command {
-    name: "distinct",
-    help: "Returns the distinct values of a field.",
-    fields: Some(&["distinct", "key", "query", "hint", "collation"]),
-    privilege: Required::Collection(&[Action::Find]),
-    transactions: Transactions::Allowed,
-    read_concern: ReadConcerns::Snapshot,
-    usage: Kind::Read,
-    query_stats: true,
-    reads: Reads::Collection,
-    explain: Explain::Query(explained_distinct),
-    run: distinct,
     ..Command::BASE
 };
 
@@ -162,7 +147,7 @@ pub(super) fn distinct_scan(
     Ok(Box::new(exec::distinct::DistinctScan::new(snapshot.clone(), candidate, column)))
 }
 
-fn distinct(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+pub(super) fn distinct(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let name = context.collection_name()?;
     let key = context.args.string("key")?;
     if key.is_empty() {
@@ -238,13 +223,4 @@ fn explained_count<'a>(context: &Context<'a>) -> Result<Query<'a>> {
     let hint = args.hint()?;
     let find = Find { filter, skip, limit, hint, counts: true, ..Find::default() };
     Ok(Query { find, purpose: Purpose::Count })
-}
-
-/// The query that `explain` explains.
-fn explained_distinct<'a>(context: &Context<'a>) -> Result<Query<'a>> {
-    let args = &context.args;
-    let filter = args.optional_doc("query")?;
-    let values = Some(args.string("key")?);
-    let find = Find { filter, hint: args.hint()?, values, ..Find::default() };
-    Ok(Query { find, purpose: Purpose::Return })
 }

@@ -1,4 +1,4 @@
-//! `currentOp` and `killOp`: what runs on the server, and stopping it.
+//! `currentOp`: lists what runs on the server. `$currentOp` lists the same.
 
 use super::row::Required;
 use super::{Command, Context};
@@ -13,9 +13,9 @@ use query::filter::Filter;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use value::ejson::date;
-use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
+use value::{DocBuf, RawDoc, Result, Val, Writer};
 
-pub(super) static CURRENT_OP: Command = Command {
+pub(super) static COMMAND: Command = Command {
     name: "currentOp",
     aliases: &["currentop"],
     help: "Lists what runs now.",
@@ -24,16 +24,6 @@ pub(super) static CURRENT_OP: Command = Command {
     admin: true,
     privilege: Required::Custom(may_list),
     run: current_op,
-    ..Command::BASE
-};
-
-pub(super) static KILL_OP: Command = Command {
-    name: "killOp",
-    help: "Stops a running operation.",
-    fields: Some(&["killOp", "op"]),
-    admin: true,
-    privilege: Required::Login,
-    run: kill_op,
     ..Command::BASE
 };
 
@@ -221,51 +211,6 @@ fn namespace(named: NamedIn, command: RawDoc<'_>) -> String {
         None if command.find("aggregate").is_some() => format!("{db}.$cmd.aggregate"),
         None => format!("{db}.$cmd"),
     }
-}
-
-fn kill_op(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
-    let op = match context.args.doc.get("op") {
-        None => return Err(Error::new(Code::NO_SUCH_KEY, "Missing expected field \"op\"")),
-        Some(value) => value.as_f64().map(|n| n as i64).ok_or_else(|| {
-            Error::type_mismatch(format!(
-                "Expected field \"op\" to have a value exactly representable as a 64-bit \
-                 integer, but found op: {}",
-                value.kind().name()
-            ))
-        })?,
-    };
-    let op = u64::try_from(op).unwrap_or(0);
-    let engine = context.engine;
-    let mut found = false;
-    if op != 0 {
-        for slot in engine.service.slots.lock().values() {
-            if slot.operation_id.load(Ordering::Relaxed) == op {
-                let user = slot.user.lock().clone();
-                if !context.client.login.may_touch(user.as_deref(), Action::Killop) {
-                    return Err(not_allowed());
-                }
-                found = true;
-                slot.killed.store(true, Ordering::Relaxed);
-            }
-        }
-        for job in engine.data.jobs.lock().iter().filter(|job| job.id == op) {
-            if !context.client.login.may_touch(None, Action::Killop) {
-                return Err(not_allowed());
-            }
-            job.killed.store(true, Ordering::Relaxed);
-        }
-        engine.data.wake_tailing_cursors();
-    }
-    // Nor does a stranger learn which operations there are.
-    if !found && !context.client.login.may_touch(None, Action::Killop) {
-        return Err(not_allowed());
-    }
-    out.str("info", "attempting to kill op");
-    Ok(())
-}
-
-fn not_allowed() -> Error {
-    Error::new(Code::UNAUTHORIZED, "not authorized on admin to kill this operation")
 }
 
 fn may_list(auth: &Authorization<'_>) -> bool {

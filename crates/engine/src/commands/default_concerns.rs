@@ -1,37 +1,15 @@
-//! `getDefaultRWConcern` and `setDefaultRWConcern`: how reads and writes are acknowledged when a
-//! command does not say. What is set stands in the catalog and outlives the process.
+//! What `getDefaultRWConcern` and `setDefaultRWConcern` share. Default concerns are kept in the catalog and
+//! survive a restart.
 
-use super::row::Required;
+use super::Context;
 use super::write_concern::WriteConcern;
-use super::{Command, Context};
 use crate::catalog::persist;
-use ::access::Action;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use store::Space;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
-pub(super) static GET: Command = Command {
-    name: "getDefaultRWConcern",
-    help: "Tells how reads and writes are acknowledged when a command does not say.",
-    fields: Some(&["getDefaultRWConcern", "inMemory"]),
-    admin: true,
-    privilege: Required::Cluster(&[Action::GetDefaultRWConcern]),
-    run: get,
-    ..Command::BASE
-};
-
-pub(super) static SET: Command = Command {
-    name: "setDefaultRWConcern",
-    help: "Says how reads and writes are acknowledged when a command does not say.",
-    fields: Some(&["setDefaultRWConcern", "defaultReadConcern", "defaultWriteConcern"]),
-    admin: true,
-    privilege: Required::Cluster(&[Action::SetDefaultRWConcern]),
-    run: set,
-    ..Command::BASE
-};
-
-fn get(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+pub(super) fn get(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let in_memory = context.args.bool("inMemory")?;
     let catalog = context.engine.data.catalog.load_full();
     write(catalog.concerns.as_ref().map(|concerns| concerns.as_doc()), in_memory, out);
@@ -65,7 +43,7 @@ fn write(concerns: Option<RawDoc<'_>>, in_memory: bool, out: &mut Writer<'_>) {
     out.append("localUpdateWallClockTime", Val::DateTime(crate::clock::now_ms()));
 }
 
-fn set(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+pub(super) fn set(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let read = context.args.optional_doc("defaultReadConcern")?;
     let written = context.args.optional_doc("defaultWriteConcern")?;
     if read.is_none() && written.is_none() {

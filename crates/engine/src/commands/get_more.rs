@@ -1,4 +1,4 @@
-//! `getMore`: the next batch of a cursor; `killCursors`: closes cursors.
+//! `getMore`: the next batch of a cursor.
 
 use super::row::{Kind, NamedIn, ReadConcerns, Required, StableApi, Transactions};
 use super::{Command, Context};
@@ -9,11 +9,10 @@ use crate::exec::scan::Scan;
 use crate::layout;
 use crate::metrics;
 use crate::request::Flow;
-use access::Action;
 use std::time::{Duration, Instant};
 use value::{Code, DocBuf, Error, Result, Val, Writer};
 
-pub(super) static GET_MORE: Command = Command {
+pub(super) static COMMAND: Command = Command {
     name: "getMore",
     help: "Returns the next documents of an open cursor.",
     fields: Some(&[
@@ -34,17 +33,6 @@ pub(super) static GET_MORE: Command = Command {
     namespace: NamedIn::Field("collection"),
     limits_itself: true,
     run: get_more,
-    ..Command::BASE
-};
-
-pub(super) static KILL_CURSORS: Command = Command {
-    name: "killCursors",
-    help: "Closes open cursors.",
-    fields: Some(&["killCursors", "cursors"]),
-    privilege: Required::Login,
-    transactions: Transactions::NotFirst,
-    stable_api: StableApi::Included,
-    run: kill_cursors,
     ..Command::BASE
 };
 
@@ -300,41 +288,5 @@ fn resume_tail(context: &Context<'_>, cursor: &mut Cursor) -> Result<()> {
     }
     let scan = Scan::after(snapshot, tail.collection.clone(), &tail.last);
     tail.stream.go_on(scan);
-    Ok(())
-}
-
-fn kill_cursors(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
-    let name = context.collection_name()?;
-    let ids = context.args.optional_array("cursors")?;
-    let ids = ids.ok_or_else(|| context.args.missing("cursors"))?;
-    let namespace = format!("{}.{name}", context.db);
-    let mut killed = Vec::new();
-    let mut missing = Vec::new();
-    for (at, id) in ids {
-        let Val::Int64(id) = id.get() else {
-            return Err(context.args.wrong_type(&format!("cursors.{at}"), id.get(), "long"));
-        };
-        if let Some(owner) = context.engine.service.cursors.owner(id)
-            && !context.client.login.may_touch(owner.as_deref(), Action::KillAnyCursor)
-        {
-            return Err(Error::new(
-                Code::UNAUTHORIZED,
-                format!("not authorized to kill cursor {id}"),
-            ));
-        }
-        if context.engine.service.cursors.kill(id, &namespace) {
-            &mut killed
-        } else {
-            &mut missing
-        }
-        .push(id);
-    }
-    let mut list = |name: &str, ids: &[i64]| {
-        out.array(name, |out| ids.iter().for_each(|id| out.push(Val::Int64(*id))));
-    };
-    list("cursorsKilled", &killed);
-    list("cursorsNotFound", &missing);
-    list("cursorsAlive", &[]);
-    list("cursorsUnknown", &[]);
     Ok(())
 }

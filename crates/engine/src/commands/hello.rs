@@ -1,12 +1,12 @@
-//! `hello` and its old name `isMaster`: how drivers learn what they talk to. The answer is that
-//! of a replica set of one, because drivers offer sessions and retries only then.
+//! `hello`: tells drivers what this server is and can do. The reply is that of a replica set with one
+//! member, because drivers offer sessions and retries only then.
 
 use super::in_transaction;
 use super::row::{Required, StableApi, Transactions};
 use super::{Command, Context, sasl};
 use value::{ObjectId, Result, Val, Writer, limits};
 
-pub(super) static HELLO: Command = Command {
+pub(super) static COMMAND: Command = Command {
     name: "hello",
     help: "Tells drivers what this server is and can do.",
     fields: None,
@@ -17,20 +17,6 @@ pub(super) static HELLO: Command = Command {
     limits_itself: true,
     uncompressed: true,
     run: |context, out| run(context, out, "isWritablePrimary"),
-    ..Command::BASE
-};
-
-pub(super) static IS_MASTER: Command = Command {
-    name: "isMaster",
-    aliases: &["ismaster"],
-    help: "The old name of hello.",
-    fields: None,
-    privilege: Required::Nothing,
-    transactions: Transactions::RefusedBecause(in_transaction::NOT_SUPPORTED),
-    waits: true,
-    uncompressed: true,
-    any_case: true,
-    run: |context, out| run(context, out, "ismaster"),
     ..Command::BASE
 };
 
@@ -48,7 +34,7 @@ pub(super) fn address<'c>(context: &'c Context<'_>) -> &'c str {
     context.client.local.as_deref().unwrap_or(&context.engine.data.options.listen)
 }
 
-fn run(context: &mut Context<'_>, out: &mut Writer<'_>, primary: &str) -> Result<()> {
+pub(super) fn run(context: &mut Context<'_>, out: &mut Writer<'_>, primary: &str) -> Result<()> {
     remember_client(context);
     let args = &context.args;
     if args.doc.get("helloOk").is_some_and(Val::truthy) {

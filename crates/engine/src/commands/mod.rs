@@ -8,80 +8,140 @@
 //!
 //! Layer: commands.
 
+mod abort_transaction;
 mod aggregate;
+mod authenticate;
 mod build_info;
 mod bulk_write;
 mod capped;
 mod change_stream;
+mod clone_collection_as_capped;
 mod coll_mod;
 mod coll_stats;
 mod collection_uuid;
+mod commit_transaction;
+mod compact;
 mod configure_fail_point;
+mod conn_pool_stats;
 mod connection_status;
 mod context;
+mod convert_to_capped;
 mod count;
 pub(crate) mod create;
 mod create_indexes;
+mod create_patterns;
+mod create_role;
+mod create_user;
 mod current_op;
+mod data_size;
+mod db_hash;
 mod db_stats;
 mod default_concerns;
 mod delete;
 mod diagnostics;
 mod digests;
 mod dispatch;
+mod distinct;
 mod drop;
+mod drop_all_roles_from_database;
+mod drop_all_users_from_database;
 mod drop_database;
 mod drop_indexes;
+mod drop_patterns;
+mod drop_role;
+mod drop_user;
+mod end_sessions;
 mod explain;
 mod explain_pipeline;
 mod explain_writes;
+mod features;
+mod file_md5;
 mod find;
 mod find_and_modify;
 mod fsync;
 mod generic;
 mod get_cmd_line_opts;
+mod get_default_rw_concern;
+mod get_diagnostic_data;
 mod get_log;
 mod get_more;
 mod get_nonce;
+mod get_parameter;
+mod grant_privileges_to_role;
+mod grant_roles_to_role;
+mod grant_roles_to_user;
 mod hello;
 mod host_info;
 mod in_transaction;
 mod insert;
+mod invalidate_user_cache;
+mod is_master;
+mod kill_all_sessions;
+mod kill_all_sessions_by_pattern;
+mod kill_cursors;
+mod kill_op;
+mod kill_sessions;
 mod list_collections;
 mod list_commands;
 mod list_databases;
 mod list_indexes;
+mod list_patterns;
 mod listing;
+mod lock_info;
 mod log_rotate;
+mod logout;
+mod modify_pattern;
 mod oplog;
 mod parameters;
 mod patterns;
 mod ping;
 mod plan_cache;
+mod plan_cache_clear;
+mod plan_cache_clear_filters;
+mod plan_cache_list_filters;
+mod plan_cache_set_filter;
 mod profile;
 pub mod query;
 mod re_index;
 mod read_concern;
+mod refresh_sessions;
 mod rename_collection;
-mod replica_set;
+mod repl_set_get_config;
+mod repl_set_get_status;
+mod resume_patterns;
+mod revoke_privileges_from_role;
+mod revoke_roles_from_role;
+mod revoke_roles_from_user;
 mod roles;
+mod roles_info;
 mod rotate_certificates;
 mod row;
 mod sasl;
-mod server_facts;
+mod sasl_continue;
+mod sasl_start;
 mod server_status;
 mod sessions;
+mod set_default_rw_concern;
+mod set_parameter;
 mod shutdown;
 mod stable_api;
+mod start_session;
 mod statements;
+mod suspend_patterns;
 #[cfg(test)]
 mod tests;
 mod top;
 mod transactions;
 mod update;
+mod update_role;
+mod update_user;
 mod users;
+mod users_info;
 mod validate;
 mod validate_db_metadata;
+mod validate_patterns;
+mod whats_my_sni;
+mod whats_my_uri;
 mod write_concern;
 
 pub use context::Context;
@@ -92,112 +152,112 @@ pub use row::{Command, Handling, handling};
 
 /// Every command, sorted by name.
 pub static ALL: &[&Command] = &[
-    &transactions::ABORT,
+    &abort_transaction::COMMAND,
     &aggregate::COMMAND,
-    &sasl::AUTHENTICATE,
+    &authenticate::COMMAND,
     &build_info::COMMAND,
     &bulk_write::COMMAND,
-    &capped::CLONE,
+    &clone_collection_as_capped::COMMAND,
     &coll_mod::COMMAND,
     &coll_stats::COMMAND,
-    &transactions::COMMIT,
-    &server_facts::COMPACT,
+    &commit_transaction::COMMAND,
+    &compact::COMMAND,
     &configure_fail_point::COMMAND,
-    &replica_set::POOL_STATS,
-    &connection_status::CONNECTION_STATUS,
-    &capped::CONVERT,
-    &count::COUNT,
+    &conn_pool_stats::COMMAND,
+    &connection_status::COMMAND,
+    &convert_to_capped::COMMAND,
+    &count::COMMAND,
     &create::COMMAND,
     &create_indexes::COMMAND,
-    &patterns::CREATE,
-    &roles::CREATE,
-    &users::CREATE,
-    &current_op::CURRENT_OP,
-    &db_stats::DATA_SIZE,
-    &digests::DB_HASH,
-    &db_stats::DB_STATS,
+    &create_patterns::COMMAND,
+    &create_role::COMMAND,
+    &create_user::COMMAND,
+    &current_op::COMMAND,
+    &data_size::COMMAND,
+    &db_hash::COMMAND,
+    &db_stats::COMMAND,
     &delete::COMMAND,
-    &count::DISTINCT,
+    &distinct::COMMAND,
     &drop::COMMAND,
-    &roles::DROP_ALL,
-    &users::DROP_ALL,
+    &drop_all_roles_from_database::COMMAND,
+    &drop_all_users_from_database::COMMAND,
     &drop_database::COMMAND,
     &drop_indexes::COMMAND,
-    &patterns::DROP,
-    &roles::DROP,
-    &users::DROP,
-    &sessions::END,
+    &drop_patterns::COMMAND,
+    &drop_role::COMMAND,
+    &drop_user::COMMAND,
+    &end_sessions::COMMAND,
     &explain::COMMAND,
-    &server_facts::FEATURES,
-    &digests::FILE_MD5,
+    &features::COMMAND,
+    &file_md5::COMMAND,
     &find::COMMAND,
     &find_and_modify::COMMAND,
     &fsync::COMMAND,
     &get_cmd_line_opts::COMMAND,
-    &default_concerns::GET,
-    &server_facts::DIAGNOSTIC_DATA,
+    &get_default_rw_concern::COMMAND,
+    &get_diagnostic_data::COMMAND,
     &get_log::COMMAND,
-    &get_more::GET_MORE,
-    &parameters::GET,
+    &get_more::COMMAND,
+    &get_parameter::COMMAND,
     &get_nonce::COMMAND,
-    &roles::GRANT_PRIVILEGES,
-    &roles::GRANT,
-    &users::GRANT,
-    &hello::HELLO,
+    &grant_privileges_to_role::COMMAND,
+    &grant_roles_to_role::COMMAND,
+    &grant_roles_to_user::COMMAND,
+    &hello::COMMAND,
     &host_info::COMMAND,
     &insert::COMMAND,
-    &roles::INVALIDATE,
-    &hello::IS_MASTER,
-    &sessions::KILL_ALL,
-    &sessions::KILL_BY_PATTERN,
-    &get_more::KILL_CURSORS,
-    &current_op::KILL_OP,
-    &sessions::KILL,
+    &invalidate_user_cache::COMMAND,
+    &is_master::COMMAND,
+    &kill_all_sessions::COMMAND,
+    &kill_all_sessions_by_pattern::COMMAND,
+    &kill_cursors::COMMAND,
+    &kill_op::COMMAND,
+    &kill_sessions::COMMAND,
     &list_collections::COMMAND,
     &list_commands::COMMAND,
     &list_databases::COMMAND,
     &list_indexes::COMMAND,
-    &patterns::LIST,
-    &server_facts::LOCK_INFO,
+    &list_patterns::COMMAND,
+    &lock_info::COMMAND,
     &log_rotate::COMMAND,
-    &sasl::LOGOUT,
-    &patterns::MODIFY,
+    &logout::COMMAND,
+    &modify_pattern::COMMAND,
     &ping::COMMAND,
-    &plan_cache::CLEAR,
-    &plan_cache::CLEAR_FILTERS,
-    &plan_cache::LIST_FILTERS,
-    &plan_cache::SET_FILTER,
+    &plan_cache_clear::COMMAND,
+    &plan_cache_clear_filters::COMMAND,
+    &plan_cache_list_filters::COMMAND,
+    &plan_cache_set_filter::COMMAND,
     &profile::COMMAND,
     &re_index::COMMAND,
-    &sessions::REFRESH,
+    &refresh_sessions::COMMAND,
     &rename_collection::COMMAND,
-    &replica_set::GET_CONFIG,
-    &replica_set::GET_STATUS,
+    &repl_set_get_config::COMMAND,
+    &repl_set_get_status::COMMAND,
     &oplog::RESIZE,
-    &patterns::RESUME,
-    &roles::REVOKE_PRIVILEGES,
-    &roles::REVOKE,
-    &users::REVOKE,
-    &roles::INFO,
+    &resume_patterns::COMMAND,
+    &revoke_privileges_from_role::COMMAND,
+    &revoke_roles_from_role::COMMAND,
+    &revoke_roles_from_user::COMMAND,
+    &roles_info::COMMAND,
     &rotate_certificates::COMMAND,
-    &sasl::CONTINUE,
-    &sasl::START,
+    &sasl_continue::COMMAND,
+    &sasl_start::COMMAND,
     &server_status::COMMAND,
-    &default_concerns::SET,
-    &parameters::SET,
+    &set_default_rw_concern::COMMAND,
+    &set_parameter::COMMAND,
     &shutdown::COMMAND,
-    &sessions::START,
-    &patterns::SUSPEND,
+    &start_session::COMMAND,
+    &suspend_patterns::COMMAND,
     &top::COMMAND,
     &update::COMMAND,
-    &roles::UPDATE,
-    &users::UPDATE,
-    &users::INFO,
+    &update_role::COMMAND,
+    &update_user::COMMAND,
+    &users_info::COMMAND,
     &validate::COMMAND,
     &validate_db_metadata::COMMAND,
-    &patterns::VALIDATE,
-    &server_facts::WHATS_MY_SNI,
-    &connection_status::WHATS_MY_URI,
+    &validate_patterns::COMMAND,
+    &whats_my_sni::COMMAND,
+    &whats_my_uri::COMMAND,
 ];
 
 /// The command of this name or alias. Names are compared as they are written, except for commands that

@@ -1,49 +1,26 @@
-//! `getParameter` and `setParameter`: settings of the running server.
+//! The parameters of the running server, which `getParameter` shows and `setParameter` changes.
 
-use super::row::{NamedIn, Required};
-use super::{Command, Context};
+use super::Context;
 use crate::engine::Inner;
-use ::access::Action;
 use std::sync::atomic::Ordering;
 use value::ejson::{self, Format};
 use value::{Code, Error, Result, Val, Writer};
-
-pub(super) static GET: Command = Command {
-    name: "getParameter",
-    help: "Returns settings of the server.",
-    fields: None,
-    admin: true,
-    privilege: Required::Cluster(&[Action::GetParameter]),
-    namespace: NamedIn::None,
-    run: get,
-    ..Command::BASE
-};
-
-pub(super) static SET: Command = Command {
-    name: "setParameter",
-    help: "Changes settings of the running server.",
-    fields: None,
-    admin: true,
-    privilege: Required::Cluster(&[Action::SetParameter]),
-    audited: true,
-    run: set,
-    ..Command::BASE
-};
 
 /// Hashing a password more often than this would keep a login busy for seconds.
 const ITERATIONS_MAX: u32 = 10_000_000;
 
 /// A setting.
-struct Parameter {
-    name: &'static str,
+pub(super) struct Parameter {
+    /// Its name.
+    pub(super) name: &'static str,
     /// Writes the value under a name.
-    write: fn(&Inner, &mut Writer<'_>, &str),
+    pub(super) write: fn(&Inner, &mut Writer<'_>, &str),
     /// Changes it; settings without are fixed when the server starts.
-    set: Option<fn(&Inner, Val<'_>) -> Option<()>>,
+    pub(super) set: Option<fn(&Inner, Val<'_>) -> Option<()>>,
 }
 
 /// Every setting, sorted by name.
-static PARAMETERS: &[Parameter] = &[
+pub(super) static PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "allowDiskUseByDefault",
         write: |engine, out, name| {
@@ -312,7 +289,7 @@ fn whole(value: Val<'_>) -> Option<i64> {
 
 /// Whether a setting cannot change while the server runs; the log level needs somebody who
 /// writes a log.
-fn is_fixed(engine: &Inner, parameter: &Parameter) -> bool {
+pub(super) fn is_fixed(engine: &Inner, parameter: &Parameter) -> bool {
     let unheard =
         parameter.name == "logLevel" && engine.observed.parameters.log_listener.lock().is_none();
     parameter.set.is_none() || unheard
@@ -322,41 +299,7 @@ fn find(name: &str) -> Option<&'static Parameter> {
     PARAMETERS.iter().find(|parameter| parameter.name == name)
 }
 
-fn get(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
-    let doc = context.args.doc;
-    let (mut details, mut all) = (false, false);
-    match doc.get("getParameter") {
-        Some(Val::String("*")) => all = true,
-        Some(Val::Document(options)) => {
-            details = options.get("showDetails").is_some_and(Val::truthy);
-            all = options.get("allParameters").is_some_and(Val::truthy);
-        }
-        _ => {}
-    }
-    let mut found = 0;
-    for parameter in PARAMETERS {
-        let name = parameter.name;
-        if !all && doc.find(name).is_none() {
-            continue;
-        }
-        found += 1;
-        if details {
-            out.doc(name, |out| {
-                (parameter.write)(context.engine, out, "value");
-                out.bool("settableAtRuntime", !is_fixed(context.engine, parameter));
-                out.bool("settableAtStartup", false);
-            });
-        } else {
-            (parameter.write)(context.engine, out, name);
-        }
-    }
-    if found == 0 {
-        return Err(Error::new(Code::INVALID_OPTIONS, "no option found to get"));
-    }
-    Ok(())
-}
-
-fn set(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+pub(super) fn set(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let generic = |name: &str| {
         name.starts_with('$')
             || matches!(

@@ -1,85 +1,22 @@
-//! `createPatterns`, `listPatterns`, `modifyPattern`, `dropPatterns`, `suspendPatterns`,
-//! `resumePatterns`, `validatePatterns`: declaring what the database keeps right by itself.
+//! What the commands about patterns share.
 
-use super::row::Required;
-use super::{Command, Context, listing};
+use super::{Context, listing};
 use crate::access::Authorization;
 use crate::args::Args;
 use crate::engine::Inner;
 use crate::upkeep::declare::Occasion;
 use crate::upkeep::strategy::Rates;
-use crate::upkeep::verification::Scope;
-use crate::upkeep::{TransactionDocuments, backfill, declare, modify, scrub, verification};
+use crate::upkeep::{TransactionDocuments, backfill, declare, scrub, verification};
 use ::access::Action;
 use ::access::{Actions, Privileges};
 use ::patterns::declaration::Mode;
 use ::patterns::stats::Stats;
 use ::patterns::{Pattern, Phase, labels, queue};
-use query::ParseContext;
-use query::filter::Filter;
 use std::sync::Arc;
 use std::time::Duration;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
-pub(super) static CREATE: Command = Command {
-    name: "createPatterns",
-    help: "Declares values that the database keeps right.",
-    fields: Some(&["createPatterns", "patterns", "wait"]),
-    privilege: Required::Custom(may_declare_all),
-    run: create,
-    ..Command::BASE
-};
-pub(super) static DROP: Command = Command {
-    name: "dropPatterns",
-    help: "Removes patterns and what they maintain.",
-    fields: Some(&["dropPatterns", "names", "keepValues", "wait"]),
-    privilege: Required::Collection(&[Action::DropPattern]),
-    audited: true,
-    run: drop_patterns,
-    ..Command::BASE
-};
-pub(super) static LIST: Command = Command {
-    name: "listPatterns",
-    help: "Lists patterns and how far they are.",
-    fields: Some(&["listPatterns", "cursor"]),
-    privilege: Required::Custom(may_list),
-    run: list,
-    ..Command::BASE
-};
-pub(super) static MODIFY: Command = Command {
-    name: "modifyPattern",
-    help: "Changes options of a pattern.",
-    fields: Some(&["modifyPattern", "name", "set", "wait"]),
-    privilege: Required::Collection(&[Action::CreatePattern]),
-    run: modify_pattern,
-    ..Command::BASE
-};
-pub(super) static RESUME: Command = Command {
-    name: "resumePatterns",
-    help: "Builds patterns anew and maintains them again.",
-    fields: Some(&["resumePatterns", "names", "wait"]),
-    privilege: Required::Collection(&[Action::CreatePattern]),
-    run: resume,
-    ..Command::BASE
-};
-pub(super) static SUSPEND: Command = Command {
-    name: "suspendPatterns",
-    help: "Stops the maintenance of patterns.",
-    fields: Some(&["suspendPatterns", "names"]),
-    privilege: Required::Collection(&[Action::CreatePattern]),
-    run: suspend,
-    ..Command::BASE
-};
-pub(super) static VALIDATE: Command = Command {
-    name: "validatePatterns",
-    help: "Compares what patterns maintain with a recomputation.",
-    fields: Some(&["validatePatterns", "names", "filter", "repair"]),
-    privilege: Required::Collection(&[Action::Validate]),
-    run: validate,
-    ..Command::BASE
-};
-
-fn check_place(context: &Context<'_>) -> Result<()> {
+pub(super) fn check_place(context: &Context<'_>) -> Result<()> {
     if context.op.is_in_transaction() {
         return Err(Error::new(
             Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
@@ -89,7 +26,7 @@ fn check_place(context: &Context<'_>) -> Result<()> {
     Ok(())
 }
 
-fn create(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+pub(super) fn create(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     check_place(context)?;
     let name = context.collection_name()?;
     let concern = context.write_concern()?;
@@ -134,7 +71,7 @@ pub(super) fn declare_all(
 }
 
 /// Starts the builds of patterns, and waits for them if asked for.
-fn finish_builds(context: &Context<'_>, ids: &[u32], wait: bool) -> Result<()> {
+pub(super) fn finish_builds(context: &Context<'_>, ids: &[u32], wait: bool) -> Result<()> {
     if let Some(shared) = context.client.shared().upgrade() {
         backfill::start(&shared);
     }
@@ -165,7 +102,7 @@ fn finish_builds(context: &Context<'_>, ids: &[u32], wait: bool) -> Result<()> {
 }
 
 /// The patterns that `names` means; all of the collection without it or for `"*"`.
-fn named(context: &Context<'_>, name: &str) -> Result<Vec<Arc<Pattern>>> {
+pub(super) fn named(context: &Context<'_>, name: &str) -> Result<Vec<Arc<Pattern>>> {
     let catalog = context.engine.data.catalog.load();
     let all = || {
         let patterns = catalog.patterns(context.db).iter();
@@ -192,7 +129,7 @@ fn named(context: &Context<'_>, name: &str) -> Result<Vec<Arc<Pattern>>> {
     Ok(found)
 }
 
-fn list(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+pub(super) fn list(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let batch_size = listing::batch_size(&context.args, "listPatterns.cursor")?;
     let first = context.args.doc.first().map_or(Val::Null, |(_, value)| value.get());
     let name = if first.is_number() { None } else { Some(context.collection_name()?) };
@@ -323,77 +260,8 @@ fn write_stats(engine: &Inner, db: &str, pattern: &Pattern, out: &mut Writer<'_>
     });
 }
 
-fn modify_pattern(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
-    check_place(context)?;
-    let collection = context.collection_name()?;
-    let concern = context.write_concern()?;
-    let name = context.args.string("name")?;
-    let set = context.args.doc("set")?;
-    let wait = context.args.bool_or_true("wait")?;
-    let (engine, db) = (context.engine, context.db);
-    let (wanted, light) = modify::wanted(&engine.data, db, collection, name, set)?;
-    let login = &context.client.login;
-    if !light && login.required && !may_declare(login.privileges(), db, &wanted) {
-        return Err(Error::new(
-            Code::UNAUTHORIZED,
-            format!(
-                "not authorized on {db} to let the pattern '{name}' read '{}' and maintain '{}'",
-                wanted.source().unwrap_or(&wanted.target),
-                wanted.target
-            ),
-        ));
-    }
-    let built = modify::modify(&engine.data, context.op, db, collection, name, set)?;
-    // What waits may not have to wait any more.
-    engine.data.pattern_bell.ring();
-    if let Some(id) = built {
-        finish_builds(context, &[id], wait)?;
-        let catalog = engine.data.catalog.load_full();
-        let old = |p: &&Arc<Pattern>| {
-            p.collection == collection && p.name == name && p.phase == Phase::Clearing
-        };
-        let old: Vec<u32> = catalog.patterns(db).iter().filter(old).map(|p| p.id).collect();
-        finish_builds(context, &old, wait)?;
-        if !catalog.patterns(db).iter().any(|pattern| pattern.id == id) {
-            let why = declare::find(&catalog, db, collection, name)?.failure.clone();
-            return Err(Error::new(
-                Code::OPERATION_FAILED,
-                format!("the new version of the pattern '{name}' cannot be built: {why}"),
-            ));
-        }
-    }
-    concern.write_error(out);
-    Ok(())
-}
-
-fn suspend(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
-    check_place(context)?;
-    let name = context.collection_name()?;
-    for pattern in named(context, name)? {
-        if pattern.phase != Phase::Suspended {
-            declare::set_phase(&context.engine.data, context.db, pattern.id, Phase::Suspended, "")?;
-        }
-    }
-    context.write_concern()?.write_error(out);
-    Ok(())
-}
-
-fn resume(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
-    check_place(context)?;
-    let name = context.collection_name()?;
-    let wait = context.args.bool_or_true("wait")?;
-    let concern = context.write_concern()?;
-    let stopped = |pattern: &Arc<Pattern>| {
-        matches!(pattern.phase, Phase::Suspended | Phase::Failed | Phase::Degraded)
-    };
-    let patterns: Vec<Arc<Pattern>> = named(context, name)?.into_iter().filter(stopped).collect();
-    rebuild(context, name, &patterns, wait)?;
-    concern.write_error(out);
-    Ok(())
-}
-
 /// Builds patterns anew.
-fn rebuild(
+pub(super) fn rebuild(
     context: &Context<'_>,
     collection: &str,
     patterns: &[Arc<Pattern>],
@@ -406,97 +274,6 @@ fn rebuild(
         ids.push(declare::find(&catalog, context.db, collection, &pattern.name)?.id);
     }
     finish_builds(context, &ids, wait)
-}
-
-fn validate(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
-    check_place(context)?;
-    let name = context.collection_name()?;
-    let repair = context.args.bool("repair")?;
-    let filter = match context.args.optional_doc("filter")? {
-        None => None,
-        Some(filter) => Some(Filter::parse_for_documents(filter, &ParseContext::new(0))?),
-    };
-    let scope = Scope { filter: filter.as_ref(), ..Scope::WHOLE };
-    let mut reports = Vec::new();
-    for pattern in named(context, name)? {
-        let stop = || context.op.check_now();
-        let rebuild =
-            |pattern: &Arc<Pattern>| rebuild(context, name, std::slice::from_ref(pattern), true);
-        let (engine, db) = (context.engine, context.db);
-        let (report, repaired) =
-            scrub::verify(engine, db, &pattern, scope, repair, &stop, &rebuild)?;
-        reports.push((pattern, report, repaired));
-    }
-    out.array("patterns", |list| {
-        for (pattern, report, repaired) in &reports {
-            list.push_doc(|out| {
-                out.str("name", &pattern.name).str("state", pattern.phase.name());
-                out.count("checked", report.checked).count("drift", report.drift);
-                if pattern.may_be_stale() {
-                    out.count("stale", report.stale);
-                }
-                out.array("samples", |list| {
-                    report.samples.iter().for_each(|doc| list.push_doc_bytes(doc.bytes()));
-                });
-                out.count("repaired", *repaired);
-                if report.broken {
-                    out.bool("records", false);
-                }
-            });
-        }
-    });
-    Ok(())
-}
-
-fn drop_patterns(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
-    check_place(context)?;
-    let name = context.collection_name()?;
-    let concern = context.write_concern()?;
-    let keep = context.args.bool("keepValues")?;
-    let wait = context.args.bool_or_true("wait")?;
-    if context.args.get("names").is_none() {
-        return Err(context.args.missing("names"));
-    }
-    let (engine, db) = (context.engine, context.db);
-    let before = declare::count(&engine.data.catalog.load(), db, name);
-    let gone = named(context, name)?;
-    if let Some(pointer) = gone.iter().find(|pattern| keep && pattern.is_pointer()) {
-        return Err(Error::bad_value(format!(
-            "the pattern '{}' has no values that could be kept: with 'strategy: pointer' nothing is \
-             stored. Store them first: {{modifyPattern: '{name}', name: '{}', set: {{strategy: \
-             'copy'}}}}",
-            pointer.name, pointer.name
-        )));
-    }
-    // What a layout stores is no value that could be kept: documents are stored without it.
-    let (layouts, gone): (Vec<_>, Vec<_>) =
-        gone.into_iter().partition(|pattern| pattern.layout().is_some());
-    let ids = declare::clear(&engine.data, db, &layouts)?;
-    finish_builds(context, &ids, wait)?;
-    if keep {
-        let gone = engine.data.change_catalog(|catalog, batch| {
-            let mut gone = gone;
-            gone.extend(modify::versions(catalog, db, &gone));
-            declare::remove(catalog, batch, db, &gone)?;
-            Ok(gone)
-        })?;
-        declare::discard(&engine.data, &gone);
-    } else {
-        let ids = declare::clear(&engine.data, db, &gone)?;
-        finish_builds(context, &ids, wait)?;
-    }
-    out.count("nPatternsWas", before as u64);
-    concern.write_error(out);
-    Ok(())
-}
-
-fn may_list(auth: &Authorization<'_>) -> bool {
-    let name = auth.collection();
-    if name.is_empty() {
-        auth.on_database(&[Action::ListCollections])
-    } else {
-        auth.on_collection(name, &[Action::ListIndexes])
-    }
 }
 
 /// Whoever declares a pattern reads its sources with the rights of the server: so they need their own.

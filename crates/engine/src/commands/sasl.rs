@@ -1,7 +1,6 @@
-//! Logging in and out: `saslStart`, `saslContinue`, `authenticate`, `logout`.
+//! Logging in: what the commands `saslStart`, `saslContinue`, `authenticate`, `logout` and `hello` share.
 
-use super::row::{Required, StableApi};
-use super::{Command, Context};
+use super::Context;
 use crate::access::login::Answer;
 use crate::access::{EXTERNAL, X509};
 use crate::args::Args;
@@ -9,67 +8,10 @@ use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use value::{Code, Error, RawDoc, Result, Val, Writer};
 
-pub(super) static START: Command = Command {
-    name: "saslStart",
-    help: "Begins to log in by a password.",
-    fields: Some(&["saslStart", "mechanism", "payload", "autoAuthorize", "options", "db"]),
-    privilege: Required::Nothing,
-    credentials: true,
-    stable_api: StableApi::Included,
-    uncompressed: true,
-    run: |context, out| {
-        let answer = start(context, context.args.doc, context.db, false)?;
-        write(out, &answer);
-        Ok(())
-    },
-    ..Command::BASE
-};
-
-pub(super) static CONTINUE: Command = Command {
-    name: "saslContinue",
-    help: "Goes on with logging in.",
-    fields: Some(&["saslContinue", "conversationId", "payload"]),
-    privilege: Required::Nothing,
-    credentials: true,
-    stable_api: StableApi::Included,
-    uncompressed: true,
-    run: go_on,
-    ..Command::BASE
-};
-
-pub(super) static AUTHENTICATE: Command = Command {
-    name: "authenticate",
-    help: "Logs in by the client's certificate.",
-    fields: Some(&["authenticate", "mechanism", "user"]),
-    privilege: Required::Nothing,
-    credentials: true,
-    stable_api: StableApi::Included,
-    uncompressed: true,
-    run: |context, out| {
-        let (doc, db) = (context.args.doc, context.db);
-        authenticate(context, doc, db, false, out)
-    },
-    ..Command::BASE
-};
-
-pub(super) static LOGOUT: Command = Command {
-    name: "logout",
-    help: "Logs out of a database.",
-    fields: Some(&["logout"]),
-    privilege: Required::Nothing,
-    credentials: true,
-    run: |context, _| {
-        let db = context.db;
-        context.client.login.logout(db);
-        Ok(())
-    },
-    ..Command::BASE
-};
-
 /// All logins of a conversation have this number: there is one at a time.
-const CONVERSATION: i32 = 1;
+pub(super) const CONVERSATION: i32 = 1;
 
-fn start(
+pub(super) fn start(
     context: &mut Context<'_>,
     doc: RawDoc<'_>,
     db: &str,
@@ -84,7 +26,7 @@ fn start(
     login.start(engine, db, mechanism, &payload(doc)?, short, speculative)
 }
 
-fn payload(doc: RawDoc<'_>) -> Result<Cow<'_, [u8]>> {
+pub(super) fn payload(doc: RawDoc<'_>) -> Result<Cow<'_, [u8]>> {
     match doc.get("payload") {
         Some(Val::Binary(_, bytes)) => Ok(Cow::Borrowed(bytes)),
         Some(Val::String(text)) => value::ejson::decode_base64(text)
@@ -94,23 +36,12 @@ fn payload(doc: RawDoc<'_>) -> Result<Cow<'_, [u8]>> {
     }
 }
 
-fn write(out: &mut Writer<'_>, answer: &Answer) {
+pub(super) fn write(out: &mut Writer<'_>, answer: &Answer) {
     out.i32("conversationId", CONVERSATION).bool("done", answer.done);
     out.append("payload", Val::Binary(0, answer.payload.as_bytes()));
 }
 
-fn go_on(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
-    let doc = context.args.doc;
-    if doc.get("conversationId").and_then(Val::as_i64_exact) != Some(i64::from(CONVERSATION)) {
-        return Err(Error::new(Code::PROTOCOL_ERROR, "sasl: Mismatched conversation id"));
-    }
-    let (login, engine) = context.client.login();
-    let answer = login.go_on(engine, &payload(doc)?)?;
-    write(out, &answer);
-    Ok(())
-}
-
-fn authenticate(
+pub(super) fn authenticate(
     context: &mut Context<'_>,
     doc: RawDoc<'_>,
     db: &str,

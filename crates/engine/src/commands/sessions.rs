@@ -1,84 +1,15 @@
-//! The commands about logical sessions: `startSession`, `endSessions`, `refreshSessions`,
-//! `killSessions`, `killAllSessions`, `killAllSessionsByPattern`.
+//! What the commands about logical sessions share: reading the sessions that a command names, and ending
+//! what runs in them.
 
-use super::row::{Required, StableApi};
-use super::{Command, Context};
+use super::Context;
 use crate::engine::Inner;
 use crate::session;
-use ::access::Action;
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
-use value::{Code, Error, RawDoc, Result, Val, Writer};
-
-pub(super) static START: Command = Command {
-    name: "startSession",
-    help: "Begins a session.",
-    fields: Some(&["startSession"]),
-    privilege: Required::Login,
-    run: start,
-    ..Command::BASE
-};
-
-pub(super) static END: Command = Command {
-    name: "endSessions",
-    help: "Ends sessions.",
-    fields: Some(&["endSessions"]),
-    privilege: Required::Login,
-    stable_api: StableApi::Included,
-    run: end,
-    ..Command::BASE
-};
-
-pub(super) static REFRESH: Command = Command {
-    name: "refreshSessions",
-    help: "Keeps sessions alive.",
-    fields: Some(&["refreshSessions"]),
-    privilege: Required::Login,
-    stable_api: StableApi::Included,
-    run: refresh,
-    ..Command::BASE
-};
-
-pub(super) static KILL: Command = Command {
-    name: "killSessions",
-    help: "Stops what runs in sessions.",
-    fields: Some(&["killSessions"]),
-    privilege: Required::Login,
-    run: kill,
-    ..Command::BASE
-};
-
-pub(super) static KILL_ALL: Command = Command {
-    name: "killAllSessions",
-    help: "Stops what runs in all sessions.",
-    fields: Some(&["killAllSessions"]),
-    privilege: Required::Cluster(&[Action::KillAnySession]),
-    audited: true,
-    run: kill_all,
-    ..Command::BASE
-};
-
-pub(super) static KILL_BY_PATTERN: Command = Command {
-    name: "killAllSessionsByPattern",
-    help: "Stops what runs in the sessions that a pattern names.",
-    fields: Some(&["killAllSessionsByPattern"]),
-    privilege: Required::Cluster(&[Action::KillAnySession]),
-    run: kill_by_pattern,
-    ..Command::BASE
-};
-
-fn start(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
-    let id = value::random::uuid();
-    context.engine.service.sessions.touch(id, context.client.login.owner().as_deref())?;
-    out.doc("id", |out| {
-        out.append("id", Val::Binary(4, &id));
-    });
-    out.i32("timeoutMinutes", 30);
-    Ok(())
-}
+use value::{Code, Error, RawDoc, Result, Val};
 
 /// The sessions in the command's first field.
-fn named(context: &Context<'_>) -> Result<Vec<[u8; 16]>> {
+pub(super) fn named(context: &Context<'_>) -> Result<Vec<[u8; 16]>> {
     let args = &context.args;
     let list = args.optional_array(context.name)?.ok_or_else(|| args.missing(context.name))?;
     let mut ids = Vec::new();
@@ -100,75 +31,18 @@ fn named(context: &Context<'_>) -> Result<Vec<[u8; 16]>> {
 }
 
 /// Those of these sessions that are the client's own; it knows of no others.
-fn own(context: &Context<'_>, ids: Vec<[u8; 16]>) -> HashSet<[u8; 16]> {
+pub(super) fn own(context: &Context<'_>, ids: Vec<[u8; 16]>) -> HashSet<[u8; 16]> {
     let login = &context.client.login;
     let own = login.required.then(|| context.engine.service.sessions.of(login.owner().as_deref()));
     ids.into_iter().filter(|id| own.as_ref().is_none_or(|own| own.contains(id))).collect()
 }
 
-fn end(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
-    let ids = own(context, named(context)?);
-    ids.iter().for_each(|id| context.engine.service.sessions.end(*id));
-    context.engine.service.sessions.transactions.kill(context.engine, |id| ids.contains(id));
-    close_cursors(context.engine, |id| ids.contains(id));
-    Ok(())
-}
-
-fn refresh(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
-    let (ids, owner) = (named(context)?, context.client.login.owner());
-    ids.into_iter().try_for_each(|id| context.engine.service.sessions.touch(id, owner.as_deref()))
-}
-
-fn kill(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
-    let named = named(context)?;
-    let login = &context.client.login;
-    // An empty list means all sessions of the user.
-    if named.is_empty() && !login.required {
-        stop(context, |_| true);
-        return Ok(());
-    }
-    let ids = match named.is_empty() {
-        true => context.engine.service.sessions.of(login.owner().as_deref()),
-        false => own(context, named),
-    };
-    stop(context, |id| ids.contains(id));
-    Ok(())
-}
-
-fn kill_all(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
-    let args = &context.args;
-    // The list names users; without users, it can only mean everybody.
-    args.optional_array("killAllSessions")?.ok_or_else(|| args.missing("killAllSessions"))?;
-    stop(context, |_| true);
-    Ok(())
-}
-
-fn kill_by_pattern(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
-    let args = &context.args;
-    let list = args.optional_array(context.name)?.ok_or_else(|| args.missing(context.name))?;
-    let mut ids = HashSet::new();
-    // Without users, a pattern that names no session can only mean everybody.
-    let mut all = list.is_empty();
-    for (at, pattern) in list {
-        let Some(pattern) = pattern.as_doc() else {
-            let name = format!("{}.{at}", context.name);
-            return Err(args.wrong_type(&name, pattern.get(), "object"));
-        };
-        match session::session_of(pattern)? {
-            Some(id) => _ = ids.insert(id),
-            None => all = true,
-        }
-    }
-    stop(context, |id| all || ids.contains(id));
-    Ok(())
-}
-
-fn close_cursors(engine: &Inner, which: impl Fn(&[u8; 16]) -> bool) {
+pub(super) fn close_cursors(engine: &Inner, which: impl Fn(&[u8; 16]) -> bool) {
     engine.service.cursors.close_where(|cursor| cursor.session.as_ref().is_some_and(&which));
 }
 
 /// Stops the commands and closes the cursors of sessions, but for the command that asks for it.
-fn stop(context: &Context<'_>, which: impl Fn(&[u8; 16]) -> bool) {
+pub(super) fn stop(context: &Context<'_>, which: impl Fn(&[u8; 16]) -> bool) {
     let engine = context.engine;
     let own = context.op.slot().connection_id;
     for slot in engine.service.slots.lock().values().filter(|slot| slot.connection_id != own) {

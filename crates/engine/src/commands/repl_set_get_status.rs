@@ -1,5 +1,4 @@
-//! Commands about the replica set, whose only member this server is: `replSetGetStatus`,
-//! `replSetGetConfig`, `connPoolStats`.
+//! `replSetGetStatus`: tells the state of the replica set.
 
 use super::hello::{SET_NAME, address, write_op_time};
 use super::row::Required;
@@ -7,32 +6,13 @@ use super::{Command, Context};
 use ::access::Action;
 use value::{Result, Val, Writer};
 
-pub(super) static GET_STATUS: Command = Command {
+pub(super) static COMMAND: Command = Command {
     name: "replSetGetStatus",
     help: "Tells the state of the replica set.",
     fields: Some(&["replSetGetStatus", "initialSync"]),
     admin: true,
     privilege: Required::Cluster(&[Action::ReplSetGetStatus]),
     run: get_status,
-    ..Command::BASE
-};
-
-pub(super) static GET_CONFIG: Command = Command {
-    name: "replSetGetConfig",
-    help: "Returns the configuration of the replica set.",
-    fields: Some(&["replSetGetConfig", "commitmentStatus"]),
-    admin: true,
-    privilege: Required::Cluster(&[Action::ReplSetGetConfig]),
-    run: get_config,
-    ..Command::BASE
-};
-
-pub(super) static POOL_STATS: Command = Command {
-    name: "connPoolStats",
-    help: "Tells about connections from this server to others, of which there are none.",
-    fields: Some(&["connPoolStats"]),
-    privilege: Required::Cluster(&[Action::ConnPoolStats]),
-    run: pool_stats,
     ..Command::BASE
 };
 
@@ -76,37 +56,5 @@ fn get_status(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             out.bool("self", true).str("lastHeartbeatMessage", "");
         });
     });
-    Ok(())
-}
-
-fn get_config(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
-    out.doc("config", |out| {
-        out.str("_id", SET_NAME).i32("version", 1).i64("term", 1);
-        out.array("members", |members| {
-            members.push_doc(|out| {
-                out.i32("_id", 0).str("host", address(context));
-                out.bool("arbiterOnly", false).bool("buildIndexes", true).bool("hidden", false);
-                out.f64("priority", 1.0).doc("tags", |_| {});
-                out.i64("secondaryDelaySecs", 0).i32("votes", 1);
-            });
-        });
-        out.i64("protocolVersion", 1).bool("writeConcernMajorityJournalDefault", true);
-        out.doc("settings", |_| {});
-    });
-    Ok(())
-}
-
-fn pool_stats(_: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
-    for name in [
-        "numClientConnections",
-        "numAScopedConnections",
-        "totalInUse",
-        "totalAvailable",
-        "totalCreated",
-        "totalRefreshing",
-    ] {
-        out.i32(name, 0);
-    }
-    out.doc("pools", |_| {}).doc("hosts", |_| {}).doc("replicaSets", |_| {});
     Ok(())
 }

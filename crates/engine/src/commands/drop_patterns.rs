@@ -1,0 +1,60 @@
+//! `dropPatterns`: removes patterns and what they maintain.
+
+use super::patterns::{check_place, finish_builds, named};
+use super::row::Required;
+use super::{Command, Context};
+use crate::upkeep::{declare, modify};
+use ::access::Action;
+use value::{Error, Result, Writer};
+
+pub(super) static COMMAND: Command = Command {
+    name: "dropPatterns",
+    help: "Removes patterns and what they maintain.",
+    fields: Some(&["dropPatterns", "names", "keepValues", "wait"]),
+    privilege: Required::Collection(&[Action::DropPattern]),
+    audited: true,
+    run: drop_patterns,
+    ..Command::BASE
+};
+
+fn drop_patterns(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    check_place(context)?;
+    let name = context.collection_name()?;
+    let concern = context.write_concern()?;
+    let keep = context.args.bool("keepValues")?;
+    let wait = context.args.bool_or_true("wait")?;
+    if context.args.get("names").is_none() {
+        return Err(context.args.missing("names"));
+    }
+    let (engine, db) = (context.engine, context.db);
+    let before = declare::count(&engine.data.catalog.load(), db, name);
+    let gone = named(context, name)?;
+    if let Some(pointer) = gone.iter().find(|pattern| keep && pattern.is_pointer()) {
+        return Err(Error::bad_value(format!(
+            "the pattern '{}' has no values that could be kept: with 'strategy: pointer' nothing is \
+             stored. Store them first: {{modifyPattern: '{name}', name: '{}', set: {{strategy: \
+             'copy'}}}}",
+            pointer.name, pointer.name
+        )));
+    }
+    // What a layout stores is no value that could be kept: documents are stored without it.
+    let (layouts, gone): (Vec<_>, Vec<_>) =
+        gone.into_iter().partition(|pattern| pattern.layout().is_some());
+    let ids = declare::clear(&engine.data, db, &layouts)?;
+    finish_builds(context, &ids, wait)?;
+    if keep {
+        let gone = engine.data.change_catalog(|catalog, batch| {
+            let mut gone = gone;
+            gone.extend(modify::versions(catalog, db, &gone));
+            declare::remove(catalog, batch, db, &gone)?;
+            Ok(gone)
+        })?;
+        declare::discard(&engine.data, &gone);
+    } else {
+        let ids = declare::clear(&engine.data, db, &gone)?;
+        finish_builds(context, &ids, wait)?;
+    }
+    out.count("nPatternsWas", before as u64);
+    concern.write_error(out);
+    Ok(())
+}

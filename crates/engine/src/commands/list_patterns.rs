@@ -1,0 +1,25 @@
+//! `listPatterns`: lists patterns and how far they are.
+
+use super::Command;
+use super::patterns::list;
+use super::row::Required;
+use crate::access::Authorization;
+use ::access::Action;
+
+pub(super) static COMMAND: Command = Command {
+    name: "listPatterns",
+    help: "Lists patterns and how far they are.",
+    fields: Some(&["listPatterns", "cursor"]),
+    privilege: Required::Custom(may_list),
+    run: list,
+    ..Command::BASE
+};
+
+fn may_list(auth: &Authorization<'_>) -> bool {
+    let name = auth.collection();
+    if name.is_empty() {
+        auth.on_database(&[Action::ListCollections])
+    } else {
+        auth.on_collection(name, &[Action::ListIndexes])
+    }
+}

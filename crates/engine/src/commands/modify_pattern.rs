@@ -1,0 +1,62 @@
+//! `modifyPattern`: changes options of a pattern.
+
+use super::patterns::{check_place, finish_builds, may_declare};
+use super::row::Required;
+use super::{Command, Context};
+use crate::upkeep::{declare, modify};
+use ::access::Action;
+use ::patterns::{Pattern, Phase};
+use std::sync::Arc;
+use value::{Code, Error, Result, Writer};
+
+pub(super) static COMMAND: Command = Command {
+    name: "modifyPattern",
+    help: "Changes options of a pattern.",
+    fields: Some(&["modifyPattern", "name", "set", "wait"]),
+    privilege: Required::Collection(&[Action::CreatePattern]),
+    run: modify_pattern,
+    ..Command::BASE
+};
+
+fn modify_pattern(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    check_place(context)?;
+    let collection = context.collection_name()?;
+    let concern = context.write_concern()?;
+    let name = context.args.string("name")?;
+    let set = context.args.doc("set")?;
+    let wait = context.args.bool_or_true("wait")?;
+    let (engine, db) = (context.engine, context.db);
+    let (wanted, light) = modify::wanted(&engine.data, db, collection, name, set)?;
+    let login = &context.client.login;
+    if !light && login.required && !may_declare(login.privileges(), db, &wanted) {
+        return Err(Error::new(
+            Code::UNAUTHORIZED,
+            format!(
+                "not authorized on {db} to let the pattern '{name}' read '{}' and maintain '{}'",
+                wanted.source().unwrap_or(&wanted.target),
+                wanted.target
+            ),
+        ));
+    }
+    let built = modify::modify(&engine.data, context.op, db, collection, name, set)?;
+    // What waits may not have to wait any more.
+    engine.data.pattern_bell.ring();
+    if let Some(id) = built {
+        finish_builds(context, &[id], wait)?;
+        let catalog = engine.data.catalog.load_full();
+        let old = |p: &&Arc<Pattern>| {
+            p.collection == collection && p.name == name && p.phase == Phase::Clearing
+        };
+        let old: Vec<u32> = catalog.patterns(db).iter().filter(old).map(|p| p.id).collect();
+        finish_builds(context, &old, wait)?;
+        if !catalog.patterns(db).iter().any(|pattern| pattern.id == id) {
+            let why = declare::find(&catalog, db, collection, name)?.failure.clone();
+            return Err(Error::new(
+                Code::OPERATION_FAILED,
+                format!("the new version of the pattern '{name}' cannot be built: {why}"),
+            ));
+        }
+    }
+    concern.write_error(out);
+    Ok(())
+}

@@ -1,0 +1,20 @@
+//! `whatsmysni`: tells by what name a client called the server in TLS: by none.
+
+use super::row::Required;
+use super::{Command, Context};
+use value::{Result, Writer};
+
+pub(super) static COMMAND: Command = Command {
+    name: "whatsmysni",
+    help: "Tells by what name a client called the server in TLS: by none.",
+    fields: Some(&["whatsmysni"]),
+    admin: true,
+    privilege: Required::Nothing,
+    run: whats_my_sni,
+    ..Command::BASE
+};
+
+fn whats_my_sni(_: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
+    out.bool("sni", false);
+    Ok(())
+}
