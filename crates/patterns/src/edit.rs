@@ -92,7 +92,7 @@ pub fn assign<P: Borrow<Path>>(
     }
     let mut bytes = Vec::with_capacity(doc.bytes().len() + 64);
     let mut writer = Writer::start(&mut bytes);
-    let changes: Vec<Step<'_>> =
+    let changes: Vec<PendingChange<'_>> =
         changes.iter().map(|(path, value)| (path.borrow(), 0, value.as_ref())).collect();
     level(doc, &changes, &mut writer)?;
     writer.finish();
@@ -170,17 +170,17 @@ fn room(doc: RawDoc<'_>, old: RawVal<'_>, new: RawVal<'_>) -> Option<Range<usize
 }
 
 /// A change and how many parts of its path lie behind.
-type Step<'s> = (&'s Path, usize, Option<&'s OwnedVal>);
+type PendingChange<'s> = (&'s Path, usize, Option<&'s OwnedVal>);
 
-fn part<'s>(step: &Step<'s>) -> &'s str {
+fn part<'s>(step: &PendingChange<'s>) -> &'s str {
     step.0.parts().get(step.1).map_or("", |part| &part.name)
 }
 
-fn is_last(step: &Step<'_>) -> bool {
+fn is_last(step: &PendingChange<'_>) -> bool {
     step.1 + 1 >= step.0.parts().len()
 }
 
-fn level(doc: RawDoc<'_>, steps: &[Step<'_>], out: &mut Writer<'_>) -> Result<()> {
+fn level(doc: RawDoc<'_>, steps: &[PendingChange<'_>], out: &mut Writer<'_>) -> Result<()> {
     for (name, value) in doc {
         let Some(first) = steps.iter().find(|step| part(step) == name) else {
             out.raw(name, value);
@@ -192,7 +192,8 @@ fn level(doc: RawDoc<'_>, steps: &[Step<'_>], out: &mut Writer<'_>) -> Result<()
             }
             continue;
         }
-        let here: Vec<Step<'_>> = steps.iter().filter(|step| part(step) == name).copied().collect();
+        let here: Vec<PendingChange<'_>> =
+            steps.iter().filter(|step| part(step) == name).copied().collect();
         match value.as_doc() {
             Some(inner) => nested(name, inner, &here, out)?,
             None if here.iter().all(|step| step.2.is_none()) => {
@@ -221,7 +222,7 @@ fn level(doc: RawDoc<'_>, steps: &[Step<'_>], out: &mut Writer<'_>) -> Result<()
                 out.raw(name, new.raw());
             }
         } else {
-            let here: Vec<Step<'_>> =
+            let here: Vec<PendingChange<'_>> =
                 steps.iter().filter(|step| part(step) == name).copied().collect();
             nested(name, RawDoc::empty(), &here, out)?;
         }
@@ -229,8 +230,14 @@ fn level(doc: RawDoc<'_>, steps: &[Step<'_>], out: &mut Writer<'_>) -> Result<()
     Ok(())
 }
 
-fn nested(name: &str, doc: RawDoc<'_>, here: &[Step<'_>], out: &mut Writer<'_>) -> Result<()> {
-    let deeper: Vec<Step<'_>> = here.iter().map(|step| (step.0, step.1 + 1, step.2)).collect();
+fn nested(
+    name: &str,
+    doc: RawDoc<'_>,
+    here: &[PendingChange<'_>],
+    out: &mut Writer<'_>,
+) -> Result<()> {
+    let deeper: Vec<PendingChange<'_>> =
+        here.iter().map(|step| (step.0, step.1 + 1, step.2)).collect();
     let mut bytes = Vec::new();
     let mut writer = Writer::start(&mut bytes);
     level(doc, &deeper, &mut writer)?;

@@ -114,7 +114,7 @@ fn build(engine: &Arc<Inner>, db: &str, id: u32) -> Result<()> {
             // Not before: others may have had the lock.
             started = Instant::now();
             // A declaration that went or changed meanwhile is somebody else's business.
-            let Some(pattern) = find(&txn.catalog) else { return Ok(Step::Gone) };
+            let Some(pattern) = find(&txn.catalog) else { return Ok(BuildStep::Gone) };
             step(txn, db, &pattern, slice)
         });
         let held = started.elapsed();
@@ -123,20 +123,22 @@ fn build(engine: &Arc<Inner>, db: &str, id: u32) -> Result<()> {
             Err(error) => break Err(error),
         };
         let held = match step {
-            Step::Gone => break Ok(()),
-            Step::Done(Phase::Clearing) => break declare::forget(&engine.data, db, id),
-            Step::Done(_) => match declare::set_phase(&engine.data, db, id, Phase::Ready, "") {
-                // It was dropped meanwhile: a layout is cleared under the same number.
-                Ok(()) if find(&engine.data.catalog.load()).is_some() => Duration::ZERO,
-                outcome => break outcome,
-            },
-            Step::Prepared => {
+            BuildStep::Gone => break Ok(()),
+            BuildStep::Done(Phase::Clearing) => break declare::forget(&engine.data, db, id),
+            BuildStep::Done(_) => {
+                match declare::set_phase(&engine.data, db, id, Phase::Ready, "") {
+                    // It was dropped meanwhile: a layout is cleared under the same number.
+                    Ok(()) if find(&engine.data.catalog.load()).is_some() => Duration::ZERO,
+                    outcome => break outcome,
+                }
+            }
+            BuildStep::Prepared => {
                 if let Err(error) = modify::swap(&engine.data, db, id) {
                     break Err(error);
                 }
                 Duration::ZERO
             }
-            Step::More(documents) => {
+            BuildStep::More(documents) => {
                 job.advance(documents);
                 pace.learn(documents, held)
             }
@@ -309,14 +311,14 @@ pub(super) fn complete(
         return Ok(false);
     }
     let all = Slice { rows: ROWS_MAX, time: Duration::MAX };
-    while let Step::More(_) = step(txn, db, pattern, all)? {
+    while let BuildStep::More(_) = step(txn, db, pattern, all)? {
         stop()?;
     }
     Ok(true)
 }
 
 /// What one commit of a build came to.
-enum Step {
+enum BuildStep {
     More(u64),
     /// The walk of a pattern in this phase has come to its end.
     Done(Phase),
@@ -326,7 +328,12 @@ enum Step {
     Gone,
 }
 
-fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>, slice: Slice) -> Result<Step> {
+fn step(
+    txn: &mut Transaction,
+    db: &str,
+    pattern: &Arc<Pattern>,
+    slice: Slice,
+) -> Result<BuildStep> {
     let started = Instant::now();
     let clears = pattern.phase == Phase::Clearing;
     let walks_first = pattern.has_records() && !clears;
@@ -340,7 +347,7 @@ fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>, slice: Slice) -
     };
     let fills = pattern.traits.records_of_sources;
     if pattern.phase == Phase::Preparing && (progress.targets || !fills) {
-        return Ok(Step::Prepared);
+        return Ok(BuildStep::Prepared);
     }
     if progress.is_through() {
         if !clears {
@@ -348,12 +355,12 @@ fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>, slice: Slice) -
             super::settle(txn)?;
         }
         // The progress stays: until the pattern is ready, writes look at it.
-        return Ok(Step::Done(pattern.phase));
+        return Ok(BuildStep::Done(pattern.phase));
     }
     if !progress.targets && progress.at == Progress::END {
         progress = Progress { done: progress.done, ..Progress::start(true) };
         pattern.set_progress(&mut TransactionDocuments::new(txn, db), &progress)?;
-        return Ok(Step::More(0));
+        return Ok(BuildStep::More(0));
     }
     let mut count = 0;
     if progress.targets && !clears && pattern.owns_documents() {
@@ -394,7 +401,7 @@ fn step(txn: &mut Transaction, db: &str, pattern: &Arc<Pattern>, slice: Slice) -
     progress.done += count as i64;
     super::settle(txn)?;
     pattern.set_progress(&mut TransactionDocuments::new(txn, db), &progress)?;
-    Ok(Step::More(count))
+    Ok(BuildStep::More(count))
 }
 
 /// Deletes documents that the pattern owns and that need not be there: a pattern that is built anew may

@@ -25,13 +25,13 @@ const PERIOD_SECONDS: i64 = 3600;
 
 /// What is known of patterns whose strategy is left to the database.
 pub struct Strategies {
-    seen: Mutex<HashMap<u32, Seen>>,
+    seen: Mutex<HashMap<u32, PeriodStart>>,
     period_seconds: AtomicI64,
 }
 
 /// What had been counted when a period began.
 #[derive(Clone, Copy)]
-struct Seen {
+struct PeriodStart {
     at: Instant,
     rates: Rates,
 }
@@ -118,7 +118,7 @@ pub(super) fn tick(engine: &Arc<Inner>) {
     for (db, database) in &catalog.databases {
         for pattern in database.patterns.iter().filter(|p| p.phase == Phase::Ready) {
             let Some(rates) = Rates::of(engine, db, pattern) else { continue };
-            let begun = Seen { at: Instant::now(), rates };
+            let begun = PeriodStart { at: Instant::now(), rates };
             let seen = strategies.seen.lock().get(&pattern.id).copied().unwrap_or(begun);
             if seen.at.elapsed() < period {
                 known.insert(pattern.id, seen);

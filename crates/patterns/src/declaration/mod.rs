@@ -20,7 +20,7 @@ use value::{DocBuf, Error, RawDoc, Result};
 pub(crate) struct Parsed {
     pub(crate) kind: Box<dyn Kind>,
     pub(crate) target: String,
-    pub(crate) shown: DocBuf,
+    pub(crate) declared: DocBuf,
 }
 
 /// Reads a declaration on a collection. The pattern has no number and no rank yet.
@@ -61,7 +61,7 @@ pub fn parse(collection: &str, doc: RawDoc<'_>) -> Result<Pattern> {
     check_paths(&pattern)?;
     pattern.declaration = DocBuf::build(|out| {
         out.str("name", &pattern.name).str("kind", &kind);
-        out.extend(parsed.shown.as_doc());
+        out.extend(parsed.declared.as_doc());
         pattern.common.write(out, &pattern.traits);
     });
     Ok(pattern)

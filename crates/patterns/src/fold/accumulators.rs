@@ -17,7 +17,7 @@ use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, keys};
 
 /// How an accumulator is maintained.
 #[derive(Debug)]
-pub enum Fold {
+pub enum Accumulator {
     /// `$sum`.
     Sum(AccumulatorSpec),
     /// `$avg`.
@@ -90,16 +90,16 @@ pub enum Part {
     Place(Vec<u8>, OwnedVal),
 }
 
-impl Fold {
+impl Accumulator {
     /// The way to maintain an accumulator. `order` is the declared order of the children, which
     /// `$first` and `$last` need.
     ///
     /// # Errors
     /// What the accumulator's own parser refuses, and accumulators that have no maintained form.
-    pub fn parse(field: &str, spec: Val<'_>, order: Option<RawDoc<'_>>) -> Result<Fold> {
+    pub fn parse(field: &str, spec: Val<'_>, order: Option<RawDoc<'_>>) -> Result<Accumulator> {
         let context = ParseContext::new(0);
         if let Some(set) = counted_set(spec) {
-            return Ok(Fold::Distinct(AccumulatorSpec::parse(field, set, &context)?));
+            return Ok(Accumulator::Distinct(AccumulatorSpec::parse(field, set, &context)?));
         }
         let parsed = AccumulatorSpec::parse(field, spec, &context)?;
         let operand = spec.as_doc().and_then(RawDoc::first).map_or(Val::Null, |(_, v)| v.get());
@@ -111,19 +111,21 @@ impl Fold {
             })
         };
         Ok(match name {
-            "$sum" => Fold::Sum(parsed),
-            "$avg" => Fold::Average(parsed),
-            "$count" => Fold::Count,
+            "$sum" => Accumulator::Sum(parsed),
+            "$avg" => Accumulator::Average(parsed),
+            "$count" => Accumulator::Count,
             "$stdDevPop" | "$stdDevSamp" => {
-                Fold::Deviation { sample: name == "$stdDevSamp", spec: parsed }
+                Accumulator::Deviation { sample: name == "$stdDevSamp", spec: parsed }
             }
-            "$addToSet" => Fold::Set(parsed),
+            "$addToSet" => Accumulator::Set(parsed),
             "$median" | "$percentile" => {
-                Fold::Percentile { single: name == "$median", spec: parsed }
+                Accumulator::Percentile { single: name == "$median", spec: parsed }
             }
             // A union is the same in every order.
-            "$setUnion" => Fold::United { spec: parsed, sort: order_of(RawDoc::empty(), false)? },
-            "$min" | "$max" | "$minN" | "$maxN" => Fold::Extreme {
+            "$setUnion" => {
+                Accumulator::United { spec: parsed, sort: order_of(RawDoc::empty(), false)? }
+            }
+            "$min" | "$max" | "$minN" | "$maxN" => Accumulator::Extreme {
                 limit: constant()?,
                 largest: name.starts_with("$max"),
                 single: !name.ends_with('N'),
@@ -148,12 +150,19 @@ impl Fold {
                     )));
                 };
                 if matches!(name, "$mergeObjects" | "$concatArrays") {
-                    return Ok(Fold::United { spec: parsed, sort: order_of(sort, false)? });
+                    return Ok(Accumulator::United { spec: parsed, sort: order_of(sort, false)? });
                 }
                 if name == "$push" {
                     return match ranked(operand, sort, usize::MAX, false, false)? {
-                        Fold::Ranked { output, sort, limit, last, single, .. } => {
-                            Ok(Fold::Ranked { output, sort, limit, last, single, dense: true })
+                        Accumulator::Ranked { output, sort, limit, last, single, .. } => {
+                            Ok(Accumulator::Ranked {
+                                output,
+                                sort,
+                                limit,
+                                last,
+                                single,
+                                dense: true,
+                            })
                         }
                         other => Ok(other),
                     };
@@ -177,26 +186,26 @@ impl Fold {
     /// # Errors
     /// What an expression gives.
     pub fn part(&self, child: RawDoc<'_>) -> Result<Part> {
-        if matches!(self, Fold::Count) {
+        if matches!(self, Accumulator::Count) {
             return Ok(Part::Nothing);
         }
         let arena = Bump::new();
         let env = Env::new(child, &arena);
         Ok(match self {
-            Fold::Count => Part::Nothing,
-            Fold::Sum(spec) | Fold::Average(spec) => {
+            Accumulator::Count => Part::Nothing,
+            Accumulator::Sum(spec) | Accumulator::Average(spec) => {
                 let value = spec.argument(&env)?;
                 if value.is_number() { Part::Value(value.into()) } else { Part::Nothing }
             }
-            Fold::Deviation { spec, .. } => match spec.argument(&env)?.as_f64() {
+            Accumulator::Deviation { spec, .. } => match spec.argument(&env)?.as_f64() {
                 Some(number) => Part::Value(Val::Double(number).into()),
                 None => Part::Nothing,
             },
-            Fold::Set(spec) | Fold::Distinct(spec) => {
+            Accumulator::Set(spec) | Accumulator::Distinct(spec) => {
                 let value = spec.argument(&env)?;
                 if value.is_missing() { Part::Nothing } else { Part::Value(value.into()) }
             }
-            Fold::Extreme { spec, largest, .. } => {
+            Accumulator::Extreme { spec, largest, .. } => {
                 let value = spec.argument(&env)?;
                 if value.is_nullish() {
                     return Ok(Part::Nothing);
@@ -206,13 +215,13 @@ impl Fold {
                 keys::encode(&mut place, child.get("_id").unwrap_or(Val::Null), false);
                 Part::Place(place, value.into())
             }
-            Fold::Percentile { spec, .. } => {
+            Accumulator::Percentile { spec, .. } => {
                 let number = spec.argument(&env)?.as_f64().filter(|number| !number.is_nan());
                 let Some(number) = number else { return Ok(Part::Nothing) };
                 let place = ranks::place(number, child.get("_id").unwrap_or(Val::Null));
                 Part::Place(place, Val::Double(number).into())
             }
-            Fold::United { spec, sort } => {
+            Accumulator::United { spec, sort } => {
                 let value = spec.argument(&env)?;
                 // What the accumulator does not take is refused before it is kept.
                 spec.start(Val::Null)?.process(value)?;
@@ -223,7 +232,7 @@ impl Fold {
                 sort.key(child, &mut place)?;
                 Part::Place(place, value.into())
             }
-            Fold::Ranked { output, sort, dense, .. } => {
+            Accumulator::Ranked { output, sort, dense, .. } => {
                 let value = output.eval(&env)?;
                 if *dense && value.is_missing() {
                     return Ok(Part::Nothing);
@@ -240,8 +249,8 @@ impl Fold {
     #[must_use]
     pub fn limit(&self) -> Option<usize> {
         match self {
-            Fold::Extreme { limit, .. } | Fold::Ranked { limit, .. } => Some(*limit),
-            Fold::United { .. } => Some(usize::MAX),
+            Accumulator::Extreme { limit, .. } | Accumulator::Ranked { limit, .. } => Some(*limit),
+            Accumulator::United { .. } => Some(usize::MAX),
             _ => None,
         }
     }
@@ -250,7 +259,7 @@ impl Fold {
     #[must_use]
     pub fn percentiles(&self) -> Option<&[f64]> {
         match self {
-            Fold::Percentile { spec, .. } => Some(spec.percentiles()),
+            Accumulator::Percentile { spec, .. } => Some(spec.percentiles()),
             _ => None,
         }
     }
@@ -258,87 +267,98 @@ impl Fold {
     /// Whether each child has a place in the ranking.
     #[must_use]
     pub fn places_all(&self) -> bool {
-        matches!(self, Fold::Ranked { dense: false, .. })
+        matches!(self, Accumulator::Ranked { dense: false, .. })
     }
 
     /// Whether how many children have each value is kept.
     #[must_use]
     pub fn is_set(&self) -> bool {
-        matches!(self, Fold::Set(_) | Fold::Distinct(_))
+        matches!(self, Accumulator::Set(_) | Accumulator::Distinct(_))
     }
 
     /// Whether `$group` gives the same to the last bit, whatever the order of its input.
     #[must_use]
     pub fn is_steady(&self) -> bool {
         match self {
-            Fold::Sum(_)
-            | Fold::Average(_)
-            | Fold::Count
-            | Fold::Extreme { .. }
-            | Fold::Percentile { .. }
-            | Fold::Set(_)
-            | Fold::Distinct(_) => true,
-            Fold::Deviation { .. } | Fold::Ranked { .. } | Fold::United { .. } => false,
+            Accumulator::Sum(_)
+            | Accumulator::Average(_)
+            | Accumulator::Count
+            | Accumulator::Extreme { .. }
+            | Accumulator::Percentile { .. }
+            | Accumulator::Set(_)
+            | Accumulator::Distinct(_) => true,
+            Accumulator::Deviation { .. }
+            | Accumulator::Ranked { .. }
+            | Accumulator::United { .. } => false,
         }
     }
 
     /// Lets a state that needs no other records follow a change.
-    pub fn change(&self, state: &mut State, value: Val<'_>, adds: bool) {
-        if matches!(self, Fold::Deviation { .. }) {
-            if !matches!(state, State::Moments(_)) {
-                *state = State::Moments(Moments::default());
+    pub fn change(&self, state: &mut AccumulatorState, value: Val<'_>, adds: bool) {
+        if matches!(self, Accumulator::Deviation { .. }) {
+            if !matches!(state, AccumulatorState::Moments(_)) {
+                *state = AccumulatorState::Moments(Moments::default());
             }
-            if let (State::Moments(moments), Val::Double(number)) = (state, value) {
+            if let (AccumulatorState::Moments(moments), Val::Double(number)) = (state, value) {
                 moments.change(number, adds);
             }
             return;
         }
-        if !matches!(state, State::Tally(_)) {
-            *state = State::Tally(Tally::default());
+        if !matches!(state, AccumulatorState::Tally(_)) {
+            *state = AccumulatorState::Tally(Tally::default());
         }
-        if let State::Tally(tally) = state {
+        if let AccumulatorState::Tally(tally) = state {
             tally.change(value, adds);
         }
     }
 
     /// The value that is shown.
     #[must_use]
-    pub fn value(&self, children: i64, state: &State) -> OwnedVal {
+    pub fn value(&self, children: i64, state: &AccumulatorState) -> OwnedVal {
         match (self, state) {
-            (Fold::Count, _) => OwnedVal::new(count(children)),
-            (Fold::Distinct(_), State::Number(number)) => OwnedVal::new(count(*number)),
-            (Fold::Distinct(_), _) => OwnedVal::new(Val::Int32(0)),
-            (Fold::Deviation { sample, .. }, State::Moments(moments)) => {
+            (Accumulator::Count, _) => OwnedVal::new(count(children)),
+            (Accumulator::Distinct(_), AccumulatorState::Number(number)) => {
+                OwnedVal::new(count(*number))
+            }
+            (Accumulator::Distinct(_), _) => OwnedVal::new(Val::Int32(0)),
+            (Accumulator::Deviation { sample, .. }, AccumulatorState::Moments(moments)) => {
                 OwnedVal::new(moments.deviation(*sample))
             }
-            (Fold::Deviation { .. }, _) => OwnedVal::new(Val::Null),
-            (Fold::Percentile { single, .. }, State::Ranks(ranks)) => match single {
-                true => OwnedVal::new(ranks.numbers().next().unwrap_or(Val::Null)),
-                false => array(ranks.numbers()),
-            },
-            (Fold::Percentile { single: true, .. }, _) => OwnedVal::new(Val::Null),
-            (Fold::Percentile { spec, .. }, _) => {
+            (Accumulator::Deviation { .. }, _) => OwnedVal::new(Val::Null),
+            (Accumulator::Percentile { single, .. }, AccumulatorState::Ranks(ranks)) => {
+                match single {
+                    true => OwnedVal::new(ranks.numbers().next().unwrap_or(Val::Null)),
+                    false => array(ranks.numbers()),
+                }
+            }
+            (Accumulator::Percentile { single: true, .. }, _) => OwnedVal::new(Val::Null),
+            (Accumulator::Percentile { spec, .. }, _) => {
                 array(spec.percentiles().iter().map(|_| Val::Null))
             }
-            (Fold::United { spec, .. }, State::List(list)) => {
+            (Accumulator::United { spec, .. }, AccumulatorState::List(list)) => {
                 united(spec, list.iter().map(|(_, value)| value.get()))
             }
-            (Fold::United { spec, .. }, _) => united(spec, std::iter::empty()),
-            (Fold::Sum(_), State::Tally(tally)) => OwnedVal::new(tally.total()),
-            (Fold::Average(_), State::Tally(tally)) => OwnedVal::new(tally.average()),
+            (Accumulator::United { spec, .. }, _) => united(spec, std::iter::empty()),
+            (Accumulator::Sum(_), AccumulatorState::Tally(tally)) => OwnedVal::new(tally.total()),
+            (Accumulator::Average(_), AccumulatorState::Tally(tally)) => {
+                OwnedVal::new(tally.average())
+            }
             (
-                Fold::Extreme { single: true, .. } | Fold::Ranked { single: true, .. },
-                State::List(list),
+                Accumulator::Extreme { single: true, .. }
+                | Accumulator::Ranked { single: true, .. },
+                AccumulatorState::List(list),
             ) => list.first().map_or(OwnedVal::new(Val::Null), |(_, value)| value.clone()),
-            (Fold::Ranked { last: true, .. }, State::List(list)) => {
+            (Accumulator::Ranked { last: true, .. }, AccumulatorState::List(list)) => {
                 array(list.iter().rev().map(|(_, value)| value.get()))
             }
-            (_, State::List(list)) => array(list.iter().map(|(_, value)| value.get())),
-            (Fold::Sum(_), State::Empty) => OwnedVal::new(Val::Int32(0)),
-            (Fold::Average(_), State::Empty) => OwnedVal::new(Val::Null),
-            (Fold::Extreme { single: true, .. } | Fold::Ranked { single: true, .. }, _) => {
-                OwnedVal::new(Val::Null)
-            }
+            (_, AccumulatorState::List(list)) => array(list.iter().map(|(_, value)| value.get())),
+            (Accumulator::Sum(_), AccumulatorState::Empty) => OwnedVal::new(Val::Int32(0)),
+            (Accumulator::Average(_), AccumulatorState::Empty) => OwnedVal::new(Val::Null),
+            (
+                Accumulator::Extreme { single: true, .. }
+                | Accumulator::Ranked { single: true, .. },
+                _,
+            ) => OwnedVal::new(Val::Null),
             _ => array(std::iter::empty()),
         }
     }
@@ -362,10 +382,10 @@ fn ranked(
     limit: usize,
     last: bool,
     single: bool,
-) -> Result<Fold> {
+) -> Result<Accumulator> {
     let sort = order_of(sort, last)?;
     let output = Expr::parse(output, &ParseContext::new(0))?;
-    Ok(Fold::Ranked { output, sort, limit, last, single, dense: false })
+    Ok(Accumulator::Ranked { output, sort, limit, last, single, dense: false })
 }
 
 /// The total order that a sort means.
@@ -410,7 +430,7 @@ fn array<'v>(values: impl Iterator<Item = Val<'v>>) -> OwnedVal {
 
 /// What is kept of one field of one group.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum State {
+pub enum AccumulatorState {
     /// Nothing yet.
     #[default]
     Empty,
@@ -426,16 +446,18 @@ pub enum State {
     List(Vec<(Vec<u8>, OwnedVal)>),
 }
 
-impl State {
+impl AccumulatorState {
     /// Appends the state to the record of its group.
     pub fn write(&self, out: &mut value::writer::ArrayWriter<'_>) {
         match self {
-            State::Empty => out.push(Val::Null),
-            State::Tally(tally) => out.push_doc(|out| tally.write(out)),
-            State::Moments(moments) => out.push(Val::Document(moments.to_doc().as_doc())),
-            State::Ranks(ranks) => out.push_doc(|out| ranks.write(out)),
-            State::Number(number) => out.push(Val::Int64(*number)),
-            State::List(list) => out.push_array(|out| {
+            AccumulatorState::Empty => out.push(Val::Null),
+            AccumulatorState::Tally(tally) => out.push_doc(|out| tally.write(out)),
+            AccumulatorState::Moments(moments) => {
+                out.push(Val::Document(moments.to_doc().as_doc()))
+            }
+            AccumulatorState::Ranks(ranks) => out.push_doc(|out| ranks.write(out)),
+            AccumulatorState::Number(number) => out.push(Val::Int64(*number)),
+            AccumulatorState::List(list) => out.push_array(|out| {
                 for (place, value) in list {
                     out.push(Val::Binary(0, place));
                     out.push_raw(value.raw());
@@ -447,19 +469,23 @@ impl State {
     /// How many entries of a ranking it shows.
     pub(super) fn listed(&self) -> i64 {
         match self {
-            State::List(list) => list.len() as i64,
+            AccumulatorState::List(list) => list.len() as i64,
             _ => 0,
         }
     }
 
     /// The state that `write` wrote.
     #[must_use]
-    pub fn read(value: Val<'_>) -> State {
+    pub fn read(value: Val<'_>) -> AccumulatorState {
         match value {
-            Val::Document(doc) if Moments::is_in(doc) => State::Moments(Moments::from_doc(doc)),
-            Val::Document(doc) if Ranks::is_in(doc) => State::Ranks(Ranks::from_doc(doc)),
-            Val::Document(doc) => State::Tally(Tally::from_doc(doc)),
-            Val::Int64(number) => State::Number(number),
+            Val::Document(doc) if Moments::is_in(doc) => {
+                AccumulatorState::Moments(Moments::from_doc(doc))
+            }
+            Val::Document(doc) if Ranks::is_in(doc) => {
+                AccumulatorState::Ranks(Ranks::from_doc(doc))
+            }
+            Val::Document(doc) => AccumulatorState::Tally(Tally::from_doc(doc)),
+            Val::Int64(number) => AccumulatorState::Number(number),
             Val::Array(array) => {
                 let mut list = Vec::new();
                 let mut elements = array.iter();
@@ -469,9 +495,9 @@ impl State {
                         list.push((place.to_vec(), OwnedVal::new(value.get())));
                     }
                 }
-                State::List(list)
+                AccumulatorState::List(list)
             }
-            _ => State::Empty,
+            _ => AccumulatorState::Empty,
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Queries that a fold answers: `$group` from the documents of its groups or from the record of one
 //! key, and counts from that record.
 
-use super::{Grouped, Keys};
+use super::{Fold, Keys};
 use crate::answers::{GroupAnswer, Question, asked_key, conditions, same_conditions, written};
 use crate::pattern::Pattern;
 use value::{DocBuf, OwnedVal, RawDoc, RawVal, Result, Val};
 
-impl Grouped {
+impl Fold {
     /// What a `$group` over the children gives, with the filter in front of it.
     ///
     /// # Errors
@@ -143,17 +143,16 @@ impl Grouped {
         question: &Question<'_>,
         key: Val<'_>,
     ) -> Result<(i64, Vec<OwnedVal>)> {
-        let record = question.snapshot.state(question.pattern.id, &Grouped::record_key(key))?;
+        let record = question.snapshot.state(question.pattern.id, &Fold::record_key(key))?;
         let record = record.as_ref().map(DocBuf::as_doc);
-        let Some((record, key)) = record.and_then(|doc| Some((doc, Grouped::shown_key(doc)?)))
-        else {
-            return Ok(self.shown(record));
+        let Some((record, key)) = record.and_then(|doc| Some((doc, Fold::target_key(doc)?))) else {
+            return Ok(self.group_values(record));
         };
         if !question.snapshot.has_collection(&self.target) {
-            return Ok(self.shown(None));
+            return Ok(self.group_values(None));
         }
         let target = question.snapshot.get(&self.target, key)?;
-        Ok(self.shown_in(record, target.as_ref().map(DocBuf::as_doc)))
+        Ok(self.values_in_target(record, target.as_ref().map(DocBuf::as_doc)))
     }
 }
 
@@ -169,7 +168,7 @@ enum Source {
 /// may depend on the order in which documents are read.
 fn fields<'g>(
     pattern: &Pattern,
-    grouped: &Grouped,
+    grouped: &Fold,
     group: RawDoc<'g>,
 ) -> Option<Vec<(&'g str, Source)>> {
     let declared = pattern.declaration.as_doc();
@@ -178,10 +177,9 @@ fn fields<'g>(
     for (name, asked) in group.iter().filter(|(name, _)| *name != "_id") {
         let same =
             |(_, known): (&str, RawVal<'_>)| known == asked || (counts(known) && counts(asked));
-        let field = maintained
-            .iter()
-            .position(same)
-            .filter(|at| grouped.fields.get(*at).is_some_and(|field| field.fold.is_steady()));
+        let field = maintained.iter().position(same).filter(|at| {
+            grouped.fields.get(*at).is_some_and(|field| field.accumulator.is_steady())
+        });
         let source = match field {
             Some(at) => Source::Field(at),
             None if counts(asked) && grouped.counts_children() => Source::Children,

@@ -1,7 +1,7 @@
 //! What rankings and sets keep for each child, behind the record of its group: an entry in the order
 //! of the ranking, or how many children have a value.
 
-use super::accumulators::{Part, State};
+use super::accumulators::{AccumulatorState, Part};
 use crate::documents::Documents;
 use crate::pattern::Pattern;
 use std::collections::BTreeMap;
@@ -49,11 +49,11 @@ pub(super) fn rank<'c>(
     prefix: &[u8],
     limit: usize,
     anew: bool,
-    state: &mut State,
+    state: &mut AccumulatorState,
     changes: impl Iterator<Item = (&'c Part, bool)>,
 ) -> Result<()> {
     let mut list = match std::mem::take(state) {
-        State::List(list) if !anew => list,
+        AccumulatorState::List(list) if !anew => list,
         _ => Vec::new(),
     };
     // All others stand behind the last one that is shown; a list that is not full has no others.
@@ -111,7 +111,7 @@ pub(super) fn collect<'c>(
     documents: &mut dyn Documents,
     prefix: &[u8],
     listed: bool,
-    state: &mut State,
+    state: &mut AccumulatorState,
     changes: impl Iterator<Item = (&'c Part, bool)>,
 ) -> Result<()> {
     let mut members: BTreeMap<Vec<u8>, Member> = BTreeMap::new();
@@ -141,14 +141,14 @@ pub(super) fn collect<'c>(
         documents.set_state(pattern.id, &[prefix, encoded].concat(), doc)?;
     }
     *state = match (listed, std::mem::take(state)) {
-        (true, State::List(list)) => list_of(merged(list, members)),
+        (true, AccumulatorState::List(list)) => list_of(merged(list, members)),
         (true, _) => list_of(merged(Vec::new(), members)),
         (false, known) => {
-            let had = if let State::Number(number) = known { number } else { 0 };
+            let had = if let AccumulatorState::Number(number) = known { number } else { 0 };
             let change = |m: &Member| i64::from(m.count > 0) - i64::from(m.before > 0);
             match had + members.values().map(change).sum::<i64>() {
-                distinct @ 1.. => State::Number(distinct),
-                _ => State::Empty,
+                distinct @ 1.. => AccumulatorState::Number(distinct),
+                _ => AccumulatorState::Empty,
             }
         }
     };
@@ -173,6 +173,6 @@ fn merged(list: Vec<Listed>, members: BTreeMap<Vec<u8>, Member>) -> Vec<Listed> 
     merged
 }
 
-fn list_of(list: Vec<Listed>) -> State {
-    if list.is_empty() { State::Empty } else { State::List(list) }
+fn list_of(list: Vec<Listed>) -> AccumulatorState {
+    if list.is_empty() { AccumulatorState::Empty } else { AccumulatorState::List(list) }
 }

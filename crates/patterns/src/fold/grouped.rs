@@ -6,7 +6,7 @@
 //! and what it takes away (`groups`); `settle` applies all of a key's changes at once and writes its
 //! targets.
 
-use super::accumulators::{Fold, State};
+use super::accumulators::{Accumulator, AccumulatorState};
 use super::groups::Child;
 use super::record::{Record, record_key};
 use super::window::{self, Window};
@@ -22,7 +22,7 @@ use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, keys};
 
 /// Children folded by a key.
 #[derive(Debug)]
-pub struct Grouped {
+pub struct Fold {
     /// The collection of the children.
     pub source: String,
     /// The collection that holds the results.
@@ -74,13 +74,13 @@ pub struct Field {
     /// Where it stands in the target.
     pub path: Path,
     /// How it is maintained.
-    pub fold: Fold,
+    pub accumulator: Accumulator,
 }
 
 /// What a maintained field shows, and where.
 pub type Value<'g> = (&'g Path, Option<OwnedVal>);
 
-impl Grouped {
+impl Fold {
     /// Whether the results have a collection of their own.
     #[must_use]
     pub fn is_own(&self) -> bool {
@@ -130,7 +130,7 @@ impl Grouped {
     pub fn counts_children(&self) -> bool {
         self.window.is_some()
             || self.fields.is_empty()
-            || self.fields.iter().any(|field| !field.fold.places_all())
+            || self.fields.iter().any(|field| !field.accumulator.places_all())
     }
 
     /// What a child adds; `None` for nothing. `horizon` is where the window begins, if there is one.
@@ -170,7 +170,7 @@ impl Grouped {
         }
         let mut parts = Vec::with_capacity(self.fields.len());
         for field in &self.fields {
-            parts.push(field.fold.part(doc)?);
+            parts.push(field.accumulator.part(doc)?);
         }
         if let Some(window) = &self.window {
             let Some(part) = window.part(doc) else { return Ok(None) };
@@ -393,15 +393,15 @@ impl Grouped {
 
     /// How many children a group has, if that is known, and what its fields show, from its record.
     #[must_use]
-    pub fn shown(&self, record: Option<RawDoc<'_>>) -> (i64, Vec<OwnedVal>) {
+    pub fn group_values(&self, record: Option<RawDoc<'_>>) -> (i64, Vec<OwnedVal>) {
         let record =
             record.map_or_else(|| self.empty_record(), |doc| Record::of(doc, self.fields.len()));
-        self.listed(&record)
+        self.values_of(&record)
     }
 
-    pub(super) fn listed(&self, record: &Record) -> (i64, Vec<OwnedVal>) {
+    pub(super) fn values_of(&self, record: &Record) -> (i64, Vec<OwnedVal>) {
         let values = self.fields.iter().zip(&record.states);
-        let values = values.map(|(field, state)| field.fold.value(record.children, state));
+        let values = values.map(|(field, state)| field.accumulator.value(record.children, state));
         (record.children, values.collect())
     }
 
@@ -409,12 +409,14 @@ impl Grouped {
         self.fields
             .iter()
             .zip(&record.states)
-            .map(|(field, state)| (&field.path, Some(field.fold.value(record.children, state))))
+            .map(|(field, state)| {
+                (&field.path, Some(field.accumulator.value(record.children, state)))
+            })
             .collect()
     }
 
     pub(super) fn empty_record(&self) -> Record {
-        Record { children: 0, states: vec![State::Empty; self.fields.len()] }
+        Record { children: 0, states: vec![AccumulatorState::Empty; self.fields.len()] }
     }
 
     pub(super) fn record(

@@ -6,8 +6,8 @@
 //! types, a child without one, a sum that outgrows 64 bits) makes the group a record again, and so does
 //! whoever takes the target away or writes past its patterns: what is left to a target is always there, and right.
 
-use super::accumulators::{Fold, Part, State};
-use super::grouped::{Field, Grouped, Value};
+use super::accumulators::{Accumulator, AccumulatorState, Part};
+use super::grouped::{Field, Fold, Value};
 use super::groups::Group;
 use super::record::{Record, record_key};
 use super::tally::Tally;
@@ -25,37 +25,39 @@ const LONGS: u8 = b'l';
 /// A letter for each field.
 pub(super) type Sums = SmallVec<[u8; 16]>;
 
-impl Grouped {
+impl Fold {
     /// Whether there may be groups of which only the key is kept.
-    fn may_be_shown(&self) -> bool {
-        let counts = |fold: &Fold| matches!(fold, Fold::Count);
+    fn fits_target(&self) -> bool {
+        let counts = |fold: &Accumulator| matches!(fold, Accumulator::Count);
         self.has_one_target()
             && self.window.is_none()
-            && self.fields.iter().any(|field| counts(&field.fold))
-            && self.fields.iter().all(|f| counts(&f.fold) || matches!(f.fold, Fold::Sum(_)))
+            && self.fields.iter().any(|field| counts(&field.accumulator))
+            && self.fields.iter().all(|f| counts(&f.fold) || matches!(f.fold, Accumulator::Sum(_)))
     }
 
     /// Whether a record may be left to its target now.
     pub(super) fn may_leave(&self, pattern: &Pattern) -> bool {
-        pattern.phase == Phase::Ready && !pattern.is_deferred() && self.may_be_shown()
+        pattern.phase == Phase::Ready && !pattern.is_deferred() && self.fits_target()
     }
 
     /// What each field is a sum of, a letter each; `None` if one of them cannot be shown.
     pub(super) fn sums(&self, mut sum: impl FnMut(usize) -> Option<u8>) -> Option<Sums> {
-        let letter = |(number, field): (usize, &Field)| match field.fold {
-            Fold::Count => Some(COUNT),
+        let letter = |(number, field): (usize, &Field)| match field.accumulator {
+            Accumulator::Count => Some(COUNT),
             _ => sum(number),
         };
         self.fields.iter().enumerate().map(letter).collect()
     }
 
     /// What the fields of a record are sums of, if a target that shows them shows all of it.
-    pub(super) fn shown_sums(&self, record: &Record) -> Option<Sums> {
+    pub(super) fn target_sums(&self, record: &Record) -> Option<Sums> {
         if record.children <= 0 {
             return None;
         }
         self.sums(|number| {
-            let Some(State::Tally(tally)) = record.states.get(number) else { return None };
+            let Some(AccumulatorState::Tally(tally)) = record.states.get(number) else {
+                return None;
+            };
             let (Val::Int32(_) | Val::Int64(_)) = tally.total() else { return None };
             let sum = tally.total().as_i64_exact()?;
             let is = |long| *tally == Tally::of_whole(sum, record.children, long);
@@ -64,13 +66,18 @@ impl Grouped {
     }
 
     /// The record that a target shows.
-    fn shown_by(&self, target: RawDoc<'_>, sums: &[u8]) -> Option<Record> {
+    fn record_in_target(&self, target: RawDoc<'_>, sums: &[u8]) -> Option<Record> {
         let shown = |field: &Field| field.path.find(target)?.get().as_i64_exact();
-        let count = self.fields.iter().find(|field| matches!(field.fold, Fold::Count));
+        let count =
+            self.fields.iter().find(|field| matches!(field.accumulator, Accumulator::Count));
         let children = count.and_then(shown)?;
         let state = |(field, letter): (&Field, u8)| match letter {
-            COUNT => Some(State::Empty),
-            _ => Some(State::Tally(Tally::of_whole(shown(field)?, children, letter == LONGS))),
+            COUNT => Some(AccumulatorState::Empty),
+            _ => Some(AccumulatorState::Tally(Tally::of_whole(
+                shown(field)?,
+                children,
+                letter == LONGS,
+            ))),
         };
         let states =
             self.fields.iter().zip(sums.iter().copied()).map(state).collect::<Option<_>>()?;
@@ -79,16 +86,20 @@ impl Grouped {
 
     /// The key of a group that is left to its target.
     #[must_use]
-    pub fn shown_key(stored: RawDoc<'_>) -> Option<Val<'_>> {
-        Record::as_shown(stored).map(|(key, _)| key)
+    pub fn target_key(stored: RawDoc<'_>) -> Option<Val<'_>> {
+        Record::as_in_target(stored).map(|(key, _)| key)
     }
 
     /// How many children such a group has, and what its fields show, from its target.
     #[must_use]
-    pub fn shown_in(&self, stored: RawDoc<'_>, target: Option<RawDoc<'_>>) -> (i64, Vec<OwnedVal>) {
-        let sums = Record::as_shown(stored).map_or(&[][..], |(_, sums)| sums);
-        let record = target.and_then(|target| self.shown_by(target, sums));
-        self.listed(&record.unwrap_or_else(|| self.empty_record()))
+    pub fn values_in_target(
+        &self,
+        stored: RawDoc<'_>,
+        target: Option<RawDoc<'_>>,
+    ) -> (i64, Vec<OwnedVal>) {
+        let sums = Record::as_in_target(stored).map_or(&[][..], |(_, sums)| sums);
+        let record = target.and_then(|target| self.record_in_target(target, sums));
+        self.values_of(&record.unwrap_or_else(|| self.empty_record()))
     }
 
     /// The record of a group, be it kept or shown.
@@ -98,11 +109,11 @@ impl Grouped {
         stored: Option<DocBuf>,
     ) -> Result<Record> {
         let Some(stored) = stored else { return Ok(self.empty_record()) };
-        let Some((key, sums)) = Record::as_shown(stored.as_doc()) else {
+        let Some((key, sums)) = Record::as_in_target(stored.as_doc()) else {
             return Ok(Record::of(stored.as_doc(), self.fields.len()));
         };
         let target = documents.get(&self.target, key)?;
-        let shown = target.and_then(|target| self.shown_by(target.as_doc(), sums));
+        let shown = target.and_then(|target| self.record_in_target(target.as_doc(), sums));
         Ok(shown.unwrap_or_else(|| self.empty_record()))
     }
 
@@ -115,7 +126,7 @@ impl Grouped {
         documents: &mut dyn Documents,
         stored: RawDoc<'_>,
     ) -> Result<DocBuf> {
-        let Some(key) = Grouped::shown_key(stored) else { return Ok(stored.into()) };
+        let Some(key) = Fold::target_key(stored) else { return Ok(stored.into()) };
         Ok(self.record_of(documents, Some(stored.into()))?.to_doc(key))
     }
 
@@ -130,13 +141,13 @@ impl Grouped {
         documents: &mut dyn Documents,
         target: RawDoc<'_>,
     ) -> Result<()> {
-        if !pattern.phase.is_built() || !self.may_be_shown() {
+        if !pattern.phase.is_built() || !self.fits_target() {
             return Ok(());
         }
         let Some(encoded) = self.local_key(target) else { return Ok(()) };
         let key = record_key(&encoded);
         let Some(stored) = documents.state(pattern.id, &key)? else { return Ok(()) };
-        if Grouped::shown_key(stored.as_doc()).is_none() {
+        if Fold::target_key(stored.as_doc()).is_none() {
             return Ok(());
         }
         let record = self.whole_record(documents, stored.as_doc())?;
@@ -144,7 +155,7 @@ impl Grouped {
     }
 
     /// Lets a target that shows its group follow the group's changes. False where that takes a record.
-    pub(super) fn follow_shown(
+    pub(super) fn update_in_target(
         &self,
         pattern: &Pattern,
         documents: &mut dyn Documents,
@@ -169,7 +180,7 @@ impl Grouped {
             let value = match letter {
                 COUNT => {
                     let children = shown.checked_add(group.gain()).filter(|count| *count > 0)?;
-                    field.fold.value(children, &State::Empty)
+                    field.accumulator.value(children, &AccumulatorState::Empty)
                 }
                 _ => {
                     let mut sum = shown;

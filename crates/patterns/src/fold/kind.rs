@@ -1,7 +1,7 @@
 //! Kinds that are made of one fold. `Folded` does all that has to do with the fold; what sets the kinds
 //! apart is their declaration and a `Form`.
 
-use super::{Grouped, Keys};
+use super::{Fold, Keys};
 use crate::answers::{GroupAnswer, Question};
 use crate::delta::{Delta, Deltas};
 use crate::documents::Documents;
@@ -27,7 +27,7 @@ pub trait Form: Debug + Send + Sync {
     /// When the store fails.
     fn answer_first(
         &self,
-        _fold: &Grouped,
+        _fold: &Fold,
         _question: &Question<'_>,
         _filter: RawDoc<'_>,
         _sort: RawDoc<'_>,
@@ -41,7 +41,7 @@ pub trait Form: Debug + Send + Sync {
 #[derive(Debug)]
 pub struct Folded<F> {
     /// The fold.
-    pub fold: Grouped,
+    pub fold: Fold,
     /// What sets the kind apart.
     pub form: F,
 }

@@ -25,8 +25,8 @@ pub mod tally;
 mod verify;
 mod window;
 
-pub use accumulators::Fold;
-pub use grouped::{Field, Grouped, Keys, MissingParent, Value};
+pub use accumulators::Accumulator;
+pub use grouped::{Field, Fold, Keys, MissingParent, Value};
 pub use groups::{Child, Group, Groups};
 pub use kind::{Folded, Form};
 pub use record::GROUP;

@@ -4,7 +4,7 @@
 //! is wanted how many numbers stand before it and the place of its own. A number that comes or goes
 //! moves a rank by a step or two along the entries, however many there are.
 
-use super::accumulators::{Part, State};
+use super::accumulators::{AccumulatorState, Part};
 use super::entries;
 use crate::documents::Documents;
 use crate::pattern::Pattern;
@@ -80,11 +80,11 @@ pub(super) fn follow<'c>(
     documents: &mut dyn Documents,
     prefix: &[u8],
     wanted: &[f64],
-    state: &mut State,
+    state: &mut AccumulatorState,
     changes: impl Iterator<Item = (&'c Part, bool)>,
 ) -> Result<()> {
     let mut ranks = match std::mem::take(state) {
-        State::Ranks(ranks) => ranks,
+        AccumulatorState::Ranks(ranks) => ranks,
         _ => Ranks::default(),
     };
     let known = ranks.marks.len() == wanted.len();
@@ -130,6 +130,6 @@ pub(super) fn follow<'c>(
         }
         (*before, *mark) = (rank, found);
     }
-    *state = State::Ranks(ranks);
+    *state = AccumulatorState::Ranks(ranks);
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! What a fold keeps for itself, and under which keys: a record for each group, and entries behind it.
 
-use super::accumulators::State;
+use super::accumulators::AccumulatorState;
 use smallvec::SmallVec;
 use value::{DocBuf, RawDoc, RawVal, Val};
 
@@ -10,7 +10,7 @@ pub(super) struct Record {
     /// How many children it has; if they are not counted, how many the first ranking shows.
     pub(super) children: i64,
     /// What each field keeps.
-    pub(super) states: Vec<State>,
+    pub(super) states: Vec<AccumulatorState>,
 }
 
 /// The records of groups stand under this byte and their encoded keys.
@@ -24,22 +24,22 @@ impl Record {
     /// The record that `to_doc` made.
     pub(super) fn of(doc: RawDoc<'_>, fields: usize) -> Record {
         let list = doc.get("f").and_then(Val::as_array).unwrap_or(RawDoc::empty());
-        let mut states: Vec<State> =
-            list.iter().map(|(_, state)| State::read(state.get())).collect();
-        states.resize(fields, State::Empty);
+        let mut states: Vec<AccumulatorState> =
+            list.iter().map(|(_, state)| AccumulatorState::read(state.get())).collect();
+        states.resize(fields, AccumulatorState::Empty);
         let children = doc.get("n").and_then(Val::as_i64_exact).unwrap_or(0);
         Record { children, states }
     }
 
     /// What is kept of a group whose target shows the rest: its key, and what its fields are sums of.
-    pub(super) fn shown(key: Val<'_>, sums: &[u8]) -> DocBuf {
+    pub(super) fn in_target(key: Val<'_>, sums: &[u8]) -> DocBuf {
         DocBuf::build(|out| {
             out.append("k", key).append("s", Val::Binary(0, sums));
         })
     }
 
     /// Key and sums, if nothing else is kept.
-    pub(super) fn as_shown(doc: RawDoc<'_>) -> Option<(Val<'_>, &[u8])> {
+    pub(super) fn as_in_target(doc: RawDoc<'_>) -> Option<(Val<'_>, &[u8])> {
         let mut elements = doc.iter();
         let (Some((b"k", key)), Some((b"s", sums))) =
             (elements.next_bytes(), elements.next_bytes())

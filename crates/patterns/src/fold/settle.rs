@@ -1,8 +1,8 @@
 //! Letting a group follow what its children did: its record, and the targets that show it.
 
-use super::accumulators::{Fold, Part, State};
+use super::accumulators::{Accumulator, AccumulatorState, Part};
 use super::entries;
-use super::grouped::{Grouped, Keys, MissingParent, Value};
+use super::grouped::{Fold, Keys, MissingParent, Value};
 use super::groups::Group;
 use super::in_target::{INTS, Sums};
 use super::ranks;
@@ -16,7 +16,7 @@ use crate::queue;
 use crate::stats::Stats;
 use value::{DocBuf, OwnedVal, RawDoc, Result, Val, keys};
 
-impl Grouped {
+impl Fold {
     /// Applies the changes of a group and writes its targets.
     ///
     /// # Errors
@@ -41,7 +41,7 @@ impl Grouped {
         let mut shown = None;
         documents.change_state(pattern.id, &own_key, &mut |record| {
             let record = record?;
-            if let Some((_, sums)) = Record::as_shown(record) {
+            if let Some((_, sums)) = Record::as_in_target(record) {
                 shown = Some(Sums::from_slice(sums));
                 return None;
             }
@@ -68,7 +68,7 @@ impl Grouped {
             return Ok(());
         }
         let leave = |documents: &mut dyn Documents, sums: &[u8]| {
-            documents.set_state(pattern.id, &own_key, Some(Record::shown(key.value, sums)))
+            documents.set_state(pattern.id, &own_key, Some(Record::in_target(key.value, sums)))
         };
         if let Some((values, whole)) = grown {
             let found = self.write_values(pattern, documents, key, &values, true, None)?;
@@ -78,7 +78,7 @@ impl Grouped {
             return Ok(());
         }
         let mut record = if let Some(sums) = shown {
-            if in_place && self.follow_shown(pattern, documents, key, &sums, group)? {
+            if in_place && self.update_in_target(pattern, documents, key, &sums, group)? {
                 return Ok(());
             }
             self.record(pattern, documents, encoded)?
@@ -96,26 +96,26 @@ impl Grouped {
                 .changes
                 .iter()
                 .filter_map(|(parts, adds)| parts.get(number).map(|part| (part, *adds)));
-            if let Some(limit) = field.fold.limit() {
+            if let Some(limit) = field.accumulator.limit() {
                 let prefix = entry_prefix(PLACE, number, encoded);
                 entries::rank(pattern, documents, &prefix, limit, anew, state, changes)?;
-            } else if let Some(wanted) = field.fold.percentiles() {
+            } else if let Some(wanted) = field.accumulator.percentiles() {
                 let prefix = entry_prefix(PLACE, number, encoded);
                 ranks::follow(pattern, documents, &prefix, wanted, state, changes)?;
-            } else if field.fold.is_set() {
-                let listed = matches!(field.fold, Fold::Set(_));
+            } else if field.accumulator.is_set() {
+                let listed = matches!(field.accumulator, Accumulator::Set(_));
                 let prefix = entry_prefix(MEMBER, number, encoded);
                 entries::collect(pattern, documents, &prefix, listed, state, changes)?;
             } else {
                 for (part, adds) in changes {
                     if let Part::Value(value) = part {
-                        field.fold.change(state, value.get(), adds);
+                        field.accumulator.change(state, value.get(), adds);
                     }
                 }
             }
         }
         if !self.counts_children() {
-            record.children = record.states.first().map_or(0, State::listed);
+            record.children = record.states.first().map_or(0, AccumulatorState::listed);
         }
         let kept = (record.children > 0).then(|| record.to_doc(key.value));
         documents.set_state(pattern.id, &own_key, kept)?;
@@ -133,7 +133,7 @@ impl Grouped {
         let found = self.write_targets(pattern, documents, key, &record, progress.as_ref())?;
         if found
             && self.may_leave(pattern)
-            && let Some(sums) = self.shown_sums(&record)
+            && let Some(sums) = self.target_sums(&record)
         {
             leave(documents, &sums)?;
         }
@@ -151,7 +151,7 @@ impl Grouped {
         }
         let changes = group.changes();
         let most = record.children.max(record.children + group.gain()).max(0) as usize;
-        let lists = || self.fields.iter().any(|field| field.fold.limit().is_some());
+        let lists = || self.fields.iter().any(|field| field.accumulator.limit().is_some());
         changes >= CHANGES_MIN && changes * 5 > most && lists()
     }
 
@@ -164,7 +164,8 @@ impl Grouped {
         let Some((_, states)) = Record::places(record) else { return false };
         let mut states = states.iter();
         self.fields.iter().enumerate().all(|(number, field)| {
-            let (Some(limit), Some((_, state))) = (field.fold.limit(), states.next_bytes()) else {
+            let (Some(limit), Some((_, state))) = (field.accumulator.limit(), states.next_bytes())
+            else {
                 return false;
             };
             let list = state.as_array();
@@ -203,9 +204,9 @@ impl Grouped {
         let mut whole = true;
         for (field, part) in self.fields.iter().zip(parts) {
             let (_, state) = states.next_bytes()?;
-            let shown = match (&field.fold, part) {
-                (Fold::Count, _) => field.fold.value(count, &State::Empty),
-                (Fold::Sum(_), Part::Value(value)) => {
+            let shown = match (&field.accumulator, part) {
+                (Accumulator::Count, _) => field.accumulator.value(count, &AccumulatorState::Empty),
+                (Accumulator::Sum(_), Part::Value(value)) => {
                     let tally = state.as_doc()?;
                     let (sum, ints) = tally::add_in_place(&mut patch, tally, value.get())?;
                     whole &= ints == count;

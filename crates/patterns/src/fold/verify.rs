@@ -1,6 +1,6 @@
 //! Checks of a fold: its records against those that a check recomputed from the children.
 
-use super::{GROUP, Grouped};
+use super::{Fold, GROUP};
 use crate::documents::Documents;
 use crate::kind::{CheckedPart, MissingDocuments};
 use crate::pattern::{Pattern, Phase};
@@ -9,7 +9,7 @@ use crate::scratch::Scratch;
 use std::collections::BTreeSet;
 use value::{DocBuf, OwnedVal, Result, Val};
 
-impl Grouped {
+impl Fold {
     /// Whether what is kept for the groups is not what the children give. Looked at only where
     /// something is wrong already, or was written past the pattern.
     ///
@@ -36,7 +36,7 @@ impl Grouped {
             let counts = key.first() != Some(&0) && !queue::is_entry(key);
             if counts && (part.is_whole || (part.has)(key.get(1..).unwrap_or(&[]))) {
                 kept += 1;
-                if is_group(key) && Grouped::shown_key(doc).is_some() {
+                if is_group(key) && Fold::target_key(doc).is_some() {
                     in_targets.push((key.to_vec(), doc.into()));
                     return Ok(true);
                 }

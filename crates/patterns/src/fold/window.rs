@@ -6,7 +6,7 @@
 //! (`expired`), which moves the beginning on, in as many commits as it takes.
 
 use super::accumulators::Part;
-use super::grouped::Grouped;
+use super::grouped::Fold;
 use super::groups::Child;
 use crate::documents::Documents;
 use crate::pattern::Pattern;
@@ -86,7 +86,7 @@ fn begin(pattern: &Pattern, documents: &mut dyn Documents, at: &[u8]) -> Result<
     documents.set_state(pattern.id, BEGINNING, Some(doc))
 }
 
-impl Grouped {
+impl Fold {
     /// Lets the window begin where it does now, for a build that begins.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use super::{Accumulators, Same};
 use crate::declaration::Parsed;
 use crate::declaration::common::milliseconds;
 use crate::declaration::options::Options;
-use crate::fold::{Field, Fold, Folded, Grouped, Keys, MissingParent, Window};
+use crate::fold::{Accumulator, Field, Fold, Folded, Keys, MissingParent, Window};
 use crate::paths;
 use query::ParseContext;
 use query::expr::Expr;
@@ -72,12 +72,12 @@ fn same(
         parsed.push((Path::new(path), expression));
         paths::of_expression(spec.get(), &mut reads);
     }
-    let shown = DocBuf::build(|out| {
+    let declared = DocBuf::build(|out| {
         out.append("fields", Val::Document(fields));
         out.str("onError", if skip_errors { "skip" } else { "reject" });
     });
     let kind = Box::new(Same { fields: parsed, reads, skip_errors });
-    Ok(Parsed { kind, target: collection.to_owned(), shown })
+    Ok(Parsed { kind, target: collection.to_owned(), declared })
 }
 
 /// The filter and the maintained fields of a fold, and what they read.
@@ -103,9 +103,9 @@ fn body<'a>(options: &mut Options<'a>, fields: RawDoc<'_>) -> Result<Body<'a>> {
     }
     let mut parsed = Vec::new();
     for (path, spec) in fields {
-        let fold = Fold::parse(path, spec.get(), order)
+        let accumulator = Accumulator::parse(path, spec.get(), order)
             .map_err(|error| error.context(format!("fields.{path}: ")))?;
-        parsed.push(Field { path: Path::new(path), fold });
+        parsed.push(Field { path: Path::new(path), accumulator });
         paths::of_expression(spec.get(), &mut reads);
     }
     Ok(Body { filter, compiled, window, fields: parsed, order, reads })
@@ -223,7 +223,7 @@ fn children(
     }
     let mut body = body(options, fields)?;
     body.reads.push(foreign.to_owned());
-    let shown = DocBuf::build(|out| {
+    let declared = DocBuf::build(|out| {
         out.str("from", from).doc("on", |out| {
             out.str("local", local).str("foreign", foreign);
         });
@@ -231,7 +231,7 @@ fn children(
         out.str("onMissingParent", word);
     });
     let keys = Keys::Parents { local: Path::new(local), foreign: Path::new(foreign) };
-    let fold = Grouped {
+    let fold = Fold {
         source: from.to_owned(),
         target: collection.to_owned(),
         keys,
@@ -243,7 +243,7 @@ fn children(
         reads: body.reads,
     };
     let kind = Box::new(Folded { fold, form: Accumulators });
-    Ok(Parsed { kind, target: collection.to_owned(), shown })
+    Ok(Parsed { kind, target: collection.to_owned(), declared })
 }
 
 fn groups(
@@ -270,11 +270,11 @@ fn groups(
         .map_err(|error: Error| error.context("groupBy: "))?;
     let mut body = body(options, fields)?;
     paths::of_expression(group_by, &mut body.reads);
-    let shown = DocBuf::build(|out| {
+    let declared = DocBuf::build(|out| {
         out.str("into", into).append("groupBy", group_by);
         write_body(out, &body, fields, skip_errors);
     });
-    let fold = Grouped {
+    let fold = Fold {
         source: collection.to_owned(),
         target: into.to_owned(),
         keys: Keys::Groups(key),
@@ -286,7 +286,7 @@ fn groups(
         reads: body.reads,
     };
     let kind = Box::new(Folded { fold, form: Accumulators });
-    Ok(Parsed { kind, target: into.to_owned(), shown })
+    Ok(Parsed { kind, target: into.to_owned(), declared })
 }
 
 fn write_body(out: &mut value::Writer<'_>, body: &Body<'_>, fields: RawDoc<'_>, skip: bool) {

@@ -6,7 +6,7 @@ use value::{DocBuf, Error, OwnedVal, RawDoc, RawVal, Result, Val, Writer, keys};
 
 /// The places of a reference and of its copies.
 #[derive(Debug)]
-pub struct Place {
+pub struct ReferencePaths {
     /// Where references stand.
     pub reference: Path,
     /// Where copies go.
@@ -19,12 +19,12 @@ pub struct Place {
     pub rest_into: Path,
 }
 
-impl Place {
+impl ReferencePaths {
     /// The places that a declaration names.
     ///
     /// # Errors
     /// BadValue when copies would stand inside of the reference.
-    pub fn new(reference: &str, into: &str) -> Result<Place> {
+    pub fn new(reference: &str, into: &str) -> Result<ReferencePaths> {
         let (reference, into) = (Path::new(reference), Path::new(into));
         let same = reference.parts().iter().zip(into.parts()).take_while(|(a, b)| a == b).count();
         if same >= reference.parts().len() {
@@ -38,7 +38,7 @@ impl Place {
         };
         let common = reference.parts().iter().take(same).cloned().collect();
         let (rest_reference, rest_into) = (rest(&reference), rest(&into));
-        Ok(Place { reference, into, common, rest_reference, rest_into })
+        Ok(ReferencePaths { reference, into, common, rest_reference, rest_into })
     }
 
     /// The document with each document that may hold a reference replaced by what `change` makes.

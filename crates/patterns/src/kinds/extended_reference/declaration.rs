@@ -81,7 +81,7 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
         false => &["keep", "unset", "restrict", "cascade"],
     };
     let deleted = options.choice("onSourceDelete", words, &[])?;
-    let shown = DocBuf::build(|out| {
+    let declared = DocBuf::build(|out| {
         out.str("ref", reference).str("from", from).str("match", matched);
         out.append("fields", Val::Array(list)).str("into", into);
         out.str("freshness", freshness).str("strategy", strategy);
@@ -107,5 +107,5 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
         },
         reads,
     });
-    Ok(Parsed { kind, target: collection.to_owned(), shown })
+    Ok(Parsed { kind, target: collection.to_owned(), declared })
 }

@@ -16,7 +16,7 @@ mod rewrite;
 
 use crate::documents::{Documents, Find};
 use bumpalo::Bump;
-use context::Place;
+use context::ReferencePaths;
 use query::expr::{Env, Expr};
 use std::collections::BTreeMap;
 use value::path::Path;
@@ -30,7 +30,7 @@ pub struct Reference {
     /// The field of the source that a reference names.
     pub matched: Path,
     /// Where references stand in the target, and where copies go.
-    pub place: Place,
+    pub place: ReferencePaths,
     /// What is copied, by the path below `into`.
     pub fields: Vec<(Path, Expr)>,
     /// Whether copies follow their source.
@@ -78,8 +78,8 @@ impl Reference {
     ///
     /// # Errors
     /// BadValue when copies would stand inside of the reference.
-    pub fn place(reference: &str, into: &str) -> Result<Place> {
-        Place::new(reference, into)
+    pub fn place(reference: &str, into: &str) -> Result<ReferencePaths> {
+        ReferencePaths::new(reference, into)
     }
 
     /// What is read of the targets.

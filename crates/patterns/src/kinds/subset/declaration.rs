@@ -52,7 +52,7 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
     let ask =
         Ask { from, collection, local, foreign, sort, limit, fields: &fields, id_as, into, count };
     let fold = grouped(&ask, compiled, meant, reads)?;
-    let shown = DocBuf::build(|out| {
+    let declared = DocBuf::build(|out| {
         out.str("into", into).str("from", from).doc("on", |out| {
             out.str("local", local).str("foreign", foreign);
         });
@@ -69,5 +69,5 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
         }
     });
     let kind = Box::new(Folded { fold, form: Rows });
-    Ok(Parsed { kind, target: collection.to_owned(), shown })
+    Ok(Parsed { kind, target: collection.to_owned(), declared })
 }

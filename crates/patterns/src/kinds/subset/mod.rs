@@ -5,7 +5,7 @@ pub(crate) mod declaration;
 mod rewrite;
 
 use crate::answers::Question;
-use crate::fold::{Field, Fold, Form, Grouped, Keys, MissingParent, Window};
+use crate::fold::{Accumulator, Field, Fold, Form, Keys, MissingParent, Window};
 use crate::labels::Label;
 use crate::pattern::Pattern;
 use query::filter::Filter;
@@ -34,7 +34,7 @@ impl Form for Rows {
 
     fn answer_first(
         &self,
-        fold: &Grouped,
+        fold: &Fold,
         question: &Question<'_>,
         filter: RawDoc<'_>,
         sort: RawDoc<'_>,
@@ -77,7 +77,7 @@ pub fn grouped(
     filter: Option<Filter>,
     window: Option<Window>,
     mut reads: Vec<String>,
-) -> Result<Grouped> {
+) -> Result<Fold> {
     let ranking = DocBuf::build(|out| {
         out.doc("$topN", |out| {
             out.count("n", ask.limit as u64);
@@ -93,12 +93,12 @@ pub fn grouped(
     });
     reads.extend(ask.sort.iter().map(|(path, _)| path.to_owned()));
     reads.extend(ask.fields.iter().map(|path| (*path).to_owned()));
-    let fold = Fold::parse(ask.into, Val::Document(ranking.as_doc()), None)?;
-    let mut fields = vec![Field { path: Path::new(ask.into), fold }];
+    let accumulator = Accumulator::parse(ask.into, Val::Document(ranking.as_doc()), None)?;
+    let mut fields = vec![Field { path: Path::new(ask.into), accumulator }];
     if let Some(count) = ask.count {
-        fields.push(Field { path: Path::new(count), fold: Fold::Count });
+        fields.push(Field { path: Path::new(count), accumulator: Accumulator::Count });
     }
-    Ok(Grouped {
+    Ok(Fold {
         source: ask.from.to_owned(),
         target: ask.collection.to_owned(),
         keys: Keys::Parents { local: Path::new(ask.local), foreign: Path::new(ask.foreign) },

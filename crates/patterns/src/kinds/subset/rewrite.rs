@@ -2,12 +2,12 @@
 //! read by their `_id`s, whatever indexes there are.
 
 use crate::answers::{Question, asked_key, written};
-use crate::fold::{Grouped, Keys};
+use crate::fold::{Fold, Keys};
 use value::{DocBuf, RawDoc, Result, Val};
 
 /// The filter for the children that a subset keeps, when at most these are wanted.
 pub(super) fn first_children(
-    fold: &Grouped,
+    fold: &Fold,
     question: &Question<'_>,
     filter: RawDoc<'_>,
     sort: RawDoc<'_>,

@@ -64,7 +64,7 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
              the nodes above it",
         ));
     }
-    let shown = DocBuf::build(|out| {
+    let declared = DocBuf::build(|out| {
         out.str("parent", parent).str("id", id);
         for (name, path) in [("scope", scope), ("order", order)] {
             if let Some(path) = path {
@@ -97,7 +97,7 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
         },
         reads,
     });
-    Ok(Parsed { kind, target: collection.to_owned(), shown })
+    Ok(Parsed { kind, target: collection.to_owned(), declared })
 }
 
 fn checked(options: &Options<'_>, name: &str, path: &str) -> Result<Path> {
