@@ -32,7 +32,10 @@ impl Fold {
         self.has_one_target()
             && self.window.is_none()
             && self.fields.iter().any(|field| counts(&field.accumulator))
-            && self.fields.iter().all(|f| counts(&f.fold) || matches!(f.fold, Accumulator::Sum(_)))
+            && self
+                .fields
+                .iter()
+                .all(|f| counts(&f.accumulator) || matches!(f.accumulator, Accumulator::Sum(_)))
     }
 
     /// Whether a record may be left to its target now.

@@ -37,12 +37,12 @@ fn parse_apart(options: &mut Options<'_>, collection: &str) -> Result<Parsed> {
     let shown = DocBuf::build(|out| {
         out.str("field", field);
     });
-    Ok(Parsed { kind, target: collection.to_owned(), shown })
+    Ok(Parsed { kind, target: collection.to_owned(), declared: shown })
 }
 
 fn parse_chunks(_: &mut Options<'_>, collection: &str) -> Result<Parsed> {
     let kind = Box::new(LayoutOnly(Chunks));
-    Ok(Parsed { kind, target: collection.to_owned(), shown: DocBuf::new() })
+    Ok(Parsed { kind, target: collection.to_owned(), declared: DocBuf::new() })
 }
 
 /// A kind that maintains nothing and decides how documents are stored.
