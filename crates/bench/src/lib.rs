@@ -3,7 +3,7 @@
 //! `data` makes documents and random choices, `workload` the requests, `drive` runs one workload, `process`
 //! starts servers and reads their cost, `resources` measures start-up, memory and flatness,
 //! `aggregate` has the pipelines, `changes` measures change events, `transactions` those, `patterns` what
-//! patterns cost and save, `beside` what others pay for them, `security` encryption, privileges and logins,
+//! patterns cost and save, `pressure` what single writes wait for while much is written, `beside` what others pay for them, `security` encryption, privileges and logins,
 //! `report` prints. With `--compare` the servers take turns, workload by workload,
 //! in every round, so that a noisy machine disturbs all alike; the best round of each counts. Workloads
 //! that write also meet a mongod that is a replica set of one: that one has a log of changes, as MotifDB
@@ -15,6 +15,7 @@ mod changes;
 mod data;
 mod drive;
 mod patterns;
+mod pressure;
 mod process;
 mod report;
 mod resources;
@@ -43,6 +44,7 @@ Examples:
   motif bench --only transactions --compare MONGOD what transactions of ten writes cost, on both
   motif bench --only patterns --compare MONGOD     what patterns cost and save
   motif bench --only tls,access                    what encryption, privileges and logins cost
+  motif bench --only pressure --seconds 60         single writes, memory and space at 1, 4 and 16 times the cache
   motif bench --only flat                          point reads at 10 thousand and 2 million documents
   motif bench --only aggregate --compare mongod    pipelines over a million documents
 
@@ -74,7 +76,7 @@ pub struct BenchArgs {
     connections: Vec<usize>,
     /// Only these: bulk, point, secondary, range, insert, update, mixed50, mixed95, scan,
     /// updatemany, index, resources (start-up and memory), and those that only run when they are
-    /// named: flat, changes, transactions, patterns, tls, access, aggregate (pipelines),
+    /// named: flat, pressure, changes, transactions, patterns, tls, access, aggregate (pipelines),
     /// aggregate.NAME (one of them).
     #[arg(long, value_delimiter = ',', value_name = "NAME,NAME,..")]
     only: Vec<String>,
@@ -90,6 +92,9 @@ pub struct BenchArgs {
     /// Seed of the requests; equal seeds make equal requests.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// How many times the cache the documents of `pressure` take.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 4, 16], value_name = "N,N,..")]
+    pressure_times: Vec<u64>,
     /// Documents of the large collection of `flat`.
     #[arg(long, default_value_t = 2_000_000, value_parser = clap::value_parser!(u64).range(10_000..=100_000_000))]
     flat_docs: u64,
@@ -132,6 +137,7 @@ pub(crate) struct Results {
     pub(crate) measurements: Vec<Measurement>,
     pub(crate) resources: Vec<resources::Resources>,
     pub(crate) flat: Option<resources::Flat>,
+    pub(crate) pressure: Vec<pressure::Pressure>,
     pub(crate) aggregate: Vec<aggregate::Line>,
     pub(crate) changes: Vec<changes::Changes>,
     pub(crate) transactions: Vec<transactions::Transactions>,
@@ -145,6 +151,7 @@ struct Selection {
     workloads: Vec<&'static Workload>,
     resources: bool,
     flat: bool,
+    pressure: bool,
     /// Names of pipelines; an empty list means all, `None` none.
     aggregate: Option<Vec<String>>,
     changes: bool,
@@ -161,6 +168,7 @@ impl Selection {
                 workloads: workload::ALL.iter().collect(),
                 resources: true,
                 flat: false,
+                pressure: false,
                 aggregate: None,
                 changes: false,
                 transactions: false,
@@ -173,6 +181,7 @@ impl Selection {
             workloads: Vec::new(),
             resources: false,
             flat: false,
+            pressure: false,
             aggregate: None,
             changes: false,
             transactions: false,
@@ -190,6 +199,7 @@ impl Selection {
                     let names = selection.aggregate.get_or_insert_default();
                     names.extend(pipeline.map(str::to_owned));
                 }
+                "pressure" => selection.pressure = true,
                 "changes" => selection.changes = true,
                 "transactions" => selection.transactions = true,
                 "patterns" => selection.patterns = true,
@@ -290,6 +300,17 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         let duration = Duration::from_secs_f64(seconds);
         let folder = args.folder.as_deref();
         results.flat = Some(resources::flat(args.flat_docs, duration, folder, &note)?);
+    }
+    if selection.pressure {
+        if args.uri.is_some() {
+            bail!("`pressure` starts its own servers: leave out --uri");
+        }
+        let duration = Duration::from_secs_f64(seconds);
+        let folder = args.folder.as_deref();
+        for program in &programs {
+            let times = &args.pressure_times;
+            results.pressure.extend(pressure::measure(program, folder, times, duration, &note)?);
+        }
     }
     if selection.changes {
         if args.uri.is_some() {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Memory that both servers may use to cache data.
-const CACHE_GIGABYTES: u64 = 2;
+const CACHE_MIB: u64 = 2048;
 /// How long a server may take until it answers.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -38,7 +38,7 @@ impl Program {
         }
     }
 
-    fn command(&self, port: u16, folder: &Path) -> Result<Command> {
+    fn command(&self, port: u16, folder: &Path, cache_mib: u64) -> Result<Command> {
         let data = folder.join("data");
         fs::create_dir_all(&data).with_context(|| format!("cannot create `{}`", data.display()))?;
         Ok(match self {
@@ -47,7 +47,7 @@ impl Program {
                 let mut command = Command::new(this);
                 command.arg("serve").arg("--listen").arg(format!("127.0.0.1:{port}"));
                 command.arg("--data").arg(data);
-                command.arg("--cache").arg(format!("{CACHE_GIGABYTES}GB"));
+                command.arg("--cache").arg(format!("{cache_mib}MiB"));
                 // Settings of the person who measures must not reach the measured server.
                 for (name, _) in std::env::vars_os() {
                     if name.to_string_lossy().starts_with("MOTIF_") {
@@ -60,7 +60,8 @@ impl Program {
                 let mut command = Command::new(path);
                 command.args(["--bind_ip", "127.0.0.1", "--nounixsocket", "--port"]);
                 command.arg(port.to_string()).arg("--dbpath").arg(data);
-                command.arg("--wiredTigerCacheSizeGB").arg(CACHE_GIGABYTES.to_string());
+                let gigabytes = cache_mib as f64 / 1024.0;
+                command.arg("--wiredTigerCacheSizeGB").arg(gigabytes.to_string());
                 command.args(["--setParameter", "diagnosticDataCollectionEnabled=false"]);
                 command
             }
@@ -90,6 +91,29 @@ impl Server {
         parent: Option<&Path>,
         extra: &[&str],
     ) -> Result<Server> {
+        Server::launch(program, parent, extra, CACHE_MIB)
+    }
+
+    /// As `start`, with a cache of another size.
+    pub(crate) fn start_with_cache(
+        program: &Program,
+        parent: Option<&Path>,
+        cache_mib: u64,
+    ) -> Result<Server> {
+        Server::launch(program, parent, &[], cache_mib)
+    }
+
+    /// Bytes of all files in the data folder.
+    pub(crate) fn space(&self) -> u64 {
+        bytes_of(&self.folder.path().join("data"))
+    }
+
+    fn launch(
+        program: &Program,
+        parent: Option<&Path>,
+        extra: &[&str],
+        cache_mib: u64,
+    ) -> Result<Server> {
         let folder = match parent {
             Some(parent) => TempDir::with_prefix_in("motif-bench-", parent),
             None => TempDir::with_prefix("motif-bench-"),
@@ -97,7 +121,7 @@ impl Server {
         .context("cannot create a temporary folder")?;
         let port = free_port()?;
         let log = File::create(folder.path().join("log")).context("cannot create the log file")?;
-        let mut command = program.command(port, folder.path())?;
+        let mut command = program.command(port, folder.path(), cache_mib)?;
         command.args(extra).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let begin = Instant::now();
         let child = command
@@ -186,6 +210,18 @@ impl Drop for Server {
     }
 }
 
+/// Bytes of all files below a folder, as far as they can be read.
+fn bytes_of(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(data) if data.is_dir() => bytes_of(&entry.path()),
+            Ok(data) => data.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}
+
 fn free_port() -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0").context("cannot find a free port")?;
     Ok(listener.local_addr()?.port())
@@ -229,6 +265,13 @@ impl Process {
         let path = format!("/proc/{}/status", self.0);
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read `{path}`"))?;
         memory_of_status(&text).ok_or_else(|| anyhow!("`{path}` is not as expected"))
+    }
+
+    /// Bytes that the process has read from and written to disks, if the system counts them.
+    pub(crate) fn io(self) -> Option<(u64, u64)> {
+        let text = fs::read_to_string(format!("/proc/{}/io", self.0)).ok()?;
+        let number = |name| text.lines().find_map(|line| line.strip_prefix(name))?.parse().ok();
+        Some((number("read_bytes: ")?, number("write_bytes: ")?))
     }
 
     /// Waits until background work is over (below 5 % of a core), at most `limit`.

@@ -1,5 +1,6 @@
 //! Results as tables for people and as JSON for programs, and the bars that they must reach.
 
+use super::pressure;
 use super::resources::IDLE_CONNECTIONS;
 use super::{Measurement, Results};
 use anyhow::Result;
@@ -58,6 +59,7 @@ pub(crate) fn bars(results: &Results) -> Vec<Bar> {
         });
     }
     super::security::bars(results, &mut bars);
+    bars.extend(pressure::bars(&results.pressure));
     if let Some(flat) = &results.flat {
         let ratio = flat.ratio();
         bars.push(Bar {
@@ -187,6 +189,7 @@ fn tables(out: &mut String, results: &Results, bars: &[Bar]) -> Result<()> {
              mongod-rs is a replica set of one, with an oplog)\n"
         )?;
     }
+    pressure::print(out, &results.pressure)?;
     if let Some(flat) = &results.flat {
         writeln!(
             out,
