@@ -173,7 +173,15 @@ fn the_past_takes_no_more_than_it_may() {
     for number in 0..3_000_u32 {
         let mut batch = Batch::new();
         let key = [&[0, 0, 0, 1][..], &(number % 50).to_be_bytes()].concat();
-        batch.put(Space::Documents, &key, &[number as u8; 200]);
+        // Bytes that do not become fewer by compression.
+        let mut random = u64::from(number) + 1;
+        let value: Vec<u8> = (0..200)
+            .map(|_| {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (random >> 56) as u8
+            })
+            .collect();
+        batch.put(Space::Documents, &key, &value);
         last = store.write(&batch).unwrap();
         first.get_or_insert(last);
     }

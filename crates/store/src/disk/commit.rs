@@ -10,7 +10,7 @@ use lsm_tree::{InternalValue, Memtable, ValueType};
 
 use super::log::Log;
 use super::record::{Kind, Payload, encode_batch};
-use super::{Shared, reserve};
+use super::{Shared, pressure, reserve};
 use crate::written::Written;
 use crate::{Batch, Bytes, Operation, Result, Seqno, StoreError};
 
@@ -77,13 +77,14 @@ impl Shared {
         // Where merging is behind, fewer and larger tables are better.
         let full = match self.pressure.is_behind() {
             true => self.options.memtable_bytes,
-            false => self.options.memtable_bytes / 2,
+            // Fewer flushes also mean that less is merged; the rest is for what comes meanwhile.
+            false => self.options.memtable_bytes / 4 * 3,
         };
         if self.active_bytes.load(Ordering::Relaxed) > full {
             self.work.want_flush();
         }
         let memory = self.memory_bytes() as f64 / self.options.memtable_bytes.max(1) as f64;
-        if memory > 1.0 || self.pressure.is_behind() {
+        if memory > pressure::FULL_MEMORY || self.pressure.is_behind() {
             let touched = batch.operations().iter().map(|operation| operation.space);
             self.pressure.charge(batch.bytes(), memory, touched);
         }
@@ -162,7 +163,7 @@ impl Shared {
             tracing::warn!("the log cannot keep up: {error}");
         }
         let is_tight =
-            || self.memory_bytes() > self.options.memtable_bytes || self.pressure.is_behind();
+            || self.memory_bytes() > self.options.memtable_bytes / 4 * 5 || self.pressure.is_behind();
         while is_tight()
             && begun.elapsed() < PATIENCE
             && self.work.flush_failure().is_none()

@@ -256,6 +256,9 @@ impl Log {
         chunk.segment.file.sync()?;
         let end = chunk.start + chunk.bytes.len() as u64;
         chunk.segment.synced.store(end, Ordering::Release);
+        if chunk.start == 0 {
+            self.note.lock().note_newest(chunk.segment.generation)?;
+        }
         Ok(())
     }
 

@@ -21,6 +21,8 @@ const FULL_RUNS: usize = 40;
 /// Bytes per second at the beginning and at the end of that.
 const FAST_RATE: f64 = 96e6;
 const SLOW_RATE: f64 = 512e3;
+/// From this much of the memory for commits on, they are slowed down; at twice of it they wait.
+pub(super) const FULL_MEMORY: f64 = 1.25;
 /// The longest pause of one commit.
 const PAUSE_MAX: Duration = Duration::from_millis(400);
 /// Pauses shorter than this are saved up: sleeping is not more precise.
@@ -70,9 +72,9 @@ impl Pressure {
     }
 
     /// Notes what a commit of these bytes to these trees owes. `memory` is how full the memory for
-    /// commits is: 1.0 where flushing should have begun to give some back.
+    /// commits is: 1.0 for all that is meant for it.
     pub(super) fn charge(&self, bytes: usize, memory: f64, touched: impl Iterator<Item = Space>) {
-        let mut share = (memory - 1.0).clamp(0.0, 1.0);
+        let mut share = ((memory - FULL_MEMORY) / (2.0 - FULL_MEMORY)).clamp(0.0, 1.0);
         if self.is_behind() {
             let runs = touched.map(|space| self.runs(space)).max().unwrap_or(0);
             let debt = runs.saturating_sub(SLOW_RUNS) as f64 / (FULL_RUNS - SLOW_RUNS) as f64;

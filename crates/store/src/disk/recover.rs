@@ -72,7 +72,7 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Shared> {
     }
 
     let mut replay = Replay::new(&trees, &dropped, &options);
-    // Memory is flushed when it is half full, and then gives back what it held of the log; where
+    // Memory is flushed before it is full, and then gives back what it held of the log; where
     // writers are faster, it is full by then.
     let released_bytes = options.memtable_bytes;
     let reserve_bytes = if options.read_only { 0 } else { options.reserve_bytes };
@@ -223,8 +223,15 @@ impl<'a> Replay<'a> {
     }
 
     fn run(&mut self, pool: &Pool) -> Result<Recovered> {
-        let released = ReleaseNote::read(pool.folder())?.generation;
+        let noted = ReleaseNote::read(pool.folder())?;
+        let released = noted.generation;
         let found = self.find_segments(pool, released)?;
+        if let Some(newest) = noted.newest.filter(|newest| *newest >= released)
+            && found.last().is_none_or(|last| last.generation < newest)
+        {
+            let what = "the log segment is missing".to_string();
+            return Err(StoreError::Corrupt { file: pool.path(newest), offset: None, what });
+        }
         let mut segments = Vec::new();
         let mut previous_end = 0;
         for (index, segment) in found.iter().enumerate() {

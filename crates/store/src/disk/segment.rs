@@ -21,6 +21,9 @@ const MIN_SPARES: u64 = 3;
 /// The note of released segments: the same entry twice, written one after the other, so that one
 /// is always whole.
 const SLOT: usize = 512;
+/// Behind the two entries: the newest segment that was written to. It is not flushed by itself, so it
+/// may be an older one; but that one must be there.
+const NEWEST: usize = 2 * SLOT;
 const NOTE: &str = "RELEASED";
 
 /// One file of the log that is or was written to.
@@ -217,7 +220,15 @@ impl ReleaseNote {
             offset: Some(0),
             what: "neither of its two entries is whole".to_string(),
         })?;
-        Ok(Noted { generation, turn, damaged: slots.iter().position(Option::is_none) })
+        // Nothing but zeros were reserved and never flushed.
+        let newest = bytes.get(NEWEST..NEWEST + 32).filter(|slot| slot.iter().any(|b| *b != 0));
+        let newest = newest.map(decode_slot);
+        let damaged = match newest {
+            Some(None) => Some(2),
+            _ => slots.iter().position(Option::is_none),
+        };
+        let newest = newest.flatten().map(|(_, newest)| newest);
+        Ok(Noted { generation, turn, newest, damaged })
     }
 
     /// Damage of one entry, which does no harm yet.
@@ -226,7 +237,7 @@ impl ReleaseNote {
         Ok(noted.damaged.map(|slot| Damage {
             file: ReleaseNote::path(folder),
             offset: Some((slot * SLOT) as u64),
-            what: "one of its two entries is not whole".to_string(),
+            what: "one of its entries is not whole".to_string(),
         }))
     }
 
@@ -236,6 +247,11 @@ impl ReleaseNote {
         let file =
             LogFile::open(&path, device).map_err(|error| StoreError::io("open", &path, &error))?;
         Ok(ReleaseNote { file, turn, generation })
+    }
+
+    /// Notes that a segment was written to, so that it is missed should it not be there one day.
+    pub(super) fn note_newest(&self, generation: u64) -> io::Result<()> {
+        self.file.write(&encode_slot(0, generation), NEWEST as u64)
     }
 
     /// Notes that segments before `generation` are not needed.
@@ -261,7 +277,9 @@ pub(super) struct Noted {
     /// The oldest segment that is needed.
     pub(super) generation: u64,
     turn: u64,
-    /// Which of the two entries is not whole.
+    /// A segment that was written to; nothing in folders of older versions.
+    pub(super) newest: Option<u64>,
+    /// Which of the entries is not whole.
     damaged: Option<usize>,
 }
 

@@ -65,8 +65,14 @@ impl TreeSetup {
             Space::Documents => 8 * 1024,
             Space::Catalog | Space::Indexes | Space::Log => 4 * 1024,
         };
-        // Young levels are rewritten soon, so compressing them costs more than it saves.
-        let compression = [CompressionType::None, CompressionType::None, CompressionType::Lz4];
+        // Tables of documents and of the log of changes mostly hold ascending keys: they go down the
+        // levels as they are, and would stay as large as they were written. Young tables of index
+        // entries are rewritten soon, and compressing them costs more than it saves.
+        let young = match space {
+            Space::Documents | Space::Log => CompressionType::Lz4,
+            Space::Catalog | Space::Indexes => CompressionType::None,
+        };
+        let compression = [young, CompressionType::Lz4];
         let bloom = |policy| FilterPolicyEntry::Bloom(policy);
         let mut config =
             Config::new(folder, self.versions[space.index()].clone(), Default::default())
