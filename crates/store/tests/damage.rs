@@ -183,7 +183,8 @@ fn missing_files_are_named() {
     for path in files(original.path()) {
         let relative = path.strip_prefix(original.path()).unwrap().to_path_buf();
         let name = relative.file_name().unwrap().to_string_lossy().into_owned();
-        let holds_nothing = name.starts_with("spare-") || ["LOCK", "DROPPED", "RESERVE"].contains(&&*name);
+        let holds_nothing =
+            name.starts_with("spare-") || ["LOCK", "DROPPED", "RESERVE"].contains(&&*name);
         if holds_nothing || outdated(&path) {
             continue;
         }

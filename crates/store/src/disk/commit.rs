@@ -162,8 +162,9 @@ impl Shared {
         {
             tracing::warn!("the log cannot keep up: {error}");
         }
-        let is_tight =
-            || self.memory_bytes() > self.options.memtable_bytes / 4 * 5 || self.pressure.is_behind();
+        let is_tight = || {
+            self.memory_bytes() > self.options.memtable_bytes / 4 * 5 || self.pressure.is_behind()
+        };
         while is_tight()
             && begun.elapsed() < PATIENCE
             && self.work.flush_failure().is_none()
