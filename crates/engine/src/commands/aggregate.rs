@@ -12,7 +12,7 @@ use crate::exec::ready::Ready;
 use crate::exec::{Examined, Stream};
 use crate::metrics;
 use crate::namespace::is_oplog;
-use crate::planner::logical;
+use crate::planner::logical::{self, Answer, Asked, PatternAnswers};
 use crate::stages::PipelinePrivileges;
 use crate::stages::pipeline;
 pub(super) use crate::stages::pipeline::{Resolved, resolve};
@@ -139,17 +139,18 @@ pub(super) fn rewritten(
     rewriting: Option<&mut Rewrites<'_>>,
     context: &mut StageContext<'_>,
 ) -> Result<Resolved> {
-    let (Some(rewriting), Some(collection)) = (rewriting, &resolved.collection) else {
-        return Ok(resolved);
-    };
-    match rewriting.pipeline(collection, resolved.pipeline.as_doc())? {
-        Some(other) => {
+    let Some(collection) = &resolved.collection else { return Ok(resolved) };
+    let asked = Asked::Pipeline { collection, pipeline: resolved.pipeline.as_doc() };
+    let source = rewriting.map(|rewriting| rewriting as &mut dyn PatternAnswers);
+    match logical::answer(source, &asked)? {
+        Some((Answer::Pipeline(other), rule)) => {
             stages::parse(resolved.pipeline.as_doc(), context)?;
             context.rewritten = true;
-            let (collection, pipeline) = (other.collection, other.stages);
-            Ok(Resolved { collection, pipeline, fired: resolved.fired })
+            let mut fired = resolved.fired;
+            fired.add(rule);
+            Ok(Resolved { collection: other.collection, pipeline: other.stages, fired })
         }
-        None => Ok(resolved),
+        _ => Ok(resolved),
     }
 }
 

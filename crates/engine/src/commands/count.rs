@@ -16,7 +16,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::Snapshot;
 use value::path::{Path, walk};
-use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer, keys, limits};
+use value::{Code, Error, OwnedVal, RawDoc, Result, Val, Writer, keys, limits};
 
 pub(super) static COMMAND: Command = Command {
     name: "count",
@@ -67,15 +67,11 @@ fn count(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         Some(collection) => {
             let most = if limit > 0 { Some(skip.saturating_add(limit)) } else { None };
             let mut rewriting = rewrites(context, &constants, &view, hint)?;
-            let known = match (&mut rewriting, query) {
-                (Some(rewriting), Some(query)) => rewriting.count(collection, query)?,
-                _ => None,
-            };
-            match known {
-                Some(count) => count,
+            match find.counted(rewriting.as_mut(), collection)? {
+                Some((count, _)) => count,
                 None => {
                     let other = find.rewritten(rewriting.as_mut(), collection)?;
-                    let filter = other.as_ref().map(DocBuf::as_doc).or(query);
+                    let filter = other.as_ref().map(|(filter, _)| filter.as_doc()).or(query);
                     let find = Find { filter, ..find };
                     matching(context, collection, &find, &constants, most)?
                 }

@@ -10,6 +10,7 @@ use crate::exec::scan::Scan;
 use crate::exec::{Examined, Stream};
 use crate::planner::explain::{Above, Ran, note_arrays, rejected, write_tree};
 use crate::planner::explain_query::{ExplainedPlan, write_planner, write_stats};
+use crate::planner::logical::Fired;
 use crate::planner::run::SortTotals;
 use crate::planner::{self};
 use crate::planner::{Access, Plan};
@@ -138,23 +139,26 @@ fn explain_query<'a>(
     let namespace = format!("{}.{name}", context.db);
     let view = context.engine.data.view(context.op);
     let mut rewriting = match purpose {
-        Purpose::Return | Purpose::Count => rewrites(context, &constants, &view, find.hint)?,
+        Purpose::Return | Purpose::Count if find.values.is_none() => {
+            rewrites(context, &constants, &view, find.hint)?
+        }
         _ => None,
     };
     let source = view.catalog.get(context.db, name).filter(|source| source.view().is_none());
-    let mut counted = None;
-    if let (Some(source), Some(rewriting), Some(filter), Purpose::Count) =
-        (source, &mut rewriting, find.filter, purpose)
-    {
-        counted = rewriting.count(source, filter)?;
-    }
+    let mut fired = Fired::default();
+    let counted = match source {
+        Some(source) if purpose == Purpose::Count => find.counted(rewriting.as_mut(), source)?,
+        _ => None,
+    };
     let other = match source {
         Some(source) if counted.is_none() => find.rewritten(rewriting.as_mut(), source)?,
         _ => None,
     };
-    if let Some(filter) = &other {
+    if let Some((filter, _)) = &other {
         find.filter = Some(filter.as_doc());
     }
+    let answered = counted.map(|(_, rule)| rule).or(other.as_ref().map(|(_, rule)| *rule));
+    answered.into_iter().for_each(|rule| fired.add(rule));
     let filter = Filter::parse(find.filter.unwrap_or(RawDoc::empty()), &constants.context())?;
     let above = Above {
         filter: Some(&filter),
@@ -185,7 +189,10 @@ fn explain_query<'a>(
             if collection.view().is_none() && opened.column.is_none() {
                 note_arrays(&mut opened.plan, &planner::sample::of(&snapshot, collection));
             }
-            opened.fired.explain(out);
+            if counted.is_none() {
+                fired.add_all(opened.fired);
+            }
+            fired.explain(out);
             Some((opened, collection.clone(), snapshot))
         }
     };

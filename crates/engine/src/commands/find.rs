@@ -118,7 +118,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     }
     let mut rewriting = rewrites(context, &constants, &view, request.find.hint)?;
     let other = request.find.rewritten(rewriting.as_mut(), collection)?;
-    if let Some(filter) = &other {
+    if let Some((filter, _)) = &other {
         request.find.filter = Some(filter.as_doc());
     }
     let snapshot = view.snapshot.clone();

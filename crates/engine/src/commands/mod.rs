@@ -93,6 +93,7 @@ mod logout;
 mod modify_pattern;
 mod oplog;
 mod parameters;
+mod pattern_answers;
 mod patterns;
 mod ping;
 mod plan_cache;

@@ -6,7 +6,7 @@ use crate::catalog::{Catalog, Collection};
 use crate::exec::find::{Escape, FindOptions, FindStream, RecordForm};
 use crate::exec::scan::Scan;
 use crate::exec::shown::Shown;
-use crate::planner::logical::{self, Decision, Fired, Needs};
+use crate::planner::logical::{self, Answer, Asked, Decision, Fired, Needs, RuleId};
 use crate::planner::min_max::MinMax;
 pub use crate::planner::request::{mentions_meta, no_score, no_sort, parse_sort};
 use crate::planner::{self, Access, Plan, Question};
@@ -201,7 +201,7 @@ pub struct Opened {
 }
 
 impl Find<'_> {
-    /// The filter that a pattern puts in place of this one.
+    /// The filter that a pattern puts in place of this one, and the rule that says so.
     ///
     /// # Errors
     /// When the store fails.
@@ -209,13 +209,33 @@ impl Find<'_> {
         &self,
         rewrites: Option<&mut Rewrites<'_>>,
         collection: &Collection,
-    ) -> Result<Option<DocBuf>> {
+    ) -> Result<Option<(DocBuf, RuleId)>> {
         let plain = self.bounds.is_empty() && !self.return_key;
         let (Some(rewrites), Some(filter), true) = (rewrites, self.filter, plain) else {
             return Ok(None);
         };
         let most = self.limit.map(|limit| limit.saturating_add(self.skip));
-        rewrites.filter(collection, filter, self.sort, most)
+        let asked = Asked::Filter { collection, filter, sort: self.sort, most };
+        Ok(match logical::answer(Some(rewrites), &asked)? {
+            Some((Answer::Filter(filter), rule)) => Some((filter, rule)),
+            _ => None,
+        })
+    }
+
+    /// How many documents match, if a pattern counts them, and the rule that says so.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn counted(
+        &self,
+        rewrites: Option<&mut Rewrites<'_>>,
+        collection: &Collection,
+    ) -> Result<Option<(u64, RuleId)>> {
+        let (Some(rewrites), Some(filter)) = (rewrites, self.filter) else { return Ok(None) };
+        Ok(match logical::answer(Some(rewrites), &Asked::Count { collection, filter })? {
+            Some((Answer::Count(count), rule)) => Some((count, rule)),
+            _ => None,
+        })
     }
 
     /// Compiles the parts and chooses a plan.

@@ -2,8 +2,8 @@
 //!
 //! A query passes the rules in this order:
 //! 1. `pipeline`: a written pipeline is read into typed stages (`stage`), and rules replace
-//!    neighbours by stages that give the same documents with less work. `answers` are the rules
-//!    that read what patterns maintain instead.
+//!    neighbours by stages that give the same documents with less work. `answers`
+//!    replaces queries by what patterns maintain.
 //! 2. `compiled`: on compiled stages, rules decide which of them a find with a plan answers, and
 //!    which run as one.
 //! 3. `access`: rules decide what a plan must read for what is asked of it: documents, entries of
@@ -14,6 +14,7 @@
 //! as `rulesFired`. Nothing here compiles stages or reads documents.
 
 mod access;
+mod answers;
 mod compiled;
 mod fields;
 mod fired;
@@ -22,6 +23,7 @@ mod rules;
 mod stage;
 
 pub use access::{Decision, GroupNeeds, Needs, decide};
+pub use answers::{Answer, Asked, PatternAnswers, PipelineAnswer, answer};
 pub use compiled::{Front, Joined, Shape, Shapes, absorbs, front, is_count_only, joined};
 pub use fired::{Fired, RuleId};
 pub use pipeline::{Optimised, optimise};
@@ -30,6 +32,7 @@ pub use rules::RULES;
 use super::Question;
 use access::Draft;
 use pipeline::Pipeline;
+use value::Result;
 
 /// A rule of the optimiser.
 pub struct Rule {
@@ -48,6 +51,8 @@ pub enum Apply {
     /// first, with its position; returns whether it changed the pipeline. The rules start again
     /// one stage before a change, so a rule must not undo what another one does.
     Written(fn(&mut Pipeline<'_>, usize) -> bool),
+    /// On a query before it is compiled: what patterns answer in its place.
+    Answer(fn(&mut dyn PatternAnswers, &Asked<'_>) -> Result<Option<Answer>>),
     /// On a compiled stage and the next one: whether the first can do the work of both. The stage
     /// itself may still decline.
     Absorb(fn(&Shape<'_>, &Shape<'_>) -> bool),

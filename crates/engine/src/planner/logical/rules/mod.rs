@@ -1,5 +1,6 @@
 //! The rules: one file each, in the order in which they are tried.
 
+mod answers_from_patterns;
 mod count_entries;
 mod count_only;
 mod covered_find;
@@ -25,6 +26,7 @@ pub static RULES: &[&Rule] = &[
     &match_into_lookup::RULE,
     &merge_matches::RULE,
     &match_forward::RULE,
+    &answers_from_patterns::RULE,
     &unwind_into_lookup::RULE,
     &count_only::RULE,
     &find_in_front::RULE,
