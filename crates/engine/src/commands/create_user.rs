@@ -1,7 +1,7 @@
 //! `createUser`: makes a user.
 
 use super::row::{NamedIn, Required};
-use super::users::Wanted;
+use super::users::UserOptions;
 use super::{Command, Context};
 use crate::access::Authorization;
 use crate::access::EXTERNAL;
@@ -41,16 +41,16 @@ fn is_member(context: &Context<'_>, name: &str) -> bool {
 }
 
 fn create(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
-    let wanted = Wanted::parse(context)?;
-    let (name, db) = (wanted.name, context.db);
+    let options = UserOptions::parse(context)?;
+    let (name, db) = (options.name, context.db);
     if name.is_empty() {
         return Err(Error::bad_value("User document needs 'user' field to be non-empty"));
     }
     if db == "local" {
         return Err(Error::bad_value("Cannot create users in the local database"));
     }
-    let roles = wanted.roles.as_deref().ok_or_else(|| context.args.missing("roles"))?;
-    if db == EXTERNAL && wanted.password.is_some() {
+    let roles = options.roles.as_deref().ok_or_else(|| context.args.missing("roles"))?;
+    if db == EXTERNAL && options.password.is_some() {
         return Err(Error::bad_value(
             "Cannot set the password for users defined on the '$external' database",
         ));
@@ -61,7 +61,7 @@ fn create(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
              internal cluster member",
         ));
     }
-    if db != EXTERNAL && wanted.password.is_none() {
+    if db != EXTERNAL && options.password.is_none() {
         return Err(Error::bad_value(
             "Must provide a 'pwd' field for all user documents, except those with '$external' as \
              the user's source db",
@@ -69,7 +69,7 @@ fn create(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
     }
     let mut directory = context.client.directory();
     directory.check_roles(roles)?;
-    let credentials = wanted.credentials(context)?;
+    let credentials = options.credentials(context)?;
     let doc = DocBuf::build(|out| {
         out.str("_id", &format!("{db}.{name}"));
         out.append("userId", Val::Binary(4, &value::random::uuid()));
@@ -84,11 +84,11 @@ fn create(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
                 });
             }
         }
-        if let Some(custom) = wanted.custom {
+        if let Some(custom) = options.custom {
             out.append("customData", Val::Document(custom));
         }
         write_roles(out, "roles", roles);
-        if let Some(restrictions) = wanted.restrictions.as_ref().filter(|list| !list.is_empty()) {
+        if let Some(restrictions) = options.restrictions.as_ref().filter(|list| !list.is_empty()) {
             restrictions.write(out, "authenticationRestrictions");
         }
     });

@@ -27,9 +27,9 @@ pub(super) fn explain(
     let constants = Constants::new(context)?;
     let scope = aggregate::scope(context);
     let mut stage_context = StageContext::new(constants.context(), &scope, context.db);
-    let told = stages::diagnostics::documents(context, name, pipeline)?;
+    let diagnostic = stages::diagnostics::documents(context, name, pipeline)?;
     let (mut fired, mut meta) = (Fired::default(), MetaRequest::default());
-    let (parsed, collection, told) = match told {
+    let (parsed, collection, diagnostic) = match diagnostic {
         Some((docs, rest)) => {
             let parsed = stages::parse(rest.as_doc(), &stage_context)?;
             (parsed, None, pipeline.first().and_then(|(_, stage)| Some((stage.as_doc()?, docs))))
@@ -66,8 +66,8 @@ pub(super) fn explain(
     let read = collection.as_ref().filter(|_| !source);
     fired.add_all(rules_fired(&parsed, read, &scope.snapshot, args.hint()?, meta)?);
     fired.explain(out);
-    if told.is_some() || source {
-        let (shown, docs) = told.unwrap_or((RawDoc::empty(), Vec::new()));
+    if diagnostic.is_some() || source {
+        let (shown, docs) = diagnostic.unwrap_or((RawDoc::empty(), Vec::new()));
         let input = Box::new(Ready(docs.into_iter()));
         let run = ExplainedStages::of(&parsed, input, runs.then_some(context.op))?;
         out.array("stages", |list| {
@@ -81,20 +81,20 @@ pub(super) fn explain(
         write_server(context, out);
         return Ok(());
     }
-    let asked = Asked { namespace, hint: args.hint()?, output: output.as_deref() };
-    asked.explain(context, &parsed, collection.as_ref(), &scope.snapshot, runs, out)?;
+    let pipeline = PipelineExplain { namespace, hint: args.hint()?, output: output.as_deref() };
+    pipeline.explain(context, &parsed, collection.as_ref(), &scope.snapshot, runs, out)?;
     write_server(context, out);
     Ok(())
 }
 
-/// What is asked beside the stages.
-struct Asked<'a> {
+/// What explain needs to know of a pipeline beside its stages.
+struct PipelineExplain<'a> {
     namespace: String,
     hint: Option<Val<'a>>,
     output: Option<&'a dyn Stage>,
 }
 
-impl Asked<'_> {
+impl PipelineExplain<'_> {
     fn explain(
         &self,
         context: &Context<'_>,

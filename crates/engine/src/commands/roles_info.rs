@@ -28,7 +28,7 @@ pub(super) static COMMAND: Command = Command {
 
 /// How much `rolesInfo` tells of privileges.
 #[derive(PartialEq)]
-enum Shown {
+enum PrivilegeDetail {
     Nothing,
     Privileges,
     Fragment,
@@ -36,11 +36,11 @@ enum Shown {
 
 fn info(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let args = &context.args;
-    let shown = match args.get("showPrivileges") {
-        Some(Val::String("asUserFragment")) => Shown::Fragment,
-        None => Shown::Nothing,
-        Some(_) if args.bool("showPrivileges")? => Shown::Privileges,
-        Some(_) => Shown::Nothing,
+    let detail = match args.get("showPrivileges") {
+        Some(Val::String("asUserFragment")) => PrivilegeDetail::Fragment,
+        None => PrivilegeDetail::Nothing,
+        Some(_) if args.bool("showPrivileges")? => PrivilegeDetail::Privileges,
+        Some(_) => PrivilegeDetail::Nothing,
     };
     let restrictions = args.bool("showAuthenticationRestrictions")?;
     let mut directory = context.client.directory();
@@ -57,7 +57,7 @@ fn info(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             names
         }
     };
-    if shown == Shown::Fragment {
+    if detail == PrivilegeDetail::Fragment {
         let all = directory.inherited(&names)?;
         out.doc("userFragment", |out| {
             write_roles(out, "roles", &names);
@@ -71,7 +71,7 @@ fn info(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         let Some(role) = directory.role(name)? else { continue };
         let mut all = directory.inherited(&role.roles)?;
         role.privileges.iter().for_each(|privilege| all.privileges.add(privilege));
-        documents.push(describe(&role, &all, &shown, restrictions));
+        documents.push(describe(&role, &all, &detail, restrictions));
     }
     out.array("roles", |roles| {
         documents.iter().for_each(|role| roles.push(Val::Document(role.as_doc())));
@@ -79,13 +79,13 @@ fn info(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     Ok(())
 }
 
-fn describe(role: &Role, all: &Inherited, shown: &Shown, restrictions: bool) -> DocBuf {
+fn describe(role: &Role, all: &Inherited, detail: &PrivilegeDetail, restrictions: bool) -> DocBuf {
     DocBuf::build(|out| {
         if !role.builtin {
             out.str("_id", &role.name.id());
         }
         role.name.write(out);
-        if *shown == Shown::Privileges {
+        if *detail == PrivilegeDetail::Privileges {
             write_privileges(out, "privileges", &role.privileges);
         }
         write_roles(out, "roles", &role.roles);
@@ -97,7 +97,7 @@ fn describe(role: &Role, all: &Inherited, shown: &Shown, restrictions: bool) -> 
             });
         }
         write_roles(out, "inheritedRoles", &all.roles);
-        if *shown == Shown::Privileges {
+        if *detail == PrivilegeDetail::Privileges {
             write_privileges(out, "inheritedPrivileges", &all.privileges.list());
         }
         if restrictions {

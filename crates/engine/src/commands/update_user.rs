@@ -1,7 +1,7 @@
 //! `updateUser`: changes a user's password, roles or data.
 
 use super::row::{NamedIn, Required};
-use super::users::{Wanted, id_filter, not_found};
+use super::users::{UserOptions, id_filter, not_found};
 use super::{Command, Context};
 use crate::access::Authorization;
 use crate::access::EXTERNAL;
@@ -33,17 +33,17 @@ pub(super) static COMMAND: Command = Command {
 };
 
 fn update(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
-    let wanted = Wanted::parse(context)?;
-    let (name, db) = (wanted.name, context.db);
-    let nothing = wanted.password.is_none()
-        && wanted.custom.is_none()
-        && wanted.roles.is_none()
-        && wanted.mechanisms.is_none()
-        && wanted.restrictions.is_none();
+    let options = UserOptions::parse(context)?;
+    let (name, db) = (options.name, context.db);
+    let nothing = options.password.is_none()
+        && options.custom.is_none()
+        && options.roles.is_none()
+        && options.mechanisms.is_none()
+        && options.restrictions.is_none();
     if nothing {
         return Err(Error::bad_value("Must specify at least one field to update in updateUser"));
     }
-    if db == EXTERNAL && wanted.password.is_some() {
+    if db == EXTERNAL && options.password.is_some() {
         return Err(Error::bad_value(
             "Cannot set the password for users defined on the '$external' database",
         ));
@@ -53,12 +53,12 @@ fn update(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
     let known = directory
         .get(USERS, &id)?
         .ok_or_else(|| Error::new(Code::USER_NOT_FOUND, format!("User {name}@{db} not found")))?;
-    if let Some(roles) = &wanted.roles {
+    if let Some(roles) = &options.roles {
         directory.check_roles(roles)?;
     }
-    let mut credentials = wanted.credentials(context)?;
+    let mut credentials = options.credentials(context)?;
     if credentials.is_none()
-        && let Some(kept) = &wanted.mechanisms
+        && let Some(kept) = &options.mechanisms
     {
         let old = known.as_doc().get("credentials").and_then(Val::as_doc);
         let old = old.unwrap_or(RawDoc::empty());
@@ -80,18 +80,19 @@ fn update(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
             if let Some(credentials) = &credentials {
                 out.append("credentials", Val::Document(credentials.as_doc()));
             }
-            if let Some(custom) = wanted.custom {
+            if let Some(custom) = options.custom {
                 out.append("customData", Val::Document(custom));
             }
-            if let Some(roles) = &wanted.roles {
+            if let Some(roles) = &options.roles {
                 write_roles(out, "roles", roles);
             }
-            if let Some(restrictions) = wanted.restrictions.as_ref().filter(|list| !list.is_empty())
+            if let Some(restrictions) =
+                options.restrictions.as_ref().filter(|list| !list.is_empty())
             {
                 restrictions.write(out, "authenticationRestrictions");
             }
         });
-        if wanted.restrictions.as_ref().is_some_and(Restrictions::is_empty) {
+        if options.restrictions.as_ref().is_some_and(Restrictions::is_empty) {
             out.doc("$unset", |out| {
                 out.str("authenticationRestrictions", "");
             });

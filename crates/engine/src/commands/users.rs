@@ -7,8 +7,8 @@ use access::Restrictions;
 use access::scram::{Credentials, Mechanism};
 use value::{Code, DocBuf, Error, RawDoc, Result};
 
-/// What a command says a user shall be; what is missing stays as it is.
-pub(super) struct Wanted<'a> {
+/// The options of `createUser` and `updateUser`. An update changes only what is given.
+pub(super) struct UserOptions<'a> {
     pub(super) name: &'a str,
     pub(super) password: Option<&'a str>,
     pub(super) digested: bool,
@@ -18,8 +18,8 @@ pub(super) struct Wanted<'a> {
     pub(super) restrictions: Option<Restrictions>,
 }
 
-impl<'a> Wanted<'a> {
-    pub(super) fn parse(context: &Context<'a>) -> Result<Wanted<'a>> {
+impl<'a> UserOptions<'a> {
+    pub(super) fn parse(context: &Context<'a>) -> Result<UserOptions<'a>> {
         let args = &context.args;
         let mechanisms = match args.optional_array("mechanisms")? {
             None => None,
@@ -47,7 +47,7 @@ impl<'a> Wanted<'a> {
             None => None,
             Some(roles) => Some(RoleName::parse_all(roles, context.db)?),
         };
-        Ok(Wanted {
+        Ok(UserOptions {
             name: args.string(context.name)?,
             password: args.optional_string("pwd")?,
             digested: !args.bool_or_true("digestPassword")?,
