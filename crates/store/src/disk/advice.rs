@@ -10,13 +10,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use lsm_tree::{AbstractTree, DescriptorTable, GlobalTableId, Tree};
+use lsm_tree::{AbstractTree, DescriptorTable, GlobalTableId, Table, TableId, Tree};
 use parking_lot::Mutex;
 use rustix::fs::{Advice, fadvise};
 
 use super::trees::tables;
 use crate::Space;
 
+/// So many tables are opened at once to give the advice; further ones go without it.
+const OPENED_AT_ONCE: usize = 100;
 /// A scan that has read no page for this long does not count any more.
 const SCAN_ENDS: Duration = Duration::from_millis(200);
 
@@ -32,7 +34,8 @@ struct TreeAdvice {
     scanning: AtomicBool,
     /// When a scan has last read from the tree, in milliseconds since the store was opened.
     last_scan: AtomicU64,
-    switching: Mutex<()>,
+    /// The highest number of a table that advice was given for.
+    advised: Mutex<Option<TableId>>,
 }
 
 impl FileAdvice {
@@ -64,8 +67,21 @@ impl FileAdvice {
     /// Gives the advice for tables that are new.
     pub(super) fn note_tables(&self, space: Space, tree: &Tree) {
         let advice = &self.trees[space.index()];
-        let _switching = advice.switching.lock();
-        self.advise(tree, advice.scanning.load(Ordering::Relaxed), true);
+        let mut advised = advice.advised.lock();
+        let mut new: Vec<Table> =
+            tables(tree).into_iter().filter(|table| Some(table.id()) > *advised).collect();
+        new.sort_unstable_by_key(|table| std::cmp::Reverse(table.id()));
+        *advised = new.first().map(|table| table.id()).max(*advised);
+        // More would only push each other out of the descriptors that are kept.
+        new.truncate(OPENED_AT_ONCE);
+        let scanning = advice.scanning.load(Ordering::Relaxed);
+        for table in &new {
+            let id = GlobalTableId::from((tree.id(), table.id()));
+            if let Ok(file) = File::open(&*table.path) {
+                advise(&file, scanning);
+                self.files.insert_for_table(id, Arc::new(file));
+            }
+        }
     }
 
     fn now(&self) -> u64 {
@@ -74,30 +90,20 @@ impl FileAdvice {
 
     fn switch(&self, space: Space, tree: &Tree, scanning: bool) {
         let advice = &self.trees[space.index()];
-        let _switching = advice.switching.lock();
+        let _advised = advice.advised.lock();
         if advice.scanning.swap(scanning, Ordering::Relaxed) != scanning {
-            self.advise(tree, scanning, false);
-        }
-    }
-
-    fn advise(&self, tree: &Tree, scanning: bool, only_new: bool) {
-        let advice = if scanning { Advice::Normal } else { Advice::Random };
-        for table in tables(tree) {
-            let id = GlobalTableId::from((tree.id(), table.id()));
-            let known = self.files.access_for_table(&id);
-            if known.is_some() && only_new {
-                continue;
+            for table in tables(tree) {
+                let id = GlobalTableId::from((tree.id(), table.id()));
+                if let Some(file) = self.files.access_for_table(&id) {
+                    advise(&file, scanning);
+                }
             }
-            let file = match known {
-                Some(file) => file,
-                None => match File::open(&*table.path) {
-                    Ok(file) => Arc::new(file),
-                    Err(_) => continue,
-                },
-            };
-            // Only advice: what cannot be given changes nothing but speed.
-            let _ = fadvise(&*file, 0, None, advice);
-            self.files.insert_for_table(id, file);
         }
     }
+}
+
+/// Only advice: what cannot be given changes nothing but speed.
+fn advise(file: &File, scanning: bool) {
+    let advice = if scanning { Advice::Normal } else { Advice::Random };
+    let _ = fadvise(file, 0, None, advice);
 }

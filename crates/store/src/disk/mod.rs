@@ -119,7 +119,7 @@ impl Default for Options {
             history_bytes: 2 << 30,
             reserve_bytes: 24 << 20,
             snapshot_bytes: 16 << 30,
-            snapshot_age: Duration::from_secs(3600),
+            snapshot_age: Duration::from_secs(24 * 3600),
             sync_interval: Duration::from_millis(100),
             reclaim_interval: Duration::from_secs(10),
             read_only: false,
