@@ -199,7 +199,7 @@ fn explain_query<'a>(
     let nothing = Plan {
         access: Access::Nothing,
         sorted: true,
-        told: Conditions::default(),
+        implied: Conditions::default(),
         rejected: Vec::new(),
     };
     let column = opened.as_ref().and_then(|(opened, _, _)| opened.column);

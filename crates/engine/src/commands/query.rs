@@ -4,8 +4,8 @@ use super::Context;
 use crate::args::Args;
 use crate::catalog::{Catalog, Collection};
 use crate::exec::find::{Escape, FindOptions, FindStream, RecordForm};
+use crate::exec::metadata::Metadata;
 use crate::exec::scan::Scan;
-use crate::exec::shown::Shown;
 use crate::planner::logical::{self, Answer, Asked, Decision, Fired, Needs, RuleId};
 use crate::planner::min_max::MinMax;
 pub use crate::planner::request::{mentions_meta, no_score, no_sort, parse_sort};
@@ -282,7 +282,7 @@ impl Find<'_> {
             projection: projection.clone(),
             show_record: self.record_form(collection),
             return_key: self.return_key.then(|| keys_of(access)),
-            shown: Shown {
+            shown: Metadata {
                 // The natural order has no keys.
                 sort: asks("sortKey").then(|| sort.clone().unwrap_or_default()),
                 access: asks("indexKey").then(|| keys_of(access)),

@@ -26,13 +26,13 @@ pub struct ColumnReader {
     ends: Vec<usize>,
     /// Which of them run downwards.
     descending: Vec<bool>,
-    places: Vec<Place>,
+    places: Vec<ColumnSource>,
     /// How many of the last entry's columns the one at hand shares.
     shared: usize,
 }
 
-/// A wanted value.
-struct Place {
+/// A field that is read, and its value in the entry at hand.
+struct ColumnSource {
     column: usize,
     /// Whether it is decoded.
     value: bool,
@@ -51,7 +51,7 @@ impl ColumnReader {
             if *index.columns.get(column)? {
                 return None;
             }
-            places.push(Place { column, value: *value, kind: 0, bytes: Vec::new() });
+            places.push(ColumnSource { column, value: *value, kind: 0, bytes: Vec::new() });
         }
         let count = places.iter().map(|place| place.column + 1).max().unwrap_or(0);
         let descending = index.columns.iter().take(count).copied().collect();

@@ -1,8 +1,8 @@
 //! The stream of a `find`: scan, filter, sort, skip, limit, project.
 
+use super::metadata::Metadata;
 use super::return_key::key_of;
 use super::scan::{Row, Scan};
-use super::shown::Shown;
 use super::sort::{Sorted, Sorter};
 use super::{Doc, Examined, FieldRead, Stream, Take, Visit};
 use crate::operation::Operation;
@@ -43,7 +43,7 @@ pub struct FindOptions {
     /// Set when index keys are returned instead of documents: how they are found.
     pub return_key: Option<Access>,
     /// What the projection asks for by `$meta`.
-    pub shown: Shown,
+    pub shown: Metadata,
     /// The paths that are read of what is returned; `None` for all that the projection leaves.
     pub needed: Option<Vec<String>>,
     /// What to do instead when the plan reads much more than was expected.
@@ -75,7 +75,7 @@ pub struct Escape {
 }
 
 /// What one step of a find gives.
-enum Step {
+enum NextRow {
     Row(Row, Option<usize>),
     End,
     /// The plan reads more than it should.
@@ -96,7 +96,7 @@ pub struct FindStream {
     arena: Bump,
     show_record: Option<RecordForm>,
     return_key: Option<Access>,
-    shown: Shown,
+    shown: Metadata,
     sort_totals: SortTotals,
     escape: Option<Escape>,
     /// The last document of a text search, whose score may be asked for.
@@ -120,8 +120,8 @@ impl FindStream {
         // What the access tells is tested only to know the place in an array that matched.
         let position = options.projection.as_ref().is_some_and(|p| p.needs_position());
         let filter = match options.filter {
-            Some(filter) if !position && !plan.told.is_empty() => {
-                Some(Arc::new(filter.without(plan.told)))
+            Some(filter) if !position && !plan.implied.is_empty() => {
+                Some(Arc::new(filter.without(plan.implied)))
             }
             filter => filter,
         };
@@ -165,7 +165,7 @@ impl FindStream {
             arena: Bump::new(),
             show_record: None,
             return_key: None,
-            shown: Shown::default(),
+            shown: Metadata::default(),
             sort_totals: SortTotals::default(),
             escape: None,
             last: None,
@@ -227,16 +227,16 @@ impl FindStream {
     }
 
     /// The next row that matches, or that the plan should be given up.
-    fn step(&mut self, op: &Operation) -> Result<Step> {
+    fn step(&mut self, op: &Operation) -> Result<NextRow> {
         let Some(most) = self.escape.as_ref().map(|escape| escape.most) else {
             let found = self.matching(op)?;
-            return Ok(found.map_or(Step::End, |(row, position)| Step::Row(row, position)));
+            return Ok(found.map_or(NextRow::End, |(row, position)| NextRow::Row(row, position)));
         };
         let mut position = None;
         while let Some(row) = self.scan.next(op)? {
             let examined = self.scan.examined();
             if examined.keys.max(examined.documents) > most {
-                return Ok(Step::Lost);
+                return Ok(NextRow::Lost);
             }
             let doc = RawDoc::new(&row.doc);
             let matches = match (&mut self.matcher, &self.filter) {
@@ -249,10 +249,10 @@ impl FindStream {
                     Some(form) => with_record(row, form),
                     None => row,
                 };
-                return Ok(Step::Row(row, position));
+                return Ok(NextRow::Row(row, position));
             }
         }
-        Ok(Step::End)
+        Ok(NextRow::End)
     }
 
     /// Begins anew with the other plan; what was read stays counted.
@@ -291,9 +291,9 @@ impl FindStream {
             } else {
                 loop {
                     let row = match self.step(op)? {
-                        Step::Row(row, _) => row,
-                        Step::End => break,
-                        Step::Lost => {
+                        NextRow::Row(row, _) => row,
+                        NextRow::End => break,
+                        NextRow::Lost => {
                             self.get_away();
                             return self.ordered(op);
                         }
@@ -308,13 +308,13 @@ impl FindStream {
         }
         match &mut self.sorted {
             None => match self.step(op)? {
-                Step::Row(row, position) => {
+                NextRow::Row(row, position) => {
                     // Another plan would give this row again.
                     self.escape = None;
                     Ok(Some((Doc::Stored(row.doc), position)))
                 }
-                Step::End => Ok(None),
-                Step::Lost => {
+                NextRow::End => Ok(None),
+                NextRow::Lost => {
                     self.get_away();
                     self.ordered(op)
                 }
@@ -517,7 +517,7 @@ mod tests {
             let plan = |access| Plan {
                 access,
                 sorted: !sorts,
-                told: query::filter::Conditions::default(),
+                implied: query::filter::Conditions::default(),
                 rejected: Vec::new(),
             };
             let options = || FindOptions {

@@ -11,12 +11,12 @@ pub mod distinct;
 pub mod entries;
 pub mod find;
 pub mod merge;
+pub mod metadata;
 pub mod modify;
 mod near;
 pub mod ready;
 pub mod return_key;
 pub mod scan;
-pub mod shown;
 pub mod sort;
 pub mod walk;
 

@@ -19,28 +19,28 @@ use value::{Error, RawDoc, Result};
 const ENOUGH: usize = 32;
 
 /// A row on its way, by its distance.
-struct Found {
+struct FoundDocument {
     distance: f64,
     arrived: u64,
     row: Row,
 }
 
-impl PartialEq for Found {
-    fn eq(&self, other: &Found) -> bool {
+impl PartialEq for FoundDocument {
+    fn eq(&self, other: &FoundDocument) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Found {}
+impl Eq for FoundDocument {}
 
-impl PartialOrd for Found {
-    fn partial_cmp(&self, other: &Found) -> Option<Ordering> {
+impl PartialOrd for FoundDocument {
+    fn partial_cmp(&self, other: &FoundDocument) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Found {
-    fn cmp(&self, other: &Found) -> Ordering {
+impl Ord for FoundDocument {
+    fn cmp(&self, other: &FoundDocument) -> Ordering {
         self.distance.total_cmp(&other.distance).then(self.arrived.cmp(&other.arrived))
     }
 }
@@ -49,7 +49,7 @@ impl Ord for Found {
 pub(super) struct NearScan {
     plan: Box<NearPlan>,
     /// What was found and is not returned yet.
-    found: BinaryHeap<Reverse<Found>>,
+    found: BinaryHeap<Reverse<FoundDocument>>,
     seen: HashSet<Bytes>,
     /// Everything within this distance was found.
     reached: f64,
@@ -152,7 +152,7 @@ impl NearScan {
             let distance = near.distance_of(&self.plan.path, RawDoc::new(&row.doc))?;
             if let Some(distance) = distance.filter(|distance| near.accepts(*distance)) {
                 let arrived = examined.keys;
-                self.found.push(Reverse(Found { distance, arrived, row }));
+                self.found.push(Reverse(FoundDocument { distance, arrived, row }));
             }
         }
         Ok(())

@@ -46,7 +46,7 @@ pub struct Candidate {
     /// Bounds of values behind those that the ranges tell: entries outside are passed over.
     pub check: Option<Arc<KeyCheck>>,
     /// The conditions that the ranges and the check tell exactly.
-    pub told: Conditions,
+    pub implied: Conditions,
     /// Conditions that are tested on the values in the entries.
     pub key_filter: Option<Arc<KeyFilter>>,
     /// For each field, the paths on its way that are arrays, as far as a sample of the documents
@@ -77,7 +77,7 @@ impl Candidate {
             sorted: true,
             shown: Vec::new().into(),
             check: None,
-            told: Conditions::default(),
+            implied: Conditions::default(),
             key_filter: None,
             arrays: Vec::new(),
             estimate: None,
@@ -89,8 +89,8 @@ impl Candidate {
 
     /// The conditions that hold for all entries that are read.
     #[must_use]
-    pub fn all_told(&self) -> Conditions {
-        self.key_filter.as_ref().map_or(self.told, |test| self.told.and(test.conditions))
+    pub fn all_implied(&self) -> Conditions {
+        self.key_filter.as_ref().map_or(self.implied, |test| self.implied.and(test.conditions))
     }
 }
 
@@ -436,7 +436,7 @@ pub(super) fn assemble(
         bound.map(|list| list.into_iter().map(|interval| (interval.from, interval.to)).collect())
     });
     let check = KeyCheck::new(&index.columns, bounded, rest.collect()).map(Arc::new);
-    let (told, key_filter) = told(question, whole, index, &columns);
+    let (implied, key_filter) = implied(question, whole, index, &columns);
     // Ranges one after another are in the order of the whole index.
     let ordered = matches!(index.kind, IndexKind::Ordered);
     let (mut direction, mut sorted) = (Direction::Forward, false);
@@ -465,7 +465,7 @@ pub(super) fn assemble(
         sorted,
         shown,
         check,
-        told,
+        implied,
         key_filter,
         arrays: Vec::new(),
         estimate: None,
@@ -476,20 +476,20 @@ pub(super) fn assemble(
 }
 
 /// The conditions that bounds tell exactly, and the filter of those that entries can be tested for.
-fn told(
+fn implied(
     question: &Question<'_>,
     whole: bool,
     index: &Index,
     columns: &[Column],
 ) -> (Conditions, Option<Arc<KeyFilter>>) {
-    let mut told = Conditions::default();
+    let mut implied = Conditions::default();
     let mut on_keys = Conditions::default();
     let mut paths = Vec::new();
     for column in columns {
         for (condition, tightness) in &column.used {
             match tightness {
                 Tightness::Exact => {
-                    told.add(*condition);
+                    implied.add(*condition);
                 }
                 Tightness::Key => {
                     if on_keys.add(*condition) {
@@ -507,7 +507,7 @@ fn told(
     let filter = cover.map(|cover| {
         Arc::new(KeyFilter { cover, filter: question.filter.only(on_keys), conditions: on_keys })
     });
-    (told, filter)
+    (implied, filter)
 }
 
 fn join<T>(

@@ -172,8 +172,8 @@ pub(super) fn estimate(snapshot: &Snapshot, collection: &Collection, candidate: 
         while let Ok(Some(_)) = entries.next() {
             count += 1;
             if count >= most {
-                let told = sample::of(snapshot, collection).entries(candidate, documents);
-                return told.unwrap_or(documents).max(most);
+                let estimate = sample::of(snapshot, collection).entries(candidate, documents);
+                return estimate.unwrap_or(documents).max(most);
             }
         }
     }

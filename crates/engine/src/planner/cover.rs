@@ -91,7 +91,7 @@ pub fn apply_needed(plan: &mut Plan, filter: &Filter, mut needed: Vec<String>) {
                 return;
             }
             plan.sorted = left.sorted;
-            plan.told = left.all_told();
+            plan.implied = left.all_implied();
             plan.access = Access::Index(Candidate { cover: Some(Arc::new(cover)), ..left.clone() });
         }
         _ => {}
@@ -334,5 +334,5 @@ fn write(
 pub fn entries_are_matches(plan: &Plan, filter: &Filter) -> bool {
     let Access::Index(candidate) = &plan.access else { return false };
     // An entry whose values are not known for sure needs its document.
-    candidate.key_filter.is_none() && candidate.told.has_all(filter.root().conditions().len())
+    candidate.key_filter.is_none() && candidate.implied.has_all(filter.root().conditions().len())
 }

@@ -92,8 +92,8 @@ fn skips_entries(plan: &Plan, above: &Above<'_>) -> bool {
         }
         _ => false,
     };
-    let told = above.filter.is_none_or(|filter| filter.without(plan.told).is_empty());
-    fetches && told && (above.sort.is_none() || plan.sorted)
+    let implied = above.filter.is_none_or(|filter| filter.without(plan.implied).is_empty());
+    fetches && implied && (above.sort.is_none() || plan.sorted)
 }
 
 /// Whether the projection only picks fields of the top level, and whether it needs documents.
@@ -120,7 +120,7 @@ fn write_stages(
     ran: Option<&Ran>,
 ) {
     let Some((stage, rest)) = stages.split_first() else {
-        let filter = above.filter.map(|filter| filter.without(plan.told));
+        let filter = above.filter.map(|filter| filter.without(plan.implied));
         let skip = if skips_entries(plan, above) { above.skip } else { 0 };
         return write_access(out, name, &plan.access, filter.as_ref(), above, skip, ran);
     };
@@ -328,7 +328,7 @@ fn write_either(out: &mut Writer<'_>, either: &Either, filter: Option<&Filter>, 
     let nodes = filter.map(|filter| filter.branches(either.at)).unwrap_or_default();
     let branches: Vec<_> = either.branches.iter().zip(&nodes).collect();
     let is_told =
-        |(branch, node): &(&Candidate, &&Node)| branch.told.has_all(node.conditions().len());
+        |(branch, node): &(&Candidate, &&Node)| branch.implied.has_all(node.conditions().len());
     let union = |out: &mut Writer<'_>| {
         out.str("stage", "OR");
         write_counts(out, ran, ran.map(|ran| ran.examined.documents));
@@ -339,7 +339,7 @@ fn write_either(out: &mut Writer<'_>, either: &Either, filter: Option<&Filter>, 
                         return write_index_scan(out, branch, None, None, None);
                     }
                     out.str("stage", "FETCH");
-                    out.doc("filter", |out| node.explain_without(branch.told, out));
+                    out.doc("filter", |out| node.explain_without(branch.implied, out));
                     out.doc("inputStage", |out| write_index_scan(out, branch, None, None, None));
                 });
             }
@@ -613,5 +613,5 @@ pub fn note_arrays(plan: &mut Plan, sample: &Sample) {
 #[must_use]
 pub fn rejected(access: &Access) -> Plan {
     let sorted = matches!(access, Access::Index(candidate) if candidate.sorted);
-    Plan { told: access.told(), access: access.clone(), sorted, rejected: Vec::new() }
+    Plan { implied: access.implied(), access: access.clone(), sorted, rejected: Vec::new() }
 }

@@ -70,7 +70,7 @@ pub struct Either {
     /// One for each branch, in the order of `Filter::branches`.
     pub branches: Vec<Candidate>,
     /// The `$or`, when the branches' accesses find exactly what it asks for.
-    pub told: Conditions,
+    pub implied: Conditions,
 }
 
 /// A chosen plan.
@@ -82,7 +82,7 @@ pub struct Plan {
     pub sorted: bool,
     /// The conditions of the filter that hold for everything the access finds, so that they need
     /// not be tested.
-    pub told: Conditions,
+    pub implied: Conditions,
     /// The plans that were not chosen.
     pub rejected: Vec<Access>,
 }
@@ -269,7 +269,7 @@ pub fn use_of(question: &Question<'_>, index: &Arc<Index>) -> Option<Candidate> 
 }
 
 fn simple(access: Access, sorted: bool) -> Plan {
-    Plan { told: access.told(), access, sorted, rejected: Vec::new() }
+    Plan { implied: access.implied(), access, sorted, rejected: Vec::new() }
 }
 
 impl Plan {
@@ -283,7 +283,7 @@ impl Plan {
 impl Access {
     /// The conditions of the filter that hold for everything it finds.
     #[must_use]
-    pub fn told(&self) -> Conditions {
+    pub fn implied(&self) -> Conditions {
         match self {
             // The only condition is the equality with `_id`.
             Access::Id(_) => {
@@ -291,11 +291,11 @@ impl Access {
                 only.add(0);
                 only
             }
-            Access::Index(candidate) => candidate.all_told(),
+            Access::Index(candidate) => candidate.all_implied(),
             Access::Nothing | Access::Collection(_) | Access::Near(_) | Access::Walk(_) => {
                 Conditions::default()
             }
-            Access::Either(either) => either.told,
+            Access::Either(either) => either.implied,
         }
     }
 }
@@ -361,14 +361,14 @@ fn either(question: &Question<'_>) -> Result<Option<Either>> {
         let mut found = candidates::of_node(question, node);
         let Some(best) = choose::best(question, node, &mut found) else { return Ok(None) };
         let branch = found.swap_remove(best);
-        exact &= branch.told.has_all(node.conditions().len());
+        exact &= branch.implied.has_all(node.conditions().len());
         branches.push(branch);
     }
-    let mut told = Conditions::default();
+    let mut implied = Conditions::default();
     if exact {
-        told.add(at);
+        implied.add(at);
     }
-    Ok(Some(Either { at, branches, told }))
+    Ok(Some(Either { at, branches, implied }))
 }
 
 fn hinted(question: &Question<'_>, hint: Val<'_>) -> Result<Plan> {

@@ -99,12 +99,12 @@ fn existence(
     }
     let (from, to) = (format!("{path}."), format!("{path}/"));
     let below = Interval::between(Val::String(&from), Val::String(&to));
-    let told = fact.condition.map(|condition| (condition, Tightness::Exact));
+    let implied = fact.condition.map(|condition| (condition, Tightness::Exact));
     let paths = Column {
         name: "$_path".to_owned(),
         descending: false,
         intervals: Some(vec![Interval::point(Val::String(path)), below]),
-        used: told.into_iter().collect(),
+        used: implied.into_iter().collect(),
     };
     let values = Column {
         name: path.to_owned(),

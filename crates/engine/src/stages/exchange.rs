@@ -104,7 +104,7 @@ fn collect(
 }
 
 /// A document that is to be written: its record, what stands there, and what shall.
-type Step<'d> = (Vec<u8>, Option<Bytes>, &'d DocBuf);
+type Exchanged<'d> = (Vec<u8>, Option<Bytes>, &'d DocBuf);
 
 /// Deletes what is not among the new documents, and writes those.
 fn write_all(
@@ -118,7 +118,7 @@ fn write_all(
     let record = |doc: &DocBuf| {
         write::record_of_id(collection, doc.as_doc().get("_id").unwrap_or(Val::Null))
     };
-    let mut steps: Vec<Step<'_>> = Vec::new();
+    let mut steps: Vec<Exchanged<'_>> = Vec::new();
     for doc in new {
         let record = record(doc);
         // A second document with the same `_id` finds none any more: it is refused.
@@ -134,7 +134,7 @@ fn write_all(
     for pattern in targets.iter().filter(|pattern| pattern.phase.is_maintained()) {
         let docs: Vec<RawDoc<'_>> = steps.iter().map(|(.., doc)| doc.as_doc()).collect();
         if let Some(order) = pattern.kind.write_order(&docs) {
-            let mut taken: Vec<Option<Step<'_>>> = steps.into_iter().map(Some).collect();
+            let mut taken: Vec<Option<Exchanged<'_>>> = steps.into_iter().map(Some).collect();
             steps = order.into_iter().filter_map(|at| taken.get_mut(at)?.take()).collect();
         }
     }

@@ -185,7 +185,7 @@ fn nothing(stages: &[Box<dyn Stage>]) -> Result<Front> {
     let plan = Plan {
         access: Access::Nothing,
         sorted: true,
-        told: query::filter::Conditions::default(),
+        implied: query::filter::Conditions::default(),
         rejected: Vec::new(),
     };
     let roles = stages.iter().map(|stage| stage.role());

@@ -211,7 +211,7 @@ impl Stage for Lookup {
 }
 
 /// What one run of the stage works with, and the next can use again.
-struct State {
+struct LookupState {
     compiled: Compiled,
     join: Option<Join>,
     /// The documents of the pipeline's front that is the same for every document.
@@ -237,7 +237,7 @@ struct Join {
 }
 
 impl Spec {
-    fn state(&self) -> Result<State> {
+    fn state(&self) -> Result<LookupState> {
         let compiled = self.nested.compile()?;
         let join = match &self.fields {
             Some((_, far)) => {
@@ -245,7 +245,7 @@ impl Spec {
             }
             None => self.correlation(&compiled)?,
         };
-        Ok(State { compiled, join, cached: Cached::Unknown })
+        Ok(LookupState { compiled, join, cached: Cached::Unknown })
     }
 
     /// The equality of a field and a variable that the pipeline's first `$match` asks for.
@@ -306,13 +306,13 @@ fn equality_of_expression<'f>(
 }
 
 /// Copies of the state that are not in use.
-type Pool = Arc<Mutex<Vec<State>>>;
+type Pool = Arc<Mutex<Vec<LookupState>>>;
 
 struct LookingUp {
     input: Box<dyn Stream>,
     spec: Arc<Spec>,
     pool: Pool,
-    state: Option<State>,
+    state: Option<LookupState>,
     /// A document whose matches come out one by one.
     current: Option<Current>,
     arena: Bump,
@@ -343,7 +343,7 @@ impl Drop for LookingUp {
     }
 }
 
-impl State {
+impl LookupState {
     /// The documents that belong to one whose variables were set.
     fn matches(
         &mut self,

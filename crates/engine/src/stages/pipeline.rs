@@ -4,9 +4,9 @@ use super::{Fused, Role, Stage};
 use crate::catalog::{Catalog, Collection};
 use crate::exec::Stream;
 use crate::exec::find::{FindOptions, FindStream};
+use crate::exec::metadata::{Metadata, WithMeta};
 use crate::exec::ready::Ready;
 use crate::exec::scan::Scan;
-use crate::exec::shown::{Shown, WithMeta};
 use crate::planner::logical::{self, Decision, Fired, GroupNeeds, Joined, Needs, Optimised};
 use crate::planner::min_max::MinMax;
 use crate::planner::{self, Plan, Question};
@@ -137,7 +137,7 @@ pub fn open_showing(
         };
         return Ok((follow(behind, groups), Some(front.plan)));
     }
-    let shown = Shown {
+    let shown = Metadata {
         sort: front.sort.clone().filter(|sort| sort.shows_key),
         access: wanted.index_key.then(|| front.plan.access.clone()),
         record: wanted.record.then(|| collection.clone()),

@@ -1,7 +1,7 @@
 //! `$sort`: orders the documents.
 
 use super::{Role, Stage, StageContext, StageRow};
-use crate::exec::shown::{Shown, WithMeta};
+use crate::exec::metadata::{Metadata, WithMeta};
 use crate::exec::sort::{self, Sorter};
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
@@ -66,7 +66,7 @@ pub(crate) fn open_sorted(
     limit: Option<usize>,
 ) -> Box<dyn Stream> {
     let shown =
-        Shown { sort: Some(spec.clone()).filter(|sort| sort.shows_key), ..Shown::default() };
+        Metadata { sort: Some(spec.clone()).filter(|sort| sort.shows_key), ..Metadata::default() };
     let sorter = Some(Sorter::new(spec, limit));
     let sorted = Box::new(Sorted { input, sorter, docs: None, totals: SortTotals::default() });
     if shown.is_empty() { sorted } else { Box::new(WithMeta::new(sorted, shown)) }

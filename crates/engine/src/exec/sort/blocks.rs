@@ -17,7 +17,7 @@ const LENGTHS: usize = 8;
 
 /// Where an entry lies.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct BlockPosition {
     /// The first bytes of the key, which tell most keys apart.
     head: u64,
     block: u32,
@@ -59,7 +59,7 @@ impl Blocks {
 
     /// Memory that the documents take, with what putting them in order will need.
     pub(super) fn bytes(&self) -> usize {
-        self.bytes + self.count * size_of::<Place>()
+        self.bytes + self.count * size_of::<BlockPosition>()
     }
 
     /// The same with one more.
@@ -69,7 +69,7 @@ impl Blocks {
             true => 0,
             false => cost(self.size_for(entry)),
         };
-        self.bytes() + block + size_of::<Place>()
+        self.bytes() + block + size_of::<BlockPosition>()
     }
 
     /// Takes a document.
@@ -108,12 +108,12 @@ impl Blocks {
     }
 
     /// Where the entries lie, in the order of their keys; equal ones as they came.
-    pub(super) fn sorted(&self) -> Vec<Place> {
+    pub(super) fn sorted(&self) -> Vec<BlockPosition> {
         let mut places = Vec::with_capacity(self.count);
         for (number, block) in self.used.iter().enumerate() {
             let mut start = 0;
             while let Some((key, doc)) = entry_at(block, start) {
-                places.push(Place {
+                places.push(BlockPosition {
                     head: head_of(key),
                     block: number as u32,
                     start: start as u32,
@@ -125,7 +125,7 @@ impl Blocks {
         places
     }
 
-    fn compare(&self, a: &Place, b: &Place) -> Ordering {
+    fn compare(&self, a: &BlockPosition, b: &BlockPosition) -> Ordering {
         a.head
             .cmp(&b.head)
             .then_with(|| self.entry(a).0.cmp(self.entry(b).0))
@@ -133,7 +133,7 @@ impl Blocks {
     }
 
     /// The key and the document at a place.
-    pub(super) fn entry(&self, place: &Place) -> (&[u8], &[u8]) {
+    pub(super) fn entry(&self, place: &BlockPosition) -> (&[u8], &[u8]) {
         let block = self.used.get(place.block as usize);
         block.and_then(|block| entry_at(block, place.start as usize)).unwrap_or_default()
     }

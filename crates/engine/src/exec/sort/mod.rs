@@ -11,7 +11,7 @@ use crate::memory::Share;
 use crate::operation::Operation;
 use crate::planner::run::SortTotals;
 use crate::store_failed;
-use blocks::{Blocks, Place, allocated};
+use blocks::{BlockPosition, Blocks, allocated};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use store::Run;
@@ -241,7 +241,7 @@ pub struct Sorted {
 
 enum Source {
     Heap(std::vec::IntoIter<Entry>),
-    Blocks(std::vec::IntoIter<Place>, Blocks),
+    Blocks(std::vec::IntoIter<BlockPosition>, Blocks),
     Disk { merge: Merge, left: usize },
 }
 

@@ -23,7 +23,7 @@ fn apply(question: &Question<'_>, needs: &Needs<'_>) -> Option<Decision> {
         let candidate = planner::use_of(question, index)?;
         let column = column(&candidate, path)?;
         let access = Access::Index(candidate);
-        let plan = Plan { told: access.told(), access, sorted: true, rejected: Vec::new() };
+        let plan = Plan { implied: access.implied(), access, sorted: true, rejected: Vec::new() };
         // A sparse index lacks only documents without a value.
         let exact = filter.is_empty() || entries_are_matches(&plan, filter);
         exact.then(|| Decision { column: Some(column), ..Decision::new(plan) })

@@ -19,7 +19,7 @@ fn apply(draft: &mut Draft<'_, '_>) -> bool {
     }
     // Every entry counts only if nothing is left to be tested.
     let filter = draft.question.filter;
-    let fires = filter.is_empty() || filter.without(plan.told).is_empty();
+    let fires = filter.is_empty() || filter.without(plan.implied).is_empty();
     draft.decision.is_grouped |= fires;
     fires
 }

@@ -14,7 +14,7 @@ use value::{DocBuf, RawDoc, Result, Val, Writer};
 
 /// Which metadata are shown.
 #[derive(Clone, Default)]
-pub struct Shown {
+pub struct Metadata {
     /// `sortKey`: of this order.
     pub sort: Option<SortSpec>,
     /// `indexKey`: of the index of this access.
@@ -26,7 +26,7 @@ pub struct Shown {
     pub patterns: Option<Staleness>,
 }
 
-impl Shown {
+impl Metadata {
     /// Whether there is nothing to show.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -66,14 +66,14 @@ impl Shown {
 /// A stream whose documents have metadata.
 pub struct WithMeta {
     input: Box<dyn Stream>,
-    shown: Shown,
+    shown: Metadata,
     meta: Option<DocBuf>,
 }
 
 impl WithMeta {
     /// Adds metadata to the documents of a stream.
     #[must_use]
-    pub fn new(input: Box<dyn Stream>, shown: Shown) -> WithMeta {
+    pub fn new(input: Box<dyn Stream>, shown: Metadata) -> WithMeta {
         WithMeta { input, shown, meta: None }
     }
 }
