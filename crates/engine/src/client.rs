@@ -3,23 +3,22 @@
 //! Layer: service.
 
 use crate::access::Login;
-use crate::commands;
-use crate::engine::Inner;
-use crate::operation::{Operation, Slot};
-use crate::request::{ClientCertificate, Flow, Peer, Request};
+use crate::request::{ClientCertificate, Peer};
+use crate::shared::Inner;
+use crate::slot::Slot;
+use crate::txn::Data;
 use ::access::restriction::ConnectionAddresses;
 use parking_lot::Mutex;
 use std::net::SocketAddr;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use std::time::{Duration, Instant};
-use value::{DocBuf, Error, Result, writer};
+use value::{DocBuf, Result};
 
 /// One conversation. Dropping it ends it.
 pub struct Client {
-    engine: Arc<Inner>,
-    slot: Arc<Slot>,
+    pub(crate) engine: Arc<Inner>,
+    pub(crate) slot: Arc<Slot>,
     /// The address that the client dialled.
     pub(crate) local: Option<String>,
     /// The `getMore` that an exhaust stream repeats.
@@ -52,7 +51,13 @@ impl Client {
             client: ip(&slot.remote),
             server: peer.local.as_deref().and_then(ip),
         };
-        let login = Login::new(slot.clone(), peer.authenticate, peer.is_local, ends);
+        let login = Login::new(
+            slot.clone(),
+            engine.service.access.clone(),
+            peer.authenticate,
+            peer.is_local,
+            ends,
+        );
         Client { engine, slot, local: peer.local, exhaust: None, login, touched: None }
     }
 
@@ -76,19 +81,14 @@ impl Client {
         &self.engine
     }
 
-    /// The login, and the engine that it asks.
-    pub(crate) fn login(&mut self) -> (&mut Login, &Arc<Inner>) {
-        (&mut self.login, &self.engine)
+    /// The login, and the data in which it looks users up.
+    pub(crate) fn login(&mut self) -> (&mut Login, &Arc<Data>) {
+        (&mut self.login, &self.engine.data)
     }
 
     /// The engine, to look users up.
     pub(crate) fn directory(&self) -> crate::access::Directory {
-        crate::access::Directory::open(Arc::clone(&self.engine))
-    }
-
-    /// The engine, for what outlives the request.
-    pub(crate) fn shared(&self) -> std::sync::Weak<Inner> {
-        Arc::downgrade(&self.engine)
+        crate::access::Directory::open(Arc::clone(&self.engine.data))
     }
 
     /// Notes that a session is in use; the shared registry is told only now and then.
@@ -111,45 +111,6 @@ impl Client {
     #[must_use]
     pub fn slot(&self) -> &Arc<Slot> {
         &self.slot
-    }
-
-    /// Runs a command and appends the reply, one document. A failure is a reply too.
-    pub fn run(&mut self, request: &Request<'_>, reply: &mut Vec<u8>) -> Flow {
-        let start = reply.len();
-        let engine = self.engine.clone();
-        let op = Operation::new(self.slot.clone(), engine.data.resources.clone());
-        let _watching = op.watch();
-        let result = catch_unwind(AssertUnwindSafe(|| {
-            commands::dispatch(&engine, self, &op, request, reply)
-        }));
-        self.slot.operation_id.store(0, Ordering::Relaxed);
-        self.slot.killed.store(false, Ordering::Relaxed);
-        match result {
-            Ok(flow) => flow,
-            Err(_) => {
-                // The panic hook has logged where; the client learns that it was our fault.
-                reply.truncate(start);
-                // What it did in a transaction must not stay half done, nor keep others waiting.
-                let _ = engine.service.sessions.transactions.leave(&engine, &op, true);
-                let error = Error::internal("the command failed by a bug; see the server's log");
-                writer::write_doc(reply, |out| {
-                    crate::reply::write_error(out, &error);
-                });
-                Flow::Done
-            }
-        }
-    }
-
-    /// The next reply of an exhaust stream.
-    pub fn run_more(&mut self, reply: &mut Vec<u8>) -> Flow {
-        match self.exhaust.take() {
-            None => Flow::Done,
-            Some(body) => {
-                let request =
-                    Request { body: body.as_doc(), sequences: &[], exhaust_allowed: true };
-                self.run(&request, reply)
-            }
-        }
     }
 }
 

@@ -5,9 +5,32 @@
 //!
 //! Layer: service.
 
-use crate::operation::Operation;
-use crate::profiler::Ended;
-use value::Code;
+use crate::operation::{NamedIn, Operation};
+use crate::usage::Kind;
+use std::time::Duration;
+use value::{Code, Error, RawDoc};
+
+/// A command that ended.
+pub struct Ended<'a> {
+    /// The command's name.
+    pub name: &'static str,
+    /// How it counts.
+    pub(crate) kind: Kind,
+    /// The command.
+    pub body: RawDoc<'a>,
+    /// Where it names its collection.
+    pub(crate) namespace: NamedIn,
+    /// The database.
+    pub db: &'a str,
+    /// How long it took.
+    pub elapsed: Duration,
+    /// Why it failed, if it did.
+    pub error: Option<&'a Error>,
+    /// Bytes of the reply.
+    pub reply_bytes: usize,
+    /// Whether it may wait for something to change.
+    pub(crate) waits: bool,
+}
 
 /// Writes a line about a command that ended: at `warn` when somebody was refused, at `info` when the
 /// command is `audited`, else at `debug`.

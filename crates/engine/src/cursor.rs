@@ -7,7 +7,7 @@
 //! Layer: queries.
 
 use crate::catalog::Collection;
-use crate::changes::Changes;
+use crate::change_streams::Changes;
 use crate::exec::find::FindStream;
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;

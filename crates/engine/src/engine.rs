@@ -3,90 +3,41 @@
 //! Layer: engine.
 
 use crate::client::Client;
+use crate::commands;
 use crate::cursor::Cursors;
 use crate::metrics::{Metrics, Network};
-use crate::operation::Slot;
+use crate::operation::Operation;
 pub use crate::options::{Options, Storage};
-use crate::request::{Flow, Peer, Request};
+use crate::request::{Flow, Peer, Request, RunCommand};
 use crate::session::Sessions;
+use crate::shared::{Background, Observed, Service};
+pub use crate::shared::{Inner, RotateCertificates};
 use crate::store_failed;
 use crate::txn::Data;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use store::{DiskStore, MemoryStore, Store};
-use value::{Code, DocBuf, Error, RawDoc, Result, Val};
+use value::{Code, DocBuf, Error, RawDoc, Result, writer};
 
-/// Reads certificates and keys again; says what is wrong with them.
-pub type RotateCertificates = Box<dyn Fn() -> std::result::Result<(), String> + Send + Sync>;
+/// Runs commands for modules below; holds the engine no longer than a command takes.
+struct Commands(Weak<Inner>);
+
+impl RunCommand for Commands {
+    fn run_command(&self, db: &str, command: RawDoc<'_>) -> Result<DocBuf> {
+        match self.0.upgrade() {
+            Some(inner) => Engine(inner).run_command(db, command),
+            None => Err(Error::new(Code::SHUTDOWN_IN_PROGRESS, "the engine was closed")),
+        }
+    }
+}
 
 /// A handle to an engine; clones share it.
 #[derive(Clone)]
 pub struct Engine(pub(crate) Arc<Inner>);
-
-/// What all clients of an engine share, in parts by who needs them.
-pub struct Inner {
-    /// The store, the catalog, and what every commit needs.
-    pub data: Arc<Data>,
-    /// What serves clients.
-    pub service: Service,
-    /// The state of background work.
-    pub(crate) background: Background,
-    /// What is counted and recorded, and how to change that.
-    pub observed: Observed,
-}
-
-/// What serves clients: sessions, cursors, logins and connections.
-pub struct Service {
-    /// Open cursors.
-    pub cursors: Cursors,
-    /// Retryable writes, transactions and session times.
-    pub sessions: Sessions,
-    /// Who may do what.
-    pub(crate) access: crate::access::Access,
-    /// Connections by number.
-    pub(crate) slots: Mutex<BTreeMap<i64, Arc<Slot>>>,
-    next_connection: AtomicI64,
-    on_shutdown: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
-    on_rotate_certificates: Mutex<Option<RotateCertificates>>,
-}
-
-/// The state of background work.
-#[derive(Default)]
-pub(crate) struct Background {
-    /// The patterns that are being built.
-    pub(crate) pattern_builds: crate::upkeep::backfill::Builds,
-    /// When patterns are checked.
-    pub(crate) pattern_scrubs: crate::upkeep::scrub::Scrubs,
-    /// Measurements of patterns whose strategy the database chooses.
-    pub(crate) pattern_strategies: crate::upkeep::strategy::Strategies,
-    /// When documents expire next.
-    pub(crate) ttl: crate::ttl::Ttl,
-}
-
-/// What is counted and recorded, and the parameters that change it.
-pub struct Observed {
-    /// Counters.
-    pub metrics: Metrics,
-    /// Counters that the server fills.
-    pub network: Network,
-    /// When the engine was opened.
-    pub started: Instant,
-    /// When the engine was opened, in milliseconds since 1970.
-    pub started_ms: i64,
-    /// The last lines of the log, for `getLog`.
-    pub log: Mutex<Vec<String>>,
-    /// Parameters that `setParameter` changed.
-    pub parameters: crate::parameters::Parameters,
-    /// Failures on demand, for tests.
-    pub(crate) fail_points: crate::fail_points::FailPoints,
-    /// Which operations are recorded.
-    pub(crate) profiler: crate::profiler::Profiler,
-    /// Statistics of queries by their shape.
-    pub(crate) query_stats: crate::query_stats::QueryStats,
-}
 
 /// How much memory may hold commits that are not in tables yet. The more it is, the more often a
 /// document is changed again before its older version was written anywhere but to the log; but as
@@ -124,18 +75,22 @@ impl Engine {
         let (data, unfinished) = Data::open(options, store)?;
         let durable_reads = data.catalog.load().reads_durably();
         data.durable_reads.store(durable_reads, Ordering::Relaxed);
+        let (data, cursors) = (Arc::new(data), Arc::new(Cursors::new()));
         let inner = Arc::new(Inner {
-            data: Arc::new(data),
+            data: data.clone(),
             service: Service {
-                cursors: Cursors::new(),
-                sessions: Sessions::new(),
-                access: crate::access::Access::new(),
+                sessions: Sessions::new(cursors.clone()),
+                cursors,
+                access: Arc::new(crate::access::Access::new()),
                 slots: Mutex::new(BTreeMap::new()),
                 next_connection: AtomicI64::new(1),
                 on_shutdown: Mutex::new(None),
                 on_rotate_certificates: Mutex::new(None),
             },
-            background: Background::default(),
+            background: Background {
+                upkeep: Arc::new(crate::upkeep::Maintenance::new(data)),
+                ttl: Arc::default(),
+            },
             observed: Observed {
                 metrics: Metrics::default(),
                 network: Network::default(),
@@ -148,6 +103,9 @@ impl Engine {
                 query_stats: crate::query_stats::QueryStats::default(),
             },
         });
+        let commands = Box::new(Commands(Arc::downgrade(&inner)));
+        // Set once: the data is new.
+        let _ = inner.data.commands.set(commands);
         if !inner.data.options.read_only {
             for collection in unfinished {
                 crate::index::resume(&inner.data, &collection)?;
@@ -155,7 +113,7 @@ impl Engine {
             crate::stages::remove_leftovers(&inner.data)?;
             inner.data.sweep_trash()?;
             start_housekeeping(&inner)?;
-            crate::upkeep::catch_up::start(&inner)?;
+            crate::upkeep::catch_up::start(&inner.background.upkeep)?;
         }
         Ok(Engine(inner))
     }
@@ -198,6 +156,12 @@ impl Engine {
     /// What is called when a client sends `rotateCertificates`.
     pub fn on_rotate_certificates(&self, callback: RotateCertificates) {
         *self.0.service.on_rotate_certificates.lock() = Some(callback);
+    }
+
+    /// What is called when a client changes `logLevel` (0 to 5). Until it is registered, clients
+    /// cannot change it.
+    pub fn on_log_level(&self, listener: Box<dyn Fn(i32) + Send + Sync>) {
+        *self.0.observed.parameters.log_listener.lock() = Some(listener);
     }
 
     /// Keeps a line for `getLog`.
@@ -260,14 +224,14 @@ fn start_housekeeping(inner: &Arc<Inner>) -> Result<()> {
                 }
                 let closed = inner.service.cursors.close_idle();
                 crate::metrics::add(&inner.observed.metrics.cursors_timed_out, closed as u64);
-                inner.service.sessions.transactions.expire(&inner);
-                inner.service.sessions.forget_old(&inner);
+                inner.service.sessions.transactions.expire(&inner.data);
+                inner.service.sessions.forget_old(&inner.data);
                 inner.data.forget_past();
-                crate::ttl::run(&inner);
-                if let Err(error) = crate::changes::retention::trim(&inner.data) {
+                crate::ttl::run(&inner.background.ttl, &inner.data);
+                if let Err(error) = crate::change_streams::retention::trim(&inner.data) {
                     tracing::warn!(%error, "cannot drop old entries of the oplog");
                 }
-                crate::upkeep::backfill::start(&inner);
+                crate::upkeep::backfill::start(&inner.background.upkeep);
                 if let Err(error) = crate::trash::empty(&inner.data.trash, &*inner.data.store) {
                     tracing::warn!(%error, "cannot free the space of dropped collections and indexes");
                 }
@@ -277,24 +241,46 @@ fn start_housekeeping(inner: &Arc<Inner>) -> Result<()> {
     Ok(())
 }
 
-impl Service {
-    /// Calls what was registered for the `shutdown` command.
-    pub(crate) fn request_shutdown(&self) {
-        if let Some(callback) = &*self.on_shutdown.lock() {
-            callback();
-        }
-    }
-
-    /// Calls what was registered for the `rotateCertificates` command.
-    pub(crate) fn rotate_certificates(&self) -> std::result::Result<(), String> {
-        match &*self.on_rotate_certificates.lock() {
-            Some(callback) => callback(),
-            None => Err("this server has no certificates".to_owned()),
-        }
-    }
-}
-
 impl Client {
+    /// Runs a command and appends the reply, one document. A failure is a reply too.
+    pub fn run(&mut self, request: &Request<'_>, reply: &mut Vec<u8>) -> Flow {
+        let start = reply.len();
+        let engine = self.engine.clone();
+        let op = Operation::new(self.slot.clone(), engine.data.resources.clone());
+        let _watching = op.watch();
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            commands::dispatch(&engine, self, &op, request, reply)
+        }));
+        self.slot.operation_id.store(0, Ordering::Relaxed);
+        self.slot.killed.store(false, Ordering::Relaxed);
+        match result {
+            Ok(flow) => flow,
+            Err(_) => {
+                // The panic hook has logged where; the client learns that it was our fault.
+                reply.truncate(start);
+                // What it did in a transaction must not stay half done, nor keep others waiting.
+                let _ = engine.service.sessions.transactions.leave(&engine.data, &op, true);
+                let error = Error::internal("the command failed by a bug; see the server's log");
+                writer::write_doc(reply, |out| {
+                    crate::reply::write_error(out, &error);
+                });
+                Flow::Done
+            }
+        }
+    }
+
+    /// The next reply of an exhaust stream.
+    pub fn run_more(&mut self, reply: &mut Vec<u8>) -> Flow {
+        match self.exhaust.take() {
+            None => Flow::Done,
+            Some(body) => {
+                let request =
+                    Request { body: body.as_doc(), sequences: &[], exhaust_allowed: true };
+                self.run(&request, reply)
+            }
+        }
+    }
+
     /// Runs one command, in the process. `$db` is added.
     ///
     /// # Errors
@@ -316,10 +302,4 @@ impl Client {
             None => Ok(reply),
         }
     }
-}
-
-/// Whether a reply says that the command worked.
-#[must_use]
-pub fn is_ok(reply: RawDoc<'_>) -> bool {
-    reply.get("ok").and_then(Val::as_f64) == Some(1.0)
 }

@@ -39,6 +39,7 @@ mod access;
 mod args;
 mod bell;
 mod catalog;
+mod change_streams;
 mod changes;
 mod check;
 mod client;
@@ -70,6 +71,7 @@ mod reply;
 mod request;
 mod resources;
 mod session;
+mod shared;
 mod slot;
 mod stages;
 mod store_errors;
@@ -83,7 +85,7 @@ mod validation;
 pub use bson;
 pub use client::Client;
 pub use commands::{Handling, handling};
-pub use engine::{Engine, Inner, Options, Storage, is_ok};
+pub use engine::Engine;
 pub use library::{
     Aggregate, Builder, Collection, CountDocuments, CreateCollection, CreateIndex, Cursor,
     Database, Delete, DeleteResult, Distinct, Find, FindOne, FindOneAndDelete, FindOneAndUpdate,
@@ -92,8 +94,10 @@ pub use library::{
 };
 pub use memory::{Memory, Share};
 pub use metrics::{Metrics, Network, ServerCertificate};
-pub use reply::error_of;
+pub use options::{Options, Storage};
+pub use reply::{error_of, is_ok};
 pub use request::{ClientCertificate, Flow, Peer, Request, Sequence};
+pub use shared::Inner;
 pub(crate) use store_errors::store_failed;
 pub use value::{self, Code, Error, Result};
 

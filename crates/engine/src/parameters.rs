@@ -2,7 +2,6 @@
 //!
 //! Layer: service.
 
-use crate::engine::Engine;
 use parking_lot::Mutex;
 use std::sync::atomic::AtomicI32;
 
@@ -16,12 +15,4 @@ pub struct Parameters {
     pub log_level: AtomicI32,
     /// Who writes the log; without, the level cannot change.
     pub(crate) log_listener: Mutex<Option<Listener>>,
-}
-
-impl Engine {
-    /// What is called when a client changes `logLevel` (0 to 5). Until it is registered, clients
-    /// cannot change it.
-    pub fn on_log_level(&self, listener: Box<dyn Fn(i32) + Send + Sync>) {
-        *self.0.observed.parameters.log_listener.lock() = Some(listener);
-    }
 }

@@ -4,17 +4,17 @@
 //! Layer: service.
 
 use crate::catalog::change;
-use crate::engine::Inner;
+use crate::command_log::Ended;
 use crate::exec::write;
-use crate::operation::{NamedIn, Operation};
-use crate::usage::Kind;
+use crate::operation::Operation;
+use crate::txn::Data;
 use parking_lot::Mutex;
 use query::filter::Filter;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
-use value::{DocBuf, Error, RawDoc, Result, Val};
+use value::{DocBuf, Result, Val};
 
 /// The collection that holds profiled operations.
 pub const COLLECTION: &str = "system.profile";
@@ -127,31 +127,8 @@ impl Profiler {
     }
 }
 
-/// A command that ended.
-pub struct Ended<'a> {
-    /// The command's name.
-    pub name: &'static str,
-    /// How it counts.
-    pub(crate) kind: Kind,
-    /// The command.
-    pub body: RawDoc<'a>,
-    /// Where it names its collection.
-    pub(crate) namespace: NamedIn,
-    /// The database.
-    pub db: &'a str,
-    /// How long it took.
-    pub elapsed: Duration,
-    /// Why it failed, if it did.
-    pub error: Option<&'a Error>,
-    /// Bytes of the reply.
-    pub reply_bytes: usize,
-    /// Whether it may wait for something to change.
-    pub(crate) waits: bool,
-}
-
 /// Notes a command that ended, if it was slow or its database is profiled.
-pub fn note(engine: &Inner, op: &Operation, ended: &Ended<'_>) {
-    let profiler = &engine.observed.profiler;
+pub fn note(profiler: &Profiler, data: &Data, op: &Operation, ended: &Ended<'_>) {
     let slow_ms = profiler.slow_ms.load(Ordering::Relaxed);
     let millis = i64::try_from(ended.elapsed.as_millis()).unwrap_or(i64::MAX);
     // What waits on purpose is not slow.
@@ -168,7 +145,7 @@ pub fn note(engine: &Inner, op: &Operation, ended: &Ended<'_>) {
     if slow && sampled(rate) {
         crate::command_log::note_slow(op, ended);
     }
-    if level == 0 || ended.db == "local" || engine.data.options.read_only {
+    if level == 0 || ended.db == "local" || data.options.read_only {
         return;
     }
     let doc = describe(op, ended, millis);
@@ -176,7 +153,7 @@ pub fn note(engine: &Inner, op: &Operation, ended: &Ended<'_>) {
         Some(filter) => filter.matches(doc.as_doc()).unwrap_or(false),
         None => level == 2 || (slow && sampled(rate)),
     };
-    if wanted && let Err(error) = keep(engine, ended.db, &doc) {
+    if wanted && let Err(error) = keep(data, ended.db, &doc) {
         tracing::warn!(code = error.code().0, "cannot write to the profile");
     }
 }
@@ -236,23 +213,23 @@ fn describe(op: &Operation, ended: &Ended<'_>, millis: i64) -> DocBuf {
 }
 
 /// Adds a document to the profile of a database, made when it is not there.
-fn keep(engine: &Inner, db: &str, doc: &DocBuf) -> Result<()> {
-    let collection = match engine.data.collection(db, COLLECTION) {
+fn keep(data: &Data, db: &str, doc: &DocBuf) -> Result<()> {
+    let collection = match data.collection(db, COLLECTION) {
         Some(collection) => collection,
-        None => engine.data.change_catalog(|catalog, batch| match catalog.get(db, COLLECTION) {
+        None => data.change_catalog(|catalog, batch| match catalog.get(db, COLLECTION) {
             Some(collection) => Ok(collection.clone()),
             None => {
                 let options = DocBuf::build(|out| {
                     out.bool("capped", true).i64("size", COLLECTION_BYTES);
                 });
-                change::create(&engine.data.ids, catalog, batch, db, COLLECTION, options)
+                change::create(&data.ids, catalog, batch, db, COLLECTION, options)
             }
         })?,
     };
     if collection.view().is_some() {
         return Ok(());
     }
-    engine.data.transact_alone(&|| Ok(()), collection.capped().is_some(), |txn| {
+    data.transact_alone(&|| Ok(()), collection.capped().is_some(), |txn| {
         let Some(collection) = txn.catalog.get(db, COLLECTION).cloned() else { return Ok(()) };
         write::insert(txn, &collection, doc.as_doc())?;
         write::trim_capped(txn, &collection)

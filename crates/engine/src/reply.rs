@@ -54,7 +54,7 @@ pub fn write_times(out: &mut Writer<'_>, data: &Data) {
 /// The error that a reply holds, if it is one.
 #[must_use]
 pub fn error_of(reply: RawDoc<'_>) -> Option<Error> {
-    if crate::engine::is_ok(reply) {
+    if is_ok(reply) {
         return None;
     }
     let message = reply.get("errmsg").and_then(Val::as_str).unwrap_or("");
@@ -69,4 +69,10 @@ pub fn error_of(reply: RawDoc<'_>) -> Option<Error> {
     });
     let error = Error::new(Code(i32::try_from(code).unwrap_or(1)), message);
     Some(if info.as_doc().is_empty() { error } else { error.with_info(info) })
+}
+
+/// Whether a reply says that the command worked.
+#[must_use]
+pub fn is_ok(reply: RawDoc<'_>) -> bool {
+    reply.get("ok").and_then(Val::as_f64) == Some(1.0)
 }

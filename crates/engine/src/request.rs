@@ -3,7 +3,7 @@
 //!
 //! Layer: base.
 
-use value::RawDoc;
+use value::{DocBuf, RawDoc, Result};
 
 /// One command as it came: the body and the document sequences beside it.
 #[derive(Clone, Copy)]
@@ -81,4 +81,13 @@ pub struct ClientCertificate {
     pub subject: String,
     /// Whether it names a server of the same cluster, which is no user.
     pub is_member: bool,
+}
+
+/// Runs commands in the process, for modules below those that answer commands.
+pub trait RunCommand: Send + Sync {
+    /// Runs one command; `$db` is added.
+    ///
+    /// # Errors
+    /// The error that a client would get; ShutdownInProgress when the engine is gone.
+    fn run_command(&self, db: &str, command: RawDoc<'_>) -> Result<DocBuf>;
 }

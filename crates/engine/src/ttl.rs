@@ -4,7 +4,7 @@
 //! Layer: service.
 
 use crate::catalog::{Collection, Index, IndexState};
-use crate::engine::{Engine, Inner};
+use crate::txn::Data;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use value::{Code, DocBuf, RawDoc, Val};
@@ -44,35 +44,33 @@ impl Ttl {
 }
 
 /// Deletes what has expired, if it is time for a round.
-pub fn run(engine: &Arc<Inner>) {
+pub fn run(ttl: &Arc<Ttl>, data: &Arc<Data>) {
     let now = crate::clock::now_ms();
-    let next = engine.background.ttl.next_ms.load(Ordering::Relaxed);
+    let next = ttl.next_ms.load(Ordering::Relaxed);
     if now < next {
         return;
     }
-    let period_ms = engine.background.ttl.period_seconds().saturating_mul(1000);
-    engine.background.ttl.next_ms.store(now.saturating_add(period_ms), Ordering::Relaxed);
+    let period_ms = ttl.period_seconds().saturating_mul(1000);
+    ttl.next_ms.store(now.saturating_add(period_ms), Ordering::Relaxed);
     // The first call only starts the clock: a server that was away for long can be looked at
     // before it deletes.
-    if next == 0 || !has_work(engine) || engine.background.ttl.running.swap(true, Ordering::SeqCst)
-    {
+    if next == 0 || !has_work(data) || ttl.running.swap(true, Ordering::SeqCst) {
         return;
     }
     // A thread of its own: a long round must not keep idle cursors open.
-    let shared = engine.clone();
+    let (data, running) = (data.clone(), ttl.clone());
     let started = std::thread::Builder::new().name("ttl".to_owned()).spawn(move || {
-        let engine = Engine(shared);
-        round(&engine, now);
-        engine.0.background.ttl.running.store(false, Ordering::SeqCst);
+        round(&data, now);
+        running.running.store(false, Ordering::SeqCst);
     });
     if let Err(error) = started {
-        engine.background.ttl.running.store(false, Ordering::SeqCst);
+        ttl.running.store(false, Ordering::SeqCst);
         tracing::warn!(%error, "cannot start a thread to delete expired documents");
     }
 }
 
-fn has_work(engine: &Inner) -> bool {
-    let catalog = engine.data.catalog.load();
+fn has_work(data: &Data) -> bool {
+    let catalog = data.catalog.load();
     let expires = |spec: RawDoc<'_>| spec.find("expireAfterSeconds").is_some();
     catalog.collections().any(|collection| {
         expires(collection.options.as_doc())
@@ -81,13 +79,13 @@ fn has_work(engine: &Inner) -> bool {
 }
 
 /// Deletes what has expired by `now_ms`.
-pub fn round(engine: &Engine, now_ms: i64) {
-    let catalog = engine.0.data.catalog.load_full();
+pub fn round(data: &Data, now_ms: i64) {
+    let catalog = data.catalog.load_full();
     for collection in catalog.collections() {
         let by_index = collection.indexes.iter().map(|index| expired(collection, index, now_ms));
         for delete in by_index.chain([expired_by_id(collection, now_ms)]) {
             if let Some(delete) = delete
-                && let Err(error) = engine.run_command(&collection.db, delete.as_doc())
+                && let Err(error) = data.run_command(&collection.db, delete.as_doc())
                 && error.code() != Code::SHUTDOWN_IN_PROGRESS
             {
                 tracing::warn!(
@@ -155,7 +153,7 @@ fn expired(collection: &Collection, index: &Index, now_ms: i64) -> Option<DocBuf
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Options;
+    use crate::engine::{Engine, Options};
     use value::ejson;
 
     #[test]
@@ -182,7 +180,7 @@ mod tests {
         run("{create: 'k', clusteredIndex: {key: {_id: 1}, unique: true}, expireAfterSeconds: 60}");
         run("{insert: 'k', documents: [{_id: 1}, {_id: {$date: {$numberLong: '1000'}}},
             {_id: {$date: {$numberLong: '999000'}}}]}");
-        round(&engine, 1_000_000);
+        round(&engine.inner().data, 1_000_000);
         let kept = run("{count: 'k'}");
         assert_eq!(kept.as_doc().get("n"), Some(Val::Int32(2)));
         let left = run("{find: 'c', filter: {}, projection: {_id: 1}}");

@@ -1,10 +1,8 @@
 //! Users and roles: documents of `admin.system.users` and `admin.system.roles`, in MongoDB's form, so
 //! that its tools read, dump and restore them.
 
-use crate::Client;
 pub(crate) use crate::catalog::{ROLES, USERS};
-use crate::engine::{Engine, Inner};
-use crate::request::Peer;
+use crate::txn::Data;
 use ::access::restriction::ConnectionAddresses;
 use ::access::scram::{Credentials, Mechanism};
 use ::access::{Privilege, Privileges, Restrictions, builtin};
@@ -168,12 +166,12 @@ impl User {
 
 /// Reads and writes the documents, with the rights of the server itself.
 pub(crate) struct Directory {
-    client: Client,
+    data: Arc<Data>,
 }
 
 impl Directory {
-    pub(crate) fn open(engine: Arc<Inner>) -> Directory {
-        Directory { client: Engine(engine).connect(Peer::default()) }
+    pub(crate) fn open(data: Arc<Data>) -> Directory {
+        Directory { data }
     }
 
     /// All documents of a collection of `admin` that a filter matches, by `_id`.
@@ -184,7 +182,7 @@ impl Directory {
                 out.i32("_id", 1);
             });
         });
-        let mut reply = self.client.run_command("admin", command.as_doc())?;
+        let mut reply = self.data.run_command("admin", command.as_doc())?;
         let mut found = Vec::new();
         loop {
             let cursor =
@@ -200,7 +198,7 @@ impl Directory {
             let more = DocBuf::build(|out| {
                 out.i64("getMore", id).str("collection", collection);
             });
-            reply = self.client.run_command("admin", more.as_doc())?;
+            reply = self.data.run_command("admin", more.as_doc())?;
         }
     }
 
@@ -217,7 +215,7 @@ impl Directory {
         let command = DocBuf::build(|out| {
             out.str("count", USERS).i32("limit", 1);
         });
-        let reply = self.client.run_command("admin", command.as_doc())?;
+        let reply = self.data.run_command("admin", command.as_doc())?;
         Ok(reply.as_doc().get("n").and_then(Val::as_i64_exact) != Some(0))
     }
 
@@ -226,7 +224,7 @@ impl Directory {
     /// # Errors
     /// The command's, or that of its first write.
     pub(crate) fn write(&mut self, command: &DocBuf) -> Result<i64> {
-        let reply = self.client.run_command("admin", command.as_doc())?;
+        let reply = self.data.run_command("admin", command.as_doc())?;
         let reply = reply.as_doc();
         let errors = reply.get("writeErrors").and_then(Val::as_array);
         if let Some(error) = errors.and_then(|errors| errors.first()?.1.as_doc()) {

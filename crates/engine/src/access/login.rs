@@ -1,9 +1,9 @@
 //! As whom a conversation goes on: the users that logged in, and the login that is under way.
 
-use super::{Directory, EXTERNAL, User, X509};
-use crate::engine::Inner;
+use super::{Access, Directory, EXTERNAL, User, X509};
 use crate::operation::Slot;
 use crate::request::ClientCertificate;
+use crate::txn::Data;
 use ::access::restriction::ConnectionAddresses;
 use ::access::scram::{self, ClientFirst, Credentials, Mechanism, Server};
 use ::access::{Action, Actions, Privileges};
@@ -15,6 +15,8 @@ use value::{Code, Error, Result};
 pub(crate) struct Login {
     /// Where others see who it is.
     slot: Arc<Slot>,
+    /// What all logins share.
+    access: Arc<Access>,
     /// Whether commands need privileges at all.
     pub(crate) required: bool,
     /// Whether the client is on this machine.
@@ -61,12 +63,14 @@ impl Login {
     /// Nobody yet.
     pub(crate) fn new(
         slot: Arc<Slot>,
+        access: Arc<Access>,
         required: bool,
         local: bool,
         ends: ConnectionAddresses,
     ) -> Login {
         Login {
             slot,
+            access,
             required,
             local,
             ends,
@@ -126,12 +130,12 @@ impl Login {
     ///
     /// # Errors
     /// When they cannot be read.
-    pub(crate) fn refresh(&mut self, engine: &Arc<Inner>) -> Result<()> {
-        let generation = engine.data.directory_generation.load(Ordering::Acquire);
+    pub(crate) fn refresh(&mut self, data: &Arc<Data>) -> Result<()> {
+        let generation = data.directory_generation.load(Ordering::Acquire);
         if self.users.is_empty() || self.generation == generation {
             return Ok(());
         }
-        let mut directory = Directory::open(Arc::clone(engine));
+        let mut directory = Directory::open(Arc::clone(data));
         let mut users = Vec::new();
         for user in &self.users {
             // Who was dropped may do nothing from now on. Another user of the same name is another user.
@@ -169,11 +173,11 @@ impl Login {
         tracing::warn!(client, user, db, mechanism, reason, "authentication failed");
     }
 
-    fn enter(&mut self, engine: &Inner, user: User) {
+    fn enter(&mut self, data: &Data, user: User) {
         let mut users = self.users.clone();
         users.retain(|known| known.db != user.db);
         users.push(Arc::new(user));
-        self.generation = engine.data.directory_generation.load(Ordering::Acquire);
+        self.generation = data.directory_generation.load(Ordering::Acquire);
         self.set_users(users);
     }
 
@@ -183,7 +187,7 @@ impl Login {
     /// AuthenticationFailed, MechanismUnavailable, and what the first message may be wrong by.
     pub(crate) fn start(
         &mut self,
-        engine: &Arc<Inner>,
+        data: &Arc<Data>,
         db: &str,
         mechanism: &str,
         payload: &[u8],
@@ -191,7 +195,7 @@ impl Login {
         speculative: bool,
     ) -> Result<Answer> {
         self.exchange = None;
-        engine.service.access.received(mechanism, speculative);
+        self.access.received(mechanism, speculative);
         if mechanism == X509 {
             return Err(Error::new(
                 Code::MECHANISM_UNAVAILABLE,
@@ -212,20 +216,15 @@ impl Login {
             );
             scram::failed()
         })?;
-        let known = Directory::open(Arc::clone(engine)).user(db, &first.user)?;
+        let known = Directory::open(Arc::clone(data)).user(db, &first.user)?;
         let credentials = known.as_ref().and_then(|user| user.credentials(mechanism));
         if speculative && known.is_some() && credentials.is_none() {
             // The client guessed the mechanism; without an answer it takes one that the user has.
             return Err(scram::failed());
         }
         let credentials = credentials.unwrap_or_else(|| {
-            let iterations = engine.service.access.iterations(mechanism);
-            Credentials::of_nobody(
-                mechanism,
-                &engine.service.access.secret,
-                &first.user,
-                iterations,
-            )
+            let iterations = self.access.iterations(mechanism);
+            Credentials::of_nobody(mechanism, &self.access.secret, &first.user, iterations)
         });
         let (server, payload) = Server::start(mechanism, &first, credentials);
         let (user, db) = (first.user, db.to_owned());
@@ -238,7 +237,7 @@ impl Login {
     ///
     /// # Errors
     /// AuthenticationFailed when the proof is wrong; ProtocolError when no login is under way.
-    pub(crate) fn go_on(&mut self, engine: &Arc<Inner>, payload: &[u8]) -> Result<Answer> {
+    pub(crate) fn go_on(&mut self, data: &Arc<Data>, payload: &[u8]) -> Result<Answer> {
         let Some(mut exchange) = self.exchange.take() else {
             return Err(Error::new(Code::PROTOCOL_ERROR, "No SASL session state found"));
         };
@@ -247,7 +246,7 @@ impl Login {
                 if !payload.is_empty() {
                     return Err(scram::failed());
                 }
-                self.end(engine, &exchange)?;
+                self.end(data, &exchange)?;
                 Ok(Answer { payload: String::new(), done: true })
             }
             Step::Proof(server) => {
@@ -257,7 +256,7 @@ impl Login {
                     scram::failed()
                 })?;
                 if exchange.short {
-                    self.end(engine, &exchange)?;
+                    self.end(data, &exchange)?;
                     return Ok(Answer { payload: proved, done: true });
                 }
                 self.exchange = Some(exchange);
@@ -266,9 +265,9 @@ impl Login {
         }
     }
 
-    fn end(&mut self, engine: &Arc<Inner>, exchange: &Exchange) -> Result<()> {
+    fn end(&mut self, data: &Arc<Data>, exchange: &Exchange) -> Result<()> {
         let Exchange { user, db, mechanism, speculative, .. } = exchange;
-        self.complete(engine, db, user, mechanism.name(), *speculative)
+        self.complete(data, db, user, mechanism.name(), *speculative)
     }
 
     /// Logs in by the certificate that the client showed.
@@ -277,11 +276,11 @@ impl Login {
     /// AuthenticationFailed.
     pub(crate) fn by_certificate(
         &mut self,
-        engine: &Arc<Inner>,
+        data: &Arc<Data>,
         named: Option<&str>,
         speculative: bool,
     ) -> Result<String> {
-        engine.service.access.received(X509, speculative);
+        self.access.received(X509, speculative);
         let failed = |message: &str| Error::new(Code::AUTHENTICATION_FAILED, message);
         let Some(ClientCertificate { subject, is_member }) = self.certificate.clone() else {
             return Err(failed("No verified subject name available from client"));
@@ -296,19 +295,19 @@ impl Login {
                  authentication, check the --clusterAuthMode flag",
             ));
         }
-        self.complete(engine, EXTERNAL, &subject, X509, speculative)?;
+        self.complete(data, EXTERNAL, &subject, X509, speculative)?;
         Ok(subject)
     }
 
     fn complete(
         &mut self,
-        engine: &Arc<Inner>,
+        data: &Arc<Data>,
         db: &str,
         name: &str,
         mechanism: &str,
         speculative: bool,
     ) -> Result<()> {
-        let user = Directory::open(Arc::clone(engine)).user(db, name)?.ok_or_else(|| {
+        let user = Directory::open(Arc::clone(data)).user(db, name)?.ok_or_else(|| {
             self.note_failure(name, db, mechanism, "no such user");
             if db == EXTERNAL {
                 // The client has proved who it is: it may know that nobody knows it.
@@ -322,8 +321,8 @@ impl Login {
             return Err(scram::failed());
         }
         tracing::info!(client = self.slot.remote, user = name, db, mechanism, "authenticated");
-        engine.service.access.succeeded(mechanism, speculative);
-        self.enter(engine, user);
+        self.access.succeeded(mechanism, speculative);
+        self.enter(data, user);
         Ok(())
     }
 }

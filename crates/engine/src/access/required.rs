@@ -2,8 +2,8 @@
 
 use super::login::Login;
 use super::{Directory, RoleName};
-use crate::engine::Inner;
 use crate::request::Request;
+use crate::txn::Data;
 use ::access::{Action, Actions, Privilege, Privileges, Resource};
 use std::sync::Arc;
 use value::{Code, Error, RawDoc, Result, Val};
@@ -56,7 +56,7 @@ pub(crate) struct Authorization<'a> {
 /// # Errors
 /// Unauthorized.
 pub(crate) fn check(
-    engine: &Arc<Inner>,
+    data: &Arc<Data>,
     login: &mut Login,
     requirement: &Requirement,
     db: &str,
@@ -65,9 +65,9 @@ pub(crate) fn check(
     if matches!(requirement.required, Required::Nothing) {
         return Ok(());
     }
-    login.refresh(engine)?;
+    login.refresh(data)?;
     if login.users().is_empty() {
-        if is_first_user(engine, login, requirement, db)? {
+        if is_first_user(data, login, requirement, db)? {
             return Ok(());
         }
         return Err(Error::new(
@@ -82,7 +82,7 @@ pub(crate) fn check(
 
 /// While there is no user, a client on this machine may create the first one.
 fn is_first_user(
-    engine: &Arc<Inner>,
+    data: &Arc<Data>,
     login: &Login,
     requirement: &Requirement,
     db: &str,
@@ -90,7 +90,7 @@ fn is_first_user(
     if db != "admin" || !requirement.first_user || !login.local {
         return Ok(false);
     }
-    Ok(!Directory::open(Arc::clone(engine)).has_users()?)
+    Ok(!Directory::open(Arc::clone(data)).has_users()?)
 }
 
 impl<'a> Authorization<'a> {

@@ -20,7 +20,7 @@ use value::Result;
 /// First byte of the records' keys in the log space.
 const CHANGE_RECORD: u8 = b'c';
 /// What the first record of a log says: nothing was ever dropped before it.
-pub(super) const INITIATING: &str = "initiating set";
+pub(crate) const INITIATING: &str = "initiating set";
 /// Bytes of the newest records that are kept in memory.
 const MEMORY_BYTES: usize = 16 * 1024 * 1024;
 /// Records that are handed out at once.
@@ -29,7 +29,7 @@ const READ_RECORDS: usize = 256;
 const READ_BYTES: usize = 1024 * 1024;
 
 /// The key of the record that begins at a time.
-pub(super) fn key(first: u64) -> [u8; 9] {
+pub(crate) fn key(first: u64) -> [u8; 9] {
     let mut key = [CHANGE_RECORD; 9];
     if let Some(room) = key.last_chunk_mut() {
         *room = first.to_be_bytes();
@@ -38,7 +38,7 @@ pub(super) fn key(first: u64) -> [u8; 9] {
 }
 
 /// The time at which the record of a key begins.
-pub(super) fn time_of(key: &[u8]) -> Option<u64> {
+pub(crate) fn time_of(key: &[u8]) -> Option<u64> {
     match key {
         [CHANGE_RECORD, time @ ..] => time.first_chunk().map(|time| u64::from_be_bytes(*time)),
         _ => None,
@@ -47,10 +47,10 @@ pub(super) fn time_of(key: &[u8]) -> Option<u64> {
 
 /// One record.
 #[derive(Clone)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     /// The time of its first change.
-    pub(super) first: u64,
-    pub(super) record: Bytes,
+    pub(crate) first: u64,
+    pub(crate) record: Bytes,
     seqno: Seqno,
 }
 
@@ -62,10 +62,10 @@ pub(crate) struct ChangeLog {
     ring: Mutex<Ring>,
     grown: Condvar,
     /// Bytes of all records, about.
-    pub(super) bytes: AtomicU64,
+    pub(crate) bytes: AtomicU64,
     /// How far the log reaches back: changes up to this time are gone; 0 if none is.
-    pub(super) lost: AtomicU64,
-    pub(super) limits: super::retention::Limits,
+    pub(crate) lost: AtomicU64,
+    pub(crate) limits: super::limits::Limits,
 }
 
 struct Ring {
@@ -98,7 +98,7 @@ impl ChangeLog {
             grown: Condvar::new(),
             bytes: AtomicU64::new(0),
             lost: AtomicU64::new(0),
-            limits: super::retention::Limits::default(),
+            limits: super::limits::Limits::default(),
         };
         log.limits.load(store)?;
         let snapshot = store.snapshot();
@@ -174,7 +174,7 @@ impl ChangeLog {
     }
 
     /// Bytes of a change, on average over the newest ones.
-    pub(super) fn average_bytes(&self) -> u64 {
+    pub(crate) fn average_bytes(&self) -> u64 {
         let ring = self.ring.lock();
         let newest = ring.entries.iter().rev().take(1000);
         let (bytes, changes) = newest.fold((0, 0), |(bytes, changes), entry| {
@@ -185,7 +185,7 @@ impl ChangeLog {
     }
 
     /// Forgets the records up to a time, which are dropped.
-    pub(super) fn forget(&self, last: u64) {
+    pub(crate) fn forget(&self, last: u64) {
         self.lost.fetch_max(last, Ordering::Relaxed);
         let mut ring = self.ring.lock();
         while ring.entries.front().is_some_and(|entry| entry.first <= last) {
@@ -205,7 +205,7 @@ impl ChangeLog {
     ///
     /// # Errors
     /// When the disk fails.
-    pub(super) fn newest_durable(&self, store: &dyn Store) -> Result<u64> {
+    pub(crate) fn newest_durable(&self, store: &dyn Store) -> Result<u64> {
         let (newest, commit) = {
             let ring = self.ring.lock();
             (ring.newest, ring.newest_commit)
@@ -218,7 +218,7 @@ impl ChangeLog {
     ///
     /// # Errors
     /// When the store fails.
-    pub(super) fn read_after(&self, store: &dyn Store, after: u64) -> Result<Vec<Entry>> {
+    pub(crate) fn read_after(&self, store: &dyn Store, after: u64) -> Result<Vec<Entry>> {
         let ring = self.ring.lock();
         if after >= ring.newest {
             return Ok(Vec::new());
@@ -247,7 +247,7 @@ impl ChangeLog {
     ///
     /// # Errors
     /// When the store fails.
-    pub(super) fn start_of(&self, store: &dyn Store, time: u64) -> Result<u64> {
+    pub(crate) fn start_of(&self, store: &dyn Store, time: u64) -> Result<u64> {
         let (from, to) = (key(0), key(time));
         let mut range = store
             .snapshot()
@@ -273,7 +273,7 @@ impl ChangeLog {
     }
 
     /// Waits until there is a change after a time. False when there is none yet.
-    pub(super) fn wait(&self, after: u64, until: Instant) -> bool {
+    pub(crate) fn wait(&self, after: u64, until: Instant) -> bool {
         let mut ring = self.ring.lock();
         if ring.newest <= after {
             self.grown.wait_until(&mut ring, until);
@@ -288,7 +288,7 @@ impl ChangeLog {
 }
 
 /// How long a reader waits before it looks whether it shall stop.
-pub(super) const WAIT_STEP: Duration = Duration::from_millis(100);
+pub(crate) const WAIT_STEP: Duration = Duration::from_millis(100);
 
 fn read_stored(store: &dyn Store, after: u64) -> Result<Vec<Entry>> {
     let snapshot = store.snapshot();

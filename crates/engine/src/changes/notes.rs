@@ -39,7 +39,7 @@ pub(crate) struct Notes {
 }
 
 /// Which collections leave no traces in the log: what concerns this server alone.
-pub(super) fn is_private(collection: &Collection) -> bool {
+pub(crate) fn is_private(collection: &Collection) -> bool {
     &*collection.db == "local" || &*collection.name == "system.profile"
 }
 

@@ -10,28 +10,28 @@ use store::Bytes;
 use value::{RawDoc, Writer};
 
 /// Bytes before the first item.
-pub(super) const HEAD: usize = 14;
+pub(crate) const HEAD: usize = 14;
 const VERSION: u8 = 1;
 
 const COLLECTION: u8 = 1;
 const SESSION: u8 = 2;
-pub(super) const INSERT: u8 = 8;
-pub(super) const UPDATE: u8 = 9;
-pub(super) const REPLACE: u8 = 10;
-pub(super) const DELETE: u8 = 11;
-pub(super) const COMMAND: u8 = 12;
+pub(crate) const INSERT: u8 = 8;
+pub(crate) const UPDATE: u8 = 9;
+pub(crate) const REPLACE: u8 = 10;
+pub(crate) const DELETE: u8 = 11;
+pub(crate) const COMMAND: u8 = 12;
 /// A command with a second document.
-pub(super) const COMMAND_2: u8 = 13;
-pub(super) const NOTHING: u8 = 14;
+pub(crate) const COMMAND_2: u8 = 13;
+pub(crate) const NOTHING: u8 = 14;
 const KIND: u8 = 0x0F;
 /// A pattern made the change.
-pub(super) const DERIVED: u8 = 0x10;
+pub(crate) const DERIVED: u8 = 0x10;
 const HAS_STATEMENT: u8 = 0x20;
 const HAS_BEFORE: u8 = 0x40;
 const HAS_AFTER: u8 = 0x80;
 
 /// Fills the head, whose room stands at the front.
-pub(super) fn write_head(bytes: &mut [u8], wall_ms: i64, count: u32, transaction: bool) {
+pub(crate) fn write_head(bytes: &mut [u8], wall_ms: i64, count: u32, transaction: bool) {
     let mut head = [0; HEAD];
     head[0] = VERSION;
     head[1] = u8::from(transaction);
@@ -43,7 +43,7 @@ pub(super) fn write_head(bytes: &mut [u8], wall_ms: i64, count: u32, transaction
 }
 
 /// Names a collection; the first is number 0. Returns where its namespace stands.
-pub(super) fn write_collection(
+pub(crate) fn write_collection(
     bytes: &mut Vec<u8>,
     uuid: [u8; 16],
     db: &str,
@@ -61,14 +61,14 @@ pub(super) fn write_collection(
 }
 
 /// Names the session of the changes that follow.
-pub(super) fn write_session(bytes: &mut Vec<u8>, session: [u8; 16], number: i64) {
+pub(crate) fn write_session(bytes: &mut Vec<u8>, session: [u8; 16], number: i64) {
     bytes.push(SESSION);
     bytes.extend_from_slice(&session);
     bytes.extend_from_slice(&number.to_le_bytes());
 }
 
 /// Begins a change; its documents follow.
-pub(super) fn write_start(
+pub(crate) fn write_start(
     bytes: &mut Vec<u8>,
     kind: u8,
     collection: u16,
@@ -93,7 +93,7 @@ pub(super) fn write_start(
 
 /// What a change did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Insert,
     Update,
     Replace,
@@ -103,40 +103,40 @@ pub(super) enum Kind {
 }
 
 /// One change, to read.
-pub(super) struct Change<'r> {
-    pub(super) kind: Kind,
+pub(crate) struct Change<'r> {
+    pub(crate) kind: Kind,
     /// Whether a pattern made it.
-    pub(super) derived: bool,
-    pub(super) namespace: &'r str,
+    pub(crate) derived: bool,
+    pub(crate) namespace: &'r str,
     /// Bytes of the namespace that are the database's name.
-    pub(super) db: usize,
-    pub(super) uuid: [u8; 16],
-    pub(super) statement: Option<i32>,
+    pub(crate) db: usize,
+    pub(crate) uuid: [u8; 16],
+    pub(crate) statement: Option<i32>,
     /// The new document, the key of the changed one, or the command.
-    pub(super) doc: RawDoc<'r>,
+    pub(crate) doc: RawDoc<'r>,
     /// The delta of an update, or more about a command.
-    pub(super) more: Option<RawDoc<'r>>,
-    pub(super) before: Option<RawDoc<'r>>,
-    pub(super) after: Option<RawDoc<'r>>,
+    pub(crate) more: Option<RawDoc<'r>>,
+    pub(crate) before: Option<RawDoc<'r>>,
+    pub(crate) after: Option<RawDoc<'r>>,
     /// The cluster time.
-    pub(super) time: u64,
+    pub(crate) time: u64,
     /// The place in a transaction, whose changes share one time.
-    pub(super) place: u32,
-    pub(super) wall_ms: i64,
+    pub(crate) place: u32,
+    pub(crate) wall_ms: i64,
     /// The session and its transaction number.
-    pub(super) session: Option<([u8; 16], i64)>,
-    pub(super) transaction: bool,
+    pub(crate) session: Option<([u8; 16], i64)>,
+    pub(crate) transaction: bool,
 }
 
 impl<'r> Change<'r> {
     /// Names of the database and the collection.
-    pub(super) fn names(&self) -> (&'r str, &'r str) {
+    pub(crate) fn names(&self) -> (&'r str, &'r str) {
         let (db, rest) = self.namespace.split_at_checked(self.db).unwrap_or((self.namespace, ""));
         (db, rest.strip_prefix('.').unwrap_or(""))
     }
 
     /// Writes `{_id: ..}` of the document under a name.
-    pub(super) fn write_key(&self, out: &mut Writer<'_>, name: &str) {
+    pub(crate) fn write_key(&self, out: &mut Writer<'_>, name: &str) {
         out.doc(name, |out| {
             if let Some(id) = self.doc.find("_id") {
                 out.raw("_id", id);
@@ -146,7 +146,7 @@ impl<'r> Change<'r> {
 }
 
 /// Where the parts of a change stand in its record.
-pub(super) struct Step {
+pub(crate) struct Step {
     kind: Kind,
     derived: bool,
     collection: usize,
@@ -165,7 +165,7 @@ struct Named {
 }
 
 /// Reads the changes of a record in order.
-pub(super) struct Reader {
+pub(crate) struct Reader {
     record: Bytes,
     first: u64,
     at: usize,
@@ -179,7 +179,7 @@ pub(super) struct Reader {
 
 impl Reader {
     /// Reads a record whose first change has the time `first`.
-    pub(super) fn new(record: Bytes, first: u64) -> Reader {
+    pub(crate) fn new(record: Bytes, first: u64) -> Reader {
         let head = record.first_chunk::<HEAD>().copied().unwrap_or_default();
         let [version, transaction, wall @ .., a, b, c, d] = head;
         let count = if version == VERSION { u32::from_le_bytes([a, b, c, d]) } else { 0 };
@@ -197,12 +197,12 @@ impl Reader {
     }
 
     /// The time of the last change.
-    pub(super) fn last(&self) -> u64 {
+    pub(crate) fn last(&self) -> u64 {
         last_time(&self.record, self.first)
     }
 
     /// The next change; read it with `change`.
-    pub(super) fn next(&mut self) -> Option<Step> {
+    pub(crate) fn next(&mut self) -> Option<Step> {
         while self.next < self.count {
             let tag = self.take(1)?.start;
             let tag = *self.record.get(tag)?;
@@ -276,7 +276,7 @@ impl Reader {
     }
 
     /// The change of a step.
-    pub(super) fn change(&self, step: &Step) -> Change<'_> {
+    pub(crate) fn change(&self, step: &Step) -> Change<'_> {
         let named = self.collections.get(step.collection);
         let namespace = named
             .and_then(|named| self.record.get(named.namespace.clone()))
@@ -304,7 +304,7 @@ impl Reader {
 }
 
 /// The time of the last change of a record.
-pub(super) fn last_time(record: &[u8], first: u64) -> u64 {
+pub(crate) fn last_time(record: &[u8], first: u64) -> u64 {
     let head = record.first_chunk::<HEAD>().copied().unwrap_or_default();
     let [_, transaction, .., a, b, c, d] = head;
     let count = if transaction == 1 { 1 } else { u32::from_le_bytes([a, b, c, d]).max(1) };
@@ -312,7 +312,7 @@ pub(super) fn last_time(record: &[u8], first: u64) -> u64 {
 }
 
 /// The time on the wall at which a record was made.
-pub(super) fn wall_ms(record: &[u8]) -> i64 {
+pub(crate) fn wall_ms(record: &[u8]) -> i64 {
     record.get(2..10).and_then(|wall| wall.first_chunk()).map_or(0, |w| i64::from_le_bytes(*w))
 }
 

@@ -21,7 +21,7 @@ fn abort(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let (session, number) = named(context)?;
     let concern = context.write_concern()?;
     let engine = context.engine;
-    engine.service.sessions.transactions.abort(engine, context.op, session, number)?;
+    engine.service.sessions.transactions.abort(&engine.data, context.op, session, number)?;
     concern.write_error(out);
     Ok(())
 }

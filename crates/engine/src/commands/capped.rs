@@ -4,11 +4,11 @@
 use super::Context;
 use super::create::rounded_size;
 use crate::catalog::Collection;
-use crate::engine::Inner;
 use crate::exec::scan::Scan;
 use crate::exec::write;
 use crate::operation::Operation;
 use crate::planner::Access;
+use crate::shared::Inner;
 use std::sync::Arc;
 use store::{Direction, Snapshot};
 use value::{Code, DocBuf, Error, RawDoc, Result};

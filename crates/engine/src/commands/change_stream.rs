@@ -3,7 +3,7 @@
 use super::find::{first_batch, new_cursor};
 use super::query::Constants;
 use super::{Context, aggregate};
-use crate::changes::{Changes, Feed};
+use crate::change_streams::{Changes, Feed};
 use crate::cursor::Source;
 use crate::stages::{self, StageContext, change_stream, pipeline as pipelines};
 use std::sync::Arc;

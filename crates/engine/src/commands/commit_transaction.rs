@@ -22,7 +22,7 @@ fn commit(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let concern = context.write_concern()?;
     let engine = context.engine;
     let newest =
-        engine.service.sessions.transactions.commit(engine, context.op, session, number)?;
+        engine.service.sessions.transactions.commit(&engine.data, context.op, session, number)?;
     concern.wait(engine, newest)?;
     concern.write_error(out);
     Ok(())

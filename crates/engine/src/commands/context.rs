@@ -4,9 +4,9 @@ use super::write_concern::WriteConcern;
 use crate::args::Args;
 use crate::catalog::Catalog;
 use crate::client::Client;
-use crate::engine::Inner;
 use crate::operation::Operation;
 use crate::request::{Flow, Request};
+use crate::shared::Inner;
 use std::sync::Arc;
 use value::{Code, Error, Result, Val};
 

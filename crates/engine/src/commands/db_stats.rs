@@ -2,7 +2,7 @@
 
 use super::row::Required;
 use super::{Command, Context};
-use crate::engine::Storage;
+use crate::options::Storage;
 use crate::stages::sizes;
 use ::access::Action;
 use value::{Result, Writer};

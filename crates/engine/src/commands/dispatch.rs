@@ -17,12 +17,13 @@ use super::read_concern::{self, ReadConcern};
 use super::{Command, Context, find, generic, stable_api, write_concern};
 use crate::args::Args;
 use crate::client::Client;
-use crate::engine::Inner;
+use crate::command_log::Ended;
 use crate::fail_points::{Break, Failure};
 use crate::operation::{NamedIn, Operation};
-use crate::profiler::{self, Ended};
+use crate::profiler;
 use crate::request::{Flow, Request};
 use crate::session::{self, Retryable};
+use crate::shared::Inner;
 use crate::upkeep::reading;
 use crate::usage::Kind;
 use crate::{command_log, metrics, namespace, reply};
@@ -337,11 +338,15 @@ fn enter_transaction(
     let transactions = &engine.service.sessions.transactions;
     match statement {
         Some(_) if command.transactions.ends() => Ok(()),
-        Some(Statement { number, start: true }) => transactions.begin(engine, op, session, number),
-        Some(Statement { number, start: false }) => transactions.go_on(engine, op, session, number),
+        Some(Statement { number, start: true }) => {
+            transactions.begin(&engine.data, op, session, number)
+        }
+        Some(Statement { number, start: false }) => {
+            transactions.go_on(&engine.data, op, session, number)
+        }
         None if transactions.open() == 0 => Ok(()),
         None => match session::number_of(context.args.doc, Some(session))? {
-            Some(number) => transactions.supersede(engine, op, session, number),
+            Some(number) => transactions.supersede(&engine.data, op, session, number),
             None => Ok(()),
         },
     }
@@ -359,7 +364,7 @@ fn leave_transaction(
         return result;
     }
     let failed = result.is_err() || op.has_failed();
-    let left = engine.service.sessions.transactions.leave(engine, op, failed);
+    let left = engine.service.sessions.transactions.leave(&engine.data, op, failed);
     let result = result.and_then(|flow| left.map(|()| flow));
     if op.keeps_labels() {
         return result;
@@ -409,6 +414,6 @@ fn note(
     if engine.observed.profiler.concerns(elapsed)
         && begun.is_some_and(|row| row.profiled && !row.credentials)
     {
-        profiler::note(engine, op, &ended);
+        profiler::note(&engine.observed.profiler, &engine.data, op, &ended);
     }
 }

@@ -18,7 +18,7 @@ pub(super) static COMMAND: Command = Command {
 fn end(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
     let ids = own(context, named(context)?);
     ids.iter().for_each(|id| context.engine.service.sessions.end(*id));
-    context.engine.service.sessions.transactions.kill(context.engine, |id| ids.contains(id));
+    context.engine.service.sessions.transactions.kill(&context.engine.data, |id| ids.contains(id));
     close_cursors(context.engine, |id| ids.contains(id));
     Ok(())
 }

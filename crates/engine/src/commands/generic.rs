@@ -2,8 +2,8 @@
 
 use super::Command;
 use super::read_concern::ReadConcern;
-use crate::engine::Inner;
 use crate::operation::Operation;
+use crate::shared::Inner;
 use std::time::Duration;
 use value::{Code, Error, RawDoc, Result, Val};
 

@@ -2,7 +2,7 @@
 
 use super::row::{Kind, NamedIn, ReadConcerns, Required, StableApi, Transactions};
 use super::{Command, Context};
-use crate::changes::wait_for_more;
+use crate::change_streams::wait_for_more;
 use crate::cursor::{BatchEnd, Cursor, Source, fill_batch};
 use crate::exec::Examined;
 use crate::exec::scan::Scan;

@@ -1,7 +1,7 @@
 //! The parameters of the running server, which `getParameter` shows and `setParameter` changes.
 
 use super::Context;
-use crate::engine::Inner;
+use crate::shared::Inner;
 use std::sync::atomic::Ordering;
 use value::ejson::{self, Format};
 use value::{Code, Error, Result, Val, Writer};
@@ -205,13 +205,13 @@ pub(super) static PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "patternStrategyPeriodSecs",
         write: |engine, out, name| {
-            let seconds = engine.background.pattern_strategies.period_seconds();
+            let seconds = engine.background.upkeep.strategies.period_seconds();
             out.i32(name, i32::try_from(seconds).unwrap_or(i32::MAX));
         },
         set: Some(|engine, value| {
             let seconds =
                 whole(value).filter(|seconds| (1..=i64::from(i32::MAX)).contains(seconds))?;
-            engine.background.pattern_strategies.set_period_seconds(seconds);
+            engine.background.upkeep.strategies.set_period_seconds(seconds);
             Some(())
         }),
     },

@@ -3,7 +3,7 @@
 use super::{Context, listing};
 use crate::access::Authorization;
 use crate::args::Args;
-use crate::engine::Inner;
+use crate::shared::Inner;
 use crate::upkeep::declare::Occasion;
 use crate::upkeep::strategy::Rates;
 use crate::upkeep::{TransactionDocuments, backfill, declare, scrub, verification};
@@ -72,9 +72,7 @@ pub(super) fn declare_all(
 
 /// Starts the builds of patterns, and waits for them if asked for.
 pub(super) fn finish_builds(context: &Context<'_>, ids: &[u32], wait: bool) -> Result<()> {
-    if let Some(shared) = context.client.shared().upgrade() {
-        backfill::start(&shared);
-    }
+    backfill::start(&context.engine.background.upkeep);
     if !wait {
         return Ok(());
     }
@@ -254,7 +252,7 @@ fn write_stats(engine: &Inner, db: &str, pattern: &Pattern, out: &mut Writer<'_>
         }
         out.count("rewrites", Stats::read(&stats.rewrites));
         out.count("ignoredClientWrites", Stats::read(&stats.ignored));
-        if let Some(rates) = Rates::of(engine, db, pattern) {
+        if let Some(rates) = Rates::of(&engine.data, db, pattern) {
             rates.write(out);
         }
     });

@@ -3,8 +3,8 @@
 //! before the reply leaves; `local` and `available` do not wait for that.
 
 use super::Command;
-use crate::engine::Inner;
 use crate::operation::Operation;
+use crate::shared::Inner;
 use std::sync::atomic::Ordering;
 use value::{Code, Error, RawDoc, Result, Val};
 

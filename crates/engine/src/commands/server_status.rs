@@ -4,9 +4,10 @@
 use super::row::Required;
 use super::{Command, Context, hello};
 use crate::access::MECHANISMS;
-use crate::engine::{Inner, Storage};
 use crate::host;
 use crate::metrics::{Counter, read};
+use crate::options::Storage;
+use crate::shared::Inner;
 use ::access::Action;
 use ::patterns::stats::Stats;
 use std::sync::atomic::{AtomicU64, Ordering};

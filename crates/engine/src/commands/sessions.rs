@@ -2,8 +2,8 @@
 //! what runs in them.
 
 use super::Context;
-use crate::engine::Inner;
 use crate::session;
+use crate::shared::Inner;
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use value::{Code, Error, RawDoc, Result, Val};
@@ -59,7 +59,7 @@ pub(super) fn stop(context: &Context<'_>, which: impl Fn(&[u8; 16]) -> bool) {
         }
     }
     engine.data.wake_tailing_cursors();
-    engine.service.sessions.transactions.kill(engine, &which);
+    engine.service.sessions.transactions.kill(&engine.data, &which);
     close_cursors(engine, which);
 }
 

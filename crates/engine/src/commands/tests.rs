@@ -29,8 +29,9 @@ fn allows(role: &str, text: &str) -> bool {
     let role = ::access::builtin::find("t", role).expect("a role");
     role.privileges("t").iter().for_each(|privilege| privileges.add(privilege));
     let slot = crate::operation::Operation::for_tests(1).slot().clone();
-    let login =
-        Login::new(slot, true, false, ::access::restriction::ConnectionAddresses::default());
+    let access = std::sync::Arc::new(crate::access::Access::new());
+    let ends = ::access::restriction::ConnectionAddresses::default();
+    let login = Login::new(slot, access, true, false, ends);
     let body = value::ejson::parse_doc(text).expect("test text");
     let request = Request::new(body.as_doc());
     let (privileges, body) = (&privileges, body.as_doc());

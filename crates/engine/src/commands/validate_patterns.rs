@@ -37,7 +37,7 @@ fn validate(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             |pattern: &Arc<Pattern>| rebuild(context, name, std::slice::from_ref(pattern), true);
         let (engine, db) = (context.engine, context.db);
         let (report, repaired) =
-            scrub::verify(engine, db, &pattern, scope, repair, &stop, &rebuild)?;
+            scrub::verify(&engine.data, db, &pattern, scope, repair, &stop, &rebuild)?;
         reports.push((pattern, report, repaired));
     }
     out.array("patterns", |list| {

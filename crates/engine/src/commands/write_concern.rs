@@ -1,6 +1,6 @@
 //! Write concerns: when a write is acknowledged.
 
-use crate::engine::Inner;
+use crate::shared::Inner;
 use crate::store_failed;
 use store::Seqno;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};

@@ -15,10 +15,12 @@ pub use history::Done;
 pub use retry::Retryable;
 pub use transaction::{OpenTransaction, Transactions};
 
-use crate::engine::Inner;
+use crate::cursor::Cursors;
 use crate::store_failed;
+use crate::txn::Data;
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use store::Space;
@@ -56,12 +58,12 @@ struct Known {
 impl Sessions {
     /// No sessions; stored records are read when they are needed.
     #[must_use]
-    pub fn new() -> Sessions {
+    pub fn new(cursors: Arc<Cursors>) -> Sessions {
         Sessions {
             known: Mutex::new(HashMap::new()),
             next_sweep_ms: AtomicI64::new(0),
             known_max: AtomicUsize::new(SESSIONS_MAX),
-            transactions: Transactions::default(),
+            transactions: Transactions::new(cursors),
         }
     }
 
@@ -120,7 +122,7 @@ impl Sessions {
     }
 
     /// Forgets sessions that were not used for long; now and then also their stored records.
-    pub fn forget_old(&self, engine: &Inner) {
+    pub fn forget_old(&self, data: &Data) {
         let now = crate::clock::now_ms();
         if now < self.next_sweep_ms.load(Ordering::Relaxed) {
             return;
@@ -128,15 +130,9 @@ impl Sessions {
         self.next_sweep_ms.store(now + 300_000, Ordering::Relaxed);
         self.known.lock().retain(|_, known| known.used.elapsed() < SESSION_TIMEOUT);
         self.transactions.forget_old(SESSION_TIMEOUT);
-        if let Err(error) = sweep_records(engine, now) {
+        if let Err(error) = sweep_records(data, now) {
             tracing::warn!(%error, "cannot remove the records of old sessions");
         }
-    }
-}
-
-impl Default for Sessions {
-    fn default() -> Sessions {
-        Sessions::new()
     }
 }
 
@@ -145,12 +141,12 @@ const SWEPT_SESSIONS: usize = 1000;
 
 /// Deletes the records of sessions that were not used for long. A session that is used meanwhile
 /// conflicts with that, and keeps them.
-fn sweep_records(engine: &Inner, now_ms: i64) -> Result<()> {
+fn sweep_records(data: &Data, now_ms: i64) -> Result<()> {
     let timeout_ms = SESSION_TIMEOUT.as_millis() as i64;
     let mut from = vec![SESSION_RECORD];
     while !from.is_empty() {
         let start = from.clone();
-        (from, _) = engine.data.transact_alone(&|| Ok(()), false, |txn| {
+        (from, _) = data.transact_alone(&|| Ok(()), false, |txn| {
             let mut old = Vec::new();
             let mut rest = Vec::new();
             let (mut sessions, mut is_old) = (0, true);

@@ -7,8 +7,9 @@
 //! was written also in the session's record, which is part of the commit.
 
 use super::{chunk_key, record_key, retry};
-use crate::engine::Inner;
+use crate::cursor::Cursors;
 use crate::operation::{Operation, Slot};
+use crate::txn::Data;
 use crate::txn::Transaction;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::HashMap;
@@ -22,6 +23,8 @@ type Session = [u8; 16];
 
 /// The transactions of all sessions.
 pub struct Transactions {
+    /// Cursors of a transaction are closed when it ends.
+    cursors: Arc<Cursors>,
     states: Mutex<HashMap<Session, State>>,
     /// Signalled when a statement gives a transaction back.
     given_back: Condvar,
@@ -84,9 +87,12 @@ const OPEN_MAX: usize = 10_000;
 /// How long a statement waits for another one of its session before it looks whether to stop.
 const WAIT_STEP: Duration = Duration::from_millis(20);
 
-impl Default for Transactions {
-    fn default() -> Transactions {
+impl Transactions {
+    /// No transactions; `cursors` are those that they may have opened.
+    #[must_use]
+    pub fn new(cursors: Arc<Cursors>) -> Transactions {
         Transactions {
+            cursors,
             states: Mutex::default(),
             given_back: Condvar::new(),
             open: AtomicUsize::new(0),
@@ -140,8 +146,8 @@ fn too_old(number: i64, newest: i64) -> Error {
 }
 
 /// What the session's record tells: the newest number, and whether it is a transaction's.
-fn stored(engine: &Inner, session: Session) -> Result<Option<(i64, bool)>> {
-    let snapshot = engine.data.store.snapshot();
+fn stored(data: &Data, session: Session) -> Result<Option<(i64, bool)>> {
+    let snapshot = data.store.snapshot();
     let record = snapshot.get(Space::Log, &record_key(session)).map_err(crate::store_failed)?;
     Ok(record.map(|record| {
         let record = RawDoc::new(&record);
@@ -170,14 +176,14 @@ impl Transactions {
     /// SnapshotTooOld when it is to read a time that is not kept any more.
     pub(crate) fn begin(
         &self,
-        engine: &Inner,
+        data: &Data,
         op: &Operation,
         session: Session,
         number: i64,
     ) -> Result<()> {
         let at = op.begins_at();
-        let on = at.map(|at| engine.data.moment(Some(at))).transpose()?.map(|(view, _)| view);
-        let stored = stored(engine, session)?.map_or(-1, |(number, _)| number);
+        let on = at.map(|at| data.moment(Some(at))).transpose()?.map(|(view, _)| view);
+        let stored = stored(data, session)?.map_or(-1, |(number, _)| number);
         let mut states = self.wait_for_statement(op, session)?;
         let newest = states.get(&session).map_or(-1, |state| state.number).max(stored);
         if number < newest {
@@ -216,9 +222,9 @@ impl Transactions {
         self.started.fetch_add(1, Ordering::Relaxed);
         drop(states);
         if let Some(before) = before {
-            self.drop_state(engine, session, before);
+            self.drop_state(data, session, before);
         }
-        let mut txn = engine.data.open_transaction(on);
+        let mut txn = data.open_transaction(on);
         txn.notes.set_transaction(session, number);
         op.enter_transaction(session, number, Box::new(txn));
         Ok(())
@@ -230,12 +236,12 @@ impl Transactions {
     /// NoSuchTransaction, TransactionCommitted, TransactionTooOld.
     pub(crate) fn go_on(
         &self,
-        engine: &Inner,
+        data: &Data,
         op: &Operation,
         session: Session,
         number: i64,
     ) -> Result<()> {
-        match self.take(engine, op, session, number)? {
+        match self.take(data, op, session, number)? {
             Found::Open(txn, _) => {
                 op.enter_transaction(session, number, txn);
                 Ok(())
@@ -248,7 +254,7 @@ impl Transactions {
     ///
     /// # Errors
     /// NoSuchTransaction when the transaction was killed while the statement ran.
-    pub(crate) fn leave(&self, engine: &Inner, op: &Operation, failed: bool) -> Result<()> {
+    pub(crate) fn leave(&self, data: &Data, op: &Operation, failed: bool) -> Result<()> {
         let Some((session, number, txn)) = op.leave_transaction() else { return Ok(()) };
         let mut states = self.states.lock();
         let state = states.get_mut(&session).filter(|state| state.number == number);
@@ -268,7 +274,7 @@ impl Transactions {
         }
         drop(states);
         self.given_back.notify_all();
-        self.end(engine, session, number, *txn);
+        self.end(data, session, number, *txn);
         if failed { Ok(()) } else { Err(was_aborted(number)) }
     }
 
@@ -278,16 +284,16 @@ impl Transactions {
     /// NoSuchTransaction, TransactionTooOld, WriteConflict, or what the store gives.
     pub(crate) fn commit(
         &self,
-        engine: &Inner,
+        data: &Data,
         op: &Operation,
         session: Session,
         number: i64,
     ) -> Result<Option<Seqno>> {
-        let mut txn = match self.take(engine, op, session, number)? {
+        let mut txn = match self.take(data, op, session, number)? {
             Found::Committed(seqno) => return Ok(seqno),
             Found::Open(txn, running) if running.killed.load(Ordering::Relaxed) => {
                 self.finish(session, number, Phase::Aborted);
-                self.end(engine, session, number, *txn);
+                self.end(data, session, number, *txn);
                 return Err(was_aborted(number));
             }
             Found::Open(txn, _) => txn,
@@ -307,13 +313,13 @@ impl Transactions {
             }
             txn.put(Space::Log, key.as_slice().into(), record.into_bytes().into());
         }
-        let result = engine.data.commit_transaction(*txn);
+        let result = data.commit_transaction(*txn);
         let phase = match &result {
             Ok(seqno) => Phase::Committed(Some(*seqno)),
             Err(_) => Phase::Aborted,
         };
         self.finish(session, number, phase);
-        self.close_cursors(engine, session, number);
+        self.close_cursors(session, number);
         self.open.fetch_sub(1, Ordering::Relaxed);
         let counter = if result.is_ok() { &self.committed } else { &self.aborted };
         counter.fetch_add(1, Ordering::Relaxed);
@@ -327,16 +333,16 @@ impl Transactions {
     /// NoSuchTransaction, TransactionCommitted, TransactionTooOld.
     pub(crate) fn abort(
         &self,
-        engine: &Inner,
+        data: &Data,
         op: &Operation,
         session: Session,
         number: i64,
     ) -> Result<()> {
-        match self.take(engine, op, session, number)? {
+        match self.take(data, op, session, number)? {
             Found::Committed(_) => Err(was_committed(number)),
             Found::Open(txn, _) => {
                 self.finish(session, number, Phase::Aborted);
-                self.end(engine, session, number, *txn);
+                self.end(data, session, number, *txn);
                 Ok(())
             }
         }
@@ -348,7 +354,7 @@ impl Transactions {
     /// IncompleteTransactionHistory when the number is that of a transaction.
     pub(crate) fn supersede(
         &self,
-        engine: &Inner,
+        data: &Data,
         op: &Operation,
         session: Session,
         number: i64,
@@ -362,7 +368,7 @@ impl Transactions {
                 let before = states.remove(&session);
                 drop(states);
                 if let Some(before) = before {
-                    self.drop_state(engine, session, before);
+                    self.drop_state(data, session, before);
                 }
                 Ok(())
             }
@@ -372,18 +378,18 @@ impl Transactions {
     }
 
     /// Aborts the open transactions of some sessions; statements that run in them are stopped.
-    pub fn kill(&self, engine: &Inner, which: impl Fn(&Session) -> bool) {
-        self.abort_where(engine, |session, _| which(session));
+    pub fn kill(&self, data: &Data, which: impl Fn(&Session) -> bool) {
+        self.abort_where(data, |session, _| which(session));
     }
 
     /// Aborts transactions that are open for too long.
-    pub fn expire(&self, engine: &Inner) {
+    pub fn expire(&self, data: &Data) {
         if self.open() == 0 {
             return;
         }
         let seconds = self.lifetime_seconds.load(Ordering::Relaxed);
         let lifetime = Duration::from_secs(u64::try_from(seconds).unwrap_or(1));
-        self.abort_where(engine, |_, state| state.begun.elapsed() >= lifetime);
+        self.abort_where(data, |_, state| state.begun.elapsed() >= lifetime);
     }
 
     /// Forgets how transactions ended that nobody asked for in this time.
@@ -407,7 +413,7 @@ impl Transactions {
         .collect()
     }
 
-    fn abort_where(&self, engine: &Inner, which: impl Fn(&Session, &State) -> bool) {
+    fn abort_where(&self, data: &Data, which: impl Fn(&Session, &State) -> bool) {
         let mut idle = Vec::new();
         for (session, state) in self.states.lock().iter_mut() {
             if !state.is_open() || !which(session, state) {
@@ -424,7 +430,7 @@ impl Transactions {
             }
         }
         for (session, number, txn) in idle {
-            self.end(engine, session, number, *txn);
+            self.end(data, session, number, *txn);
         }
     }
 
@@ -443,7 +449,7 @@ impl Transactions {
     }
 
     /// Takes the open transaction of this number out, to run something in it.
-    fn take(&self, engine: &Inner, op: &Operation, session: Session, number: i64) -> Result<Found> {
+    fn take(&self, data: &Data, op: &Operation, session: Session, number: i64) -> Result<Found> {
         let mut states = self.wait_for_statement(op, session)?;
         let known = states.get(&session).map_or(-1, |state| state.number);
         let state = match states.get_mut(&session) {
@@ -451,7 +457,7 @@ impl Transactions {
             _ => {
                 drop(states);
                 // Before the last restart, or retryable writes alone.
-                return match stored(engine, session)? {
+                return match stored(data, session)? {
                     Some((newest, _)) if newest > number => Err(too_old(number, newest)),
                     Some((newest, true)) if newest == number => Ok(Found::Committed(None)),
                     newest => {
@@ -490,21 +496,21 @@ impl Transactions {
     }
 
     /// Ends a transaction that nobody will ask for again.
-    fn drop_state(&self, engine: &Inner, session: Session, state: State) {
+    fn drop_state(&self, data: &Data, session: Session, state: State) {
         if let Phase::Idle(txn) = state.phase {
-            self.end(engine, session, state.number, *txn);
+            self.end(data, session, state.number, *txn);
         }
     }
 
-    fn end(&self, engine: &Inner, session: Session, number: i64, txn: Transaction) {
-        engine.data.abort_transaction(txn);
-        self.close_cursors(engine, session, number);
+    fn end(&self, data: &Data, session: Session, number: i64, txn: Transaction) {
+        data.abort_transaction(txn);
+        self.close_cursors(session, number);
         self.open.fetch_sub(1, Ordering::Relaxed);
         self.aborted.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn close_cursors(&self, engine: &Inner, session: Session, number: i64) {
-        engine.service.cursors.close_where(|cursor| {
+    fn close_cursors(&self, session: Session, number: i64) {
+        self.cursors.close_where(|cursor| {
             cursor.session == Some(session) && cursor.transaction == Some(number)
         });
     }

@@ -6,7 +6,7 @@ use super::change_stream_split::NAME as SPLIT;
 use super::privileges::{PipelinePrivileges, Privilege, flag};
 use super::row::{Position, Runs, Source};
 use crate::args::Args;
-use crate::changes::{Image, Place, Start, Wanted, Watched};
+use crate::change_streams::{Image, Place, Start, Wanted, Watched};
 use crate::txn::Data;
 use ::access::{Action, Actions};
 use value::{Code, DocBuf, Error, RawDoc, RawVal, Result, Val, writer};

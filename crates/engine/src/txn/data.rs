@@ -10,17 +10,18 @@ use crate::changes::ChangeLog;
 use crate::clock::Clock;
 use crate::job::Job;
 use crate::options::{Options, Storage};
+use crate::request::RunCommand;
 use crate::resources::Resources;
 use crate::store_failed;
 use crate::trash::{self, Trash};
 use arc_swap::ArcSwap;
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use store::{Scratch, Store};
-use value::{Code, Error, Result};
+use value::{Code, DocBuf, Error, RawDoc, Result};
 
 /// The store, the catalog, and what every commit needs.
 pub struct Data {
@@ -60,6 +61,8 @@ pub struct Data {
     pub(crate) next_operation: AtomicU64,
     /// Rung by commits that leave work to the thread of pattern queues.
     pub(crate) pattern_bell: Arc<Bell>,
+    /// Runs commands for background work and lookups of users; set once when the engine is open.
+    pub(crate) commands: OnceLock<Box<dyn RunCommand>>,
     /// Counts commits that changed users or roles: logins look them up again.
     pub(crate) directory_generation: AtomicU64,
     /// Statements that ran again because of a write conflict.
@@ -112,6 +115,7 @@ impl Data {
             builders: Mutex::default(),
             next_operation: AtomicU64::new(1),
             pattern_bell: Arc::default(),
+            commands: OnceLock::new(),
             directory_generation: AtomicU64::new(1),
             write_conflicts: AtomicU64::new(0),
             pattern_writes: AtomicU64::new(0),
@@ -125,6 +129,17 @@ impl Data {
             return Err(Error::new(Code::ILLEGAL_OPERATION, "opened for reading only"));
         }
         self.check_open()
+    }
+
+    /// Runs one command in the process, as a client without restrictions. `$db` is added.
+    ///
+    /// # Errors
+    /// The error that a client would get.
+    pub(crate) fn run_command(&self, db: &str, command: RawDoc<'_>) -> Result<DocBuf> {
+        match self.commands.get() {
+            Some(commands) => commands.run_command(db, command),
+            None => Err(Error::internal("the engine is not open yet")),
+        }
     }
 
     /// Refuses work when the engine is closing.

@@ -8,8 +8,8 @@
 //! built in two walks: first over the sources, which only fills the records, then over the targets, so
 //! that no value is seen that is not right.
 
+use super::Maintenance;
 use super::{TransactionDocuments, declare, modify};
-use crate::engine::Inner;
 use crate::job::Job;
 use crate::layout;
 use crate::records::write;
@@ -44,21 +44,21 @@ const GROWTH: f64 = 1.1;
 pub struct Builds(Mutex<HashSet<u32>>);
 
 /// Starts a thread for every pattern that is to be built and has none.
-pub fn start(engine: &Arc<Inner>) {
-    let catalog = engine.data.catalog.load();
+pub fn start(upkeep: &Arc<Maintenance>) {
+    let catalog = upkeep.data.catalog.load();
     for (db, database) in &catalog.databases {
         for pattern in database.patterns.iter().filter(|p| p.phase.is_passing()) {
-            if !engine.background.pattern_builds.0.lock().insert(pattern.id) {
+            if !upkeep.builds.0.lock().insert(pattern.id) {
                 continue;
             }
-            let (shared, db, id) = (engine.clone(), db.clone(), pattern.id);
+            let (shared, db, id) = (upkeep.clone(), db.clone(), pattern.id);
             let started = std::thread::Builder::new()
                 .name("pattern build".to_owned())
                 .spawn(move || run(&shared, &db, id));
             match started {
-                Ok(thread) => engine.data.builders.lock().push(thread),
+                Ok(thread) => upkeep.data.builders.lock().push(thread),
                 Err(error) => {
-                    engine.background.pattern_builds.0.lock().remove(&pattern.id);
+                    upkeep.builds.0.lock().remove(&pattern.id);
                     tracing::warn!(%error, "cannot start a thread to build a pattern");
                 }
             }
@@ -66,51 +66,51 @@ pub fn start(engine: &Arc<Inner>) {
     }
 }
 
-fn run(engine: &Arc<Inner>, db: &str, id: u32) {
-    let outcome = build(engine, db, id);
+fn run(upkeep: &Arc<Maintenance>, db: &str, id: u32) {
+    let outcome = build(upkeep, db, id);
     let went_well = outcome.is_ok();
     if let Err(error) = outcome
         && error.code() != Code::SHUTDOWN_IN_PROGRESS
     {
         tracing::warn!(code = error.code().0, db, "building or clearing a pattern failed");
-        let known = engine.data.catalog.load().patterns(db).iter().find(|p| p.id == id).cloned();
+        let known = upkeep.data.catalog.load().patterns(db).iter().find(|p| p.id == id).cloned();
         let has_layout = known.as_ref().is_some_and(|pattern| pattern.layout().is_some());
         let noted = match known.map(|pattern| pattern.phase) {
             // Documents may still be stored in its form: the next start of the process goes on.
             Some(Phase::Clearing) if has_layout => Ok(()),
-            Some(Phase::Clearing) => declare::forget(&engine.data, db, id),
-            Some(Phase::Preparing) => modify::give_up(&engine.data, db, id, &error.to_string()),
-            _ => declare::set_phase(&engine.data, db, id, Phase::Failed, &error.to_string()),
+            Some(Phase::Clearing) => declare::forget(&upkeep.data, db, id),
+            Some(Phase::Preparing) => modify::give_up(&upkeep.data, db, id, &error.to_string()),
+            _ => declare::set_phase(&upkeep.data, db, id, Phase::Failed, &error.to_string()),
         };
         if let Err(error) = noted {
             tracing::error!(code = error.code().0, "cannot record that building a pattern failed");
         }
     }
-    engine.background.pattern_builds.0.lock().remove(&id);
+    upkeep.builds.0.lock().remove(&id);
     // A layout that was dropped at the end of its build has the same number.
-    let catalog = engine.data.catalog.load();
+    let catalog = upkeep.data.catalog.load();
     let goes_on = catalog.patterns(db).iter().any(|p| p.id == id && p.phase.is_passing());
-    if went_well && goes_on && engine.data.check_open().is_ok() {
-        start(engine);
+    if went_well && goes_on && upkeep.data.check_open().is_ok() {
+        start(upkeep);
     }
 }
 
-fn build(engine: &Arc<Inner>, db: &str, id: u32) -> Result<()> {
+fn build(upkeep: &Arc<Maintenance>, db: &str, id: u32) -> Result<()> {
     let find = |catalog: &crate::catalog::Catalog| {
         let found = catalog.patterns(db).iter().find(|p| p.id == id).cloned();
         found.filter(|pattern| pattern.phase.is_passing())
     };
-    let Some(pattern) = find(&engine.data.catalog.load()) else { return Ok(()) };
-    let job = listed(engine, db, &pattern);
+    let Some(pattern) = find(&upkeep.data.catalog.load()) else { return Ok(()) };
+    let job = listed(upkeep, db, &pattern);
     let begun = Instant::now();
-    let mut pace = Pace::new(engine.data.store.snapshot().seqno());
+    let mut pace = Pace::new(upkeep.data.store.snapshot().seqno());
     let outcome = loop {
         let mut started = Instant::now();
         // As much was looked at as there was: what is left came meanwhile, among the old documents, and
         // would go on coming.
         pace.late = job.done.load(Ordering::Relaxed) > job.total.load(Ordering::Relaxed);
         let slice = pace.slice();
-        let step = engine.data.transact_alone(&|| engine.data.check_open(), true, |txn| {
+        let step = upkeep.data.transact_alone(&|| upkeep.data.check_open(), true, |txn| {
             // Not before: others may have had the lock.
             started = Instant::now();
             // A declaration that went or changed meanwhile is somebody else's business.
@@ -124,16 +124,16 @@ fn build(engine: &Arc<Inner>, db: &str, id: u32) -> Result<()> {
         };
         let held = match step {
             BuildStep::Gone => break Ok(()),
-            BuildStep::Done(Phase::Clearing) => break declare::forget(&engine.data, db, id),
+            BuildStep::Done(Phase::Clearing) => break declare::forget(&upkeep.data, db, id),
             BuildStep::Done(_) => {
-                match declare::set_phase(&engine.data, db, id, Phase::Ready, "") {
+                match declare::set_phase(&upkeep.data, db, id, Phase::Ready, "") {
                     // It was dropped meanwhile: a layout is cleared under the same number.
-                    Ok(()) if find(&engine.data.catalog.load()).is_some() => Duration::ZERO,
+                    Ok(()) if find(&upkeep.data.catalog.load()).is_some() => Duration::ZERO,
                     outcome => break outcome,
                 }
             }
             BuildStep::Prepared => {
-                if let Err(error) = modify::swap(&engine.data, db, id) {
+                if let Err(error) = modify::swap(&upkeep.data, db, id) {
                     break Err(error);
                 }
                 Duration::ZERO
@@ -143,24 +143,24 @@ fn build(engine: &Arc<Inner>, db: &str, id: u32) -> Result<()> {
                 pace.learn(documents, held)
             }
         };
-        if let Err(error) = engine.data.check_open() {
+        if let Err(error) = upkeep.data.check_open() {
             break Err(error);
         }
         // Nobody else uses the engine any more: the next process goes on.
-        if Arc::strong_count(engine) == 1 {
+        if Arc::strong_count(upkeep) == 1 {
             break Err(Error::new(Code::SHUTDOWN_IN_PROGRESS, "the engine was closed"));
         }
         if job.killed.load(Ordering::Relaxed) {
             break Err(Error::new(Code::INTERRUPTED, "the build was stopped by killOp"));
         }
-        pace.give_way(engine, held, seqno);
+        pace.give_way(upkeep, held, seqno);
         if let Some(rate) = pattern.common.rate {
             let due = job.done.load(Ordering::Relaxed) as f64 / rate as f64;
             let ahead = Duration::from_secs_f64(due).saturating_sub(begun.elapsed());
             std::thread::sleep(ahead.min(Duration::from_millis(200)));
         }
     };
-    engine.data.jobs.lock().retain(|other| !Arc::ptr_eq(other, &job));
+    upkeep.data.jobs.lock().retain(|other| !Arc::ptr_eq(other, &job));
     outcome
 }
 
@@ -171,13 +171,13 @@ pub fn title(pattern: &Pattern) -> String {
     format!("Pattern {what}: {}", pattern.name)
 }
 
-fn listed(engine: &Inner, db: &str, pattern: &Pattern) -> Arc<Job> {
-    let count = |name: &str| engine.data.collection(db, name).map_or(0, |c| c.counters.documents());
+fn listed(upkeep: &Maintenance, db: &str, pattern: &Pattern) -> Arc<Job> {
+    let count = |name: &str| upkeep.data.collection(db, name).map_or(0, |c| c.counters.documents());
     let walks_sources = pattern.traits.records_of_sources && pattern.phase != Phase::Clearing;
     let sources = pattern.source().filter(|_| walks_sources).map_or(0, count);
     let total = sources + count(&pattern.target);
     let job = Arc::new(Job {
-        id: engine.data.next_operation.fetch_add(1, Ordering::Relaxed),
+        id: upkeep.data.next_operation.fetch_add(1, Ordering::Relaxed),
         what: title(pattern),
         namespace: format!("{db}.{}", pattern.collection),
         started: Instant::now(),
@@ -185,7 +185,7 @@ fn listed(engine: &Inner, db: &str, pattern: &Pattern) -> Arc<Job> {
         total: AtomicU64::new(total),
         killed: AtomicBool::new(false),
     });
-    engine.data.jobs.lock().push(job.clone());
+    upkeep.data.jobs.lock().push(job.clone());
     job
 }
 
@@ -245,18 +245,18 @@ impl Pace {
 
     /// Pauses after a commit that held the lock for so long, if others commit as well: three times as
     /// long, so that most of them find the lock free.
-    fn give_way(&mut self, engine: &Inner, held: Duration, own: store::Seqno) {
+    fn give_way(&mut self, upkeep: &Maintenance, held: Duration, own: store::Seqno) {
         if own > self.last.saturating_add(1) {
             self.met = Some(Instant::now());
         }
         // Where a commit would have to wait for the disk it would do so inside of the lock.
-        engine.data.store.make_room();
+        upkeep.data.store.make_room();
         if self.is_beside() && !self.late {
             std::thread::sleep(held * 3);
         } else {
             std::thread::yield_now();
         }
-        self.last = engine.data.store.snapshot().seqno();
+        self.last = upkeep.data.store.snapshot().seqno();
         // Whoever waited for the lock has it by now.
         if self.last > own {
             self.met = Some(Instant::now());

@@ -4,8 +4,8 @@
 //! One thread works at all queues. A commit that queues something wakes it, and so does one that
 //! leaves something to be built.
 
+use super::Maintenance;
 use super::TransactionDocuments;
-use crate::engine::Inner;
 use crate::txn::Data;
 use ::patterns::declaration::Mode;
 use ::patterns::stats::Stats;
@@ -32,9 +32,9 @@ const ALARM_PAUSE: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// When there are no threads to be had.
-pub fn start(engine: &Arc<Inner>) -> Result<()> {
-    let weak: Weak<Inner> = Arc::downgrade(engine);
-    let bell = engine.data.pattern_bell.clone();
+pub fn start(upkeep: &Arc<Maintenance>) -> Result<()> {
+    let weak: Weak<Maintenance> = Arc::downgrade(upkeep);
+    let bell = upkeep.data.pattern_bell.clone();
     std::thread::Builder::new()
         .name("pattern queue".to_owned())
         .spawn(move || {
@@ -42,20 +42,20 @@ pub fn start(engine: &Arc<Inner>) -> Result<()> {
             let mut looked = Instant::now();
             loop {
                 let rung = busy || bell.wait(PAUSE);
-                let Some(engine) = weak.upgrade() else { return };
-                if engine.data.check_open().is_err() {
+                let Some(upkeep) = weak.upgrade() else { return };
+                if upkeep.data.check_open().is_err() {
                     return;
                 }
                 if rung {
-                    super::backfill::start(&engine);
+                    super::backfill::start(&upkeep);
                 }
-                busy = round(&engine.data, rung);
-                busy |= super::expiry::tick(&engine.data);
-                super::scrub::tick(&engine);
+                busy = round(&upkeep.data, rung);
+                busy |= super::expiry::tick(&upkeep.data);
+                super::scrub::tick(&upkeep);
                 if looked.elapsed() >= ALARM_PAUSE {
                     looked = Instant::now();
-                    super::strategy::tick(&engine);
-                    alarm(&engine.data);
+                    super::strategy::tick(&upkeep);
+                    alarm(&upkeep.data);
                 }
                 if busy {
                     // Others take their turn.

@@ -38,7 +38,7 @@ pub mod write;
 pub use transaction_documents::TransactionDocuments;
 
 use crate::catalog::Collection;
-use crate::txn::{Trace, Transaction};
+use crate::txn::{Data, Trace, Transaction};
 use ::patterns::maintain::Settlement;
 use ::patterns::stats::Stats;
 use ::patterns::{CollectionPatterns, Origin, Pattern, Phase, clearing};
@@ -46,6 +46,30 @@ use query::update::delta::{LoggedUpdate, between};
 use std::sync::Arc;
 use std::time::Instant;
 use value::{Code, DocBuf, Error, RawDoc, Result, limits};
+
+/// What background work of patterns shares: the data, and what is under way or due.
+pub struct Maintenance {
+    /// The data.
+    pub(crate) data: Arc<Data>,
+    /// The patterns that are being built.
+    pub(crate) builds: backfill::Builds,
+    /// When patterns are checked.
+    pub(crate) scrubs: scrub::Scrubs,
+    /// Measurements of patterns whose strategy the database chooses.
+    pub(crate) strategies: strategy::Strategies,
+}
+
+impl Maintenance {
+    /// Nothing is under way.
+    pub(crate) fn new(data: Arc<Data>) -> Maintenance {
+        Maintenance {
+            data,
+            builds: backfill::Builds::default(),
+            scrubs: scrub::Scrubs::default(),
+            strategies: strategy::Strategies::default(),
+        }
+    }
+}
 
 /// A stored document that is about to change.
 pub struct Change<'c> {

@@ -5,10 +5,11 @@
 //! The thread of the queues looks once in a while whether a check is due; the check has a thread of its
 //! own and a row in `currentOp`.
 
+use super::Maintenance;
 use super::verification::{self, Part, Report, Scope};
 use super::{TransactionDocuments, backfill, declare};
-use crate::engine::Inner;
 use crate::job::Job;
+use crate::txn::Data;
 use ::patterns::{Documents, Pattern, Phase};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -95,7 +96,7 @@ fn date_samples(report: &mut Report, last: Option<&Last>, now: i64) {
 /// # Errors
 /// When the store fails, the operation is stopped, or the pattern cannot be repaired.
 pub fn verify(
-    engine: &Inner,
+    data: &Data,
     db: &str,
     pattern: &Arc<Pattern>,
     scope: Scope<'_>,
@@ -105,14 +106,14 @@ pub fn verify(
 ) -> Result<(Report, u64)> {
     let now = crate::clock::now_ms();
     let last = {
-        let mut txn = engine.data.reader();
+        let mut txn = data.reader();
         Last::of(pattern, &mut TransactionDocuments::new(&mut txn, db))?
     };
-    let mut report = verification::check(&engine.data, db, pattern, scope, stop)?;
+    let mut report = verification::check(data, db, pattern, scope, stop)?;
     date_samples(&mut report, last.as_ref(), now);
     let mut repaired = 0;
     if repair && (report.drift > 0 || report.broken) && pattern.phase.is_built() {
-        if !verification::repair(&engine.data, db, pattern, &report, stop)? {
+        if !verification::repair(data, db, pattern, &report, stop)? {
             rebuild(pattern)?;
         }
         repaired = report.drift;
@@ -120,25 +121,25 @@ pub fn verify(
     // A part that is right, or was made so, says nothing of the others.
     let wrong = report.drift > 0 || report.broken;
     if scope.is_whole() || (wrong && !repair) {
-        verification::mark(&engine.data, db, pattern, &report, repair)?;
+        verification::mark(data, db, pattern, &report, repair)?;
     }
     // A look at some documents does not take the place of the last check.
     if scope.filter.is_none() {
-        keep(engine, db, pattern, &report, repaired, now)?;
+        keep(data, db, pattern, &report, repaired, now)?;
     }
     Ok((report, repaired))
 }
 
 /// Keeps what a check found with the state of the pattern, which may have been built anew.
 fn keep(
-    engine: &Inner,
+    data: &Data,
     db: &str,
     pattern: &Pattern,
     report: &Report,
     repaired: u64,
     at: i64,
 ) -> Result<()> {
-    if engine.data.options.read_only {
+    if data.options.read_only {
         return Ok(());
     }
     let note = DocBuf::build(|out| {
@@ -157,32 +158,30 @@ fn keep(
             }
         });
     });
-    engine
-        .data
-        .transact_alone(&|| engine.data.check_open(), true, |txn| {
-            let found = declare::find(&txn.catalog, db, &pattern.collection, &pattern.name);
-            let Ok(found) = found else { return Ok(()) };
-            TransactionDocuments::new(txn, db).set_state(found.id, LAST, Some(note.clone()))
-        })
-        .map(drop)
+    data.transact_alone(&|| data.check_open(), true, |txn| {
+        let found = declare::find(&txn.catalog, db, &pattern.collection, &pattern.name);
+        let Ok(found) = found else { return Ok(()) };
+        TransactionDocuments::new(txn, db).set_state(found.id, LAST, Some(note.clone()))
+    })
+    .map(drop)
 }
 
 /// Starts a check if one is due and none runs.
-pub fn tick(engine: &Arc<Inner>) {
-    let scrubs = &engine.background.pattern_scrubs;
+pub fn tick(upkeep: &Arc<Maintenance>) {
+    let scrubs = &upkeep.scrubs;
     if scrubs.busy.load(Ordering::Relaxed) {
         return;
     }
     let now = crate::clock::now_ms();
-    let catalog = engine.data.catalog.load_full();
+    let catalog = upkeep.data.catalog.load_full();
     for (db, database) in &catalog.databases {
         for pattern in database.patterns.iter().filter(|p| p.phase.is_built()) {
             let Some(period) = pattern.common.verify.period else { continue };
-            if next(engine, db, pattern, period, now) > now {
+            if next(upkeep, db, pattern, period, now) > now {
                 continue;
             }
             scrubs.busy.store(true, Ordering::Relaxed);
-            let (shared, db, pattern) = (engine.clone(), db.clone(), pattern.clone());
+            let (shared, db, pattern) = (upkeep.clone(), db.clone(), pattern.clone());
             let id = pattern.id;
             let started =
                 std::thread::Builder::new().name("pattern scrub".to_owned()).spawn(move || {
@@ -191,12 +190,12 @@ pub fn tick(engine: &Arc<Inner>) {
                     {
                         tracing::warn!(%error, db, pattern = pattern.name, "checking a pattern failed");
                     }
-                    shared.background.pattern_scrubs.busy.store(false, Ordering::Relaxed);
+                    shared.scrubs.busy.store(false, Ordering::Relaxed);
                 });
             scrubs.due.lock().insert(id, now.saturating_add(period as i64));
             match started {
                 Ok(thread) => {
-                    let mut threads = engine.data.builders.lock();
+                    let mut threads = upkeep.data.builders.lock();
                     threads.retain(|thread| !thread.is_finished());
                     threads.push(thread);
                 }
@@ -214,10 +213,10 @@ pub fn tick(engine: &Arc<Inner>) {
 }
 
 /// When a pattern is to be checked next.
-fn next(engine: &Inner, db: &str, pattern: &Pattern, period: u64, now: i64) -> i64 {
-    let mut due = engine.background.pattern_scrubs.due.lock();
+fn next(upkeep: &Maintenance, db: &str, pattern: &Pattern, period: u64, now: i64) -> i64 {
+    let mut due = upkeep.scrubs.due.lock();
     let known = *due.entry(pattern.id).or_insert_with(|| {
-        let mut txn = engine.data.reader();
+        let mut txn = upkeep.data.reader();
         let last = Last::of(pattern, &mut TransactionDocuments::new(&mut txn, db)).ok().flatten();
         match last.and_then(|last| last.at()) {
             Some(at) => at.saturating_add(period as i64),
@@ -229,13 +228,13 @@ fn next(engine: &Inner, db: &str, pattern: &Pattern, period: u64, now: i64) -> i
 }
 
 /// Checks a pattern slowly.
-fn scrub(engine: &Arc<Inner>, db: &str, pattern: &Arc<Pattern>) -> Result<()> {
-    let count = |name: &str| engine.data.collection(db, name).map_or(0, |c| c.counters.documents());
+fn scrub(upkeep: &Arc<Maintenance>, db: &str, pattern: &Arc<Pattern>) -> Result<()> {
+    let count = |name: &str| upkeep.data.collection(db, name).map_or(0, |c| c.counters.documents());
     let source = pattern.source().filter(|source| *source != pattern.target).map_or(0, count);
     let total = source + count(&pattern.target);
     let parts = total.div_ceil(PART_DOCUMENTS).max(1);
     let job = Arc::new(Job {
-        id: engine.data.next_operation.fetch_add(1, Ordering::Relaxed),
+        id: upkeep.data.next_operation.fetch_add(1, Ordering::Relaxed),
         what: format!("Pattern Verify: {}", pattern.name),
         namespace: format!("{db}.{}", pattern.collection),
         started: Instant::now(),
@@ -243,14 +242,14 @@ fn scrub(engine: &Arc<Inner>, db: &str, pattern: &Arc<Pattern>) -> Result<()> {
         total: AtomicU64::new(parts.min(PARTS_MAX)),
         killed: AtomicBool::new(false),
     });
-    engine.data.jobs.lock().push(job.clone());
-    let outcome = scrub_parts(engine, db, pattern, parts, &job);
-    engine.data.jobs.lock().retain(|other| !Arc::ptr_eq(other, &job));
+    upkeep.data.jobs.lock().push(job.clone());
+    let outcome = scrub_parts(upkeep, db, pattern, parts, &job);
+    upkeep.data.jobs.lock().retain(|other| !Arc::ptr_eq(other, &job));
     outcome
 }
 
 fn scrub_parts(
-    engine: &Arc<Inner>,
+    upkeep: &Arc<Maintenance>,
     db: &str,
     pattern: &Arc<Pattern>,
     parts: u64,
@@ -258,8 +257,8 @@ fn scrub_parts(
 ) -> Result<()> {
     let worked = Mutex::new(Instant::now());
     let stop = || {
-        engine.data.check_open()?;
-        if Arc::strong_count(engine) == 1 {
+        upkeep.data.check_open()?;
+        if Arc::strong_count(upkeep) == 1 {
             return Err(Error::new(Code::SHUTDOWN_IN_PROGRESS, "the engine was closed"));
         }
         if job.killed.load(Ordering::Relaxed) {
@@ -271,8 +270,8 @@ fn scrub_parts(
         Ok(())
     };
     let rebuild = |pattern: &Arc<Pattern>| {
-        declare::set_phase(&engine.data, db, pattern.id, Phase::Building, "")?;
-        backfill::start(engine);
+        declare::set_phase(&upkeep.data, db, pattern.id, Phase::Building, "")?;
+        backfill::start(upkeep);
         Ok(())
     };
     let repair = pattern.common.verify.repair;
@@ -282,11 +281,11 @@ fn scrub_parts(
     let begin = round.wrapping_mul(PARTS_MAX) % parts;
     for at in 0..parts.min(PARTS_MAX) {
         let now =
-            engine.data.catalog.load().patterns(db).iter().find(|p| p.id == pattern.id).cloned();
+            upkeep.data.catalog.load().patterns(db).iter().find(|p| p.id == pattern.id).cloned();
         let Some(now) = now.filter(|now| now.phase.is_built()) else { return Ok(()) };
         let part = Part { at: (begin + at) % parts, of: parts };
         let scope = Scope { part, filter: None };
-        let (report, repaired) = verify(engine, db, &now, scope, repair, &stop, &rebuild)?;
+        let (report, repaired) = verify(&upkeep.data, db, &now, scope, repair, &stop, &rebuild)?;
         if report.drift > 0 || report.broken {
             tracing::warn!(
                 db,

@@ -4,7 +4,8 @@
 //! A change of a source costs a write of each follower where copies are stored; a document that is read
 //! costs a look at its source where they are not. Both are counted anyway.
 
-use crate::engine::{Engine, Inner};
+use super::Maintenance;
+use crate::txn::Data;
 use ::patterns::stats::Stats;
 use ::patterns::{Pattern, Phase};
 use parking_lot::Mutex;
@@ -69,10 +70,10 @@ impl Strategies {
 
 impl Rates {
     /// What has been counted of a pattern; `None` for one whose strategy is declared.
-    pub(crate) fn of(engine: &Inner, db: &str, pattern: &Pattern) -> Option<Rates> {
+    pub(crate) fn of(data: &Data, db: &str, pattern: &Pattern) -> Option<Rates> {
         let source = pattern.source().filter(|_| pattern.traits.chooses_strategy)?;
-        let target = engine.data.collection(db, &pattern.target)?;
-        let sources = engine.data.collection(db, source)?.counters.documents();
+        let target = data.collection(db, &pattern.target)?;
+        let sources = data.collection(db, source)?.counters.documents();
         let documents = target.counters.documents();
         Some(Rates {
             changes: Stats::read(&pattern.stats.changes),
@@ -110,14 +111,14 @@ impl Rates {
 }
 
 /// Decides for the patterns whose period is over.
-pub(super) fn tick(engine: &Arc<Inner>) {
-    let strategies = &engine.background.pattern_strategies;
+pub(super) fn tick(upkeep: &Arc<Maintenance>) {
+    let strategies = &upkeep.strategies;
     let period = Duration::from_secs(strategies.period_seconds().unsigned_abs());
-    let catalog = engine.data.catalog.load_full();
+    let catalog = upkeep.data.catalog.load_full();
     let mut known = HashMap::new();
     for (db, database) in &catalog.databases {
         for pattern in database.patterns.iter().filter(|p| p.phase == Phase::Ready) {
-            let Some(rates) = Rates::of(engine, db, pattern) else { continue };
+            let Some(rates) = Rates::of(&upkeep.data, db, pattern) else { continue };
             let begun = PeriodStart { at: Instant::now(), rates };
             let seen = strategies.seen.lock().get(&pattern.id).copied().unwrap_or(begun);
             if seen.at.elapsed() < period {
@@ -127,7 +128,7 @@ pub(super) fn tick(engine: &Arc<Inner>) {
             known.insert(pattern.id, begun);
             let lately = rates.since(seen.rates);
             if lately.is_worth_a_change(pattern.is_pointer())
-                && let Err(error) = change(engine, db, pattern, lately)
+                && let Err(error) = change(upkeep, db, pattern, lately)
             {
                 // Something needs copies: an index on the fields, another pattern.
                 tracing::info!(%error, db, pattern = pattern.name, "cannot change the strategy of a pattern");
@@ -137,7 +138,7 @@ pub(super) fn tick(engine: &Arc<Inner>) {
     *strategies.seen.lock() = known;
 }
 
-fn change(engine: &Arc<Inner>, db: &str, pattern: &Pattern, rates: Rates) -> Result<()> {
+fn change(upkeep: &Arc<Maintenance>, db: &str, pattern: &Pattern, rates: Rates) -> Result<()> {
     let chosen = if pattern.is_pointer() { "copy" } else { "pointer" };
     let command = DocBuf::build(|out| {
         out.str("modifyPattern", &pattern.collection).str("name", &pattern.name);
@@ -146,7 +147,7 @@ fn change(engine: &Arc<Inner>, db: &str, pattern: &Pattern, rates: Rates) -> Res
         });
         out.bool("wait", false);
     });
-    Engine(engine.clone()).run_command(db, command.as_doc())?;
+    upkeep.data.run_command(db, command.as_doc())?;
     tracing::info!(
         db,
         pattern = pattern.name,

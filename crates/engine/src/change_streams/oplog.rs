@@ -2,8 +2,8 @@
 //! are read.
 
 use super::follow::Follower;
-use super::log::{key, time_of};
-use super::record::{Change, Kind, Reader, Step};
+use crate::changes::log::{key, time_of};
+use crate::changes::record::{Change, Kind, Reader, Step};
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
 use crate::store_failed;

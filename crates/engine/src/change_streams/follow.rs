@@ -1,7 +1,7 @@
 //! Reading the log change by change, from a place onwards, as far as it goes now.
 
-use super::log::Entry;
-use super::record::{Change, Reader, Step};
+use crate::changes::log::Entry;
+use crate::changes::record::{Change, Reader, Step};
 use crate::txn::Data;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;

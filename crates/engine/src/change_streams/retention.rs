@@ -1,91 +1,23 @@
-//! How long records are kept: until they are more than so many bytes, but at least for so long. The
-//! oldest are dropped in the background.
+//! Dropping the oldest records of the log: when they are more than so many bytes, but not before their
+//! time. Runs in the background.
 
-use super::log::{ChangeLog, key, time_of};
-use super::record;
+use crate::changes::limits::{MEGABYTE, SETTINGS};
+use crate::changes::log::{key, time_of};
+use crate::changes::record;
 use crate::job::Job;
 use crate::store_failed;
 use crate::txn::Data;
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
-use store::{Batch, Direction, Space, Store};
-use value::{DocBuf, RawDoc, Result, Val, Writer};
+use store::{Batch, Direction, Space};
+use value::{DocBuf, Result};
 
-/// Bytes of records that are kept when nobody says otherwise.
-const BYTES_MAX: u64 = 990 * MEGABYTE;
-const MEGABYTE: u64 = 1024 * 1024;
 /// What is kept of the log on a full disk, if it is not more.
 const LEAST_WHEN_FULL: u64 = 16 * MEGABYTE;
 /// The least size that can be asked for, in megabytes.
 pub(crate) const MEGABYTES_LEAST: f64 = 990.0;
-/// The key of the settings in the log space.
-const SETTINGS: &[u8] = b"r";
-
-/// What is kept, and what was dropped.
-pub(crate) struct Limits {
-    bytes_max: AtomicU64,
-    /// Younger records stay even beyond that, in milliseconds.
-    keep_ms: AtomicI64,
-    truncations: AtomicU64,
-    truncation_us: AtomicU64,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
-            bytes_max: AtomicU64::new(BYTES_MAX),
-            keep_ms: AtomicI64::new(0),
-            truncations: AtomicU64::new(0),
-            truncation_us: AtomicU64::new(0),
-        }
-    }
-}
-
-impl Limits {
-    /// Reads the settings of an earlier process.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub(super) fn load(&self, store: &dyn Store) -> Result<()> {
-        let stored = store.snapshot().get(Space::Log, SETTINGS).map_err(store_failed)?;
-        let Some(stored) = stored else { return Ok(()) };
-        let number = |name| RawDoc::new(&stored).get(name).and_then(Val::as_i64_exact);
-        if let Some(bytes) = number("bytes").and_then(|bytes| u64::try_from(bytes).ok()) {
-            self.bytes_max.store(bytes, Ordering::Relaxed);
-        }
-        if let Some(keep) = number("keepMs") {
-            self.keep_ms.store(keep, Ordering::Relaxed);
-        }
-        Ok(())
-    }
-}
-
-impl ChangeLog {
-    /// Most bytes of records that are kept.
-    pub(crate) fn bytes_max(&self) -> u64 {
-        self.limits.bytes_max.load(Ordering::Relaxed)
-    }
-
-    /// For how many hours records stay at least.
-    pub(crate) fn keep_hours(&self) -> f64 {
-        self.limits.keep_ms.load(Ordering::Relaxed) as f64 / 3_600_000.0
-    }
-
-    /// Bytes of the records, and about how many changes they hold.
-    pub(crate) fn sizes(&self) -> (u64, u64) {
-        let bytes = self.bytes.load(Ordering::Relaxed);
-        (bytes, (bytes / self.average_bytes().max(1)).max(u64::from(bytes > 0)))
-    }
-
-    /// Writes what `serverStatus` tells about dropping old records.
-    pub(crate) fn write_truncation(&self, out: &mut Writer<'_>) {
-        out.f64("oplogMinRetentionHours", self.keep_hours());
-        out.count("totalTimeTruncatingMicros", self.limits.truncation_us.load(Ordering::Relaxed));
-        out.count("truncateCount", self.limits.truncations.load(Ordering::Relaxed));
-    }
-}
 
 /// Changes what is kept; what is not named stays.
 ///
@@ -183,6 +115,7 @@ fn drop_oldest(data: &Data, job: &Job, goal: u64) -> Result<bool> {
 mod tests {
     use super::*;
     use crate::engine::{Engine, Options};
+    use value::Val;
     use value::ejson;
 
     #[test]

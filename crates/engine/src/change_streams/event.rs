@@ -1,8 +1,8 @@
 //! Change events: one change of the log as those see it who watch a collection, a database or the
 //! server.
 
-use super::record::{Change, Kind};
 use super::token::Token;
+use crate::changes::record::{Change, Kind};
 use crate::exec::scan::Scan;
 use crate::exec::write;
 use crate::layout;

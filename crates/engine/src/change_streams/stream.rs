@@ -319,7 +319,7 @@ pub(crate) fn wait_for_more(
 ) -> Result<bool> {
     loop {
         let now = Instant::now();
-        if data.changes.wait(seen, until.min(now + super::log::WAIT_STEP)) {
+        if data.changes.wait(seen, until.min(now + crate::changes::log::WAIT_STEP)) {
             return Ok(true);
         }
         op.check_now()?;

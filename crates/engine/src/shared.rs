@@ -1,0 +1,95 @@
+//! What all clients of an engine share, in four parts: the data, what serves clients, background work,
+//! what is observed. Functions below take the part that they need.
+//!
+//! Layer: service.
+
+use crate::cursor::Cursors;
+use crate::metrics::{Metrics, Network};
+use crate::session::Sessions;
+use crate::slot::Slot;
+use crate::txn::Data;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+use std::time::Instant;
+
+/// Reads certificates and keys again; says what is wrong with them.
+pub type RotateCertificates = Box<dyn Fn() -> std::result::Result<(), String> + Send + Sync>;
+
+/// What all clients of an engine share, in parts by who needs them.
+pub struct Inner {
+    /// The store, the catalog, and what every commit needs.
+    pub data: Arc<Data>,
+    /// What serves clients.
+    pub service: Service,
+    /// The state of background work.
+    pub(crate) background: Background,
+    /// What is counted and recorded, and how to change that.
+    pub observed: Observed,
+}
+
+/// What serves clients: sessions, cursors, logins and connections.
+pub struct Service {
+    /// Open cursors.
+    pub cursors: Arc<Cursors>,
+    /// Retryable writes, transactions and session times.
+    pub sessions: Sessions,
+    /// Who may do what.
+    pub(crate) access: Arc<crate::access::Access>,
+    /// Connections by number.
+    pub(crate) slots: Mutex<BTreeMap<i64, Arc<Slot>>>,
+    /// The next number of a connection.
+    pub(crate) next_connection: AtomicI64,
+    /// Called for the `shutdown` command.
+    pub(crate) on_shutdown: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
+    /// Called for the `rotateCertificates` command.
+    pub(crate) on_rotate_certificates: Mutex<Option<RotateCertificates>>,
+}
+
+/// The state of background work.
+pub(crate) struct Background {
+    /// Builds, checks and strategies of patterns.
+    pub(crate) upkeep: Arc<crate::upkeep::Maintenance>,
+    /// When documents expire next.
+    pub(crate) ttl: Arc<crate::ttl::Ttl>,
+}
+
+/// What is counted and recorded, and the parameters that change it.
+pub struct Observed {
+    /// Counters.
+    pub metrics: Metrics,
+    /// Counters that the server fills.
+    pub network: Network,
+    /// When the engine was opened.
+    pub started: Instant,
+    /// When the engine was opened, in milliseconds since 1970.
+    pub started_ms: i64,
+    /// The last lines of the log, for `getLog`.
+    pub log: Mutex<Vec<String>>,
+    /// Parameters that `setParameter` changed.
+    pub parameters: crate::parameters::Parameters,
+    /// Failures on demand, for tests.
+    pub(crate) fail_points: crate::fail_points::FailPoints,
+    /// Which operations are recorded.
+    pub(crate) profiler: crate::profiler::Profiler,
+    /// Statistics of queries by their shape.
+    pub(crate) query_stats: crate::query_stats::QueryStats,
+}
+
+impl Service {
+    /// Calls what was registered for the `shutdown` command.
+    pub(crate) fn request_shutdown(&self) {
+        if let Some(callback) = &*self.on_shutdown.lock() {
+            callback();
+        }
+    }
+
+    /// Calls what was registered for the `rotateCertificates` command.
+    pub(crate) fn rotate_certificates(&self) -> std::result::Result<(), String> {
+        match &*self.on_rotate_certificates.lock() {
+            Some(callback) => callback(),
+            None => Err("this server has no certificates".to_owned()),
+        }
+    }
+}
