@@ -77,6 +77,17 @@ pub struct Observed {
     pub(crate) query_stats: crate::query_stats::QueryStats,
 }
 
+impl Inner {
+    /// Whether nobody but the caller uses the engine or a part of it: the last handle that goes frees
+    /// the folder.
+    pub(crate) fn is_released(self: &Arc<Inner>) -> bool {
+        // The upkeep of patterns holds the data too.
+        Arc::strong_count(self) == 1
+            && Arc::strong_count(&self.background.upkeep) == 1
+            && Arc::strong_count(&self.data) == 2
+    }
+}
+
 impl Service {
     /// Calls what was registered for the `shutdown` command.
     pub(crate) fn request_shutdown(&self) {

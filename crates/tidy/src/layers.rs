@@ -33,13 +33,12 @@ pub const ENGINE: &[(&str, &[&str])] = &[
     ("catalog", &["index_keys", "plan_cache", "validation", "trash", "catalog", "layout"]),
     ("transactions", &["changes", "txn", "operation", "index", "records"]),
     ("patterns", &["upkeep"]),
-    ("queries", &["planner", "exec", "stages", "change_streams", "cursor"]),
+    ("queries", &["planner", "exec", "change_streams", "query_stats", "stages", "cursor"]),
     (
         "service",
         &[
             "reply",
             "session",
-            "query_stats",
             "command_log",
             "profiler",
             "access",

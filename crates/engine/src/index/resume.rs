@@ -45,7 +45,7 @@ fn run(data: &Weak<Data>, collection: &Arc<Collection>, ids: &[u32]) {
     let namespace = collection.namespace();
     tracing::info!(namespace = &*namespace, "rebuilding an index");
     let Some(data) = data.upgrade() else { return };
-    let gone = || Error::new(Code::SHUTDOWN_IN_PROGRESS, "the data was closed");
+    let gone = || Error::new(Code::SHUTDOWN_IN_PROGRESS, "the engine was closed");
     // Nobody else uses the engine any more: the next process begins again.
     let check = || if Arc::strong_count(&data) == 1 { Err(gone()) } else { Ok(()) };
     let Err(error) = build::run(&data, collection, ids, &check) else { return };

@@ -98,7 +98,7 @@ impl Shared {
         // The folder is free for others when the last command that still runs, or the engine's own
         // thread, lets go of the engine; the caller may want to open it again right away.
         let until = Instant::now() + CLOSE_PATIENCE;
-        while Arc::strong_count(&engine.0) > 1 && Instant::now() < until {
+        while !engine.0.is_released() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }
         closed

@@ -3,7 +3,7 @@
 //! Nothing is collected unless `internalQueryStatsRateLimit` says so; then a query costs one look
 //! into a table. What is kept is the shape, never a value.
 //!
-//! Layer: service.
+//! Layer: queries.
 
 mod shape;
 
