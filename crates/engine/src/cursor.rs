@@ -199,7 +199,7 @@ pub fn fill_batch(
 
 /// All open cursors.
 pub struct Cursors {
-    open: Mutex<HashMap<i64, State>>,
+    open: Mutex<HashMap<i64, CursorSlot>>,
     /// After how many milliseconds an idle cursor is closed.
     pub timeout_ms: AtomicI64,
     /// Most cursors that may be open.
@@ -208,7 +208,7 @@ pub struct Cursors {
     pub opened: AtomicU64,
 }
 
-enum State {
+enum CursorSlot {
     Idle(Box<Cursor>),
     /// Taken out by a running `getMore`; holds what `killCursors` needs to know.
     Busy {
@@ -257,7 +257,7 @@ impl Cursors {
             ));
         }
         self.opened.fetch_add(1, Ordering::Relaxed);
-        open.insert(cursor.id, State::Idle(cursor));
+        open.insert(cursor.id, CursorSlot::Idle(cursor));
         Ok(())
     }
 
@@ -275,11 +275,11 @@ impl Cursors {
         let mut open = self.open.lock();
         match open.get_mut(&id) {
             None => Err(not_found(id)),
-            Some(State::Busy { .. }) => {
+            Some(CursorSlot::Busy { .. }) => {
                 Err(Error::new(Code::CURSOR_IN_USE, format!("cursor id {id} is already in use")))
             }
-            Some(state @ State::Idle(_)) => {
-                if let State::Idle(cursor) = &*state
+            Some(state @ CursorSlot::Idle(_)) => {
+                if let CursorSlot::Idle(cursor) = &*state
                     && cursor.namespace != namespace
                 {
                     return Err(Error::new(
@@ -292,8 +292,8 @@ impl Cursors {
                     ));
                 }
                 let owner = match &*state {
-                    State::Idle(cursor) => cursor.owner.clone(),
-                    State::Busy { owner, .. } => owner.clone(),
+                    CursorSlot::Idle(cursor) => cursor.owner.clone(),
+                    CursorSlot::Busy { owner, .. } => owner.clone(),
                 };
                 if !allowed(owner.as_deref()) {
                     return Err(Error::new(
@@ -303,10 +303,10 @@ impl Cursors {
                 }
                 let killed = Arc::new(AtomicBool::new(false));
                 let namespace = namespace.to_owned();
-                let busy = State::Busy { namespace, owner, killed: killed.clone() };
+                let busy = CursorSlot::Busy { namespace, owner, killed: killed.clone() };
                 match std::mem::replace(state, busy) {
-                    State::Idle(cursor) => Ok((cursor, killed)),
-                    State::Busy { .. } => Err(not_found(id)),
+                    CursorSlot::Idle(cursor) => Ok((cursor, killed)),
+                    CursorSlot::Busy { .. } => Err(not_found(id)),
                 }
             }
         }
@@ -317,8 +317,8 @@ impl Cursors {
         cursor.last_used = Instant::now();
         let mut open = self.open.lock();
         match open.get(&cursor.id) {
-            Some(State::Busy { killed, .. }) if !killed.load(Ordering::Relaxed) => {
-                open.insert(cursor.id, State::Idle(cursor));
+            Some(CursorSlot::Busy { killed, .. }) if !killed.load(Ordering::Relaxed) => {
+                open.insert(cursor.id, CursorSlot::Idle(cursor));
                 true
             }
             _ => {
@@ -337,8 +337,8 @@ impl Cursors {
     #[must_use]
     pub fn owner(&self, id: i64) -> Option<Option<Box<str>>> {
         match self.open.lock().get(&id)? {
-            State::Idle(cursor) => Some(cursor.owner.clone()),
-            State::Busy { owner, .. } => Some(owner.clone()),
+            CursorSlot::Idle(cursor) => Some(cursor.owner.clone()),
+            CursorSlot::Busy { owner, .. } => Some(owner.clone()),
         }
     }
 
@@ -346,8 +346,8 @@ impl Cursors {
     pub fn kill(&self, id: i64, namespace: &str) -> bool {
         let mut open = self.open.lock();
         let closed = match open.get_mut(&id) {
-            Some(State::Idle(cursor)) if cursor.namespace == namespace => open.remove(&id),
-            Some(State::Busy { namespace: own, killed, .. }) if own == namespace => {
+            Some(CursorSlot::Idle(cursor)) if cursor.namespace == namespace => open.remove(&id),
+            Some(CursorSlot::Busy { namespace: own, killed, .. }) if own == namespace => {
                 killed.store(true, Ordering::Relaxed);
                 return true;
             }
@@ -359,11 +359,11 @@ impl Cursors {
 
     /// Closes what `close` says, out of the lock.
     pub fn close_where(&self, close: impl Fn(&Cursor) -> bool) -> usize {
-        let closed: Vec<State> = {
+        let closed: Vec<CursorSlot> = {
             let mut open = self.open.lock();
             let ids: Vec<i64> = open
                 .iter()
-                .filter(|(_, state)| matches!(state, State::Idle(cursor) if close(cursor)))
+                .filter(|(_, state)| matches!(state, CursorSlot::Idle(cursor) if close(cursor)))
                 .map(|(id, _)| *id)
                 .collect();
             ids.iter().filter_map(|id| open.remove(id)).collect()
@@ -382,7 +382,7 @@ impl Cursors {
     #[must_use]
     pub fn counts(&self) -> (usize, usize) {
         let open = self.open.lock();
-        let pinned = |s: &&State| matches!(s, State::Idle(cursor) if cursor.no_timeout);
+        let pinned = |s: &&CursorSlot| matches!(s, CursorSlot::Idle(cursor) if cursor.no_timeout);
         (open.len(), open.values().filter(pinned).count())
     }
 }

@@ -53,7 +53,7 @@ pub struct Cost {
 
 /// How a command found its documents.
 #[derive(Default)]
-struct Found {
+struct AccessPath {
     stage: &'static str,
     indexes: SmallVec<[Arc<Index>; 1]>,
 }
@@ -77,7 +77,7 @@ pub struct Operation {
     steps: Cell<u32>,
     disk: Cell<Option<bool>>,
     cost: Cell<Cost>,
-    found: RefCell<Found>,
+    found: RefCell<AccessPath>,
     waited: Cell<bool>,
     explained: Cell<bool>,
     reading: RefCell<Reading>,

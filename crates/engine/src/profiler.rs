@@ -43,7 +43,7 @@ struct Settings {
 }
 
 /// What `profile` shows.
-pub struct Shown {
+pub struct ProfileSettings {
     /// The level of the database: 0 nothing, 1 what is slow, 2 everything.
     pub level: i32,
     /// Which share of slow operations is noted.
@@ -85,9 +85,9 @@ impl Profiler {
 
     /// The settings of a database.
     #[must_use]
-    pub fn show(&self, db: &str) -> Shown {
+    pub fn show(&self, db: &str) -> ProfileSettings {
         let settings = self.settings.lock();
-        Shown {
+        ProfileSettings {
             level: settings.levels.get(db).copied().unwrap_or(0),
             sample_rate: settings.sample_rate.unwrap_or(1.0),
             filter: settings.filter_source.clone(),

@@ -279,7 +279,10 @@ mod tests {
     }
 
     fn keys(first: &[&'static str], second: &[&'static str], backward: bool) -> Vec<String> {
-        let list = |keys: &[&'static str]| Box::new(List(keys.to_vec().into_iter(), ""));
+        let list = |keys: &[&'static str]| {
+            let keys: Vec<&'static str> = keys.into();
+            Box::new(List(keys.into_iter(), ""))
+        };
         let mut cursor = merged(list(first), list(second), backward);
         let mut found = Vec::new();
         while let Some((key, _)) = cursor.next().expect("lists do not fail") {

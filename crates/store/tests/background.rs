@@ -410,7 +410,6 @@ fn a_point_read_of_what_is_not_cached_reads_little_around_it() {
         assert_eq!(found.unwrap().len(), 2048);
     }
     let each = (read_bytes() - before) / READS;
-    println!("{each} bytes for each read");
     assert!(each <= 32 << 10, "{each} bytes for each read");
     // A scan reads ahead, and the next point reads do not.
     forget();

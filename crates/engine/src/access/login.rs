@@ -39,14 +39,14 @@ struct Exchange {
     user: String,
     db: String,
     mechanism: Mechanism,
-    step: Step,
+    step: ExchangeStep,
     /// Whether the client wants no empty message at the end.
     short: bool,
     /// Whether it began in a `hello`.
     speculative: bool,
 }
 
-enum Step {
+enum ExchangeStep {
     /// The client's proof comes next.
     Proof(Server),
     /// All is proved; the client sends an empty message.
@@ -228,8 +228,14 @@ impl Login {
         });
         let (server, payload) = Server::start(mechanism, &first, credentials);
         let (user, db) = (first.user, db.to_owned());
-        self.exchange =
-            Some(Exchange { user, db, mechanism, step: Step::Proof(server), short, speculative });
+        self.exchange = Some(Exchange {
+            user,
+            db,
+            mechanism,
+            step: ExchangeStep::Proof(server),
+            short,
+            speculative,
+        });
         Ok(Answer { payload, done: false })
     }
 
@@ -241,15 +247,15 @@ impl Login {
         let Some(mut exchange) = self.exchange.take() else {
             return Err(Error::new(Code::PROTOCOL_ERROR, "No SASL session state found"));
         };
-        match std::mem::replace(&mut exchange.step, Step::Empty) {
-            Step::Empty => {
+        match std::mem::replace(&mut exchange.step, ExchangeStep::Empty) {
+            ExchangeStep::Empty => {
                 if !payload.is_empty() {
                     return Err(scram::failed());
                 }
                 self.end(data, &exchange)?;
                 Ok(Answer { payload: String::new(), done: true })
             }
-            Step::Proof(server) => {
+            ExchangeStep::Proof(server) => {
                 let proved = server.finish(payload).map_err(|_| {
                     let (user, db) = (&exchange.user, &exchange.db);
                     tracing::warn!(client = self.slot.remote, user, db, "authentication failed");

@@ -13,11 +13,11 @@ pub struct Pointers {
     /// The patterns, in their order.
     pub patterns: Vec<Arc<Pattern>>,
     /// The collections that they read, by name.
-    places: Vec<Place>,
+    places: Vec<SourceCollection>,
 }
 
 /// A collection that patterns read.
-pub struct Place {
+pub struct SourceCollection {
     /// Its name.
     pub name: Box<str>,
     /// The prefix of its documents.
@@ -28,10 +28,10 @@ pub struct Place {
     pub indexes: Vec<Arc<Index>>,
 }
 
-impl Place {
-    fn of(collection: &Collection, layouts: Option<Arc<Layouts>>) -> Place {
+impl SourceCollection {
+    fn of(collection: &Collection, layouts: Option<Arc<Layouts>>) -> SourceCollection {
         let ready = |index: &&Arc<Index>| index.state == IndexState::Ready && !index.is_clustered();
-        Place {
+        SourceCollection {
             name: collection.name.clone(),
             id: collection.id,
             layouts,
@@ -53,7 +53,10 @@ impl Pointers {
         }
         let place = |collection: &Collection| {
             let bound = database.bound(&collection.name);
-            Place::of(collection, bound.and_then(|bound| Layouts::of(collection, &bound)))
+            SourceCollection::of(
+                collection,
+                bound.and_then(|bound| Layouts::of(collection, &bound)),
+            )
         };
         let mut places = vec![place(collection)];
         for name in patterns.iter().filter_map(|pattern| pattern.source()) {
@@ -69,13 +72,13 @@ impl Pointers {
     pub fn to(collection: &Collection) -> Pointers {
         Pointers {
             patterns: Vec::new(),
-            places: vec![Place::of(collection, collection.layouts.clone())],
+            places: vec![SourceCollection::of(collection, collection.layouts.clone())],
         }
     }
 
     /// Where a collection is; `None` if it is not there.
     #[must_use]
-    pub fn place(&self, name: &str) -> Option<&Place> {
+    pub fn place(&self, name: &str) -> Option<&SourceCollection> {
         self.places.iter().find(|place| *place.name == *name)
     }
 

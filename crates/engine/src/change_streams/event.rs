@@ -38,7 +38,7 @@ pub(crate) enum Image {
 }
 
 /// What a stream asks for.
-pub(crate) struct Wanted {
+pub(crate) struct StreamOptions {
     pub(crate) watched: Watched,
     pub(crate) full_document: Image,
     pub(crate) before: Image,
@@ -87,7 +87,7 @@ fn target<'c>(command: RawDoc<'c>) -> (&'c str, &'c str) {
     to.split_once('.').unwrap_or((to, ""))
 }
 
-impl Wanted {
+impl StreamOptions {
     /// The event of a change, if the stream sees it.
     ///
     /// # Errors

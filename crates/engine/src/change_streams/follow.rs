@@ -1,7 +1,7 @@
 //! Reading the log change by change, from a place onwards, as far as it goes now.
 
 use crate::changes::log::Entry;
-use crate::changes::record::{Change, Reader, Step};
+use crate::changes::record::{Change, ChangeOffsets, Reader};
 use crate::txn::Data;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -40,7 +40,7 @@ impl Follower {
     ///
     /// # Errors
     /// When the store fails, or ChangeStreamHistoryLost when the log was cut behind the place.
-    pub(super) fn next(&mut self, data: &Data) -> Result<Option<Step>> {
+    pub(super) fn next(&mut self, data: &Data) -> Result<Option<ChangeOffsets>> {
         loop {
             if let Some(reader) = &mut self.current {
                 if let Some(step) = reader.next() {
@@ -63,12 +63,12 @@ impl Follower {
     }
 
     /// The next change of the same record, if there is one.
-    pub(super) fn next_of_record(&mut self) -> Option<Step> {
+    pub(super) fn next_of_record(&mut self) -> Option<ChangeOffsets> {
         self.current.as_mut()?.next()
     }
 
     /// The change that was taken last.
-    pub(super) fn change(&self, step: &Step) -> Option<Change<'_>> {
+    pub(super) fn change(&self, step: &ChangeOffsets) -> Option<Change<'_>> {
         Some(self.current.as_ref()?.change(step))
     }
 }

@@ -14,5 +14,5 @@ mod split;
 mod stream;
 mod token;
 
-pub(crate) use event::{Image, Wanted, Watched};
-pub(crate) use stream::{Changes, Feed, Place, Start, wait_for_more};
+pub(crate) use event::{Image, StreamOptions, Watched};
+pub(crate) use stream::{Changes, Feed, ResumePoint, Start, wait_for_more};

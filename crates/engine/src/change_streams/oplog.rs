@@ -3,7 +3,7 @@
 
 use super::follow::Follower;
 use crate::changes::log::{key, time_of};
-use crate::changes::record::{Change, Kind, Reader, Step};
+use crate::changes::record::{Change, ChangeOffsets, Kind, Reader};
 use crate::exec::{Doc, Examined, Stream};
 use crate::operation::Operation;
 use crate::store_failed;
@@ -50,7 +50,7 @@ impl Forward {
         Ok(Forward { data: shared, follower, from, examined: 0 })
     }
 
-    fn entry(&mut self, first: &Step) -> Result<Option<Vec<u8>>> {
+    fn entry(&mut self, first: &ChangeOffsets) -> Result<Option<Vec<u8>>> {
         let mut made = Vec::new();
         let Some(change) = self.follower.change(first) else { return Ok(None) };
         if change.time < self.from {

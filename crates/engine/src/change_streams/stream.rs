@@ -4,7 +4,7 @@
 //! the log ends now and go on when they are asked again. The place up to which a client has seen
 //! everything is the token of each batch.
 
-use super::event::Wanted;
+use super::event::StreamOptions;
 use super::follow::Follower;
 use super::split::split;
 use super::token::Token;
@@ -27,19 +27,19 @@ pub(crate) enum Start {
     /// With the first change at or after a time.
     At(u64),
     /// Behind the place of a token.
-    After(Place),
+    After(ResumePoint),
 }
 
 /// The place of a token that a client gave back.
-pub(crate) struct Place(Token);
+pub(crate) struct ResumePoint(Token);
 
-impl Place {
+impl ResumePoint {
     /// Reads a token.
     ///
     /// # Errors
     /// When it is none.
-    pub(crate) fn parse(token: RawDoc<'_>) -> Result<Place> {
-        Token::parse(token).map(Place)
+    pub(crate) fn parse(token: RawDoc<'_>) -> Result<ResumePoint> {
+        Token::parse(token).map(ResumePoint)
     }
 
     /// Whether it is the end of a stream.
@@ -49,7 +49,7 @@ impl Place {
 }
 
 /// What the feed and the cursor share.
-struct State {
+struct StreamPosition {
     /// The place of the event that was fed last.
     token: Token,
     /// Parts of that event that the client has already.
@@ -64,14 +64,14 @@ struct State {
 pub(crate) struct Feed {
     data: Weak<Data>,
     follower: Follower,
-    wanted: Wanted,
+    wanted: StreamOptions,
     /// Events up to here are not fed.
     after: Token,
     /// Whether the event of that place was not met yet, which must be one of this stream.
     unmet: bool,
     /// The event that ends the stream, when it is due.
     ending: Option<(Vec<u8>, Token)>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<StreamPosition>>,
 }
 
 impl Feed {
@@ -82,7 +82,7 @@ impl Feed {
     pub(crate) fn open(
         data: &Data,
         shared: Weak<Data>,
-        wanted: Wanted,
+        wanted: StreamOptions,
         start: &Start,
     ) -> Result<Feed> {
         let after = match start {
@@ -93,7 +93,8 @@ impl Feed {
         // A client that knows of a time has seen it here, or on a server before a crash.
         data.clock.advance_to(after.time);
         let follower = Follower::starting_at(data, after.time)?;
-        let state = State { token: after, parts_seen: 0, seen: follower.seen, ended: false };
+        let state =
+            StreamPosition { token: after, parts_seen: 0, seen: follower.seen, ended: false };
         let state = Arc::new(Mutex::new(state));
         let unmet = matches!(start, Start::After(_)) && after.event && !after.invalidate;
         Ok(Feed { data: shared, follower, wanted, after, unmet, ending: None, state })
@@ -171,7 +172,7 @@ pub struct Changes {
 }
 
 struct Events {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<StreamPosition>>,
     /// Whether events that are too large come in parts.
     split: bool,
     parts: VecDeque<(Token, Vec<u8>)>,

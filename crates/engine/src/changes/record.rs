@@ -146,7 +146,7 @@ impl<'r> Change<'r> {
 }
 
 /// Where the parts of a change stand in its record.
-pub(crate) struct Step {
+pub(crate) struct ChangeOffsets {
     kind: Kind,
     derived: bool,
     collection: usize,
@@ -202,7 +202,7 @@ impl Reader {
     }
 
     /// The next change; read it with `change`.
-    pub(crate) fn next(&mut self) -> Option<Step> {
+    pub(crate) fn next(&mut self) -> Option<ChangeOffsets> {
         while self.next < self.count {
             let tag = self.take(1)?.start;
             let tag = *self.record.get(tag)?;
@@ -228,7 +228,7 @@ impl Reader {
         None
     }
 
-    fn take_change(&mut self, tag: u8, kind: u8) -> Option<Step> {
+    fn take_change(&mut self, tag: u8, kind: u8) -> Option<ChangeOffsets> {
         let collection = self.take(2)?;
         let collection = u16::from_le_bytes(*self.record.get(collection)?.first_chunk()?);
         let statement = if tag & HAS_STATEMENT == 0 {
@@ -255,7 +255,17 @@ impl Reader {
         self.next += 1;
         let collection = usize::from(collection);
         let derived = tag & DERIVED != 0;
-        Some(Step { kind, derived, collection, statement, doc, more, before, after, place })
+        Some(ChangeOffsets {
+            kind,
+            derived,
+            collection,
+            statement,
+            doc,
+            more,
+            before,
+            after,
+            place,
+        })
     }
 
     fn take(&mut self, length: usize) -> Option<Range<usize>> {
@@ -276,7 +286,7 @@ impl Reader {
     }
 
     /// The change of a step.
-    pub(crate) fn change(&self, step: &Step) -> Change<'_> {
+    pub(crate) fn change(&self, step: &ChangeOffsets) -> Change<'_> {
         let named = self.collections.get(step.collection);
         let namespace = named
             .and_then(|named| self.record.get(named.namespace.clone()))

@@ -291,8 +291,7 @@ fn execute<'a>(
                     entries,
                     manner,
                     retryable,
-                    at,
-                    end,
+                    at..end,
                     totals,
                     &mut results,
                 )?;
@@ -368,18 +367,18 @@ fn run_of_inserts(entries: &[Entry<'_>], manner: &Manner, from: usize) -> usize 
     end
 }
 
-/// Inserts the documents of several operations. Whether one failed.
+/// Inserts the documents of the operations in a range. Whether one failed.
 fn insert_many(
     context: &Context<'_>,
     entries: &[Entry<'_>],
     manner: &Manner,
     retryable: Option<&mut Retryable>,
-    from: usize,
-    to: usize,
+    range: std::ops::Range<usize>,
     totals: &mut Totals,
     results: &mut Vec<DocBuf>,
 ) -> Result<bool> {
-    let chunk = entries.get(from..to).unwrap_or(&[]);
+    let from = range.start;
+    let chunk = entries.get(range).unwrap_or(&[]);
     let Some(first) = chunk.first() else { return Ok(false) };
     metrics::add(&context.engine.observed.metrics.inserts, chunk.len() as u64);
     let documents: Vec<RawDoc<'_>> = chunk

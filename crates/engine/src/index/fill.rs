@@ -58,7 +58,7 @@ struct Fill<'b> {
 }
 
 /// What one thread found.
-struct Found {
+struct PartEntries {
     entries: Vec<Collected>,
     multikey: Vec<u32>,
 }
@@ -169,7 +169,7 @@ fn parts(
 
 impl Fill<'_> {
     /// Reads all parts with so many threads, of which this is one.
-    fn read(&self, threads: usize, check: Check<'_>) -> Vec<Found> {
+    fn read(&self, threads: usize, check: Check<'_>) -> Vec<PartEntries> {
         let limit = self.data.resources.build_bytes_max.load(Ordering::Relaxed) / threads.max(1);
         std::thread::scope(|scope| {
             let mut others = Vec::new();
@@ -197,7 +197,7 @@ impl Fill<'_> {
     }
 
     /// Reads parts until none is left, or somebody has failed.
-    fn read_parts(&self, limit: usize, check: Check<'_>) -> Option<Found> {
+    fn read_parts(&self, limit: usize, check: Check<'_>) -> Option<PartEntries> {
         let scratch = self.data.resources.scratch();
         let mut collector = Collector::new(scratch, self.indexes.len(), limit);
         let mut multikey = vec![0; self.indexes.len()];
@@ -210,7 +210,7 @@ impl Fill<'_> {
                 return None;
             }
         }
-        Some(Found { entries: collector.finish(), multikey })
+        Some(PartEntries { entries: collector.finish(), multikey })
     }
 
     fn read_part(

@@ -16,7 +16,7 @@ use value::Result;
 
 /// Where an entry lies in its arena: the key, then the value.
 #[derive(Clone, Copy)]
-struct Place {
+struct EntryPosition {
     /// The first bytes of the key behind the prefix of the index, which tell most keys apart.
     head: u64,
     start: usize,
@@ -28,7 +28,7 @@ struct Place {
 #[derive(Default)]
 struct Arena {
     bytes: Vec<u8>,
-    places: Vec<Place>,
+    places: Vec<EntryPosition>,
 }
 
 /// Bytes of the prefix of an index.
@@ -43,11 +43,11 @@ fn head_of(key: &[u8]) -> u64 {
 }
 
 impl Arena {
-    fn key(&self, place: &Place) -> &[u8] {
+    fn key(&self, place: &EntryPosition) -> &[u8] {
         self.bytes.get(place.start..place.start + place.key as usize).unwrap_or_default()
     }
 
-    fn value(&self, place: &Place) -> &[u8] {
+    fn value(&self, place: &EntryPosition) -> &[u8] {
         let start = place.start + place.key as usize;
         self.bytes.get(start..start + place.value as usize).unwrap_or_default()
     }
@@ -109,8 +109,8 @@ impl<'e> Collector<'e> {
         memory.bytes.extend_from_slice(types);
         // Keys and values of documents are far below four gigabytes.
         let (key, value) = (length as u32, types.len() as u32);
-        memory.places.push(Place { head, start, key, value });
-        self.used += length + types.len() + size_of::<Place>();
+        memory.places.push(EntryPosition { head, start, key, value });
+        self.used += length + types.len() + size_of::<EntryPosition>();
         if self.used > self.limit {
             self.spill().map_err(store_failed)?;
         }

@@ -44,7 +44,6 @@ impl MappedRange {
     ///
     /// # Errors
     /// When the store fails, or what is stored is damaged.
-    #[expect(clippy::should_implement_trait, reason = "the document is borrowed from the range")]
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         let Some((record, doc)) = self.cursor.next()? else { return Ok(None) };
         self.key.truncate(4);
@@ -73,7 +72,6 @@ impl DocumentRange {
     ///
     /// # Errors
     /// When the store fails, or what is stored is damaged.
-    #[expect(clippy::should_implement_trait, reason = "the document is borrowed from the range")]
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         match self {
             DocumentRange::Stored(range) => range.next().map_err(store_failed),

@@ -35,7 +35,7 @@ impl Resolver {
     }
 
     fn open(pointers: &Arc<Pointers>, snapshot: &Snapshot) -> Result<Option<Box<Resolver>>> {
-        let mut seen = Seen { snapshot, pointers };
+        let mut seen = SnapshotDocuments { snapshot, pointers };
         let inner = resolve::Resolver::new(&pointers.patterns, &mut seen)?;
         Ok(inner.map(|inner| Box::new(Resolver { pointers: pointers.clone(), inner })))
     }
@@ -45,7 +45,7 @@ impl Resolver {
     /// # Errors
     /// When the store fails.
     pub fn resolve(&mut self, snapshot: &Snapshot, doc: RawDoc<'_>) -> Result<DocBuf> {
-        self.inner.resolve(&mut Seen { snapshot, pointers: &self.pointers }, doc)
+        self.inner.resolve(&mut SnapshotDocuments { snapshot, pointers: &self.pointers }, doc)
     }
 }
 
@@ -64,7 +64,7 @@ pub fn shown(collection: &Collection, snapshot: &Snapshot, doc: Bytes) -> Result
 }
 
 /// Documents as a reader sees them: of the collections that patterns need, and nothing is written.
-pub(crate) struct Seen<'s> {
+pub(crate) struct SnapshotDocuments<'s> {
     /// The state that is read.
     pub(crate) snapshot: &'s Snapshot,
     /// Where the collections are.
@@ -75,7 +75,7 @@ fn read_only() -> Error {
     Error::internal("a reader writes no documents")
 }
 
-impl Documents for Seen<'_> {
+impl Documents for SnapshotDocuments<'_> {
     fn get(&mut self, collection: &str, id: Val<'_>) -> Result<Option<DocBuf>> {
         let Some(place) = self.pointers.place(collection) else { return Ok(None) };
         let mut key = place.id.to_be_bytes().to_vec();

@@ -40,7 +40,7 @@ const SESSIONS_MAX: usize = 1_000_000;
 
 /// The sessions that are known.
 pub struct Sessions {
-    known: Mutex<HashMap<[u8; 16], Known>>,
+    known: Mutex<HashMap<[u8; 16], SessionEntry>>,
     next_sweep_ms: AtomicI64,
     /// Most sessions that may be known at once.
     pub known_max: AtomicUsize,
@@ -49,7 +49,7 @@ pub struct Sessions {
 }
 
 /// A session that is known.
-struct Known {
+struct SessionEntry {
     used: Instant,
     /// Whose it is; nobody's where nobody logs in.
     owner: Option<Box<str>>,
@@ -90,7 +90,7 @@ impl Sessions {
                 "cannot add session into the cache: too many sessions are known",
             ));
         }
-        known.insert(id, Known { used: Instant::now(), owner: owner.map(Into::into) });
+        known.insert(id, SessionEntry { used: Instant::now(), owner: owner.map(Into::into) });
         Ok(())
     }
 

@@ -25,7 +25,7 @@ type Session = [u8; 16];
 pub struct Transactions {
     /// Cursors of a transaction are closed when it ends.
     cursors: Arc<Cursors>,
-    states: Mutex<HashMap<Session, State>>,
+    states: Mutex<HashMap<Session, SessionTransaction>>,
     /// Signalled when a statement gives a transaction back.
     given_back: Condvar,
     /// How many are open: sessions that use none pay for a look at this only.
@@ -43,7 +43,7 @@ pub struct Transactions {
 }
 
 /// The newest transaction of a session.
-struct State {
+struct SessionTransaction {
     number: i64,
     phase: Phase,
     begun: Instant,
@@ -105,7 +105,7 @@ impl Transactions {
     }
 }
 
-impl State {
+impl SessionTransaction {
     fn is_open(&self) -> bool {
         matches!(self.phase, Phase::Idle(_) | Phase::Running(_))
     }
@@ -157,7 +157,7 @@ fn stored(data: &Data, session: Session) -> Result<Option<(i64, bool)>> {
 }
 
 /// What a statement or a commit finds under its number.
-enum Found {
+enum TakenTransaction {
     Open(Box<Transaction>, Arc<Running>),
     Committed(Option<Seqno>),
 }
@@ -210,7 +210,7 @@ impl Transactions {
         let running = Arc::new(Running { slot: op.slot().clone(), killed: AtomicBool::new(false) });
         states.insert(
             session,
-            State {
+            SessionTransaction {
                 number,
                 phase: Phase::Running(running),
                 begun: Instant::now(),
@@ -242,11 +242,11 @@ impl Transactions {
         number: i64,
     ) -> Result<()> {
         match self.take(data, op, session, number)? {
-            Found::Open(txn, _) => {
+            TakenTransaction::Open(txn, _) => {
                 op.enter_transaction(session, number, txn);
                 Ok(())
             }
-            Found::Committed(_) => Err(was_committed(number)),
+            TakenTransaction::Committed(_) => Err(was_committed(number)),
         }
     }
 
@@ -290,13 +290,13 @@ impl Transactions {
         number: i64,
     ) -> Result<Option<Seqno>> {
         let mut txn = match self.take(data, op, session, number)? {
-            Found::Committed(seqno) => return Ok(seqno),
-            Found::Open(txn, running) if running.killed.load(Ordering::Relaxed) => {
+            TakenTransaction::Committed(seqno) => return Ok(seqno),
+            TakenTransaction::Open(txn, running) if running.killed.load(Ordering::Relaxed) => {
                 self.finish(session, number, Phase::Aborted);
                 self.end(data, session, number, *txn);
                 return Err(was_aborted(number));
             }
-            Found::Open(txn, _) => txn,
+            TakenTransaction::Open(txn, _) => txn,
         };
         if !txn.is_empty() {
             let record = DocBuf::build(|out| {
@@ -339,8 +339,8 @@ impl Transactions {
         number: i64,
     ) -> Result<()> {
         match self.take(data, op, session, number)? {
-            Found::Committed(_) => Err(was_committed(number)),
-            Found::Open(txn, _) => {
+            TakenTransaction::Committed(_) => Err(was_committed(number)),
+            TakenTransaction::Open(txn, _) => {
                 self.finish(session, number, Phase::Aborted);
                 self.end(data, session, number, *txn);
                 Ok(())
@@ -413,7 +413,7 @@ impl Transactions {
         .collect()
     }
 
-    fn abort_where(&self, data: &Data, which: impl Fn(&Session, &State) -> bool) {
+    fn abort_where(&self, data: &Data, which: impl Fn(&Session, &SessionTransaction) -> bool) {
         let mut idle = Vec::new();
         for (session, state) in self.states.lock().iter_mut() {
             if !state.is_open() || !which(session, state) {
@@ -439,7 +439,7 @@ impl Transactions {
         &self,
         op: &Operation,
         session: Session,
-    ) -> Result<MutexGuard<'_, HashMap<Session, State>>> {
+    ) -> Result<MutexGuard<'_, HashMap<Session, SessionTransaction>>> {
         let mut states = self.states.lock();
         while states.get(&session).is_some_and(|s| matches!(s.phase, Phase::Running(_))) {
             self.given_back.wait_for(&mut states, WAIT_STEP);
@@ -449,7 +449,13 @@ impl Transactions {
     }
 
     /// Takes the open transaction of this number out, to run something in it.
-    fn take(&self, data: &Data, op: &Operation, session: Session, number: i64) -> Result<Found> {
+    fn take(
+        &self,
+        data: &Data,
+        op: &Operation,
+        session: Session,
+        number: i64,
+    ) -> Result<TakenTransaction> {
         let mut states = self.wait_for_statement(op, session)?;
         let known = states.get(&session).map_or(-1, |state| state.number);
         let state = match states.get_mut(&session) {
@@ -459,7 +465,9 @@ impl Transactions {
                 // Before the last restart, or retryable writes alone.
                 return match stored(data, session)? {
                     Some((newest, _)) if newest > number => Err(too_old(number, newest)),
-                    Some((newest, true)) if newest == number => Ok(Found::Committed(None)),
+                    Some((newest, true)) if newest == number => {
+                        Ok(TakenTransaction::Committed(None))
+                    }
                     newest => {
                         let newest = newest.map_or(-1, |(newest, _)| newest);
                         Err(no_such(number, newest.max(known)))
@@ -472,10 +480,10 @@ impl Transactions {
         }
         let running = Arc::new(Running { slot: op.slot().clone(), killed: AtomicBool::new(false) });
         match std::mem::replace(&mut state.phase, Phase::Running(running.clone())) {
-            Phase::Idle(txn) => Ok(Found::Open(txn, running)),
+            Phase::Idle(txn) => Ok(TakenTransaction::Open(txn, running)),
             Phase::Committed(seqno) => {
                 state.phase = Phase::Committed(seqno);
-                Ok(Found::Committed(seqno))
+                Ok(TakenTransaction::Committed(seqno))
             }
             other => {
                 state.phase = other;
@@ -496,7 +504,7 @@ impl Transactions {
     }
 
     /// Ends a transaction that nobody will ask for again.
-    fn drop_state(&self, data: &Data, session: Session, state: State) {
+    fn drop_state(&self, data: &Data, session: Session, state: SessionTransaction) {
         if let Phase::Idle(txn) = state.phase {
             self.end(data, session, state.number, *txn);
         }

@@ -6,7 +6,7 @@ use super::change_stream_split::NAME as SPLIT;
 use super::privileges::{PipelinePrivileges, Privilege, flag};
 use super::row::{Position, Runs, Source};
 use crate::args::Args;
-use crate::change_streams::{Image, Place, Start, Wanted, Watched};
+use crate::change_streams::{Image, ResumePoint, Start, StreamOptions, Watched};
 use crate::txn::Data;
 use ::access::{Action, Actions};
 use value::{Code, DocBuf, Error, RawDoc, RawVal, Result, Val, writer};
@@ -48,7 +48,7 @@ pub(crate) fn parse(
     db: &str,
     name: Option<&str>,
     specification: RawVal<'_>,
-) -> Result<(Wanted, Start)> {
+) -> Result<(StreamOptions, Start)> {
     let Some(specification) = specification.as_doc() else {
         return Err(Error::new(
             Code(6_188_500),
@@ -73,7 +73,7 @@ pub(crate) fn parse(
         false,
     )?;
     let before = image(args, "fullDocumentBeforeChange", "off")?;
-    let wanted = Wanted {
+    let wanted = StreamOptions {
         watched: watched(data, db, args, name)?,
         full_document: image(args, "fullDocument", "default")?,
         before,
@@ -158,7 +158,7 @@ fn start(args: &Args<'_>) -> Result<Start> {
         return Ok(Start::At(at));
     }
     let Some(token) = resume.or(after) else { return Ok(Start::Now) };
-    let place = Place::parse(token)?;
+    let place = ResumePoint::parse(token)?;
     if place.is_end() && resume.is_some() {
         return Err(Error::new(
             Code::INVALID_RESUME_TOKEN,

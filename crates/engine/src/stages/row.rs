@@ -67,6 +67,10 @@ pub(crate) enum StableApi {
     Excluded,
 }
 
+/// Makes the documents of a stage that tells about the server, from its argument and the collection that
+/// the command names.
+pub(crate) type Diagnose = fn(&dyn Server, Val<'_>, Option<&str>) -> Result<Vec<DocBuf>>;
+
 /// How a stage runs.
 #[derive(Clone, Copy)]
 pub(crate) enum Runs {
@@ -74,7 +78,7 @@ pub(crate) enum Runs {
     Compiled,
     /// It makes its documents when the command begins, from what the server tells. It is given its
     /// argument and the collection that the command names.
-    AtOnce(fn(&dyn Server, Val<'_>, Option<&str>) -> Result<Vec<DocBuf>>),
+    AtOnce(Diagnose),
     /// It is part of a change stream, which the command opens.
     InChangeStream,
 }
@@ -110,9 +114,7 @@ impl StageRow {
     }
 
     /// What makes the documents of a stage that tells about the server.
-    pub(crate) fn diagnose(
-        &self,
-    ) -> Option<fn(&dyn Server, Val<'_>, Option<&str>) -> Result<Vec<DocBuf>>> {
+    pub(crate) fn diagnose(&self) -> Option<Diagnose> {
         match self.runs {
             Runs::AtOnce(make) => Some(make),
             Runs::Compiled | Runs::InChangeStream => None,

@@ -28,12 +28,12 @@ const LOOKS: i64 = 600;
 pub(crate) struct Past {
     /// How many seconds back can be read.
     pub(crate) window_seconds: AtomicI64,
-    state: Mutex<State>,
+    state: Mutex<History>,
 }
 
-struct State {
+struct History {
     /// The first is the end of the window: what is older cannot be read.
-    looks: VecDeque<Look>,
+    looks: VecDeque<ClockSample>,
     /// What became of collections, in the order of commits.
     changes: VecDeque<Change>,
     /// What became of patterns, in the order of commits.
@@ -41,7 +41,7 @@ struct State {
 }
 
 /// Commits up to `seqno` have times up to `time`, later ones have later times.
-struct Look {
+struct ClockSample {
     taken: Instant,
     time: u64,
     seqno: Seqno,
@@ -67,10 +67,10 @@ struct Redeclared {
 impl Past {
     /// A past that begins now.
     pub(crate) fn new(time: u64, seqno: Seqno) -> Past {
-        let look = Look { taken: Instant::now(), time, seqno };
+        let look = ClockSample { taken: Instant::now(), time, seqno };
         Past {
             window_seconds: AtomicI64::new(WINDOW_SECONDS),
-            state: Mutex::new(State {
+            state: Mutex::new(History {
                 looks: VecDeque::from([look]),
                 changes: VecDeque::new(),
                 patterns: VecDeque::new(),
@@ -166,7 +166,7 @@ impl Data {
         drop(commit);
         let mut state = self.past.state.lock();
         if state.looks.back().is_none_or(|last| last.taken.elapsed() >= step) {
-            state.looks.push_back(Look { taken: Instant::now(), time, seqno });
+            state.looks.push_back(ClockSample { taken: Instant::now(), time, seqno });
         }
         while state.looks.get(1).is_some_and(|second| second.taken.elapsed() >= window) {
             state.looks.pop_front();

@@ -294,7 +294,7 @@ fn create_index(data: &Data, op: &Operation, db: &str, name: &str, key: RawDoc<'
         out.append("key", Val::Document(key)).str("name", &format!("{path}_1"));
     });
     let parsed = spec::parse(given.as_doc(), false)?;
-    index_build::create(&data, op, db, name, &[parsed]).map(drop)
+    index_build::create(data, op, db, name, &[parsed]).map(drop)
 }
 
 /// Whether an index is one that a pattern with this key can use.

@@ -2,7 +2,7 @@
 
 use crate::catalog::{Collection, Pointers};
 use crate::records::pattern_reads::state_key;
-use crate::records::resolve::Seen;
+use crate::records::resolve::SnapshotDocuments;
 use crate::store_failed;
 use ::patterns::declaration::{DuringBuild, Mode};
 use ::patterns::{Pattern, Phase, queue};
@@ -63,7 +63,7 @@ impl Staleness {
         if !known {
             return Ok(None);
         }
-        let mut seen = Seen { snapshot: &self.snapshot, pointers: &self.places };
+        let mut seen = SnapshotDocuments { snapshot: &self.snapshot, pointers: &self.places };
         let since = match pattern.may_queue() {
             true => queue::waits_since(pattern, &mut seen, doc)?,
             false => None,

@@ -52,8 +52,8 @@ impl<'p> Pipeline<'p> {
     /// Applies the first rule that changes something at a position; returns which one did.
     fn apply_one(&mut self, at: usize) -> Option<RuleId> {
         let mut fires =
-            |rule: &&Rule| matches!(rule.apply, Apply::Written(apply) if apply(self, at));
-        RULES.iter().position(|rule| fires(&rule)).map(RuleId)
+            |rule: &Rule| matches!(rule.apply, Apply::Written(apply) if apply(self, at));
+        RULES.iter().position(|rule| fires(rule)).map(RuleId)
     }
 
     /// The stage at a position and the one before it.
