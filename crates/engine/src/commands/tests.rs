@@ -92,7 +92,7 @@ fn patterns_as_options_of_a_collection_need_what_patterns_need() {
 /// Files that compare words which are names of commands too, the words, and what they mean there.
 static OTHER_WORDS: &[(&str, &[&str], &str)] = &[
     (
-        "engine/src/changes/event.rs",
+        "engine/src/change_streams/event.rs",
         &[
             "collMod",
             "create",
