@@ -264,7 +264,7 @@ fn strangers_and_large_messages_have_threads_of_low_priority() {
     }
     let usual = niceness_of("connection");
     assert!(!usual.is_empty());
-    for name in ["stranger", "large", "accept"] {
+    for name in ["background", "large", "accept"] {
         let humble = niceness_of(name);
         assert!(!humble.is_empty(), "there is no thread {name}");
         assert!(humble.iter().min() > usual.iter().max(), "{name}: {usual:?} {humble:?}");

@@ -34,6 +34,8 @@ const DEPENDS: &[&str] = &[
     "$text",
     "$sample",
     "$sampleRate",
+    // Of `$meta`: up to when values are known depends on the clock.
+    "patterns",
     "$rand",
     "$first",
     "$last",
