@@ -41,7 +41,7 @@ fn allows(role: &str, text: &str) -> bool {
 }
 
 #[test]
-fn who_goes_past_patterns_needs_the_right_to() {
+fn bypassing_patterns_needs_the_privilege() {
     for command in [
         "insert: 'c', documents: [{_id: 1}]",
         "update: 'c', updates: [{q: {}, u: {$set: {a: 1}}}]",

@@ -195,7 +195,7 @@ pub(super) struct Column {
 
 /// What bounds one column.
 #[derive(Default)]
-pub(super) struct Bound {
+pub(super) struct ColumnBounds {
     pub(super) intervals: Option<Vec<Interval>>,
     pub(super) used: Vec<(usize, Tightness)>,
 }
@@ -337,13 +337,13 @@ pub(super) fn prefixes(
 }
 
 /// The intervals of each field, taken from the predicates on `paths`.
-pub(super) fn bind(index: &Index, paths: &[&str], facts: &[Fact<'_>]) -> Vec<Bound> {
+pub(super) fn bind(index: &Index, paths: &[&str], facts: &[Fact<'_>]) -> Vec<ColumnBounds> {
     // Bounds on two paths into one array speak of different elements unless one `$elemMatch`
     // holds both; so at most one such path is bounded outside of a common group.
     let mut array_group: Option<usize> = None;
     let mut bound = Vec::with_capacity(paths.len());
     for (at, path) in paths.iter().enumerate() {
-        let mut own = Bound::default();
+        let mut own = ColumnBounds::default();
         let mut used_group = None;
         let multikey = index.is_multikey_at(at);
         for fact in facts.iter().filter(|fact| fact.path == *path && fact.fits(index, at)) {

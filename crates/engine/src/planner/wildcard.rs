@@ -3,7 +3,7 @@
 
 use super::Question;
 use super::bounds::{Interval, Tightness};
-use super::candidates::{Bound, Candidate, Column, assemble, bind};
+use super::candidates::{Candidate, Column, ColumnBounds, assemble, bind};
 use super::facts::Fact;
 use crate::catalog::{Index, IndexKind};
 use crate::index_keys::wildcard::Wildcard;
@@ -45,7 +45,7 @@ pub(super) fn uses(
         for (at, bound) in bind(index, &fields, facts).into_iter().enumerate() {
             let descending = index.fields.get(at).is_some_and(|field| field.descending);
             let name = fields.get(at).copied().unwrap_or("").to_owned();
-            let Bound { mut intervals, mut used } = bound;
+            let ColumnBounds { mut intervals, mut used } = bound;
             if at == wildcard.at {
                 let point = path.map(|path| vec![Interval::point(Val::String(path))]);
                 columns.push(Column {

@@ -11,14 +11,14 @@ use value::{Code, Error, OwnedVal, RawDoc, Result, Val, compare, number};
 #[derive(Clone)]
 pub(super) enum Frame {
     /// So many documents before and behind.
-    Documents(Bound<i64>, Bound<i64>),
+    Documents(FrameBound<i64>, FrameBound<i64>),
     /// Documents whose sort value lies so far before and behind.
-    Range(Bound<OwnedVal>, Bound<OwnedVal>, Option<String>),
+    Range(FrameBound<OwnedVal>, FrameBound<OwnedVal>, Option<String>),
 }
 
 /// One end of a window.
 #[derive(Clone, PartialEq)]
-pub(super) enum Bound<T> {
+pub(super) enum FrameBound<T> {
     Unbounded,
     Current,
     Offset(T),
@@ -26,7 +26,7 @@ pub(super) enum Bound<T> {
 
 impl Frame {
     /// The whole partition.
-    pub(super) const WHOLE: Frame = Frame::Documents(Bound::Unbounded, Bound::Unbounded);
+    pub(super) const WHOLE: Frame = Frame::Documents(FrameBound::Unbounded, FrameBound::Unbounded);
 
     /// Reads a `window`.
     pub(super) fn parse(
@@ -78,7 +78,7 @@ impl Frame {
                 if place(&lower, i64::MIN) > place(&upper, i64::MAX) {
                     return refuse(5339900, "Lower bound must not exceed upper bound");
                 }
-                let bounded = lower != Bound::Unbounded || upper != Bound::Unbounded;
+                let bounded = lower != FrameBound::Unbounded || upper != FrameBound::Unbounded;
                 if bounded && sorting.is_none() {
                     return refuse(5339901, "Document-based bounds require a sortBy");
                 }
@@ -103,7 +103,7 @@ impl Frame {
                     })
                 };
                 let (lower, upper) = (distance(lower)?, distance(upper)?);
-                if let (Bound::Offset(lower), Bound::Offset(upper)) = (&lower, &upper)
+                if let (FrameBound::Offset(lower), FrameBound::Offset(upper)) = (&lower, &upper)
                     && compare::compare(lower.get(), upper.get()) == Ordering::Greater
                 {
                     return refuse(5339900, "Lower bound must not exceed upper bound");
@@ -122,10 +122,10 @@ impl Frame {
         let Frame::Documents(lower, upper) = self else { return (0, count) };
         let last = i64::try_from(count).unwrap_or(i64::MAX);
         let here = i64::try_from(at).unwrap_or(i64::MAX);
-        let place = |bound: &Bound<i64>, open: i64| match bound {
-            Bound::Unbounded => open,
-            Bound::Current => here,
-            Bound::Offset(count) => here.saturating_add(*count),
+        let place = |bound: &FrameBound<i64>, open: i64| match bound {
+            FrameBound::Unbounded => open,
+            FrameBound::Current => here,
+            FrameBound::Offset(count) => here.saturating_add(*count),
         };
         let from = place(lower, 0).clamp(0, last);
         let to = place(upper, last).saturating_add(1).clamp(from, last.max(from));
@@ -143,17 +143,17 @@ impl Frame {
             Frame::Documents(..) => Ok(self.places(at, count)),
             Frame::Range(lower, upper, unit) => {
                 let key = keys.get(at);
-                let edge = |bound: &Bound<OwnedVal>| match bound {
-                    Bound::Unbounded | Bound::Current => Ok(None),
-                    Bound::Offset(by) => Ok(Some(moved(key, by.get(), unit.as_deref())?)),
+                let edge = |bound: &FrameBound<OwnedVal>| match bound {
+                    FrameBound::Unbounded | FrameBound::Current => Ok(None),
+                    FrameBound::Offset(by) => Ok(Some(moved(key, by.get(), unit.as_deref())?)),
                 };
                 let (low, high) = (edge(lower)?, edge(upper)?);
                 // The current document is itself, not all that are equal to it.
-                let open = if matches!(lower, Bound::Current) { at } else { 0 };
+                let open = if matches!(lower, FrameBound::Current) { at } else { 0 };
                 let from = low.map_or(open, |low: OwnedVal| {
                     keys.partition_point(|key| compare::compare(key, low.get()) == Ordering::Less)
                 });
-                let open = if matches!(upper, Bound::Current) { at + 1 } else { count };
+                let open = if matches!(upper, FrameBound::Current) { at + 1 } else { count };
                 let to = high.map_or(open, |high: OwnedVal| {
                     keys.partition_point(|key| {
                         compare::compare(key, high.get()) != Ordering::Greater
@@ -167,17 +167,17 @@ impl Frame {
     /// Whether every window begins with the partition.
     pub(super) fn begins_open(&self) -> bool {
         match self {
-            Frame::Documents(lower, _) => *lower == Bound::Unbounded,
-            Frame::Range(lower, ..) => matches!(lower, Bound::Unbounded),
+            Frame::Documents(lower, _) => *lower == FrameBound::Unbounded,
+            Frame::Range(lower, ..) => matches!(lower, FrameBound::Unbounded),
         }
     }
 }
 
-fn place(bound: &Bound<i64>, open: i64) -> i64 {
+fn place(bound: &FrameBound<i64>, open: i64) -> i64 {
     match bound {
-        Bound::Unbounded => open,
-        Bound::Current => 0,
-        Bound::Offset(count) => *count,
+        FrameBound::Unbounded => open,
+        FrameBound::Current => 0,
+        FrameBound::Offset(count) => *count,
     }
 }
 
@@ -198,15 +198,15 @@ fn bound<T>(
     value: Val<'_>,
     context: &StageContext<'_>,
     read: impl Fn(Val<'_>) -> Result<T>,
-) -> Result<Bound<T>> {
+) -> Result<FrameBound<T>> {
     match value {
-        Val::String("unbounded") => Ok(Bound::Unbounded),
-        Val::String("current") => Ok(Bound::Current),
+        Val::String("unbounded") => Ok(FrameBound::Unbounded),
+        Val::String("current") => Ok(FrameBound::Current),
         Val::String(other) if !other.starts_with('$') => Err(Error::failed_to_parse(format!(
             "Window bounds must be 'unbounded', 'current', or a number, found {other}"
         ))),
         value => match Expr::parse(value, context)?.as_constant() {
-            Some(constant) if constant.is_number() => Ok(Bound::Offset(read(constant)?)),
+            Some(constant) if constant.is_number() => Ok(FrameBound::Offset(read(constant)?)),
             _ => Err(Error::failed_to_parse("Window bounds expression must be a constant number")),
         },
     }
