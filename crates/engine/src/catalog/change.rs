@@ -1,7 +1,7 @@
-//! Changes of the catalog that several commands share: making, altering and removing collections.
+//! Catalog changes that several commands share: creating, altering and removing collections.
 //!
-//! All of them run inside `change_catalog`: they edit a copy of the catalog and add records to
-//! the batch that makes the change durable.
+//! All of them run inside `change_catalog`: they edit a copy of the catalog and add records to the
+//! batch that makes the change durable.
 
 use super::{Catalog, Collection, Counters, Ids, Index, IndexState, Kind, persist};
 use crate::trash::Trash;
@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use store::{Batch, Space};
 use value::{Code, Collation, DocBuf, Error, RawDoc, Result, Val};
 
-/// A collection that does not exist yet, with its `_id` index; it is in the catalog afterwards.
+/// Creates a collection with its `_id` index and adds it to the catalog.
 ///
 /// # Errors
-/// When a database of this name exists in other letters.
+/// When a database exists whose name differs only in case.
 pub fn create(
     ids: &Ids,
     catalog: &mut Catalog,
@@ -36,7 +36,7 @@ pub fn create(
     }
     let id_index = match &kind {
         Kind::View(_) => None,
-        // Documents stand in the order of `_id`: the collection is its own index.
+        // Documents are stored in `_id` order, so the collection is its own index.
         Kind::Plain => Some(0),
         Kind::Capped(_) => Some(ids.fresh(batch)),
     };
@@ -69,8 +69,8 @@ pub fn create(
     Ok(collection)
 }
 
-/// The specification of the `_id` index. A collection that was created with `clusteredIndex`
-/// shows it there too.
+/// Returns the specification of the `_id` index. `clustered` is the `clusteredIndex` option of the
+/// collection, which may name the index.
 #[must_use]
 pub fn id_index_spec(clustered: Option<RawDoc<'_>>, collation: Option<&Collation>) -> DocBuf {
     DocBuf::build(|out| {
@@ -88,7 +88,7 @@ pub fn id_index_spec(clustered: Option<RawDoc<'_>>, collation: Option<&Collation
     })
 }
 
-/// A collection with some changes and a new version.
+/// Returns a collection with some changes and a new version.
 #[must_use]
 pub fn altered(collection: &Collection, change: impl FnOnce(&mut Collection)) -> Arc<Collection> {
     let mut altered = collection.clone();
@@ -97,21 +97,21 @@ pub fn altered(collection: &Collection, change: impl FnOnce(&mut Collection)) ->
     Arc::new(altered)
 }
 
-/// The same index in another state; what it counted so far goes on.
+/// Returns the same index in another state. Its statistics are kept.
 #[must_use]
 pub fn with_state(index: &Index, state: IndexState) -> Arc<Index> {
     Arc::new(Index { state, ..index.clone() })
 }
 
-/// Puts a collection into the catalog and its record into the batch.
+/// Adds a collection to the catalog and its record to the batch.
 pub fn put(catalog: &mut Catalog, batch: &mut Batch, collection: Arc<Collection>) {
     let record = persist::encode(&collection);
     batch.put(Space::Catalog, &persist::collection_key(collection.id), record.bytes());
     catalog.set(collection);
 }
 
-/// Takes a collection out of the catalog, with all its records. `discard` frees its space once
-/// the change is committed.
+/// Removes a collection from the catalog, with all its records. `discard` frees its space after the
+/// commit.
 pub fn remove(catalog: &mut Catalog, batch: &mut Batch, collection: &Collection) {
     batch.delete(Space::Catalog, &persist::collection_key(collection.id));
     batch.delete(Space::Catalog, &persist::counters_key(collection.id));
@@ -121,7 +121,7 @@ pub fn remove(catalog: &mut Catalog, batch: &mut Batch, collection: &Collection)
     catalog.remove(&collection.db, &collection.name);
 }
 
-/// Removes the records of an index that stand apart from the collection's.
+/// Removes the records of an index that are separate from the collection's.
 pub fn forget_index(batch: &mut Batch, index: &Index) {
     if !index.is_clustered() {
         batch.delete(Space::Catalog, &persist::multikey_key(index.id));
@@ -129,7 +129,7 @@ pub fn forget_index(batch: &mut Batch, index: &Index) {
     }
 }
 
-/// Ends a collection that was removed: its cursors stop, its space is freed.
+/// Closes the cursors of a removed collection and frees its space.
 pub fn discard(trash: &Trash, collection: &Collection) {
     collection.dropped.store(true, Ordering::Relaxed);
     if collection.view().is_some() {
@@ -139,17 +139,17 @@ pub fn discard(trash: &Trash, collection: &Collection) {
     discard_indexes(trash, collection.indexes.iter());
 }
 
-/// Frees the space of indexes that were removed.
+/// Frees the space of removed indexes.
 pub fn discard_indexes<'i>(trash: &Trash, indexes: impl Iterator<Item = &'i Arc<Index>>) {
     for index in indexes.filter(|index| !index.is_clustered()) {
         trash.discard(Space::Indexes, index.id);
     }
 }
 
-/// Adds a pattern to a database, or replaces the one with its number, and tells its collections.
+/// Adds a pattern to a database, or replaces the one with its number, and updates its collections.
 ///
 /// # Errors
-/// When the patterns feed each other in a cycle or maintain the same.
+/// When patterns depend on each other in a cycle or maintain the same field.
 pub fn add_pattern(catalog: &mut Catalog, db: &str, pattern: Pattern) -> Result<()> {
     let mut all: Vec<Arc<Pattern>> = catalog.patterns(db).to_vec();
     all.retain(|known| known.id != pattern.id);
@@ -157,15 +157,15 @@ pub fn add_pattern(catalog: &mut Catalog, db: &str, pattern: Pattern) -> Result<
     set_patterns(catalog, db, all)
 }
 
-/// Makes these the patterns of a database. Collections that are concerned, now or before, get a
-/// new version: statements that are under way run again.
+/// Sets the patterns of a database. Collections that they involve, now or before, get a new
+/// version, so that running statements are retried.
 ///
 /// # Errors
-/// When the patterns feed each other in a cycle or maintain the same.
+/// When patterns depend on each other in a cycle or maintain the same field.
 pub fn set_patterns(catalog: &mut Catalog, db: &str, all: Vec<Arc<Pattern>>) -> Result<()> {
     let Some(database) = catalog.databases.get_mut(db) else { return Ok(()) };
-    // What is being cleared feeds nobody, and others may own its fields. What is being prepared writes
-    // nothing yet.
+    // Patterns being cleared have no dependents, and others may maintain their fields. Patterns in
+    // preparation write no targets yet.
     let (going, all): (Vec<_>, Vec<_>) = all.into_iter().partition(|p| !p.phase.is_current());
     let borrowed: Vec<&Pattern> = all.iter().map(|pattern| &**pattern).collect();
     let order = patterns::graph::order(&borrowed)?;
@@ -198,7 +198,7 @@ pub fn set_patterns(catalog: &mut Catalog, db: &str, all: Vec<Arc<Pattern>>) -> 
     Ok(())
 }
 
-/// Two databases whose names differ in case only are refused, as on file systems that ignore it.
+/// Refuses a database whose name differs from an existing one only in case, as MongoDB does.
 ///
 /// # Errors
 /// DatabaseDifferCase.

@@ -8,17 +8,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use value::{Collation, DocBuf, RawDoc, Result};
 
-/// The collection of users, in the database `admin`.
+/// The name of the collection of users, in the database `admin`.
 pub const USERS: &str = "system.users";
-/// The collection of roles, in the database `admin`.
+/// The name of the collection of roles, in the database `admin`.
 pub const ROLES: &str = "system.roles";
 
-/// A collection or view. Immutable but for its counters: a change makes a new one.
+/// A collection or view. Immutable except for its counters: a change creates a new one.
 #[derive(Clone)]
 pub struct Collection {
-    /// Prefix of its documents in the store; never used again after a drop.
+    /// Prefix of its documents in the store; never reused after a drop.
     pub id: u32,
-    /// The identity that clients see.
+    /// The UUID that clients see.
     pub uuid: [u8; 16],
     /// Name of the database.
     pub db: Box<str>,
@@ -26,7 +26,7 @@ pub struct Collection {
     pub name: Box<str>,
     /// The options that it was created with, as `listCollections` shows them.
     pub options: DocBuf,
-    /// What kind of collection it is.
+    /// The kind of collection.
     pub kind: Kind,
     /// The indexes, `_id_` first; empty for views.
     pub indexes: Vec<Arc<Index>>,
@@ -34,79 +34,80 @@ pub struct Collection {
     pub counters: Arc<Counters>,
     /// Changes with every change of the collection; unique in the process.
     pub version: u64,
-    /// Set when it was dropped: open cursors stop.
+    /// Set if it was dropped: open cursors stop.
     pub dropped: Arc<AtomicBool>,
-    /// What its documents must match, if anything.
+    /// The validator of its documents, if there is one.
     pub validator: Option<Arc<Validator>>,
-    /// What decides over text unless an operation says otherwise; also the order of its `_id`s.
+    /// The default collation of operations; also determines the order of `_id`s.
     pub collation: Option<Arc<Collation>>,
     /// The patterns that maintain or read its documents, if there are any.
     pub patterns: Option<Arc<patterns::CollectionPatterns>>,
-    /// What readers of its documents have to resolve, if anything.
+    /// The values that readers of its documents resolve, if there are any.
     pub pointers: Option<Arc<super::Pointers>>,
     /// How its documents are stored, if not each as one record (`layout`).
     pub layouts: Option<Arc<super::Layouts>>,
 }
 
-/// What kind of collection it is.
+/// The kind of a collection.
 #[derive(Clone, Debug)]
 pub enum Kind {
     /// Documents clustered by `_id`.
     Plain,
-    /// Documents in the order of insertion, the oldest dropped beyond a size.
+    /// Documents in insertion order; the oldest are deleted beyond a limit.
     Capped(Capped),
     /// A stored pipeline over another collection.
     View(View),
 }
 
-/// The bounds of a capped collection.
+/// The limits of a capped collection.
 #[derive(Clone, Copy, Debug)]
 pub struct Capped {
-    /// Most bytes of documents.
+    /// Maximum size of all documents in bytes.
     pub bytes_max: i64,
-    /// Most documents, if bounded.
+    /// Maximum number of documents, if limited.
     pub documents_max: Option<i64>,
 }
 
 /// A view's definition.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// The collection or view below, in the same database.
+    /// The collection or view that it reads, in the same database.
     pub on: Box<str>,
     /// The stages, as an array.
     pub pipeline: DocBuf,
 }
 
-/// Documents and bytes of a collection; changed in the commit section only.
+/// Counters and statistics of a collection; the numbers of documents and bytes change only in the
+/// commit section.
 #[derive(Default)]
 pub struct Counters {
-    /// Documents.
+    /// Number of documents.
     pub documents: AtomicI64,
-    /// Bytes of the documents.
+    /// Size of the documents in bytes.
     pub bytes: AtomicI64,
     /// Next sequence number of a capped collection.
     pub next_sequence: AtomicU64,
-    /// How often all documents were read, for `$collStats`.
+    /// Number of full scans, for `$collStats`.
     pub scans: AtomicU64,
-    /// How long operations took.
+    /// Latencies of operations.
     pub usage: crate::usage::Usage,
-    /// The plans that are kept for its queries.
+    /// Cached plans of its queries.
     pub plans: crate::plan_cache::PlanCache,
-    /// Some of its documents, for the planner.
+    /// A sample of its documents, for the planner.
     pub sample: Mutex<Option<Arc<crate::plan_cache::Sample>>>,
-    /// No record key above this one was ever committed; `None` until that is known. An insert
-    /// above it need not look whether its key is there: most `_id`s grow.
+    /// An upper bound of all committed record keys; `None` if unknown. An insert above it need not
+    /// check whether its key exists, which is usual because most `_id`s grow.
     pub top: Mutex<Option<Vec<u8>>>,
 }
 
 impl Counters {
-    /// Documents, never negative.
+    /// Returns the number of documents, never negative.
     #[must_use]
     pub fn documents(&self) -> u64 {
         u64::try_from(self.documents.load(Ordering::Relaxed)).unwrap_or(0)
     }
 
-    /// Bytes, never negative.
+    /// Returns the size in bytes, never negative.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         u64::try_from(self.bytes.load(Ordering::Relaxed)).unwrap_or(0)
@@ -114,38 +115,38 @@ impl Counters {
 }
 
 impl Collection {
-    /// `db.collection`.
+    /// Returns `db.collection`.
     #[must_use]
     pub fn namespace(&self) -> String {
         format!("{}.{}", self.db, self.name)
     }
 
-    /// The prefix of its documents.
+    /// Returns the prefix of its documents.
     #[must_use]
     pub fn prefix(&self) -> [u8; 4] {
         self.id.to_be_bytes()
     }
 
-    /// A document's key in the store: the collection's prefix and the record's key.
+    /// Returns a document's key in the store: the collection's prefix and the record key.
     #[must_use]
     pub fn document_key(&self, record: &[u8]) -> store::Bytes {
         store::Bytes::copy_prefixed(self.prefix(), record)
     }
 
-    /// Whether it holds users or roles.
+    /// Returns whether it holds users or roles.
     #[must_use]
     pub fn holds_users_or_roles(&self) -> bool {
         &*self.db == "admin" && matches!(&*self.name, USERS | ROLES)
     }
 
-    /// Whether its writes run inside of the commit lock: the records of capped collections have
-    /// one order, and patterns see the newest state.
+    /// Returns whether its writes run under the commit lock: the records of capped collections
+    /// follow the commit order, and patterns need the newest state.
     #[must_use]
     pub fn is_written_locked(&self) -> bool {
         self.patterns.is_some() || self.capped().is_some()
     }
 
-    /// Whether its documents belong to a pattern as a whole.
+    /// Returns whether a pattern owns its documents as a whole.
     #[must_use]
     pub fn is_owned(&self) -> bool {
         let owns =
@@ -153,25 +154,25 @@ impl Collection {
         self.patterns.as_deref().is_some_and(owns)
     }
 
-    /// The bounds, if it is capped.
+    /// Returns the limits, if it is capped.
     #[must_use]
     pub fn capped(&self) -> Option<Capped> {
         if let Kind::Capped(capped) = self.kind { Some(capped) } else { None }
     }
 
-    /// The definition, if it is a view.
+    /// Returns the definition, if it is a view.
     #[must_use]
     pub fn view(&self) -> Option<&View> {
         if let Kind::View(view) = &self.kind { Some(view) } else { None }
     }
 
-    /// The index of this name, in any state.
+    /// Returns the index with this name, in any state.
     #[must_use]
     pub fn index(&self, name: &str) -> Option<&Arc<Index>> {
         self.indexes.iter().find(|index| &*index.name == name)
     }
 
-    /// The text index, if there is one that can be read.
+    /// Returns the text index, if there is one that is ready.
     #[must_use]
     pub fn text_index(&self) -> Option<(&Arc<Index>, &TextFields)> {
         self.indexes.iter().find_map(|index| match &index.kind {
@@ -180,7 +181,7 @@ impl Collection {
         })
     }
 
-    /// Checks a document that is about to be inserted against the collection's validator.
+    /// Checks a document before its insertion against the collection's validator.
     ///
     /// # Errors
     /// DocumentValidationFailure.
@@ -192,7 +193,7 @@ impl Collection {
         }
     }
 
-    /// Checks a document that is about to replace another one against the collection's validator.
+    /// Checks the new image of a document against the collection's validator.
     ///
     /// # Errors
     /// DocumentValidationFailure.

@@ -1,5 +1,6 @@
-//! The layouts of a collection: the patterns that decide how its documents are stored. A collection knows
-//! them, so that one that has none pays one look. What they do is called from `layout`.
+//! The layouts of a collection: the patterns that determine how its documents are stored. They are
+//! part of the collection, so that a collection without layouts costs one check. `layout` calls
+//! them.
 
 use super::Collection;
 use patterns::layout::Layout;
@@ -15,8 +16,9 @@ pub struct Layouts {
 }
 
 impl Layouts {
-    /// The layouts among the patterns of a collection, if there are any. One that is being removed
-    /// or could not be built is among them: documents may be stored in its form.
+    /// Returns the layouts among the patterns of a collection, if there are any. This includes
+    /// layouts that are being removed or failed to build, because documents may be stored in their
+    /// form.
     pub(super) fn of(collection: &Collection, bound: &CollectionPatterns) -> Option<Arc<Layouts>> {
         let with_layout = |pattern: &&Arc<Pattern>| pattern.layout().is_some();
         let mut layers: Vec<_> = bound.targets.iter().filter(with_layout).cloned().collect();
@@ -25,26 +27,26 @@ impl Layouts {
         (!layers.is_empty()).then(|| Arc::new(Layouts { id: collection.id, layers }))
     }
 
-    /// How many there are.
+    /// Returns the number of layouts.
     #[must_use]
     pub fn count(&self) -> usize {
         self.layers.len()
     }
 
-    /// The pattern at a level, with its layout.
+    /// Returns the pattern at a level, with its layout.
     #[must_use]
     pub fn at(&self, level: usize) -> Option<(&Arc<Pattern>, &dyn Layout)> {
         let pattern = self.layers.get(level)?;
         Some((pattern, pattern.layout()?))
     }
 
-    /// The level of the pattern with this number.
+    /// Returns the level of the pattern with this number.
     #[must_use]
     pub fn level_of(&self, pattern: u32) -> Option<usize> {
         self.layers.iter().position(|layer| layer.id == pattern)
     }
 
-    /// The patterns, lowest first.
+    /// Returns the patterns, lowest first.
     #[must_use]
     pub fn patterns(&self) -> &[Arc<Pattern>] {
         &self.layers

@@ -1,9 +1,9 @@
-//! Which databases, collections and indexes exist.
+//! The databases, collections, indexes and patterns that exist.
 //!
-//! The catalog is an immutable picture behind one pointer: readers load it without a lock, a
-//! change makes a new picture and publishes it inside the commit section (`txn`). Every change of
-//! a collection gives it a new `version`; a statement that commits against an old version runs
-//! again. `persist` is the form on disk.
+//! The catalog is an immutable version behind one pointer: readers load it without a lock, a change
+//! creates a new version and publishes it inside the commit section (`txn`). Every change of a
+//! collection gives it a new `version`; a statement that commits against an old version is retried.
+//! `persist` is the form on disk.
 //!
 //! Layer: catalog.
 
@@ -36,7 +36,7 @@ pub struct Database {
 }
 
 impl Database {
-    /// The patterns that concern a collection, if there are any.
+    /// Returns the patterns that involve a collection, if there are any.
     fn bound(&self, name: &str) -> Option<Arc<CollectionPatterns>> {
         let is_target = |p: &&Arc<Pattern>| p.target == name && p.phase != Phase::Preparing;
         let targets: Vec<_> = self.patterns.iter().filter(is_target).cloned().collect();
@@ -46,7 +46,7 @@ impl Database {
         is_bound.then(|| Arc::new(CollectionPatterns::new(name, targets, sources)))
     }
 
-    /// Puts a collection in its place, with the patterns that concern it.
+    /// Adds or replaces a collection, with the patterns that involve it.
     fn bind(&mut self, collection: Arc<Collection>) {
         let patterns = self.bound(&collection.name);
         let pointers = patterns.as_deref().and_then(|b| Pointers::of(self, &collection, b));
@@ -56,26 +56,25 @@ impl Database {
     }
 }
 
-/// A picture of everything that exists.
+/// One immutable version of the catalog.
 #[derive(Clone, Default)]
 pub struct Catalog {
     /// Databases by name; one without collections does not exist.
     pub databases: BTreeMap<Box<str>, Arc<Database>>,
-    /// In a picture of the past: what cannot be read there.
+    /// In a catalog of a past moment: the collections that cannot be read there.
     pub absent: Option<Arc<Absent>>,
-    /// The concerns of commands that name none, where they were set.
+    /// The default read and write concerns, if set.
     pub concerns: Option<Arc<value::DocBuf>>,
 }
 
-/// Collections that were made, dropped or renamed after a moment, so that those of their names
-/// cannot be read there.
+/// Collections that were created, dropped or renamed after a past moment, so that they cannot be
+/// read at that moment.
 pub struct Absent {
-    /// The moment's cluster time.
+    /// The cluster time of the moment.
     pub at: u64,
     /// Their names, with the time of the last such change.
     pub names: BTreeMap<(Box<str>, Box<str>), u64>,
-    /// The numbers of patterns that were there then and are no more: what they kept for themselves
-    /// may be gone.
+    /// The numbers of patterns that existed then and no longer exist. Their state may be freed.
     pub patterns: BTreeSet<u32>,
 }
 
@@ -87,7 +86,7 @@ impl Absent {
         }
     }
 
-    /// Refuses a collection whose readers need what a pattern kept for itself that is no more.
+    /// Refuses a collection whose readers need the state of a pattern that no longer exists.
     fn check_patterns(&self, bound: &CollectionPatterns) -> Result<()> {
         let needs = |pattern: &&Arc<Pattern>| match pattern.phase {
             _ if pattern.layout().is_some() => true,
@@ -118,30 +117,30 @@ impl Absent {
     }
 }
 
-/// A new collection version, unique in the process.
+/// Returns a new collection version, unique in the process.
 pub(crate) fn next_version() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Gives out the identifiers of collections, indexes and patterns. None is used twice.
+/// Allocates the identifiers of collections, indexes and patterns. None is used twice.
 pub struct Ids(AtomicU32);
 
 impl Ids {
-    /// Identifiers from `next` on.
+    /// Creates an allocator that starts at `next`.
     #[must_use]
     pub fn from(next: u32) -> Ids {
         Ids(AtomicU32::new(next))
     }
 
-    /// A fresh identifier. The batch persists the one that comes next.
+    /// Returns a new identifier. The batch persists the next one.
     pub fn fresh(&self, batch: &mut Batch) -> u32 {
         let id = self.0.fetch_add(1, Ordering::Relaxed);
         batch.put(Space::Catalog, &persist::next_id_key(), &(id + 1).to_be_bytes());
         id
     }
 
-    /// Persists the identifier that comes next: one that a transaction wrote may be older.
+    /// Persists the next identifier, because one that a transaction wrote may be older.
     pub fn persist(&self, batch: &mut Batch) {
         let next = self.0.load(Ordering::Relaxed).to_be_bytes();
         batch.put(Space::Catalog, &persist::next_id_key(), &next);
@@ -149,7 +148,7 @@ impl Ids {
 }
 
 impl Catalog {
-    /// Whether reads that name no read concern show only what is on disk.
+    /// Returns whether reads without a read concern return only durable data.
     #[must_use]
     pub fn reads_durably(&self) -> bool {
         let read = self.concerns.as_ref().and_then(|concerns| {
@@ -158,13 +157,13 @@ impl Catalog {
         read.and_then(|read| read.get("level")) == Some(value::Val::String("majority"))
     }
 
-    /// The collection or view of this name.
+    /// Returns the collection or view with this name.
     #[must_use]
     pub fn get(&self, db: &str, name: &str) -> Option<&Arc<Collection>> {
         self.databases.get(db)?.collections.get(name)
     }
 
-    /// Adds or replaces a collection. It knows the patterns that concern it from then on.
+    /// Adds or replaces a collection, and attaches the patterns that involve it.
     pub fn set(&mut self, collection: Arc<Collection>) {
         let db = self.databases.entry(collection.db.clone()).or_default();
         if db.patterns.is_empty() && collection.patterns.is_none() {
@@ -177,20 +176,20 @@ impl Catalog {
         db.pointing_to(&name).into_iter().for_each(|other| db.bind(other));
     }
 
-    /// Puts a collection back as it was at another moment, with what concerned it then.
+    /// Restores a collection as it was at another moment, with its patterns at that time.
     pub fn set_as_it_was(&mut self, collection: Arc<Collection>) {
         let db = self.databases.entry(collection.db.clone()).or_default();
         Arc::make_mut(db).collections.insert(collection.name.clone(), collection);
     }
 
-    /// Gives a database the patterns that it had at another moment.
+    /// Restores the patterns of a database as they were at another moment.
     pub fn set_patterns_as_they_were(&mut self, db: &str, patterns: Vec<Arc<Pattern>>) {
         if let Some(db) = self.databases.get_mut(db) {
             Arc::make_mut(db).patterns = patterns;
         }
     }
 
-    /// Removes a collection, and its database with the last one.
+    /// Removes a collection, and its database if it was the last one.
     pub fn remove(&mut self, db: &str, name: &str) {
         let Some(entry) = self.databases.get_mut(db) else { return };
         let made = Arc::make_mut(entry);
@@ -201,13 +200,13 @@ impl Catalog {
         }
     }
 
-    /// The patterns of a database, in the order in which they are settled.
+    /// Returns the patterns of a database, in the order in which they are settled.
     #[must_use]
     pub fn patterns(&self, db: &str) -> &[Arc<Pattern>] {
         self.databases.get(db).map_or(&[], |db| &db.patterns)
     }
 
-    /// Whether a database has the same patterns as in another picture.
+    /// Returns whether a database has the same patterns as in another catalog.
     #[must_use]
     pub fn has_patterns_of(&self, other: &Catalog, db: &str) -> bool {
         let (mine, others) = (self.patterns(db), other.patterns(db));
@@ -215,7 +214,7 @@ impl Catalog {
             && mine.iter().zip(others).all(|(mine, other)| Arc::ptr_eq(mine, other))
     }
 
-    /// The collections that are not the same in another picture.
+    /// Returns the collections that differ from another catalog.
     pub fn differing<'c>(
         &'c self,
         other: &'c Catalog,
@@ -233,7 +232,7 @@ impl Catalog {
         })
     }
 
-    /// Refuses a collection that is not what it was at the moment of this picture.
+    /// Refuses a collection that cannot be read at the moment of this catalog.
     ///
     /// # Errors
     /// SnapshotUnavailable.
@@ -250,7 +249,7 @@ impl Catalog {
         absent.check(db, name)
     }
 
-    /// Every collection of every database.
+    /// Returns every collection of every database.
     pub fn collections(&self) -> impl Iterator<Item = &Arc<Collection>> {
         self.databases.values().flat_map(|db| db.collections.values())
     }

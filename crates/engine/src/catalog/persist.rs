@@ -1,5 +1,5 @@
-//! The catalog on disk: one record a collection, one for its counters, one for each index that
-//! saw an array; and reading them all back.
+//! The catalog on disk: one record per collection, one for its counters, one for each multikey
+//! index; and reading all of them at start.
 
 use super::{
     Capped, Catalog, Collection, Counters, Index, IndexField, IndexKind, IndexState, Kind, View,
@@ -22,52 +22,52 @@ const MULTIKEY: u8 = 3;
 const NEXT_ID: u8 = 4;
 const BUILD: u8 = 5;
 const PATTERN: u8 = 6;
-/// Stands apart from the records of collections.
+/// Separate from the records of collections.
 const CONCERNS: u8 = 20;
 
-/// The record of a collection.
+/// Returns the key of a collection's record.
 #[must_use]
 pub fn collection_key(id: u32) -> [u8; 5] {
     tagged(COLLECTION, id)
 }
 
-/// The record of a collection's counters.
+/// Returns the key of a collection's counters.
 #[must_use]
 pub fn counters_key(id: u32) -> [u8; 5] {
     tagged(COUNTERS, id)
 }
 
-/// The record that says which fields of an index held arrays.
+/// Returns the key of the record of which fields of an index held arrays.
 #[must_use]
 pub fn multikey_key(index_id: u32) -> [u8; 5] {
     tagged(MULTIKEY, index_id)
 }
 
-/// The record of the next free identifier.
+/// Returns the key of the next free identifier.
 #[must_use]
 pub fn next_id_key() -> [u8; 5] {
     tagged(NEXT_ID, 0)
 }
 
-/// A record that earlier versions kept of how far the build of an index came.
+/// Returns the key of the build progress of an index, as written by earlier versions.
 #[must_use]
 pub fn build_key(index_id: u32) -> [u8; 5] {
     tagged(BUILD, index_id)
 }
 
-/// The record of the concerns of commands that name none.
+/// Returns the key of the default read and write concerns.
 #[must_use]
 pub fn concerns_key() -> [u8; 5] {
     tagged(CONCERNS, 0)
 }
 
-/// The record of a pattern.
+/// Returns the key of a pattern's record.
 #[must_use]
 pub fn pattern_key(id: u32) -> [u8; 5] {
     tagged(PATTERN, id)
 }
 
-/// The record of a pattern.
+/// Encodes the record of a pattern.
 #[must_use]
 pub fn encode_pattern(db: &str, pattern: &Pattern) -> DocBuf {
     DocBuf::build(|out| {
@@ -93,7 +93,7 @@ fn tagged(tag: u8, id: u32) -> [u8; 5] {
     [tag, a, b, c, d]
 }
 
-/// The bytes of a counters record: documents, bytes, next sequence number.
+/// Encodes a counters record: documents, bytes, next sequence number.
 #[must_use]
 pub fn encode_counters(documents: i64, bytes: i64, next_sequence: u64) -> [u8; 24] {
     let mut out = [0; 24];
@@ -104,7 +104,7 @@ pub fn encode_counters(documents: i64, bytes: i64, next_sequence: u64) -> [u8; 2
     out
 }
 
-/// The record of a collection.
+/// Encodes the record of a collection.
 #[must_use]
 pub fn encode(collection: &Collection) -> DocBuf {
     DocBuf::build(|out| {
@@ -129,21 +129,21 @@ pub fn encode(collection: &Collection) -> DocBuf {
     })
 }
 
-/// Everything that is on disk.
+/// The catalog as loaded from disk.
 pub struct Loaded {
     /// The catalog.
     pub catalog: Catalog,
     /// The next free identifier.
     pub next_id: u32,
-    /// Collections with indexes to be built: those whose build did not end before the process did,
-    /// and text indexes of another analyzer.
+    /// Collections with indexes to be built: builds that the last process did not finish, and text
+    /// indexes of another analyzer version.
     pub unfinished: Vec<Arc<Collection>>,
 }
 
 /// Reads the catalog.
 ///
 /// # Errors
-/// When the store fails or a record is not understood.
+/// When the store fails or a record is damaged.
 pub fn load(snapshot: &Snapshot) -> Result<Loaded> {
     let mut counters: HashMap<u32, [u64; 3]> = HashMap::new();
     let mut multikey: HashMap<u32, u32> = HashMap::new();
@@ -218,7 +218,8 @@ fn decode(
         let state = if ready { IndexState::Ready } else { IndexState::Building };
         let bits = multikey.get(&id).copied().unwrap_or(0);
         let mut index = index_from_spec(id, spec, state, bits)?;
-        // Terms of another stemmer are not those that searches ask for: build it again.
+        // The terms of another analyzer version do not match those of searches, so the index is
+        // rebuilt.
         if matches!(index.kind, IndexKind::Text(_))
             && entry.get("analyzer") != Some(Val::String(query::text::ANALYZER))
         {
@@ -248,10 +249,10 @@ fn decode(
     })
 }
 
-/// The collation that (checked) options of a collection or an index name.
+/// Returns the collation in the (checked) options of a collection or an index.
 ///
 /// # Errors
-/// When this build does not have it.
+/// When this build does not support it.
 pub fn collation_of(options: RawDoc<'_>) -> Result<Option<Arc<Collation>>> {
     match options.get("collation").and_then(Val::as_doc) {
         None => Ok(None),
@@ -259,7 +260,7 @@ pub fn collation_of(options: RawDoc<'_>) -> Result<Option<Arc<Collation>>> {
     }
 }
 
-/// What kind of collection these (checked) options make.
+/// Returns the kind of collection that these (checked) options describe.
 #[must_use]
 pub fn kind_from_options(options: RawDoc<'_>) -> Kind {
     if let Some(on) = options.get("viewOn").and_then(Val::as_str) {
@@ -276,10 +277,10 @@ pub fn kind_from_options(options: RawDoc<'_>) -> Kind {
     Kind::Plain
 }
 
-/// An index from its (checked) specification.
+/// Creates an index from its (checked) specification.
 ///
 /// # Errors
-/// When the specification is of no index that this version knows.
+/// When this version does not support the kind of index.
 pub fn index_from_spec(
     id: u32,
     spec: RawDoc<'_>,

@@ -1,6 +1,6 @@
-//! Where the documents and indexes are that readers of a collection need, because part of what its
-//! patterns maintain is not stored but resolved (`exec/resolve`). A collection knows it, so that those
-//! that have nothing to resolve pay one look.
+//! The documents and indexes that readers of a collection need to resolve values that its patterns
+//! do not store (`records/resolve`). They are part of the collection, so that a collection without
+//! such values costs one check.
 
 use super::{Collection, Database, Index, IndexState, Layouts};
 use patterns::paths::meet;
@@ -8,9 +8,9 @@ use patterns::{CollectionPatterns, Pattern, Phase, resolve};
 use std::sync::Arc;
 use value::{RawDoc, Val};
 
-/// What a collection's readers resolve, and where.
+/// The patterns that readers of a collection resolve, and the collections that this needs.
 pub struct Pointers {
-    /// The patterns, in their order.
+    /// The patterns, in the order in which they are settled.
     pub patterns: Vec<Arc<Pattern>>,
     /// The collections that they read, by name.
     places: Vec<SourceCollection>,
@@ -24,7 +24,7 @@ pub struct SourceCollection {
     pub id: u32,
     /// How its documents are stored, if not each as one record.
     pub layouts: Option<Arc<Layouts>>,
-    /// Its indexes that can be read.
+    /// Its indexes that are ready.
     pub indexes: Vec<Arc<Index>>,
 }
 
@@ -41,7 +41,7 @@ impl SourceCollection {
 }
 
 impl Pointers {
-    /// What readers of a collection have to resolve, if anything.
+    /// Returns what readers of a collection resolve, or `None`.
     pub(super) fn of(
         database: &Database,
         collection: &Collection,
@@ -68,7 +68,7 @@ impl Pointers {
         Some(Arc::new(Pointers { patterns, places }))
     }
 
-    /// What reads a collection alone.
+    /// Creates pointers that read one collection and resolve nothing.
     pub fn to(collection: &Collection) -> Pointers {
         Pointers {
             patterns: Vec::new(),
@@ -76,20 +76,20 @@ impl Pointers {
         }
     }
 
-    /// Where a collection is; `None` if it is not there.
+    /// Returns a collection by name; `None` if it does not exist.
     #[must_use]
     pub fn place(&self, name: &str) -> Option<&SourceCollection> {
         self.places.iter().find(|place| *place.name == *name)
     }
 
-    /// The names of the other collections that are read.
+    /// Returns the names of the other collections that are read.
     pub fn sources(&self) -> impl Iterator<Item = &str> {
         self.patterns.iter().filter_map(|pattern| pattern.source())
     }
 }
 
 impl Database {
-    /// The collections whose readers have to know where another one is.
+    /// Returns the other collections whose values are resolved from the collection of this name.
     pub(super) fn pointing_to(&self, name: &str) -> Vec<Arc<Collection>> {
         let points = |pattern: &&Arc<Pattern>| {
             pattern.is_resolved() && pattern.source() == Some(name) && pattern.target != name
@@ -99,8 +99,8 @@ impl Database {
     }
 }
 
-/// The field of an index that is not stored, and the pattern that resolves it; nobody would notice
-/// when such a field changes, so its entries could not be kept.
+/// Returns an error message if an index has a field that a pattern resolves instead of storing it.
+/// Entries of such a field could not be maintained, because its changes write no document.
 #[must_use]
 pub fn unindexable(patterns: &[Arc<Pattern>], name: &str, spec: RawDoc<'_>) -> Option<String> {
     let document = |option: &str| spec.get(option).and_then(Val::as_doc).unwrap_or(RawDoc::empty());

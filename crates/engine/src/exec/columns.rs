@@ -1,53 +1,52 @@
-//! Rows of an index: the values of one entry after another, with no documents in between.
+//! Reading the values of consecutive index entries without building documents.
 //!
-//! Neighbours in an index mostly begin alike, so that only what follows the common beginning is
-//! looked at anew. A value is decoded only where it is wanted as such: to be told apart from others
-//! its key is enough.
+//! Consecutive entries usually share a prefix, so only the part after it is parsed again. A value
+//! is decoded only if it is needed as a value; to compare values, their keys suffice.
 
 use super::FieldRead;
 use crate::catalog::Index;
 use value::key_types::{Decoded, Decoder};
 use value::{RawVal, keys};
 
-/// Values that one reader can give.
+/// Maximum number of values of one reader.
 const VALUES_MAX: usize = 8;
 
-/// The wanted values of one entry.
+/// The selected values of one entry.
 pub struct Columns<'a> {
-    /// Their keys.
+    /// Their encoded keys.
     pub keys: &'a [&'a [u8]],
-    /// The values themselves; those that are not wanted as such count as missing.
+    /// The decoded values; those that are not needed decoded are missing.
     pub values: &'a [RawVal<'a>],
 }
 
-/// Reads the wanted values of entries that have them all, of their usual types.
+/// Reads the selected values of entries that contain all of them in full.
 pub struct ColumnReader {
-    /// Where each column of the last entry ended, up to the last one that is wanted.
+    /// The end of each column of the last entry, up to the last selected one.
     ends: Vec<usize>,
-    /// Which of them run downwards.
+    /// Which of them are descending.
     descending: Vec<bool>,
     places: Vec<ColumnSource>,
-    /// How many of the last entry's columns the one at hand shares.
+    /// Number of leading columns that the current entry shares with the last one.
     shared: usize,
 }
 
-/// A field that is read, and its value in the entry at hand.
+/// A selected field and its value in the current entry.
 struct ColumnSource {
     column: usize,
-    /// Whether it is decoded.
+    /// Whether the value is decoded.
     value: bool,
     kind: u8,
     bytes: Vec<u8>,
 }
 
 impl ColumnReader {
-    /// A reader of these fields; `None` where the index does not have them as they are wanted.
+    /// Creates a reader of these fields; `None` if the index cannot supply them.
     #[must_use]
     pub fn new(index: &Index, wanted: &[FieldRead]) -> Option<ColumnReader> {
         let mut places = Vec::with_capacity(wanted.len());
         for FieldRead { path, value } in wanted {
             let column = index.fields.iter().position(|field| field.path.text() == path)?;
-            // The key of a value that runs downwards is another.
+            // The key of a descending value differs from the ascending one.
             if *index.columns.get(column)? {
                 return None;
             }
@@ -63,8 +62,8 @@ impl ColumnReader {
         })
     }
 
-    /// Goes on to an entry, given without the index's prefix; `previous` is the one before, or
-    /// nothing. `None` if it is no entry.
+    /// Moves to an entry, given without the index's prefix; `previous` is the entry before, or
+    /// empty. `None` if the entry is damaged.
     #[inline]
     pub fn go_to(&mut self, entry: &[u8], previous: &[u8]) -> Option<()> {
         let common = common(entry, previous);
@@ -91,7 +90,7 @@ impl ColumnReader {
         Some(())
     }
 
-    /// Lends the values of the entry that the reader went to.
+    /// Returns the values of the current entry, borrowed.
     #[inline]
     pub fn lend<R>(&self, entry: &[u8], take: impl FnOnce(Columns<'_>) -> R) -> R {
         let mut keys: [&[u8]; VALUES_MAX] = [&[]; VALUES_MAX];
@@ -109,14 +108,14 @@ impl ColumnReader {
     }
 }
 
-/// Where a column begins and ends.
+/// Returns the range of bytes of a column.
 #[inline]
 fn span(ends: &[usize], column: usize) -> (usize, usize) {
     let from = column.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or(0);
     (from, ends.get(column).copied().unwrap_or(from))
 }
 
-/// How many bytes two keys begin with in common.
+/// Returns the length of the common prefix of two keys.
 #[inline]
 fn common(one: &[u8], other: &[u8]) -> usize {
     let (ones, others) = (one.chunks_exact(8), other.chunks_exact(8));

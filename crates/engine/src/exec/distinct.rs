@@ -1,4 +1,5 @@
-//! Distinct values from an index: an entry of each value is read, the others are jumped over.
+//! Distinct values from an index: one entry of each value is read, and the others are skipped by a
+//! seek.
 
 use super::{Doc, Examined, Stream};
 use crate::operation::Operation;
@@ -10,10 +11,11 @@ use std::ops::Bound;
 use store::{Direction, Range, Snapshot, Space};
 use value::{Code, Error, RawDoc, Result, keys};
 
-/// Entries of one value that are stepped over before the scan jumps: a jump costs several steps.
+/// Entries of one value that are skipped one by one before the scan seeks. A seek costs as much as
+/// several steps.
 const STEPS: usize = 8;
 
-/// Reads one small document for each value of a field that an index holds.
+/// Returns one small document for each value of a field in an index.
 pub struct DistinctScan {
     snapshot: Snapshot,
     ranges: VecDeque<KeyRange>,
@@ -21,13 +23,13 @@ pub struct DistinctScan {
     cover: Cover,
     /// The directions of the values up to the field.
     columns: Vec<bool>,
-    /// The key of the last value, with all that stands before it.
+    /// The key up to and including the last value.
     last: Vec<u8>,
     examined: Examined,
 }
 
 impl DistinctScan {
-    /// A scan of a candidate for the field at this column.
+    /// Creates a scan of a candidate for the field at this column.
     #[must_use]
     pub fn new(snapshot: Snapshot, candidate: &Candidate, column: usize) -> DistinctScan {
         DistinctScan {
@@ -52,7 +54,7 @@ impl DistinctScan {
         Ok(())
     }
 
-    /// How many bytes of an entry the index's prefix and the values up to the field take.
+    /// Returns the length in bytes of an entry's prefix and values up to the field.
     fn length(&self, entry: &[u8]) -> Option<usize> {
         let mut at = 4;
         for descending in &self.columns {
@@ -97,8 +99,8 @@ impl Stream for DistinctScan {
                 Made::Document(doc) if !RawDoc::new(&doc).is_empty() => {
                     return Ok(Some(Doc::Made(doc)));
                 }
-                // Nothing stands there: that is no value. But among the entries of null that
-                // follow, one may be of a null that is there.
+                // A missing field is not a value. But a later entry of null may be one of a stored
+                // null.
                 Made::Document(_) | Made::Unknown => self.last.clear(),
                 Made::Damaged => return Err(damaged()),
             }

@@ -1,8 +1,8 @@
-//! Reading the entries of an index: those that the bounds of a plan let through, and of them those
-//! that pass what can be tested on keys alone.
+//! Reading index entries: those within the bounds of a plan that also pass the conditions that can
+//! be tested on keys.
 //!
-//! Ranges of keys tell the bounds of the leading fields. Bounds of the fields behind are checked
-//! entry by entry; where many entries in a row are outside, the scan jumps to the next key that
+//! Key ranges express the bounds of the leading fields. Bounds of later fields are checked entry by
+//! entry. After several consecutive entries outside the bounds, the scan seeks to the next key that
 //! can be inside.
 
 use super::Examined;
@@ -18,14 +18,15 @@ use std::sync::Arc;
 use store::{Bytes, Direction, Range, Snapshot, Space};
 use value::{Code, Error, RawDoc, Result};
 
-/// Entries outside that are stepped over before the scan jumps: a jump costs several steps.
+/// Entries outside the bounds that are skipped one by one before the scan seeks. A seek costs as
+/// much as several steps.
 const STEPS: usize = 8;
 
 /// How the entries of an index are read.
 pub struct Reading {
     /// The index.
     pub index: Arc<Index>,
-    /// How documents are made of entries, if none need be fetched.
+    /// How documents are built from entries, if none need be fetched.
     pub cover: Option<Arc<Cover>>,
     direction: Direction,
     check: Option<Arc<KeyCheck>>,
@@ -33,7 +34,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// The way in which a candidate reads.
+    /// Returns how a candidate reads its index.
     #[must_use]
     pub fn of(candidate: &Candidate) -> Arc<Reading> {
         Arc::new(Reading {
@@ -47,7 +48,8 @@ impl Reading {
 }
 
 impl Reading {
-    /// Whether every entry makes a document, none is passed over, and they are read upwards.
+    /// Returns whether every entry yields a document, none is skipped, and they are read in
+    /// ascending order.
     #[must_use]
     pub fn tells_all_forward(&self) -> bool {
         self.direction == Direction::Forward && self.tells_all()
@@ -58,7 +60,7 @@ impl Reading {
     }
 }
 
-/// The entries of ranges of one index.
+/// A scan of the entries in ranges of one index.
 pub struct EntryScan {
     /// How they are read.
     pub reading: Arc<Reading>,
@@ -70,19 +72,18 @@ enum Source {
     Merged(Box<Merged>),
 }
 
-/// An entry: its key, what the index keeps with it, and whether the key filter is still to be
-/// tested on the document.
+/// An entry: its key, its value, and whether the key filter must still be tested on the document.
 pub struct Entry {
     /// The key with the index's prefix.
     pub key: Bytes,
-    /// What the key does not tell of types.
+    /// The type information that the key lacks.
     pub types: Bytes,
-    /// Whether the key did not tell enough.
+    /// Whether the key was not sufficient to decide the filter.
     pub unsure: bool,
 }
 
 impl EntryScan {
-    /// The entries of one range.
+    /// Opens a scan of one range.
     ///
     /// # Errors
     /// When the store fails.
@@ -91,7 +92,7 @@ impl EntryScan {
         Ok(EntryScan { reading, source: Source::One(opened, range) })
     }
 
-    /// The entries of all ranges side by side.
+    /// Opens a merged scan of all ranges.
     ///
     /// # Errors
     /// When the store fails.
@@ -104,7 +105,7 @@ impl EntryScan {
         Ok(EntryScan { reading: Reading::of(candidate), source })
     }
 
-    /// The next entry that passes.
+    /// Returns the next entry that passes.
     ///
     /// # Errors
     /// When the store fails, an entry is damaged or the operation is stopped.
@@ -156,29 +157,29 @@ impl EntryScan {
         }
     }
 
-    /// Whether every entry makes a document, and none is passed over.
+    /// Returns whether every entry yields a document and none is skipped.
     #[must_use]
     pub fn tells_all(&self) -> bool {
         matches!(self.source, Source::One(..)) && self.reading.tells_all()
     }
 
-    /// The range that is read when `tells_all`, with its index and how documents are made.
+    /// Returns the range that is read if `tells_all` holds, with its index and its cover.
     pub fn plain(&mut self) -> Option<(&Index, &mut Range, &Cover)> {
         let Source::One(range, _) = &mut self.source else { return None };
         Some((&self.reading.index, range, self.reading.cover.as_deref()?))
     }
 
-    /// Whether a document passes what an unsure entry left open.
+    /// Returns whether a document passes the filter that an unsure entry could not decide.
     ///
     /// # Errors
-    /// What the filter gives.
+    /// Errors of the filter.
     pub fn passes(&self, doc: &[u8]) -> Result<bool> {
         let test = self.reading.key_filter.as_ref();
         test.map_or(Ok(true), |test| test.filter.matches(RawDoc::new(doc)))
     }
 
-    /// Goes on at a key; false if that is behind the range. Ranges that are merged are read entry
-    /// by entry.
+    /// Seeks to a key. Returns false if it is after the range. Merged ranges are read entry by
+    /// entry.
     fn jump(&mut self, snapshot: &Snapshot, target: Vec<u8>) -> Result<bool> {
         let Source::One(range, whole) = &mut self.source else { return Ok(true) };
         match self.reading.direction {
@@ -199,7 +200,7 @@ fn open(snapshot: &Snapshot, range: &KeyRange, direction: Direction) -> Result<R
     snapshot.range(Space::Indexes, from, to, direction).map_err(store_failed)
 }
 
-/// The error of an entry that is none.
+/// Returns the error for a damaged entry.
 #[cold]
 pub(crate) fn damaged(index: &Index) -> Error {
     Error::new(

@@ -16,42 +16,42 @@ use query::sort::SortSpec;
 use std::sync::Arc;
 use value::{DocBuf, RawDoc, Result, Val};
 
-/// How the key of a record looks in `$recordId`.
+/// The form of a record key in `$recordId`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordForm {
-    /// A number: capped collections count their documents.
+    /// A number: the sequence number in a capped collection.
     Number,
-    /// Bytes: other collections are ordered by the encoded `_id`.
+    /// Bytes: the encoded `_id` in other collections.
     Bytes,
 }
 
-/// What a find does with the documents of a plan.
+/// Options of a find, applied to the documents of a plan.
 #[derive(Default)]
 pub struct FindOptions {
-    /// Which documents.
+    /// The filter.
     pub filter: Option<Arc<Filter>>,
-    /// In which order.
+    /// The sort order.
     pub sort: Option<SortSpec>,
-    /// How many are passed over.
+    /// Number of documents to skip.
     pub skip: u64,
-    /// How many are returned.
+    /// Maximum number of documents to return.
     pub limit: Option<u64>,
-    /// What is returned of each.
+    /// The projection of each document.
     pub projection: Option<Arc<Projection>>,
-    /// Whether the record's key is added to each document, and in which form.
+    /// Whether the record key is added to each document, and in which form.
     pub show_record: Option<RecordForm>,
-    /// Set when index keys are returned instead of documents: how they are found.
+    /// Set if index keys are returned instead of documents: the access that finds them.
     pub return_key: Option<Access>,
-    /// What the projection asks for by `$meta`.
+    /// The `$meta` metadata that the projection requests.
     pub shown: Metadata,
-    /// The paths that are read of what is returned; `None` for all that the projection leaves.
+    /// The paths that are read of the result; `None` for everything that the projection returns.
     pub needed: Option<Vec<String>>,
-    /// What to do instead when the plan reads much more than was expected.
+    /// The alternative if the plan reads far more than expected.
     pub escape: Option<Escape>,
 }
 
 impl FindOptions {
-    /// What is needed of the documents of a plan.
+    /// Returns the parts of documents that a plan needs.
     fn demand(&self, plan: &Plan) -> Demand {
         let whole = self.return_key.is_some() || !self.shown.is_empty();
         let included = match &self.projection {
@@ -66,27 +66,27 @@ impl FindOptions {
     }
 }
 
-/// A way out of a plan whose estimate was wrong. It is taken only while nothing was returned.
+/// The alternative to a plan whose estimate was wrong. It is used only while nothing was returned.
 pub struct Escape {
-    /// Entries or documents that may be looked at before.
+    /// Maximum number of entries or documents examined before the switch.
     pub most: u64,
-    /// Begins anew with another plan.
+    /// Starts the other plan.
     pub begin: Box<dyn FnOnce() -> FindStream + Send>,
 }
 
-/// What one step of a find gives.
+/// The result of one step of a find.
 enum NextRow {
     Row(Row, Option<usize>),
     End,
-    /// The plan reads more than it should.
+    /// The plan exceeds its limit of examined entries.
     Lost,
 }
 
-/// The documents of a find.
+/// The stream of a find.
 pub struct FindStream {
     scan: Scan,
     filter: Option<Arc<Filter>>,
-    /// Runs the filter, unless the place in an array that matched is asked for.
+    /// Runs the filter, unless the matched array position is needed.
     matcher: Option<Matcher>,
     sorter: Option<Sorter>,
     sorted: Option<Sorted>,
@@ -99,15 +99,15 @@ pub struct FindStream {
     shown: Metadata,
     sort_totals: SortTotals,
     escape: Option<Escape>,
-    /// The last document of a text search, whose score may be asked for.
+    /// The last document of a text search, kept to compute its score.
     last: Option<Doc>,
-    /// What earlier scans of a tailable cursor looked at.
+    /// The counts of earlier scans of a tailable cursor.
     before: Examined,
 }
 
 // The arena is empty between two calls of `next`.
 impl FindStream {
-    /// A stream over the documents that a plan finds.
+    /// Creates a stream over the documents of a plan.
     #[must_use]
     pub fn new(mut scan: Scan, plan: &Plan, options: FindOptions) -> FindStream {
         scan.set_demand(|| options.demand(plan));
@@ -117,7 +117,8 @@ impl FindStream {
             Some(sort) if !plan.sorted => Some(Sorter::new(sort, wanted)),
             _ => None,
         };
-        // What the access tells is tested only to know the place in an array that matched.
+        // Conditions that the access guarantees are tested only if the matched array position is
+        // needed.
         let position = options.projection.as_ref().is_some_and(|p| p.needs_position());
         let filter = match options.filter {
             Some(filter) if !position && !plan.implied.is_empty() => {
@@ -128,7 +129,7 @@ impl FindStream {
         let filter = filter.filter(|filter| !filter.is_empty());
         let mut skip = options.skip;
         if filter.is_none() && sorter.is_none() {
-            // Every row counts, so that rows can be passed over where they are found.
+            // Every row is part of the result, so the scan can skip rows without fetching them.
             scan.skip(std::mem::take(&mut skip));
         }
         FindStream {
@@ -151,7 +152,7 @@ impl FindStream {
         }
     }
 
-    /// A stream that only filters.
+    /// Creates a stream that only filters.
     fn of_scan(scan: Scan, filter: Option<Arc<Filter>>) -> FindStream {
         FindStream {
             scan,
@@ -173,7 +174,7 @@ impl FindStream {
         }
     }
 
-    /// Whether it only filters.
+    /// Returns whether the stream only filters.
     fn is_plain(&self) -> bool {
         self.escape.is_none()
             && self.sorter.is_none()
@@ -185,20 +186,20 @@ impl FindStream {
             && self.return_key.is_none()
     }
 
-    /// Whether everything that the scan finds is given as it is, so that entries can stand for
-    /// documents.
+    /// Returns whether all documents of the scan are returned unchanged, so that entries can be
+    /// counted instead.
     #[must_use]
     pub fn lends_entries(&self) -> bool {
         self.is_plain() && self.filter.is_none()
     }
 
-    /// What a blocking sort used, for explain.
+    /// Returns the resources of a blocking sort, for explain.
     #[must_use]
     pub fn sort_totals(&self) -> SortTotals {
         self.sort_totals
     }
 
-    /// Puts another scan in place of the one that ended: a tailable cursor goes on.
+    /// Replaces the finished scan by a new one, to continue a tailable cursor.
     pub fn go_on(&mut self, scan: Scan) {
         let done = self.scan.examined();
         self.before.keys += done.keys;
@@ -206,7 +207,7 @@ impl FindStream {
         self.scan = scan;
     }
 
-    /// The next row that matches, before sort, skip and limit.
+    /// Returns the next row that matches, before sort, skip and limit.
     fn matching(&mut self, op: &Operation) -> Result<Option<(Row, Option<usize>)>> {
         let mut position = None;
         let row = match (&mut self.matcher, &self.filter) {
@@ -226,7 +227,7 @@ impl FindStream {
         Ok(Some((row, position)))
     }
 
-    /// The next row that matches, or that the plan should be given up.
+    /// Returns the next row that matches, or that the plan should be abandoned.
     fn step(&mut self, op: &Operation) -> Result<NextRow> {
         let Some(most) = self.escape.as_ref().map(|escape| escape.most) else {
             let found = self.matching(op)?;
@@ -255,7 +256,7 @@ impl FindStream {
         Ok(NextRow::End)
     }
 
-    /// Begins anew with the other plan; what was read stays counted.
+    /// Switches to the other plan. The counts of the first one are kept.
     fn get_away(&mut self) {
         let Some(escape) = self.escape.take() else { return };
         let done = self.scan.examined();
@@ -264,13 +265,13 @@ impl FindStream {
         self.before.documents += done.documents;
     }
 
-    /// The score of a document for the `$text` of the filter.
+    /// Returns the score of a document for the `$text` of the filter.
     fn score(&self, doc: RawDoc<'_>) -> f64 {
         let text = self.filter.as_ref().and_then(|filter| filter.text());
         text.map_or(0.0, |text| text.score(doc))
     }
 
-    /// Lends the documents that match to `visit`, before sort, skip and limit.
+    /// Passes the documents that match to `visit`, before sort, skip and limit.
     fn lend_matching(&mut self, op: &Operation, visit: &mut Visit<'_>) -> Result<()> {
         match (&mut self.matcher, &self.filter) {
             (Some(matcher), _) => self
@@ -309,7 +310,7 @@ impl FindStream {
         match &mut self.sorted {
             None => match self.step(op)? {
                 NextRow::Row(row, position) => {
-                    // Another plan would give this row again.
+                    // The other plan would return this row again, so it can no longer be used.
                     self.escape = None;
                     Ok(Some((Doc::Stored(row.doc), position)))
                 }
@@ -332,7 +333,7 @@ impl FindStream {
         }
     }
 
-    /// The next document in natural order with its record's key: for tailable cursors.
+    /// Returns the next document in natural order with its record key, for tailable cursors.
     ///
     /// # Errors
     /// As `next`.
@@ -353,7 +354,7 @@ impl FindStream {
         Ok(None)
     }
 
-    /// Whether the limit is reached.
+    /// Returns whether the limit is reached.
     #[must_use]
     pub fn has_reached_limit(&self) -> bool {
         self.left == Some(0)
@@ -395,18 +396,18 @@ impl FindStream {
     }
 }
 
-/// The field in which `showRecordId` shows the key of a document's record.
+/// The field in which `showRecordId` returns the record key.
 const RECORD_FIELD: &str = "$recordId";
 
-/// A row whose document has the key of its record as a field.
+/// Adds the record key to the document of a row as a field.
 fn with_record(row: Row, form: RecordForm) -> Row {
-    let shown = match (form, row.record.first_chunk::<8>()) {
+    let value = match (form, row.record.first_chunk::<8>()) {
         (RecordForm::Number, Some(number)) => Val::Int64(i64::from_be_bytes(*number)),
         _ => Val::Binary(0, &row.record),
     };
     let doc = DocBuf::build(|out| {
         out.extend(RawDoc::new(&row.doc));
-        out.append(RECORD_FIELD, shown);
+        out.append(RECORD_FIELD, value);
     });
     Row { doc: doc.into_bytes().into(), record: row.record.clone() }
 }

@@ -1,5 +1,5 @@
-//! Several ranges of one index as one stream in the order of what follows their prefixes: how
-//! `{a: {$in: [..]}}` sorted by `b` comes out of an index on `{a: 1, b: 1}` without a sort.
+//! Merging several ranges of one index into the order of the key after their prefixes. So `{a:
+//! {$in: [..]}}` sorted by `b` is read from an index on `{a: 1, b: 1}` without a sort.
 
 use crate::store_failed;
 use std::cmp::Ordering;
@@ -7,17 +7,17 @@ use std::collections::BinaryHeap;
 use store::{Bytes, Direction, Range};
 use value::Result;
 
-/// Ranges of an index that are read side by side.
+/// Ranges of an index that are merged.
 pub struct Merged {
     sources: Vec<Range>,
-    /// The next entry of each range that has one, the first of all on top.
+    /// The next entry of each range that has one. The top is the first in order.
     heads: BinaryHeap<Head>,
 }
 
 struct Head {
     key: Bytes,
     types: Bytes,
-    /// Where the part begins that decides over the order.
+    /// Offset of the part of the key that determines the order.
     skip: usize,
     direction: Direction,
     source: usize,
@@ -30,7 +30,7 @@ impl Head {
 }
 
 impl Ord for Head {
-    /// The largest comes first out of a heap, so the entry that is read first is the largest.
+    /// A heap returns the largest first, so the entry that comes first compares as the largest.
     fn cmp(&self, other: &Head) -> Ordering {
         let order = self.rest().cmp(other.rest());
         let order = match self.direction {
@@ -56,7 +56,7 @@ impl PartialEq for Head {
 impl Eq for Head {}
 
 impl Merged {
-    /// Reads ranges side by side; each comes with the length of its prefix.
+    /// Merges ranges; each is given with the length of its prefix.
     ///
     /// # Errors
     /// When the store fails.
@@ -71,7 +71,7 @@ impl Merged {
         Ok(merged)
     }
 
-    /// The next entry: its key and what the index stores with it.
+    /// Returns the next entry: its key and its value.
     ///
     /// # Errors
     /// When the store fails.

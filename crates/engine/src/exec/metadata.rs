@@ -1,5 +1,5 @@
-//! What `$meta` shows of documents beside what they hold: the key of the order that they are in, of
-//! the index through which they were found, of their record, and how far patterns are behind.
+//! Metadata of documents for `$meta`: the sort key, the index key, the record key, and the
+//! staleness of maintained values.
 
 use super::return_key::key_of;
 use super::write::record_of_id;
@@ -12,22 +12,22 @@ use query::sort::SortSpec;
 use std::sync::Arc;
 use value::{DocBuf, RawDoc, Result, Val, Writer};
 
-/// Which metadata are shown.
+/// The metadata that are returned.
 #[derive(Clone, Default)]
 pub struct Metadata {
-    /// `sortKey`: of this order.
+    /// `sortKey`: the sort order.
     pub sort: Option<SortSpec>,
-    /// `indexKey`: of the index of this access.
+    /// `indexKey`: the access whose index is used.
     pub access: Option<Access>,
-    /// `recordId`: in this collection. Capped collections number their documents, and the number
-    /// is not in a document.
+    /// `recordId`: the collection. The record key of a capped collection is a sequence number,
+    /// which is not part of the document.
     pub record: Option<Arc<Collection>>,
-    /// `patterns`: how far what is maintained is behind.
+    /// `patterns`: the staleness of maintained values.
     pub patterns: Option<Staleness>,
 }
 
 impl Metadata {
-    /// Whether there is nothing to show.
+    /// Returns whether no metadata are requested.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sort.is_none()
@@ -39,7 +39,7 @@ impl Metadata {
     /// Writes the metadata of a document, by keyword.
     ///
     /// # Errors
-    /// When it has no place in the order.
+    /// When the document has no sort key.
     pub fn write(&self, doc: RawDoc<'_>, out: &mut Writer<'_>) -> Result<()> {
         if let Some(sort) = &self.sort {
             let values = sort.values(doc)?;
@@ -63,7 +63,7 @@ impl Metadata {
     }
 }
 
-/// A stream whose documents have metadata.
+/// A stream that adds metadata to its documents.
 pub struct WithMeta {
     input: Box<dyn Stream>,
     shown: Metadata,

@@ -1,8 +1,9 @@
 //! Execution: streams that pull documents from each other.
 //!
-//! `scan` finds documents by a plan's access (`entries` reads those of an index, `walk` the nodes of a tree, `columns` the values
-//! in them, `distinct` one for each value), `resolve` adds to them what patterns do not store, `find` filters, sorts, skips, limits and projects
-//! them, `write` changes documents. Nothing here parses.
+//! `scan` finds documents by a plan's access. `entries` reads index entries, `columns` reads values
+//! from them, `distinct` reads one entry per value, and `walk` reads the nodes of a tree. `find`
+//! filters, sorts, skips, limits and projects. `modify` changes documents. Nothing here parses
+//! commands.
 //!
 //! Layer: queries.
 
@@ -29,12 +30,12 @@ use std::ops::Deref;
 use store::Bytes;
 use value::{DocBuf, RawDoc, Result, Writer};
 
-/// A document on its way: bytes shared with the store, or its own.
+/// A document in a stream: bytes shared with the store, or owned.
 #[derive(Clone)]
 pub enum Doc {
-    /// Bytes of the store; no copy was made.
+    /// Bytes of the store, not copied.
     Stored(Bytes),
-    /// Bytes that a stage made.
+    /// Bytes created by a stage.
     Made(Vec<u8>),
 }
 
@@ -49,49 +50,49 @@ impl Deref for Doc {
 }
 
 impl Doc {
-    /// The document, to read.
+    /// Returns the document for reading.
     #[must_use]
     pub fn raw(&self) -> RawDoc<'_> {
         RawDoc::new(self)
     }
 }
 
-/// Takes documents that are lent to it, one after another.
+/// A callback that gets borrowed documents one at a time.
 pub type Visit<'v> = dyn FnMut(RawDoc<'_>) -> Result<()> + 'v;
 
-/// Takes what is lent to it: documents, or of entries the fields that it wants.
+/// A consumer of borrowed documents, or of selected fields of index entries.
 pub trait Take {
-    /// Takes a document.
+    /// Consumes a document.
     ///
     /// # Errors
-    /// What whoever takes it gives.
+    /// Errors of the consumer.
     fn document(&mut self, doc: RawDoc<'_>) -> Result<()>;
 
-    /// Takes the wanted fields of a document, in the order in which they were asked for.
+    /// Consumes the selected fields of an entry, in the order in which they were requested.
     ///
     /// # Errors
-    /// What whoever takes it gives.
+    /// Errors of the consumer.
     fn entry(&mut self, columns: Columns<'_>) -> Result<()>;
 
-    /// Whether that is enough for now. Asked from time to time.
+    /// Returns whether the consumer wants to pause. Called from time to time.
     fn pause(&self) -> bool {
         false
     }
 }
 
-/// Documents, one at a time.
+/// A pull iterator of documents.
 pub trait Stream: Send {
-    /// The next document.
+    /// Returns the next document.
     ///
     /// # Errors
-    /// What the stage or the store gives, or that the operation was stopped.
+    /// Errors of the stage or the store, or that the operation was stopped.
     fn next(&mut self, op: &Operation) -> Result<Option<Doc>>;
 
-    /// Lends all documents that are left to `visit`. Stages that read everything before they
-    /// answer take their input this way: a document is neither copied nor counted then.
+    /// Passes all remaining documents to `visit`. Stages that read all input before their first
+    /// result use this, because it avoids copies and reference counts.
     ///
     /// # Errors
-    /// As `next`, and what `visit` gives.
+    /// As `next`, and errors of `visit`.
     fn for_each(&mut self, op: &Operation, visit: &mut Visit<'_>) -> Result<()> {
         while let Some(doc) = self.next(op)? {
             op.check()?;
@@ -100,8 +101,8 @@ pub trait Stream: Send {
         Ok(())
     }
 
-    /// Lends what is left as `for_each` does, but only the wanted fields where they are found
-    /// without a document. True if it was asked to pause before the end.
+    /// Passes the remaining documents to `take` like `for_each`, but only the selected fields where
+    /// an index entry has them. Returns true if it paused before the end.
     ///
     /// # Errors
     /// As `for_each`.
@@ -109,30 +110,30 @@ pub trait Stream: Send {
         self.for_each(op, &mut |doc| take.document(doc)).map(|()| false)
     }
 
-    /// Cuts off parts that others can read at the same time: what is left of this stream comes
-    /// first, then each part in its order. Nothing where that cannot be done, or does not pay.
+    /// Splits off parts that can be read in parallel. The rest of this stream comes first, then
+    /// each part in order. Returns an empty list if splitting is impossible or not worthwhile.
     fn split(&mut self, _parts: usize) -> Vec<Box<dyn Stream>> {
         Vec::new()
     }
 
-    /// Whether it is known already that no document follows. A stream that would have to look
-    /// says no, as MongoDB does: the client asks once more and gets an empty batch.
+    /// Returns whether it is already known that no document remains. A stream that would have to
+    /// read returns false, as in MongoDB: the client then gets an empty last batch.
     fn is_done(&self) -> bool {
         false
     }
 
-    /// The stream that the documents come from, if what it says of its last document and of its
-    /// reading holds for this one too.
+    /// Returns the input stream, if its metadata of the last document and its statistics also apply
+    /// to this stream.
     fn source(&self) -> Option<&dyn Stream> {
         None
     }
 
-    /// The score that the last document has for a text search, if there is one.
+    /// Returns the text score of the last document, if there is one.
     fn score(&self) -> Option<f64> {
         self.source()?.score()
     }
 
-    /// What `$meta` can ask for of the last document, by keyword.
+    /// Returns the `$meta` metadata of the last document, by keyword.
     fn meta(&self) -> Option<DocBuf> {
         if let Some(source) = self.source() {
             return source.meta();
@@ -143,15 +144,15 @@ pub trait Stream: Send {
         }))
     }
 
-    /// Writes what the stage itself has to tell of its run, for explain.
+    /// Writes the statistics of the stage itself for explain.
     fn figures(&self, _out: &mut Writer<'_>) {}
 
-    /// Whether documents have something that `$meta` can ask for, document by document.
+    /// Returns whether documents have `$meta` metadata.
     fn has_meta(&self) -> bool {
         self.source().is_some_and(|source| source.has_meta())
     }
 
-    /// Adds what was examined so far.
+    /// Adds the numbers of entries and documents examined so far.
     fn examined(&self, total: &mut Examined) {
         if let Some(source) = self.source() {
             source.examined(total);

@@ -1,8 +1,8 @@
-//! Updates and deletes: find the documents, change each, inside transactions.
+//! Updates and deletes: find the documents and change each, inside transactions.
 //!
-//! A statement for one document runs in one transaction. A statement for many scans one snapshot,
-//! so that it never meets a document twice, and commits in chunks; a document that changed since is
-//! looked at again before it is changed.
+//! A statement for one document runs in one transaction. A statement for many documents scans one
+//! snapshot, so that it finds each document once, and commits in chunks. A document that changed
+//! since the snapshot is tested again before it is changed.
 
 use super::scan::{Row, Scan};
 use super::write;
@@ -24,15 +24,15 @@ use std::sync::Arc;
 use store::{Seqno, Snapshot};
 use value::{DocBuf, RawDoc, Result, Val};
 
-/// Which documents a statement changes.
+/// Selects the documents that a statement changes.
 pub struct Target<'a> {
     /// The filter as it was sent.
     pub query: RawDoc<'a>,
-    /// The filter, compiled.
+    /// The compiled filter.
     pub filter: Arc<Filter>,
-    /// Which one of several, for statements that change one.
+    /// The order that selects one of several documents, for statements that change one.
     pub sort: Option<SortSpec>,
-    /// Which index to use.
+    /// The index to use.
     pub hint: Option<Val<'a>>,
 }
 
@@ -42,14 +42,14 @@ pub struct Chosen {
     pub record: store::Bytes,
     /// The document.
     pub doc: store::Bytes,
-    /// The array place that the filter matched.
+    /// The position in an array that the filter matched.
     pub position: Option<usize>,
 }
 
-/// The first document that matches, as a transaction sees the collection.
+/// Returns the first document that matches, as a transaction sees the collection.
 ///
 /// # Errors
-/// What the filter or the store gives.
+/// Errors of the filter or the store.
 pub fn choose_one(
     txn: &Transaction,
     op: &Operation,
@@ -88,11 +88,11 @@ pub fn choose_one(
     Ok(best.map(|(_, chosen)| chosen))
 }
 
-/// The records that match now, for statements that change many, and the commit as of which they are
-/// read.
+/// Returns the records that match now, for statements that change many, and the commit at which
+/// they were read.
 ///
 /// # Errors
-/// What the filter or the store gives.
+/// Errors of the filter or the store.
 fn scan_many(
     data: &Data,
     op: &Operation,
@@ -113,10 +113,10 @@ fn scan_many(
     Ok((Scan::new(snapshot, collection.clone(), &plan.access), seqno))
 }
 
-/// Whether documents that were read as of a commit can be changed without another look at them:
-/// the commit of the change finds out if somebody else has changed them since.
+/// Returns whether documents that were read at a commit can be changed without testing them again.
+/// The conflict check at commit detects changes by others.
 fn can_trust(data: &Data, op: &Operation, collection: &Collection, seqno: Seqno) -> bool {
-    // A unique key that one chunk gives up and the next takes would look like a conflict.
+    // A unique key that one chunk frees and the next one takes would look like a conflict.
     let has_unique = collection.indexes.iter().any(|i| !i.is_clustered() && i.refuses_equal_keys());
     !op.is_in_transaction()
         && !collection.is_written_locked()
@@ -124,17 +124,17 @@ fn can_trust(data: &Data, op: &Operation, collection: &Collection, seqno: Seqno)
         && data.remembers(seqno)
 }
 
-/// Rows of one commit of a statement that changes many: what they were, what they become and what is
-/// logged of them should fit into the cache of a core. A commit that changes the whole of what the store
-/// keeps side by side is cheaper than two that change parts of it, so it may go on a little.
+/// Documents per commit of a statement that changes many. The old and new images and the log
+/// records should fit into the cache of a core. A commit that changes a whole page of the store is
+/// cheaper than two that change parts of it, so the number may be exceeded slightly.
 const CHUNK_ROWS: usize = 200;
 const CHUNK_ROWS_MAX: usize = 400;
 const CHUNK_BYTES: usize = 4 * 1024 * 1024;
 
-/// Runs `change` on every document that matches, in commits of many documents.
+/// Runs `change` on every document that matches, with many documents per commit.
 ///
 /// # Errors
-/// What the filter, the change or the store gives; commits before that stay.
+/// Errors of the filter, the change or the store. Earlier commits of the statement remain.
 pub fn for_each_match(
     data: &Data,
     op: &Operation,
@@ -147,8 +147,8 @@ pub fn for_each_match(
     }
     let (mut scan, scanned_at) = scan_many(data, op, collection, target)?;
     let mut total = Many::default();
-    // An open transaction commits later anyway; one chunk spares it copies of what it wrote,
-    // which the scan still looks at.
+    // An open transaction commits later anyway. With one chunk its writes need not be copied while
+    // the scan still reads them.
     let whole = op.is_in_transaction();
     loop {
         let mut rows = Vec::new();
@@ -172,15 +172,14 @@ pub fn for_each_match(
         }
         let mut trusted = can_trust(data, op, collection, scanned_at);
         let (part, seqno) = data.transact(op, collection.is_written_locked(), |txn| {
-            // Whoever came in between makes the commit fail, and then each is looked at again.
+            // A concurrent change makes the commit fail; then each document is tested again.
             let trusted = std::mem::take(&mut trusted) && txn.read_at(scanned_at);
             let mut part = Many::default();
             let current = txn.catalog.get(&collection.db, &collection.name).cloned();
             let Some(current) = current.filter(|now| now.id == collection.id) else {
                 return Ok(part);
             };
-            // What is resolved of other documents changes when the statement is through, as what is
-            // stored of them would.
+            // Resolved values are those before the changes of this chunk, like stored values.
             let seen = current.pointers.is_some().then(|| txn.snapshot.clone());
             let mut resolver = match &seen {
                 Some(seen) => Resolver::of(&current, seen)?.map(|resolver| (resolver, seen)),
@@ -200,8 +199,8 @@ pub fn for_each_match(
                 part.matched += 1;
                 match change(txn, &current, row) {
                     Ok(changed) => part.changed += u64::from(changed),
-                    // What was changed before stays, as in MongoDB: a refused document leaves
-                    // nothing behind, so the others of this chunk commit.
+                    // Earlier changes remain, as in MongoDB. A refused document has written
+                    // nothing, so the others of this chunk can commit.
                     Err(error) => {
                         part.failed = Some(error);
                         break;
@@ -219,8 +218,8 @@ pub fn for_each_match(
     }
 }
 
-/// A document as a transaction sees it: the newer image if it is another one than was read before.
-/// Nothing if it does not match any more.
+/// Returns a document as a transaction sees it: the newer image if it changed since it was read,
+/// `None` if it no longer matches.
 fn look_again(
     txn: &Transaction,
     collection: &Collection,
@@ -244,23 +243,24 @@ fn look_again(
     Ok(Some(Some(Chosen { record: row.record.clone(), doc, position })))
 }
 
-/// What a statement for many documents did.
+/// The result of a statement for many documents.
 #[derive(Default)]
 pub struct Many {
-    /// Documents that matched.
+    /// Number of documents that matched.
     pub matched: u64,
-    /// Documents that changed.
+    /// Number of documents that changed.
     pub changed: u64,
     /// The newest commit.
     pub newest: Option<Seqno>,
-    /// Why it stopped early.
+    /// The error that stopped it early.
     failed: Option<value::Error>,
 }
 
-/// Applies the update of a series to a chosen document. The new image, or `None` when nothing changes.
+/// Applies one update of a series to a chosen document. Returns the new image, or `None` if nothing
+/// changes.
 ///
 /// # Errors
-/// What the update, the validator or the indexes refuse.
+/// Errors of the update, the validator or the indexes.
 pub fn update_chosen(
     txn: &mut Transaction,
     collection: &Arc<Collection>,
@@ -270,16 +270,16 @@ pub fn update_chosen(
 ) -> Result<Option<DocBuf>> {
     let old = RawDoc::new(&chosen.doc);
     check_owner(txn, collection, updates.update())?;
-    let Some((new, told)) = updates.apply(old, chosen.position)? else { return Ok(None) };
+    let Some((new, logged)) = updates.apply(old, chosen.position)? else { return Ok(None) };
     collection.validate_update(old, new.as_doc(), bypass)?;
-    match write::replace(txn, collection, &chosen.record, old, &new, &told)? {
+    match write::replace(txn, collection, &chosen.record, old, &new, &logged)? {
         None => Ok(Some(new)),
-        // Patterns may take back all that the update did.
+        // Patterns may revert every change of the update.
         Some(image) => Ok((image.bytes() != old.bytes()).then_some(image)),
     }
 }
 
-/// Refuses an update whose operators name what a pattern maintains.
+/// Refuses an update whose operators name fields that a pattern maintains.
 fn check_owner(txn: &Transaction, collection: &Collection, update: &Update) -> Result<()> {
     match &collection.patterns {
         Some(bound) if !txn.work.bypasses() => {
@@ -289,10 +289,10 @@ fn check_owner(txn: &Transaction, collection: &Collection, update: &Update) -> R
     }
 }
 
-/// Inserts the document that an upsert makes when nothing matched.
+/// Inserts the document of an upsert that matched nothing.
 ///
 /// # Errors
-/// What the update, the validator or the indexes refuse.
+/// Errors of the update, the validator or the indexes.
 pub fn upsert(
     txn: &mut Transaction,
     collection: &Arc<Collection>,
@@ -312,10 +312,10 @@ pub fn upsert(
     Ok(stored.unwrap_or(doc))
 }
 
-/// All documents.
+/// Returns a target that selects all documents.
 ///
 /// # Errors
-/// Never: the empty filter can be compiled.
+/// Never: the empty filter always compiles.
 pub fn everything() -> Result<Target<'static>> {
     let filter = Arc::new(Filter::parse(RawDoc::empty(), &ParseContext::new(0))?);
     Ok(Target { query: RawDoc::empty(), filter, sort: None, hint: None })
@@ -324,7 +324,7 @@ pub fn everything() -> Result<Target<'static>> {
 /// Compiles the parts of a target.
 ///
 /// # Errors
-/// What a part gives that is not understood.
+/// Errors of the filter, the sort or the hint.
 pub fn target<'a>(
     context: &ParseContext<'_>,
     query: RawDoc<'a>,

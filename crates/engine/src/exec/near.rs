@@ -1,5 +1,5 @@
-//! Documents by their distance from a place: the index is read in rings that grow until
-//! everything asked for was found, and what was found in a ring comes out sorted.
+//! Documents in order of distance from a point. The index is read in growing rings until enough
+//! documents are found. The documents of a ring are returned in order.
 
 use super::Examined;
 use super::scan::{Row, fetch};
@@ -15,10 +15,10 @@ use std::sync::Arc;
 use store::{Bytes, Direction, Snapshot, Space};
 use value::{Error, RawDoc, Result};
 
-/// How many documents a ring should find before the rings grow slowly.
+/// Number of documents per ring from which on the rings grow slowly.
 const ENOUGH: usize = 32;
 
-/// A row on its way, by its distance.
+/// A document that was found, ordered by its distance.
 struct FoundDocument {
     distance: f64,
     arrived: u64,
@@ -45,22 +45,23 @@ impl Ord for FoundDocument {
     }
 }
 
-/// Reads documents from near to far.
+/// Reads documents in ascending order of distance.
 pub(super) struct NearScan {
     plan: Box<NearPlan>,
-    /// What was found and is not returned yet.
+    /// Documents that were found and not returned yet.
     found: BinaryHeap<Reverse<FoundDocument>>,
     seen: HashSet<Bytes>,
-    /// Everything within this distance was found.
+    /// All documents within this distance were found.
     reached: f64,
-    /// The next distance.
+    /// The outer distance of the next ring.
     next: f64,
     done: bool,
 }
 
 impl NearScan {
     pub(super) fn new(plan: &NearPlan, collection: &Collection) -> NearScan {
-        // A ring that would hold a few documents if they lay evenly: they seldom do, so less.
+        // The first ring would hold a few documents if they were evenly distributed. They seldom
+        // are, so it is smaller.
         let documents = collection.counters.documents().max(1) as f64;
         let start = plan.largest() * (20.0 / documents).sqrt().min(1.0) / 64.0;
         NearScan {

@@ -1,10 +1,10 @@
-//! Documents that are in memory already, as a stream.
+//! A stream of documents that are already in memory.
 
 use super::{Doc, Stream};
 use crate::operation::Operation;
 use value::{DocBuf, Result};
 
-/// A stream of documents that are there already.
+/// A stream of documents that are already in memory.
 pub struct Ready(pub std::vec::IntoIter<DocBuf>);
 
 impl Stream for Ready {

@@ -1,4 +1,5 @@
-//! `returnKey` of a find: the index key through which a document was found, in its place.
+//! `returnKey` of a find: returns the index key through which a document was found instead of the
+//! document.
 
 use crate::catalog::{Index, IndexKind};
 use crate::index_keys::{keys, ordered};
@@ -7,10 +8,10 @@ use store::Direction;
 use value::key_types::{Decoded, Decoder};
 use value::{DocBuf, RawDoc, RawVal, Result, Val};
 
-/// The key through which an access finds a document; empty when it uses no index.
+/// Returns the key through which an access finds a document; empty if it uses no index.
 ///
 /// # Errors
-/// None for documents that are in the index.
+/// Never for documents that are in the index.
 pub fn key_of(access: &Access, doc: RawDoc<'_>) -> Result<DocBuf> {
     match access {
         Access::Nothing | Access::Collection(_) | Access::Near(_) | Access::Walk(_) => {
@@ -38,7 +39,8 @@ fn id_of(doc: RawDoc<'_>) -> DocBuf {
     })
 }
 
-/// The key that a scan of the ranges meets first. Words that were found are no key.
+/// Returns the first key that a scan of the ranges finds. Terms of a text index are not returned as
+/// keys.
 fn through(candidate: &Candidate, doc: RawDoc<'_>) -> Result<Option<DocBuf>> {
     let index: &Index = &candidate.index;
     if matches!(index.kind, IndexKind::Text(_)) {
@@ -62,7 +64,7 @@ fn through(candidate: &Candidate, doc: RawDoc<'_>) -> Result<Option<DocBuf>> {
     Ok(Some(decoded(candidate, key)))
 }
 
-/// A key whose values are made by the index, as they stand in it.
+/// Returns a key whose values are computed by the index, such as hashes, as they are stored.
 fn decoded(candidate: &Candidate, key: &keys::Key) -> DocBuf {
     let mut decoder = Decoder::new(&key.values, &key.types);
     DocBuf::build(|out| {

@@ -1,4 +1,4 @@
-//! Finding documents: a point, a range of the collection, or ranges of an index.
+//! Scans: finding documents by key, by a range of the collection, or by ranges of an index.
 
 use super::columns::{ColumnReader, Columns};
 use super::entries::{EntryScan, Reading, damaged};
@@ -21,43 +21,44 @@ use std::sync::atomic::Ordering;
 use store::{Bytes, Direction, Range, Snapshot, Space};
 use value::{Error, RawDoc, Result};
 
-/// A document and the key of its record.
+/// A document and its record key.
 pub struct Row {
-    /// The record's key, without the collection's prefix.
+    /// The record key, without the collection's prefix.
     pub record: Bytes,
     /// The document.
     pub doc: Bytes,
 }
 
-/// Reads the documents of an access, in its order.
+/// Reads the documents of an access in its order.
 pub struct Scan {
     snapshot: Snapshot,
     collection: Arc<Collection>,
-    /// What is still to be read, first to last.
+    /// The parts still to be read, in order.
     parts: VecDeque<Part>,
     current: Option<Current>,
-    /// Records that were returned already, where an access may find one twice.
+    /// Records already returned, if an access may find one twice.
     seen: Option<HashSet<Bytes>>,
-    /// How many documents are passed over before the first is given.
+    /// Number of documents to skip before the first is returned.
     skip: u64,
     examined: Examined,
-    /// What is not stored of the documents.
+    /// The resolver for fields that are not stored.
     resolving: Resolving,
-    /// What is needed of the documents, for layouts that store parts of them apart; `None` for all.
+    /// The parts of documents that are needed, for layouts that store parts separately; `None` for
+    /// all.
     demand: Option<Arc<Demand>>,
 }
 
-/// What a scan has to resolve of the documents that it finds.
+/// Whether a scan must resolve fields of its documents.
 enum Resolving {
-    /// Nothing, or nothing that is known yet.
+    /// Nothing to resolve.
     No,
-    /// Something may be to resolve: whoever reads first finds out.
+    /// Not known yet. The first read finds out.
     Perhaps,
-    /// This.
+    /// Documents are resolved by this resolver.
     By(Box<Resolver>),
 }
 
-/// Documents of a collection from which on it pays to read parts of it at the same time.
+/// Minimum number of documents of a collection for parallel reads.
 const DOCUMENTS_OF_SPLIT: u64 = 50_000;
 
 enum Part {
@@ -72,14 +73,14 @@ enum Part {
 enum Current {
     Near(Box<NearScan>),
     Documents(Range),
-    /// Documents that layouts make of stored records.
+    /// Documents that layouts build from stored records.
     Mapped(Box<MappedRange>),
     Entries(Box<EntryScan>),
     Walk(Box<WalkScan>),
 }
 
 impl Scan {
-    /// A scan that starts when the first document is asked for.
+    /// Creates a scan, which starts with the first call of `next`.
     #[must_use]
     pub fn new(snapshot: Snapshot, collection: Arc<Collection>, access: &Access) -> Scan {
         let mut scan = Scan {
@@ -100,7 +101,7 @@ impl Scan {
         scan
     }
 
-    /// A scan of a capped collection that goes on behind a record.
+    /// Creates a scan of a capped collection that continues after a record.
     #[must_use]
     pub fn after(snapshot: Snapshot, collection: Arc<Collection>, record: &[u8]) -> Scan {
         let from = [collection.prefix().as_slice(), record, &[0]].concat();
@@ -110,19 +111,19 @@ impl Scan {
         scan
     }
 
-    /// What was looked at so far.
+    /// Returns the numbers of entries and documents examined so far.
     #[must_use]
     pub fn examined(&self) -> Examined {
         self.examined
     }
 
-    /// Whether nothing is left to read.
+    /// Returns whether nothing remains to be read.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.current.is_none() && self.parts.is_empty()
     }
 
-    /// Whether what comes next does not lie beside what was given last in the store.
+    /// Returns whether the next document is not adjacent to the last one in the store.
     #[must_use]
     pub fn is_at_seam(&self) -> bool {
         match &self.current {
@@ -156,15 +157,15 @@ impl Scan {
         }
     }
 
-    /// Says what is needed of the documents. Only layouts make use of it, so it is asked for only
-    /// where there are any.
+    /// Sets the parts of documents that are needed. Only layouts use this, so `demand` is called
+    /// only if there are any.
     pub fn set_demand(&mut self, demand: impl FnOnce() -> Demand) {
         if self.collection.layouts.is_some() {
             self.demand = Some(Arc::new(demand()));
         }
     }
 
-    /// Passes over the first documents; those that an index finds are not even fetched.
+    /// Skips the first documents. Documents found by an index are not fetched.
     pub fn skip(&mut self, count: u64) {
         self.skip = count;
     }
@@ -193,7 +194,7 @@ impl Scan {
         self.parts.extend(parts);
     }
 
-    /// The next document, as clients see it.
+    /// Returns the next document, as clients see it.
     ///
     /// # Errors
     /// When the store fails, an index disagrees with its documents, or the operation is stopped.
@@ -210,7 +211,7 @@ impl Scan {
         Ok(Some(Row { record: row.record.clone(), doc: doc.into_bytes().into() }))
     }
 
-    /// Finds out whether something is to resolve.
+    /// Creates the resolver if documents must be resolved.
     fn open_resolver(&mut self) -> Result<()> {
         if matches!(self.resolving, Resolving::Perhaps) {
             self.resolving = match Resolver::of(&self.collection, &self.snapshot)? {
@@ -221,7 +222,7 @@ impl Scan {
         Ok(())
     }
 
-    /// The next document, as it is stored.
+    /// Returns the next document, as it is stored.
     fn next_stored(&mut self, op: &Operation) -> Result<Option<Row>> {
         loop {
             op.check()?;
@@ -318,10 +319,10 @@ impl Scan {
         }
     }
 
-    /// The next document that passes a test. What does not pass costs no more than reading it.
+    /// Returns the next document that passes a test. Other documents cost only a read.
     ///
     /// # Errors
-    /// As `next`, and what the test gives.
+    /// As `next`, and errors of the test.
     pub fn next_where(
         &mut self,
         op: &Operation,
@@ -363,8 +364,8 @@ impl Scan {
         }
     }
 
-    /// Cuts a scan that has not begun into parts of about equal size and keeps the first one.
-    /// Only large collections are cut.
+    /// Splits a scan that has not begun into parts of about equal size and keeps the first. Only
+    /// large collections are split.
     pub fn split(&mut self, parts: usize) -> Vec<Scan> {
         if self.current.is_some()
             || self.seen.is_some()
@@ -410,10 +411,10 @@ impl Scan {
         ranges.into_iter().map(part).collect()
     }
 
-    /// Lends the documents that are left to `visit`, without counting references to them.
+    /// Passes the remaining documents to `visit`, without reference counts.
     ///
     /// # Errors
-    /// As `next`, and what `visit` gives.
+    /// As `next`, and errors of `visit`.
     pub fn for_each(
         &mut self,
         op: &Operation,
@@ -422,11 +423,11 @@ impl Scan {
         self.lend(op, None, &mut Each(visit)).map(|_| ())
     }
 
-    /// Lends what is left: of entries that tell all that is wanted their fields, else documents.
-    /// True if it was asked to pause before the end.
+    /// Passes the remaining documents to `take`: the selected fields if entries have them all,
+    /// otherwise whole documents. Returns true if it paused before the end.
     ///
     /// # Errors
-    /// As `next`, and what `take` gives.
+    /// As `next`, and errors of `take`.
     pub fn lend(
         &mut self,
         op: &Operation,
@@ -516,8 +517,8 @@ impl Scan {
         })
     }
 
-    /// Counts the documents that entries point to, up to `most`, without fetching any: only right
-    /// when the bounds are exactly what is asked for.
+    /// Counts the documents that entries refer to, up to `most`, without fetching them. Correct
+    /// only if the bounds express the filter exactly.
     ///
     /// # Errors
     /// When the store fails or the operation is stopped.
@@ -563,7 +564,7 @@ impl Scan {
     }
 }
 
-/// Takes documents only.
+/// A consumer of documents only.
 struct Each<F>(F);
 
 impl<F: FnMut(RawDoc<'_>) -> Result<()>> Take for Each<F> {
@@ -577,7 +578,7 @@ impl<F: FnMut(RawDoc<'_>) -> Result<()>> Take for Each<F> {
     }
 }
 
-/// Lends what the entries of an index tell.
+/// Passes selected fields of index entries to a consumer.
 struct Lender<'s> {
     snapshot: &'s Snapshot,
     collection: &'s Collection,
@@ -586,7 +587,7 @@ struct Lender<'s> {
 }
 
 impl Lender<'_> {
-    /// Lends entries that tell all; true if it was asked to pause.
+    /// Passes entries that have all selected fields. Returns true if it paused.
     fn entries(
         &mut self,
         entries: &mut EntryScan,
@@ -609,7 +610,8 @@ impl Lender<'_> {
                     }
                 }
                 let key = entry.get(4..).unwrap_or(&[]);
-                // Where nothing is kept beside the key, it tells everything: nothing is missing.
+                // If the entry has no type information, its key is complete and no field is
+                // missing.
                 if let (Some(columns), true) = (&mut columns, types.is_empty()) {
                     columns.go_to(key, previous).ok_or_else(|| damaged(index))?;
                     previous = key;
@@ -641,7 +643,7 @@ fn whole(collection: &Collection) -> KeyRange {
     KeyRange { from: collection.prefix().to_vec(), to: (collection.id + 1).to_be_bytes().to_vec() }
 }
 
-/// The document of a record.
+/// Returns the document of a record.
 ///
 /// # Errors
 /// When the store fails.
@@ -649,7 +651,7 @@ pub fn fetch(snapshot: &Snapshot, collection: &Collection, record: Bytes) -> Res
     fetch_part(snapshot, collection, record, None)
 }
 
-/// What is needed of the document of a record.
+/// Returns the needed parts of the document of a record.
 fn fetch_part(
     snapshot: &Snapshot,
     collection: &Collection,
@@ -663,7 +665,7 @@ fn fetch_part(
     Ok(doc.map(|doc| Row { record, doc }))
 }
 
-/// The error of an entry whose document is not there.
+/// Returns the error for an entry whose document does not exist.
 #[cold]
 pub(crate) fn dangling(collection: &Collection) -> Error {
     Error::new(

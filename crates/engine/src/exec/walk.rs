@@ -1,4 +1,5 @@
-//! Walking from documents to those that name them, by an index: each is found once, whatever leads to it.
+//! Traversal of a tree by an index, from documents to those that refer to them. Each document is
+//! returned once.
 
 use super::Examined;
 use super::entries::damaged;
@@ -16,25 +17,25 @@ use std::ops::Bound;
 use store::{Bytes, Direction, Range, Snapshot, Space};
 use value::{RawDoc, Result, Val, keys};
 
-/// How many levels may follow; all of them without.
+/// Remaining levels; `None` for no limit.
 type Levels = Option<u32>;
 
-/// A walk that is under way.
+/// A traversal in progress.
 pub struct WalkScan {
     walk: Walk,
     starts: VecDeque<Start>,
-    /// Nodes whose children are to be read: their names, and how many levels may follow.
+    /// Nodes whose children are still to be read, with their remaining levels.
     queue: VecDeque<(Vec<u8>, Levels)>,
-    /// The children that are being read, and how many levels may follow below them.
+    /// The children being read, and the remaining levels below them.
     children: Option<(Range, Levels)>,
-    /// Records that were given.
+    /// Records already returned.
     given: HashSet<Bytes>,
-    /// Nodes whose children were read, and how many levels.
+    /// Nodes whose children were read, with the levels at that time.
     walked: HashMap<Vec<u8>, Levels>,
 }
 
 impl WalkScan {
-    /// A walk that begins when the first node is asked for.
+    /// Creates a traversal, which starts with the first call of `next`.
     #[must_use]
     pub fn new(walk: &Walk) -> WalkScan {
         WalkScan {
@@ -47,7 +48,7 @@ impl WalkScan {
         }
     }
 
-    /// The next node.
+    /// Returns the next node.
     ///
     /// # Errors
     /// When the store fails, the index disagrees with its documents, or the operation is stopped.
@@ -110,7 +111,7 @@ impl WalkScan {
         }
     }
 
-    /// Notes that the children of a node are wanted, unless they were read as far down already.
+    /// Adds a node to the queue, unless its children were already read to at least this depth.
     fn enter(&mut self, name: Vec<u8>, levels: Levels) {
         let deep = |levels: Levels| levels.unwrap_or(u32::MAX);
         let done = self.walked.get(&name).is_some_and(|known| deep(*known) >= deep(levels));
@@ -120,7 +121,7 @@ impl WalkScan {
         }
     }
 
-    /// The node of a name.
+    /// Returns the node with this name.
     fn find(
         &self,
         snapshot: &Snapshot,

@@ -1,10 +1,10 @@
-//! Building indexes beside running writes.
+//! Building indexes while writes continue.
 //!
-//! First the index enters the catalog as unfinished: from then on every write keeps it, and
-//! statements that were under way run again because the collection's version changed. Then the
-//! documents are read (`fill`). At last their entries are shown and the index becomes ready, in one
-//! commit. A build that fails takes its index away again; one that the process did not survive begins
-//! again at the next start (`resume`).
+//! First the index enters the catalog as unfinished. From then on every write maintains it, and
+//! running statements are retried because the collection's version changed. Then the documents are
+//! read (`fill`). Finally their entries are published and the index becomes ready, in one commit. A
+//! failed build removes its index. A build that was interrupted by the end of the process restarts
+//! at the next start (`resume`).
 
 use super::fill::{Check, Filled, check_all_unique, fill, wanted};
 use super::spec::{self, IndexSpec};
@@ -20,34 +20,34 @@ use std::time::{Duration, Instant};
 use store::Space;
 use value::{Code, DocBuf, Error, Result, limits};
 
-/// What a request for indexes did.
+/// The result of a request for indexes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Indexes of the collection before.
+    /// Number of indexes of the collection before.
     pub before: usize,
-    /// Indexes of the collection afterwards.
+    /// Number of indexes of the collection afterwards.
     pub after: usize,
-    /// Whether the collection was made for them.
+    /// Whether the collection was created by the request.
     pub created_collection: bool,
-    /// How many of the indexes asked for existed already.
+    /// How many of the requested indexes existed already.
     pub existed: usize,
 }
 
-/// What the first step found.
+/// The result of the first step.
 enum Begun {
-    /// Nothing is left to do.
+    /// Nothing remains to be done.
     Done(Outcome),
     /// These indexes are to be filled.
     Filling(Outcome, Arc<Collection>, Vec<u32>),
-    /// Somebody else builds one of them: wait and look again.
+    /// Another client builds one of them: wait and try again.
     Busy,
 }
 
 /// Creates the indexes that are missing and returns when they are ready.
 ///
 /// # Errors
-/// Conflicts with indexes that exist, DuplicateKey and CannotIndexParallelArrays from the
-/// documents, or that the operation was stopped; no index is left behind then.
+/// Conflicts with existing indexes, DuplicateKey and CannotIndexParallelArrays from the documents,
+/// or that the operation was stopped. No index remains then.
 pub fn create(
     data: &Data,
     op: &Operation,
@@ -93,10 +93,10 @@ pub fn create(
     }
 }
 
-/// Fills indexes that the catalog knows as unfinished, and makes them ready.
+/// Fills unfinished indexes of the catalog and makes them ready.
 ///
 /// # Errors
-/// See `create`; the indexes are left as they are.
+/// See `create`; the indexes stay unfinished.
 pub(super) fn run(
     data: &Data,
     collection: &Collection,
@@ -109,10 +109,10 @@ pub(super) fn run(
     finish(data, collection, ids, filled, check)
 }
 
-/// Creates indexes inside of a transaction: of a collection that it made and left empty.
+/// Creates indexes inside a transaction, on an empty collection that the transaction created.
 ///
 /// # Errors
-/// OperationNotSupportedInTransaction for another collection.
+/// OperationNotSupportedInTransaction for any other collection.
 fn create_within(
     data: &Data,
     txn: &mut Transaction,
@@ -150,17 +150,17 @@ fn create_within(
     Ok(outcome)
 }
 
-/// What a collection's own collation makes of specifications.
+/// Applies a collection's default collation to specifications.
 fn within(collection: &Collection, specs: &[IndexSpec]) -> Result<Vec<IndexSpec>> {
     specs.iter().map(|spec| spec.within(collection.collation.as_deref())).collect()
 }
 
-/// The catalog change that makes the indexes known. An empty collection needs no more.
+/// Adds the indexes to the catalog. For an empty collection that completes the build.
 fn begin(data: &Data, db: &str, name: &str, specs: &[IndexSpec]) -> Result<Begun> {
     data.change_catalog(|catalog, batch| grow(data, catalog, batch, db, name, specs))
 }
 
-/// Adds indexes to a collection of the catalog, which is made when it is not there.
+/// Adds indexes to a collection of the catalog, which is created if it does not exist.
 fn grow(
     data: &Data,
     catalog: &mut Catalog,
@@ -180,7 +180,7 @@ fn grow(
     };
     let specs = &within(&collection, specs)?;
     if let Some(begun) = all_exist(&collection, specs)? {
-        // A collection that was just made has the `_id` index, and that may be all.
+        // A new collection has the `_id` index, which may be the only one requested.
         return Ok(match begun {
             Begun::Done(outcome) => Begun::Done(Outcome { created_collection, ..outcome }),
             other => other,
@@ -227,7 +227,7 @@ fn grow(
     Ok(if empty { Begun::Done(outcome) } else { Begun::Filling(outcome, grown, ids) })
 }
 
-/// The answer when every index asked for exists already.
+/// Returns the result if every requested index exists already.
 fn all_exist(collection: &Collection, specs: &[IndexSpec]) -> Result<Option<Begun>> {
     if collection.view().is_some() {
         return Err(Error::new(
@@ -254,7 +254,7 @@ fn all_exist(collection: &Collection, specs: &[IndexSpec]) -> Result<Option<Begu
     Ok(Some(Begun::Done(outcome)))
 }
 
-/// The row of a build in `currentOp`.
+/// Creates the row of a build in `currentOp`.
 pub(super) fn new_job(data: &Data, collection: &Collection) -> Arc<Job> {
     Arc::new(Job {
         id: data.next_operation.fetch_add(1, Ordering::Relaxed),
@@ -267,7 +267,7 @@ pub(super) fn new_job(data: &Data, collection: &Collection) -> Arc<Job> {
     })
 }
 
-/// The collection as it is now, though it may have been renamed or altered.
+/// Returns the current version of a collection, which may have been renamed or altered.
 pub(super) fn find(catalog: &Catalog, built: &Collection) -> Option<Arc<Collection>> {
     match catalog.get(&built.db, &built.name) {
         Some(same) if same.id == built.id => Some(same.clone()),
@@ -275,7 +275,7 @@ pub(super) fn find(catalog: &Catalog, built: &Collection) -> Option<Arc<Collecti
     }
 }
 
-/// Shows the entries of indexes and makes them ready.
+/// Publishes the entries of indexes and makes them ready.
 fn finish(
     data: &Data,
     built: &Collection,
@@ -286,8 +286,8 @@ fn finish(
     let Filled { load, equal, multikey } = filled;
     let doubtful = data.change_catalog(|catalog, batch| {
         let indexes = wanted(catalog, built, ids)?;
-        // Nobody commits between this and the new version of the collection: who did not see the
-        // entries, and so could not tell whether a value is taken, runs again.
+        // No commit can come between this and the new version of the collection. Statements that
+        // did not see the entries, and so could not check for duplicates, are retried.
         let written = load.finish().map_err(store_failed)?;
         let unique = indexes.iter().any(|index| index.unique);
         let doubtful = unique && (equal || written > 0);
@@ -301,7 +301,7 @@ fn finish(
     if !doubtful {
         return Ok(());
     }
-    // From here on writers keep values apart; those that came before are compared now.
+    // From here on writers enforce uniqueness. Earlier entries are compared now.
     check_all_unique(data, built, ids, check)?;
     data.change_catalog(|catalog, batch| {
         wanted(catalog, built, ids)?;
@@ -309,7 +309,7 @@ fn finish(
     })
 }
 
-/// Gives the collection a new version in which these indexes have this state.
+/// Creates a new version of the collection in which these indexes have this state.
 fn set_state(
     catalog: &mut Catalog,
     batch: &mut store::Batch,
@@ -330,7 +330,7 @@ fn set_state(
 /// Removes indexes whose build failed.
 pub(super) fn take_away(data: &Data, built: &Collection, ids: &[u32]) -> Result<()> {
     let removed = data.change_catalog(|catalog, batch| {
-        // Dropped with its collection, or by name: then its space is freed already.
+        // It was dropped with its collection or by name, and its space is freed already.
         let Some(collection) = find(catalog, built) else { return Ok(Vec::new()) };
         let (gone, kept): (Vec<_>, Vec<_>) =
             collection.indexes.iter().cloned().partition(|index| ids.contains(&index.id));
@@ -350,7 +350,7 @@ pub(super) fn aborted(why: &str) -> Error {
     Error::new(Code::INDEX_BUILD_ABORTED, format!("index build aborted: {why}"))
 }
 
-/// Keeps a job in the list while it runs.
+/// Keeps a job in the list while it exists.
 pub(super) struct Listed<'e> {
     data: &'e Data,
     job: Arc<Job>,
@@ -400,7 +400,7 @@ mod tests {
                 let build = format!(
                     "{{createIndexes: '{name}', indexes: [{{key: {{a: 1}}, name: 'a', unique: true}}]}}"
                 );
-                // Either the duplicate was there before, or the writer was refused.
+                // Either the duplicate existed before, or the writer was refused.
                 let built = run(engine, &build);
                 let code = built.map_or_else(|error| error.code(), |_| Code::OK);
                 assert!(matches!(code, Code::OK | Code::DUPLICATE_KEY), "{code:?}");
@@ -421,12 +421,12 @@ mod tests {
         let spec = spec::parse(given.as_doc(), false).expect("is right");
         let begun = begin(&engine.inner().data, "t", "c", &[spec]).expect("begins");
         assert!(matches!(begun, Begun::Filling(..)), "there are documents");
-        // Writes keep the unfinished index.
+        // Writes maintain the unfinished index.
         run(&engine, "{insert: 'c', documents: [{_id: 3, a: 3}]}").expect("works");
         engine.close().expect("closes");
         drop(engine);
         let engine = Engine::open(options()).expect("opens again");
-        // Asking for it waits until it is there.
+        // A request for it waits until it is ready.
         let reply = run(&engine, "{createIndexes: 'c', indexes: [{key: {a: 1}, name: 'a'}]}");
         let reply = reply.expect("works");
         assert!(reply.as_doc().get("note").is_some());
@@ -453,7 +453,7 @@ mod tests {
         let filled =
             fill(&engine.inner().data, &job, &collection, &ids, &|| Ok(())).expect("fills");
         assert_eq!(job.done.load(Ordering::Relaxed), 20_000);
-        // The entries are in the store, but the process does not live to say so.
+        // The entries are in the store, but the process ends before the index is marked as ready.
         filled.load.finish().expect("shows the entries");
         run(&engine, "{update: 'c', updates: [{q: {_id: 5}, u: {$set: {a: -5}}}, {q: {_id: 19000}, u: {$set: {a: -9400}}}]}")
             .expect("works");
@@ -483,7 +483,7 @@ mod tests {
         for (name, bytes) in [("small", 100_000), ("tiny", 1), ("large", 1 << 30)] {
             engine.inner().data.resources.build_bytes_max.store(bytes, Ordering::Relaxed);
             if bytes == 1 {
-                // A run for each entry would be too many files.
+                // One run per entry would create too many files.
                 run(&engine, "{delete: 'c', deletes: [{q: {_id: {$gte: 100}}, limit: 0}]}")
                     .expect("works");
             }

@@ -1,6 +1,6 @@
-//! Filling an index that is being built: the documents of one snapshot are read by several threads,
-//! their entries sorted (`runs`) and written straight into tables of the store. Writes go on
-//! meanwhile; what they do to the index is newer, and the store keeps it (`store::Load`).
+//! Filling an index during its build: several threads read the documents of one snapshot, sort
+//! their entries (`runs`) and write them directly into tables of the store. Writes continue
+//! meanwhile; their entries are newer and take precedence in the store (`store::Load`).
 
 use super::build::{aborted, find};
 use super::maintain;
@@ -21,29 +21,29 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use store::{Bytes, Direction, Load, Snapshot, Space};
 use value::{Code, Error, RawDoc, Result};
 
-/// From so many documents on, several threads read them, in so many parts: parts are not equally
-/// large, so whoever is done takes another.
+/// Number of documents from which on several threads read them, and the number of parts. Parts
+/// differ in size, so a thread that is done takes another.
 const LARGE_COLLECTION: u64 = 20_000;
 const PARTS: usize = 16;
-/// The most threads of one build.
+/// Maximum number of threads of one build.
 const THREADS_MAX: usize = 4;
-/// After so many blocks of documents a thread looks whether the index is still wanted.
+/// Number of blocks of documents after which a thread checks whether to stop.
 const BETWEEN_LOOKS: usize = 64;
 
-/// Says with an error that a build is to stop.
+/// Returns an error if a build is to stop.
 pub(super) type Check<'c> = &'c (dyn Fn() -> Result<()> + Sync);
 
-/// An index that was filled, except that nobody sees its entries yet.
+/// A filled index whose entries are not visible yet.
 pub(super) struct Filled {
     /// The entries.
     pub(super) load: Box<dyn Load>,
-    /// Whether a unique index has equal values, unless writes have changed that since.
+    /// Whether a unique index has equal values, unless later writes changed that.
     pub(super) equal: bool,
     /// For each index, which of its fields hold arrays.
     pub(super) multikey: Vec<(Arc<Index>, u32)>,
 }
 
-/// The build that the threads work on.
+/// The state of a build that its threads share.
 struct Fill<'b> {
     data: &'b Data,
     job: &'b Job,
@@ -51,22 +51,22 @@ struct Fill<'b> {
     /// In the order of their prefixes.
     indexes: Vec<Arc<Index>>,
     snapshot: &'b Snapshot,
-    /// Ranges of documents that nobody has read yet.
+    /// Ranges of documents that are not read yet.
     parts: Mutex<VecDeque<Range<Vec<u8>>>>,
     failure: Mutex<Option<Error>>,
     failed: AtomicBool,
 }
 
-/// What one thread found.
+/// The result of one thread.
 struct PartEntries {
     entries: Vec<Collected>,
     multikey: Vec<u32>,
 }
 
-/// Reads the documents and writes their entries; `check` says whether to stop.
+/// Reads the documents and writes their entries; `check` returns an error to stop.
 ///
 /// # Errors
-/// What a document is refused for, or that the build was stopped.
+/// When a document cannot be indexed, or the build was stopped.
 pub(super) fn fill(
     data: &Data,
     job: &Job,
@@ -78,7 +78,7 @@ pub(super) fn fill(
     let mut indexes = wanted(&data.catalog.load(), built, ids)?;
     indexes.sort_unstable_by_key(|index| index.id);
     let prefixes: Vec<[u8; 4]> = indexes.iter().map(|index| index.prefix()).collect();
-    // First this: what is written behind the snapshot is noted.
+    // Begins before the snapshot, so that every later write to the index is tracked.
     let load = data.store.load(Space::Indexes, &prefixes).map_err(store_failed)?;
     let snapshot = data.store.snapshot();
     let large = built.counters.documents() >= LARGE_COLLECTION;
@@ -114,16 +114,16 @@ pub(super) fn fill(
     };
     let watch = Watch { equal: &equal, stop: &|| goes_on().is_err() };
     let written = load.write(merged(&indexes, &mut entries, threads, &watch));
-    // Rather the reason for the end than the end.
+    // Reports the reason for a stop rather than the resulting failure.
     goes_on()?;
     written.map_err(store_failed)?;
     Ok(Filled { load, equal: equal.into_inner(), multikey })
 }
 
-/// The indexes that are built, as the catalog knows them now.
+/// Returns the indexes being built, as in the current catalog.
 ///
 /// # Errors
-/// IndexBuildAborted if it does not know them any more.
+/// IndexBuildAborted if they are no longer in the catalog.
 pub(super) fn wanted(
     catalog: &Catalog,
     built: &Collection,
@@ -138,7 +138,7 @@ pub(super) fn wanted(
     Ok(indexes)
 }
 
-/// Whether somebody has stopped the build or closes the engine.
+/// Returns an error if the build was stopped or the engine is closing.
 fn stopped(data: &Data, job: &Job) -> Result<()> {
     match job.killed.load(Ordering::Relaxed) {
         true => Err(Error::new(Code::INTERRUPTED, "operation was interrupted")),
@@ -146,7 +146,7 @@ fn stopped(data: &Data, job: &Job) -> Result<()> {
     }
 }
 
-/// Ranges that hold all documents.
+/// Returns ranges that together hold all documents.
 fn parts(
     snapshot: &Snapshot,
     built: &Collection,
@@ -155,7 +155,7 @@ fn parts(
     let (start, end) = range_of(built.id);
     let cuts = match count {
         1 => Vec::new(),
-        // The keys of stored records say nothing of how documents lie.
+        // The keys of stored records do not show the distribution of documents.
         _ if built.layouts.is_some() => Vec::new(),
         _ => snapshot.split(Space::Documents, &start, &end, count).map_err(store_failed)?,
     };
@@ -168,7 +168,7 @@ fn parts(
 }
 
 impl Fill<'_> {
-    /// Reads all parts with so many threads, of which this is one.
+    /// Reads all parts with `threads` threads, including the current one.
     fn read(&self, threads: usize, check: Check<'_>) -> Vec<PartEntries> {
         let limit = self.data.resources.build_bytes_max.load(Ordering::Relaxed) / threads.max(1);
         std::thread::scope(|scope| {
@@ -176,7 +176,7 @@ impl Fill<'_> {
             let watch = interrupt::current();
             for _ in 1..threads {
                 let thread = std::thread::Builder::new().name("index build".to_owned());
-                // Without it the others have more to do.
+                // If a thread cannot be started, the others do its work.
                 let watch = watch.clone();
                 others.extend(thread.spawn_scoped(scope, || {
                     let _watching = watch.map(interrupt::watch);
@@ -196,7 +196,7 @@ impl Fill<'_> {
         })
     }
 
-    /// Reads parts until none is left, or somebody has failed.
+    /// Reads parts until none remains or a thread has failed.
     fn read_parts(&self, limit: usize, check: Check<'_>) -> Option<PartEntries> {
         let scratch = self.data.resources.scratch();
         let mut collector = Collector::new(scratch, self.indexes.len(), limit);
@@ -253,7 +253,7 @@ impl Fill<'_> {
     }
 }
 
-/// Refuses equal values in the unique ones of these indexes, whose entries are all there.
+/// Refuses equal values in unique indexes whose entries are complete.
 ///
 /// # Errors
 /// DuplicateKey.
@@ -270,7 +270,7 @@ pub(super) fn check_all_unique(
     Ok(())
 }
 
-/// Walks the entries of a unique index and refuses two of equal values.
+/// Scans the entries of a unique index and refuses two with equal values.
 fn check_unique(data: &Data, check: Check<'_>, built: &Collection, index: &Index) -> Result<()> {
     let snapshot = data.store.snapshot();
     let (from, to) = range_of(index.id);
@@ -288,8 +288,8 @@ fn check_unique(data: &Data, check: Check<'_>, built: &Collection, index: &Index
                 let key = built.document_key(record);
                 let doc = layout::get(built, &snapshot, &key)?;
                 let values = values.get(4..).unwrap_or(&[]);
-                let shown = doc.map(|doc| ordered::key_values(index, RawDoc::new(&doc), values));
-                return Err(maintain::duplicate_key(built, index, &shown.unwrap_or_default()));
+                let found = doc.map(|doc| ordered::key_values(index, RawDoc::new(&doc), values));
+                return Err(maintain::duplicate_key(built, index, &found.unwrap_or_default()));
             }
             last.clear();
             last.extend_from_slice(values);

@@ -1,8 +1,8 @@
-//! Keeping index entries right while documents change, inside the transaction that changes them.
+//! Maintenance of index entries when documents change, inside the transaction that changes them.
 //!
-//! An entry is `index prefix, encoded values, record key`; its value tells of the types what the
-//! encoded values do not, and is empty most of the time. The record key is what follows the
-//! collection's prefix in the key of the document.
+//! The key of an entry is `index prefix, encoded values, record key`. Its value holds type
+//! information that the encoded values lack, and is usually empty. The record key is the document's
+//! key without the collection's prefix.
 
 use crate::catalog::{Collection, Index, IndexKind};
 use crate::index_keys::{keys, ordered};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use store::{Bytes, Space};
 use value::{Code, Collation, DocBuf, Error, RawDoc, Result, Val};
 
-/// The key of an entry.
+/// Returns the key of an entry.
 #[must_use]
 pub fn entry_key(index: &Index, values: &[u8], record: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(4 + values.len() + record.len());
@@ -23,7 +23,7 @@ pub fn entry_key(index: &Index, values: &[u8], record: &[u8]) -> Vec<u8> {
     key
 }
 
-/// The part of an entry's key that names the record; `None` if the entry is damaged.
+/// Returns the record key in an entry's key; `None` if the entry is damaged.
 #[must_use]
 pub fn record_of<'k>(index: &Index, entry: &'k [u8]) -> Option<&'k [u8]> {
     let mut rest = entry.get(4..)?;
@@ -33,21 +33,21 @@ pub fn record_of<'k>(index: &Index, entry: &'k [u8]) -> Option<&'k [u8]> {
     Some(rest)
 }
 
-/// What becomes of a document.
+/// The images of a document that is written.
 #[derive(Clone, Copy)]
 pub enum Images<'d> {
-    /// A new one.
+    /// A new document.
     Inserted(RawDoc<'d>),
-    /// Its images before and after, and what is told of the change.
+    /// The images before and after, and the change as it is logged.
     Changed(RawDoc<'d>, RawDoc<'d>, &'d LoggedUpdate),
-    /// The last image of one that is deleted.
+    /// The last image of a deleted document.
     Deleted(RawDoc<'d>),
 }
 
 /// Replaces the entries of a document.
 ///
 /// # Errors
-/// DuplicateKey, CannotIndexParallelArrays, or a failing store.
+/// DuplicateKey, CannotIndexParallelArrays, or errors of the store.
 pub fn replace(
     txn: &mut Transaction,
     collection: &Arc<Collection>,
@@ -57,12 +57,12 @@ pub fn replace(
     if collection.indexes.iter().all(|index| index.is_clustered()) {
         return Ok(());
     }
-    // All checks come before the first write, so that a refused document leaves nothing behind.
+    // All checks come before the first write, so that a refused document writes nothing.
     let mut changes: Vec<(Vec<u8>, Option<Vec<u8>>)> = Vec::new();
     let (old, new, changed) = match images {
         Images::Inserted(new) => (None, Some(new), None),
         Images::Deleted(old) => (Some(old), None, None),
-        // Who knows what changed need not compare.
+        // With a delta, the images need not be compared.
         Images::Changed(old, new, LoggedUpdate::Delta(delta)) => {
             (Some(old), Some(new), Some(delta::top_level_names(RawDoc::new(delta))))
         }
@@ -83,7 +83,7 @@ pub fn replace(
             if after.get(&key.values).is_none() {
                 changes.push((entry_key(index, &key.values, record), None));
                 if index.refuses_equal_keys() {
-                    // The key becomes free: who takes it must see that we gave it up.
+                    // The key becomes free. A transaction that takes it must depend on this commit.
                     guard_unique(txn, index, &key.values);
                 }
             }
@@ -112,9 +112,9 @@ pub fn replace(
     Ok(())
 }
 
-/// Frees the values of unique indexes that a document has and will not have, before `replace` gives it its
-/// new image: another one may take them before that. Indexes over paths that somebody else derives are
-/// left out, since the new image is not known yet.
+/// Frees the unique keys that a document will lose, before `replace` writes its new image, so that
+/// another document can take them. Indexes over `derived` fields are skipped, because their new
+/// values are not known yet; so are partial indexes.
 ///
 /// # Errors
 /// CannotIndexParallelArrays.
@@ -140,8 +140,8 @@ pub fn give_up(
     Ok(())
 }
 
-/// The top-level fields in which two images of a document differ; `None` when they are many, or
-/// the fields stand in another order.
+/// Returns the top-level fields in which two images of a document differ; `None` if there are many
+/// or the order of the fields differs.
 fn changed_fields<'d>(old: RawDoc<'d>, new: RawDoc<'d>) -> Option<Names<'d>> {
     const MANY: usize = 8;
     let mut names = Names::new();
@@ -159,7 +159,7 @@ fn changed_fields<'d>(old: RawDoc<'d>, new: RawDoc<'d>) -> Option<Names<'d>> {
     }
 }
 
-/// Whether the entries of an index can be others when only these top-level fields changed.
+/// Returns whether the entries of an index may change if only these top-level fields changed.
 fn depends_on(index: &Index, changed: &[&[u8]]) -> bool {
     let by_fields = matches!(index.kind, IndexKind::Ordered | IndexKind::Hashed(_));
     !by_fields
@@ -198,7 +198,7 @@ pub fn check_unique(
     Ok(())
 }
 
-/// The E11000 error in the form that clients parse.
+/// Returns the E11000 error in the form that clients parse.
 #[must_use]
 pub fn duplicate_key(collection: &Collection, index: &Index, values: &DocBuf) -> Error {
     if let Some(collation) = &index.collation {
@@ -217,7 +217,7 @@ pub fn duplicate_key(collection: &Collection, index: &Index, values: &DocBuf) ->
     Error::new(Code::DUPLICATE_KEY, message).with_info(info)
 }
 
-/// The same for a collated index: its text is shown as the collation key, in hexadecimal digits.
+/// The same for a collated index: text is shown as its collation key, in hexadecimal digits.
 fn duplicate_collated_key(
     collection: &Collection,
     index: &Index,

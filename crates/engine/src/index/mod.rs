@@ -1,6 +1,6 @@
-//! Indexes: keeping entries right on writes (`maintain`), building an index beside running writes
-//! (`build`, `fill`, `runs`, `resume`), and checking specifications (`spec`, `options`). What an index is
-//! and which keys it has for a document is in `index_keys`.
+//! Indexes: maintenance of entries on writes (`maintain`), building an index while writes continue
+//! (`build`, `fill`, `runs`, `resume`), and checking specifications (`spec`, `options`). The
+//! definition of an index and its keys for a document are in `index_keys`.
 //!
 //! Layer: transactions.
 

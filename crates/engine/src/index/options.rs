@@ -1,5 +1,5 @@
-//! Options that belong to kinds of indexes: what a partial filter may say, and what goes together
-//! with wildcards and hashes.
+//! Options of kinds of indexes: the conditions allowed in a partial filter, and the combinations
+//! allowed with wildcard and hashed fields.
 
 use crate::index_keys::wildcard::{self, Wildcard};
 use query::ParseContext;
@@ -9,7 +9,8 @@ use value::{Code, Error, RawDoc, Result, Val};
 /// Checks a `partialFilterExpression`.
 ///
 /// # Errors
-/// CannotCreateIndex for conditions that a partial index cannot have, and what the filter gives.
+/// CannotCreateIndex for conditions that a partial index does not support, and errors of the
+/// filter.
 pub fn check_partial(value: Val<'_>) -> Result<()> {
     let Val::Document(doc) = value else {
         return Err(super::spec::wrong_type("partialFilterExpression", "an object", value));
@@ -70,10 +71,10 @@ fn unsupported(name: &str) -> Error {
     )
 }
 
-/// Checks what is special about the kind that the key pattern asks for.
+/// Checks the rules of the kind that the key pattern specifies.
 ///
 /// # Errors
-/// CannotCreateIndex and the codes that MongoDB has for each rule.
+/// CannotCreateIndex, or MongoDB's code of the violated rule.
 pub fn check_kind(spec: RawDoc<'_>) -> Result<()> {
     let key = spec.get("key").and_then(Val::as_doc).unwrap_or(RawDoc::empty());
     let set = |name| spec.get(name).is_some_and(Val::truthy);
@@ -151,7 +152,7 @@ fn check_wildcard(spec: RawDoc<'_>, key: RawDoc<'_>) -> Result<()> {
         }
     }
     let Some(wildcard) = Wildcard::of(spec)? else { return Ok(()) };
-    // One value in two places of a key: MongoDB asks for a projection that parts them.
+    // A value must not occur twice in a key: MongoDB requires a projection that separates them.
     match key.iter().find(|(path, kind)| !is_wild(path, *kind) && wildcard.overlaps(path)) {
         Some((path, _)) => refuse(format!(
             "the wildcard of a compound index must not include the field '{path}', which the key \

@@ -1,5 +1,5 @@
-//! Builds that an earlier process began and did not end begin again, in a thread of their own, behind a
-//! new prefix: what is behind the old one may lack what writers did last.
+//! Restart of index builds that an earlier process did not finish. Each runs in its own thread
+//! under a new prefix, because the entries under the old one may lack the last writes.
 
 use super::build;
 use crate::catalog::{Collection, IndexState, change, persist};
@@ -7,11 +7,11 @@ use crate::txn::Data;
 use std::sync::{Arc, Weak};
 use value::{Code, Error, Result};
 
-/// Starts the thread that builds the unfinished indexes of a collection. What is left of the earlier
-/// builds belongs to nobody then.
+/// Starts the thread that builds the unfinished indexes of a collection. The entries of the earlier
+/// builds are no longer referenced then.
 ///
 /// # Errors
-/// When no thread can be started, or the store fails.
+/// When the thread cannot be started, or the store fails.
 pub fn resume(data: &Arc<Data>, collection: &Arc<Collection>) -> Result<()> {
     let (collection, ids) = renew(data, collection)?;
     let weak = Arc::downgrade(data);
@@ -23,7 +23,7 @@ pub fn resume(data: &Arc<Data>, collection: &Arc<Collection>) -> Result<()> {
     Ok(())
 }
 
-/// Gives unfinished indexes new prefixes.
+/// Assigns new prefixes to unfinished indexes.
 fn renew(data: &Data, collection: &Collection) -> Result<(Arc<Collection>, Vec<u32>)> {
     data.change_catalog(|catalog, batch| {
         let mut indexes = collection.indexes.clone();
@@ -46,10 +46,10 @@ fn run(data: &Weak<Data>, collection: &Arc<Collection>, ids: &[u32]) {
     tracing::info!(namespace = &*namespace, "rebuilding an index");
     let Some(data) = data.upgrade() else { return };
     let gone = || Error::new(Code::SHUTDOWN_IN_PROGRESS, "the engine was closed");
-    // Nobody else uses the engine any more: the next process begins again.
+    // The engine is closed. The next process restarts the build.
     let check = || if Arc::strong_count(&data) == 1 { Err(gone()) } else { Ok(()) };
     let Err(error) = build::run(&data, collection, ids, &check) else { return };
-    // A process that ends leaves the build to the next one.
+    // If the process ends, the next one restarts the build.
     if error.code() == Code::SHUTDOWN_IN_PROGRESS {
         return;
     }

@@ -1,5 +1,6 @@
-//! Sorting the entries of indexes that are built: each thread collects entries in memory, and
-//! writes them to disk as a sorted run when its share is full. At the end all runs are merged.
+//! Sorting the entries of indexes during a build: each thread collects entries in memory, and
+//! writes them to disk as a sorted run when its share of memory is full. At the end all runs are
+//! merged.
 
 use super::maintain::record_of;
 use crate::catalog::Index;
@@ -14,10 +15,10 @@ use std::sync::atomic::{AtomicBool, Ordering as Atomic};
 use store::{Bytes, Entries, Run, Scratch, StoreError};
 use value::Result;
 
-/// Where an entry lies in its arena: the key, then the value.
+/// The position of an entry in its arena: the key, then the value.
 #[derive(Clone, Copy)]
 struct EntryPosition {
-    /// The first bytes of the key behind the prefix of the index, which tell most keys apart.
+    /// The first bytes of the key after the index prefix, which suffice to compare most keys.
     head: u64,
     start: usize,
     key: u32,
@@ -31,7 +32,7 @@ struct Arena {
     places: Vec<EntryPosition>,
 }
 
-/// Bytes of the prefix of an index.
+/// Length of an index prefix in bytes.
 const PREFIX: usize = 4;
 
 fn head_of(key: &[u8]) -> u64 {
@@ -60,7 +61,7 @@ impl Arena {
         self.places = places;
     }
 
-    /// The entries from a key on.
+    /// Returns the position of the first entry at or after a key.
     fn position(&self, key: &[u8]) -> usize {
         self.places.partition_point(|place| self.key(place) < key)
     }
@@ -69,14 +70,14 @@ impl Arena {
 /// The entries that one thread collects.
 pub(super) struct Collector<'e> {
     scratch: &'e Scratch,
-    /// Bytes that it may hold in memory.
+    /// Maximum bytes in memory.
     limit: usize,
     used: usize,
-    /// For each index.
+    /// One for each index.
     indexes: Vec<Collected>,
 }
 
-/// Entries of one index: sorted runs on disk, and what is in memory.
+/// Entries of one index: sorted runs on disk, and entries in memory.
 #[derive(Default)]
 pub(super) struct Collected {
     memory: Arena,
@@ -135,23 +136,23 @@ impl<'e> Collector<'e> {
         Ok(())
     }
 
-    /// Ends collecting: for each index what was collected, sorted.
+    /// Returns the sorted entries of each index.
     pub(super) fn finish(mut self) -> Vec<Collected> {
         self.indexes.iter_mut().for_each(|index| index.memory.sort());
         self.indexes
     }
 }
 
-/// What the merge needs to know besides the entries.
+/// Flags that the merge shares with the build.
 pub(super) struct Watch<'w> {
     /// Set when a unique index has two entries of equal values.
     pub(super) equal: &'w AtomicBool,
-    /// Whether to stop.
+    /// Returns whether to stop.
     pub(super) stop: &'w (dyn Fn() -> bool + Sync),
 }
 
-/// All entries in the order of their keys, in up to `parts` parts for as many threads. Indexes stand
-/// in the order of their prefixes; for each there is what each thread collected.
+/// Returns all entries in key order, in up to `parts` parts for as many threads. Indexes are in the
+/// order of their prefixes; for each there are the entries that each thread collected.
 pub(super) fn merged<'w>(
     indexes: &'w [Arc<Index>],
     collected: &'w mut [Vec<Collected>],
@@ -167,7 +168,7 @@ pub(super) fn merged<'w>(
     let memory = |at: usize| {
         collected.iter().filter_map(move |thread| thread.get(at)).map(|found| &found.memory)
     };
-    // Runs on disk are read once, front to back, and so by one thread.
+    // Runs on disk are read once and sequentially, so by one thread.
     let cut = match parts > 1 && disk.iter().all(Vec::is_empty) {
         true => cut(indexes, &memory),
         false => None,
@@ -194,8 +195,8 @@ pub(super) fn merged<'w>(
         .collect()
 }
 
-/// A key that has about half of all entries before it, at the border of two values, so that equal
-/// ones stay together.
+/// Returns a key with about half of all entries before it, at the boundary between two values, so
+/// that equal values stay in one part.
 fn cut<'w, I: Iterator<Item = &'w Arena>>(
     indexes: &[Arc<Index>],
     memory: &dyn Fn(usize) -> I,
@@ -208,7 +209,7 @@ fn cut<'w, I: Iterator<Item = &'w Arena>>(
             left -= count;
             continue;
         }
-        // Each thread saw a part of the documents like any other.
+        // Each thread read a similar sample of the documents.
         let arena = memory(at).max_by_key(|arena| arena.places.len())?;
         let place = arena.places.get(arena.places.len() * left / count)?;
         let key = arena.key(place);
@@ -218,7 +219,7 @@ fn cut<'w, I: Iterator<Item = &'w Arena>>(
     None
 }
 
-/// Where entries come from, in order.
+/// A sorted source of entries.
 enum Source<'a> {
     Memory(&'a Arena, Range<usize>),
     Disk(Run),
@@ -254,7 +255,7 @@ impl<'a> Source<'a> {
 }
 
 impl Ord for Head<'_> {
-    /// Backwards: the heap has its largest on top.
+    /// Reversed, because the heap returns its largest element first.
     fn cmp(&self, other: &Self) -> Ordering {
         other.head.cmp(&self.head).then_with(|| other.key.cmp(&self.key))
     }
@@ -274,7 +275,7 @@ impl PartialEq for Head<'_> {
 
 impl Eq for Head<'_> {}
 
-/// The entries of one index, or of a part of it, merged from all sources.
+/// The merged entries of one index, or of a part of it.
 struct Merge<'w> {
     index: &'w Index,
     sources: Vec<Source<'w>>,
@@ -286,7 +287,7 @@ struct Merge<'w> {
     last: Vec<u8>,
 }
 
-/// After so many entries the merge looks whether to stop.
+/// Number of entries after which the merge checks whether to stop.
 const BETWEEN_LOOKS: usize = 1024;
 
 impl<'w> Merge<'w> {

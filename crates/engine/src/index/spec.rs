@@ -1,5 +1,5 @@
-//! Index specifications as `createIndexes` gets them: checked by MongoDB's rules, brought into the
-//! form that `listIndexes` shows, and compared with the indexes that exist.
+//! Index specifications of `createIndexes`: checked by MongoDB's rules, converted to the form of
+//! `listIndexes`, and compared with the existing indexes.
 
 use super::options;
 use crate::catalog::{Collection, Index};
@@ -16,22 +16,22 @@ pub struct IndexSpec {
     pub name: String,
     /// The whole specification in its stored form.
     pub doc: DocBuf,
-    /// Whether it names a collation, be it the simple one: else it takes the collection's.
+    /// Whether it names a collation, including the simple one. Otherwise it takes the collection's.
     pub names_collation: bool,
 }
 
 impl IndexSpec {
-    /// The key pattern.
+    /// Returns the key pattern.
     #[must_use]
     pub fn key(&self) -> RawDoc<'_> {
         self.doc.as_doc().get("key").and_then(Val::as_doc).unwrap_or(RawDoc::empty())
     }
 
-    /// The specification in a collection of this default collation.
+    /// Returns the specification for a collection with this default collation.
     ///
     /// # Errors
-    /// BadValue for an `_id` index of another collation than the collection's, CannotCreateIndex
-    /// for kinds of indexes that cannot be collated.
+    /// BadValue for an `_id` index with another collation than the collection's, CannotCreateIndex
+    /// for kinds of indexes that do not support a collation.
     pub fn within(&self, default: Option<&Collation>) -> Result<IndexSpec> {
         let own = self.doc.as_doc().get("collation").and_then(Val::as_doc);
         if self.is_id() {
@@ -70,23 +70,23 @@ impl IndexSpec {
         Ok(IndexSpec { doc, ..self.clone() })
     }
 
-    /// Whether this asks for the `_id` index, which always exists.
+    /// Returns whether this specifies the `_id` index, which always exists.
     #[must_use]
     pub fn is_id(&self) -> bool {
         is_id_key(self.key())
     }
 }
 
-/// Options that are stored as they are given, in the order in which they are given.
+/// Options that are stored unchanged, in the given order.
 const KEPT: &[&str] = &["partialFilterExpression", "wildcardProjection"];
 
-/// Options of geospatial indexes that are stored, in the order in which they are shown.
+/// Options of geospatial indexes that are stored, in the order of `listIndexes`.
 const GEO_KEPT: &[&str] = &["bits", "min", "max", "coarsestIndexedLevel", "finestIndexedLevel"];
 
-/// Options of an index that MongoDB knows and that this version refuses rather than ignores.
+/// Index options of MongoDB that this version refuses.
 const LATER: &[&str] = &["columnstoreProjection", "storageEngine"];
 
-/// Kinds of indexes that MongoDB knows and that this version does not have.
+/// Kinds of indexes of MongoDB that this version does not support.
 const KINDS_LATER: &[&str] = &["columnstore", "geoHaystack"];
 
 /// Checks a specification.
@@ -187,7 +187,7 @@ pub fn parse(spec: RawDoc<'_>, ignore_unknown: bool) -> Result<IndexSpec> {
     Ok(IndexSpec { name: name.to_owned(), doc, names_collation: fields.collation.is_some() })
 }
 
-/// The fields of a specification, each of the right type.
+/// The fields of a specification, with checked types.
 #[derive(Default)]
 struct Fields<'a> {
     key: Option<RawDoc<'a>>,
@@ -227,11 +227,11 @@ fn read_fields<'a>(spec: RawDoc<'a>, ignore_unknown: bool, out: &mut Fields<'a>)
                 flag(name, value)?;
             }
             "partialFilterExpression" => options::check_partial(value)?,
-            // Checked with the key pattern, of which it must be a part.
+            // Checked together with the key pattern.
             "wildcardProjection" => {}
             "expireAfterSeconds" => out.expire_after_seconds = Some(value),
             "weights" => match value {
-                // Looked at with the key pattern.
+                // Checked together with the key pattern.
                 Val::Document(_) | Val::Array(_) | Val::String(_) => {}
                 _ => return Err(wrong_type(name, "an object", value)),
             },
@@ -250,8 +250,8 @@ fn read_fields<'a>(spec: RawDoc<'a>, ignore_unknown: bool, out: &mut Fields<'a>)
                     return Err(wrong_type(name, "a number", value));
                 }
             }
-            // Old drivers name the collection once more, others wish to drop duplicates:
-            // MongoDB takes and forgets both.
+            // Old drivers send the namespace or ask to drop duplicates. MongoDB accepts and ignores
+            // both.
             "ns" => {}
             "dropDups" => drop(flag(name, value)?),
             "collation" => match value {
@@ -355,7 +355,7 @@ fn check_path(path: &str, numeric: bool) -> Result<()> {
         if part.is_empty() {
             return refuse("Index keys cannot contain an empty field.");
         }
-        // The fields of a database reference may stand behind a dot.
+        // The fields of a DBRef are allowed after a dot.
         let reference = at > 0 && matches!(part, "$db" | "$id" | "$ref");
         if part.starts_with('$') && !reference {
             return refuse("Index key contains an illegal field name: field name starts with '$'.");
@@ -388,7 +388,7 @@ fn version(spec: RawDoc<'_>, value: Val<'_>) -> Result<i32> {
     }
 }
 
-/// The number as listed indexes show it.
+/// Returns the number as `listIndexes` shows it.
 fn whole(value: Val<'_>) -> i32 {
     value.as_f64().map_or(0, |number| number as i32)
 }
@@ -438,8 +438,8 @@ fn is_id_key(key: RawDoc<'_>) -> bool {
     }
 }
 
-/// The `_id` index exists with every collection; asking for it is right when nothing special is
-/// asked for. Its name is not the client's to choose.
+/// Checks a specification of the `_id` index, which exists in every collection. Only default
+/// options are allowed, and its name is fixed.
 fn id_index(
     spec: RawDoc<'_>,
     fields: &Fields<'_>,
@@ -471,7 +471,7 @@ fn id_index(
     Ok(IndexSpec { name: "_id_".to_owned(), doc, names_collation })
 }
 
-/// Refuses a lone descending `_id`, which MongoDB takes for a wrong `_id` index.
+/// Refuses a single descending `_id`, which MongoDB treats as an invalid `_id` index.
 ///
 /// # Errors
 /// BadValue.
@@ -487,10 +487,10 @@ pub fn check_lone_id(spec: &IndexSpec) -> Result<()> {
     Ok(())
 }
 
-/// The index that a specification asks for, if it exists already.
+/// Returns the index with this specification, if it exists already.
 ///
 /// # Errors
-/// IndexOptionsConflict and IndexKeySpecsConflict when one stands in the way.
+/// IndexOptionsConflict or IndexKeySpecsConflict if a different index conflicts with it.
 pub fn existing<'c>(
     collection: &'c Collection,
     spec: &IndexSpec,
@@ -553,14 +553,15 @@ pub fn existing<'c>(
     }
 }
 
-/// Whether two key patterns are the same: names, order and numbers.
+/// Returns whether two key patterns have the same names, order and numbers.
 #[must_use]
 pub fn same_key(a: RawDoc<'_>, b: RawDoc<'_>) -> bool {
     compare::equal(Val::Document(a), Val::Document(b))
         && a.iter().zip(b).all(|((left, _), (right, _))| left == right)
 }
 
-/// What makes an index another one: two may stand beside each other when this differs.
+/// Returns whether the options that distinguish two indexes with the same key are equal. Two such
+/// indexes can coexist if they differ.
 fn same_signature(index: &Index, spec: RawDoc<'_>) -> bool {
     let key = spec.get("key").and_then(Val::as_doc).unwrap_or(RawDoc::empty());
     let set = |name| spec.get(name).is_some_and(Val::truthy);

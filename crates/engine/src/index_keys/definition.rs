@@ -1,4 +1,4 @@
-//! What an index is: its fields, its kind and its options.
+//! The definition of an index: its fields, its kind and its options.
 
 use super::geo::GeoFields;
 use super::hashed::Hashed;
@@ -13,37 +13,37 @@ use value::{Collation, DocBuf};
 /// Whether an index can be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IndexState {
-    /// Kept up to date by writes, not complete yet.
+    /// Maintained by writes, not complete yet.
     Building,
     /// Complete.
     Ready,
 }
 
-/// What the keys of an index are made of; `index::keys` and `planner::candidates` tell the kinds
-/// apart.
+/// The kind of an index, which determines its keys. `index_keys::keys` and `planner::candidates`
+/// distinguish the kinds.
 #[derive(Clone, Debug)]
 pub enum IndexKind {
     /// The values of the fields.
     Ordered,
-    /// The values of the fields, of one of them a hash.
+    /// The values of the fields; one of them is hashed.
     Hashed(Hashed),
-    /// Every path below a root, and the value there.
+    /// Every path below a root, with its value.
     Wildcard(Wildcard),
-    /// The values of the fields, of some of them the cells of a location.
+    /// The values of the fields; for locations, their cells.
     Geo(GeoFields),
     /// Terms, between the values of the other fields.
     Text(TextFields),
 }
 
 impl IndexKind {
-    /// Whether a document may have several entries though none of its fields is an array.
+    /// Returns whether a document may have several entries although none of its fields is an array.
     #[must_use]
     pub fn may_repeat(&self) -> bool {
         matches!(self, IndexKind::Wildcard(_) | IndexKind::Geo(_) | IndexKind::Text(_))
     }
 
-    /// Whether only a question of its own kind can be answered by such an index: it lacks
-    /// documents that have no location or no text.
+    /// Returns whether such an index answers only queries of its own kind: it lacks documents
+    /// without a location or text.
     #[must_use]
     pub fn is_special(&self) -> bool {
         matches!(self, IndexKind::Geo(_) | IndexKind::Text(_))
@@ -53,8 +53,8 @@ impl IndexKind {
 /// An index.
 #[derive(Clone)]
 pub struct Index {
-    /// Prefix of its entries in the store; 0 for the `_id` index of a clustered collection,
-    /// which has no entries of its own.
+    /// Prefix of its entries in the store; 0 for the `_id` index of a clustered collection, which
+    /// has no separate entries.
     pub id: u32,
     /// Its name.
     pub name: Box<str>,
@@ -64,87 +64,89 @@ pub struct Index {
     pub spec: DocBuf,
     /// The fields of the key pattern.
     pub fields: Vec<IndexField>,
-    /// What its keys are made of.
+    /// Its kind.
     pub kind: IndexKind,
-    /// For each encoded value of a key, whether it runs from largest to smallest.
+    /// For each encoded value of a key, whether it is descending.
     pub columns: Vec<bool>,
-    /// Only documents that match have entries.
+    /// The filter of a partial index: only documents that match have entries.
     pub partial: Option<Arc<Filter>>,
-    /// What text is replaced by in its keys; `None` for its bytes.
+    /// The collation of text in its keys; `None` for binary comparison.
     pub collation: Option<Arc<Collation>>,
-    /// No two documents with equal keys.
+    /// Whether equal keys of two documents are refused.
     pub unique: bool,
-    /// No new ones with equal keys: `prepareUnique` of `collMod`, on the way to `unique`.
+    /// Whether new equal keys are refused: `prepareUnique` of `collMod`, before `unique`.
     pub prepare_unique: bool,
-    /// Documents without any of the fields have no entry.
+    /// Whether documents without any of the fields have no entry.
     pub sparse: bool,
-    /// The planner does not use it, though writes keep it.
+    /// Whether the planner ignores it. Writes still maintain it.
     pub hidden: bool,
     /// Whether it can be read.
     pub state: IndexState,
-    /// Bit n is set when field n ever held an array. Bits are never cleared.
+    /// Bit n is set if field n ever held an array. Bits are never cleared.
     pub multikey: Arc<AtomicU32>,
-    /// Whether entries keep what keys lose of types. Wildcard indexes of earlier versions do not.
+    /// Whether entries store type information that keys lack. Wildcard indexes of earlier versions
+    /// do not.
     pub typed: bool,
-    /// Reads that used the index, and since when, for `$indexStats`.
+    /// Number of reads that used the index, and since when, for `$indexStats`.
     pub uses: Arc<AtomicU64>,
 }
 
 /// One field of an index.
 #[derive(Clone, Debug)]
 pub struct IndexField {
-    /// Where the value stands.
+    /// The path of the value.
     pub path: Path,
-    /// Largest first.
+    /// Whether the order is descending.
     pub descending: bool,
 }
 
 impl Index {
-    /// Whether this is the `_id` index.
+    /// Returns whether this is the `_id` index.
     #[must_use]
     pub fn is_id(&self) -> bool {
         self.is_clustered() || &*self.name == "_id_"
     }
 
-    /// Whether this is the clustered `_id` index, whose entries are the documents themselves.
+    /// Returns whether this is the clustered `_id` index, whose entries are the documents
+    /// themselves.
     #[must_use]
     pub fn is_clustered(&self) -> bool {
         self.id == 0
     }
 
-    /// Whether any field ever held an array.
+    /// Returns whether any field ever held an array.
     #[must_use]
     pub fn is_multikey(&self) -> bool {
         self.multikey.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether a document may have several entries.
+    /// Returns whether a document may have several entries.
     #[must_use]
     pub fn repeats(&self) -> bool {
         let several = IndexKind::may_repeat;
         several(&self.kind) || self.is_multikey()
     }
 
-    /// Whether writes that would make equal keys are refused.
+    /// Returns whether writes that would create equal keys are refused.
     #[must_use]
     pub fn refuses_equal_keys(&self) -> bool {
         self.unique || self.prepare_unique
     }
 
-    /// Whether field `at` ever held an array.
+    /// Returns whether field `at` ever held an array.
     #[must_use]
     pub fn is_multikey_at(&self, at: usize) -> bool {
         at < 32 && self.multikey.load(Ordering::Relaxed) & (1 << at) != 0
     }
 
-    /// Whether the collection was created with this index as its `clusteredIndex`, which then has
-    /// rules of its own.
+    /// Returns whether the collection was created with this index as its `clusteredIndex`, which
+    /// has special rules.
     #[must_use]
     pub fn is_named_clustered(&self) -> bool {
         self.spec.as_doc().find("clustered").is_some()
     }
 
-    /// The prefix of its entries.
+    /// Returns the prefix of its entries.
     #[must_use]
     pub fn prefix(&self) -> [u8; 4] {
         self.id.to_be_bytes()

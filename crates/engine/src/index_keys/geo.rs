@@ -1,5 +1,5 @@
-//! Geospatial indexes, `2d` and `2dsphere`: where a field holds a location, the key holds the
-//! names of the cells that it lies in. Documents without a location have no entries.
+//! Geospatial indexes, `2d` and `2dsphere`: for a field with a location, the key holds the names of
+//! the cells that contain it. Documents without a location have no entries.
 
 use super::Index;
 use super::keys::{Key, Keys};
@@ -8,27 +8,27 @@ use query::geo::{Region, Stored, shape};
 use value::path::Part;
 use value::{Code, Error, RawDoc, RawVal, Result, Val, keys as order};
 
-/// Most keys of one document.
+/// Maximum number of keys of one document.
 const KEYS_MAX: usize = 20_000;
 
-/// Which fields hold locations, and how space is cut into cells.
+/// The fields that hold locations, and how space is divided into cells.
 #[derive(Clone, Debug)]
 pub struct GeoFields {
-    /// Their places in the key pattern.
+    /// Their positions in the key pattern.
     pub at: Vec<usize>,
-    /// The cells: of the plane, or else of the sphere.
+    /// The division of the plane; `None` for the sphere.
     pub plane: Option<Plane>,
-    /// The coarsest and the finest level of cells of the sphere that stand in keys.
+    /// The coarsest and the finest level of spherical cells in keys.
     levels: (usize, usize),
 }
 
-/// The levels that a `2dsphere` index is taken to name when it names none.
+/// Default levels of a `2dsphere` index.
 const LEVELS: (i64, i64) = (2, 23);
 
-/// The finest level that an index may ask for.
+/// The finest level that an index may specify.
 const LEVEL_MAX: i64 = 30;
 
-/// Checks the levels that a specification of a `2dsphere` index asks for.
+/// Checks the levels in the specification of a `2dsphere` index.
 ///
 /// # Errors
 /// 16747, 16748, 16749.
@@ -60,7 +60,7 @@ fn check_levels(spec: RawDoc<'_>) -> Result<()> {
 }
 
 impl GeoFields {
-    /// The fields of a (checked) specification, if it is of a geospatial index.
+    /// Returns the fields of a (checked) specification, if it is of a geospatial index.
     #[must_use]
     pub fn of(spec: RawDoc<'_>) -> Option<GeoFields> {
         let key = spec.get("key").and_then(Val::as_doc)?;
@@ -94,7 +94,7 @@ impl GeoFields {
         Some(GeoFields { at, plane: Some(plane), levels: (0, usize::MAX) })
     }
 
-    /// The cells that hold a region; `None` if the index cannot tell.
+    /// Returns the cells that cover a region; `None` if the index cannot be used for it.
     #[must_use]
     pub fn cover(&self, region: &Region) -> Option<Vec<String>> {
         match &self.plane {
@@ -104,10 +104,10 @@ impl GeoFields {
     }
 }
 
-/// The keys of a document.
+/// Adds the keys of a document.
 ///
 /// # Errors
-/// 16755 and its kin for what is no location.
+/// 16755 and related codes for a value that is not a location.
 pub fn keys(index: &Index, geo: &GeoFields, doc: RawDoc<'_>, out: &mut Keys) -> Result<()> {
     let mut columns: Vec<Vec<Vec<u8>>> = Vec::with_capacity(index.fields.len());
     let mut located = false;
@@ -175,7 +175,7 @@ pub fn keys(index: &Index, geo: &GeoFields, doc: RawDoc<'_>, out: &mut Keys) -> 
     Ok(())
 }
 
-/// The values at a path, through arrays on the way and, if `expand`, at its end.
+/// Collects the values at a path, through arrays on the way and, if `expand`, at its end.
 fn collect<'d>(
     doc: RawDoc<'d>,
     parts: &[Part],
@@ -235,13 +235,13 @@ fn sphere_cells(
     value: Val<'_>,
     names: &mut Vec<String>,
 ) -> Result<(), String> {
-    let shown = || super::shown_value(value);
+    let described = || super::shown_value(value);
     if !matches!(value, Val::Array(_) | Val::Document(_)) {
-        return Err(format!("geo element must be an array or object: {}", shown()));
+        return Err(format!("geo element must be an array or object: {}", described()));
     }
     let stored = Stored::parse(value).map_err(|error| error.message().to_owned())?;
     if stored.on_sphere().is_none() {
-        return Err(format!("can't project geometry into spherical CRS: {}", shown()));
+        return Err(format!("can't project geometry into spherical CRS: {}", described()));
     }
     names.extend(at_levels(Sphere.of_shape(&stored), levels));
     names.sort_unstable();
@@ -249,10 +249,10 @@ fn sphere_cells(
     Ok(())
 }
 
-/// Cells in place of those that are too fine or too coarse: the cell around them, or all inside. A
-/// name has a letter for the face, then one for each level.
+/// Replaces cells outside the range of levels: a cell that is too fine by its ancestor, one that is
+/// too coarse by its descendants. A name has a letter for the face, then one for each level.
 fn at_levels(names: Vec<String>, (coarsest, finest): (usize, usize)) -> Vec<String> {
-    /// More cells than these are not made of coarse ones.
+    /// Maximum number of cells created from coarse ones.
     const CELLS_MAX: usize = 1000;
     let mut out = names;
     for name in &mut out {
@@ -270,7 +270,7 @@ fn at_levels(names: Vec<String>, (coarsest, finest): (usize, usize)) -> Vec<Stri
     out
 }
 
-/// A pair, or an array of pairs.
+/// Adds the cells of a pair, or of an array of pairs.
 fn plane_cells(
     plane: &Plane,
     value: Val<'_>,
@@ -338,7 +338,7 @@ fn no_location() -> Error {
 /// Checks the specification of a geospatial index.
 ///
 /// # Errors
-/// CannotCreateIndex and the codes that MongoDB has for each rule.
+/// CannotCreateIndex, or MongoDB's code of the violated rule.
 pub fn check(spec: RawDoc<'_>, key: RawDoc<'_>) -> Result<()> {
     let places = |name: &str| {
         key.iter().enumerate().filter(|(_, (_, kind))| kind.get() == Val::String(name)).count()

@@ -1,8 +1,7 @@
-//! Hashed indexes: one field of the key pattern is held as a hash of its value.
+//! Hashed indexes: one field of the key pattern is stored as a hash of its value.
 //!
-//! The hash is taken from the encoded value, so that equal numbers of different types have the
-//! same one and the planner can hash the points of an interval. Arrays are refused: which of
-//! their elements should be hashed?
+//! The hash is computed from the encoded value, so equal numbers of different types have the same
+//! hash, and the planner can hash the points of an interval. Arrays are refused, as in MongoDB.
 
 use super::Index;
 use super::keys::{Key, Keys};
@@ -10,15 +9,15 @@ use super::ordered;
 use value::path::Part;
 use value::{Code, Error, RawDoc, Result, Val, keys as order};
 
-/// Where the hashed field stands in the key pattern.
+/// The hashed field of a key pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hashed {
-    /// Its place.
+    /// Its position in the key pattern.
     pub at: usize,
 }
 
 impl Hashed {
-    /// The hashed field of a key pattern, if it has one.
+    /// Returns the hashed field of a key pattern, if it has one.
     #[must_use]
     pub fn of(key: RawDoc<'_>) -> Option<Hashed> {
         let at = key.iter().position(|(_, kind)| kind.get() == Val::String("hashed"))?;
@@ -26,7 +25,8 @@ impl Hashed {
     }
 }
 
-/// The hash of an encoded value. Stored on disk: it must never change.
+/// Returns the hash of an encoded value. Hashes are stored on disk, so the function must never
+/// change.
 #[must_use]
 pub fn hash(encoded: &[u8]) -> i64 {
     // FNV-1a, then a finaliser that spreads the bits of short values.
@@ -39,10 +39,10 @@ pub fn hash(encoded: &[u8]) -> i64 {
     (hash ^ (hash >> 33)) as i64
 }
 
-/// The key of a document.
+/// Adds the key of a document.
 ///
 /// # Errors
-/// 16766 for an array in the hashed field or on the way to it.
+/// 16766 for an array in the hashed field or on the path to it.
 pub fn keys(index: &Index, hashed: Hashed, doc: RawDoc<'_>, out: &mut Keys) -> Result<()> {
     for field in &index.fields {
         if let Some(at) = array_on(doc, field.path.parts()) {
@@ -76,7 +76,7 @@ pub fn keys(index: &Index, hashed: Hashed, doc: RawDoc<'_>, out: &mut Keys) -> R
     })
 }
 
-/// The part of a path at which an array stands.
+/// Returns the part of a path at which there is an array.
 fn array_on(mut doc: RawDoc<'_>, parts: &[Part]) -> Option<usize> {
     for (at, part) in parts.iter().enumerate() {
         let value = doc.find(&part.name)?;

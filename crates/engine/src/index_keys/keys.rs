@@ -1,8 +1,8 @@
-//! Document to index keys: one front for all kinds of indexes.
+//! Index keys of a document, for all kinds of indexes.
 //!
-//! A key is one encoded value after another (`Index::columns` says how many and which way each
-//! runs), so entries of all kinds can be split and ranged over alike. What the values are is the
-//! business of a kind: `ordered`, `hashed`, `wildcard`, `geo`, `text`.
+//! A key is a sequence of encoded values. `Index::columns` gives their number and directions, so
+//! entries of all kinds can be split and scanned in the same way. Each kind determines its values:
+//! `ordered`, `hashed`, `wildcard`, `geo`, `text`.
 
 use super::{Index, IndexKind};
 use super::{geo, hashed, ordered, text, wildcard};
@@ -11,23 +11,23 @@ use value::{Code, Error, RawDoc, Result, limits};
 /// One key of a document.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// Encoded values, without the index prefix and the record's key.
+    /// Encoded values, without the index prefix and the record key.
     pub values: Vec<u8>,
-    /// What the encoding does not tell of them (`value::key_types`): the value of the entry.
+    /// The type information that the encoding lacks (`value::key_types`): the value of the entry.
     pub types: Vec<u8>,
 }
 
 /// The keys of one document in one index.
 #[derive(Default)]
 pub struct Keys {
-    /// Sorted by their values, each once.
+    /// Sorted by their values, without duplicates.
     pub keys: Vec<Key>,
-    /// Bit n is set when field n went through an array.
+    /// Bit n is set if field n went through an array.
     pub multikey: u32,
 }
 
 impl Keys {
-    /// The key with these values.
+    /// Returns the key with these values.
     #[must_use]
     pub fn get(&self, values: &[u8]) -> Option<&Key> {
         let at = self.keys.binary_search_by(|key| key.values.as_slice().cmp(values)).ok()?;
@@ -37,7 +37,7 @@ impl Keys {
     /// Adds a key.
     ///
     /// # Errors
-    /// When it is longer than the store takes.
+    /// When it is longer than the store allows.
     pub(super) fn add(&mut self, index: &Index, key: Key) -> Result<()> {
         if key.values.len() > limits::KEY_BYTES_MAX {
             return Err(Error::new(
@@ -55,11 +55,11 @@ impl Keys {
     }
 }
 
-/// All keys of a document; none when a partial index does not want it.
+/// Returns all keys of a document; none if the filter of a partial index does not match it.
 ///
 /// # Errors
-/// CannotIndexParallelArrays and what else a kind refuses, or a key that is longer than the store
-/// takes.
+/// CannotIndexParallelArrays and other errors of a kind, or a key that is longer than the store
+/// allows.
 pub fn keys(index: &Index, doc: RawDoc<'_>) -> Result<Keys> {
     let mut out = Keys::default();
     if let Some(partial) = &index.partial
@@ -75,7 +75,7 @@ pub fn keys(index: &Index, doc: RawDoc<'_>) -> Result<Keys> {
         IndexKind::Text(fields) => text::keys(index, fields, doc, &mut out)?,
     }
     if out.keys.is_empty() {
-        // Arrays of documents without entries are none of the index's.
+        // Arrays in documents without entries do not make the index multikey.
         out.multikey = 0;
     }
     if out.keys.len() > 1 {

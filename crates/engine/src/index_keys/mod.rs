@@ -1,5 +1,5 @@
-//! What an index is (`definition`) and which keys it has for a document (`keys`, and one file for each
-//! kind of index). Nothing here knows collections, transactions or the store.
+//! The definition of an index (`definition`) and its keys for a document (`keys`, and one file for
+//! each kind of index). Nothing here depends on collections, transactions or the store.
 //!
 //! Layer: catalog.
 
@@ -16,10 +16,10 @@ pub use definition::{Index, IndexField, IndexKind, IndexState};
 use value::ejson::{self, Format};
 use value::{RawDoc, Result, Val};
 
-/// The kind of index that a (checked) specification describes.
+/// Returns the kind of index that a (checked) specification describes.
 ///
 /// # Errors
-/// When its options are not understood.
+/// When its options are invalid.
 pub fn kind(spec: RawDoc<'_>) -> Result<IndexKind> {
     let key = spec.get("key").and_then(Val::as_doc).unwrap_or(RawDoc::empty());
     if let Some(wildcard) = wildcard::Wildcard::of(spec)? {
@@ -37,25 +37,25 @@ pub fn kind(spec: RawDoc<'_>) -> Result<IndexKind> {
     Ok(IndexKind::Ordered)
 }
 
-/// For each encoded value of a key, whether it runs from largest to smallest.
+/// Returns for each encoded value of a key whether it is descending.
 #[must_use]
 pub fn columns(kind: &IndexKind, fields: &[IndexField]) -> Vec<bool> {
     let mut columns: Vec<bool> = fields.iter().map(|field| field.descending).collect();
     match kind {
         IndexKind::Ordered | IndexKind::Hashed(_) | IndexKind::Geo(_) | IndexKind::Text(_) => {}
-        // The path stands before its value, always ascending.
+        // The path comes before its value and is always ascending.
         IndexKind::Wildcard(wildcard) => columns.insert(wildcard.at.min(columns.len()), false),
     }
     columns
 }
 
-/// A value as messages show it.
+/// Returns a value as messages show it.
 #[must_use]
 pub fn shown_value(value: Val<'_>) -> String {
     ejson::print_value(value, Format::Shell)
 }
 
-/// A document as messages show it.
+/// Returns a document as messages show it.
 #[must_use]
 pub fn shown(doc: RawDoc<'_>) -> String {
     ejson::print(doc, Format::Shell)

@@ -1,6 +1,6 @@
-//! Ordered keys: one key for each combination of values that the fields hold.
+//! Ordered keys: one key for each combination of values of the fields.
 //!
-//! An array at the end of a path gives a key for each element, an array on the way a key for each
+//! An array at the end of a path yields a key for each element, an array on the way a key for each
 //! document in it. Two different arrays in one compound key would multiply, so they are refused.
 
 use super::Index;
@@ -8,19 +8,19 @@ use super::keys::{Key, Keys};
 use value::path::Part;
 use value::{Code, Error, RawDoc, Result, Val, key_types, keys};
 
-/// Where the search for a field's value stands.
+/// The state of the search for a field's value.
 #[derive(Clone, Copy)]
 enum Field<'d, 'p> {
-    /// Still to be looked up in this document.
+    /// To be looked up in this document.
     Pending(RawDoc<'d>, &'p [Part]),
-    /// Stands at an array, with these parts left.
+    /// Stopped at an array, with these path parts left.
     AtArray(RawDoc<'d>, &'p [Part]),
-    /// Found, or known to be missing.
+    /// Found, or missing.
     Fixed(Val<'d>),
 }
 
 impl<'d, 'p> Field<'d, 'p> {
-    /// Goes on inside one element of the array that the field stands at.
+    /// Continues inside one element of the array at which the field stopped.
     fn into_element(self, element: value::RawVal<'d>) -> Field<'d, 'p> {
         match self {
             Field::AtArray(_, []) => Field::Fixed(element.get()),
@@ -32,7 +32,7 @@ impl<'d, 'p> Field<'d, 'p> {
         }
     }
 
-    /// An empty array has no element to index: undefined stands for it, below null.
+    /// Returns the field for an empty array, which is indexed as undefined, below null.
     fn at_empty_array(self) -> Field<'d, 'p> {
         match self {
             Field::AtArray(_, []) => Field::Fixed(Val::Undefined),
@@ -46,10 +46,10 @@ impl<'d, 'p> Field<'d, 'p> {
     }
 }
 
-/// All keys of a document.
+/// Adds all keys of a document.
 ///
 /// # Errors
-/// CannotIndexParallelArrays, or a key that is longer than the store takes.
+/// CannotIndexParallelArrays, or a key that is longer than the store allows.
 pub fn keys(index: &Index, doc: RawDoc<'_>, out: &mut Keys) -> Result<()> {
     each_combination(index, doc, out, &mut |values, _, out| {
         if index.sparse && values.iter().all(|value| value.is_missing()) {
@@ -60,7 +60,7 @@ pub fn keys(index: &Index, doc: RawDoc<'_>, out: &mut Keys) -> Result<()> {
         for (value, field) in values.iter().zip(&index.fields) {
             keys::encode_with(&mut key.values, *value, field.descending, collation);
             if collation.is_none() {
-                // A collation key does not tell its text, so such an index covers nothing.
+                // A collation key does not contain its text, so such an index covers nothing.
                 key_types::append(&mut key.types, *value);
             }
         }
@@ -69,13 +69,13 @@ pub fn keys(index: &Index, doc: RawDoc<'_>, out: &mut Keys) -> Result<()> {
     })
 }
 
-/// What is done with one combination: its values, and the fields that are arrays so far.
+/// A callback for one combination: its values, and the bits of the fields that are arrays so far.
 pub(super) type Visit<'v> = dyn FnMut(&[Val<'_>], u32, &mut Keys) -> Result<()> + 'v;
 
 /// Visits each combination of values that the index's fields hold in a document.
 ///
 /// # Errors
-/// CannotIndexParallelArrays, and what `visit` gives.
+/// CannotIndexParallelArrays, and errors of `visit`.
 pub(super) fn each_combination(
     index: &Index,
     doc: RawDoc<'_>,
@@ -132,14 +132,14 @@ fn emit(fields: &[Field<'_, '_>], out: &mut Keys, visit: &mut Visit<'_>) -> Resu
     visit(&values, out.multikey, out)
 }
 
-/// Follows a field through documents until its value, a dead end or an array.
+/// Follows the path of a field through documents up to its value, a missing field or an array.
 fn resolve<'d, 'p>(field: Field<'d, 'p>) -> Field<'d, 'p> {
     let Field::Pending(mut doc, mut parts) = field else { return field };
     loop {
         let Some((part, rest)) = parts.split_first() else { return Field::Fixed(Val::Missing) };
         let Some(mut value) = doc.find(&part.name) else { return Field::Fixed(Val::Missing) };
         parts = rest;
-        // A number after an array picks one element, unless an element has such a field.
+        // A number after an array selects one element, unless an element has a field of that name.
         while let (Some(array), Some((next, after))) = (value.as_array(), parts.split_first()) {
             let Some(place) = next.index else { break };
             let named = |(_, e): (&str, value::RawVal<'_>)| {
@@ -167,8 +167,8 @@ fn resolve<'d, 'p>(field: Field<'d, 'p>) -> Field<'d, 'p> {
     }
 }
 
-/// The values of the fields of one key, as they stand in the document: for `keyValue` in E11000.
-/// Descends through arrays to the first element, as the message shows one offending key.
+/// Returns the field values of one key as in the document, for `keyValue` in E11000. Descends
+/// through arrays to the first element, as the message shows one offending key.
 #[must_use]
 pub fn key_values(index: &Index, doc: RawDoc<'_>, wanted: &[u8]) -> value::DocBuf {
     let mut found: Option<value::DocBuf> = None;

@@ -1,8 +1,8 @@
-//! Text indexes: for each term of a document an entry with the term and the document's score for
-//! it, between the values of the fields that stand before and behind the text in the pattern.
+//! Text indexes: for each term of a document there is an entry with the term and the document's
+//! score for it, between the values of the fields before and after the text in the pattern.
 //!
-//! In its stored form the pattern has `_fts` and `_ftsx` where the client named text fields;
-//! these are in `weights`.
+//! In its stored form the pattern has `_fts` and `_ftsx` in place of the text fields, which are
+//! listed in `weights`.
 
 use super::Index;
 use super::keys::{Key, Keys};
@@ -10,17 +10,17 @@ use query::text::{Language, TextSpec};
 use std::sync::Arc;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, keys as order};
 
-/// The text of an index.
+/// The text fields of an index.
 #[derive(Clone, Debug)]
 pub struct TextFields {
-    /// Which fields count how much.
+    /// The fields and their weights.
     pub spec: Arc<TextSpec>,
-    /// The place of the term in a key.
+    /// The position of the term in a key.
     pub at: usize,
 }
 
 impl TextFields {
-    /// The text fields of a (checked) specification, if it is of a text index.
+    /// Returns the text fields of a (checked) specification, if it is of a text index.
     #[must_use]
     pub fn of(spec: RawDoc<'_>) -> Option<TextFields> {
         let key = spec.get("key").and_then(Val::as_doc)?;
@@ -29,7 +29,8 @@ impl TextFields {
     }
 }
 
-/// The part of a term that a key holds: very long ones are cut, and told apart by the filter.
+/// Returns the part of a term that a key holds. Very long terms are truncated; the filter
+/// distinguishes them.
 #[must_use]
 pub fn key_term(term: &str) -> &str {
     const BYTES_MAX: usize = 128;
@@ -37,16 +38,16 @@ pub fn key_term(term: &str) -> &str {
     term.get(..end.unwrap_or(0)).unwrap_or(term)
 }
 
-/// Whether a key pattern is of a text index.
+/// Returns whether a key pattern is of a text index.
 #[must_use]
 pub fn is_text(key: RawDoc<'_>) -> bool {
     key.iter().any(|(_, kind)| kind.get() == Val::String("text"))
 }
 
-/// The keys of a document.
+/// Adds the keys of a document.
 ///
 /// # Errors
-/// 17261 and 17262 for languages that are not known, CannotBuildIndexKeys for an array in another field.
+/// 17261 and 17262 for unknown languages, CannotBuildIndexKeys for an array in another field.
 pub fn keys(index: &Index, text: &TextFields, doc: RawDoc<'_>, out: &mut Keys) -> Result<()> {
     let mut others = Vec::with_capacity(index.fields.len());
     for (at, field) in index.fields.iter().enumerate() {
@@ -151,7 +152,7 @@ pub fn check(spec: RawDoc<'_>, key: RawDoc<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The key pattern in its stored form.
+/// Returns the key pattern in its stored form.
 #[must_use]
 pub fn stored_key(key: RawDoc<'_>) -> DocBuf {
     if !is_text(key) || key.find("_fts").is_some() {

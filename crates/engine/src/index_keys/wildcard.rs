@@ -1,9 +1,9 @@
-//! Wildcard indexes: `$**` and `root.$**`. Each value that is no document has an entry of its
-//! path (without places in arrays) and itself, so one index answers for any field.
+//! Wildcard indexes: `$**` and `root.$**`. Each value that is not a document has an entry of its
+//! path (without array positions) and the value, so one index serves any field.
 //!
-//! Like a sparse index it lacks documents without the field; and it holds neither whole documents
-//! nor whole arrays, but for empty ones and arrays directly in arrays. The planner asks it only
-//! for values that it holds.
+//! Like a sparse index it lacks documents without the field. It contains neither whole documents
+//! nor whole arrays, except empty ones and arrays directly in arrays. The planner uses it only for
+//! values that it contains.
 
 use super::Index;
 use super::keys::{Key, Keys};
@@ -11,26 +11,26 @@ use super::ordered;
 use value::path::array_index;
 use value::{Code, Collation, Error, RawDoc, Result, Val, key_types, keys as order};
 
-/// What a wildcard index looks at.
+/// The wildcard field of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wildcard {
-    /// Where the wildcard stands in the key pattern.
+    /// Its position in the key pattern.
     pub at: usize,
-    /// The path below which everything is indexed; nothing for `$**`.
+    /// The path below which everything is indexed; `None` for `$**`.
     root: Option<Box<str>>,
-    /// The paths that `wildcardProjection` names.
+    /// The paths in `wildcardProjection`.
     paths: Vec<Box<str>>,
-    /// Whether these paths are the ones indexed, or the ones left out.
+    /// Whether these paths are indexed or excluded.
     includes: bool,
-    /// Whether `_id` is indexed, which it is only when asked for.
+    /// Whether `_id` is indexed; by default it is not.
     id: bool,
 }
 
 impl Wildcard {
-    /// The wildcard of a specification, if it has one.
+    /// Returns the wildcard of a specification, if it has one.
     ///
     /// # Errors
-    /// When its projection is not understood.
+    /// When its projection is invalid.
     pub fn of(spec: RawDoc<'_>) -> Result<Option<Wildcard>> {
         let key = spec.get("key").and_then(Val::as_doc).unwrap_or(RawDoc::empty());
         let Some((at, path)) = key.iter().enumerate().find_map(|(at, (path, kind))| {
@@ -46,7 +46,7 @@ impl Wildcard {
         Ok(Some(wildcard))
     }
 
-    /// Reads a projection; fields may nest.
+    /// Parses a projection; fields may be nested.
     fn project(&mut self, projection: RawDoc<'_>, prefix: &str, depth: usize) -> Result<()> {
         for (name, value) in projection {
             let path = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
@@ -89,15 +89,16 @@ impl Wildcard {
         Ok(())
     }
 
-    /// Whether every value at this path that is no document or array has an entry.
+    /// Returns whether every value at this path that is not a document or array has an entry.
     #[must_use]
     pub fn covers(&self, path: &str) -> bool {
-        // A number may be a place in an array, which paths of entries do not tell.
+        // A number may be an array position, which the paths of entries omit.
         let tells = |part: &str| array_index(part).is_none() && !part.contains(DOT_IN_NAME);
         path.split('.').all(tells) && self.holds(path)
     }
 
-    /// Whether that is so for the path and for all below it, so that whoever has it has an entry.
+    /// Returns whether the path and everything below it is indexed, so that every document with it
+    /// has an entry.
     #[must_use]
     pub fn covers_below(&self, path: &str) -> bool {
         let left_out = self.paths.iter().any(|named| is_below(named, path));
@@ -114,13 +115,13 @@ impl Wildcard {
         self.paths.iter().any(|named| is_below(path, named)) == self.includes
     }
 
-    /// Whether some value at, below or above this path may have an entry.
+    /// Returns whether a value at, below or above this path may have an entry.
     #[must_use]
     pub fn overlaps(&self, path: &str) -> bool {
         self.leads(path)
     }
 
-    /// Whether something at or below this path may have an entry.
+    /// Returns whether a value at or below this path may have an entry.
     fn leads(&self, path: &str) -> bool {
         if let Some(root) = &self.root {
             return is_below(path, root) || is_below(root, path);
@@ -129,24 +130,24 @@ impl Wildcard {
     }
 }
 
-/// Whether a field of a key pattern is a wildcard.
+/// Returns whether a field of a key pattern is a wildcard.
 #[must_use]
 pub fn is_wildcard(path: &str) -> bool {
     path == "$**" || path.ends_with(".$**")
 }
 
-/// Whether `path` is `root` or leads on from it.
+/// Returns whether `path` is `root` or below it.
 fn is_below(path: &str, root: &str) -> bool {
     path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// The keys of a document.
+/// Adds the keys of a document.
 ///
 /// # Errors
-/// A key that is longer than the store takes.
+/// A key that is longer than the store allows.
 pub fn keys(index: &Index, wildcard: &Wildcard, doc: RawDoc<'_>, out: &mut Keys) -> Result<()> {
     let collation = index.collation.as_deref();
-    // A collation key does not tell its text, so such an index covers nothing.
+    // A collation key does not contain its text, so such an index covers nothing.
     let typed = index.typed && collation.is_none();
     let mut found =
         Leaves { wildcard, collation, descending: false, typed, leaves: Vec::new(), arrays: false };
@@ -167,7 +168,7 @@ pub fn keys(index: &Index, wildcard: &Wildcard, doc: RawDoc<'_>, out: &mut Keys)
         return Ok(());
     }
     if leaves.is_empty() {
-        // The other fields of a compound key are indexed all the same.
+        // The other fields of a compound key are indexed even without a wildcard value.
         let mut nothing = order::key(Val::MinKey);
         order::encode(&mut nothing, Val::MinKey, found.descending);
         leaves.push(Key { values: nothing, types: Vec::new() });
@@ -193,15 +194,15 @@ pub fn keys(index: &Index, wildcard: &Wildcard, doc: RawDoc<'_>, out: &mut Keys)
     })
 }
 
-/// What stands for a dot that is part of a name: no path of a query leads there.
+/// Replaces a dot that is part of a field name. No path of a query contains it.
 const DOT_IN_NAME: char = '\u{1}';
 
-/// How names become paths.
+/// How field names are joined to paths.
 #[derive(Clone, Copy)]
 enum Names {
-    /// So that a name with a dot, or an empty one, is never taken for a path.
+    /// A name that contains a dot, or an empty one, cannot be mistaken for a path.
     Apart,
-    /// As earlier versions did.
+    /// As in earlier versions.
     Joined,
 }
 
@@ -210,16 +211,16 @@ struct Leaves<'w> {
     wildcard: &'w Wildcard,
     collation: Option<&'w Collation>,
     descending: bool,
-    /// Whether entries keep what keys lose of types.
+    /// Whether entries store type information that keys lack.
     typed: bool,
     /// Encoded paths and values.
     leaves: Vec<Key>,
-    /// Whether any value stood in an array.
+    /// Whether any value was in an array.
     arrays: bool,
 }
 
 impl Leaves<'_> {
-    /// Stored documents nest no deeper than `limits::DEPTH_MAX`, so recursion is bounded.
+    /// Stored documents nest at most `limits::DEPTH_MAX` levels, so recursion is bounded.
     fn document(&mut self, doc: RawDoc<'_>, path: &mut String, inside: bool, names: Names) {
         let before = path.len();
         for (name, value) in doc {

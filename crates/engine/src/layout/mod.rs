@@ -1,13 +1,13 @@
-//! Where logical documents become stored records, and back.
+//! Conversion between logical documents and stored records.
 //!
-//! Everything above here (plans, stages, indexes, patterns, the change log) knows logical documents
-//! under the keys `collection prefix, record key`. Whoever reads or writes one comes through here:
-//! [`get`], [`range`], [`put`], [`delete`]. A collection without layouts reaches the store at once. For
-//! one with layouts, `stack` calls them (`patterns::layout`), the topmost first. `exec/scan` keeps its
-//! own loop over the store's blocks and asks once per scan which of the two it has.
+//! All layers above (plans, stages, indexes, patterns, the change log) use logical documents under
+//! the keys `collection prefix, record key`. They read and write them here: [`get`], [`range`],
+//! [`put`], [`delete`]. A collection without layouts accesses the store directly. For one with
+//! layouts, `stack` calls them (`patterns::layout`), the topmost first. `exec/scan` has its own
+//! loop over the store's blocks and decides once per scan which case applies.
 //!
-//! Fields that are not stored at all but resolved from other documents (`exec/resolve`) are added
-//! above this.
+//! Fields that are not stored but resolved from other documents (`records/resolve`) are added above
+//! this layer.
 //!
 //! Layer: catalog.
 
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use store::{Bytes, Direction, Snapshot, Space};
 use value::{RawDoc, Result};
 
-/// A document by its key (with the collection's prefix).
+/// Returns a document by its key (with the collection's prefix).
 ///
 /// # Errors
 /// When the store fails.
@@ -33,7 +33,7 @@ pub fn get(collection: &Collection, snapshot: &Snapshot, key: &[u8]) -> Result<O
     get_part(collection, snapshot, key, None)
 }
 
-/// A document by its key, for a reader that may not need all of it.
+/// Returns the needed parts of a document by its key.
 ///
 /// # Errors
 /// When the store fails.
@@ -50,7 +50,7 @@ pub fn get_part(
     }
 }
 
-/// A document by its key, for who is about to write it.
+/// Returns a document by its key, for a transaction that will write it.
 ///
 /// # Errors
 /// When the store fails.
@@ -63,7 +63,7 @@ pub fn get_to_write(
     get_to_write_in(collection.layouts.as_ref(), snapshot, key)
 }
 
-/// The same for who knows the layouts alone.
+/// Returns a document by its key, given only the layouts.
 ///
 /// # Errors
 /// When the store fails.
@@ -79,7 +79,8 @@ pub fn get_to_write_in(
     }
 }
 
-/// The documents from one key to another, which is not included; both with the collection's prefix.
+/// Opens the range of documents from one key up to another, exclusive; both have the collection's
+/// prefix.
 ///
 /// # Errors
 /// When the store fails.
@@ -93,7 +94,7 @@ pub fn range(
     range::open(collection.layouts.as_ref(), snapshot, (from, to), direction)
 }
 
-/// The same for who knows the layouts alone, forward.
+/// Opens an ascending range of documents, given only the layouts.
 ///
 /// # Errors
 /// When the store fails.
@@ -106,7 +107,7 @@ pub fn range_in(
     range::open(layouts, snapshot, (from, to), Direction::Forward)
 }
 
-/// All documents of a collection, in the order of their keys.
+/// Opens the range of all documents of a collection, in key order.
 ///
 /// # Errors
 /// When the store fails.
@@ -115,10 +116,10 @@ pub fn all(collection: &Collection, snapshot: &Snapshot) -> Result<DocumentRange
     range(collection, snapshot, &collection.prefix(), &to, Direction::Forward)
 }
 
-/// Stores a document under its key; `old` is its image before, `None` for a new one.
+/// Stores a document under its key; `old` is its previous image, `None` for a new document.
 ///
 /// # Errors
-/// What a layout cannot store, or when the store fails.
+/// When a layout cannot store the document, or when the store fails.
 #[inline]
 pub fn put(
     collection: &Collection,

@@ -11,21 +11,21 @@ use value::Result;
 
 /// Documents of a collection in the order of their keys.
 pub enum DocumentRange {
-    /// Records of the store, which are the documents.
+    /// Stored records that are the documents.
     Stored(Range),
-    /// Documents that layouts make.
+    /// Documents that layouts build.
     Mapped(MappedRange),
 }
 
-/// Documents that layouts make of stored records.
+/// Documents that layouts build from stored records.
 pub struct MappedRange {
     cursor: Box<dyn RecordCursor>,
-    /// The collection's prefix, and behind it the record key of the last document.
+    /// The collection's prefix, followed by the record key of the last document.
     key: Vec<u8>,
 }
 
 impl MappedRange {
-    /// The documents between two keys of a collection.
+    /// Opens the range of documents between two keys of a collection.
     ///
     /// # Errors
     /// When the store fails.
@@ -40,7 +40,8 @@ impl MappedRange {
         Ok(MappedRange { cursor, key: layouts.id.to_be_bytes().to_vec() })
     }
 
-    /// The next document and its key (with the collection's prefix), lent until the next call.
+    /// Returns the next document and its key (with the collection's prefix), valid until the next
+    /// call.
     ///
     /// # Errors
     /// When the store fails, or what is stored is damaged.
@@ -68,7 +69,8 @@ pub(super) fn open(
 }
 
 impl DocumentRange {
-    /// The next document and its key (with the collection's prefix), lent until the next call.
+    /// Returns the next document and its key (with the collection's prefix), valid until the next
+    /// call.
     ///
     /// # Errors
     /// When the store fails, or what is stored is damaged.
@@ -79,7 +81,7 @@ impl DocumentRange {
         }
     }
 
-    /// The next key and document as handles that outlive the range.
+    /// Returns the next key and document as handles that outlive the range.
     ///
     /// # Errors
     /// As `next`.
@@ -93,16 +95,16 @@ impl DocumentRange {
         }
     }
 
-    /// Lends the next run of documents with their keys to `visit`. Returns how many there were; none
-    /// at the end.
+    /// Passes the next block of documents with their keys to `visit`. Returns their number, 0 at
+    /// the end.
     ///
     /// # Errors
-    /// As `next`, and what `visit` gives.
+    /// As `next`, and errors of `visit`.
     pub fn visit_block(
         &mut self,
         mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>,
     ) -> Result<usize> {
-        /// Documents that layouts make in one run.
+        /// Number of documents that layouts build in one block.
         const MAPPED: usize = 128;
         let mut count = 0;
         match self {

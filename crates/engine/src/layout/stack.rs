@@ -1,7 +1,7 @@
-//! The stack of a collection's layouts over the store.
+//! The stack of a collection's layouts on top of the store.
 //!
-//! The layout at level 0 finds stored records in its area of documents, the layout at level n the
-//! documents of level n - 1. Record keys are the same at every level.
+//! The layout at level 0 reads stored records; the layout at level n reads the documents of level n
+//! - 1. Record keys are the same at every level.
 
 use crate::catalog::{Collection, Layouts};
 use crate::store_failed;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use store::{Bytes, Direction, Range, Snapshot, Space};
 use value::{Error, RawDoc, Result};
 
-/// Begins the keys of a layout's own records, among what its pattern keeps behind its number.
+/// First byte of the keys of a layout's own records, within the state of its pattern.
 const OWN: u8 = b'L';
 
 /// The length of a collection's prefix.
@@ -23,7 +23,7 @@ fn no_layout() -> Error {
     Error::internal("a layout that is not there")
 }
 
-/// The record key of a document's key.
+/// Returns the record key of a document's key.
 fn record(key: &[u8]) -> &[u8] {
     key.get(PREFIX..).unwrap_or(&[])
 }
@@ -47,7 +47,7 @@ pub(super) fn get(
     Ok(found.map(Bytes::from))
 }
 
-/// A document as the layouts below a level give it.
+/// Returns a document as built by the layouts below a level.
 fn document(
     layouts: &Arc<Layouts>,
     level: usize,
@@ -72,7 +72,7 @@ pub(super) fn scan(
     direction: Direction,
     demand: Option<&Arc<Demand>>,
 ) -> Result<Box<dyn RecordCursor>> {
-    // A bound in front of or behind the collection's prefix means its first or last document.
+    // A bound before or after the collection's prefix means its first or last document.
     let prefix = layouts.id.to_be_bytes();
     let end = to.strip_prefix(prefix.as_slice()).map(<[u8]>::to_vec);
     let span = Span {
@@ -83,7 +83,7 @@ pub(super) fn scan(
     documents(layouts, layouts.count(), snapshot, &span, demand)
 }
 
-/// A range of documents as the layouts below a level give them.
+/// Opens a range of documents as built by the layouts below a level.
 fn documents(
     layouts: &Arc<Layouts>,
     level: usize,
@@ -148,11 +148,11 @@ fn delete_at(
     layout.delete(&mut LevelMut { layouts, level: below, snapshot }, record)
 }
 
-/// Brings one document into the form that a pattern's layout gives it, or out of that form if
-/// the pattern is being removed. The document itself stays the same, so nobody else notices.
+/// Converts one document into the form of a pattern's layout, or back if the pattern is being
+/// removed. The logical document stays the same.
 ///
 /// # Errors
-/// What the layout cannot store, or when the store fails.
+/// When the layout cannot store the document, or when the store fails.
 pub fn convert(
     collection: &Collection,
     snapshot: &mut Snapshot,
@@ -175,7 +175,7 @@ pub fn convert(
     }
 }
 
-/// Lets every layout of a collection look for records that contradict each other.
+/// Checks the records of every layout of a collection for contradictions.
 ///
 /// # Errors
 /// When the store fails.
@@ -194,12 +194,12 @@ pub fn check(
     Ok(())
 }
 
-/// The records that the layout of a level reads.
+/// The records that the layout at a level reads.
 struct Level<L, S> {
     layouts: L,
     level: usize,
     snapshot: S,
-    /// What the reader needs of documents: layouts below may leave out the same.
+    /// The parts of documents that the reader needs. Layouts below may omit the others.
     demand: Option<Arc<Demand>>,
 }
 
@@ -236,7 +236,7 @@ where
     }
 }
 
-/// The same in a transaction that writes.
+/// The same in a writing transaction.
 struct LevelMut<'t> {
     layouts: &'t Arc<Layouts>,
     level: usize,
@@ -291,7 +291,7 @@ impl RecordsMut for LevelMut<'_> {
     }
 }
 
-/// The first key behind all that begin with a prefix.
+/// Returns the first key after all keys with a prefix.
 fn behind(prefix: &[u8]) -> Vec<u8> {
     let mut next = prefix.to_vec();
     while let Some(last) = next.pop() {
@@ -303,7 +303,7 @@ fn behind(prefix: &[u8]) -> Vec<u8> {
     next
 }
 
-/// Records of the store behind a prefix, which their keys are given without.
+/// Records of the store under a prefix; their keys are returned without it.
 struct StoredRecords {
     range: Range,
     prefix: usize,

@@ -1,4 +1,4 @@
-//! Creating collections: by a write to one that does not exist, and inside of transactions.
+//! Creation of collections: implicitly by a write, and inside transactions.
 
 use crate::catalog::{Catalog, Collection, change};
 use crate::namespace;
@@ -8,10 +8,10 @@ use std::sync::Arc;
 use store::Batch;
 use value::{DocBuf, Result};
 
-/// The collection that a write goes to, made with default options when it is not there.
+/// Returns the collection of a write, and creates it with default options if it does not exist.
 ///
 /// # Errors
-/// InvalidNamespace, or that it cannot be made.
+/// InvalidNamespace, or any error of creating it.
 pub(crate) fn ensure_collection(
     data: &Data,
     op: &Operation,
@@ -34,10 +34,10 @@ pub(crate) fn ensure_collection(
     })
 }
 
-/// Makes a collection inside of a transaction: others see it once that commits.
+/// Creates a collection inside a transaction. Others see it after the commit.
 ///
 /// # Errors
-/// InvalidNamespace, or WriteConflict when somebody else made it after the transaction began.
+/// InvalidNamespace, or WriteConflict if another client created it after the transaction began.
 pub(crate) fn create_within(
     data: &Data,
     txn: &mut Transaction,

@@ -1,8 +1,9 @@
 //! Records: documents as they are stored, with their index entries and counters.
 //!
-//! `write` stores and removes them inside a transaction; `resolve` adds the fields that are not stored
-//! but found in other documents; `pattern_reads` is what patterns read; `create_collection` makes a
-//! collection for a write to one that does not exist. What patterns derive is above, in `upkeep`.
+//! `write` stores and removes them inside a transaction; `resolve` adds fields that are resolved
+//! from other documents; `pattern_reads` serves the reads of patterns; `create_collection` creates
+//! a collection that a write names and that does not exist. Pattern updates are one layer above, in
+//! `upkeep`.
 //!
 //! Layer: transactions.
 

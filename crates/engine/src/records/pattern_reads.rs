@@ -1,5 +1,5 @@
-//! What patterns read: documents by the value of a field, and their own state, which is stored among
-//! the documents behind the pattern's number.
+//! Reads of patterns: documents by the value of a field, and the patterns' own state, which is
+//! stored in the document space under the pattern's number.
 
 use crate::catalog::{Index, IndexKind, IndexState, Layouts};
 use crate::index::maintain::{entry_key, record_of};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use store::{Bytes, Direction, Snapshot, Space};
 use value::{RawDoc, Result, keys};
 
-/// The index that finds documents by the value of a path, in the order of their `_id`s.
+/// Returns the index that finds documents by the value of a path, in `_id` order.
 fn index_on<'c>(indexes: &'c [Arc<Index>], path: &str) -> Option<&'c Arc<Index>> {
     indexes.iter().find(|index| {
         let fits = matches!(index.kind, IndexKind::Ordered) && !index.is_clustered();
@@ -22,7 +22,7 @@ fn index_on<'c>(indexes: &'c [Arc<Index>], path: &str) -> Option<&'c Arc<Index>>
     })
 }
 
-/// Visits the documents behind a prefix that are looked for, in the order of their `_id`s.
+/// Visits the documents of a collection that match a lookup, in `_id` order.
 pub(crate) fn visit_found(
     snapshot: &Snapshot,
     (id, layouts): (u32, Option<&Arc<Layouts>>),
@@ -76,8 +76,8 @@ pub(crate) fn visit_found(
     Ok(())
 }
 
-/// How many documents behind a prefix are looked for, counted up to `most`: where an index tells, none is
-/// read. `None` where it does not.
+/// Counts the documents that match a lookup, up to `most`, from an index without reading them.
+/// `None` if no index allows that.
 pub(crate) fn count_entries(
     snapshot: &Snapshot,
     indexes: &[Arc<Index>],
@@ -103,7 +103,7 @@ pub(crate) fn count_entries(
     Ok(Some(count))
 }
 
-/// Visits what a pattern keeps below a key, from the last one back.
+/// Visits the state entries of a pattern before a key, in descending order.
 pub(crate) fn visit_states_before(
     snapshot: &Snapshot,
     pattern: u32,
@@ -123,13 +123,12 @@ pub(crate) fn visit_states_before(
     Ok(())
 }
 
-/// The key of what a pattern keeps: behind its number, as documents stand behind their
-/// collection's.
+/// Returns the key of a pattern's state entry. The pattern's number is its prefix.
 pub(crate) fn state_key(pattern: u32, key: &[u8]) -> Vec<u8> {
     [pattern.to_be_bytes().as_slice(), key].concat()
 }
 
-/// The same as the store takes it.
+/// Returns the same key as `Bytes`.
 pub(crate) fn state_bytes(pattern: u32, key: &[u8]) -> Bytes {
     Bytes::copy_prefixed(pattern.to_be_bytes(), key)
 }

@@ -1,9 +1,9 @@
-//! Resolving what is not stored of documents that leave the store: fields of trees and references
-//! with the strategy `pointer`, and copies that wait in a queue.
+//! Resolving fields that are not stored when documents are read: fields of trees and references
+//! with the strategy `pointer`, and copies whose update is queued.
 //!
-//! `Scan` resolves what it finds before anybody tests, sorts or projects it, so filters see what
-//! clients see. The few places that read a document by its key alone call `shown`. Collections
-//! without such patterns have no `pointers`, and nothing here runs for them.
+//! `Scan` resolves documents before they are filtered, sorted or projected, so filters see the same
+//! documents as clients. Code that reads a document by its key calls `shown`. Collections without
+//! such patterns have no `pointers`, and skip all of this.
 
 use super::pattern_reads::{state_key, visit_found, visit_states_before};
 use crate::catalog::{Collection, Pointers};
@@ -15,14 +15,14 @@ use std::sync::Arc;
 use store::{Bytes, Direction, Snapshot, Space};
 use value::{DocBuf, Error, RawDoc, Result, Val, keys};
 
-/// Resolves the documents of one collection in one state of the store.
+/// Resolves the documents of one collection at one snapshot.
 pub struct Resolver {
     pointers: Arc<Pointers>,
     inner: resolve::Resolver,
 }
 
 impl Resolver {
-    /// A resolver for a collection; `None` where what is stored is what clients see.
+    /// Creates a resolver for a collection; `None` if its documents are stored as clients see them.
     ///
     /// # Errors
     /// When the store fails.
@@ -40,7 +40,7 @@ impl Resolver {
         Ok(inner.map(|inner| Box::new(Resolver { pointers: pointers.clone(), inner })))
     }
 
-    /// The document as clients see it. All calls must be for the same state of the store.
+    /// Returns the document as clients see it. All calls must use the same snapshot.
     ///
     /// # Errors
     /// When the store fails.
@@ -49,7 +49,7 @@ impl Resolver {
     }
 }
 
-/// A stored document as clients see it.
+/// Returns a stored document as clients see it.
 ///
 /// # Errors
 /// When the store fails.
@@ -63,11 +63,11 @@ pub fn shown(collection: &Collection, snapshot: &Snapshot, doc: Bytes) -> Result
     }
 }
 
-/// Documents as a reader sees them: of the collections that patterns need, and nothing is written.
+/// Read-only access to the collections that patterns need, at one snapshot.
 pub(crate) struct SnapshotDocuments<'s> {
-    /// The state that is read.
+    /// The snapshot that is read.
     pub(crate) snapshot: &'s Snapshot,
-    /// Where the collections are.
+    /// The collections that can be read.
     pub(crate) pointers: &'s Pointers,
 }
 

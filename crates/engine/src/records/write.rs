@@ -1,5 +1,5 @@
-//! Writing documents as they are, inside a transaction: a record with its index entries and counters.
-//! What clients write comes through `upkeep::write`, which gives patterns their part.
+//! Writes of single documents inside a transaction: the record, its index entries and the counters.
+//! Client writes go through `upkeep::write`, which adds pattern updates.
 
 use crate::catalog::Collection;
 use crate::index::maintain;
@@ -11,23 +11,23 @@ use std::sync::atomic::Ordering;
 use store::{Bytes, Space};
 use value::{Code, DocBuf, Error, ObjectId, RawDoc, Result, Type, Val, keys, limits};
 
-/// A document's key in the store: the collection's prefix and the record's key.
+/// Returns a document's key in the store: the collection's prefix and the record key.
 #[must_use]
 pub fn document_key(collection: &Collection, record: &[u8]) -> Bytes {
     collection.document_key(record)
 }
 
-/// The record key of an `_id` in a clustered collection.
+/// Returns the record key of an `_id` in a clustered collection.
 #[must_use]
 pub fn record_of_id(collection: &Collection, id: Val<'_>) -> Vec<u8> {
     keys::key_with(id, collection.collation.as_deref())
 }
 
-/// Brings a document that a client sent into the form that is stored: `_id` first, made up when
-/// missing; refuses what can't be stored. Borrows when nothing had to change.
+/// Converts a document from a client into its stored form: `_id` comes first and is generated if
+/// missing. Refuses documents that cannot be stored. Borrows if nothing had to change.
 ///
 /// # Errors
-/// BadValue and friends, BSONObjectTooLarge.
+/// BadValue and related codes, BSONObjectTooLarge.
 pub fn prepare(doc: RawDoc<'_>) -> Result<std::borrow::Cow<'_, [u8]>> {
     if doc.bytes().len() > limits::DOCUMENT_BYTES_MAX {
         return Err(too_large(doc.bytes().len()));
@@ -61,7 +61,7 @@ pub fn prepare(doc: RawDoc<'_>) -> Result<std::borrow::Cow<'_, [u8]>> {
             if name == "_id" {
                 continue;
             }
-            // An empty timestamp at the top of an inserted document becomes the current time.
+            // An empty timestamp at the top level of an inserted document becomes the current time.
             if value.get() == Val::Timestamp(0) {
                 out.append(name, Val::Timestamp(crate::clock::now_timestamp()));
             } else {
@@ -88,7 +88,7 @@ fn too_large(bytes: usize) -> Error {
 /// Refuses an `_id` that MongoDB refuses: arrays, regular expressions, undefined.
 ///
 /// # Errors
-/// InvalidIdField and friends.
+/// InvalidIdField and related codes.
 pub fn check_id(id: Val<'_>) -> Result<()> {
     let kind = match id {
         Val::Array(_) => "array",
@@ -126,7 +126,7 @@ fn check_depth(doc: RawDoc<'_>, depth: usize) -> Result<()> {
     Ok(())
 }
 
-/// Inserts a document as it is.
+/// Inserts a document without pattern updates.
 pub(crate) fn insert_plain(
     txn: &mut Transaction,
     collection: &Arc<Collection>,
@@ -137,13 +137,13 @@ pub(crate) fn insert_plain(
     Ok(())
 }
 
-/// The key under which the store has the document with the same bytes as the log of changes: none where a
-/// layout stores it in another form.
+/// Returns the key under which the store has the same bytes as the change log; `None` if a layout
+/// stores the document in another form.
 fn shared(collection: &Collection, key: Bytes) -> Option<Bytes> {
     collection.layouts.is_none().then_some(key)
 }
 
-/// Inserts a document as it is, and says nothing of it to the log of changes. Returns its key.
+/// Inserts a document without pattern updates and without a change log record. Returns its key.
 pub(crate) fn insert_stored(
     txn: &mut Transaction,
     collection: &Arc<Collection>,
@@ -166,7 +166,8 @@ pub(crate) fn insert_stored(
             record
         }
         Some(_) => {
-            // Capped writes run inside the commit lock, so numbers and commits have one order.
+            // Writes to capped collections hold the commit lock, so sequence numbers follow the
+            // commit order.
             let sequence = collection.counters.next_sequence.fetch_add(1, Ordering::Relaxed);
             sequence.to_be_bytes().to_vec()
         }
@@ -190,8 +191,8 @@ pub(crate) fn insert_stored(
     Ok(key)
 }
 
-/// Refuses writes of an open transaction to a capped collection: that has one order of commits,
-/// which open transactions would hold up.
+/// Refuses writes of an open transaction to a capped collection, whose inserts must follow the
+/// commit order.
 ///
 /// # Errors
 /// OperationNotSupportedInTransaction.
@@ -213,20 +214,20 @@ fn no_id_index() -> Error {
     Error::internal("a collection without an _id index")
 }
 
-/// Replaces a document by an image as it is.
+/// Replaces a document without pattern updates.
 pub(crate) fn replace_plain(
     txn: &mut Transaction,
     collection: &Arc<Collection>,
     record: &[u8],
     old: RawDoc<'_>,
     new: &DocBuf,
-    told: &LoggedUpdate,
+    logged: &LoggedUpdate,
 ) -> Result<()> {
     let key = document_key(collection, record);
-    replace_under(txn, collection, key, record, old, new, told)
+    replace_under(txn, collection, key, record, old, new, logged)
 }
 
-/// The same for who knows the document's key.
+/// Replaces a document whose key the caller knows.
 pub(crate) fn replace_under(
     txn: &mut Transaction,
     collection: &Arc<Collection>,
@@ -234,24 +235,24 @@ pub(crate) fn replace_under(
     record: &[u8],
     old: RawDoc<'_>,
     new: &DocBuf,
-    told: &LoggedUpdate,
+    logged: &LoggedUpdate,
 ) -> Result<()> {
-    store_image(txn, collection, key.clone(), record, old, new, told)?;
-    txn.notes.replace(collection, shared(collection, key), old, new.as_doc(), told.delta());
+    store_image(txn, collection, key.clone(), record, old, new, logged)?;
+    txn.notes.replace(collection, shared(collection, key), old, new.as_doc(), logged.delta());
     Ok(())
 }
 
-/// Replaces a document by an image as it is, and says nothing of it to the log of changes.
+/// Replaces a document without pattern updates and without a change log record.
 pub(crate) fn replace_stored(
     txn: &mut Transaction,
     collection: &Arc<Collection>,
     record: &[u8],
     old: RawDoc<'_>,
     new: &DocBuf,
-    told: &LoggedUpdate,
+    logged: &LoggedUpdate,
 ) -> Result<()> {
     let key = document_key(collection, record);
-    store_image(txn, collection, key, record, old, new, told)
+    store_image(txn, collection, key, record, old, new, logged)
 }
 
 fn store_image(
@@ -261,7 +262,7 @@ fn store_image(
     record: &[u8],
     old: RawDoc<'_>,
     new: &DocBuf,
-    told: &LoggedUpdate,
+    logged: &LoggedUpdate,
 ) -> Result<()> {
     check_place(txn, collection)?;
     let new = new.as_doc();
@@ -276,13 +277,13 @@ fn store_image(
         ));
     }
     txn.guard(Space::Documents, &key);
-    maintain::replace(txn, collection, record, maintain::Images::Changed(old, new, told))?;
+    maintain::replace(txn, collection, record, maintain::Images::Changed(old, new, logged))?;
     layout::put(collection, &mut txn.snapshot, key, Some(old), new)?;
     txn.count(collection, 0, new.bytes().len() as i64 - old.bytes().len() as i64);
     Ok(())
 }
 
-/// Deletes a document, whatever patterns say.
+/// Deletes a document without pattern updates.
 pub(crate) fn delete_plain(
     txn: &mut Transaction,
     collection: &Arc<Collection>,
@@ -294,7 +295,7 @@ pub(crate) fn delete_plain(
     Ok(())
 }
 
-/// Deletes a document, whatever patterns say, and says nothing of it to the log of changes.
+/// Deletes a document without pattern updates and without a change log record.
 pub(crate) fn delete_stored(
     txn: &mut Transaction,
     collection: &Arc<Collection>,

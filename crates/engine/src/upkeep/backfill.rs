@@ -1,12 +1,12 @@
-//! Deriving what was there before a declaration, and removing what is left behind a dropped one,
-//! beside running writes.
+//! Backfill of documents that existed before a pattern was declared, and removal of the values of a
+//! dropped pattern, while writes continue.
 //!
-//! From the declaration on every write keeps the pattern, as far as the build has come: documents
-//! are walked in the order of their `_id`s, in short commits inside of the commit lock, and each
-//! commit notes how far it came. A process that ends goes on at its next start. A walk ends at the last
-//! document that was there when it began: those behind it are kept right by their own writes. Patterns with records are
-//! built in two walks: first over the sources, which only fills the records, then over the targets, so
-//! that no value is seen that is not right.
+//! From the declaration on, every write maintains the pattern for the documents that the build has
+//! already processed. A build walks documents in `_id` order, in short commits under the commit
+//! lock, and each commit stores the progress. After a restart the build continues from there. A
+//! walk ends at the last document that existed when it began; later documents are maintained by
+//! their own writes. Patterns with records are built in two walks: the first reads the sources and
+//! only fills the records, the second writes the targets. So no incomplete value is visible.
 
 use super::Maintenance;
 use super::{TransactionDocuments, declare, modify};
@@ -24,26 +24,26 @@ use std::time::{Duration, Instant};
 use store::{Bytes, Direction};
 use value::{Code, Error, RawDoc, Result, Val, keys};
 
-/// How long one commit of a build may keep others waiting.
+/// Longest time that one commit of a build holds the commit lock.
 const SLICE: Duration = Duration::from_millis(2);
-/// The same while others write.
+/// The same limit while other clients write.
 const SLICE_BESIDE: Duration = Duration::from_micros(100);
-/// Others write as long as none of their commits lies further back.
+/// Other clients count as writing for this long after their last commit.
 const LULL: Duration = Duration::from_millis(200);
 
-/// Documents of the first commit, and least and most of one.
+/// Documents in the first commit, and the minimum and maximum of one commit.
 const ROWS_START: usize = 32;
 const ROWS_MIN: usize = 8;
 const ROWS_MAX: usize = 1024;
-/// By so much the time of a document may seem to grow from one commit to the next: a thread that was
-/// not running for a while learns nothing from that.
+/// Largest growth of the estimated cost per document from one commit to the next. It limits the
+/// effect of a thread that was descheduled during a commit.
 const GROWTH: f64 = 1.1;
 
-/// The builds that run.
+/// The numbers of the patterns whose builds are running.
 #[derive(Default)]
 pub struct Builds(Mutex<HashSet<u32>>);
 
-/// Starts a thread for every pattern that is to be built and has none.
+/// Starts a build thread for every pattern that needs one and has none.
 pub fn start(upkeep: &Arc<Maintenance>) {
     let catalog = upkeep.data.catalog.load();
     for (db, database) in &catalog.databases {
@@ -76,7 +76,7 @@ fn run(upkeep: &Arc<Maintenance>, db: &str, id: u32) {
         let known = upkeep.data.catalog.load().patterns(db).iter().find(|p| p.id == id).cloned();
         let has_layout = known.as_ref().is_some_and(|pattern| pattern.layout().is_some());
         let noted = match known.map(|pattern| pattern.phase) {
-            // Documents may still be stored in its form: the next start of the process goes on.
+            // Documents may still be stored in its form. The next start of the process continues.
             Some(Phase::Clearing) if has_layout => Ok(()),
             Some(Phase::Clearing) => declare::forget(&upkeep.data, db, id),
             Some(Phase::Preparing) => modify::give_up(&upkeep.data, db, id, &error.to_string()),
@@ -87,7 +87,7 @@ fn run(upkeep: &Arc<Maintenance>, db: &str, id: u32) {
         }
     }
     upkeep.builds.0.lock().remove(&id);
-    // A layout that was dropped at the end of its build has the same number.
+    // A layout that was dropped at the end of its build keeps its number.
     let catalog = upkeep.data.catalog.load();
     let goes_on = catalog.patterns(db).iter().any(|p| p.id == id && p.phase.is_passing());
     if went_well && goes_on && upkeep.data.check_open().is_ok() {
@@ -106,14 +106,14 @@ fn build(upkeep: &Arc<Maintenance>, db: &str, id: u32) -> Result<()> {
     let mut pace = Pace::new(upkeep.data.store.snapshot().seqno());
     let outcome = loop {
         let mut started = Instant::now();
-        // As much was looked at as there was: what is left came meanwhile, among the old documents, and
-        // would go on coming.
+        // All documents that existed at the start were processed. The rest were inserted meanwhile
+        // between them, and more may be inserted while the build runs.
         pace.late = job.done.load(Ordering::Relaxed) > job.total.load(Ordering::Relaxed);
         let slice = pace.slice();
         let step = upkeep.data.transact_alone(&|| upkeep.data.check_open(), true, |txn| {
-            // Not before: others may have had the lock.
+            // Measured from here, because the thread may have waited for the lock.
             started = Instant::now();
-            // A declaration that went or changed meanwhile is somebody else's business.
+            // If the declaration was removed or changed meanwhile, this build ends.
             let Some(pattern) = find(&txn.catalog) else { return Ok(BuildStep::Gone) };
             step(txn, db, &pattern, slice)
         });
@@ -146,7 +146,7 @@ fn build(upkeep: &Arc<Maintenance>, db: &str, id: u32) -> Result<()> {
         if let Err(error) = upkeep.data.check_open() {
             break Err(error);
         }
-        // Nobody else uses the engine any more: the next process goes on.
+        // The engine is closed. The next process continues.
         if Arc::strong_count(upkeep) == 1 {
             break Err(Error::new(Code::SHUTDOWN_IN_PROGRESS, "the engine was closed"));
         }
@@ -164,7 +164,7 @@ fn build(upkeep: &Arc<Maintenance>, db: &str, id: u32) -> Result<()> {
     outcome
 }
 
-/// What the row of a build in `currentOp` says.
+/// Returns the description of a build in `currentOp`.
 #[must_use]
 pub fn title(pattern: &Pattern) -> String {
     let what = if pattern.phase == Phase::Clearing { "Clear" } else { "Build" };
@@ -189,28 +189,28 @@ fn listed(upkeep: &Maintenance, db: &str, pattern: &Pattern) -> Arc<Job> {
     job
 }
 
-/// What one commit of a build may do.
+/// Limits of one commit of a build.
 #[derive(Clone, Copy)]
 struct Slice {
-    /// Most documents.
+    /// Maximum number of documents.
     rows: usize,
-    /// How long it may look at documents.
+    /// Maximum time for processing documents.
     time: Duration,
 }
 
-/// How a build keeps out of others' way.
+/// Throttling of a build, so that it does not block other writers.
 struct Pace {
-    /// The newest commit that was seen.
+    /// The newest commit seen so far.
     last: store::Seqno,
-    /// When a commit of others was last seen.
+    /// When a commit of another client was last seen.
     met: Option<Instant>,
-    /// Documents of the next commit. What follows from them is written behind the last one, so that
-    /// looking at the clock meanwhile is not enough.
+    /// Documents of the next commit. Their effects are written after the last of them, so checking
+    /// the clock between documents is not enough.
     rows: usize,
-    /// Seconds that a document takes.
+    /// Estimated seconds per document.
     cost: Option<f64>,
-    /// Whether the build runs after what others write. Then it gives way to nobody, since otherwise
-    /// it would never come to an end.
+    /// Whether the build processes documents that were inserted after it began. It then no longer
+    /// yields to writers, because it might never finish.
     late: bool,
 }
 
@@ -219,7 +219,7 @@ impl Pace {
         Pace { last, met: None, rows: ROWS_START, cost: None, late: false }
     }
 
-    /// Whether others commit too.
+    /// Returns whether other clients commit too.
     fn is_beside(&self) -> bool {
         self.met.is_some_and(|met| met.elapsed() < LULL)
     }
@@ -229,8 +229,8 @@ impl Pace {
         Slice { rows: self.rows, time }
     }
 
-    /// Learns from a commit how many documents fit into a slice. Returns how long it should have
-    /// held the lock.
+    /// Adjusts the number of documents per slice after a commit. Returns how long the commit should
+    /// have held the lock.
     fn learn(&mut self, documents: u64, held: Duration) -> Duration {
         if documents == 0 {
             return held.min(SLICE);
@@ -243,13 +243,13 @@ impl Pace {
         Duration::from_secs_f64(cost * documents as f64).min(SLICE)
     }
 
-    /// Pauses after a commit that held the lock for so long, if others commit as well: three times as
-    /// long, so that most of them find the lock free.
+    /// Pauses after a commit that held the lock for `held`, if other clients commit as well. The
+    /// pause is three times as long, so that most of them find the lock free.
     fn give_way(&mut self, upkeep: &Maintenance, held: Duration, own: store::Seqno) {
         if own > self.last.saturating_add(1) {
             self.met = Some(Instant::now());
         }
-        // Where a commit would have to wait for the disk it would do so inside of the lock.
+        // Otherwise a commit that must wait for the disk would wait under the lock.
         upkeep.data.store.make_room();
         if self.is_beside() && !self.late {
             std::thread::sleep(held * 3);
@@ -257,19 +257,19 @@ impl Pace {
             std::thread::yield_now();
         }
         self.last = upkeep.data.store.snapshot().seqno();
-        // Whoever waited for the lock has it by now.
+        // Threads that waited for the lock have acquired it by now.
         if self.last > own {
             self.met = Some(Instant::now());
         }
     }
 }
 
-/// Derives for a reader what a build has not come to, in a transaction that is never committed:
-/// one document if its `_id` is all that the reader looks at, else all of them. False when that is
-/// too much.
+/// Derives for a reader the values that a build has not reached, in a transaction that is never
+/// committed: for one document if the reader looks at a single `_id`, otherwise for all. Returns
+/// false if there are too many.
 ///
 /// # Errors
-/// What the pattern refuses, and what stops the reader.
+/// Errors of the pattern, or that the reader was stopped.
 pub(super) fn complete(
     txn: &mut Transaction,
     db: &str,
@@ -277,7 +277,7 @@ pub(super) fn complete(
     id: Option<Val<'_>>,
     stop: &dyn Fn() -> Result<()>,
 ) -> Result<bool> {
-    /// Most documents that are derived for one reader.
+    /// Maximum number of documents derived for one reader.
     const DOCUMENTS_MAX: u64 = 20_000;
     let mut documents = TransactionDocuments::new(txn, db);
     let progress = pattern.progress(&mut documents)?;
@@ -317,14 +317,14 @@ pub(super) fn complete(
     Ok(true)
 }
 
-/// What one commit of a build came to.
+/// The outcome of one commit of a build.
 enum BuildStep {
     More(u64),
-    /// The walk of a pattern in this phase has come to its end.
+    /// The walk of a pattern in this phase is complete.
     Done(Phase),
-    /// The records of a new version are filled: it can take the place of the old one.
+    /// The records of a new version are filled. It can replace the old one.
     Prepared,
-    /// There is nothing to build any more.
+    /// The pattern to build no longer exists.
     Gone,
 }
 
@@ -354,7 +354,7 @@ fn step(
             pattern.kind.finish_build(pattern, &mut TransactionDocuments::new(txn, db))?;
             super::settle(txn)?;
         }
-        // The progress stays: until the pattern is ready, writes look at it.
+        // The progress is kept, because writes read it until the pattern is ready.
         return Ok(BuildStep::Done(pattern.phase));
     }
     if !progress.targets && progress.at == Progress::END {
@@ -382,7 +382,7 @@ fn step(
         let source = pattern.source().filter(|_| !progress.targets);
         let name = source.unwrap_or(&pattern.target);
         if progress.at.is_empty() {
-            // From this commit on writes keep right what comes behind.
+            // From this commit on, writes maintain the documents after this position.
             progress.until = last_record(txn, db, name)?;
         }
         let rows = rows(txn, db, name, &progress, pattern.common.batch.min(slice.rows))?;
@@ -404,8 +404,8 @@ fn step(
     Ok(BuildStep::More(count))
 }
 
-/// Deletes documents that the pattern owns and that need not be there: a pattern that is built anew may
-/// find some.
+/// Deletes documents that the pattern owns but that it would not create. A rebuilt pattern may find
+/// some.
 fn remove_strangers(txn: &mut Transaction, db: &str, pattern: &Pattern) -> Result<()> {
     let Some(collection) = txn.catalog.get(db, &pattern.target).cloned() else { return Ok(()) };
     let mut range = layout::all(&collection, &txn.snapshot)?;
@@ -418,7 +418,7 @@ fn remove_strangers(txn: &mut Transaction, db: &str, pattern: &Pattern) -> Resul
     Ok(())
 }
 
-/// The last record of a collection, empty if there is none.
+/// Returns the last record key of a collection, empty if there is none.
 fn last_record(txn: &Transaction, db: &str, name: &str) -> Result<Vec<u8>> {
     let Some(collection) = txn.catalog.get(db, name) else { return Ok(Vec::new()) };
     let (from, to) = (collection.prefix(), (collection.id + 1).to_be_bytes());
@@ -427,7 +427,7 @@ fn last_record(txn: &Transaction, db: &str, name: &str) -> Result<Vec<u8>> {
     Ok(last.map_or_else(Vec::new, |(key, _)| key.get(4..).unwrap_or(&[]).to_vec()))
 }
 
-/// The next documents of a collection that a walk has to come to, at most `batch`.
+/// Returns the next documents of a walk, at most `batch`.
 fn rows(
     txn: &Transaction,
     db: &str,
@@ -456,7 +456,7 @@ fn rows(
     Ok(rows)
 }
 
-/// Derives what one document is to the pattern.
+/// Derives the values that depend on one document.
 fn derive(
     txn: &mut Transaction,
     db: &str,

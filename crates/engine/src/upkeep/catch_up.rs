@@ -1,8 +1,8 @@
-//! Following what does not follow in the commit of its source: a batch at a time, each in a commit
-//! of its own. The queues are part of the patterns' state, written with the change that caused them.
+//! Deferred pattern updates: they are applied after the commit of their source, a batch at a time,
+//! each batch in its own commit. The queues are part of the patterns' state and are written in the
+//! commit that caused them.
 //!
-//! One thread works at all queues. A commit that queues something wakes it, and so does one that
-//! leaves something to be built.
+//! One thread processes all queues. It is woken by commits that add to a queue or start a build.
 
 use super::Maintenance;
 use super::TransactionDocuments;
@@ -16,22 +16,22 @@ use std::sync::Weak;
 use std::time::{Duration, Instant};
 use value::{Code, Error, Result};
 
-/// Documents of one commit.
+/// Maximum number of documents per commit.
 const BATCH: usize = 200;
-/// Entries of one commit.
+/// Maximum number of queue entries per commit.
 const ENTRIES: usize = 100;
-/// How long one pattern may take before others have their turn.
+/// How long one pattern is processed before the next.
 const TURN: Duration = Duration::from_millis(200);
-/// How often schedules are looked at.
+/// Interval between checks of the schedules.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How often it is looked whether targets wait too long.
+/// Interval between checks for targets that exceed `maxStalenessMS`.
 const ALARM_PAUSE: Duration = Duration::from_millis(500);
 
-/// Starts the thread that works at the queues.
+/// Starts the thread that processes the queues.
 ///
 /// # Errors
-/// When there are no threads to be had.
+/// When the thread cannot be started.
 pub fn start(upkeep: &Arc<Maintenance>) -> Result<()> {
     let weak: Weak<Maintenance> = Arc::downgrade(upkeep);
     let bell = upkeep.data.pattern_bell.clone();
@@ -58,7 +58,7 @@ pub fn start(upkeep: &Arc<Maintenance>) -> Result<()> {
                     alarm(&upkeep.data);
                 }
                 if busy {
-                    // Others take their turn.
+                    // Lets other threads take the lock.
                     std::thread::sleep(Duration::from_millis(1));
                 }
             }
@@ -67,7 +67,7 @@ pub fn start(upkeep: &Arc<Maintenance>) -> Result<()> {
         .map_err(|error| Error::internal(format!("cannot start a thread: {error}")))
 }
 
-/// Works at every queue that is due. Returns whether there is more to do at once.
+/// Processes every queue that is due. Returns whether more work is due immediately.
 fn round(data: &Data, rung: bool) -> bool {
     let catalog = data.catalog.load_full();
     let mut busy = false;
@@ -95,8 +95,8 @@ fn round(data: &Data, rung: bool) -> bool {
     busy
 }
 
-/// Looks whose targets wait longer than `maxStalenessMS`; the log tells when one begins to and when it
-/// ends.
+/// Checks for patterns whose targets wait longer than `maxStalenessMS`. Logs when that begins and
+/// when it ends.
 fn alarm(data: &Data) {
     let catalog = data.catalog.load_full();
     let mut late = BTreeSet::new();
@@ -130,7 +130,7 @@ fn alarm(data: &Data) {
     }
 }
 
-/// Works at a queue for some time; true when something is left.
+/// Processes a queue for a limited time. Returns true if entries remain.
 fn turn(data: &Data, db: &str, pattern: &Arc<Pattern>) -> Result<bool> {
     let started = Instant::now();
     while is_waiting(data, db, pattern)? {
@@ -143,7 +143,7 @@ fn turn(data: &Data, db: &str, pattern: &Arc<Pattern>) -> Result<bool> {
     Ok(false)
 }
 
-/// Does a scheduled round if it is time. All that was queued before shows afterwards.
+/// Runs a scheduled round if one is due. Afterwards everything queued before it is applied.
 fn scheduled(data: &Data, db: &str, pattern: &Arc<Pattern>, period: u64) -> Result<bool> {
     let now = crate::clock::now_ms();
     let last = {
@@ -172,7 +172,8 @@ fn is_waiting(data: &Data, db: &str, pattern: &Pattern) -> Result<bool> {
     Ok(!found.is_empty())
 }
 
-/// One commit: entries at `places`, or the first ones. Returns the places that are left of those.
+/// Processes one commit: the entries at `places`, or the first ones if that is empty. Returns the
+/// places not yet processed.
 fn batch(data: &Data, db: &str, known: &Arc<Pattern>, places: &[Vec<u8>]) -> Result<Vec<Vec<u8>>> {
     let (left, _) = data.transact_alone(&|| data.check_open(), true, |txn| {
         let found = txn.catalog.patterns(db).iter().find(|p| p.id == known.id).cloned();
@@ -197,17 +198,17 @@ fn batch(data: &Data, db: &str, known: &Arc<Pattern>, places: &[Vec<u8>]) -> Res
             }
         }
         Stats::add(&pattern.stats.writes, txn.work.writes());
-        // What is settled may be noted for patterns behind; an entry that stays is the last one.
+        // Settling may have queued work for later patterns. An entry that remains is the last one.
         todo.drain(..done);
         Ok(todo)
     })?;
     Ok(left)
 }
 
-/// Works until all that is queued by now shows.
+/// Processes a queue until everything queued at the call is applied.
 ///
 /// # Errors
-/// When a target cannot be written, or `stop` says so.
+/// When a target cannot be written, or when `stop` returns an error.
 pub fn flush(
     data: &Data,
     db: &str,
@@ -236,7 +237,7 @@ pub fn flush(
     Ok(())
 }
 
-/// Works until everything that a reader of these collections may see is up to date.
+/// Processes queues until everything that a reader of these collections may see is up to date.
 ///
 /// # Errors
 /// As `flush`.
@@ -246,7 +247,7 @@ pub fn freshen(data: &Data, db: &str, names: &[&str], stop: &dyn Fn() -> Result<
     if !all.iter().any(|pattern| names.contains(&&*pattern.target)) {
         return Ok(());
     }
-    // In the order in which they feed each other.
+    // In dependency order.
     for pattern in all.iter().filter(|p| p.may_queue() && p.phase.is_built()) {
         super::expiry::flush(data, db, pattern, stop)?;
         flush(data, db, pattern, stop)?;

@@ -13,30 +13,30 @@ use std::sync::Arc;
 use store::{Batch, Space};
 use value::{Code, DocBuf, Error, RawDoc, Result, Val};
 
-/// Most patterns of one database.
+/// Maximum number of patterns per database.
 const PATTERNS_MAX: usize = 500;
 
 /// Why patterns are declared.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Occasion {
-    /// Somebody wants them.
+    /// A client declares them.
     Request,
-    /// A collection is made like another one: other collections may be there already, with what the
-    /// patterns of the original made of them, or come later.
+    /// A collection is created as a copy of another one. The other collections may already exist,
+    /// with the values that the patterns of the original maintained, or be created later.
     Copy,
 }
 
-/// What a request for patterns did.
+/// The result of declaring patterns.
 pub struct Outcome {
-    /// Patterns of the collection before.
+    /// Number of patterns of the collection before.
     pub before: usize,
-    /// Patterns of the collection afterwards.
+    /// Number of patterns of the collection afterwards.
     pub after: usize,
-    /// Those that are to be built.
+    /// The numbers of the patterns to build.
     pub new: Vec<u32>,
 }
 
-/// The pattern of this name.
+/// Returns the pattern with this name.
 ///
 /// # Errors
 /// NoSuchKey.
@@ -53,17 +53,17 @@ pub fn find(catalog: &Catalog, db: &str, collection: &str, name: &str) -> Result
         })
 }
 
-/// How many patterns are declared on a collection.
+/// Returns how many patterns are declared on a collection.
 #[must_use]
 pub fn count(catalog: &Catalog, db: &str, collection: &str) -> usize {
     let all = catalog.patterns(db).iter();
     all.filter(|p| p.collection == collection && p.phase.is_current()).count()
 }
 
-/// Declares patterns on a collection: all of them or none. They are to be built then.
+/// Declares patterns on a collection: all of them or none. The caller then starts their builds.
 ///
 /// # Errors
-/// What a declaration or the graph of patterns refuses.
+/// Errors of a declaration or of the graph of patterns.
 pub fn create(
     data: &Data,
     op: &Operation,
@@ -106,9 +106,9 @@ pub fn create(
     })
 }
 
-/// A reference whose strategy is left to the database, with the strategy that suits what is there: where
-/// a source has more followers, on average, than may follow in its own commit, nothing is stored, if that
-/// is possible. One that is declared again is what it is.
+/// Chooses the strategy of a reference declared with `strategy: "auto"` from the existing data. If
+/// a source has more targets, on average, than may be written in its own commit, the reference
+/// becomes a pointer where possible. A pattern that is declared again keeps its strategy.
 fn decided(data: &Data, db: &str, pattern: Pattern) -> Pattern {
     let declared = pattern.declaration.as_doc();
     let automatic = declared.get("strategy") == Some(Val::String("auto"));
@@ -137,7 +137,7 @@ fn decided(data: &Data, db: &str, pattern: Pattern) -> Pattern {
         }
     });
     let pointer = pattern.redeclared(&pattern.collection, declaration.as_doc(), |_| {});
-    // What needs copies keeps them.
+    // A pattern that requires copies keeps them.
     let Ok(pointer) = pointer.map(Arc::new) else { return pattern };
     let one = std::slice::from_ref(&pointer);
     let indexes = catalog.get(db, &pattern.target).map_or(&[][..], |target| &target.indexes);
@@ -149,10 +149,10 @@ fn decided(data: &Data, db: &str, pattern: Pattern) -> Pattern {
     Arc::into_inner(pointer).unwrap_or(pattern)
 }
 
-/// Checks patterns and makes what they need: collections and indexes.
+/// Checks patterns and creates the collections and indexes that they need.
 ///
 /// # Errors
-/// What is in the way of a pattern.
+/// Any conflict of a pattern with the existing collections and patterns.
 pub(super) fn prepare(
     data: &Data,
     op: &Operation,
@@ -166,7 +166,7 @@ pub(super) fn prepare(
         for name in
             [Some(&*pattern.target), Some(collection), pattern.source()].into_iter().flatten()
         {
-            // Other collections of a copy come with options of their own.
+            // When copying, other collections are created later with their own options.
             let only_read = name != collection && name != pattern.target;
             if occasion == Occasion::Copy && only_read && data.collection(db, name).is_none() {
                 continue;
@@ -185,7 +185,7 @@ pub(super) fn prepare(
     Ok(())
 }
 
-/// Checks the graph before anything is made for the patterns.
+/// Checks the graph of patterns before anything is created for them.
 fn check_together(data: &Data, db: &str, patterns: &[&Pattern]) -> Result<()> {
     let catalog = data.catalog.load();
     let known = catalog.patterns(db).iter().map(|pattern| &**pattern);
@@ -246,7 +246,7 @@ fn check_collection(collection: &Collection) -> Result<()> {
     ))
 }
 
-/// A collection whose documents belong to a pattern must not hold others.
+/// Returns an error if a collection whose documents a pattern owns is not empty.
 fn check_empty(data: &Data, db: &str, pattern: &Pattern) -> Result<()> {
     let catalog = data.catalog.load();
     let known = find(&catalog, db, &pattern.collection, &pattern.name)
@@ -262,7 +262,7 @@ fn check_empty(data: &Data, db: &str, pattern: &Pattern) -> Result<()> {
     Ok(())
 }
 
-/// A field that names single documents must have a unique index.
+/// Returns an error if a field that must identify single documents has no unique index.
 fn check_unique_field(data: &Data, db: &str, pattern: &Pattern) -> Result<()> {
     let Some(field) = pattern.kind.unique_field(&pattern.target) else { return Ok(()) };
     let (option, matched, name) = (field.option, field.path, field.collection);
@@ -283,7 +283,7 @@ fn check_unique_field(data: &Data, db: &str, pattern: &Pattern) -> Result<()> {
     )))
 }
 
-/// Creates an index that a pattern needs, unless there is one.
+/// Creates an index that a pattern needs, unless it exists.
 fn create_index(data: &Data, op: &Operation, db: &str, name: &str, key: RawDoc<'_>) -> Result<()> {
     let collection = ensure_collection(data, op, db, name)?;
     if collection.indexes.iter().any(|index| is_support(index, key)) {
@@ -297,13 +297,13 @@ fn create_index(data: &Data, op: &Operation, db: &str, name: &str, key: RawDoc<'
     index_build::create(data, op, db, name, &[parsed]).map(drop)
 }
 
-/// Whether an index is one that a pattern with this key can use.
+/// Returns whether a pattern with this key can use the index.
 fn is_support(index: &crate::catalog::Index, key: RawDoc<'_>) -> bool {
     let plain = index.partial.is_none() && !index.sparse && index.collation.is_none();
     plain && spec::same_key(index.key.as_doc(), key)
 }
 
-/// The name of a pattern that needs an index, if one does.
+/// Returns the name of a pattern that needs an index, if one does.
 #[must_use]
 pub fn needed_by(
     catalog: &Catalog,
@@ -320,7 +320,7 @@ pub fn needed_by(
     living.find(needs).map(|pattern| pattern.name.clone())
 }
 
-/// Removes patterns from the catalog; their state is freed by `discard`.
+/// Removes patterns from the catalog. `discard` frees their state.
 pub fn remove(
     catalog: &mut Catalog,
     batch: &mut Batch,
@@ -335,21 +335,21 @@ pub fn remove(
     change::set_patterns(catalog, db, left)
 }
 
-/// Frees what removed patterns kept for themselves.
+/// Frees the state of removed patterns.
 pub fn discard(data: &Data, gone: &[Arc<Pattern>]) {
     for pattern in gone {
         data.trash.discard(Space::Documents, pattern.id);
     }
 }
 
-/// Whether a pattern maintains or reads a collection of this name, be it there or not.
+/// Returns whether a pattern maintains or reads a collection of this name, which need not exist.
 #[must_use]
 pub fn concerns(catalog: &Catalog, db: &str, name: &str) -> bool {
     catalog.patterns(db).iter().any(|p| p.target == name || p.source() == Some(name))
 }
 
-/// Whether a pattern has to follow what becomes of the documents of a collection of this name: not
-/// while it is suspended, since resuming builds it anew.
+/// Returns whether a pattern must process changes to a collection of this name. Suspended patterns
+/// do not count, because resuming rebuilds them.
 #[must_use]
 pub fn is_followed(catalog: &Catalog, db: &str, name: &str) -> bool {
     catalog.patterns(db).iter().any(|p| {
@@ -358,15 +358,14 @@ pub fn is_followed(catalog: &Catalog, db: &str, name: &str) -> bool {
     })
 }
 
-/// The patterns that go with a collection: those that it is the target of, or that were declared
-/// on it.
+/// Returns the patterns that are dropped with a collection: those of which it is the target.
 #[must_use]
 pub fn going_with(catalog: &Catalog, db: &str, name: &str) -> Vec<Arc<Pattern>> {
     let goes = |pattern: &&Arc<Pattern>| pattern.target == name;
     catalog.patterns(db).iter().filter(goes).cloned().collect()
 }
 
-/// Lets patterns follow a collection to its new name.
+/// Updates the patterns of a collection that is renamed.
 ///
 /// # Errors
 /// When the catalog cannot be written.
@@ -391,8 +390,8 @@ pub fn rename(
     change::set_patterns(catalog, db, patterns)
 }
 
-/// Takes patterns out of all writes and plans; what they maintained goes in the background. Their
-/// names are free at once. Returns the numbers under which they are cleared.
+/// Removes patterns from all writes and plans. Their values are cleared in the background; their
+/// names are free immediately. Returns the numbers under which they are cleared.
 ///
 /// # Errors
 /// When the catalog cannot be written.
@@ -413,7 +412,7 @@ pub fn clear(data: &Data, db: &str, gone: &[Arc<Pattern>]) -> Result<Vec<u32>> {
     Ok(ids)
 }
 
-/// Puts a pattern that is cleared in place of one that is maintained. Returns its number.
+/// Replaces a maintained pattern by one in the phase `Clearing`. Returns its number.
 pub(super) fn begin_clearing(
     data: &Data,
     catalog: &mut Catalog,
@@ -429,8 +428,8 @@ pub(super) fn begin_clearing(
     Ok(id)
 }
 
-/// Gives a pattern whose walk begins anew a number of its own, and so a state. One with a layout keeps its
-/// number, since documents are stored behind it; only its progress is forgotten.
+/// Assigns a new number, and so a new state, to a pattern whose walk restarts. One with a layout
+/// keeps its number, because documents are stored under it; only its progress is reset.
 fn renumber(data: &Data, batch: &mut Batch, pattern: &mut Pattern) {
     match pattern.layout() {
         None => pattern.id = data.ids.fresh(batch),
@@ -438,7 +437,7 @@ fn renumber(data: &Data, batch: &mut Batch, pattern: &mut Pattern) {
     }
 }
 
-/// Removes a pattern that was cleared.
+/// Removes a pattern that has been cleared.
 ///
 /// # Errors
 /// When the catalog cannot be written.
@@ -453,9 +452,9 @@ pub fn forget(data: &Data, db: &str, id: u32) -> Result<()> {
     Ok(())
 }
 
-/// Notes that writes go past patterns: those that were right are `degraded`, those that were being
-/// built are `suspended`. Both answer nothing until they are built anew. New versions that were being
-/// prepared are given up.
+/// Records that writes bypass patterns: correct ones become `degraded`, those being built become
+/// `suspended`. Neither answers queries until it is rebuilt. New versions in preparation are
+/// discarded.
 ///
 /// # Errors
 /// When the catalog cannot be written.
@@ -488,16 +487,16 @@ pub fn pass(data: &Data, db: &str, ids: &[u32]) -> Result<()> {
     Ok(())
 }
 
-/// Sets the phase of a pattern. Building begins anew, with a state of its own.
+/// Sets the phase of a pattern. Building restarts with a new state.
 ///
 /// # Errors
-/// When the pattern is gone or the catalog cannot be written.
+/// When the pattern no longer exists or the catalog cannot be written.
 pub fn set_phase(data: &Data, db: &str, id: u32, phase: Phase, failure: &str) -> Result<()> {
     let old = data.change_catalog(|catalog, batch| {
         let Some(known) = catalog.patterns(db).iter().find(|p| p.id == id).cloned() else {
             return Ok(None);
         };
-        // A layout that was dropped meanwhile has the same number.
+        // A layout that was dropped meanwhile keeps its number.
         if known.phase == Phase::Clearing {
             return Ok(None);
         }

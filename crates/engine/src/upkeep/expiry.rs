@@ -1,5 +1,5 @@
-//! Removes sources that have left a pattern's window of time: a batch at a time, each in a commit of its
-//! own, by the thread of the queues, or for a reader who asks for up-to-date values.
+//! Removes sources that have left a pattern's time window: a batch at a time, each in its own
+//! commit. Runs on the queue thread, or for a reader that requests up-to-date values.
 
 use super::TransactionDocuments;
 use crate::txn::Data;
@@ -7,11 +7,10 @@ use ::patterns::Pattern;
 use std::sync::Arc;
 use value::{Code, Result};
 
-/// Sources of one commit.
+/// Maximum number of sources per commit.
 const BATCH: usize = 200;
 
-/// Removes some of the sources that have become too old, of every pattern. Returns whether there may be
-/// more.
+/// Removes one batch of expired sources of every pattern. Returns whether there may be more.
 pub(super) fn tick(data: &Data) -> bool {
     let catalog = data.catalog.load_full();
     let mut busy = false;
@@ -31,10 +30,10 @@ pub(super) fn tick(data: &Data) -> bool {
     busy
 }
 
-/// Removes all sources of a pattern that have become too old.
+/// Removes all expired sources of a pattern.
 ///
 /// # Errors
-/// When a target cannot be written, or `stop` says so.
+/// When a target cannot be written, or when `stop` returns an error.
 pub(super) fn flush(
     data: &Data,
     db: &str,
@@ -47,7 +46,7 @@ pub(super) fn flush(
     Ok(())
 }
 
-/// One commit, if any source has become too old. Returns whether there may be more.
+/// Removes one batch in one commit, if any source has expired. Returns whether there may be more.
 fn step(data: &Data, db: &str, known: &Arc<Pattern>) -> Result<bool> {
     {
         let mut txn = data.reader();

@@ -1,19 +1,20 @@
-//! Upkeep of patterns: every write of a document that a pattern reads or maintains comes through here.
+//! Upkeep of patterns: every write of a document that a pattern reads or maintains goes through
+//! this module.
 //!
-//! `insert`, `replace` and `delete` give the document its maintained fields and note what other
-//! documents need; `settle` writes those before the statement commits. Such statements run inside the
-//! commit lock, so patterns see the newest state. What a pattern does is decided by its kind, in
-//! the crate `patterns`; nothing here names a kind.
+//! `insert`, `replace` and `delete` set the maintained fields of a document and record its deltas;
+//! `settle` writes the affected targets before the statement commits. Such statements hold the
+//! commit lock, so patterns see the newest state. The kind of a pattern, in the crate `patterns`,
+//! determines what it does; nothing here names a kind.
 //!
-//! - `transaction_documents`: the documents of a transaction, as patterns reach them.
+//! - `transaction_documents`: access of patterns to the documents of a transaction.
 //! - `declare`, `modify`: declarations in the catalog.
-//! - `backfill`: derives what was there before a declaration, and clears what a dropped pattern left.
+//! - `backfill`: derives the values of existing documents, and clears those of a dropped pattern.
 //! - `catch_up`: writes the targets that are updated after the commit of their source.
-//! - `expiry`: removes children that have left a pattern's window of time.
-//! - `pointer_writes`: writes documents of which part is not stored.
-//! - `reading`: what a reader has to wait for or is refused; `staleness`: how far a document is behind.
-//! - `verification`: compares with a recomputation; `scrub` does so in the background.
-//! - `strategy`: revises choices that a declaration leaves to the database.
+//! - `expiry`: removes sources that have left a pattern's time window.
+//! - `pointer_writes`: writes documents with resolved fields.
+//! - `reading`: makes readers wait or refuses them; `staleness`: the age of maintained values.
+//! - `verification`: compares values with a recomputation; `scrub` does so in the background.
+//! - `strategy`: revises the strategy of patterns declared with `auto`.
 //! - `rewriting`: answers queries from maintained values.
 //!
 //! Layer: patterns.
@@ -47,7 +48,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use value::{Code, DocBuf, Error, RawDoc, Result, limits};
 
-/// What background work of patterns shares: the data, and what is under way or due.
+/// State shared by the background work of patterns: the data, and the work in progress or due.
 pub struct Maintenance {
     /// The data.
     pub(crate) data: Arc<Data>,
@@ -60,7 +61,7 @@ pub struct Maintenance {
 }
 
 impl Maintenance {
-    /// Nothing is under way.
+    /// Creates the state with no work in progress.
     pub(crate) fn new(data: Arc<Data>) -> Maintenance {
         Maintenance {
             data,
@@ -81,8 +82,8 @@ pub struct Change<'c> {
     pub logged: Option<&'c LoggedUpdate>,
 }
 
-/// Refuses to go on where patterns would not see the newest state. What a session's transaction
-/// derives is for its own eyes; it is derived again when it commits.
+/// Returns an error where patterns would not see the newest state. A session's transaction may
+/// derive values for its own reads; they are derived again at commit.
 fn check_locked(txn: &mut Transaction) -> Result<()> {
     if !txn.locked && !txn.is_of_session() {
         txn.work.wants_lock = true;
@@ -91,9 +92,9 @@ fn check_locked(txn: &mut Transaction) -> Result<()> {
     Ok(())
 }
 
-/// Whether a client's write bypasses the patterns of its collection. Before the first such write the
-/// patterns are marked as degraded, so that nobody relies on their values. `old` is the document before
-/// the write.
+/// Returns whether a client's write bypasses the patterns of its collection. Before the first such
+/// write the patterns are marked as degraded, so that readers do not rely on their values. `old` is
+/// the document before the write.
 ///
 /// # Errors
 /// An internal error when patterns have to be marked first: the statement then runs again.
@@ -117,7 +118,7 @@ pub fn bypasses_patterns(
         ));
     }
     check_locked(txn)?;
-    // How documents are stored is no value that could be wrong.
+    // A layout is not a value, so it cannot be wrong.
     let right = |pattern: &&Arc<Pattern>| {
         pattern.layout().is_none()
             && matches!(pattern.phase, Phase::Ready | Phase::Building | Phase::Preparing)
@@ -125,7 +126,7 @@ pub fn bypasses_patterns(
     let right = bound.targets.iter().chain(&bound.sources).filter(right);
     let right: Vec<u32> = right.map(|pattern| pattern.id).collect();
     if right.is_empty() {
-        // Inside of the commit lock, so that whoever notes that a pattern is right again knows.
+        // Counted under the commit lock, so that `verification::mark` sees every such write.
         let all = bound.targets.iter().chain(&bound.sources);
         all.for_each(|pattern| Stats::add(&pattern.stats.passed, 1));
         if let Some(old) = old {
@@ -137,11 +138,11 @@ pub fn bypasses_patterns(
     Err(Error::internal("patterns must know that a write goes past them"))
 }
 
-/// Inserts a document with its maintained fields, and notes its deltas. Returns what clients see of it, if
-/// that is not `doc`.
+/// Inserts a document with its maintained fields and records its deltas. Returns the document as
+/// clients see it, if it differs from `doc`.
 ///
 /// # Errors
-/// What the collection, its indexes or its patterns refuse.
+/// Errors of the collection, its indexes or its patterns.
 pub fn insert(
     txn: &mut Transaction,
     collection: &Arc<Collection>,
@@ -165,7 +166,7 @@ pub fn insert(
         ));
     }
     let notes = bound.note(&mut documents, None, Some(image.as_doc()), origin)?;
-    let shown = match collection.pointers.is_some() {
+    let resolved = match collection.pointers.is_some() {
         false => {
             write::insert_plain(txn, collection, image.as_doc())?;
             None
@@ -178,13 +179,14 @@ pub fn insert(
         origin,
     )?;
     txn.work.note(&collection.db, notes);
-    Ok(Some(shown.unwrap_or(image)))
+    Ok(Some(resolved.unwrap_or(image)))
 }
 
-/// Replaces a document, with its maintained fields, and notes its deltas. Returns what clients see of it.
+/// Replaces a document, with its maintained fields, and records its deltas. Returns the document as
+/// clients see it.
 ///
 /// # Errors
-/// What the collection, its indexes or its patterns refuse.
+/// Errors of the collection, its indexes or its patterns.
 pub fn replace(
     txn: &mut Transaction,
     collection: &Arc<Collection>,
@@ -210,14 +212,14 @@ pub fn replace(
     let notes = bound.note(&mut documents, Some(old), Some(image.as_doc()), origin)?;
     if collection.pointers.is_some() {
         let change = Change { old, ..*change };
-        let shown = pointer_writes::replace(txn, collection, &change, &image, new)?;
+        let resolved = pointer_writes::replace(txn, collection, &change, &image, new)?;
         bound.note_written(
             &mut TransactionDocuments::new(txn, &collection.db),
             image.as_doc(),
             origin,
         )?;
         txn.work.note(&collection.db, notes);
-        return Ok(shown);
+        return Ok(resolved);
     }
     let derived;
     let logged = match change.logged {
@@ -237,8 +239,8 @@ pub fn replace(
     Ok(image)
 }
 
-/// What a session's transaction keeps of a replacement, to be done again when it commits: without
-/// what a dropped pattern left in the document, which may be gone by then.
+/// Returns the image that a session's transaction keeps of a replacement, to repeat it at commit.
+/// Fields left by a dropped pattern are removed, because they may be cleared by then.
 ///
 /// # Errors
 /// When the store fails.
@@ -257,10 +259,10 @@ pub fn replayed_image(
     Ok(image)
 }
 
-/// Deletes a document and notes its deltas.
+/// Deletes a document and records its deltas.
 ///
 /// # Errors
-/// What its patterns refuse.
+/// Errors of its patterns.
 pub fn delete(
     txn: &mut Transaction,
     collection: &Arc<Collection>,
@@ -291,13 +293,13 @@ pub fn delete(
 /// Runs all pending pattern updates of a statement.
 ///
 /// # Errors
-/// What a pattern or a target refuses: nothing may be committed then.
+/// Errors of a pattern or a target. The statement must not be committed then.
 pub(crate) fn settle(txn: &mut Transaction) -> Result<()> {
     txn.work.statement = txn.work.statement.saturating_add(1);
     while let Some((db, mut pending)) = txn.work.pending.pop() {
         while let Some(settlement) = pending.pop() {
             settle_one(txn, &db, &settlement)?;
-            // What was settled may have left deltas for patterns that come later.
+            // Settling may have produced deltas for patterns later in the order.
             if let Some(more) = txn.work.take_pending(&db) {
                 pending.merge(more);
             }
@@ -317,7 +319,7 @@ fn settle_one(txn: &mut Transaction, db: &str, settlement: &Settlement) -> Resul
         let micros = started.elapsed().as_micros() as u64;
         txn.work.note_trace(Trace { pattern: pattern.clone(), deltas, writes, micros });
     } else if txn.locked && pattern.phase.is_built() {
-        // What a session's transaction derives for its own eyes is derived again when it commits.
+        // A session's transaction derives these values again at commit, which counts them.
         Stats::add(&pattern.stats.deltas, deltas);
         Stats::add(&pattern.stats.writes, writes);
     }

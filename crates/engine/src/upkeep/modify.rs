@@ -1,11 +1,11 @@
-//! Changing the declaration of a pattern that is there.
+//! Changing the declaration of an existing pattern.
 //!
-//! Options that change nothing of what is maintained are exchanged at once. All others make a new
-//! version: where it keeps records of its own, they are filled beside the old version, which goes on
-//! (`Phase::Preparing`). Then one step puts the new version in place of the old one. From there on it is
-//! a build whose targets readers see as if it were through (`reading`), so that nobody meets the one
-//! version here and the other there. What only the old version maintained is cleared as if it had been
-//! dropped.
+//! Options that do not affect maintained values are replaced immediately. All others create a new
+//! version. If the new version has records, they are filled while the old version stays in use
+//! (`Phase::Preparing`). Then the new version replaces the old one in one step. From then on it is
+//! a build whose targets readers see as if it were complete (`reading`), so a reader never sees
+//! values of both versions. Values that only the old version maintained are cleared as for a
+//! dropped pattern.
 
 use super::declare::{self, Occasion};
 use crate::catalog::{Catalog, persist};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use store::{Batch, Space};
 use value::{Code, DocBuf, Error, RawDoc, Result, Val};
 
-/// Options that change nothing of what is maintained.
+/// Options that do not affect maintained values.
 static LIGHT: &[&str] = &[
     "backfill",
     "changeEvents",
@@ -31,7 +31,7 @@ static LIGHT: &[&str] = &[
     "verify",
 ];
 
-/// The declaration of a pattern with other options; null leaves one out.
+/// Merges `set` into the declaration of a pattern. A null removes an option.
 fn merged(known: &Pattern, set: RawDoc<'_>) -> DocBuf {
     let declaration = known.declaration.as_doc();
     DocBuf::build(|out| {
@@ -43,7 +43,7 @@ fn merged(known: &Pattern, set: RawDoc<'_>) -> DocBuf {
                 out.raw(option, value);
             }
         }
-        // What is left to the database from now on stays what it is.
+        // A strategy that becomes `auto` starts from the current one.
         let strategy = set.get("strategy").or(declaration.get("strategy"));
         let automatic = strategy == Some(Val::String("auto")) && set.find("chosen").is_none();
         if let Some(chosen) = known.kind.current_strategy().filter(|_| automatic) {
@@ -52,10 +52,11 @@ fn merged(known: &Pattern, set: RawDoc<'_>) -> DocBuf {
     })
 }
 
-/// The pattern that another declaration makes, and whether it maintains the same.
+/// Returns the pattern with the changed declaration, and whether its maintained values are the
+/// same.
 ///
 /// # Errors
-/// When there is no such pattern, or the new declaration is refused.
+/// When the pattern does not exist, or the new declaration is invalid.
 pub fn wanted(
     data: &Data,
     db: &str,
@@ -84,11 +85,11 @@ pub fn wanted(
     Ok((wanted, light))
 }
 
-/// Gives a pattern other options. Returns the number under which a new version is built, if one has to
-/// be.
+/// Changes options of a pattern. Returns the number under which a new version is built, if one is
+/// needed.
 ///
 /// # Errors
-/// When the new declaration is refused, or another new version is under way.
+/// When the new declaration is invalid, or another new version is in progress.
 pub fn modify(
     data: &Data,
     op: &Operation,
@@ -125,7 +126,7 @@ pub fn modify(
         new.id = data.ids.fresh(batch);
         let id = new.id;
         if known.layout().is_some() {
-            // Documents are stored in the new form while others still have the old one: a stack of both.
+            // Both layouts are stacked until all documents are in the new form.
             declare::begin_clearing(data, catalog, batch, db, &known)?;
             new.phase = Phase::Building;
             declare::put(catalog, batch, db, new)?;
@@ -148,8 +149,8 @@ pub fn modify(
     })
 }
 
-/// Refuses to maintain what is inside of a path that was maintained before, or around one: the values
-/// of both versions would be in each other's way.
+/// Refuses a new path that is a prefix of an old one, or the reverse: the values of the two
+/// versions would overlap.
 fn check_paths(old: &Pattern, new: &Pattern) -> Result<()> {
     let kept = new.maintains();
     for path in old.maintains().iter().filter(|_| old.target == new.target) {
@@ -164,20 +165,20 @@ fn check_paths(old: &Pattern, new: &Pattern) -> Result<()> {
     Ok(())
 }
 
-/// The new version of a pattern that is filled beside it.
+/// Returns the new version of a pattern that is being prepared, if there is one.
 fn preparing(catalog: &Catalog, db: &str, known: &Pattern) -> Option<Arc<Pattern>> {
     let same = |p: &&Arc<Pattern>| p.collection == known.collection && p.name == known.name;
     let mut all = catalog.patterns(db).iter().filter(same);
     all.find(|p| p.phase == Phase::Preparing).cloned()
 }
 
-/// The new versions that are filled beside patterns.
+/// Returns the new versions of patterns that are being prepared.
 #[must_use]
 pub fn versions(catalog: &Catalog, db: &str, patterns: &[Arc<Pattern>]) -> Vec<Arc<Pattern>> {
     patterns.iter().filter_map(|known| preparing(catalog, db, known)).collect()
 }
 
-/// Puts a new version in place of the old one, once its records are filled.
+/// Replaces the old version by the new one, once its records are filled.
 ///
 /// # Errors
 /// When the catalog cannot be written.
@@ -187,7 +188,7 @@ pub(super) fn swap(data: &Data, db: &str, id: u32) -> Result<()> {
         let Some(new) = new.filter(|new| new.phase == Phase::Preparing) else { return Ok(None) };
         let old = declare::find(catalog, db, &new.collection, &new.name).ok();
         let Some(old) = old.filter(|old| old.phase.is_built()) else {
-            // There is nothing any more that it could replace.
+            // The pattern to replace no longer exists.
             declare::remove(catalog, batch, db, std::slice::from_ref(&new))?;
             return Ok(Some(new));
         };
@@ -201,7 +202,7 @@ pub(super) fn swap(data: &Data, db: &str, id: u32) -> Result<()> {
     Ok(())
 }
 
-/// Gives a new version up that cannot be filled. The old one stays as it is, and says why.
+/// Discards a new version that cannot be filled. The old one stays and reports the reason.
 ///
 /// # Errors
 /// When the catalog cannot be written.
@@ -221,7 +222,7 @@ pub(super) fn give_up(data: &Data, db: &str, id: u32, why: &str) -> Result<()> {
     Ok(())
 }
 
-/// Lets what only the old version maintains be cleared.
+/// Starts clearing the values that only the old version maintains.
 fn clear_rest(
     data: &Data,
     catalog: &mut Catalog,
@@ -236,7 +237,7 @@ fn clear_rest(
     if old.maintains().iter().all(covered) {
         return Ok(());
     }
-    // Documents that belong to both versions are rewritten by the new one.
+    // Documents that both versions own are rewritten by the new one.
     if same && old.owns_documents() && new.owns_documents() {
         return Ok(());
     }

@@ -1,5 +1,5 @@
-//! Writing documents of which part is not stored but resolved when it is read: what is stored is
-//! bare, what the log of changes tells is what clients see.
+//! Writes of documents with resolved fields. The stored document lacks these fields; the change log
+//! records the document as clients see it.
 
 use super::Change;
 use crate::catalog::Collection;
@@ -12,13 +12,13 @@ use std::sync::Arc;
 use store::Bytes;
 use value::{DocBuf, RawDoc, Result};
 
-/// What is stored of a document that a statement has seen resolved.
+/// Returns the stored form of a document that a statement has read resolved.
 pub(super) fn stored(txn: &Transaction, collection: &Collection, record: &[u8]) -> Result<Bytes> {
     let key = write::document_key(collection, record);
     txn.document(collection, &key)?.ok_or_else(write_conflict)
 }
 
-/// A document that is stored like this, as clients see it.
+/// Returns a stored image as clients see it.
 fn shown(txn: &Transaction, collection: &Collection, image: DocBuf) -> Result<DocBuf> {
     match Resolver::of(collection, &txn.snapshot)? {
         None => Ok(image),
@@ -26,20 +26,20 @@ fn shown(txn: &Transaction, collection: &Collection, image: DocBuf) -> Result<Do
     }
 }
 
-/// Inserts a bare document. Returns what clients see.
+/// Inserts a document without its resolved fields. Returns it as clients see it.
 pub(super) fn insert(
     txn: &mut Transaction,
     collection: &Arc<Collection>,
     image: RawDoc<'_>,
 ) -> Result<DocBuf> {
     write::insert_stored(txn, collection, image)?;
-    let shown = shown(txn, collection, image.into())?;
-    txn.notes.insert(collection, None, shown.as_doc());
-    Ok(shown)
+    let resolved = shown(txn, collection, image.into())?;
+    txn.notes.insert(collection, None, resolved.as_doc());
+    Ok(resolved)
 }
 
-/// Replaces a bare document by another one; `new` is what the client made of it, with what it had
-/// seen. Returns what clients see.
+/// Replaces a document without its resolved fields; `new` is the client's image, which may contain
+/// the resolved values it has read. Returns the document as clients see it.
 pub(super) fn replace(
     txn: &mut Transaction,
     collection: &Arc<Collection>,
@@ -57,7 +57,8 @@ pub(super) fn replace(
     };
     let after = resolved(image)?;
     let replaced = change.logged == Some(&LoggedUpdate::Replacement);
-    // Where the client's image has what it had seen, nothing seems to have changed its place.
+    // Keeps the position of fields whose resolved values are in the client's image, so that they do
+    // not appear as changed.
     let logged_image = if replaced { after.clone() } else { resolved(new)? };
     let logged = match replaced {
         true => LoggedUpdate::Replacement,
@@ -67,7 +68,7 @@ pub(super) fn replace(
     Ok(after)
 }
 
-/// Deletes a bare document.
+/// Deletes a document with resolved fields.
 pub(super) fn delete(
     txn: &mut Transaction,
     collection: &Arc<Collection>,

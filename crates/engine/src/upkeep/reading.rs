@@ -1,4 +1,5 @@
-//! What patterns mean to readers: values that are not derived yet, and those that follow later.
+//! What readers of maintained values wait for: values that are not derived yet, and deferred
+//! updates.
 
 use super::{backfill, catch_up, declare};
 use crate::catalog::{Catalog, Collection};
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use value::{Code, Error, RawDoc, Result, Val};
 
-/// What a command reads of the values that patterns maintain; a fact of its row.
+/// The maintained values that a command reads; declared in its row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reads {
     /// Nothing.
@@ -22,11 +23,11 @@ pub(crate) enum Reads {
     Pipeline,
 }
 
-/// Called before a command reads: refuses what may not be read yet, and waits for what the reader
-/// wants to be up to date.
+/// Called before a command reads. Refuses collections that may not be read yet, and waits if the
+/// reader requests up-to-date values.
 ///
 /// # Errors
-/// PatternNotReady; what stops the operation.
+/// PatternNotReady, or that the operation was stopped.
 pub(crate) fn prepare(
     data: &Data,
     op: &Operation,
@@ -64,11 +65,11 @@ pub(crate) fn prepare(
     Ok(())
 }
 
-/// Called when it is known which state a command reads: where a build is under way, the reader gets
-/// what is still to be derived on top of it. A build that has far to go is waited for.
+/// Called when the snapshot of a command is known. If a build is in progress, the missing values
+/// are derived on top of the snapshot. If too many are missing, this waits for the build.
 ///
 /// # Errors
-/// What stops the operation.
+/// That the operation was stopped.
 pub(crate) fn complete(
     data: &Data,
     op: &Operation,
@@ -79,7 +80,7 @@ pub(crate) fn complete(
     if reads == Reads::Nothing {
         return Ok(());
     }
-    // At a moment that is over other ones may have been there.
+    // At a past moment other patterns may have existed.
     if op.reads_newest() {
         let catalog = data.catalog.load();
         if catalog.patterns(db).is_empty() || is_stranger(&catalog, db, reads, body) {
@@ -96,16 +97,16 @@ pub(crate) fn complete(
             .iter()
             .filter(|p| p.phase == Phase::Building || is_replaced(&view.catalog, db, p))
             .filter(|p| p.common.during_build == DuringBuild::Compute)
-            // Documents in either form are read alike while a layout is being built.
+            // While a layout is being built, documents in both forms can be read.
             .filter(|p| p.layout().is_none())
-            // What is resolved anyway need not be derived before.
+            // Resolved values need not be derived before.
             .filter(|p| !p.is_pointer() || p.traits.counts_for_readers)
             .cloned()
             .collect();
         let needed = needed(view.catalog.patterns(db), &names);
         if !unfinished.iter().any(|pattern| needed.contains(&&*pattern.target)) {
-            // The state that was looked at is the one that is read: a new version may take the place
-            // of an old one at any time.
+            // Pins the state that was checked, because a new version may replace an old one at any
+            // time.
             let is_read = |p: &Arc<Pattern>| names.contains(&&*p.target);
             if op.reads_newest() && view.catalog.patterns(db).iter().any(is_read) {
                 op.pin(view);
@@ -113,7 +114,7 @@ pub(crate) fn complete(
             return Ok(());
         }
         let mut txn = data.private(view);
-        // With several of them one may read what another one makes.
+        // With several of them, one may read values that another maintains.
         let alone = matches!(unfinished.as_slice(), [one] if names.first() == Some(&&*one.target));
         let id = point(body).filter(|_| alone);
         let mut is_complete = true;
@@ -122,7 +123,7 @@ pub(crate) fn complete(
                 Ok(done) => is_complete &= done,
                 Err(error) => {
                     op.check_now()?;
-                    // The build meets the same and fails with it; readers see what there is.
+                    // The build fails with the same error. Readers see the stored values.
                     tracing::debug!(
                         code = error.code().0,
                         pattern = pattern.name,
@@ -137,7 +138,7 @@ pub(crate) fn complete(
             return Ok(());
         }
         if op.read_time().is_some() {
-            // A moment that is over does not come nearer by waiting.
+            // Waiting does not change a past moment.
             return Ok(());
         }
         std::thread::sleep(Duration::from_millis(5));
@@ -145,8 +146,8 @@ pub(crate) fn complete(
     }
 }
 
-/// The collections that are read, and those that what is derived there follows from: one that is built
-/// may follow from another one that is not.
+/// Returns the collections that are read, and those that their maintained values depend on. A
+/// pattern that is built may depend on one that is not.
 fn needed<'n>(patterns: &'n [Arc<Pattern>], names: &[&'n str]) -> Vec<&'n str> {
     let mut needed = names.to_vec();
     let mut at = 0;
@@ -161,19 +162,21 @@ fn needed<'n>(patterns: &'n [Arc<Pattern>], names: &[&'n str]) -> Vec<&'n str> {
     needed
 }
 
-/// Whether one of them is on its way to another phase: mostly none is, and readers go on at once.
+/// Returns whether one of the patterns is changing its phase. Usually none is, and readers continue
+/// immediately.
 fn any_passing(patterns: &[Arc<Pattern>]) -> bool {
     patterns.iter().any(|pattern| pattern.phase.is_passing())
 }
 
-/// Whether a pattern is the old version of one that is there: what it left is not to be seen beside the
-/// values of the new one.
+/// Returns whether a pattern is the old version of an existing one. Its remaining values must not
+/// be visible together with those of the new version.
 fn is_replaced(catalog: &Catalog, db: &str, pattern: &Pattern) -> bool {
     pattern.phase == Phase::Clearing
         && declare::find(catalog, db, &pattern.collection, &pattern.name).is_ok()
 }
 
-/// The `_id` that is all that a find looks for. No other command that reads has a field `filter`.
+/// Returns the `_id` if a find has no other condition. No other reading command has a field
+/// `filter`.
 fn point<'b>(body: RawDoc<'b>) -> Option<Val<'b>> {
     let filter = body.get("filter").and_then(Val::as_doc)?;
     let mut fields = filter.iter();
@@ -186,8 +189,8 @@ fn point<'b>(body: RawDoc<'b>) -> Option<Val<'b>> {
     }
 }
 
-/// Whether a command reads one collection and no pattern has to do with it. Such a reader pays nothing
-/// for the patterns of others.
+/// Returns whether a command reads one collection that no pattern involves. Such a reader skips all
+/// checks.
 fn is_stranger(catalog: &Catalog, db: &str, reads: Reads, body: RawDoc<'_>) -> bool {
     let Some((_, Val::String(name))) = body.first().map(|(name, value)| (name, value.get())) else {
         return false;
@@ -197,7 +200,7 @@ fn is_stranger(catalog: &Catalog, db: &str, reads: Reads, body: RawDoc<'_>) -> b
     alone && catalog.get(db, name).is_some_and(is_free)
 }
 
-/// The collections that a command reads, those below views among them.
+/// Returns the collections that a command reads, including those below views.
 fn read_by<'b>(catalog: &'b Catalog, db: &str, body: RawDoc<'b>) -> Vec<&'b str> {
     let mut names = Vec::new();
     if let Some((_, Val::String(name))) = body.first().map(|(name, value)| (name, value.get())) {
@@ -208,7 +211,7 @@ fn read_by<'b>(catalog: &'b Catalog, db: &str, body: RawDoc<'b>) -> Vec<&'b str>
     }
     let mut at = 0;
     while let Some(name) = names.get(at).copied() {
-        // Each view once, however often a pipeline names it.
+        // Each view is visited once.
         if let Some(view) = catalog.get(db, name).and_then(|collection| collection.view())
             && names.iter().position(|known| *known == name) == Some(at)
         {
@@ -247,7 +250,7 @@ mod tests {
     use crate::engine::{Engine, Options};
     use value::ejson;
 
-    /// However long a reader takes between its first look and its first document: it reads one version.
+    /// A reader that pauses between its check and its first document still reads one version.
     #[test]
     fn a_reader_that_stalls_reads_the_version_that_it_looked_at() {
         let engine = Engine::open(Options::default()).expect("memory opens");
@@ -279,7 +282,7 @@ mod tests {
         let body = ejson::parse_doc("{find: 'p'}").expect("test text");
         complete(&engine.inner().data, &op, "t", Reads::Collection, body.as_doc()).expect("works");
         assert!(op.reads_newest(), "queries may be answered from patterns");
-        // Meanwhile another version is built, takes the place of the first one and is written.
+        // Meanwhile another version is built, replaces the first one and is written.
         run(
             "{modifyPattern: 'p', name: 's', set: {fields: {s: {$sum: {$multiply: ['$x', 100]}}}}}",
         );
@@ -288,7 +291,7 @@ mod tests {
         assert_eq!(sums(&view), [Some(3), Some(4)]);
         let known = declare::find(&view.catalog, "t", "p", "s").expect("it is there");
         assert_eq!(known.phase, Phase::Ready);
-        // Collections that no pattern maintains are read as ever.
+        // Collections that no pattern maintains are read as usual.
         let op = Operation::for_tests(1 << 20);
         let body = ejson::parse_doc("{find: 'c'}").expect("test text");
         complete(&engine.inner().data, &op, "t", Reads::Collection, body.as_doc()).expect("works");

@@ -1,8 +1,8 @@
-//! Committing the transaction of a session where there are patterns: what it did is done again on
-//! the newest state, inside of the commit lock, so that everything follows as it is by then.
+//! Commit of a session's transaction on collections with patterns: its writes are repeated on the
+//! newest state, under the commit lock, so that all derived values are current.
 //!
-//! The documents that it wrote are its own until it ends, so nobody else changed them but patterns,
-//! whose fields are taken from the newest version.
+//! The transaction holds intents on the documents that it wrote, so only patterns can have changed
+//! them. The fields of patterns are taken from the newest version.
 
 use super::write;
 use crate::txn::{DocumentWrite, Effect, Transaction, write_conflict};
@@ -10,8 +10,8 @@ use ::patterns::{CollectionPatterns, Pattern, Phase};
 use query::update::delta::{LoggedUpdate, between};
 use value::{RawDoc, Result};
 
-/// Does again what the statements of a transaction did, each with what patterns make of it: what one
-/// statement derived, the next one found.
+/// Repeats the statements of a transaction, each with its pattern updates, because a statement may
+/// have read values that the previous one derived.
 pub(super) fn replay(again: &mut Transaction, effects: &[Effect]) -> Result<()> {
     for statement in effects.chunk_by(|a, b| a.statement == b.statement) {
         statement.iter().try_for_each(|effect| apply(again, effect))?;
@@ -20,8 +20,8 @@ pub(super) fn replay(again: &mut Transaction, effects: &[Effect]) -> Result<()> 
     Ok(())
 }
 
-/// Whether the patterns whose values a collection's documents had still have them there: those that
-/// maintained them still do, and one that was suspended is there or maintains again.
+/// Returns whether the patterns whose values a collection's documents had are still in place:
+/// maintained ones must still be maintained, others must still exist or be maintained again.
 fn keeps_all(known: &CollectionPatterns, now: Option<&CollectionPatterns>) -> bool {
     let stays = |pattern: &Pattern| {
         let mut targets = now.into_iter().flat_map(|now| &now.targets);
@@ -33,7 +33,7 @@ fn keeps_all(known: &CollectionPatterns, now: Option<&CollectionPatterns>) -> bo
             }
         })
     };
-    // What is being cleared is not in the images that are kept.
+    // Images that are kept do not contain values that are being cleared.
     known.targets.iter().filter(|p| p.phase != Phase::Clearing).all(|pattern| stays(pattern))
 }
 
@@ -44,19 +44,19 @@ fn apply(txn: &mut Transaction, effect: &Effect) -> Result<()> {
     if let Some(known) = &known.patterns
         && !keeps_all(known, collection.patterns.as_deref())
     {
-        // What a pattern maintained that is no more would become the client's.
+        // Values of a pattern that no longer exists would become client data.
         return Err(write_conflict());
     }
     let key = write::document_key(&collection, &effect.record);
     match &effect.write {
         DocumentWrite::Insert(doc) => write::insert(txn, &collection, doc.as_doc()),
-        DocumentWrite::Replace(new, told) => {
+        DocumentWrite::Replace(new, logged) => {
             let old = txn.document(&collection, &key)?.ok_or_else(write_conflict)?;
             let old = RawDoc::new(&old);
             let is_maintained =
                 |bound: &CollectionPatterns| bound.targets.iter().any(|p| !p.kept.is_empty());
             let derived;
-            let told = match told {
+            let logged = match logged {
                 // Patterns may have changed other fields meanwhile.
                 LoggedUpdate::Delta(_)
                     if collection.patterns.as_deref().is_some_and(is_maintained) =>
@@ -64,9 +64,9 @@ fn apply(txn: &mut Transaction, effect: &Effect) -> Result<()> {
                     derived = between(old, new.as_doc());
                     &derived
                 }
-                told => told,
+                logged => logged,
             };
-            write::replace(txn, &collection, &effect.record, old, new, told).map(drop)
+            write::replace(txn, &collection, &effect.record, old, new, logged).map(drop)
         }
         DocumentWrite::Delete => {
             let old = txn.document(&collection, &key)?.ok_or_else(write_conflict)?;

@@ -1,9 +1,8 @@
-//! Answering queries from what patterns maintain: the query stays what it was, and so does its result;
-//! only where it is read from changes.
+//! Rewriting of queries to read maintained values. The result of a query stays the same.
 //!
-//! Patterns are asked one after another (`patterns::Kind::answer_*`), at the snapshot of the query, so
-//! that values and documents are of one moment. Only those are asked that are ready, up to date and
-//! declared with `rewrite: true`. A command with `rewrite: false` is answered without any of this.
+//! Patterns are tried in order (`patterns::Kind::answer_*`) at the snapshot of the query, so that
+//! values and documents are consistent. Only patterns that are ready, up to date and declared with
+//! `rewrite: true` are tried. A command with `rewrite: false` is not rewritten.
 
 use crate::catalog::{Collection, IndexState};
 use crate::layout;
@@ -19,41 +18,41 @@ use std::sync::Arc;
 use store::{Direction, Space};
 use value::{DocBuf, RawDoc, RawVal, Result, Val, Writer};
 
-/// What a query was answered from, for explain.
+/// A rewrite that was applied, for explain.
 #[derive(Clone, Debug)]
 pub struct Used {
     pattern: Arc<Pattern>,
     from: &'static str,
 }
 
-/// Rewrites of one query.
+/// The rewrites of one query.
 pub struct Rewrites<'q> {
     scope: &'q Scope,
     db: &'q str,
-    /// What was used.
+    /// The rewrites that were applied.
     pub used: Vec<Used>,
 }
 
-/// A pipeline that was rewritten.
+/// A rewritten pipeline.
 pub struct Pipeline {
-    /// The collection that it reads now; none when it brings its own documents.
+    /// The collection that it reads; `None` if the pipeline contains its documents.
     pub collection: Option<Arc<Collection>>,
     /// Its stages.
     pub stages: DocBuf,
 }
 
-/// A stage: its name and what it is given.
+/// The name and the argument of a stage.
 type Stage<'s> = (&'s str, RawVal<'s>);
 
 impl<'q> Rewrites<'q> {
-    /// Rewrites at the moment of a query.
+    /// Creates the rewrites of a query at its snapshot.
     #[must_use]
     pub fn new(scope: &'q Scope, db: &'q str) -> Rewrites<'q> {
         Rewrites { scope, db, used: Vec::new() }
     }
 
-    /// The filter in place of the one of a find. `most` is how many documents it wants, from the
-    /// first one in its order on.
+    /// Returns the filter that replaces the one of a find. `most` is the number of documents that
+    /// are needed, counted from the first in the requested order.
     ///
     /// # Errors
     /// When the store fails.
@@ -77,7 +76,7 @@ impl<'q> Rewrites<'q> {
         })
     }
 
-    /// How many documents match, if a pattern counts them.
+    /// Returns how many documents match, if a pattern maintains that count.
     ///
     /// # Errors
     /// When the store fails.
@@ -87,7 +86,7 @@ impl<'q> Rewrites<'q> {
         })
     }
 
-    /// The pipeline in place of one over a collection.
+    /// Returns the pipeline that replaces one over a collection.
     ///
     /// # Errors
     /// When the store fails.
@@ -130,7 +129,7 @@ impl<'q> Rewrites<'q> {
         Ok(Some(Pipeline { collection: Some(collection.clone()), stages }))
     }
 
-    /// The pipeline in place of one that begins with a `$group`, behind a `$match` or not.
+    /// Rewrites a pipeline that begins with `$group`, or with `$match` and `$group`.
     fn group(
         &mut self,
         collection: &Arc<Collection>,
@@ -162,7 +161,7 @@ impl<'q> Rewrites<'q> {
         Ok(Some(Pipeline { collection, stages }))
     }
 
-    /// The filter in place of a leading `$match`, with the `$sort` and `$limit` behind it.
+    /// Rewrites a leading `$match`, with the `$sort` and `$limit` after it.
     fn first_match(
         &mut self,
         collection: &Collection,
@@ -189,7 +188,8 @@ impl<'q> Rewrites<'q> {
         self.filter(collection, filter, sort, most)
     }
 
-    /// For each stage what stands in its place, as far as documents come to it as they are stored.
+    /// Returns the replacement of each stage, up to the first one that no longer gets stored
+    /// documents.
     fn stages(
         &mut self,
         collection: &Collection,
@@ -219,7 +219,7 @@ impl<'q> Rewrites<'q> {
         Ok(replaced)
     }
 
-    /// Asks the patterns that read a collection, one after another, and notes the first that answers.
+    /// Tries the patterns that read a collection in order, and records the first that answers.
     fn ask<T>(
         &mut self,
         collection: &Collection,
@@ -242,7 +242,7 @@ impl<'q> Rewrites<'q> {
         self.used.push(Used { pattern: pattern.clone(), from });
     }
 
-    /// Writes what was used, as explain shows it.
+    /// Writes the applied rewrites for explain.
     pub fn explain(&self, out: &mut Writer<'_>) {
         if self.used.is_empty() {
             return;

@@ -1,9 +1,9 @@
-//! Checks that the database makes by itself, as often as a pattern's `verify` says: slowly, each at
-//! one moment, in parts that fit into memory. What the last check of a pattern found is kept with its
-//! state, with the time at which each wrong value was first seen.
+//! Periodic checks of patterns, as often as the option `verify` requires. Each check runs slowly at
+//! one snapshot, in parts that fit into memory. The result of the last check is stored with the
+//! state of the pattern, with the time at which each wrong value was first seen.
 //!
-//! The thread of the queues looks once in a while whether a check is due; the check has a thread of its
-//! own and a row in `currentOp`.
+//! The queue thread checks periodically whether a check is due. Each check runs in its own thread
+//! and has a row in `currentOp`.
 
 use super::Maintenance;
 use super::verification::{self, Part, Report, Scope};
@@ -18,29 +18,29 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use value::{Code, DocBuf, Error, Result, Val, Writer};
 
-/// Documents of one part of a check: what is recomputed of them is held in memory.
+/// Documents of one part of a check. Their recomputed values are held in memory.
 const PART_DOCUMENTS: u64 = 200_000;
-/// Most parts of one check: larger collections are checked in several rounds.
+/// Maximum number of parts of one check. Larger collections are checked in several rounds.
 const PARTS_MAX: u64 = 16;
-/// How much longer a check rests than it works.
+/// Ratio of pause to work of a check.
 const REST: u32 = 9;
-/// A pattern that was never checked is checked at the latest after this time.
+/// A pattern that was never checked is checked after this time at the latest, in milliseconds.
 const FIRST: u64 = 3_600_000;
-/// Where the outcome of the last check is kept.
+/// The key of the stored result of the last check.
 const LAST: &[u8] = b"\0v";
 
-/// When patterns are to be checked.
+/// The times at which patterns are due for a check.
 #[derive(Default)]
 pub struct Scrubs {
     due: Mutex<HashMap<u32, i64>>,
     busy: AtomicBool,
 }
 
-/// What the last check of a pattern found.
+/// The result of the last check of a pattern.
 pub struct Last(DocBuf);
 
 impl Last {
-    /// What the last check found, if there was one.
+    /// Reads the result of the last check, if there was one.
     ///
     /// # Errors
     /// When the store fails.
@@ -55,7 +55,7 @@ impl Last {
         }
     }
 
-    /// When a wrong value was first seen.
+    /// Returns when a wrong value was first seen.
     fn first_seen(&self, id: Option<Val<'_>>, path: Option<Val<'_>>) -> Option<i64> {
         let known = self.0.as_doc().get("samples").and_then(Val::as_array)?;
         let known = known.iter().filter_map(|(_, sample)| sample.as_doc());
@@ -66,7 +66,7 @@ impl Last {
         }
     }
 
-    /// Writes what `listPatterns` shows of it.
+    /// Writes the result as `listPatterns` shows it.
     pub fn write(&self, out: &mut Writer<'_>) {
         out.doc("lastVerify", |out| {
             for (name, value) in self.0.as_doc() {
@@ -78,7 +78,7 @@ impl Last {
     }
 }
 
-/// Adds to the samples of a report when each was first seen.
+/// Adds to each sample of a report when it was first seen.
 fn date_samples(report: &mut Report, last: Option<&Last>, now: i64) {
     for sample in &mut report.samples {
         let (id, path) = (sample.as_doc().get("_id"), sample.as_doc().get("path"));
@@ -90,8 +90,8 @@ fn date_samples(report: &mut Report, last: Option<&Last>, now: i64) {
     }
 }
 
-/// Checks a pattern, repairs what is wrong if asked to, and keeps what was found. `rebuild` is called
-/// where only building anew helps. Returns what was found and how many values were repaired.
+/// Checks a pattern, repairs wrong values if requested, and stores the result. `rebuild` is called
+/// if only a rebuild helps. Returns the report and the number of repaired values.
 ///
 /// # Errors
 /// When the store fails, the operation is stopped, or the pattern cannot be repaired.
@@ -118,19 +118,19 @@ pub fn verify(
         }
         repaired = report.drift;
     }
-    // A part that is right, or was made so, says nothing of the others.
+    // A correct or repaired part does not imply that the others are correct.
     let wrong = report.drift > 0 || report.broken;
     if scope.is_whole() || (wrong && !repair) {
         verification::mark(data, db, pattern, &report, repair)?;
     }
-    // A look at some documents does not take the place of the last check.
+    // A check of some documents does not replace the result of the last full check.
     if scope.filter.is_none() {
         keep(data, db, pattern, &report, repaired, now)?;
     }
     Ok((report, repaired))
 }
 
-/// Keeps what a check found with the state of the pattern, which may have been built anew.
+/// Stores the result of a check with the state of the pattern, which may have been rebuilt.
 fn keep(
     data: &Data,
     db: &str,
@@ -166,7 +166,7 @@ fn keep(
     .map(drop)
 }
 
-/// Starts a check if one is due and none runs.
+/// Starts a check if one is due and none is running.
 pub fn tick(upkeep: &Arc<Maintenance>) {
     let scrubs = &upkeep.scrubs;
     if scrubs.busy.load(Ordering::Relaxed) {
@@ -212,7 +212,7 @@ pub fn tick(upkeep: &Arc<Maintenance>) {
     scrubs.due.lock().retain(|id, _| living(id));
 }
 
-/// When a pattern is to be checked next.
+/// Returns when a pattern is due for its next check, in milliseconds.
 fn next(upkeep: &Maintenance, db: &str, pattern: &Pattern, period: u64, now: i64) -> i64 {
     let mut due = upkeep.scrubs.due.lock();
     let known = *due.entry(pattern.id).or_insert_with(|| {
@@ -223,7 +223,7 @@ fn next(upkeep: &Maintenance, db: &str, pattern: &Pattern, period: u64, now: i64
             None => now.saturating_add(period.min(FIRST) as i64),
         }
     });
-    // A period that was made shorter counts at once.
+    // A shorter period applies immediately.
     known.min(now.saturating_add(period as i64))
 }
 

@@ -1,4 +1,4 @@
-//! How far what is maintained in a document is behind its sources, as `{$meta: "patterns"}` shows it.
+//! How far the maintained values of a document are behind their sources, for `{$meta: "patterns"}`.
 
 use crate::catalog::{Collection, Pointers};
 use crate::records::pattern_reads::state_key;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use store::{Snapshot, Space};
 use value::{DocBuf, RawDoc, Result, Val, Writer};
 
-/// The patterns that maintain the documents of a collection, at the moment of a query.
+/// The patterns that maintain the documents of a collection, at the snapshot of a query.
 #[derive(Clone)]
 pub struct Staleness {
     patterns: Vec<Arc<Pattern>>,
@@ -19,7 +19,7 @@ pub struct Staleness {
 }
 
 impl Staleness {
-    /// What maintains the documents of a collection.
+    /// Finds the patterns that maintain the documents of a collection.
     #[must_use]
     pub fn new(collection: &Collection, snapshot: &Snapshot) -> Staleness {
         let bound = collection.patterns.as_deref();
@@ -29,7 +29,7 @@ impl Staleness {
         Staleness { patterns, places, snapshot: snapshot.clone() }
     }
 
-    /// Writes the state of a document's maintained values by the names of the patterns.
+    /// Writes the state of a document's maintained values, by pattern name.
     ///
     /// # Errors
     /// When the store fails.
@@ -40,23 +40,24 @@ impl Staleness {
             states.push((pattern, self.shown(pattern, doc, now)?));
         }
         out.doc("patterns", |out| {
-            for (pattern, shown) in &states {
+            for (pattern, state) in &states {
                 out.doc(&pattern.name, |out| {
-                    if let Some((as_of, lag)) = shown {
+                    if let Some((as_of, lag)) = state {
                         out.append("asOf", Val::DateTime(*as_of)).count("lagMS", *lag);
                     }
-                    out.bool("exact", matches!(shown, Some((_, 0))));
+                    out.bool("exact", matches!(state, Some((_, 0))));
                 });
             }
         });
         Ok(())
     }
 
-    /// Which moment a document shows, and for how long that has been over; nothing where nobody knows.
+    /// Returns the time of the source state that a document reflects, and its lag, both in
+    /// milliseconds; `None` if unknown.
     fn shown(&self, pattern: &Pattern, doc: RawDoc<'_>, now: i64) -> Result<Option<(i64, u64)>> {
         let known = match pattern.phase {
             Phase::Ready => true,
-            // Readers get what the build has not come to.
+            // Readers get the values that the build has not reached.
             Phase::Building => pattern.common.during_build == DuringBuild::Compute,
             _ => false,
         };

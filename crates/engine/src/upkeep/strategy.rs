@@ -1,8 +1,8 @@
-//! Strategies that are left to the database (`strategy: "auto"`): revised from time to time by what was
-//! read and written meanwhile, and changed as `modifyPattern` changes them.
+//! Patterns with `strategy: "auto"`: the strategy is revised periodically from the reads and writes
+//! of the last period, and changed as `modifyPattern` would.
 //!
-//! A change of a source costs a write of each follower where copies are stored; a document that is read
-//! costs a look at its source where they are not. Both are counted anyway.
+//! With copies, a change of a source writes each of its targets. With pointers, each read of a
+//! target looks up its source. Both numbers are counted anyway.
 
 use super::Maintenance;
 use crate::txn::Data;
@@ -15,36 +15,36 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 use value::{DocBuf, Result, Writer};
 
-/// Writing a follower costs as much as so many look-ups of a source.
+/// The cost of writing a target, in look-ups of a source.
 const WRITE: u64 = 5;
-/// By so much the other strategy must have been cheaper.
+/// The factor by which the other strategy must have been cheaper.
 const MARGIN: u64 = 2;
-/// Less than so many look-ups are not worth a change, however small the collection is.
+/// Minimum cost in a period, in look-ups, that justifies a change.
 const WORK_MIN: u64 = 10_000;
-/// How long the database looks on before it decides, unless the parameter says otherwise.
+/// Default length of a period.
 const PERIOD_SECONDS: i64 = 3600;
 
-/// What is known of patterns whose strategy is left to the database.
+/// Measurements of patterns whose strategy is `auto`.
 pub struct Strategies {
     seen: Mutex<HashMap<u32, PeriodStart>>,
     period_seconds: AtomicI64,
 }
 
-/// What had been counted when a period began.
+/// The counters at the beginning of a period.
 #[derive(Clone, Copy)]
 struct PeriodStart {
     at: Instant,
     rates: Rates,
 }
 
-/// What decides.
+/// The measurements that decide.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Rates {
-    /// Changes of what is copied of a source.
+    /// Changes of copied fields of sources.
     changes: u64,
-    /// Documents of the target that queries looked at.
+    /// Documents of the target that queries read.
     reads: u64,
-    /// Followers of a source, on average.
+    /// Average number of targets per source.
     followers: u64,
     /// Documents of the target.
     documents: u64,
@@ -57,19 +57,19 @@ impl Default for Strategies {
 }
 
 impl Strategies {
-    /// For how many seconds the database looks on before it decides.
+    /// Returns the length of a period in seconds.
     pub(crate) fn period_seconds(&self) -> i64 {
         self.period_seconds.load(Ordering::Relaxed)
     }
 
-    /// Sets for how many seconds it looks on.
+    /// Sets the length of a period in seconds.
     pub(crate) fn set_period_seconds(&self, seconds: i64) {
         self.period_seconds.store(seconds, Ordering::Relaxed);
     }
 }
 
 impl Rates {
-    /// What has been counted of a pattern; `None` for one whose strategy is declared.
+    /// Returns the counters of a pattern; `None` if its strategy is declared.
     pub(crate) fn of(data: &Data, db: &str, pattern: &Pattern) -> Option<Rates> {
         let source = pattern.source().filter(|_| pattern.traits.chooses_strategy)?;
         let target = data.collection(db, &pattern.target)?;
@@ -83,7 +83,7 @@ impl Rates {
         })
     }
 
-    /// What has been counted since.
+    /// Returns the difference to an earlier measurement.
     fn since(self, before: Rates) -> Rates {
         Rates {
             changes: self.changes.saturating_sub(before.changes),
@@ -92,8 +92,9 @@ impl Rates {
         }
     }
 
-    /// Whether the other strategy would have been so much cheaper that the change is worth it: what is
-    /// paid in a period must exceed what the change costs, so that nothing goes to and fro.
+    /// Returns whether the other strategy would have been cheaper by more than the margin, and the
+    /// cost of the period is at least that of the change. This prevents frequent changes back and
+    /// forth.
     fn is_worth_a_change(self, pointer: bool) -> bool {
         let copies = self.changes.saturating_mul(self.followers).saturating_mul(WRITE);
         let (paid, other) = if pointer { (self.reads, copies) } else { (copies, self.reads) };
@@ -101,7 +102,7 @@ impl Rates {
         paid >= change && paid / MARGIN > other
     }
 
-    /// Appends what `listPatterns` shows of it.
+    /// Writes the measurements as `listPatterns` shows them.
     pub(crate) fn write(self, out: &mut Writer<'_>) {
         out.doc("rates", |out| {
             out.count("changes", self.changes).count("reads", self.reads);
@@ -110,7 +111,7 @@ impl Rates {
     }
 }
 
-/// Decides for the patterns whose period is over.
+/// Decides for the patterns whose period has ended.
 pub(super) fn tick(upkeep: &Arc<Maintenance>) {
     let strategies = &upkeep.strategies;
     let period = Duration::from_secs(strategies.period_seconds().unsigned_abs());
@@ -130,7 +131,7 @@ pub(super) fn tick(upkeep: &Arc<Maintenance>) {
             if lately.is_worth_a_change(pattern.is_pointer())
                 && let Err(error) = change(upkeep, db, pattern, lately)
             {
-                // Something needs copies: an index on the fields, another pattern.
+                // Something requires copies: an index on the fields, or another pattern.
                 tracing::info!(%error, db, pattern = pattern.name, "cannot change the strategy of a pattern");
             }
         }

@@ -1,5 +1,5 @@
-//! Running statements: in a transaction of their own, or in the open one of a session, with what
-//! patterns derive from them, and committing.
+//! Running and committing statements with their pattern updates: in their own transaction, or in
+//! the open one of a session.
 
 use crate::operation::Operation;
 use crate::txn::{CommitError, Data, Transaction};
@@ -9,9 +9,9 @@ use store::Seqno;
 use value::Result;
 
 impl Data {
-    /// Runs a statement in a transaction of its own and commits it, again and again until nobody
-    /// was in the way. Returns what the statement returned and the commit to wait for. `check`
-    /// is asked now and then, while it waits for an open transaction, whether to go on.
+    /// Runs a statement in its own transaction and commits it. Retries after conflicts. Returns the
+    /// result of the statement and the commit to wait for. `check` is called periodically while
+    /// this waits for an open transaction; its error ends the wait.
     pub(crate) fn transact_alone<T>(
         &self,
         check: &dyn Fn() -> Result<()>,
@@ -27,19 +27,19 @@ impl Data {
             txn.locked = inside;
             let outcome = statement(&mut txn);
             if txn.work.wants_lock() {
-                // Patterns see the newest state or none.
+                // Patterns require the newest state, so the lock is taken at once.
                 tries = TRIES_WITHOUT_LOCK;
                 continue;
             }
             if let Some((db, passed)) = txn.work.take_passed() {
-                // What writes go past must not look right: that is noted before the first of them.
+                // Patterns are marked before the first write that bypasses them.
                 drop((txn, lock));
                 super::declare::pass(self, &db, &passed)?;
                 continue;
             }
             let outcome = outcome?;
             super::settle(&mut txn)?;
-            // What was computed after a kill is not committed, even if nobody passed the error on.
+            // Results computed after a kill are not committed, even if the error was not passed on.
             interrupt::confirm()?;
             match self.commit(txn, lock) {
                 Ok(seqno) => return Ok((outcome, seqno)),
@@ -51,8 +51,8 @@ impl Data {
         }
     }
 
-    /// Runs a statement: in the open transaction of the command's session, or else in one of its
-    /// own that commits. Returns what the statement returned and the commit to wait for.
+    /// Runs a statement in the open transaction of the command's session, or in its own transaction
+    /// and commits it. Returns the result of the statement and the commit to wait for.
     pub(crate) fn transact<T>(
         &self,
         op: &Operation,
@@ -77,7 +77,7 @@ impl Data {
     /// Commits the transaction of a session and frees its keys.
     ///
     /// # Errors
-    /// WriteConflict when a collection that it wrote was changed; what the store gives.
+    /// WriteConflict if a collection that it wrote was changed, or errors of the store.
     pub(crate) fn commit_transaction(&self, txn: Transaction) -> Result<Seqno> {
         self.commit_session(txn, super::replay::replay)
     }

@@ -40,7 +40,7 @@ impl<'t> TransactionDocuments<'t> {
         })
     }
 
-    /// Replaces a document by the image that a pattern made of it.
+    /// Replaces a document by the image that a pattern computed.
     fn write(
         &mut self,
         pattern: u32,
@@ -152,7 +152,7 @@ impl Documents for TransactionDocuments<'_> {
         let Some(doc) = self.txn.document(&collection, &key)? else { return Ok(false) };
         let old = RawDoc::new(&doc);
         if let Some(edited) = edit(old)? {
-            // Of what is stored, which is not all that clients see.
+            // The delta refers to stored fields, which may differ from what clients see.
             let logged = edited.logged.as_ref().filter(|_| collection.pointers.is_none());
             let change = Change { record, old, logged };
             self.write(pattern, &collection, key, &change, &edited.image)?;

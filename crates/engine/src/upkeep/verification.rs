@@ -1,4 +1,4 @@
-//! Comparing what is maintained with a recomputation, at one moment, and repairing what differs.
+//! Comparison of maintained values with a recomputation at one snapshot, and repair of differences.
 
 use super::{TransactionDocuments, declare};
 use crate::layout::{self, DocumentRange};
@@ -17,34 +17,34 @@ use store::Bytes;
 use value::path::Path;
 use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val};
 
-/// Samples of what is wrong beyond this many are only counted.
+/// Maximum number of samples of wrong values. Further ones are only counted.
 const SAMPLES_MAX: usize = 100;
 
-/// What a check found.
+/// The result of a check.
 #[derive(Default)]
 pub struct Report {
-    /// Documents that were looked at.
+    /// Number of documents checked.
     pub checked: u64,
-    /// Values that are wrong.
+    /// Number of wrong values.
     pub drift: u64,
-    /// Some of them.
+    /// Samples of wrong values.
     pub samples: Vec<DocBuf>,
-    /// How many writes had gone past the pattern before.
+    /// How many writes had bypassed the pattern before the check.
     passed: u64,
-    /// Documents that were left out, because the queue of the pattern has not come to them.
+    /// Documents that were skipped, because updates for them are still in the queue of the pattern.
     pub stale: u64,
     /// The `_id`s of documents with wrong values.
     wrong: Vec<OwnedVal>,
-    /// Whether what the pattern keeps for itself is wrong, be it seen in targets or not.
+    /// Whether the pattern's own state is wrong, even if no target shows it.
     pub broken: bool,
 }
 
-/// A part of the keys of a pattern, by their hashes.
+/// One of several parts of the keys of a pattern, chosen by hash.
 #[derive(Clone, Copy)]
 pub struct Part {
-    /// Which one.
+    /// The number of the part, from 0.
     pub at: u64,
-    /// Of how many.
+    /// The number of parts.
     pub of: u64,
 }
 
@@ -52,7 +52,7 @@ impl Part {
     /// All keys.
     pub const WHOLE: Part = Part { at: 0, of: 1 };
 
-    /// Whether these are all keys.
+    /// Returns whether this part is all keys.
     #[must_use]
     pub fn is_whole(self) -> bool {
         self.of <= 1
@@ -68,35 +68,35 @@ impl Part {
     }
 }
 
-/// What a check looks at.
+/// The part of a pattern that is checked.
 #[derive(Clone, Copy)]
 pub struct Scope<'f> {
     /// The part of the keys.
     pub part: Part,
-    /// Only targets that match, as clients see them.
+    /// Checks only targets that match this filter, as clients see them.
     pub filter: Option<&'f Filter>,
 }
 
 impl Scope<'_> {
-    /// Everything.
+    /// The whole pattern.
     pub const WHOLE: Scope<'static> = Scope { part: Part::WHOLE, filter: None };
 
-    /// Whether this is everything.
+    /// Returns whether this is the whole pattern.
     #[must_use]
     pub fn is_whole(self) -> bool {
         self.part.is_whole() && self.filter.is_none()
     }
 }
 
-/// The keys that a check looks at.
+/// The keys that a check compares.
 struct Keys {
     part: Part,
-    /// Those of the targets that match, where only some are wanted.
+    /// The keys of the targets that match, if the scope has a filter.
     chosen: Option<BTreeSet<Vec<u8>>>,
 }
 
 impl Keys {
-    /// Finds out which keys the scope of a check means.
+    /// Determines the keys that a scope selects.
     fn of(
         txn: &Transaction,
         db: &str,
@@ -139,12 +139,12 @@ impl Keys {
     }
 }
 
-/// The key by which a check chooses a target.
+/// Returns the key by which a check selects a target.
 fn key_of(pattern: &Pattern, key: &[u8], doc: RawDoc<'_>) -> Vec<u8> {
     pattern.kind.check_key(key.get(4..).unwrap_or(&[]), doc)
 }
 
-/// Checks a pattern at one moment, or what a scope means of it.
+/// Checks a pattern, or the part that a scope selects, at one snapshot.
 ///
 /// # Errors
 /// When the store fails or the operation is stopped.
@@ -169,7 +169,7 @@ pub fn check(
     }
     let mut report = Report { passed, ..Report::default() };
     let keys = Keys::of(&txn, db, pattern, scope, stop)?;
-    // A pattern that is being built trusts nothing but sources, and writes no targets.
+    // A pattern that is being built relies on sources only, and writes no targets.
     let fresh = Arc::new(pattern.altered(|fresh| fresh.phase = Phase::Building)?);
     let mut scratch = Scratch::default();
     if let Some(source) = fresh.source().filter(|_| fresh.traits.records_of_sources) {
@@ -225,7 +225,7 @@ pub fn check(
         let expected = fresh.kind.expected(&fresh, &mut documents, &mut scratch, doc, &known);
         let expected = match expected {
             Ok(expected) => expected,
-            // What writes went past may be what the pattern would have refused.
+            // Writes that bypassed the pattern may be ones that it would have refused.
             Err(error) if error.code() == Code::PATTERN_VIOLATION => {
                 let why = OwnedVal::new(Val::String(error.message()));
                 note(&mut report, doc.get("_id").unwrap_or(Val::Null), "", None, Some(why));
@@ -250,7 +250,7 @@ pub fn check(
         }
     }
     let mut documents = TransactionDocuments::new(&mut txn, db);
-    // Of documents that are not there nobody can tell whether they would match.
+    // Missing documents cannot be tested against a filter.
     if pattern.owns_documents() && scope.filter.is_none() {
         let missing =
             pattern.kind.missing_documents(pattern, &mut documents, &mut scratch, &there)?;
@@ -266,8 +266,8 @@ pub fn check(
     Ok(report)
 }
 
-/// Checks a document of a pattern that stores nothing: none of its fields may be there, and what
-/// readers are shown, by way of what is counted, must be what a recomputation gives.
+/// Checks a document of a pattern that stores no values. Its fields must not be stored, and the
+/// counted values that readers see must equal a recomputation.
 fn check_pointer(
     pattern: &Arc<Pattern>,
     fresh: &Arc<Pattern>,
@@ -284,15 +284,16 @@ fn check_pointer(
     let expected = fresh.kind.expected_by_readers(fresh, documents, stored.as_doc())?;
     let resolver = Resolver::new(std::slice::from_ref(pattern), documents)?;
     let (Some(expected), Some(mut resolver)) = (expected, resolver) else { return Ok(()) };
-    let shown = resolver.resolve(documents, stored.as_doc())?;
+    let resolved = resolver.resolve(documents, stored.as_doc())?;
     let known = report.drift;
-    compare(pattern, shown.as_doc(), expected.as_doc(), report);
-    // Only what is counted can differ, and that is kept beside the documents.
+    compare(pattern, resolved.as_doc(), expected.as_doc(), report);
+    // Only counted values can differ, and they are stored apart from the documents.
     report.broken |= report.drift > known;
     Ok(())
 }
 
-/// How many targets wait for a source, of the first 100,000; `None` where no target ever does.
+/// Returns how many of the first 100,000 targets wait for a source; `None` if the kind has no such
+/// targets or the pattern is not built.
 ///
 /// # Errors
 /// When the store fails.
@@ -313,8 +314,9 @@ pub fn awaiting(data: &Data, db: &str, pattern: &Pattern) -> Result<Option<u64>>
     Ok(Some(count))
 }
 
-/// Repairs what a check found: targets are derived again, as things are by now, in short commits.
-/// Returns whether that is enough; what the pattern keeps for itself can only be built anew.
+/// Repairs the values that a check found wrong: targets are derived again from the current state,
+/// in short commits. Returns whether that is sufficient; wrong state of the pattern requires a
+/// rebuild.
 ///
 /// # Errors
 /// When a target cannot be written, or the operation is stopped.
@@ -347,7 +349,8 @@ pub fn repair(
     Ok(true)
 }
 
-/// Notes what a check means for a pattern: one that is wrong answers nothing until it is repaired.
+/// Records the result of a check. A pattern with wrong values answers no queries until it is
+/// repaired.
 ///
 /// # Errors
 /// When the catalog cannot be written.
@@ -368,7 +371,7 @@ pub fn mark(
             let Some(known) = known.filter(|known| known.phase == Phase::Degraded) else {
                 return Ok(());
             };
-            // Writes that went past it since the check were not checked.
+            // Writes that bypassed the pattern since the check were not checked.
             if Stats::read(&known.stats.passed) != report.passed {
                 return Ok(());
             }
@@ -416,7 +419,7 @@ fn note(
     }
 }
 
-/// The documents of a collection; none if it is not there.
+/// Returns the documents of a collection; `None` if it does not exist.
 fn range(txn: &Transaction, db: &str, name: &str) -> Result<Option<DocumentRange>> {
     let Some(collection) = txn.catalog.get(db, name) else { return Ok(None) };
     layout::all(collection, &txn.snapshot).map(Some)
@@ -436,7 +439,7 @@ mod tests {
     use query::update::delta::LoggedUpdate;
     use value::{DocBuf, RawDoc, Val, ejson};
 
-    /// What only a bug does: a maintained value is overwritten behind its pattern's back.
+    /// Simulates a bug: overwrites a maintained value without its pattern.
     fn spoil(engine: &Engine, name: &str, id: i32, image: &str) {
         let inner = engine.inner();
         let image = ejson::parse_doc(image).expect("test text");
@@ -473,13 +476,13 @@ mod tests {
         run(
             "{createPatterns: 'p', patterns: [{name: 's', kind: 'computed', from: 'c', on: {foreign: 'p'}, fields: {s: {$sum: '$x'}}}]}",
         );
-        // A target that is wrong is derived again.
+        // A wrong target is derived again.
         spoil(&engine, "p", 1, "{_id: 1, s: 99}");
         assert_eq!(report("{validatePatterns: 'p'}", "drift"), 1);
         assert_eq!(state(), Some("degraded"));
         assert_eq!(report("{validatePatterns: 'p', repair: true}", "repaired"), 1);
         assert_eq!((report("{validatePatterns: 'p'}", "drift"), state()), (0, Some("ready")));
-        // A source that went past its pattern makes the records wrong: all is built anew.
+        // A source that bypassed its pattern makes the records wrong: everything is rebuilt.
         spoil(&engine, "c", 2, "{_id: 2, p: 2, x: 7}");
         assert_eq!(report("{validatePatterns: 'p'}", "drift"), 2);
         assert_eq!(report("{validatePatterns: 'p', repair: true}", "repaired"), 2);

@@ -1,5 +1,5 @@
-//! Writing documents for clients: insert, replace and delete one inside a transaction, with what
-//! patterns have to do for it. Collections without patterns pay one look.
+//! Client writes: insert, replace and delete one document inside a transaction, with its pattern
+//! updates. Collections without patterns pay one check.
 
 use crate::catalog::Collection;
 use crate::layout;
@@ -14,12 +14,12 @@ use value::{DocBuf, RawDoc, Result, Val};
 /// Inserts a prepared document.
 ///
 /// # Errors
-/// DuplicateKey and what the indexes or patterns refuse.
+/// DuplicateKey, or errors of the indexes or patterns.
 pub fn insert(txn: &mut Transaction, collection: &Arc<Collection>, doc: RawDoc<'_>) -> Result<()> {
     insert_image(txn, collection, doc).map(drop)
 }
 
-/// Inserts a prepared document. Returns what is stored, where patterns made it another one.
+/// Inserts a prepared document. Returns the stored document, if a pattern changed it.
 ///
 /// # Errors
 /// As `insert`.
@@ -41,35 +41,35 @@ pub fn insert_image(
     }
 }
 
-/// Whether what a transaction does must be done again when it commits: where there are patterns,
-/// what it derived may be out of date by then.
+/// Returns whether the writes of a transaction must be repeated at commit. With patterns, its
+/// derived values may be out of date by then.
 fn keeps_effects(txn: &Transaction) -> bool {
     txn.is_of_session() && txn.catalog.databases.values().any(|db| !db.patterns.is_empty())
 }
 
-/// Replaces a document by its new image; the `_id` is the same. The log of changes tells it as
-/// `told` says. Returns what is stored, where patterns made it another one.
+/// Replaces a document by its new image with the same `_id`. The change log records it as `logged`.
+/// Returns the stored document, if a pattern changed it.
 ///
 /// # Errors
-/// DuplicateKey and what the indexes or patterns refuse.
+/// DuplicateKey, or errors of the indexes or patterns.
 pub fn replace(
     txn: &mut Transaction,
     collection: &Arc<Collection>,
     record: &[u8],
     old: RawDoc<'_>,
     new: &DocBuf,
-    told: &LoggedUpdate,
+    logged: &LoggedUpdate,
 ) -> Result<Option<DocBuf>> {
     if keeps_effects(txn) {
         let kept = super::replayed_image(txn, collection, old, new)?;
-        txn.work.record(collection, record, DocumentWrite::Replace(kept, told.clone()));
+        txn.work.record(collection, record, DocumentWrite::Replace(kept, logged.clone()));
     }
     match &collection.patterns {
         Some(bound) if !super::bypasses_patterns(txn, collection, bound, Some(old))? => {
-            let change = super::Change { record, old, logged: Some(told) };
+            let change = super::Change { record, old, logged: Some(logged) };
             super::replace(txn, collection, bound, &change, new, Origin::Client).map(Some)
         }
-        _ => replace_plain(txn, collection, record, old, new, told).map(|()| None),
+        _ => replace_plain(txn, collection, record, old, new, logged).map(|()| None),
     }
 }
 
@@ -94,7 +94,7 @@ pub fn delete(
     }
 }
 
-/// Drops the oldest documents of a capped collection until its bounds hold again.
+/// Deletes the oldest documents of a capped collection until its limits hold.
 ///
 /// # Errors
 /// When the store fails.

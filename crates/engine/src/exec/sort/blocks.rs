@@ -1,48 +1,49 @@
-//! Documents in memory with their sort keys, side by side in large blocks: what they take is known
-//! to the byte, where the allocator would round each of them up, and a block that was written to
-//! disk is filled again.
+//! Sort input in memory: documents and their sort keys in large blocks. The memory used is known
+//! exactly, without the allocator's rounding per document. Blocks are reused after their contents
+//! are written to disk.
 
 use std::cmp::Ordering;
 
-/// The largest block that several documents share.
+/// Maximum size of a block that several documents share.
 const BLOCK_BYTES_MAX: usize = 256 * 1024;
-/// The smallest, for sorts with little memory.
+/// Minimum size, for sorts with little memory.
 const BLOCK_BYTES_MIN: usize = 64;
-/// A sort has about so many blocks at least.
+/// Approximate minimum number of blocks of a sort.
 const BLOCKS: usize = 64;
-/// What a block takes beside its bytes.
+/// Memory of a block in addition to its bytes.
 const BLOCK_OVERHEAD: usize = size_of::<Vec<u8>>() * 2;
-/// The lengths of the key and the document, in front of both.
+/// Bytes of the two lengths before each key and document.
 const LENGTHS: usize = 8;
 
-/// Where an entry lies.
+/// The position of an entry.
 #[derive(Clone, Copy)]
 pub(super) struct BlockPosition {
-    /// The first bytes of the key, which tell most keys apart.
+    /// The first bytes of the key, which suffice to compare most keys.
     head: u64,
     block: u32,
     start: u32,
 }
 
-/// Documents and their keys, in the order in which they came.
+/// Documents and their keys in arrival order.
 pub(super) struct Blocks {
     block_bytes: usize,
     /// In the order in which they were filled.
     used: Vec<Vec<u8>>,
-    /// Emptied ones, all of the same size.
+    /// Empty blocks, all of the same size.
     free: Vec<Vec<u8>>,
     bytes: usize,
     count: usize,
 }
 
-/// What the allocator makes of a size: it has four sizes between two powers of two.
+/// Returns the allocation size for a requested size: the allocator has four size classes between
+/// two powers of two.
 pub(super) fn allocated(bytes: usize) -> usize {
     let step = (bytes.saturating_sub(1).max(1).ilog2().saturating_sub(2)).max(3);
     bytes.next_multiple_of(1 << step)
 }
 
 impl Blocks {
-    /// No documents yet; they will take about so much memory at most.
+    /// Creates empty blocks for about `bytes_max` bytes of memory.
     pub(super) fn new(bytes_max: usize) -> Blocks {
         Blocks {
             block_bytes: (bytes_max / BLOCKS).clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX),
@@ -57,12 +58,12 @@ impl Blocks {
         self.count == 0
     }
 
-    /// Memory that the documents take, with what putting them in order will need.
+    /// Returns the memory of the documents, including what sorting them needs.
     pub(super) fn bytes(&self) -> usize {
         self.bytes + self.count * size_of::<BlockPosition>()
     }
 
-    /// The same with one more.
+    /// Returns the same with one more document.
     pub(super) fn bytes_with(&self, key: &[u8], doc: &[u8]) -> usize {
         let entry = LENGTHS + key.len() + doc.len();
         let block = match self.has_room(entry) {
@@ -72,7 +73,7 @@ impl Blocks {
         self.bytes() + block + size_of::<BlockPosition>()
     }
 
-    /// Takes a document.
+    /// Adds a document.
     pub(super) fn push(&mut self, key: &[u8], doc: &[u8]) {
         let entry = LENGTHS + key.len() + doc.len();
         if !self.has_room(entry) {
@@ -80,7 +81,7 @@ impl Blocks {
             let block = match self.free.pop().filter(|free| free.capacity() == size) {
                 Some(free) => free,
                 None => {
-                    // A large one takes the place of those that nobody needs.
+                    // Frees the unused blocks before it allocates a large one.
                     self.free.clear();
                     Vec::with_capacity(size)
                 }
@@ -102,12 +103,13 @@ impl Blocks {
         self.used.last().is_some_and(|block| block.capacity() - block.len() >= entry)
     }
 
-    /// The size of the block for an entry: one of its own if it would waste much of a shared one.
+    /// Returns the size of the block for an entry. An entry that would waste much of a shared block
+    /// gets its own.
     fn size_for(&self, entry: usize) -> usize {
         if entry > self.block_bytes / 4 { entry } else { self.block_bytes }
     }
 
-    /// Where the entries lie, in the order of their keys; equal ones as they came.
+    /// Returns the positions of the entries in key order; equal keys stay in arrival order.
     pub(super) fn sorted(&self) -> Vec<BlockPosition> {
         let mut places = Vec::with_capacity(self.count);
         for (number, block) in self.used.iter().enumerate() {
@@ -132,13 +134,13 @@ impl Blocks {
             .then_with(|| (a.block, a.start).cmp(&(b.block, b.start)))
     }
 
-    /// The key and the document at a place.
+    /// Returns the key and the document at a position.
     pub(super) fn entry(&self, place: &BlockPosition) -> (&[u8], &[u8]) {
         let block = self.used.get(place.block as usize);
         block.and_then(|block| entry_at(block, place.start as usize)).unwrap_or_default()
     }
 
-    /// Forgets all documents; the memory is used again.
+    /// Removes all documents and keeps the memory for reuse.
     pub(super) fn clear(&mut self) {
         for mut block in self.used.drain(..) {
             if block.capacity() == self.block_bytes {

@@ -1,9 +1,10 @@
-//! Sorting: a bounded heap when only the first documents are wanted, else a sort of everything.
+//! Sorting: a bounded heap if only the first documents are needed, otherwise a sort of all
+//! documents.
 //!
-//! Documents are compared by their encoded sort keys; equal keys keep the order in which they
-//! came. The documents are copied (`blocks`), so that they do not hold blocks of the store in memory.
-//! What does not fit into the memory of one sort is written to temporary files as sorted runs, which
-//! are merged at the end.
+//! Documents are compared by their encoded sort keys; equal keys keep their arrival order.
+//! Documents are copied (`blocks`), so that they do not pin blocks of the store. Data beyond the
+//! memory limit of one sort is written to temporary files as sorted runs, which are merged at the
+//! end.
 
 mod blocks;
 
@@ -17,26 +18,26 @@ use std::collections::BinaryHeap;
 use store::Run;
 use value::{Code, Error, RawDoc, Result};
 
-/// Collects documents and gives them back in order.
+/// Collects documents and returns them in order.
 pub struct Sorter {
     sort: query::sort::SortSpec,
-    /// How many of the first documents are wanted.
+    /// How many of the first documents are needed.
     limit: Option<usize>,
     /// The first documents so far, if there is a limit.
     heap: BinaryHeap<Entry>,
-    /// Memory that they take.
+    /// Memory of the heap in bytes.
     heap_bytes: usize,
-    /// All documents, if there is none. Made when the first one comes.
+    /// All documents, if there is no limit. Created with the first document.
     blocks: Option<Blocks>,
     arrived: u64,
-    /// The key of the document at hand.
+    /// The key of the current document.
     key: Vec<u8>,
     /// Sorted runs on disk with their level: a run of level n was merged n times.
     runs: Vec<(u32, Run)>,
-    /// A key from which on nothing is wanted: there are `limit` documents before it.
+    /// An upper bound of the keys needed: at least `limit` documents have smaller keys.
     bound: Option<Vec<u8>>,
     totals: SortTotals,
-    /// What it holds of the memory that operations share.
+    /// The reserved part of the memory that operations share.
     share: Option<Share>,
 }
 
@@ -48,26 +49,26 @@ struct Entry {
 }
 
 impl Entry {
-    /// Memory that it takes: a heap that grows has room for twice as many.
+    /// Returns the memory of an entry. A growing heap has capacity for twice as many entries.
     fn bytes(&self) -> usize {
         2 * size_of::<Entry>() + allocated(self.key.len()) + allocated(self.doc.len())
     }
 }
 
-/// Runs that are merged at once: so many files are open, each with a buffer.
+/// Maximum number of runs merged at once, each with an open file and a buffer.
 const RUNS_MERGED: usize = 64;
-/// What the buffers take, of which a sort with little memory has fewer in use.
+/// Memory of the buffers. A sort with little memory uses fewer.
 const RUNS_BYTES: usize = (RUNS_MERGED + 1) * store::RUN_BUFFER_BYTES;
 const RUNS_SHARE: usize = 16;
 
-/// Memory for documents, of that which a sort may use.
+/// Returns how much of a sort's memory is available for documents.
 fn documents_bytes_max(op: &Operation) -> usize {
     let bytes_max = op.sort_bytes_max();
     bytes_max - if op.may_use_disk() { RUNS_BYTES.min(bytes_max / RUNS_SHARE) } else { 0 }
 }
 
 impl Sorter {
-    /// A sorter that keeps the first `limit` documents, or all.
+    /// Creates a sorter that keeps the first `limit` documents, or all.
     #[must_use]
     pub fn new(sort: query::sort::SortSpec, limit: Option<usize>) -> Sorter {
         Sorter {
@@ -85,22 +86,22 @@ impl Sorter {
         }
     }
 
-    /// Takes a document.
+    /// Adds a document.
     ///
     /// # Errors
-    /// When the documents need more memory than a sort may use and the disk may not be used, or
-    /// fails.
+    /// When the documents need more memory than allowed and the disk may not be used, or when the
+    /// disk fails.
     pub fn push(&mut self, doc: RawDoc<'_>, op: &Operation) -> Result<()> {
         self.push_scored(doc, 0.0, op)
     }
 
-    /// Whether the order depends on the score of a text search.
+    /// Returns whether the order depends on the score of a text search.
     #[must_use]
     pub fn needs_score(&self) -> bool {
         self.sort.needs_score()
     }
 
-    /// Takes a document with its score.
+    /// Adds a document with its score.
     ///
     /// # Errors
     /// As `push`.
@@ -113,7 +114,7 @@ impl Sorter {
         self.key = key;
         let arrived = self.arrived;
         self.arrived += 1;
-        // Of equal keys the one that came first wins, so an equal one is not wanted either.
+        // Among equal keys the first arrival wins, so a later equal key is not needed.
         let key = self.key.as_slice();
         if !below? || self.bound.as_ref().is_some_and(|bound| key >= bound.as_slice()) {
             return Ok(());
@@ -143,7 +144,7 @@ impl Sorter {
         let share = self.share.get_or_insert_with(|| op.share());
         if (held > bytes_max || !share.covers(held)) && !self.heap.is_empty() {
             self.spill(op)?;
-            // What is on disk and the document at hand are enough.
+            // The documents on disk and the current one suffice.
             self.bound = replaced.map(|entry| entry.key).or(self.bound.take());
         }
         self.heap_bytes += bytes;
@@ -151,7 +152,7 @@ impl Sorter {
         Ok(())
     }
 
-    /// What the sort used so far.
+    /// Returns the resources used so far.
     #[must_use]
     pub fn totals(&self) -> SortTotals {
         self.totals
@@ -189,7 +190,7 @@ impl Sorter {
         self.merge_full_level(op)
     }
 
-    /// Merges the newest runs into one when there are many of one level.
+    /// Merges the newest runs into one when a level has many.
     fn merge_full_level(&mut self, op: &Operation) -> Result<()> {
         while let Some(&(level, _)) = self.runs.last() {
             let same = self.runs.iter().rev().take_while(|(other, _)| *other == level).count();
@@ -210,7 +211,7 @@ impl Sorter {
         Ok(())
     }
 
-    /// The documents in order.
+    /// Returns the documents in order.
     ///
     /// # Errors
     /// When the disk fails.
@@ -235,7 +236,7 @@ impl Sorter {
 /// Documents in order, from memory or from runs on disk.
 pub struct Sorted {
     source: Source,
-    /// The memory that the documents are counted in.
+    /// The memory reserved for the documents.
     _share: Option<Share>,
 }
 
@@ -246,7 +247,7 @@ enum Source {
 }
 
 impl Sorted {
-    /// The next document.
+    /// Returns the next document.
     ///
     /// # Errors
     /// When the disk fails.
@@ -264,7 +265,7 @@ impl Sorted {
         }
     }
 
-    /// Whether no document is left.
+    /// Returns whether no document remains.
     #[must_use]
     pub fn is_done(&self) -> bool {
         match &self.source {
@@ -275,11 +276,11 @@ impl Sorted {
     }
 }
 
-/// The next entry of a run: its key, the number of the run, the document. Of equal keys those of an
-/// earlier run came first.
+/// The next entry of a run: its key, the number of the run, the document. Equal keys of an earlier
+/// run come first.
 type RunHead = (Vec<u8>, usize, Vec<u8>);
 
-/// Several sorted runs as one.
+/// A merge of several sorted runs.
 struct Merge {
     runs: Vec<Run>,
     /// The next entry of each run that has one, smallest first.
@@ -315,7 +316,7 @@ mod tests {
     use super::*;
     use value::{DocBuf, Val};
 
-    /// Documents sorted by a and then by arrival, with little memory.
+    /// Returns documents sorted by a and then by arrival, with little memory.
     fn sorted(limit: Option<usize>, bytes_max: usize) -> (Vec<(i32, i32)>, SortTotals) {
         let op = Operation::for_tests(bytes_max);
         let spec = DocBuf::build(|out| {
