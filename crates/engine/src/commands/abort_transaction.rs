@@ -1,4 +1,4 @@
-//! `abortTransaction`: ends a transaction without a trace.
+//! `abortTransaction`: aborts a transaction and discards its writes.
 
 use super::row::{Required, StableApi, Transactions};
 use super::transactions::named;
@@ -7,7 +7,7 @@ use value::{Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "abortTransaction",
-    help: "Ends a transaction without a trace.",
+    help: "Aborts a transaction and discards its writes.",
     fields: Some(&["abortTransaction", "recoveryToken"]),
     admin: true,
     privilege: Required::Login,

@@ -130,10 +130,10 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     first_batch(context, cursor, batch_size, false, out)
 }
 
-/// The pipeline as patterns answer it. What does not compile is refused as it was sent.
+/// Rewrites the pipeline to read from patterns. A pipeline that does not compile fails unchanged.
 ///
 /// # Errors
-/// What a stage refuses; when the store fails.
+/// Errors of a stage; errors of the store.
 pub(super) fn rewritten(
     resolved: Resolved,
     rewriting: Option<&mut Rewrites<'_>>,
@@ -154,13 +154,13 @@ pub(super) fn rewritten(
     }
 }
 
-/// Refuses to show metadata where nothing makes it.
+/// Refuses `$meta` where no stage provides the metadata.
 pub(super) fn check_metadata(pipeline: RawDoc<'_>) -> Result<()> {
     let keywords = ["textScore", "geoNearDistance", "geoNearPoint", "sortKey"];
     if !mentions_meta(pipeline, &keywords, 0) {
         return Ok(());
     }
-    // What makes it may also stand in an inner pipeline.
+    // The stage that provides it may also be in an inner pipeline.
     let has = |name: &[u8]| pipeline.bytes().windows(name.len()).any(|bytes| bytes == name);
     let asks = |keyword: &str| mentions_meta(pipeline, &[keyword], 0);
     if asks("textScore") && !has(b"$text\0") {
@@ -180,10 +180,10 @@ pub(super) fn check_metadata(pipeline: RawDoc<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Notes whether the command may use the disk for what does not fit into memory.
+/// Records whether the command may spill to disk (`allowDiskUse`).
 ///
 /// # Errors
-/// When `allowDiskUse` is no boolean.
+/// When `allowDiskUse` is not a boolean.
 pub(super) fn set_disk_use(context: &Context<'_>) -> Result<()> {
     if context.args.get("allowDiskUse").is_some() {
         context.op.set_disk_use(Some(context.args.bool("allowDiskUse")?));
@@ -191,7 +191,7 @@ pub(super) fn set_disk_use(context: &Context<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Refuses stages that write, or that show more than a transaction can see.
+/// Refuses stages that write, or that read outside a transaction's snapshot.
 fn check_in_transaction(pipeline: RawDoc<'_>) -> Result<()> {
     for (_, stage) in pipeline {
         let name = stage.as_doc().and_then(RawDoc::first).map_or("", |(name, _)| name);
@@ -223,7 +223,7 @@ fn batch_size(cursor: RawDoc<'_>) -> Result<Option<u64>> {
     args.optional_u64("batchSize")
 }
 
-/// What the stages of a pipeline read: everything as it is now.
+/// Returns the newest catalog and snapshot, from which the stages of a pipeline read.
 pub(super) fn scope(context: &Context<'_>) -> Arc<Scope> {
     Arc::new(context.engine.data.view(context.op))
 }
@@ -245,7 +245,7 @@ fn open(
     Ok(stream)
 }
 
-/// The metadata that a pipeline asks for of the documents that it reads.
+/// Returns the metadata that a pipeline needs of its input documents.
 pub(super) fn meta_request(stages: RawDoc<'_>) -> pipeline::MetaRequest {
     let asks = |keyword| mentions_meta(stages, &[keyword], 0);
     pipeline::MetaRequest {
@@ -270,7 +270,7 @@ fn run_output(
     write_output(context, &**last, stream, namespace, out)
 }
 
-/// Writes documents by the stage that ends a pipeline; the reply is an empty cursor.
+/// Writes documents by the last stage of a pipeline; the reply is an empty cursor.
 fn write_output(
     context: &mut Context<'_>,
     last: &dyn Stage,
@@ -300,8 +300,8 @@ fn write_output(
     Ok(())
 }
 
-/// Drivers count documents by `$match`, `$group`: answered like `count`, without reading
-/// documents where an index or the counters know. `Some(None)` is an empty result.
+/// Answers the `$match`, `$group` pipeline of drivers' `countDocuments` like `count`: from an index
+/// or the counters where possible. `Some(None)` is an empty result.
 fn count_only(
     context: &Context<'_>,
     resolved: &Resolved,
@@ -333,7 +333,7 @@ fn count_only(
     }))))
 }
 
-/// Opens a view with a filter on top.
+/// Opens a view with an additional filter.
 pub(super) fn open_view(
     context: &Context<'_>,
     view: &Arc<Collection>,
@@ -364,7 +364,7 @@ pub(super) fn open_pipeline(
     open(context, &resolved, &parsed, &scope, None)
 }
 
-/// Counts the documents of a view that match.
+/// Counts the documents of a view that match a filter.
 pub(super) fn count_view(
     context: &Context<'_>,
     view: &Arc<Collection>,
@@ -378,7 +378,7 @@ pub(super) fn count_view(
     Ok(count)
 }
 
-/// The stages that do what a find asks for, with or without its sort.
+/// Converts a find to stages, with or without its sort.
 pub(super) fn find_stages(find: &Find<'_>, sorted: bool) -> DocBuf {
     let mut pipeline = Vec::new();
     value::writer::write_array(&mut pipeline, |out| {
@@ -406,7 +406,7 @@ pub(super) fn find_stages(find: &Find<'_>, sorted: bool) -> DocBuf {
     DocBuf::from_bytes(pipeline)
 }
 
-/// A find on a view is a pipeline.
+/// Runs a find on a view as a pipeline.
 pub(super) fn run_find_on_view(
     context: &mut Context<'_>,
     view: &Arc<Collection>,

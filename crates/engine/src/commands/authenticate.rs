@@ -1,4 +1,4 @@
-//! `authenticate`: logs in by the client's certificate.
+//! `authenticate`: authenticates with the client's X.509 certificate.
 
 use super::Command;
 use super::row::{Required, StableApi};
@@ -6,7 +6,7 @@ use super::sasl::authenticate;
 
 pub(super) static COMMAND: Command = Command {
     name: "authenticate",
-    help: "Logs in by the client's certificate.",
+    help: "Authenticates with the client's X.509 certificate.",
     fields: Some(&["authenticate", "mechanism", "user"]),
     privilege: Required::Nothing,
     credentials: true,

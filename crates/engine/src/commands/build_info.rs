@@ -1,4 +1,4 @@
-//! `buildInfo`: which MongoDB this server is like, and which MotifDB it is.
+//! `buildInfo`: the emulated version of MongoDB and the version of MotifDB.
 
 use super::in_transaction;
 use super::row::{Required, Transactions};
@@ -8,7 +8,7 @@ use value::{Result, Val, Writer, limits};
 pub(super) static COMMAND: Command = Command {
     name: "buildInfo",
     aliases: &["buildinfo"],
-    help: "Tells the version.",
+    help: "Returns the version of the server.",
     fields: Some(&["buildInfo", "buildinfo"]),
     privilege: Required::Nothing,
     transactions: Transactions::RefusedBecause(in_transaction::NOT_SUPPORTED),
@@ -16,7 +16,7 @@ pub(super) static COMMAND: Command = Command {
     ..Command::BASE
 };
 
-/// The version of MongoDB whose behaviour clients may expect.
+/// The version of MongoDB whose behaviour this server emulates.
 pub(super) const MONGODB_VERSION: &str = "8.0.0";
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {

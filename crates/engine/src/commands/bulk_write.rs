@@ -1,7 +1,7 @@
 //! `bulkWrite`: inserts, updates and deletes over several collections in one command.
 //!
-//! Each operation runs like a statement of `insert`, `update` or `delete`; inserts in a row into
-//! one collection share commits. What each did comes back in a cursor.
+//! Each operation runs like a statement of `insert`, `update` or `delete`; consecutive inserts into
+//! one collection share commits. The result of each operation is returned in a cursor.
 
 use super::find::{first_batch, new_cursor};
 use super::insert::Insert;
@@ -42,12 +42,12 @@ pub(super) static COMMAND: Command = Command {
     ..Command::BASE
 };
 
-/// One operation, read and checked.
+/// One parsed and checked operation.
 enum Operation<'a> {
     Insert(RawDoc<'a>),
-    /// A statement as `update` takes it.
+    /// A statement in the form of `update`.
     Update(DocBuf),
-    /// A statement as `delete` takes it.
+    /// A statement in the form of `delete`.
     Delete(DocBuf),
 }
 
@@ -57,7 +57,7 @@ struct Entry<'a> {
     operation: Operation<'a>,
 }
 
-/// What one operation did.
+/// The result of one operation.
 #[derive(Default)]
 struct Done {
     n: u64,
@@ -76,7 +76,7 @@ struct Totals {
     newest: Option<Seqno>,
 }
 
-/// How the command was asked to go about it.
+/// Options of the command.
 struct Manner {
     ordered: bool,
     bypass: bool,
@@ -121,7 +121,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Reads all operations before the first one runs: what is malformed changes nothing.
+/// Reads all operations before the first one runs, so that a malformed one changes nothing.
 fn read<'a>(context: &Context<'a>, retryable: bool) -> Result<Vec<Entry<'a>>> {
     let statements = Statements::of(context, "ops")?;
     let spaces = namespaces(context)?;
@@ -238,7 +238,7 @@ fn delete_operation<'a>(doc: RawDoc<'a>, retryable: bool) -> Result<Operation<'a
     Ok(Operation::Delete(DocBuf::from_bytes(statement)))
 }
 
-/// A copy of the fields under the names that `rename` gives; `None` leaves a field out.
+/// Copies the fields under the names that `rename` returns; `None` leaves a field out.
 fn renamed(doc: RawDoc<'_>, rename: impl for<'n> Fn(&'n str) -> Option<&'n str>) -> DocBuf {
     DocBuf::build(|out| {
         for (name, value) in doc {
@@ -249,7 +249,7 @@ fn renamed(doc: RawDoc<'_>, rename: impl for<'n> Fn(&'n str) -> Option<&'n str>)
     })
 }
 
-/// The numbers of the statements in the session's history.
+/// The statement numbers in the session's history.
 fn statement_ids(body: RawDoc<'_>, count: usize) -> Result<Vec<i32>> {
     let Some(given) = body.get("stmtIds") else {
         let first = statement_id(body)?;
@@ -350,7 +350,7 @@ fn execute<'a>(
     Ok(results)
 }
 
-/// Where the inserts end that go into one collection and have numbers in a row.
+/// Returns the end of the run of inserts into one collection with consecutive numbers.
 fn run_of_inserts(entries: &[Entry<'_>], manner: &Manner, from: usize) -> usize {
     let mut end = from + 1;
     while let (Some(first), Some(next)) = (entries.get(from), entries.get(end)) {
@@ -367,7 +367,7 @@ fn run_of_inserts(entries: &[Entry<'_>], manner: &Manner, from: usize) -> usize 
     end
 }
 
-/// Inserts the documents of the operations in a range. Whether one failed.
+/// Inserts the documents of a range of operations. Returns whether one failed.
 fn insert_many(
     context: &Context<'_>,
     entries: &[Entry<'_>],
@@ -397,7 +397,7 @@ fn insert_many(
         retryable,
         first_statement,
     );
-    // What concerns the whole collection (a view, a bad name) fails every operation on it.
+    // Errors of the whole collection (a view, a bad name) fail every operation on it.
     let done = writable(&context.catalog(), context.db, first.collection)
         .and_then(|_| job.commit(context, 0, &documents));
     if let Err(error) = done {
@@ -463,7 +463,7 @@ fn push_result(
     results.push(result);
 }
 
-/// Each statement names its collection by its place in `nsInfo`.
+/// Each statement names its collection by its index in `nsInfo`.
 fn allowed(auth: &Authorization<'_>) -> bool {
     let namespaces: Vec<&str> = auth
         .statements("nsInfo")

@@ -1,5 +1,5 @@
-//! What `convertToCapped` and `cloneCollectionAsCapped` share: copying the newest documents of a collection
-//! into a capped one. Its other indexes and options are not copied.
+//! Shared code of `convertToCapped` and `cloneCollectionAsCapped`: copying the newest documents of
+//! a collection into a capped one. Its other indexes and options are not copied.
 
 use super::Context;
 use super::create::rounded_size;
@@ -13,10 +13,10 @@ use std::sync::Arc;
 use store::{Direction, Snapshot};
 use value::{Code, DocBuf, Error, RawDoc, Result};
 
-/// Documents of one commit.
+/// Documents per commit.
 const COMMIT_DOCUMENTS: usize = 1000;
 
-/// How often a conversion begins anew because the collection was written to.
+/// How often a conversion restarts because the collection was written to.
 pub(super) const TRIES: usize = 5;
 
 pub(super) fn size(context: &Context<'_>) -> Result<i64> {
@@ -49,7 +49,7 @@ pub(super) fn options(size: i64) -> DocBuf {
     })
 }
 
-/// Inserts the documents that a collection has at a snapshot into an empty capped one.
+/// Inserts the documents of a collection at a snapshot into an empty capped one.
 pub(super) fn copy(
     engine: &Inner,
     op: &Operation,

@@ -44,7 +44,7 @@ fn clone(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     })?;
     let copied = copy(engine, context.op, &source, &engine.data.store.snapshot(), &made);
     if copied.is_err() {
-        // The reply is the first error, even if the copy cannot be removed either.
+        // Return the first error, even if removing the copy fails too.
         let _ = remove(&engine.data, &made);
     }
     copied?;

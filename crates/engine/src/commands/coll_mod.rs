@@ -87,7 +87,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         let index = match args.optional_doc("index")? {
             Some(index) => {
                 let (old, new) = alter_index(Args::new("collMod.index", index), &collection)?;
-                // No equal keys were found in that index: it may be another one by now.
+                // The index that was checked for duplicates may have been replaced since.
                 let unique = new.as_ref().is_some_and(|new| new.unique && !old.unique);
                 if unique && made_unique != Some(old.id) {
                     return Err(Error::new(
@@ -200,7 +200,7 @@ fn collection_options(args: &Args<'_>, collection: &Collection) -> Result<DocBuf
                         out.count("max", if max > 0 { max.min(most) } else { most } as u64);
                     }
                 }
-                // Written beside the size.
+                // Stored together with the size.
                 "max" if max.is_some() => {}
                 "validator" | "validationLevel" | "validationAction" if touched => {}
                 "changeStreamPreAndPostImages" if images.is_some() => {}
@@ -228,8 +228,7 @@ fn collection_options(args: &Args<'_>, collection: &Collection) -> Result<DocBuf
     }))
 }
 
-/// After how many seconds documents of a clustered collection shall expire; `Some(None)` for
-/// never.
+/// Reads after how many seconds documents of a clustered collection expire; `Some(None)` for never.
 fn expire_of(args: &Args<'_>, collection: &Collection) -> Result<Option<Option<u64>>> {
     let Some(value) = args.get("expireAfterSeconds") else { return Ok(None) };
     if collection.options.as_doc().find("clusteredIndex").is_none() {
@@ -247,7 +246,7 @@ fn expire_of(args: &Args<'_>, collection: &Collection) -> Result<Option<Option<u
     }
 }
 
-/// The index that is meant, and what it becomes if anything changes.
+/// Returns the index to change, and its new definition if anything changes.
 fn alter_index(
     args: Args<'_>,
     collection: &Collection,
@@ -274,7 +273,7 @@ fn alter_index(
         return Err(Error::bad_value("Cannot make index non-unique"));
     }
     let asked = unique.is_some() || prepare.is_some();
-    // What is unique already stays so.
+    // A unique index stays unique.
     let unique = unique.filter(|_| !index.unique);
     let prepare = prepare.filter(|_| !index.unique);
     if unique.is_some() && !index.prepare_unique {
@@ -392,8 +391,8 @@ fn write_index_change(old: &Index, new: &Index, out: &mut Writer<'_>) {
     }
 }
 
-/// The index that the command makes unique, if any, once it is certain that no two documents have
-/// equal keys: new ones are refused since `prepareUnique`.
+/// Returns the index that the command makes unique, if any, after checking that no two documents
+/// have equal keys. New duplicates have been refused since `prepareUnique`.
 fn becomes_unique(context: &Context<'_>, name: &str) -> Result<Option<u32>> {
     let Some(spec) = context.args.optional_doc("index")? else { return Ok(None) };
     let Some(collection) = context.engine.data.collection(context.db, name) else {
@@ -423,7 +422,7 @@ fn becomes_unique(context: &Context<'_>, name: &str) -> Result<Option<u32>> {
     Err(Error::new(Code(359), message).with_info(info))
 }
 
-/// The `_id`s of documents with equal keys, up to about as many as fit into a reply.
+/// Returns the `_id`s of documents with equal keys, up to about the size of a reply.
 fn equal_keys(
     op: &Operation,
     snapshot: &Snapshot,

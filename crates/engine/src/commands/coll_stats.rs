@@ -1,4 +1,4 @@
-//! `collStats`: sizes of a collection and its indexes. The `$collStats` stage tells the same.
+//! `collStats`: sizes of a collection and its indexes, as in the `$collStats` stage.
 
 use super::row::Required;
 use super::{Command, Context, query};
@@ -10,7 +10,7 @@ use value::{Result, Writer};
 pub(super) static COMMAND: Command = Command {
     name: "collStats",
     aliases: &["collstats"],
-    help: "Tells sizes of a collection and its indexes.",
+    help: "Returns the sizes of a collection and its indexes.",
     fields: None,
     privilege: Required::Collection(&[Action::CollStats]),
     run,

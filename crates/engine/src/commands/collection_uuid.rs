@@ -1,12 +1,12 @@
-//! The field `collectionUUID`: a command goes on only if the collection is the one that is meant.
+//! The field `collectionUUID`: a command fails unless the collection has this UUID.
 
 use super::Context;
 use value::{Code, DocBuf, Error, Result, Val};
 
-/// Refuses the command when the collection of this name has another identity.
+/// Refuses the command when the collection of this name has another UUID.
 ///
 /// # Errors
-/// CollectionUUIDMismatch, with the name that the identity has now.
+/// CollectionUUIDMismatch, with the current name of the collection that has the UUID.
 pub(super) fn check(context: &Context<'_>, name: &str) -> Result<()> {
     let wanted = match context.args.get("collectionUUID") {
         None => return Ok(()),

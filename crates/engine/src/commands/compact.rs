@@ -1,4 +1,4 @@
-//! `compact`: gives back space of a collection, which happens by itself: nothing is left to free.
+//! `compact`: compacts a collection. Compaction is automatic, so nothing is freed.
 
 use super::row::Required;
 use super::{Command, Context};
@@ -7,7 +7,7 @@ use value::{Code, Error, Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "compact",
-    help: "Gives back space of a collection, which happens by itself: nothing is left to free.",
+    help: "Compacts a collection. Compaction is automatic, so nothing is freed.",
     fields: Some(&["compact", "force", "dryRun", "freeSpaceTargetMB"]),
     privilege: Required::Collection(&[Action::Compact]),
     run: compact,

@@ -1,4 +1,4 @@
-//! `connPoolStats`: tells about connections from this server to others, of which there are none.
+//! `connPoolStats`: returns outgoing connections to other servers. There are none.
 
 use super::row::Required;
 use super::{Command, Context};
@@ -7,7 +7,7 @@ use value::{Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "connPoolStats",
-    help: "Tells about connections from this server to others, of which there are none.",
+    help: "Returns outgoing connections to other servers. There are none.",
     fields: Some(&["connPoolStats"]),
     privilege: Required::Cluster(&[Action::ConnPoolStats]),
     run: pool_stats,

@@ -1,4 +1,4 @@
-//! `connectionStatus`: who the client is to this server.
+//! `connectionStatus`: the users, roles and privileges of the connection.
 
 use super::in_transaction;
 use super::row::{Required, Transactions};
@@ -8,7 +8,7 @@ use value::{Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "connectionStatus",
-    help: "Tells as whom the client is logged in.",
+    help: "Returns the authenticated users and roles of the connection.",
     fields: Some(&["connectionStatus", "showPrivileges"]),
     privilege: Required::Nothing,
     transactions: Transactions::RefusedBecause(in_transaction::NOT_SUPPORTED),

@@ -1,4 +1,4 @@
-//! What a command works with: the engine, the client, the request and where it runs.
+//! The context of a command: the engine, the client, the request and its database.
 
 use super::write_concern::WriteConcern;
 use crate::args::Args;
@@ -10,13 +10,13 @@ use crate::shared::Inner;
 use std::sync::Arc;
 use value::{Code, Error, Result, Val};
 
-/// What a command works with.
+/// The context in which a command runs.
 pub struct Context<'a> {
     /// The engine.
     pub engine: &'a Inner,
-    /// The conversation.
+    /// The client's connection state.
     pub client: &'a mut Client,
-    /// The running operation: time limit and interruption.
+    /// The running operation: its time limit and interruption.
     pub op: &'a Operation,
     /// The request.
     pub request: &'a Request<'a>,
@@ -28,9 +28,9 @@ pub struct Context<'a> {
     pub db: &'a str,
     /// The session, if the client named one.
     pub session: Option<[u8; 16]>,
-    /// The number of the transaction that the command is part of, or ends.
+    /// The number of the transaction that the command belongs to, or ends.
     pub transaction: Option<i64>,
-    /// How the conversation goes on.
+    /// What the connection does after the reply.
     pub flow: Flow,
 }
 
@@ -38,7 +38,7 @@ impl<'a> Context<'a> {
     /// The name of the collection in the command's first field.
     ///
     /// # Errors
-    /// InvalidNamespace when it is no string or not allowed.
+    /// InvalidNamespace when it is not a string or not a valid name.
     pub fn collection_name(&self) -> Result<&'a str> {
         let (field, value) =
             self.args.doc.first().unwrap_or(("", value::RawVal { kind: 0x0A, bytes: &[] }));
@@ -53,7 +53,7 @@ impl<'a> Context<'a> {
         Ok(name)
     }
 
-    /// The catalog that the command works with.
+    /// The catalog that the command reads: its transaction's, or the newest.
     #[must_use]
     pub fn catalog(&self) -> Arc<Catalog> {
         match self.op.view() {
@@ -62,10 +62,10 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// How writes of this command are acknowledged.
+    /// The write concern of this command.
     ///
     /// # Errors
-    /// When `writeConcern` is not understood.
+    /// When `writeConcern` is malformed.
     pub fn write_concern(&self) -> Result<WriteConcern> {
         let catalog = self.engine.data.catalog.load();
         match (&catalog.concerns, self.args.doc.find("writeConcern")) {

@@ -1,4 +1,4 @@
-//! `convertToCapped`: makes a collection capped; the newest documents stay.
+//! `convertToCapped`: makes a collection capped and keeps its newest documents.
 
 use super::capped::{TRIES, copy, options, size, source};
 use super::row::Required;
@@ -15,7 +15,7 @@ use value::{Code, Error, Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "convertToCapped",
-    help: "Makes a collection capped; the newest documents stay.",
+    help: "Makes a collection capped and keeps its newest documents.",
     fields: Some(&["convertToCapped", "size"]),
     privilege: Required::Collection(&[Action::ConvertToCapped]),
     run: convert,
@@ -59,7 +59,7 @@ fn convert(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     ))
 }
 
-/// Gives the copy the name of its source; false if that was changed since the snapshot.
+/// Renames the copy to its source; false if the source was changed since the snapshot.
 fn put_in_place(
     engine: &Inner,
     op: &Operation,

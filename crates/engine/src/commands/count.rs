@@ -1,4 +1,4 @@
-//! `count`: counts documents. What it shares with `distinct` and `explain` is here too.
+//! `count`: counts documents. Also has the code that it shares with `distinct` and `explain`.
 
 use super::explain::{Purpose, Query};
 use super::query::{Constants, Find, rewrites};
@@ -47,7 +47,7 @@ fn count(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         }
         skip => skip.unwrap_or(0) as u64,
     };
-    // A negative limit means the same as a positive one.
+    // A negative limit means its absolute value.
     let limit = context.args.optional_i64("limit")?.map_or(0, i64::unsigned_abs);
     let constants = Constants::new(context)?;
     let hint = context.args.hint()?;
@@ -83,10 +83,10 @@ fn count(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     Ok(())
 }
 
-/// How many documents match, counted up to `most`.
+/// Counts the matching documents, up to `most`.
 ///
 /// # Errors
-/// What the filter or the store gives.
+/// Errors of the filter or the store.
 pub(super) fn matching(
     context: &Context<'_>,
     collection: &Arc<Collection>,
@@ -96,8 +96,8 @@ pub(super) fn matching(
 ) -> Result<u64> {
     let engine = context.engine;
     let everything = find.filter.is_none_or(RawDoc::is_empty) && find.hint.is_none();
-    // The counters tell of the newest state only. Documents that belong to a pattern may be others
-    // than in the state that is read, while a new version is written.
+    // The counters hold for the newest state only. While a new version of a pattern is written, the
+    // documents that belong to it may differ from the state that is read.
     if everything && context.op.reads_newest() && !collection.is_owned() {
         return Ok(collection.counters.documents());
     }
@@ -127,7 +127,7 @@ pub(super) fn matching(
     Ok(count)
 }
 
-/// The documents of a plan that reads the distinct values of a column, one for each value.
+/// Returns one document for each distinct value of a column, from a plan that reads these.
 ///
 /// # Errors
 /// InternalError for any other plan.
@@ -183,7 +183,7 @@ pub(super) fn distinct(context: &mut Context<'_>, out: &mut Writer<'_>) -> Resul
             }
         }
     };
-    // Keyed by order-preserving bytes: values come out sorted, as from an index, each once.
+    // Keyed by order-preserving bytes: values are sorted and distinct, as from an index.
     let mut values: BTreeMap<Vec<u8>, OwnedVal> = BTreeMap::new();
     let collation = constants.collation().map(|collation| &**collation);
     let mut bytes = 0;
@@ -210,7 +210,7 @@ pub(super) fn distinct(context: &mut Context<'_>, out: &mut Writer<'_>) -> Resul
     Ok(())
 }
 
-/// The query that `explain` explains.
+/// Returns the query for `explain`.
 fn explained_count<'a>(context: &Context<'a>) -> Result<Query<'a>> {
     let args = &context.args;
     let filter = args.optional_doc("query")?;

@@ -1,4 +1,4 @@
-//! `create`: makes a collection or a view; and the collections that the first insert makes.
+//! `create`: creates a collection or a view. Also creates collections on their first insert.
 
 use super::patterns;
 use super::row::{Required, StableApi, Transactions};
@@ -52,7 +52,7 @@ pub(super) static COMMAND: Command = Command {
     ..Command::BASE
 };
 
-/// Views on views on views: deeper ones are refused.
+/// The maximum depth of views on views.
 const VIEW_DEPTH_MAX: usize = 20;
 
 fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
@@ -114,7 +114,7 @@ fn already_exists(existing: &Collection) -> Error {
     Error::new(Code::NAMESPACE_EXISTS, message)
 }
 
-/// Checks the options and brings them into the form that `listCollections` shows.
+/// Checks the options and converts them to the form that `listCollections` shows.
 fn read_options(args: &Args<'_>, db: &str) -> Result<DocBuf> {
     refuse_unavailable(args)?;
     if args.optional_string("viewOn")?.is_some() || args.get("pipeline").is_some() {
@@ -178,8 +178,7 @@ fn read_options(args: &Args<'_>, db: &str) -> Result<DocBuf> {
     }))
 }
 
-/// Whether images of changed documents are wanted for change streams. Kept for the time when
-/// there are change streams.
+/// Reads whether change streams need images of changed documents.
 pub(super) fn read_images(args: &Args<'_>) -> Result<Option<bool>> {
     let Some(images) = args.optional_doc("changeStreamPreAndPostImages")? else { return Ok(None) };
     let images = Args::new("changeStreamPreAndPostImages", images);
@@ -208,7 +207,7 @@ fn read_collation(args: &Args<'_>) -> Result<Option<Arc<Collation>>> {
 /// After how many seconds documents of a clustered collection expire.
 ///
 /// # Errors
-/// InvalidOptions when that is less than none or too far away.
+/// InvalidOptions when the value is negative or too large.
 pub(super) fn expire_seconds(args: &Args<'_>) -> Result<Option<u64>> {
     let Some(seconds) = args.optional_i64("expireAfterSeconds")? else { return Ok(None) };
     let Ok(seconds) = u64::try_from(seconds) else {
@@ -220,12 +219,12 @@ pub(super) fn expire_seconds(args: &Args<'_>) -> Result<Option<u64>> {
     Ok(Some(seconds))
 }
 
-/// The size of a capped collection goes up to a multiple of 256 bytes, as MongoDB's does.
+/// Rounds the size of a capped collection up to a multiple of 256 bytes, as MongoDB does.
 pub(super) fn rounded_size(size: i64) -> i64 {
     size.checked_add(255).map_or(i64::MAX, |size| size & !255)
 }
 
-/// Options that are refused rather than ignored.
+/// Refuses options that are not supported and must not be ignored.
 fn refuse_unavailable(args: &Args<'_>) -> Result<()> {
     for name in ["timeseries", "encryptedFields", "recordIdsReplicated"] {
         if args.get(name).is_some() {
@@ -252,7 +251,7 @@ fn refuse_unavailable(args: &Args<'_>) -> Result<()> {
         )));
     }
     for name in ["indexOptionDefaults", "idIndex"] {
-        // They tune another storage engine, or ask for what there is anyway.
+        // Options of another storage engine, or ones that always hold here.
         args.optional_doc(name)?;
     }
     if let Some(id_index) = args.optional_doc("idIndex")? {
@@ -264,7 +263,7 @@ fn refuse_unavailable(args: &Args<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The `clusteredIndex` in its stored form. All plain collections are clustered by `_id`.
+/// Reads `clusteredIndex` into its stored form. All plain collections are clustered by `_id`.
 fn clustered_index(args: &Args<'_>) -> Result<Option<DocBuf>> {
     let spec = match args.get("clusteredIndex") {
         None => return Ok(None),
@@ -328,7 +327,7 @@ fn view_options(args: &Args<'_>, db: &str) -> Result<DocBuf> {
 /// Refuses a pipeline that a view cannot have.
 ///
 /// # Errors
-/// What the stages give that are not understood, OptionNotSupportedOnView for writing ones.
+/// Errors of stages that do not compile; OptionNotSupportedOnView for stages that write.
 pub(super) fn check_pipeline(pipeline: RawDoc<'_>) -> Result<()> {
     for (_, stage) in pipeline {
         let Some(stage) = stage.as_doc() else {
@@ -352,7 +351,7 @@ pub(super) fn check_pipeline(pipeline: RawDoc<'_>) -> Result<()> {
     crate::stages::check(pipeline)
 }
 
-/// Refuses a view that would stand on itself, on too many others or on one of another collation.
+/// Refuses a view that depends on itself, on too many others or on one of another collation.
 ///
 /// # Errors
 /// GraphContainsCycle, ViewDepthLimitExceeded, OptionNotSupportedOnView.
@@ -390,10 +389,10 @@ pub(super) fn check_view(
     ))
 }
 
-/// One of a few words.
+/// Reads a field that takes one of a few words.
 ///
 /// # Errors
-/// BadValue for another one.
+/// BadValue for any other word.
 pub(super) fn choice<'a>(args: &Args<'a>, name: &str, words: &[&str]) -> Result<Option<&'a str>> {
     let Some(word) = args.optional_string(name)? else { return Ok(None) };
     if words.contains(&word) {
@@ -437,7 +436,7 @@ fn allowed(auth: &Authorization<'_>) -> bool {
     makes && declares && view_allowed(auth)
 }
 
-/// Who may read a view must be allowed to read what it reads: or a view would show what is hidden.
+/// Requires the right to read the collections that a view reads; otherwise views would bypass it.
 pub(super) fn view_allowed(auth: &Authorization<'_>) -> bool {
     if !auth.on_collection(auth.collection(), &[Action::Find]) {
         return true;
@@ -448,7 +447,7 @@ pub(super) fn view_allowed(auth: &Authorization<'_>) -> bool {
     let pipeline = PipelinePrivileges { privileges, db: auth.db, beside };
     match on {
         Some(on) => pipeline.is_allowed(Some(on), stages),
-        // A view may get another pipeline over what it is on already.
+        // A view may get another pipeline over its present source.
         None => pipeline.stages_allowed(stages, 0),
     }
 }

@@ -76,7 +76,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     Ok(())
 }
 
-/// How many members must be ready before the index is: here there is one.
+/// Reads `commitQuorum`: how many members must be ready. A set here has one member.
 fn check_quorum(quorum: Val<'_>) -> Result<()> {
     match quorum {
         Val::String("votingMembers" | "majority") => Ok(()),

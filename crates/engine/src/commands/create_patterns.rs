@@ -1,4 +1,4 @@
-//! `createPatterns`: declares values that the database keeps right.
+//! `createPatterns`: declares patterns: values that the database maintains.
 
 use super::Command;
 use super::patterns::{create, may_declare_all};
@@ -6,7 +6,7 @@ use super::row::Required;
 
 pub(super) static COMMAND: Command = Command {
     name: "createPatterns",
-    help: "Declares values that the database keeps right.",
+    help: "Declares patterns: values that the database maintains.",
     fields: Some(&["createPatterns", "patterns", "wait"]),
     privilege: Required::Custom(may_declare_all),
     run: create,

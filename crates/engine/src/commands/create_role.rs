@@ -1,4 +1,4 @@
-//! `createRole`: makes a role.
+//! `createRole`: creates a role.
 
 use super::roles::{check_inner, document, privileges, restrictions};
 use super::row::{NamedIn, Required};
@@ -11,7 +11,7 @@ use value::{Code, Error, Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "createRole",
-    help: "Makes a role.",
+    help: "Creates a role.",
     fields: Some(&["createRole", "privileges", "roles", "authenticationRestrictions"]),
     privilege: Required::Custom(may_create),
     first_user: true,

@@ -1,4 +1,4 @@
-//! `createUser`: makes a user.
+//! `createUser`: creates a user.
 
 use super::row::{NamedIn, Required};
 use super::users::UserOptions;
@@ -12,7 +12,7 @@ use value::{Code, DocBuf, Error, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "createUser",
-    help: "Makes a user.",
+    help: "Creates a user.",
     fields: Some(&[
         "createUser",
         "pwd",
@@ -33,7 +33,7 @@ pub(super) static COMMAND: Command = Command {
     ..Command::BASE
 };
 
-/// Whether a certificate of this name would be that of a server of the same cluster.
+/// Whether a certificate of this name belongs to a server of the same cluster.
 fn is_member(context: &Context<'_>, name: &str) -> bool {
     let certificate = context.engine.observed.network.certificate.lock();
     let own = certificate.as_ref().and_then(|certificate| Name::read(&certificate.subject));

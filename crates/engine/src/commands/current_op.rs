@@ -1,4 +1,4 @@
-//! `currentOp`: lists what runs on the server. `$currentOp` lists the same.
+//! `currentOp`: lists the running operations, as `$currentOp` does.
 
 use super::row::Required;
 use super::{Command, Context};
@@ -18,8 +18,8 @@ use value::{DocBuf, RawDoc, Result, Val, Writer};
 pub(super) static COMMAND: Command = Command {
     name: "currentOp",
     aliases: &["currentop"],
-    help: "Lists what runs now.",
-    // Fields beside the two switches are a filter.
+    help: "Lists the running operations.",
+    // Fields other than the two options are a filter.
     fields: None,
     admin: true,
     privilege: Required::Custom(may_list),
@@ -64,9 +64,9 @@ fn current_op(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     Ok(())
 }
 
-/// One row for each running command and job, and for idle connections if they are wanted.
+/// One row for each running command and job, and for idle connections if requested.
 ///
-/// Who may not see those of others sees their own.
+/// Clients without the right to see the operations of others see their own.
 pub(super) fn list(context: &Context<'_>, idle_too: bool, own_only: bool) -> Vec<DocBuf> {
     let engine = context.engine;
     let login = &context.client.login;
@@ -76,10 +76,10 @@ pub(super) fn list(context: &Context<'_>, idle_too: bool, own_only: bool) -> Vec
     let mut rows = Vec::new();
     for slot in engine.service.slots.lock().values() {
         let id = slot.operation_id.load(Ordering::Relaxed);
-        // Taken out of its lock first: one of them is our own.
+        // Cloned to release the lock at once: one slot is this operation's own.
         let user = slot.user.lock().clone();
-        let shown = all || login.is(user.as_deref());
-        if shown && (id != 0 || idle_too) {
+        let visible = all || login.is(user.as_deref());
+        if visible && (id != 0 || idle_too) {
             rows.push(DocBuf::build(|out| write_slot(slot, id, &host, &now, out)));
         }
     }
@@ -147,7 +147,7 @@ fn write_slot(slot: &Slot, id: u64, host: &str, now: &str, out: &mut Writer<'_>)
     out.bool("waitingForLock", false);
 }
 
-/// An open transaction in which no statement runs.
+/// An open transaction without a running statement.
 fn write_transaction(
     open: &OpenTransaction,
     life_seconds: i64,

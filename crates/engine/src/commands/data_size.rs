@@ -1,4 +1,4 @@
-//! `dataSize`: tells the size of a collection's documents.
+//! `dataSize`: returns the size of a collection's documents.
 
 use super::row::Required;
 use super::{Command, Context};
@@ -11,7 +11,7 @@ use value::{Code, Error, Result, Writer};
 pub(super) static COMMAND: Command = Command {
     name: "dataSize",
     aliases: &["datasize"],
-    help: "Tells the size of a collection's documents.",
+    help: "Returns the size of a collection's documents.",
     fields: Some(&["dataSize", "datasize", "keyPattern", "min", "max", "estimate"]),
     privilege: Required::Custom(may_read_size),
     run: data_size,
@@ -36,7 +36,7 @@ fn data_size(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     }
     let collection = context.engine.data.collection(&name.db, &name.collection);
     if let Some(collection) = &collection {
-        // Counted with every write, so it is exact.
+        // The size is updated with every write, so it is exact.
         out.bool("estimate", false);
         out.count("size", collection.counters.bytes());
         out.count("numObjects", collection.counters.documents());

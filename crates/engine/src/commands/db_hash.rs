@@ -15,7 +15,7 @@ pub(super) static COMMAND: Command = Command {
     name: "dbHash",
     aliases: &["dbhash"],
     help: "Returns digests of the documents of a database.",
-    // MongoDB ignores what it does not know here.
+    // MongoDB ignores unknown fields here.
     fields: None,
     privilege: Required::Database(&[Action::DbHash]),
     run: db_hash,
@@ -73,7 +73,7 @@ fn db_hash(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The digest of all documents in the order of `_id`, or in that of insertion.
+/// The digest of all documents in the order of `_id`, or of insertion.
 fn digest_of(
     context: &Context<'_>,
     snapshot: &Snapshot,

@@ -10,7 +10,7 @@ use value::{Result, Writer};
 pub(super) static COMMAND: Command = Command {
     name: "dbStats",
     aliases: &["dbstats"],
-    help: "Tells sizes of a database.",
+    help: "Returns the sizes of a database.",
     fields: Some(&["dbStats", "dbstats", "scale", "freeStorage"]),
     privilege: Required::Database(&[Action::DbStats]),
     run: db_stats,

@@ -1,5 +1,5 @@
-//! What `getDefaultRWConcern` and `setDefaultRWConcern` share. Default concerns are kept in the catalog and
-//! survive a restart.
+//! Shared code of `getDefaultRWConcern` and `setDefaultRWConcern`. Default concerns are stored in
+//! the catalog and survive a restart.
 
 use super::Context;
 use super::write_concern::WriteConcern;
@@ -103,7 +103,7 @@ pub(super) fn set(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()>
     Ok(())
 }
 
-/// The level of a read concern; empty when it is to be forgotten.
+/// The level of a read concern; empty when the default is removed.
 fn read_level(doc: RawDoc<'_>) -> Result<&str> {
     if doc.is_empty() {
         return Ok("");
@@ -118,7 +118,7 @@ fn read_level(doc: RawDoc<'_>) -> Result<&str> {
     }
 }
 
-/// A write concern as it is kept.
+/// A write concern in its stored form.
 fn write_wish(doc: RawDoc<'_>) -> Result<DocBuf> {
     let body = DocBuf::build(|out| {
         out.append("writeConcern", Val::Document(doc));

@@ -78,7 +78,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a statement that is malformed: that fails the whole command. Returns its limit.
+/// Refuses a malformed statement, which fails the whole command. Returns its limit.
 fn check_statement(args: &Args<'_>) -> Result<i64> {
     args.check_fields(&["q", "limit", "hint", "collation", "sampleId"], false)?;
     args.doc("q")?;
@@ -93,7 +93,7 @@ fn check_statement(args: &Args<'_>) -> Result<i64> {
     Ok(limit)
 }
 
-/// Runs one statement: how many documents are gone, and the commit.
+/// Runs one statement. Returns the number of deleted documents and the commit.
 pub(super) fn one(
     context: &Context<'_>,
     name: &str,
@@ -156,7 +156,7 @@ fn allowed(auth: &Authorization<'_>) -> bool {
     auth.writes(Actions::of(&[Action::Remove]))
 }
 
-/// The query that `explain` explains: that of the first statement.
+/// Returns the query for `explain`: that of the first statement.
 fn explained<'a>(context: &Context<'a>) -> Result<Query<'a>> {
     let (statement, find) = first_statement(context, "deletes", "delete.deletes")?;
     let limit = (statement.optional_i64("limit")? == Some(1)).then_some(1);

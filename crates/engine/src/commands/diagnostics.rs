@@ -1,5 +1,5 @@
-//! What diagnostic stages (`$currentOp`, `$listSessions`, ...) learn from the server, as far as the
-//! client of a command may see it. The stages themselves are in `stages`.
+//! Server state for diagnostic stages (`$currentOp`, `$listSessions`, ...), limited to what the
+//! client may see. The stages themselves are in `stages`.
 
 use super::{Context, current_op};
 use crate::query_stats::Names;
@@ -28,7 +28,7 @@ impl Server for Context<'_> {
         let now = crate::clock::now_ms();
         let login = &self.client.login;
         let sessions = self.engine.service.sessions.list().into_iter();
-        let shown = sessions.filter(|(_, owner, _)| match owners {
+        let visible = sessions.filter(|(_, owner, _)| match owners {
             _ if !login.required => true,
             SessionOwners::All => true,
             SessionOwners::Own => login.is(owner.as_deref()),
@@ -36,7 +36,7 @@ impl Server for Context<'_> {
                 owner.as_ref().is_some_and(|owner| names.contains(owner))
             }
         });
-        shown.map(|(id, owner, idle_ms)| session(&id, owner.as_deref(), now - idle_ms)).collect()
+        visible.map(|(id, owner, idle_ms)| session(&id, owner.as_deref(), now - idle_ms)).collect()
     }
 
     fn query_statistics(&self, names: &Names<'_>) -> Vec<DocBuf> {
@@ -45,7 +45,7 @@ impl Server for Context<'_> {
 }
 
 fn session(id: &[u8; 16], owner: Option<&str>, last_use: i64) -> DocBuf {
-    // For connections without a user MongoDB shows the SHA-256 of nothing.
+    // For connections without a user MongoDB shows the SHA-256 of an empty string.
     let user = access::scram::Mechanism::Sha256.hash(owner.unwrap_or_default().as_bytes());
     DocBuf::build(|out: &mut Writer<'_>| {
         out.doc("_id", |out| {

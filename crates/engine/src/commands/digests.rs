@@ -1,4 +1,4 @@
-//! What `dbHash` and `filemd5` share: digests of documents, by which copies are compared.
+//! Shared code of `dbHash` and `filemd5`: digests of documents, to compare copies.
 
 pub(super) fn hex(digest: [u8; 16]) -> String {
     use std::fmt::Write as _;

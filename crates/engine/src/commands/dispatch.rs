@@ -8,9 +8,9 @@
 //! 6. prepare what it reads: patterns, read concern
 //! 7. apply fail points
 //! 8. enter the transaction and run
-//! 9. after-effects, wait for the read concern, what fail points want after the command
+//! 9. after-effects, wait for the read concern, fail points after the command
 //!
-//! Then, whether it failed or not: leave the transaction, close the reply, note the command.
+//! Then, also after a failure: leave the transaction, complete the reply, record the command.
 
 use super::in_transaction::{self, Statement, Transactions};
 use super::read_concern::{self, ReadConcern};
@@ -31,17 +31,17 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer, writer};
 
-/// How far a request came: what is noted of it afterwards depends on that.
+/// How far a request got; decides how it is recorded afterwards.
 #[derive(Default)]
 struct Progress {
     /// The row of the command, once it is found.
     row: Option<&'static Command>,
-    /// Whether all checks are done, so that it counts as run.
+    /// Whether all checks passed, so that the command counts as run.
     begun: bool,
 }
 
 impl Progress {
-    /// The row of a command that began.
+    /// The row of a command that passed all checks.
     fn begun(&self) -> Option<&'static Command> {
         self.row.filter(|_| self.begun)
     }
@@ -81,7 +81,7 @@ pub fn dispatch(
     }
 }
 
-/// The steps of a command, from its row to its reply.
+/// Runs the steps of a command, from its row to its reply.
 fn run(
     engine: &Inner,
     client: &mut Client,
@@ -148,7 +148,7 @@ fn find_row(engine: &Inner, body: RawDoc<'_>, progress: &mut Progress) -> Result
         .ok_or_else(|| Error::new(Code::COMMAND_NOT_FOUND, format!("no such command: '{name}'")))
 }
 
-/// Checks that the command may run on its database and has no fields that it does not know.
+/// Checks the database of the command, and refuses unknown fields.
 fn check_request<'a>(command: &Command, body: RawDoc<'a>) -> Result<(&'a str, Args<'a>)> {
     let db = match body.get("$db") {
         Some(Val::String(db)) => db,
@@ -178,7 +178,7 @@ fn check_request<'a>(command: &Command, body: RawDoc<'a>) -> Result<(&'a str, Ar
     Ok((db, args))
 }
 
-/// Refuses what the client may not do.
+/// Refuses commands that the client is not authorised to run.
 fn authorise(
     client: &mut Client,
     command: &Command,
@@ -197,8 +197,8 @@ fn authorise(
     crate::access::check(shared, login, &requirement, db, request)
 }
 
-/// The session that the client names. Who has not logged in has none, so that strangers cannot fill the
-/// registry.
+/// The session that the client names. Unauthenticated clients get none, so that they cannot fill
+/// the registry.
 fn enter_session(client: &mut Client, body: RawDoc<'_>) -> Result<Option<[u8; 16]>> {
     let session = session::session_of(body)?.filter(|_| !client.login.is_stranger());
     if let Some(session) = session {
@@ -207,13 +207,13 @@ fn enter_session(client: &mut Client, body: RawDoc<'_>) -> Result<Option<[u8; 16
     Ok(session)
 }
 
-/// Shows the command in `$currentOp`.
+/// Registers the command for `$currentOp`.
 fn begin(engine: &Inner, op: &Operation, command: &Command, body: RawDoc<'_>) {
     let slot = op.slot();
     slot.operation_id
         .store(engine.data.next_operation.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
-    let shown = if command.credentials { &[] } else { body.bytes() };
-    slot.current.lock().set(op.started, command.usage, command.namespace, shown);
+    let fields = if command.credentials { &[] } else { body.bytes() };
+    slot.current.lock().set(op.started, command.usage, command.namespace, fields);
 }
 
 /// Reads `bypassPatterns`.
@@ -231,7 +231,7 @@ fn bypass_patterns(op: &Operation, args: &Args<'_>, statement: Option<Statement>
     Ok(())
 }
 
-/// Makes the command read the state that its read concern asks for, with the values of patterns.
+/// Applies the read concern, and makes the command read the values of patterns.
 fn prepare_reads(
     engine: &Inner,
     op: &Operation,
@@ -256,7 +256,7 @@ fn prepare_reads(
     Ok(())
 }
 
-/// What fail points want of a command that ran.
+/// Actions of fail points after a command ran.
 #[derive(Default)]
 struct AfterRun {
     /// Close the connection without a reply.
@@ -277,7 +277,7 @@ impl AfterRun {
     }
 }
 
-/// Does what fail points want before a command runs; returns what they want after it.
+/// Runs the actions of fail points before a command; returns those for after it.
 fn fail_points(command: &Command, context: &Context<'_>) -> Result<ControlFlow<Flow, AfterRun>> {
     let points = &context.engine.observed.fail_points;
     if !points.any() {
@@ -298,7 +298,7 @@ fn fail_points(command: &Command, context: &Context<'_>) -> Result<ControlFlow<F
         }
         return Err(error);
     }
-    // A write that was done before is only answered, so there is nothing to break.
+    // A retried write that was already done only returns its reply, so it cannot fail.
     let repeated = Retryable::of(body, context.session)?
         .is_some_and(|write| write.was_done(&context.engine.data, body));
     match if repeated { None } else { points.break_write(body) } {
@@ -311,7 +311,7 @@ fn fail_points(command: &Command, context: &Context<'_>) -> Result<ControlFlow<F
     }
 }
 
-/// What `failCommand` wants of a command.
+/// The actions of `failCommand` for a command.
 fn failure_of(command: &Command, context: &Context<'_>) -> Failure {
     if command.test {
         return Failure::default();
@@ -326,8 +326,8 @@ fn failure_of(command: &Command, context: &Context<'_>) -> Failure {
     points.fail_command(command.name, body, &application, &namespace, retryable).unwrap_or_default()
 }
 
-/// Makes a command run in the transaction that it names. A statement outside of transactions aborts an
-/// open one of its session that has a lower number.
+/// Makes a command run in the transaction that it names. A statement outside transactions aborts an
+/// open transaction of its session that has a lower number.
 fn enter_transaction(
     context: &Context<'_>,
     command: &Command,
@@ -352,7 +352,7 @@ fn enter_transaction(
     }
 }
 
-/// Ends the part that a command has in a transaction. One that failed aborts it.
+/// Ends the command's part in a transaction. A failed command aborts the transaction.
 fn leave_transaction(
     engine: &Inner,
     op: &Operation,
@@ -373,8 +373,8 @@ fn leave_transaction(
     result.map_err(|error| in_transaction::label(error, rules))
 }
 
-/// Notes a command that ended: in the usage of its collection, the query statistics, the log and the
-/// profile.
+/// Records a finished command: in the usage of its collection, the query statistics, the log and
+/// the profile.
 fn note(
     engine: &Inner,
     op: &Operation,
@@ -399,7 +399,7 @@ fn note(
         engine.observed.query_stats.note(op, body, elapsed);
     }
     let ended = Ended {
-        // What a client invents is not written anywhere.
+        // Unknown command names come from the client and are not recorded.
         name: row.map_or("unknown", |row| row.name),
         kind,
         body,

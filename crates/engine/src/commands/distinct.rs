@@ -23,7 +23,7 @@ pub(super) static COMMAND: Command = Command {
     ..Command::BASE
 };
 
-/// The query that `explain` explains.
+/// Returns the query for `explain`.
 fn explained_distinct<'a>(context: &Context<'a>) -> Result<Query<'a>> {
     let args = &context.args;
     let filter = args.optional_doc("query")?;

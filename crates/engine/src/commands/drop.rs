@@ -1,4 +1,4 @@
-//! `drop`: removes a collection or view. One that does not exist is no error, as from MongoDB 7.
+//! `drop`: removes a collection or view. As in MongoDB 7, a missing one is no error.
 
 use super::row::{Required, StableApi};
 use super::{Command, Context};
@@ -41,7 +41,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             let collection = catalog.get(db, name).cloned();
             let patterns = declare::going_with(catalog, db, name);
             if let Some(collection) = &collection {
-                // What others wrote since would go without the patterns noticing.
+                // Patterns would miss the removal of documents that were written since.
                 if is_read(collection) && collection.counters.documents() > 0 {
                     return Ok(None);
                 }
@@ -68,7 +68,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Whether patterns of other collections read its documents.
+/// Whether patterns of other collections read this one.
 fn is_read(collection: &Collection) -> bool {
     let read = |bound: &::patterns::CollectionPatterns| {
         bound.sources.iter().any(|p| p.target != *collection.name)
@@ -76,7 +76,7 @@ fn is_read(collection: &Collection) -> bool {
     collection.patterns.as_deref().is_some_and(read)
 }
 
-/// To patterns, dropping a collection that they read means that all its documents are deleted.
+/// Deletes all documents of a collection for the patterns that read it, before the drop.
 fn empty_source(context: &Context<'_>, name: &str) -> Result<()> {
     let Some(collection) = context.engine.data.collection(context.db, name) else { return Ok(()) };
     if !is_read(&collection) {

@@ -75,7 +75,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The indexes that are meant, and whether these are all.
+/// The indexes to drop, and whether these are all.
 fn choose(collection: &Collection, wanted: Val<'_>) -> Result<(bool, Vec<Arc<Index>>)> {
     match wanted {
         Val::String("*") => Ok((true, all(collection))),

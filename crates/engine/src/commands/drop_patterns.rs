@@ -1,4 +1,4 @@
-//! `dropPatterns`: removes patterns and what they maintain.
+//! `dropPatterns`: removes patterns and the values that they maintain.
 
 use super::patterns::{check_place, finish_builds, named};
 use super::row::Required;
@@ -9,7 +9,7 @@ use value::{Error, Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "dropPatterns",
-    help: "Removes patterns and what they maintain.",
+    help: "Removes patterns and the values that they maintain.",
     fields: Some(&["dropPatterns", "names", "keepValues", "wait"]),
     privilege: Required::Collection(&[Action::DropPattern]),
     audited: true,
@@ -37,7 +37,7 @@ fn drop_patterns(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> 
             pointer.name, pointer.name
         )));
     }
-    // What a layout stores is no value that could be kept: documents are stored without it.
+    // A layout has no values to keep: documents are stored without them.
     let (layouts, gone): (Vec<_>, Vec<_>) =
         gone.into_iter().partition(|pattern| pattern.layout().is_some());
     let ids = declare::clear(&engine.data, db, &layouts)?;

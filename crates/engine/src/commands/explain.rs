@@ -1,4 +1,4 @@
-//! `explain`: what a command would do, did, and could have done.
+//! `explain`: the plan of a command, its execution statistics and the rejected plans.
 
 use super::count::distinct_scan;
 use super::query::{Constants, Find, rewrites};
@@ -21,7 +21,7 @@ use value::{Code, Error, RawDoc, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "explain",
-    help: "Shows how a command finds its documents.",
+    help: "Returns the plan of a command and its execution statistics.",
     fields: Some(&["explain", "verbosity"]),
     privilege: Required::Custom(allowed),
     stable_api: StableApi::Included,
@@ -62,10 +62,10 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     result
 }
 
-/// How `explain` explains a command; a fact of its row.
+/// How `explain` explains a command; part of its row.
 #[derive(Clone, Copy)]
 pub(crate) enum Explain {
-    /// It cannot.
+    /// Not supported.
     Refused,
     /// As a pipeline.
     Pipeline,
@@ -78,21 +78,21 @@ pub(crate) enum Explain {
 pub(crate) struct Query<'a> {
     /// The query.
     pub(super) find: Find<'a>,
-    /// What is done with what it finds.
+    /// What the command does with the documents.
     pub(super) purpose: Purpose,
 }
 
 /// What a command does with the documents that its query finds.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// It returns them, or values of them.
+    /// Returns them, or values of them.
     #[default]
     Return,
-    /// It counts them.
+    /// Counts them.
     Count,
-    /// It changes them.
+    /// Updates them.
     Update,
-    /// It removes them.
+    /// Deletes them.
     Delete,
 }
 
@@ -108,10 +108,10 @@ impl Purpose {
     }
 }
 
-/// The query of the first of the statements in the field `list`, named `place` in messages.
+/// Returns the query of the first statement in the field `list`, called `place` in messages.
 ///
 /// # Errors
-/// When there is no statement.
+/// When there are no statements.
 pub(super) fn first_statement<'a>(
     context: &Context<'a>,
     list: &str,
@@ -164,7 +164,7 @@ fn explain_query<'a>(
         filter: Some(&filter),
         sort: find.sort.filter(|doc| !doc.is_empty() && doc.find("$natural").is_none()),
         skip: find.skip,
-        // A write for one document stops by itself; it has no stage that limits it.
+        // A write of one document stops after it; it has no limit stage.
         limit: find.limit.filter(|_| !matches!(stage, Some("UPDATE" | "DELETE"))),
         projection: find.projection.filter(|doc| !doc.is_empty()),
         return_key: find.return_key,
@@ -205,9 +205,9 @@ fn explain_query<'a>(
     let column = opened.as_ref().and_then(|(opened, _, _)| opened.column);
     let plan = opened.as_ref().map_or(&nothing, |(opened, _, _)| &opened.plan);
     let values = column.is_some();
-    let mut shown = ExplainedPlan { plan, above: &above, stage, would_modify: 0, values };
+    let mut explained = ExplainedPlan { plan, above: &above, stage, would_modify: 0, values };
     out.doc("queryPlanner", |out| {
-        write_planner(out, &namespace, collection.as_deref(), &filter, &shown);
+        write_planner(out, &namespace, collection.as_deref(), &filter, &explained);
     });
     if verbosity != "queryPlanner" {
         let mut ran = Ran {
@@ -221,18 +221,18 @@ fn explain_query<'a>(
             let again = find.open(&constants, collection, snapshot)?;
             ran = if let Some(column) = column {
                 execute_distinct(context, distinct_scan(plan, column, snapshot)?)?
-            } else if shown.counts_entries() {
+            } else if explained.counts_entries() {
                 let scan = Scan::new(snapshot.clone(), collection.clone(), &plan.access);
                 let ran = count_entries(context, scan, &above)?;
                 Ran { returned: ran.returned.saturating_sub(above.skip), ..ran }
-            } else if shown.counts_all() {
+            } else if explained.counts_all() {
                 Ran { returned: collection.counters.documents(), ..ran }
             } else {
                 execute(context, again.stream)?
             };
             if stage == Some("UPDATE") {
                 let again = find.open(&constants, collection, snapshot)?;
-                shown.would_modify = would_modify(context, &constants, &filter, again.stream)?;
+                explained.would_modify = would_modify(context, &constants, &filter, again.stream)?;
             }
             if verbosity == "allPlansExecution" {
                 for access in &plan.rejected {
@@ -255,10 +255,10 @@ fn explain_query<'a>(
             )?;
         }
         out.doc("executionStats", |out| {
-            write_stats(out, &ran, &shown);
+            write_stats(out, &ran, &explained);
             if verbosity == "allPlansExecution" {
                 out.array("allPlansExecution", |list| {
-                    // MongoDB shows the chosen plan among its rivals when there are any.
+                    // MongoDB lists the chosen plan among the candidates when there are several.
                     let chosen = (!others.is_empty()).then(|| (rejected(&plan.access), ran));
                     for (plan, ran) in chosen.iter().chain(&others) {
                         list.push_doc(|out| {
@@ -315,7 +315,7 @@ pub(super) fn update_of(context: &Context<'_>, constants: &Constants) -> Result<
     Update::parse(update, &constants.context(), &filters).map(Some)
 }
 
-/// How many of the documents that match an update would change.
+/// Counts the matching documents that an update would change.
 fn would_modify(
     context: &Context<'_>,
     constants: &Constants,
@@ -345,7 +345,7 @@ fn execute_distinct(context: &Context<'_>, mut stream: Box<dyn Stream>) -> Resul
     Ok(Ran { returned, examined, millis, sort: SortTotals::default() })
 }
 
-/// Runs a plan that was not chosen for a little while.
+/// Runs a rejected plan for a short trial.
 fn trial(context: &Context<'_>, mut scan: Scan) -> Result<Ran> {
     const ROWS: u64 = 101;
     let started = Instant::now();
@@ -375,7 +375,7 @@ pub(super) fn write_server(context: &Context<'_>, out: &mut Writer<'_>) {
     });
 }
 
-/// Who explains a command needs what the command needs.
+/// `explain` requires the privileges of the explained command.
 fn allowed(auth: &Authorization<'_>) -> bool {
     let Some(inner) = auth.body.first().and_then(|(_, value)| value.as_doc()) else { return true };
     let row = inner.first().and_then(|(name, _)| super::find(name));

@@ -1,5 +1,5 @@
-//! `explain` of pipelines: the find in front as a `$cursor`, then each stage with what came out of
-//! it and how long that took; or the shape of a find when nothing stands behind it.
+//! `explain` of pipelines: the leading find as a `$cursor`, then each stage with its output count
+//! and time. A pipeline that is only a find is explained like a find.
 
 use super::explain::write_server;
 use super::query::{Constants, rewrites};
@@ -67,13 +67,13 @@ pub(super) fn explain(
     fired.add_all(rules_fired(&parsed, read, &scope.snapshot, args.hint()?, meta)?);
     fired.explain(out);
     if diagnostic.is_some() || source {
-        let (shown, docs) = diagnostic.unwrap_or((RawDoc::empty(), Vec::new()));
+        let (first, docs) = diagnostic.unwrap_or((RawDoc::empty(), Vec::new()));
         let input = Box::new(Ready(docs.into_iter()));
         let run = ExplainedStages::of(&parsed, input, runs.then_some(context.op))?;
         out.array("stages", |list| {
-            if !shown.is_empty() {
+            if !first.is_empty() {
                 list.push_doc(|out| {
-                    out.extend(shown);
+                    out.extend(first);
                 });
             }
             run.write(list, &parsed);
@@ -87,7 +87,7 @@ pub(super) fn explain(
     Ok(())
 }
 
-/// What explain needs to know of a pipeline beside its stages.
+/// Parameters of explain other than the stages.
 struct PipelineExplain<'a> {
     namespace: String,
     hint: Option<Val<'a>>,

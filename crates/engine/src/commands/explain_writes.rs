@@ -1,5 +1,5 @@
-//! What patterns would do because of a write, for `explain`: the statement runs in a transaction
-//! that is never committed, and each pattern tells what it did.
+//! The effects of a write on patterns, for `explain`: the statement runs in a transaction that is
+//! never committed, and each pattern reports its work.
 
 use super::Context;
 use super::query::Constants;
@@ -15,10 +15,10 @@ use std::sync::Arc;
 use store::Bytes;
 use value::{RawDoc, Result, Val, Writer};
 
-/// Documents beyond this many are not tried: what they would do is held in memory.
+/// The most documents that are tried: the effects are held in memory.
 const DOCUMENTS_MAX: u64 = 10_000;
 
-/// Writes `patterns`: what each pattern would do.
+/// Writes `patterns`: the effects on each pattern.
 pub(super) fn explain(
     context: &Context<'_>,
     constants: &Constants,

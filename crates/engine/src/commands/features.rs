@@ -1,4 +1,4 @@
-//! `features`: returns the part of made-up ObjectIds that stands for this process.
+//! `features`: returns the process part of generated ObjectIds.
 
 use super::row::Required;
 use super::{Command, Context};
@@ -6,7 +6,7 @@ use value::{ObjectId, Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "features",
-    help: "Returns the part of made-up ObjectIds that stands for this process.",
+    help: "Returns the process part of generated ObjectIds.",
     fields: Some(&["features", "oidReset"]),
     privilege: Required::Login,
     run: features,
@@ -14,7 +14,7 @@ pub(super) static COMMAND: Command = Command {
 };
 
 fn features(_: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
-    // After the time come five bytes that are the same in all of a process; MongoDB shows three.
+    // The timestamp is followed by five bytes that are constant in a process; MongoDB shows three.
     let id = ObjectId::generate().0;
     let machine = id.iter().skip(4).take(3).fold(0_i32, |n, byte| n << 8 | i32::from(*byte));
     out.i32("oidMachine", machine);

@@ -1,4 +1,4 @@
-//! `find`: documents that match, in batches.
+//! `find`: returns matching documents in batches.
 
 use super::explain::{Purpose, Query};
 use super::query::{Constants, Find, rewrites};
@@ -84,7 +84,7 @@ fn check_stable_options(body: RawDoc<'_>) -> Result<()> {
     }
 }
 
-/// What a find asks for beside the query itself.
+/// Options of a find other than the query itself.
 pub(super) struct Request<'a> {
     pub(super) find: Find<'a>,
     pub(super) batch_size: Option<u64>,
@@ -177,7 +177,7 @@ pub(super) fn parse<'a>(context: &Context<'a>) -> Result<Request<'a>> {
     })
 }
 
-/// The way of most finds: one document by `_id`. Nothing is compiled and no cursor is made.
+/// The fast path: one document by `_id`. Compiles nothing and creates no cursor.
 fn point_read(context: &Context<'_>, name: &str, out: &mut Writer<'_>) -> Result<bool> {
     let mut id = None;
     for (field, value) in context.args.doc {
@@ -192,7 +192,7 @@ fn point_read(context: &Context<'_>, name: &str, out: &mut Writer<'_>) -> Result
             }
             "find" | "limit" | "singleBatch" | "batchSize" | "lsid" | "$db" | "$clusterTime"
             | "$readPreference" | "maxTimeMS" | "comment" => {}
-            // With any other option the general way decides.
+            // Any other option needs the general path.
             _ => return Ok(false),
         }
     }
@@ -283,7 +283,7 @@ fn open(
     Ok(new_cursor(context, source, namespace, Some(collection.clone()), request.no_timeout))
 }
 
-/// A cursor that is not in the registry yet.
+/// A cursor that is not registered yet.
 pub(super) fn new_cursor(
     context: &Context<'_>,
     source: Source,
@@ -309,7 +309,7 @@ pub(super) fn new_cursor(
     })
 }
 
-/// Writes the first batch and keeps the cursor if there may be more.
+/// Writes the first batch, and registers the cursor if there may be more.
 pub(super) fn first_batch(
     context: &mut Context<'_>,
     mut cursor: Box<Cursor>,
@@ -355,7 +355,7 @@ pub(super) fn first_batch(
     Ok(())
 }
 
-/// Writes a cursor that is at its end: its only batch is what `fill` writes.
+/// Writes a cursor that is exhausted: its only batch is written by `fill`.
 pub(super) fn write_cursor(
     out: &mut Writer<'_>,
     op: &Operation,
@@ -374,7 +374,7 @@ pub(super) fn write_cursor(
     result
 }
 
-/// The query that `explain` explains.
+/// Returns the query for `explain`.
 fn explained<'a>(context: &Context<'a>) -> Result<Query<'a>> {
     Ok(Query { find: parse(context)?.find, purpose: Purpose::Return })
 }

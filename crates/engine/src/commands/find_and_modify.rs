@@ -143,13 +143,13 @@ fn parse<'a>(context: &Context<'a>) -> Result<FindAndModify<'a>> {
     })
 }
 
-/// Says of an error where it came up, as MongoDB does.
+/// Adds to an error where it occurred, as MongoDB does.
 fn while_executing(error: Error) -> Error {
     error.context("Plan executor error during findAndModify :: caused by :: ".to_owned())
 }
 
 impl FindAndModify<'_> {
-    /// Runs inside a transaction; `None` when the collection must be made first.
+    /// Runs inside a transaction; `None` when the collection must be created first.
     fn execute(&mut self, context: &Context<'_>, txn: &mut Transaction) -> Result<Option<DocBuf>> {
         if let Some((retryable, statement)) = &mut self.retry
             && let Some(done) =
@@ -174,18 +174,18 @@ impl FindAndModify<'_> {
                     modify::update_chosen(txn, &collection, &mut once, &chosen, self.bypass)
                         .map_err(while_executing)?;
                 let old = RawDoc::new(&chosen.doc);
-                let shown = match &changed {
+                let value = match &changed {
                     Some(new) if self.new => new.as_doc(),
                     _ => old,
                 };
-                self.reply(1, Some(Val::Missing), Some(shown), chosen.position)?
+                self.reply(1, Some(Val::Missing), Some(value), chosen.position)?
             }
             (Some(update), None) if self.upsert => {
                 let doc = modify::upsert(txn, &collection, update, &self.target, self.bypass)
                     .map_err(while_executing)?;
                 let id = doc.as_doc().get("_id").unwrap_or(Val::Null);
-                let shown = self.new.then(|| doc.as_doc());
-                self.reply(1, Some(id), shown, None)?
+                let value = self.new.then(|| doc.as_doc());
+                self.reply(1, Some(id), value, None)?
             }
             (Some(_), None) => self.reply(0, Some(Val::Missing), None, None)?,
         };
@@ -196,7 +196,8 @@ impl FindAndModify<'_> {
         Ok(Some(reply))
     }
 
-    /// The reply. `upserted` is there for updates: the new `_id`, or missing when none was made.
+    /// Writes the reply. `upserted` is set for updates: the new `_id`, or missing when none was
+    /// inserted.
     fn reply(
         &self,
         n: i32,
@@ -240,7 +241,7 @@ fn allowed(auth: &Authorization<'_>) -> bool {
     auth.writes(needed)
 }
 
-/// The query that `explain` explains.
+/// Returns the query for `explain`.
 fn explained<'a>(context: &Context<'a>) -> Result<Query<'a>> {
     let args = &context.args;
     let purpose = if args.bool("remove")? { Purpose::Delete } else { Purpose::Update };

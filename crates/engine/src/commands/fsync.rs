@@ -1,4 +1,4 @@
-//! `fsync`: writes everything held in memory to its files.
+//! `fsync`: flushes all data in memory to disk.
 
 use super::row::Required;
 use super::{Command, Context};
@@ -8,7 +8,7 @@ use value::{Code, Error, Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "fsync",
-    help: "Writes everything held in memory to its files.",
+    help: "Flushes all data in memory to disk.",
     fields: Some(&["fsync", "lock", "async", "fsyncLockAcquisitionTimeoutMillis"]),
     admin: true,
     privilege: Required::Cluster(&[Action::Fsync]),

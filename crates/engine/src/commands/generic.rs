@@ -7,12 +7,12 @@ use crate::shared::Inner;
 use std::time::Duration;
 use value::{Code, Error, RawDoc, Result, Val};
 
-/// Checks the fields that every command may carry.
+/// Checks the fields that every command may have.
 ///
 /// Sets the time limit and the clock; returns the read concern.
 ///
 /// # Errors
-/// What is wrong about a field; MaxTimeMSExpired when a fail point says so.
+/// When a field is malformed; MaxTimeMSExpired when a fail point forces it.
 pub(super) fn check<'a>(
     engine: &Inner,
     op: &Operation,
@@ -44,10 +44,10 @@ pub(super) fn check<'a>(
     Ok(concern)
 }
 
-/// Sets the time by which a command must end, as the fail points want it.
+/// Sets the deadline of a command, subject to fail points.
 ///
 /// # Errors
-/// MaxTimeMSExpired when a fail point says so.
+/// MaxTimeMSExpired when a fail point forces it.
 pub(crate) fn set_time_limit(engine: &Inner, op: &Operation, limit: Duration) -> Result<()> {
     if !engine.observed.fail_points.any() {
         op.set_deadline(limit);
@@ -62,7 +62,7 @@ pub(crate) fn set_time_limit(engine: &Inner, op: &Operation, limit: Duration) ->
     }
 }
 
-/// The time limit that `maxTimeMS` gives; 0 is none.
+/// Reads the time limit `maxTimeMS`; 0 means none.
 ///
 /// # Errors
 /// BadValue when it is negative or too large.

@@ -1,4 +1,4 @@
-//! `getCmdLineOpts`: how the server was started.
+//! `getCmdLineOpts`: the command line and options of the server.
 
 use super::row::Required;
 use super::{Command, Context};
@@ -7,7 +7,7 @@ use value::{Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "getCmdLineOpts",
-    help: "Tells how the server was started.",
+    help: "Returns the command line and options of the server.",
     fields: Some(&["getCmdLineOpts"]),
     admin: true,
     privilege: Required::Cluster(&[Action::GetCmdLineOpts]),

@@ -1,4 +1,4 @@
-//! `getDefaultRWConcern`: tells how reads and writes are acknowledged when a command does not say.
+//! `getDefaultRWConcern`: returns the default read and write concerns.
 
 use super::Command;
 use super::default_concerns::get;
@@ -7,7 +7,7 @@ use ::access::Action;
 
 pub(super) static COMMAND: Command = Command {
     name: "getDefaultRWConcern",
-    help: "Tells how reads and writes are acknowledged when a command does not say.",
+    help: "Returns the default read and write concerns.",
     fields: Some(&["getDefaultRWConcern", "inMemory"]),
     admin: true,
     privilege: Required::Cluster(&[Action::GetDefaultRWConcern]),

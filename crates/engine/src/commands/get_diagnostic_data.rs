@@ -1,4 +1,4 @@
-//! `getDiagnosticData`: returns what serverStatus says, with the times at which it was taken.
+//! `getDiagnosticData`: returns serverStatus with the times at which it was collected.
 
 use super::row::Required;
 use super::{Command, Context};
@@ -8,7 +8,7 @@ use value::{Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "getDiagnosticData",
-    help: "Returns what serverStatus says, with the times at which it was taken.",
+    help: "Returns serverStatus with the times at which it was collected.",
     fields: Some(&["getDiagnosticData"]),
     admin: true,
     privilege: Required::Custom(may_read_diagnostics),

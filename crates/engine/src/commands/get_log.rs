@@ -29,7 +29,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
             out.count("totalLinesWritten", lines.len() as u64);
             out.array("log", |log| lines.iter().for_each(|line| log.push(Val::String(line))));
         }
-        // No warning is given at the start.
+        // There are no startup warnings.
         "startupWarnings" => {
             out.i32("totalLinesWritten", 0).array("log", |_| {});
         }

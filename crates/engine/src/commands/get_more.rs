@@ -36,7 +36,7 @@ pub(super) static COMMAND: Command = Command {
     ..Command::BASE
 };
 
-/// How long an `awaitData` cursor waits when the client names no time.
+/// The default wait of an `awaitData` cursor without `maxTimeMS`.
 const AWAIT_DEFAULT: Duration = Duration::from_secs(1);
 
 fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
@@ -169,7 +169,7 @@ fn get_more(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Cursors of a transaction are read in it, others outside.
+/// Checks that a cursor of a transaction is read in it, and any other cursor outside.
 fn check_transaction(context: &Context<'_>, cursor: &Cursor) -> Result<()> {
     let id = cursor.id;
     let (code, how) = match (cursor.transaction, context.transaction) {
@@ -187,12 +187,12 @@ fn check_transaction(context: &Context<'_>, cursor: &Cursor) -> Result<()> {
     Err(Error::new(Code(code), format!("Cannot run getMore on cursor {id}, {how}")))
 }
 
-/// Errors after which a driver opens a change stream again, by their codes: the server is gone, or
-/// is about to be.
+/// Codes of errors after which a driver resumes a change stream: the server is shutting down or
+/// unreachable.
 static RESUMABLE: &[i32] =
     &[6, 7, 63, 89, 91, 133, 150, 189, 234, 262, 9001, 10107, 11600, 11602, 13388, 13435, 13436];
 
-/// The error of a change stream, with what drivers need to know.
+/// The error of a change stream, with the labels that drivers need.
 fn stream_error(error: Error) -> Error {
     let error = error.context("Executor error during getMore :: caused by :: ");
     if RESUMABLE.contains(&error.code().0) {
@@ -201,7 +201,7 @@ fn stream_error(error: Error) -> Error {
     error
 }
 
-/// Remembers the `getMore` that follows by itself in an exhaust stream.
+/// Stores the next `getMore` of an exhaust stream, which runs without a request.
 pub(super) fn arrange_exhaust(context: &mut Context<'_>, cursor: &Cursor, size: Option<u64>) {
     let name = cursor.namespace.split_once('.').map_or("", |(_, name)| name);
     let body = DocBuf::build(|out| {
@@ -218,7 +218,7 @@ pub(super) fn arrange_exhaust(context: &mut Context<'_>, cursor: &Cursor, size: 
     context.client.exhaust = Some(body);
 }
 
-/// Fills a batch; a tailable cursor goes on behind its last record, and waits if it shall.
+/// Fills a batch. A tailable cursor continues after its last record, and waits if requested.
 fn next_batch(
     context: &Context<'_>,
     cursor: &mut Cursor,
@@ -254,7 +254,7 @@ fn next_batch(
     }
 }
 
-/// Goes on with a cursor that follows the log of changes: it has read all that there was.
+/// Continues a cursor on the change log that has read all entries so far.
 fn next_changes(
     context: &Context<'_>,
     cursor: &mut Cursor,
@@ -264,7 +264,7 @@ fn next_changes(
 ) -> Result<BatchEnd> {
     let engine = context.engine;
     while batch.is_empty() && cursor.waits() && cursor.is_tailable() {
-        // Read before the cursor looks again, so that nothing comes between.
+        // Read before the cursor checks again, so that no change is missed in between.
         let seen = engine.data.changes.newest().0;
         fill_batch(cursor, context.op, most, batch)?;
         if batch.is_empty() && !wait_for_more(&engine.data, context.op, seen, until)? {

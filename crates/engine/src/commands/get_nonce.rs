@@ -1,4 +1,4 @@
-//! `getnonce`: a random number that very old drivers want before they say anything else.
+//! `getnonce`: returns a random number, which very old drivers request first.
 
 use super::row::Required;
 use super::{Command, Context};

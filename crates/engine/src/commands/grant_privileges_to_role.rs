@@ -1,4 +1,4 @@
-//! `grantPrivilegesToRole`: lets a role do more.
+//! `grantPrivilegesToRole`: grants privileges to a role.
 
 use super::Command;
 use super::roles::change_privileges;
@@ -7,7 +7,7 @@ use ::access::Action;
 
 pub(super) static COMMAND: Command = Command {
     name: "grantPrivilegesToRole",
-    help: "Lets a role do more.",
+    help: "Grants privileges to a role.",
     fields: Some(&["grantPrivilegesToRole", "privileges"]),
     privilege: Required::Custom(|auth| auth.on_privileges(Action::GrantRole)),
     audited: true,

@@ -1,4 +1,4 @@
-//! `grantRolesToRole`: gives roles to a role.
+//! `grantRolesToRole`: grants roles to a role.
 
 use super::Command;
 use super::roles::change_roles;
@@ -7,7 +7,7 @@ use ::access::Action;
 
 pub(super) static COMMAND: Command = Command {
     name: "grantRolesToRole",
-    help: "Gives roles to a role.",
+    help: "Grants roles to a role.",
     fields: Some(&["grantRolesToRole", "roles"]),
     privilege: Required::Custom(|auth| auth.on_roles("roles", Action::GrantRole)),
     audited: true,

@@ -1,4 +1,4 @@
-//! `grantRolesToUser`: gives roles to a user.
+//! `grantRolesToUser`: grants roles to a user.
 
 use super::row::{NamedIn, Required};
 use super::users::change_roles;
@@ -8,7 +8,7 @@ use value::{Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "grantRolesToUser",
-    help: "Gives roles to a user.",
+    help: "Grants roles to a user.",
     fields: Some(&["grantRolesToUser", "roles"]),
     privilege: Required::Custom(|auth| auth.on_roles("roles", Action::GrantRole)),
     credentials: true,

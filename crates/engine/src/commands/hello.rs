@@ -1,5 +1,5 @@
-//! `hello`: tells drivers what this server is and can do. The reply is that of a replica set with one
-//! member, because drivers offer sessions and retries only then.
+//! `hello`: describes this server to drivers. The reply is that of a replica set with one member,
+//! because drivers enable sessions and retries only then.
 
 use super::in_transaction;
 use super::row::{Required, StableApi, Transactions};
@@ -8,7 +8,7 @@ use value::{ObjectId, Result, Val, Writer, limits};
 
 pub(super) static COMMAND: Command = Command {
     name: "hello",
-    help: "Tells drivers what this server is and can do.",
+    help: "Describes the server and its limits to drivers.",
     fields: None,
     privilege: Required::Nothing,
     transactions: Transactions::RefusedBecause(in_transaction::NOT_SUPPORTED),
@@ -20,13 +20,13 @@ pub(super) static COMMAND: Command = Command {
     ..Command::BASE
 };
 
-/// The name of the set whose only member this server is.
+/// The name of the replica set of which this server is the only member.
 pub(super) const SET_NAME: &str = "rs0";
 
 /// The wire protocol of MongoDB 8.0.
 const WIRE_VERSION: i32 = 25;
 
-/// Ways to compress messages, as the server reads and writes them.
+/// The supported message compressors.
 const COMPRESSORS: &[&str] = &["snappy", "zstd", "zlib"];
 
 /// The address by which the client reached this server.
@@ -68,17 +68,17 @@ pub(super) fn run(context: &mut Context<'_>, out: &mut Writer<'_>, primary: &str
     Ok(())
 }
 
-/// A logical time in the form that replica sets use, of term 1.
+/// An optime in the form of replica sets, with term 1.
 pub(super) fn write_op_time(out: &mut Writer<'_>, time: u64) {
     out.append("ts", Val::Timestamp(time)).i64("t", 1);
 }
 
-/// The identity of the only election that ever was.
+/// The id of the only election.
 pub(super) fn election_id() -> ObjectId {
     ObjectId([0x7F, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0, 0, 0, 0, 1])
 }
 
-/// The compressors that both sides know, in the client's order.
+/// The compressors that both sides support, in the client's order.
 fn write_compression(context: &Context<'_>, out: &mut Writer<'_>) {
     let Some(Val::Array(offered)) = context.args.doc.get("compression") else { return };
     let common: Vec<&str> = offered
@@ -93,7 +93,7 @@ fn write_compression(context: &Context<'_>, out: &mut Writer<'_>) {
     }
 }
 
-/// Keeps what the client says about itself, for `currentOp`.
+/// Stores the client's metadata, for `currentOp`.
 fn remember_client(context: &Context<'_>) {
     let Some(Val::Document(client)) = context.args.doc.get("client") else { return };
     let slot = context.op.slot();

@@ -1,23 +1,23 @@
-//! The rules of multi-document transactions: the fields that make a command a statement of one, what is
-//! refused there, and the labels that tell drivers what to do about an error. Which commands run in
-//! transactions stands in their rows.
+//! The rules of multi-document transactions: the fields that make a command a statement of one,
+//! what is refused there, and the error labels for drivers. The row of a command says whether it
+//! runs in transactions.
 
 use super::Command;
 use crate::session;
 use value::{Code, Error, RawDoc, Result, Val};
 
-/// The rules of multi-document transactions for a command; a fact of its row.
+/// The rules of multi-document transactions for a command; part of its row.
 #[derive(Clone, Copy)]
 pub(crate) enum Transactions {
     /// It does not run in transactions.
     Refused,
-    /// It does not run in transactions, and the error says this.
+    /// It does not run in transactions, with this error message.
     RefusedBecause(&'static str),
     /// It runs in transactions.
     Allowed,
     /// It runs in transactions, but not as their first statement.
     NotFirst,
-    /// It ends a transaction by what is named here.
+    /// It ends a transaction, in the way that is named here.
     Ends(&'static str),
 }
 
@@ -31,7 +31,7 @@ impl Transactions {
 /// Why commands about the connection do not run in transactions.
 pub(super) const NOT_SUPPORTED: &str = "This command is not supported in transactions";
 
-/// A statement of a multi-document transaction: what its fields say of the transaction.
+/// The fields of a command that make it a statement of a multi-document transaction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Statement {
     /// The number of the transaction.
@@ -40,7 +40,7 @@ pub(super) struct Statement {
     pub(super) start: bool,
 }
 
-/// Codes that say: the server goes away, or is not the one that writes; try again elsewhere.
+/// Error codes for a server that is shutting down or is not the primary; drivers retry.
 static RETRYABLE_CODES: &[i32] =
     &[6, 7, 89, 91, 134, 189, 262, 9001, 10_107, 11_600, 11_602, 13_435, 13_436];
 

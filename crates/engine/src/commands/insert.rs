@@ -1,4 +1,4 @@
-//! `insert`: adds documents. Many of them share one commit, each counts for itself.
+//! `insert`: adds documents. Several documents share one commit; each can fail separately.
 
 use super::row::{Kind, Required, StableApi, Transactions};
 use super::statements::{Statements, statement_id};
@@ -30,7 +30,7 @@ pub(super) static COMMAND: Command = Command {
     ..Command::BASE
 };
 
-/// Documents of one commit: enough to share a flush, few enough to keep others moving.
+/// Documents per commit: enough to share a flush, few enough not to delay other commits.
 pub(super) const COMMIT_DOCUMENTS: usize = 1000;
 const COMMIT_BYTES: usize = 4 * 1024 * 1024;
 
@@ -70,10 +70,10 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     Ok(())
 }
 
-/// How many documents were inserted, and which were not.
+/// The number of inserted documents, and the errors of the others.
 type Inserted = (u64, Vec<(usize, Error)>);
 
-/// Inserts under way: how they are done, and what came of them.
+/// The state of a running insert: its options and its results so far.
 pub(super) struct Insert<'a> {
     db: &'a str,
     name: &'a str,
@@ -87,7 +87,7 @@ pub(super) struct Insert<'a> {
 }
 
 impl<'a> Insert<'a> {
-    /// Inserts into a collection of which none is done yet.
+    /// Starts inserting into a collection.
     pub(super) fn new(
         db: &'a str,
         name: &'a str,
@@ -100,7 +100,7 @@ impl<'a> Insert<'a> {
         Insert { db, name, ordered, bypass, retryable, first_statement, inserted, errors, newest }
     }
 
-    /// Inserts some documents in one commit. False when the command ends here.
+    /// Inserts some documents in one commit. Returns false when the command must stop.
     pub(super) fn commit(
         &mut self,
         context: &Context<'_>,
@@ -110,7 +110,7 @@ impl<'a> Insert<'a> {
         let engine = context.engine;
         let prepared: Vec<Result<Cow<'_, [u8]>>> =
             chunk.iter().map(|doc| write::prepare(*doc)).collect();
-        // A collection that is dropped in between is made anew.
+        // A collection that is dropped meanwhile is created again.
         let ((inserted, errors), seqno) = loop {
             let collection = ensure_collection(&engine.data, context.op, self.db, self.name)?;
             let locked = collection.is_written_locked();
@@ -133,7 +133,7 @@ impl<'a> Insert<'a> {
         Ok(!(failed && self.ordered))
     }
 
-    /// `None` when there is no collection to insert into.
+    /// Returns `None` when the collection does not exist.
     fn insert(
         &mut self,
         metrics: &Metrics,

@@ -1,4 +1,4 @@
-//! `invalidateUserCache`: looks all users up again.
+//! `invalidateUserCache`: clears the cache of users.
 
 use super::Command;
 use super::row::{NamedIn, Required};
@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 pub(super) static COMMAND: Command = Command {
     name: "invalidateUserCache",
-    help: "Looks all users up again.",
+    help: "Clears the cache of users.",
     fields: Some(&["invalidateUserCache"]),
     admin: true,
     privilege: Required::Cluster(&[Action::InvalidateUserCache]),

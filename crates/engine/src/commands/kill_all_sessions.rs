@@ -1,4 +1,4 @@
-//! `killAllSessions`: stops what runs in all sessions.
+//! `killAllSessions`: stops the operations of all sessions.
 
 use super::row::Required;
 use super::sessions::stop;
@@ -8,7 +8,7 @@ use value::{Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "killAllSessions",
-    help: "Stops what runs in all sessions.",
+    help: "Stops the operations of all sessions.",
     fields: Some(&["killAllSessions"]),
     privilege: Required::Cluster(&[Action::KillAnySession]),
     audited: true,
@@ -18,7 +18,7 @@ pub(super) static COMMAND: Command = Command {
 
 fn kill_all(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
     let args = &context.args;
-    // The list names users; without users, it can only mean everybody.
+    // The list names users. Without users it means all sessions.
     args.optional_array("killAllSessions")?.ok_or_else(|| args.missing("killAllSessions"))?;
     stop(context, |_| true);
     Ok(())

@@ -1,4 +1,4 @@
-//! `killAllSessionsByPattern`: stops what runs in the sessions that a pattern names.
+//! `killAllSessionsByPattern`: stops the operations of the sessions that match a pattern.
 
 use super::row::Required;
 use super::sessions::stop;
@@ -10,7 +10,7 @@ use value::{Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "killAllSessionsByPattern",
-    help: "Stops what runs in the sessions that a pattern names.",
+    help: "Stops the operations of the sessions that match a pattern.",
     fields: Some(&["killAllSessionsByPattern"]),
     privilege: Required::Cluster(&[Action::KillAnySession]),
     run: kill_by_pattern,
@@ -21,7 +21,7 @@ fn kill_by_pattern(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> 
     let args = &context.args;
     let list = args.optional_array(context.name)?.ok_or_else(|| args.missing(context.name))?;
     let mut ids = HashSet::new();
-    // Without users, a pattern that names no session can only mean everybody.
+    // Without users, a pattern that names no session means all sessions.
     let mut all = list.is_empty();
     for (at, pattern) in list {
         let Some(pattern) = pattern.as_doc() else {

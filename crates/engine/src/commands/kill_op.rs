@@ -49,7 +49,7 @@ fn kill_op(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         }
         engine.data.wake_tailing_cursors();
     }
-    // Nor does a stranger learn which operations there are.
+    // The error does not reveal which operations exist.
     if !found && !context.client.login.may_touch(None, Action::Killop) {
         return Err(not_allowed());
     }

@@ -1,4 +1,4 @@
-//! `killSessions`: stops what runs in sessions.
+//! `killSessions`: stops the operations of sessions.
 
 use super::row::Required;
 use super::sessions::{named, own, stop};
@@ -7,7 +7,7 @@ use value::{Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "killSessions",
-    help: "Stops what runs in sessions.",
+    help: "Stops the operations of sessions.",
     fields: Some(&["killSessions"]),
     privilege: Required::Login,
     run: kill,

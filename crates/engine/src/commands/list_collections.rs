@@ -26,7 +26,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let name_only = args.bool("nameOnly")?;
     let own_only = args.bool("authorizedCollections")? && context.client.login.required;
     let privileges = context.client.login.privileges();
-    let shown = |name: &str| {
+    let visible = |name: &str| {
         let find = access::Actions::of(&[access::Action::Find]);
         !own_only || privileges.on_collection(context.db, name).contains(find)
     };
@@ -35,28 +35,28 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let catalog = context.engine.data.catalog.load_full();
     let mut documents = Vec::new();
     if let Some(database) = catalog.databases.get(context.db) {
-        for collection in database.collections.values().filter(|one| shown(&one.name)) {
+        for collection in database.collections.values().filter(|one| visible(&one.name)) {
             let patterns = declared(&catalog, collection);
             let whole = describe(collection, &patterns, context.engine.data.options.read_only);
             // With `nameOnly` the filter sees names and types only, as in MongoDB.
-            let shown = if name_only { names(whole.as_doc()) } else { whole };
-            if filter.matches(shown.as_doc())? {
-                documents.push(shown);
+            let entry = if name_only { names(whole.as_doc()) } else { whole };
+            if filter.matches(entry.as_doc())? {
+                documents.push(entry);
             }
         }
     }
-    if context.db == "local" && shown("oplog.rs") {
+    if context.db == "local" && visible("oplog.rs") {
         let whole = oplog::describe(context.engine);
-        let shown = if name_only { names(whole.as_doc()) } else { whole };
-        if filter.matches(shown.as_doc())? {
-            documents.push(shown);
+        let entry = if name_only { names(whole.as_doc()) } else { whole };
+        if filter.matches(entry.as_doc())? {
+            documents.push(entry);
         }
     }
     let namespace = format!("{}.$cmd.listCollections", context.db);
     listing::reply(context, out, namespace, documents, batch_size)
 }
 
-/// The declarations of a collection's patterns: who copies a collection by its options copies them.
+/// The declarations of a collection's patterns, so that copying its options copies them.
 fn declared<'c>(catalog: &'c Catalog, collection: &Collection) -> Vec<&'c Pattern> {
     let all = catalog.patterns(&collection.db).iter().map(|pattern| &**pattern);
     all.filter(|p| *p.collection == *collection.name && p.phase.is_current()).collect()

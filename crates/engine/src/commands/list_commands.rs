@@ -1,4 +1,4 @@
-//! `listCommands`: what this server can be asked.
+//! `listCommands`: lists the commands of this server.
 
 use super::row::Required;
 use super::{ALL, Command, Context};

@@ -1,4 +1,4 @@
-//! `listDatabases`: which databases exist, and how much space they take.
+//! `listDatabases`: lists the databases and their sizes.
 
 use super::row::{Required, StableApi};
 use super::{Command, Context};
@@ -32,7 +32,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let mut total = 0;
     let mut found = Vec::new();
     let mut names: BTreeSet<&str> = catalog.databases.keys().map(|name| &**name).collect();
-    // The oplog is always there.
+    // The oplog always exists.
     names.insert("local");
     for name in names.into_iter().filter(|name| all || login.privileges().reaches_database(name)) {
         let collections = catalog.databases.get(name).into_iter();

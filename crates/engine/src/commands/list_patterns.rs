@@ -1,4 +1,4 @@
-//! `listPatterns`: lists patterns and how far they are.
+//! `listPatterns`: lists patterns and their state.
 
 use super::Command;
 use super::patterns::list;
@@ -8,7 +8,7 @@ use ::access::Action;
 
 pub(super) static COMMAND: Command = Command {
     name: "listPatterns",
-    help: "Lists patterns and how far they are.",
+    help: "Lists patterns and their state.",
     fields: Some(&["listPatterns", "cursor"]),
     privilege: Required::Custom(may_list),
     run: list,

@@ -1,4 +1,4 @@
-//! Results that are known at once but are returned as a cursor: lists of collections and indexes.
+//! Results that are complete at once but returned as a cursor: lists of collections and indexes.
 
 use super::{Context, find};
 use crate::args::Args;
@@ -8,7 +8,7 @@ use crate::operation::Operation;
 use std::collections::VecDeque;
 use value::{DocBuf, RawDoc, Result, Val, Writer};
 
-/// Documents that were made beforehand.
+/// A stream of documents in memory.
 struct Listing(VecDeque<DocBuf>);
 
 impl Stream for Listing {
@@ -17,10 +17,10 @@ impl Stream for Listing {
     }
 }
 
-/// The size of the first batch that `cursor: {batchSize}` asks for; all documents without it.
+/// Reads the size of the first batch from `cursor: {batchSize}`; without it, all documents.
 ///
 /// # Errors
-/// When `cursor` has another form.
+/// When `cursor` is malformed.
 pub(super) fn batch_size(args: &Args<'_>, place: &'static str) -> Result<u64> {
     let Some(cursor) = args.optional_doc("cursor")? else { return Ok(u64::MAX) };
     let cursor = Args::new(place, cursor);
@@ -28,10 +28,10 @@ pub(super) fn batch_size(args: &Args<'_>, place: &'static str) -> Result<u64> {
     Ok(cursor.optional_u64("batchSize")?.unwrap_or(u64::MAX))
 }
 
-/// Answers with a cursor over the documents.
+/// Replies with a cursor over the documents.
 ///
 /// # Errors
-/// When no cursor can be opened.
+/// When the cursor cannot be opened.
 pub(super) fn reply(
     context: &mut Context<'_>,
     out: &mut Writer<'_>,
@@ -46,7 +46,7 @@ pub(super) fn reply(
         answered = find::first_batch(context, cursor, Some(batch_size), false, out);
     });
     answered?;
-    // MongoDB shows the batch of a listing last.
+    // MongoDB writes the batch of a listing last.
     let cursor = reply.as_doc().get("cursor").and_then(Val::as_doc).unwrap_or(RawDoc::empty());
     out.doc("cursor", |out| {
         for (name, value) in cursor.iter().filter(|(name, _)| *name != "firstBatch") {

@@ -1,4 +1,4 @@
-//! `lockInfo`: lists locks that operations wait for, of which there are none.
+//! `lockInfo`: lists the locks that operations wait for. There are none.
 
 use super::row::Required;
 use super::{Command, Context};
@@ -7,7 +7,7 @@ use value::{Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "lockInfo",
-    help: "Lists locks that operations wait for, of which there are none.",
+    help: "Lists the locks that operations wait for. There are none.",
     fields: Some(&["lockInfo", "includeStorageEngineDump"]),
     admin: true,
     privilege: Required::Cluster(&[Action::ServerStatus]),

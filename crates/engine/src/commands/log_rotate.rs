@@ -1,5 +1,5 @@
-//! `logRotate`: begins a new log file. The server writes its log to where it was told to (standard
-//! error, mostly), and whoever reads it there rotates it: nothing is left to do.
+//! `logRotate`: does nothing. The server writes its log to the configured output, usually standard
+//! error, and the program that reads it there rotates it.
 
 use super::row::Required;
 use super::{Command, Context};
@@ -8,7 +8,7 @@ use value::{Code, Error, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "logRotate",
-    help: "Begins a new log file, where the server has one of its own.",
+    help: "Starts a new log file, if the server writes one.",
     fields: Some(&["logRotate", "comment"]),
     admin: true,
     privilege: Required::Cluster(&[Action::LogRotate]),

@@ -1,10 +1,10 @@
-//! Commands: what clients can ask. Each command is a row in [`ALL`].
+//! The commands of the server. Each command is a row in [`ALL`].
 //!
-//! A row (`row`) holds everything that is known about a command: its fields, what a client needs to be
-//! allowed to run it, whether it runs in transactions, how it is counted and logged. No other file keeps
-//! a list of command names. `dispatch` runs a request step by step, `context` is what a command works
-//! with, `generic` reads the fields that all commands share. `args` reads fields, `query` and
-//! `statements` are shared by the commands that read and write documents.
+//! A row (`row`) holds all facts about a command: its fields, the required privileges, whether it
+//! runs in transactions, how it is counted and logged. No other file keeps a list of command names.
+//! `dispatch` runs a request step by step, `context` is the context of a command, `generic` reads
+//! the fields that all commands share. `args` reads fields, `query` and `statements` are shared by
+//! the commands that read and write documents.
 //!
 //! Layer: commands.
 
@@ -261,8 +261,8 @@ pub static ALL: &[&Command] = &[
     &whats_my_uri::COMMAND,
 ];
 
-/// The command of this name or alias. Names are compared as they are written, except for commands that
-/// are known in any case (`isMaster`).
+/// Finds the command of this name or alias. Names are case-sensitive, except for some commands
+/// (`isMaster`).
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Command> {
     let exact = ALL.binary_search_by(|row| row.name.cmp(name)).ok().and_then(|at| ALL.get(at));

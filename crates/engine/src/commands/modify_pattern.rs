@@ -39,7 +39,7 @@ fn modify_pattern(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()>
         ));
     }
     let built = modify::modify(&engine.data, context.op, db, collection, name, set)?;
-    // What waits may not have to wait any more.
+    // Waiting work may be able to continue with the new options.
     engine.data.pattern_bell.ring();
     if let Some(id) = built {
         finish_builds(context, &[id], wait)?;

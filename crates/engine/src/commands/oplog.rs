@@ -1,5 +1,5 @@
-//! `local.oplog.rs` as commands see it: a capped collection that only the server writes, and
-//! `replSetResizeOplog`, which says how much of it is kept.
+//! `local.oplog.rs` as commands see it: a capped collection that only the server writes. Also
+//! `replSetResizeOplog`, which sets how much of it is kept.
 
 use super::find::{Request, first_batch, new_cursor};
 use super::query::Constants;
@@ -17,7 +17,7 @@ use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
 pub(super) static RESIZE: Command = Command {
     name: "replSetResizeOplog",
-    help: "Changes how many bytes of the oplog are kept, and for how long at least.",
+    help: "Changes the size and the minimum retention of the oplog.",
     fields: Some(&["replSetResizeOplog", "size", "minRetentionHours"]),
     admin: true,
     privilege: Required::Cluster(&[Action::ReplSetResizeOplog]),
@@ -55,7 +55,7 @@ fn resize(context: &mut Context<'_>, _: &mut Writer<'_>) -> Result<()> {
     retention::resize(&context.engine.data, megabytes, hours)
 }
 
-/// The entries of the oplog that stages shall read, and whether a sort asks for the newest first.
+/// Opens the oplog entries for stages to read; `backwards` returns the newest first.
 fn entries(context: &Context<'_>, filter: RawDoc<'_>, backwards: bool) -> Result<Box<dyn Stream>> {
     let engine = context.engine;
     if backwards {
@@ -81,7 +81,7 @@ pub(super) fn open(
     Ok(pipeline::follow(&parsed, entries))
 }
 
-/// A find on the oplog.
+/// Runs a find on the oplog.
 pub(super) fn find(
     context: &mut Context<'_>,
     request: &Request<'_>,
@@ -108,7 +108,7 @@ pub(super) fn find(
     first_batch(context, cursor, request.batch_size, request.single_batch, out)
 }
 
-/// How many entries match.
+/// Counts the entries that match.
 pub(super) fn count(context: &Context<'_>, filter: RawDoc<'_>) -> Result<u64> {
     let mut stages = Vec::new();
     value::writer::write_array(&mut stages, |out| {

@@ -6,20 +6,20 @@ use std::sync::atomic::Ordering;
 use value::ejson::{self, Format};
 use value::{Code, Error, Result, Val, Writer};
 
-/// Hashing a password more often than this would keep a login busy for seconds.
+/// The maximum of iterations for hashing a password: more would keep a login busy for seconds.
 const ITERATIONS_MAX: u32 = 10_000_000;
 
-/// A setting.
+/// A server parameter.
 pub(super) struct Parameter {
     /// Its name.
     pub(super) name: &'static str,
-    /// Writes the value under a name.
+    /// Writes the value as a field of this name.
     pub(super) write: fn(&Inner, &mut Writer<'_>, &str),
-    /// Changes it; settings without are fixed when the server starts.
+    /// Changes the value; `None` for parameters that are fixed at startup.
     pub(super) set: Option<fn(&Inner, Val<'_>) -> Option<()>>,
 }
 
-/// Every setting, sorted by name.
+/// All parameters, sorted by name.
 pub(super) static PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "allowDiskUseByDefault",
@@ -282,13 +282,12 @@ pub(super) static PARAMETERS: &[Parameter] = &[
     },
 ];
 
-/// A whole number; fractions are cut, as MongoDB does.
+/// Reads a whole number; fractions are truncated, as in MongoDB.
 fn whole(value: Val<'_>) -> Option<i64> {
     value.as_f64().filter(|n| n.is_finite()).map(|n| n as i64)
 }
 
-/// Whether a setting cannot change while the server runs; the log level needs somebody who
-/// writes a log.
+/// Whether a parameter cannot change while the server runs. The log level needs a log writer.
 pub(super) fn is_fixed(engine: &Inner, parameter: &Parameter) -> bool {
     let unheard =
         parameter.name == "logLevel" && engine.observed.parameters.log_listener.lock().is_none();
@@ -321,7 +320,7 @@ pub(super) fn set(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()>
     if wanted.is_empty() {
         return refuse("no option found to set, use help:true to see options ".to_owned());
     }
-    // All names are looked at before the first value changes.
+    // All names are checked before the first value changes.
     for (name, _) in &wanted {
         match find(name) {
             None => {

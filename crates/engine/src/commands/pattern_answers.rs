@@ -1,5 +1,5 @@
-//! What patterns answer (`upkeep/rewriting`), as the optimiser asks it: `upkeep` is below the
-//! planner, so the two meet here.
+//! Connects the optimiser to the rewrites of patterns (`upkeep/rewriting`). `upkeep` is below the
+//! planner, so the two are connected here.
 
 use crate::catalog::Collection;
 use crate::planner::logical::{PatternAnswers, PipelineAnswer};

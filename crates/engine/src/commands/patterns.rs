@@ -1,4 +1,4 @@
-//! What the commands about patterns share.
+//! Shared code of the commands about patterns.
 
 use super::{Context, listing};
 use crate::access::Authorization;
@@ -40,7 +40,7 @@ pub(super) fn create(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<
     Ok(())
 }
 
-/// The declarations in `patterns`, if the command has any.
+/// Reads the declarations in `patterns`, if the command has any.
 pub(super) fn declarations<'a>(args: &Args<'a>) -> Result<Option<Vec<RawDoc<'a>>>> {
     let Some(list) = args.optional_array("patterns")? else { return Ok(None) };
     let mut declarations = Vec::new();
@@ -70,7 +70,7 @@ pub(super) fn declare_all(
     Ok(done)
 }
 
-/// Starts the builds of patterns, and waits for them if asked for.
+/// Starts the builds of patterns, and waits for them if requested.
 pub(super) fn finish_builds(context: &Context<'_>, ids: &[u32], wait: bool) -> Result<()> {
     backfill::start(&context.engine.background.upkeep);
     if !wait {
@@ -99,7 +99,7 @@ pub(super) fn finish_builds(context: &Context<'_>, ids: &[u32], wait: bool) -> R
     }
 }
 
-/// The patterns that `names` means; all of the collection without it or for `"*"`.
+/// The patterns in `names`; without it or for `"*"`, all patterns of the collection.
 pub(super) fn named(context: &Context<'_>, name: &str) -> Result<Vec<Arc<Pattern>>> {
     let catalog = context.engine.data.catalog.load();
     let all = || {
@@ -216,7 +216,7 @@ fn describe(engine: &Inner, db: &str, pattern: &Arc<Pattern>) -> Result<DocBuf> 
     }))
 }
 
-/// Writes where what a pattern maintains comes from: `{path, sources: ["db.collection.field"]}`.
+/// Writes the sources of a maintained value: `{path, sources: ["db.collection.field"]}`.
 fn write_labels(db: &str, pattern: &Pattern, out: &mut Writer<'_>) {
     out.array("labels", |list| {
         for label in labels::of(pattern) {
@@ -234,7 +234,7 @@ fn write_labels(db: &str, pattern: &Pattern, out: &mut Writer<'_>) {
     });
 }
 
-/// Writes what a pattern did since the process started, and how much it keeps for itself.
+/// Writes the counters of a pattern since the process started, and the size of its own records.
 fn write_stats(engine: &Inner, db: &str, pattern: &Pattern, out: &mut Writer<'_>) {
     let stats = &pattern.stats;
     out.count("errors", Stats::read(&stats.errors));
@@ -258,7 +258,7 @@ fn write_stats(engine: &Inner, db: &str, pattern: &Pattern, out: &mut Writer<'_>
     });
 }
 
-/// Builds patterns anew.
+/// Rebuilds patterns.
 pub(super) fn rebuild(
     context: &Context<'_>,
     collection: &str,
@@ -274,19 +274,19 @@ pub(super) fn rebuild(
     finish_builds(context, &ids, wait)
 }
 
-/// Whoever declares a pattern reads its sources with the rights of the server: so they need their own.
+/// A pattern reads its sources with the rights of the server, so its author needs these rights.
 pub(super) fn may_declare_all(auth: &Authorization<'_>) -> bool {
     let patterns = auth.body.get("patterns").and_then(Val::as_array).unwrap_or(RawDoc::empty());
     let mut patterns = patterns.into_iter().filter_map(|(_, pattern)| pattern.as_doc());
     auth.on_collection(auth.collection(), &[Action::CreatePattern, Action::Find, Action::Update])
         && patterns.all(|doc| {
-            // As it will be understood. What cannot be is refused when the command reads it.
+            // Uses the parsed form. A malformed declaration is refused when the command reads it.
             let pattern = ::patterns::declaration::parse(auth.collection(), doc);
             pattern.map_or(true, |pattern| may_declare(auth.privileges, auth.db, &pattern))
         })
 }
 
-/// Whether somebody may declare a pattern, as far as what it reads and writes is concerned.
+/// Whether a user may declare a pattern, considering what it reads and writes.
 pub(super) fn may_declare(
     privileges: &Privileges,
     db: &str,

@@ -1,4 +1,4 @@
-//! `ping`: answers, and that is all.
+//! `ping`: replies with `ok`.
 
 use super::Command;
 use super::in_transaction;
@@ -6,7 +6,7 @@ use super::row::{Required, StableApi, Transactions};
 
 pub(super) static COMMAND: Command = Command {
     name: "ping",
-    help: "Answers.",
+    help: "Checks that the server responds.",
     fields: Some(&["ping"]),
     privilege: Required::Nothing,
     transactions: Transactions::RefusedBecause(in_transaction::NOT_SUPPORTED),

@@ -1,5 +1,6 @@
-//! What the commands about cached plans and index filters share. An index filter limits the indexes that
-//! queries of a shape may use. Filters are in memory only, as MongoDB's are; a `hint` beside one is ignored.
+//! Shared code of the commands about cached plans and index filters. An index filter limits the
+//! indexes that queries of a shape may use. As in MongoDB, filters are in memory only, and a filter
+//! overrides a `hint`.
 
 use super::query::parse_sort;
 use crate::args::Args;
@@ -9,7 +10,7 @@ use query::filter::Filter;
 use value::collation::CollationSource;
 use value::{Collation, Error, Result};
 
-/// The shape of the query that a command names; nothing if it names none.
+/// The shape of the query that a command names, if any.
 pub(super) fn shape_of(args: &Args<'_>) -> Result<Option<u64>> {
     let query = args.optional_doc("query")?;
     let sort = args.optional_doc("sort")?;

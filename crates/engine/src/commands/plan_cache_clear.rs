@@ -1,4 +1,4 @@
-//! `planCacheClear`: forgets the plans that are kept for queries of a collection.
+//! `planCacheClear`: removes cached plans of a collection.
 
 use super::plan_cache::shape_of;
 use super::row::Required;
@@ -8,7 +8,7 @@ use value::{Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "planCacheClear",
-    help: "Forgets the plans that are kept for queries of a collection.",
+    help: "Removes cached plans of a collection.",
     fields: Some(&["planCacheClear", "query", "sort", "projection", "collation"]),
     privilege: Required::Collection(&[Action::PlanCacheWrite]),
     run: clear,

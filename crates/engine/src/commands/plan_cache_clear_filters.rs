@@ -1,4 +1,4 @@
-//! `planCacheClearFilters`: removes one index filter of a collection, or all.
+//! `planCacheClearFilters`: removes one or all index filters of a collection.
 
 use super::plan_cache::shape_of;
 use super::row::Required;
@@ -8,7 +8,7 @@ use value::{Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "planCacheClearFilters",
-    help: "Removes one index filter of a collection, or all.",
+    help: "Removes one or all index filters of a collection.",
     fields: Some(&["planCacheClearFilters", "query", "sort", "projection", "collation"]),
     privilege: Required::Collection(&[Action::PlanCacheIndexFilter]),
     run: clear_filters,

@@ -1,4 +1,4 @@
-//! `planCacheSetFilter`: says which indexes queries of a shape may use.
+//! `planCacheSetFilter`: sets which indexes queries of a shape may use.
 
 use super::plan_cache::shape_of;
 use super::row::Required;
@@ -9,7 +9,7 @@ use value::{Code, DocBuf, Error, OwnedVal, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "planCacheSetFilter",
-    help: "Says which indexes queries of a shape may use.",
+    help: "Sets which indexes queries of a shape may use.",
     fields: Some(&["planCacheSetFilter", "query", "sort", "projection", "collation", "indexes"]),
     privilege: Required::Collection(&[Action::PlanCacheIndexFilter]),
     run: set_filter,

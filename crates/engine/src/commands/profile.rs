@@ -1,4 +1,4 @@
-//! `profile`: which operations of a database are noted in its `system.profile`.
+//! `profile`: sets which operations of a database are recorded in its `system.profile`.
 
 use super::query::Constants;
 use super::row::Required;
@@ -13,7 +13,7 @@ use value::{Code, DocBuf, Error, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "profile",
-    help: "Notes slow operations, or all, in the database's system.profile.",
+    help: "Sets which operations are recorded in the database's system.profile.",
     fields: Some(&["profile", "slowms", "sampleRate", "filter"]),
     privilege: Required::Custom(allowed),
     audited: true,
@@ -62,7 +62,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
                          profiling and slow-query log lines.",
         );
     }
-    // Any other number only asks.
+    // Any other number only returns the settings.
     let level = i32::try_from(level).ok().filter(|level| (0..=2).contains(level));
     let known = level.is_some();
     let change = if known {

@@ -1,4 +1,4 @@
-//! What commands that look for documents share: variables, filters, and opening a find.
+//! Shared code of commands that search for documents: variables, filters, and opening a find.
 
 use super::Context;
 use crate::args::Args;
@@ -34,11 +34,11 @@ pub struct Constants {
 }
 
 impl Constants {
-    /// Evaluates `let`, and resolves the collation: the command's own, or else that of the
-    /// collection that it names.
+    /// Evaluates `let`, and resolves the collation: the command's own, or else that of its
+    /// collection.
     ///
     /// # Errors
-    /// What the expressions of `let` give, or a collation that is not understood.
+    /// Errors of the expressions of `let`, or a malformed collation.
     pub fn new(context: &Context<'_>) -> Result<Constants> {
         let name = context.args.doc.first().and_then(|(_, name)| name.get().as_str());
         let collation = collation(context, name, &context.args)?;
@@ -46,10 +46,10 @@ impl Constants {
         Ok(Constants { collation, ..constants })
     }
 
-    /// The constants of one statement of several: with its collation, or else the collection's.
+    /// The constants of one statement in a batch, with its own collation or else the collection's.
     ///
     /// # Errors
-    /// A collation that is not understood.
+    /// A malformed collation.
     pub fn of_statement(
         &self,
         context: &Context<'_>,
@@ -60,16 +60,16 @@ impl Constants {
         Ok(Constants { collation, ..self.clone() })
     }
 
-    /// What decides over text; `None` compares bytes.
+    /// The collation for comparing text; `None` compares bytes.
     #[must_use]
     pub fn collation(&self) -> Option<&Arc<Collation>> {
         self.collation.as_ref()
     }
 
-    /// Evaluates given variables.
+    /// Evaluates the given variables.
     ///
     /// # Errors
-    /// What their expressions give.
+    /// Errors of their expressions.
     pub fn with_let(context: &Context<'_>, variables: Option<RawDoc<'_>>) -> Result<Constants> {
         let mut constants = Constants {
             now_ms: crate::clock::now_ms(),
@@ -102,7 +102,7 @@ impl Constants {
         Ok(constants)
     }
 
-    /// The form that the language's compilers take.
+    /// Converts to the form that the language's compilers take.
     #[must_use]
     pub fn context(&self) -> ParseContext<'_> {
         ParseContext {
@@ -116,7 +116,7 @@ impl Constants {
     }
 }
 
-/// The collation of an operation: its own, or else that of the collection. A view's cannot be
+/// The collation of an operation: its own, or else the collection's. A view's collation cannot be
 /// overridden.
 fn collation(
     context: &Context<'_>,
@@ -140,11 +140,11 @@ fn collation(
     Ok(own)
 }
 
-/// How a query may be answered from patterns: not if it says how it wants to be answered itself,
-/// nor at a moment that is past, when they were perhaps not ready.
+/// Whether patterns may answer a query. They may not if the query prescribes how it is answered, or
+/// reads a past state in which they may not have been ready.
 ///
 /// # Errors
-/// When `rewrite` is no boolean.
+/// When `rewrite` is not a boolean.
 pub fn rewrites<'q>(
     context: &'q Context<'_>,
     constants: &Constants,
@@ -157,51 +157,51 @@ pub fn rewrites<'q>(
     Ok((wanted && now && plain).then(|| Rewrites::new(scope, context.db)))
 }
 
-/// What a find asks for.
+/// The parameters of a find.
 #[derive(Clone, Copy, Default)]
 pub struct Find<'a> {
-    /// Which documents.
+    /// The filter.
     pub filter: Option<RawDoc<'a>>,
-    /// In which order.
+    /// The sort.
     pub sort: Option<RawDoc<'a>>,
-    /// What is returned of each.
+    /// The projection.
     pub projection: Option<RawDoc<'a>>,
-    /// Which index to use.
+    /// The index to use.
     pub hint: Option<Val<'a>>,
-    /// How many are passed over.
+    /// The number of documents to skip.
     pub skip: u64,
-    /// How many are returned.
+    /// The maximum number of documents to return.
     pub limit: Option<u64>,
-    /// Bounds on the index of the hint.
+    /// `min` and `max`: bounds on the index of the hint.
     pub bounds: MinMax<'a>,
-    /// Whether the key of its record is added to each document.
+    /// `showRecordId`: whether the record key is added to each document.
     pub show_record: bool,
     /// Whether index keys are returned instead of documents.
     pub return_key: bool,
     /// Whether documents are only counted.
     pub counts: bool,
-    /// The field of which only the distinct values are needed.
+    /// The field of which only distinct values are needed.
     pub values: Option<&'a str>,
 }
 
-/// A find with its parts compiled and its plan chosen.
+/// A find with compiled parts and a chosen plan.
 pub struct Opened {
     /// The plan.
     pub plan: Plan,
-    /// The documents.
+    /// The stream of documents.
     pub stream: FindStream,
     /// The compiled sort.
     pub sort: Option<SortSpec>,
-    /// The column of the index that has the distinct values, if one entry of each is enough.
+    /// The column of the index with the distinct values, if one entry for each is enough.
     pub column: Option<usize>,
     /// Whether the entries of the index need only be counted.
     pub counts_entries: bool,
-    /// The rules that decided how it reads.
+    /// The rules that chose how it reads.
     pub fired: Fired,
 }
 
 impl Find<'_> {
-    /// The filter that a pattern puts in place of this one, and the rule that says so.
+    /// Returns the filter that a pattern substitutes for this one, and the rule for it.
     ///
     /// # Errors
     /// When the store fails.
@@ -222,7 +222,7 @@ impl Find<'_> {
         })
     }
 
-    /// How many documents match, if a pattern counts them, and the rule that says so.
+    /// Returns the number of matching documents if a pattern counts them, and the rule for it.
     ///
     /// # Errors
     /// When the store fails.
@@ -241,7 +241,7 @@ impl Find<'_> {
     /// Compiles the parts and chooses a plan.
     ///
     /// # Errors
-    /// What a part gives that is not understood.
+    /// Errors of parts that do not compile.
     pub fn open(
         &self,
         constants: &Constants,
@@ -268,7 +268,7 @@ impl Find<'_> {
         let decision = logical::decide(&question, &needs, self.bounds)?;
         let Decision { plan, column, counts_entries, fired, .. } = decision;
         let scan = Scan::new(snapshot.clone(), collection.clone(), &plan.access);
-        // The natural order is that of the index of _id: who sorts by it gets its keys.
+        // The natural order is that of the `_id` index, so a sort by it has its keys.
         let by_id = sort.is_some() && plan.sorted && collection.capped().is_none();
         let keys_of = |access: &Access| match access {
             Access::Collection(_) if by_id => Access::Id(Vec::new()),
@@ -315,10 +315,10 @@ impl Find<'_> {
         (self.show_record && !self.return_key).then_some(form)
     }
 
-    /// Compiles the parts only, where there is no collection: their errors count all the same.
+    /// Compiles the parts only, where there is no collection, to report their errors.
     ///
     /// # Errors
-    /// What a part gives that is not understood.
+    /// Errors of parts that do not compile.
     pub fn check(&self, constants: &Constants) -> Result<()> {
         let context = constants.context();
         let filter = Filter::parse(self.filter.unwrap_or(RawDoc::empty()), &context)?;
@@ -331,7 +331,7 @@ impl Find<'_> {
         }
     }
 
-    /// Refuses to show or sort by the score of a text search where there is none.
+    /// Refuses to show or sort by a text score where there is no text search.
     fn check_score(&self, filter: &Filter, sort: Option<&SortSpec>) -> Result<()> {
         let wanted = sort.is_some_and(SortSpec::needs_score)
             || self.projection.is_some_and(|doc| mentions_score(doc, 0));
@@ -344,18 +344,18 @@ impl Find<'_> {
         Ok(())
     }
 
-    /// Whether the projection asks for metadata.
+    /// Whether the projection has `$meta`.
     fn asks_for(&self, keyword: &str) -> bool {
         self.projection.is_some_and(|doc| mentions_meta(doc, &[keyword], 0))
     }
 }
 
-/// Whether a document has `{$meta: "textScore"}` somewhere.
+/// Whether a document contains `{$meta: "textScore"}`.
 fn mentions_score(doc: RawDoc<'_>, depth: usize) -> bool {
     mentions_meta(doc, &["textScore"], depth)
 }
 
-/// Refuses a hint of the natural order beside other fields, or against the order asked for.
+/// Refuses a hint of the natural order with other fields, or against the sort.
 fn check_natural(hint: Option<Val<'_>>, sort: Option<Val<'_>>) -> Result<()> {
     let Some(Val::Document(hint)) = hint else { return Ok(()) };
     let Some(direction) = hint.get("$natural") else { return Ok(()) };
@@ -384,7 +384,7 @@ fn parse_projection(
     Ok((!projection.is_identity()).then(|| Arc::new(projection)))
 }
 
-/// The collection of this name for writing; views are refused.
+/// Returns the collection of this name for writing; refuses views.
 ///
 /// # Errors
 /// CommandNotSupportedOnView.

@@ -7,7 +7,7 @@ use value::{Code, Error, Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "reIndex",
-    help: "Is refused: members of a replica set drop an index and create it again.",
+    help: "Not supported by members of a replica set: drop and create the index instead.",
     fields: Some(&["reIndex"]),
     privilege: Required::Collection(&[Action::ReIndex]),
     run,

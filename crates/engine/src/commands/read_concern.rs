@@ -1,6 +1,6 @@
-//! Read concerns: which state a command reads. There is one server, so that all levels but
-//! `snapshot` mean the newest state. What `majority`, `linearizable` and `snapshot` show is on disk
-//! before the reply leaves; `local` and `available` do not wait for that.
+//! Read concerns: which state a command reads. There is one server, so all levels except `snapshot`
+//! read the newest state. With `majority`, `linearizable` and `snapshot`, everything read is on
+//! disk before the reply is sent; `local` and `available` do not wait.
 
 use super::Command;
 use crate::operation::Operation;
@@ -8,20 +8,20 @@ use crate::shared::Inner;
 use std::sync::atomic::Ordering;
 use value::{Code, Error, RawDoc, Result, Val};
 
-/// What a command asks for.
+/// The read concern of a command.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct ReadConcern<'a> {
     /// The level, if one is given.
     pub(super) level: Option<&'a str>,
     at: Option<u64>,
     after: Option<u64>,
-    /// Whether what patterns maintain must not be behind.
+    /// Whether maintained values of patterns must be up to date.
     pub(super) fresh_patterns: bool,
 }
 
 static LEVELS: &[&str] = &["local", "available", "majority", "linearizable", "snapshot"];
 
-/// The read concerns that a command supports; a fact of its row.
+/// The read concerns that a command supports; part of its row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ReadConcerns {
     /// `local` and `available` only: it reads no documents.
@@ -30,12 +30,12 @@ pub(crate) enum ReadConcerns {
     Majority,
     /// All.
     Snapshot,
-    /// Any is taken and ignored: it reads what its cursor was opened with.
+    /// Any level is accepted and ignored: the command reads the state of its cursor.
     OfCursor,
 }
 
 impl ReadConcerns {
-    /// Whether the command reads documents, so that what it saw may have to be on disk.
+    /// Whether the command reads documents, which may have to be on disk before the reply.
     fn reads(self) -> bool {
         matches!(self, ReadConcerns::Majority | ReadConcerns::Snapshot)
     }
@@ -112,7 +112,7 @@ impl<'a> ReadConcern<'a> {
         Ok(())
     }
 
-    /// Refuses times that are not there yet.
+    /// Refuses times in the future.
     ///
     /// # Errors
     /// InvalidOptions.
@@ -132,10 +132,10 @@ impl<'a> ReadConcern<'a> {
         Ok(())
     }
 
-    /// Makes the transaction that a command begins read what it asks for.
+    /// Sets the state that a new transaction reads.
     ///
     /// # Errors
-    /// InvalidOptions when a transaction cannot.
+    /// InvalidOptions when a transaction does not support it.
     pub(super) fn enter_transaction(&self, op: &Operation) -> Result<()> {
         match self.level {
             None | Some("local" | "majority" | "snapshot") => {
@@ -149,10 +149,10 @@ impl<'a> ReadConcern<'a> {
         }
     }
 
-    /// Makes a command outside of transactions read what it asks for.
+    /// Sets the state that a command outside transactions reads.
     ///
     /// # Errors
-    /// InvalidOptions when the command cannot; SnapshotTooOld.
+    /// InvalidOptions when the command does not support it; SnapshotTooOld.
     pub(super) fn apply(&self, engine: &Inner, op: &Operation, command: &Command) -> Result<()> {
         let level = self.level.unwrap_or("local");
         let reason = match level {
@@ -181,7 +181,7 @@ impl<'a> ReadConcern<'a> {
     }
 }
 
-/// Waits until what a command saw is on disk, if it asked for that.
+/// Waits until everything that a command read is on disk, if its read concern needs that.
 ///
 /// # Errors
 /// When the disk fails.

@@ -1,5 +1,5 @@
-//! `renameCollection`: gives a collection another name, also in another database. Documents and
-//! index entries stay where they are: their keys know nothing of names.
+//! `renameCollection`: renames a collection, also into another database. Documents and index
+//! entries do not move: their keys do not contain names.
 
 use super::row::{NamedIn, Required};
 use super::{Command, Context};
@@ -12,7 +12,7 @@ use value::{Code, Error, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "renameCollection",
-    help: "Gives a collection another name.",
+    help: "Renames a collection.",
     fields: Some(&["renameCollection", "to", "dropTarget", "collectionUUID", "stayTemp"]),
     admin: true,
     privilege: Required::Custom(allowed),
@@ -28,7 +28,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let from = args.string("renameCollection")?;
     let to = args.string("to")?;
     let drop_target = match args.get("dropTarget") {
-        // A UUID names the target that may be dropped; there is at most one.
+        // A UUID of the target means true: at most one target can have it.
         Some(Val::Binary(4, _)) => true,
         _ => args.bool("dropTarget")?,
     };
@@ -121,7 +121,7 @@ fn allowed(auth: &Authorization<'_>) -> bool {
     if database(from) == database(to) {
         let allowed = auth.on_namespace(from, &[Action::RenameCollectionSameDB])
             && auth.on_namespace(to, &[Action::RenameCollectionSameDB]);
-        // A rename must not show what could not be read before.
+        // A rename must not give access to documents that the client could not read before.
         let shows =
             auth.on_namespace(to, &[Action::Find]) && !auth.on_namespace(from, &[Action::Find]);
         if allowed && !shows && (!drops || auth.on_namespace(to, &[Action::DropCollection])) {

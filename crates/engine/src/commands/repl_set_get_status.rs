@@ -1,4 +1,4 @@
-//! `replSetGetStatus`: tells the state of the replica set.
+//! `replSetGetStatus`: returns the state of the replica set.
 
 use super::hello::{SET_NAME, address, write_op_time};
 use super::row::Required;
@@ -8,7 +8,7 @@ use value::{Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "replSetGetStatus",
-    help: "Tells the state of the replica set.",
+    help: "Returns the state of the replica set.",
     fields: Some(&["replSetGetStatus", "initialSync"]),
     admin: true,
     privilege: Required::Cluster(&[Action::ReplSetGetStatus]),

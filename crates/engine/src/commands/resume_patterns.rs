@@ -1,4 +1,4 @@
-//! `resumePatterns`: builds patterns anew and maintains them again.
+//! `resumePatterns`: rebuilds patterns and resumes their maintenance.
 
 use super::patterns::{check_place, named, rebuild};
 use super::row::Required;
@@ -10,7 +10,7 @@ use value::{Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "resumePatterns",
-    help: "Builds patterns anew and maintains them again.",
+    help: "Rebuilds patterns and resumes their maintenance.",
     fields: Some(&["resumePatterns", "names", "wait"]),
     privilege: Required::Collection(&[Action::CreatePattern]),
     run: resume,

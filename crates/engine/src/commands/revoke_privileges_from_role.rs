@@ -1,4 +1,4 @@
-//! `revokePrivilegesFromRole`: lets a role do less.
+//! `revokePrivilegesFromRole`: revokes privileges from a role.
 
 use super::Command;
 use super::roles::change_privileges;
@@ -7,7 +7,7 @@ use ::access::Action;
 
 pub(super) static COMMAND: Command = Command {
     name: "revokePrivilegesFromRole",
-    help: "Lets a role do less.",
+    help: "Revokes privileges from a role.",
     fields: Some(&["revokePrivilegesFromRole", "privileges"]),
     privilege: Required::Custom(|auth| auth.on_privileges(Action::RevokeRole)),
     audited: true,

@@ -1,4 +1,4 @@
-//! `revokeRolesFromRole`: takes roles from a role.
+//! `revokeRolesFromRole`: revokes roles from a role.
 
 use super::Command;
 use super::roles::change_roles;
@@ -7,7 +7,7 @@ use ::access::Action;
 
 pub(super) static COMMAND: Command = Command {
     name: "revokeRolesFromRole",
-    help: "Takes roles from a role.",
+    help: "Revokes roles from a role.",
     fields: Some(&["revokeRolesFromRole", "roles"]),
     privilege: Required::Custom(|auth| auth.on_roles("roles", Action::RevokeRole)),
     audited: true,

@@ -1,4 +1,4 @@
-//! `revokeRolesFromUser`: takes roles from a user.
+//! `revokeRolesFromUser`: revokes roles from a user.
 
 use super::row::{NamedIn, Required};
 use super::users::change_roles;
@@ -8,7 +8,7 @@ use value::{Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "revokeRolesFromUser",
-    help: "Takes roles from a user.",
+    help: "Revokes roles from a user.",
     fields: Some(&["revokeRolesFromUser", "roles"]),
     privilege: Required::Custom(|auth| auth.on_roles("roles", Action::RevokeRole)),
     credentials: true,

@@ -1,4 +1,4 @@
-//! What the commands about roles share.
+//! Shared code of the commands about roles.
 
 use super::Context;
 use super::users::{change_of_roles, named_roles};
@@ -7,7 +7,7 @@ use crate::access::{Directory, RoleName};
 use access::{Privilege, Privileges, Resource, Restrictions};
 use value::{Code, DocBuf, Error, Result, Val};
 
-/// The role in the command's first field, which must be one of ours.
+/// The role in the command's first field, which must be user-defined.
 pub(super) fn own_role(context: &Context<'_>) -> Result<RoleName> {
     let name = RoleName::new(context.args.string(context.name)?, context.db);
     if name.is_builtin() {
@@ -26,7 +26,7 @@ fn id_filter(name: &RoleName) -> DocBuf {
     })
 }
 
-/// The privileges in the command; a role of another database than `admin` reaches its own only.
+/// Reads the privileges. A role of a database other than `admin` may only name its own database.
 pub(super) fn privileges(context: &Context<'_>) -> Result<Option<Vec<Privilege>>> {
     let Some(list) = context.args.optional_array("privileges")? else { return Ok(None) };
     let mut all = Privileges::default();
@@ -54,7 +54,7 @@ pub(super) fn privileges(context: &Context<'_>) -> Result<Option<Vec<Privilege>>
     Ok(Some(all.list()))
 }
 
-/// Checks roles that another shall contain: they exist, are not elsewhere, and do not contain it.
+/// Checks the roles that a role inherits: they must exist, be accessible and not form a cycle.
 pub(super) fn check_inner(
     directory: &mut Directory,
     name: &RoleName,
@@ -101,7 +101,7 @@ pub(super) fn document(role: &Role) -> DocBuf {
     })
 }
 
-/// Removes roles, and takes them from all who have them.
+/// Removes roles, and revokes them from all users and roles that have them.
 pub(super) fn remove(directory: &mut Directory, names: &[RoleName]) -> Result<i64> {
     let change = change_of_roles(names, false);
     let everyone = DocBuf::build(|out| {
@@ -117,7 +117,7 @@ pub(super) fn remove(directory: &mut Directory, names: &[RoleName]) -> Result<i6
     Ok(removed)
 }
 
-/// The roles of a database that are not built in.
+/// The user-defined roles of a database.
 pub(super) fn own_roles(directory: &mut Directory, db: &str) -> Result<Vec<RoleName>> {
     let filter = DocBuf::build(|out| {
         out.str("db", db);

@@ -1,4 +1,4 @@
-//! `rolesInfo`: tells about roles.
+//! `rolesInfo`: returns information about roles.
 
 use super::roles::own_roles;
 use super::row::{NamedIn, Required};
@@ -13,7 +13,7 @@ use value::{DocBuf, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "rolesInfo",
-    help: "Tells about roles.",
+    help: "Returns information about roles.",
     fields: Some(&[
         "rolesInfo",
         "showPrivileges",
@@ -26,7 +26,7 @@ pub(super) static COMMAND: Command = Command {
     ..Command::BASE
 };
 
-/// How much `rolesInfo` tells of privileges.
+/// How `rolesInfo` shows privileges.
 #[derive(PartialEq)]
 enum PrivilegeDetail {
     Nothing,

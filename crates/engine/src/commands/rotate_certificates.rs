@@ -1,4 +1,4 @@
-//! `rotateCertificates`: has the server read its certificates and keys again, as SIGHUP does.
+//! `rotateCertificates`: reloads the server's certificates and keys, as SIGHUP does.
 
 use super::row::Required;
 use super::{Command, Context};
@@ -7,7 +7,7 @@ use value::{Code, Error, Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "rotateCertificates",
-    help: "Reads certificates and keys again, for connections that come from now on.",
+    help: "Reloads certificates and keys, for new connections.",
     fields: Some(&["rotateCertificates", "message", "comment"]),
     admin: true,
     privilege: Required::Cluster(&[Action::RotateCertificates]),

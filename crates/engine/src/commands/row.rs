@@ -1,7 +1,7 @@
-//! The row of a command: all that the rest of the engine needs to know about it.
+//! The row of a command: all facts that the engine needs to know about it.
 //!
-//! A row begins with what it does and ends with `..Command::BASE`, so that it names only what is not
-//! the default. What a fact means, and the type of its values, belongs to the module that uses it.
+//! A row names only the facts that differ from the defaults in `Command::BASE`. The type of a fact
+//! is defined in the module that uses it.
 
 use super::Context;
 pub(super) use super::explain::Explain;
@@ -14,66 +14,67 @@ pub(super) use crate::upkeep::reading::Reads;
 pub(super) use crate::usage::Kind;
 use value::{Error, Result, Writer};
 
-/// A command that clients can send, and what is to be known about it.
+/// A command that clients can send, with all facts about it.
 pub struct Command {
     /// Its name.
     pub name: &'static str,
-    /// Other names for it.
+    /// Its aliases.
     pub aliases: &'static [&'static str],
-    /// Whether upper and lower case are the same in its name.
+    /// Whether its name is case-insensitive.
     pub any_case: bool,
     /// What it does, in one sentence; `listCommands` shows it.
     pub help: &'static str,
-    /// The fields it takes beside the generic ones; `None` when unknown ones are ignored.
+    /// Its fields other than the generic ones; `None` when unknown fields are ignored.
     pub fields: Option<&'static [&'static str]>,
     /// Runs on the `admin` database only.
     pub admin: bool,
-    /// Answered only with `--test-commands`. Fail points never concern it.
+    /// Available only with `--test-commands`. Fail points do not apply to it.
     pub test: bool,
 
-    /// What a client needs to be allowed to run it. Asked only where clients must log in.
+    /// The privileges that a client needs. Checked only if clients must log in.
     pub(crate) privilege: Required,
-    /// Whether a client on this machine may run it on `admin` without a login while there is no user.
+    /// Whether a client on localhost may run it on `admin` without a login while there are no
+    /// users.
     pub(crate) first_user: bool,
-    /// Whether it logs in or is about users. Its fields are then shown to nobody, neither in
-    /// `$currentOp` nor in the profile, and it may run on the database `$external`.
+    /// Whether it logs in or is about users. Its fields are then hidden in `$currentOp` and in the
+    /// profile, and it may run on the database `$external`.
     pub(crate) credentials: bool,
-    /// Whether it may remove the documents of users or roles without writing to them: rights are looked
-    /// up again after it.
+    /// Whether it may remove the documents of users or roles indirectly; the cached rights are
+    /// refreshed after it.
     pub(crate) removes_users: bool,
 
     /// Whether it runs in multi-document transactions.
     pub(crate) transactions: Transactions,
-    /// Whether it is a retryable write: takes a transaction number without being in a transaction.
+    /// Whether it is a retryable write: it may have a transaction number outside a transaction.
     pub(crate) retryable: bool,
     /// Whether it is part of version 1 of the stable API.
     pub(crate) stable_api: StableApi,
     /// The read concerns that it supports.
     pub(crate) read_concern: ReadConcerns,
-    /// What it reads of the values that patterns maintain.
+    /// How it reads the values that patterns maintain.
     pub(crate) reads: Reads,
     /// How `explain` explains it.
     pub(crate) explain: Explain,
-    /// Whether it applies `maxTimeMS` itself, because that limits a wait and not the command.
+    /// Whether it applies `maxTimeMS` itself, because there it limits a wait and not the command.
     pub(crate) limits_itself: bool,
 
-    /// How its time counts in `top`, `$collStats`, `$currentOp` and the profile.
+    /// How its time is counted in `top`, `$collStats`, `$currentOp` and the profile.
     pub(crate) usage: Kind,
-    /// Whether it has counters of its own, and so is not counted among `opcounters.command`.
+    /// Whether it has its own counters, and so is not counted in `opcounters.command`.
     pub(crate) counts_itself: bool,
     /// Whether `$queryStats` counts it.
     pub(crate) query_stats: bool,
-    /// Where it names the collection that it is about.
+    /// Which field names its collection.
     pub(crate) namespace: NamedIn,
-    /// Whether the log has a line for each run at the level `info`: it removes data, or changes what
-    /// somebody may do or how the server runs.
+    /// Whether each run is logged at the level `info`: it removes data, or changes privileges or
+    /// settings.
     pub(crate) audited: bool,
-    /// Whether the profiler and the log of slow operations may note it.
+    /// Whether the profiler and the log of slow operations record it.
     pub(crate) profiled: bool,
-    /// Whether it may wait for something to change. It is then never slow, and interrupted first when
-    /// the server stops.
+    /// Whether it may wait for a change. It is then never logged as slow, and is interrupted first
+    /// when the server stops.
     pub(crate) waits: bool,
-    /// Whether its reply must not be compressed: it is part of the handshake or carries a secret.
+    /// Whether its reply must not be compressed: it is part of the handshake or contains a secret.
     pub(crate) uncompressed: bool,
 
     /// Runs it and writes its reply, without `ok`.
@@ -81,7 +82,7 @@ pub struct Command {
 }
 
 impl Command {
-    /// What holds for a command whose row does not say otherwise. The defaults are the careful ones.
+    /// The defaults of a row. They are the most restrictive ones.
     pub(super) const BASE: Command = Command {
         name: "",
         aliases: &[],
@@ -113,18 +114,18 @@ impl Command {
     };
 }
 
-/// What a server needs to know about a command before it runs it.
+/// The facts about a command that a server needs before it runs it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Handling {
-    /// Whether it only reads: useless once its client is gone.
+    /// Whether it only reads, so that it can be stopped when its client disconnects.
     pub reads: bool,
-    /// Whether it may wait for something to change on behalf of its client.
+    /// Whether it may wait for a change.
     pub waits: bool,
     /// Whether the reply may be compressed.
     pub compressible: bool,
 }
 
-/// How a server treats the command of this name. One that does not exist is treated as a write.
+/// Returns these facts for the command of this name. An unknown one is treated as a write.
 #[must_use]
 pub fn handling(name: &str) -> Handling {
     match super::find(name) {

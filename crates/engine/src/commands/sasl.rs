@@ -1,4 +1,5 @@
-//! Logging in: what the commands `saslStart`, `saslContinue`, `authenticate`, `logout` and `hello` share.
+//! Authentication: shared code of `saslStart`, `saslContinue`, `authenticate`, `logout` and
+//! `hello`.
 
 use super::Context;
 use crate::access::login::Answer;
@@ -8,7 +9,7 @@ use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use value::{Code, Error, RawDoc, Result, Val, Writer};
 
-/// All logins of a conversation have this number: there is one at a time.
+/// The id of every SASL conversation: a connection has one at a time.
 pub(super) const CONVERSATION: i32 = 1;
 
 pub(super) fn start(
@@ -69,7 +70,8 @@ pub(super) fn authenticate(
     Ok(())
 }
 
-/// Does in `hello` what the client would ask next. What fails is left out, so that it asks.
+/// Runs `speculativeAuthenticate` of `hello`. On failure it is left out of the reply, and the
+/// client authenticates as usual.
 pub(super) fn speculate(context: &mut Context<'_>, out: &mut Writer<'_>) {
     let Some(Val::Document(doc)) = context.args.doc.get("speculativeAuthenticate") else { return };
     let db = doc.get("db").and_then(Val::as_str);
@@ -85,7 +87,7 @@ pub(super) fn speculate(context: &mut Context<'_>, out: &mut Writer<'_>) {
     }
 }
 
-/// Tells by which mechanisms a user can log in. Users that do not exist look like others.
+/// Writes the mechanisms with which a user can log in. Unknown users look like known ones.
 pub(super) fn write_mechanisms(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     use access::scram::Mechanism;
     let Some(Val::String(named)) = context.args.doc.get("saslSupportedMechs") else {

@@ -1,4 +1,4 @@
-//! `saslContinue`: goes on with logging in.
+//! `saslContinue`: continues a SASL authentication.
 
 use super::row::{Required, StableApi};
 use super::sasl::{CONVERSATION, payload, write};
@@ -7,7 +7,7 @@ use value::{Code, Error, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "saslContinue",
-    help: "Goes on with logging in.",
+    help: "Continues a SASL authentication.",
     fields: Some(&["saslContinue", "conversationId", "payload"]),
     privilege: Required::Nothing,
     credentials: true,

@@ -1,4 +1,4 @@
-//! `saslStart`: begins to log in by a password.
+//! `saslStart`: starts a SASL authentication.
 
 use super::Command;
 use super::row::{Required, StableApi};
@@ -6,7 +6,7 @@ use super::sasl::{start, write};
 
 pub(super) static COMMAND: Command = Command {
     name: "saslStart",
-    help: "Begins to log in by a password.",
+    help: "Starts a SASL authentication.",
     fields: Some(&["saslStart", "mechanism", "payload", "autoAuthorize", "options", "db"]),
     privilege: Required::Nothing,
     credentials: true,

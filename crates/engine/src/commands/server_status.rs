@@ -1,5 +1,5 @@
-//! `serverStatus`: counters and sizes, in the sections that monitoring tools read. A section
-//! holds only what is measured; what this server does not have is left out.
+//! `serverStatus`: counters and sizes, in the sections that monitoring tools read. A section holds
+//! measured values only; sections that do not apply are left out.
 
 use super::row::Required;
 use super::{Command, Context, hello};
@@ -16,8 +16,8 @@ use value::{Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "serverStatus",
-    help: "Tells counters and sizes of the running server.",
-    // Every other field switches a section on or off.
+    help: "Returns counters and sizes of the running server.",
+    // Every other field enables or disables a section.
     fields: None,
     privilege: Required::Cluster(&[Action::ServerStatus]),
     run,
@@ -69,7 +69,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     Ok(())
 }
 
-/// How many patterns there are in each state, and what they wrote since the start.
+/// The number of patterns in each state, and their writes since the start.
 fn patterns(context: &Context<'_>, out: &mut Writer<'_>) {
     let catalog = context.engine.data.catalog.load();
     let all = || catalog.databases.values().flat_map(|db| &db.patterns);
@@ -117,7 +117,7 @@ fn connections(context: &Context<'_>, out: &mut Writer<'_>) {
     out.count("active", active(context.engine));
 }
 
-/// Connections that run a command right now.
+/// The number of connections that run a command now.
 fn active(engine: &Inner) -> u64 {
     let slots = engine.service.slots.lock();
     slots.values().filter(|slot| slot.operation_id.load(Ordering::Relaxed) != 0).count() as u64
@@ -143,7 +143,7 @@ fn global_lock(context: &Context<'_>, out: &mut Writer<'_>) {
     });
 }
 
-/// How clients logged in, and the certificate that they are shown.
+/// Authentication counters, and the server's certificate.
 fn security(context: &Context<'_>, out: &mut Writer<'_>) {
     let access = &context.engine.service.access;
     out.doc("authentication", |out| {
@@ -174,7 +174,7 @@ fn security(context: &Context<'_>, out: &mut Writer<'_>) {
     out.append("SSLServerCertificateExpirationDate", expires);
 }
 
-/// How many connections were encrypted by which version of TLS; older ones are never spoken.
+/// The number of TLS connections by version; older versions are not supported.
 fn transport_security(context: &Context<'_>, out: &mut Writer<'_>) {
     let network = &context.engine.observed.network;
     out.i64("1.0", 0).i64("1.1", 0);
@@ -264,7 +264,7 @@ fn operation_counters(context: &Context<'_>, out: &mut Writer<'_>) {
     put(out, "command", &metrics.commands);
 }
 
-/// Nothing is replicated to this server.
+/// There is no replication to this server.
 fn replicated_counters(_: &Context<'_>, out: &mut Writer<'_>) {
     for name in ["insert", "query", "update", "delete", "getmore", "command"] {
         out.i64(name, 0);

@@ -1,5 +1,5 @@
-//! What the commands about logical sessions share: reading the sessions that a command names, and ending
-//! what runs in them.
+//! Shared code of the commands about logical sessions: reading the sessions that a command names,
+//! and stopping their operations.
 
 use super::Context;
 use crate::session;
@@ -30,7 +30,7 @@ pub(super) fn named(context: &Context<'_>) -> Result<Vec<[u8; 16]>> {
     Ok(ids)
 }
 
-/// Those of these sessions that are the client's own; it knows of no others.
+/// Keeps the sessions that belong to the client; others are ignored.
 pub(super) fn own(context: &Context<'_>, ids: Vec<[u8; 16]>) -> HashSet<[u8; 16]> {
     let login = &context.client.login;
     let own = login.required.then(|| context.engine.service.sessions.of(login.owner().as_deref()));
@@ -41,7 +41,7 @@ pub(super) fn close_cursors(engine: &Inner, which: impl Fn(&[u8; 16]) -> bool) {
     engine.service.cursors.close_where(|cursor| cursor.session.as_ref().is_some_and(&which));
 }
 
-/// Stops the commands and closes the cursors of sessions, but for the command that asks for it.
+/// Stops the commands and closes the cursors of sessions, except for the current command.
 pub(super) fn stop(context: &Context<'_>, which: impl Fn(&[u8; 16]) -> bool) {
     let engine = context.engine;
     let own = context.op.slot().connection_id;

@@ -1,4 +1,4 @@
-//! `setDefaultRWConcern`: says how reads and writes are acknowledged when a command does not say.
+//! `setDefaultRWConcern`: sets the default read and write concerns.
 
 use super::Command;
 use super::default_concerns::set;
@@ -7,7 +7,7 @@ use ::access::Action;
 
 pub(super) static COMMAND: Command = Command {
     name: "setDefaultRWConcern",
-    help: "Says how reads and writes are acknowledged when a command does not say.",
+    help: "Sets the default read and write concerns.",
     fields: Some(&["setDefaultRWConcern", "defaultReadConcern", "defaultWriteConcern"]),
     admin: true,
     privilege: Required::Cluster(&[Action::SetDefaultRWConcern]),

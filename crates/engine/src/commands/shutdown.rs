@@ -1,4 +1,4 @@
-//! `shutdown`: ends the server. The reply is sent before connections close.
+//! `shutdown`: stops the server. The reply is sent before connections close.
 
 use super::row::Required;
 use super::{Command, Context};
@@ -8,7 +8,7 @@ use value::{Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "shutdown",
-    help: "Ends the server.",
+    help: "Stops the server.",
     fields: Some(&["shutdown", "force", "timeoutSecs"]),
     admin: true,
     privilege: Required::Cluster(&[Action::Shutdown]),

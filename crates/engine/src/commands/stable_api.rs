@@ -1,25 +1,25 @@
-//! The stable API: what a client may use that asks for version 1 strictly. Which commands are part of
-//! it stands in their rows.
+//! The stable API: the commands and options that a client with `apiStrict` may use. The row of a
+//! command says whether it is part of it.
 
 use super::Command;
 use crate::stages;
 use value::{Code, Error, RawDoc, Result, Val};
 
-/// Whether a command is part of version 1; a fact of its row.
+/// Whether a command is part of version 1; part of its row.
 #[derive(Clone, Copy)]
 pub(crate) enum StableApi {
     /// It is not.
     Excluded,
     /// It is, with all its fields.
     Included,
-    /// It is, except for the fields that this refuses.
+    /// It is, except for the fields that this function refuses.
     Checked(fn(RawDoc<'_>) -> Result<()>),
 }
 
-/// Checks what the stable API asks of the command itself.
+/// Checks the stable API fields of a command.
 ///
 /// # Errors
-/// APIStrictError, and what is wrong about the fields themselves.
+/// APIStrictError; errors of malformed fields.
 pub(super) fn check(command: &Command, body: RawDoc<'_>) -> Result<()> {
     let version = body.find("apiVersion").is_some();
     let strict = body.get("apiStrict");
@@ -42,7 +42,7 @@ pub(super) fn check(command: &Command, body: RawDoc<'_>) -> Result<()> {
     }
 }
 
-/// The error for what is not in version 1.
+/// Returns the error for a feature outside version 1.
 ///
 /// # Errors
 /// APIStrictError, always.

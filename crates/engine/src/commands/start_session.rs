@@ -1,4 +1,4 @@
-//! `startSession`: begins a session.
+//! `startSession`: starts a session.
 
 use super::row::Required;
 use super::{Command, Context};
@@ -6,7 +6,7 @@ use value::{Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "startSession",
-    help: "Begins a session.",
+    help: "Starts a session.",
     fields: Some(&["startSession"]),
     privilege: Required::Login,
     run: start,

@@ -15,7 +15,7 @@ impl<'a> Statements<'a> {
     /// Reads the statements in `field`.
     ///
     /// # Errors
-    /// When they are missing, no documents, none or too many.
+    /// When they are missing, are not documents, or are none or too many.
     pub fn of(context: &Context<'a>, field: &'static str) -> Result<Statements<'a>> {
         let mut documents = Vec::new();
         if let Some(array) = context.args.optional_array(field)? {
@@ -54,7 +54,7 @@ impl<'a> Statements<'a> {
 /// The number of the first statement of a retryable write.
 ///
 /// # Errors
-/// When `stmtId` is no number.
+/// When `stmtId` is not a number.
 pub fn statement_id(body: RawDoc<'_>) -> Result<i32> {
     match body.get("stmtId") {
         None => Ok(0),
@@ -65,8 +65,8 @@ pub fn statement_id(body: RawDoc<'_>) -> Result<i32> {
     }
 }
 
-/// Whether the error of a statement fails the whole command. In a transaction it ends that in any
-/// case: what another transaction was in the way of fails the command, so that it runs again.
+/// Whether the error of a statement fails the whole command. In a transaction every error aborts
+/// the transaction; a write conflict also fails the command, so that the client retries.
 #[must_use]
 pub fn fails_command(op: &Operation, error: &Error) -> bool {
     if !op.is_in_transaction() {

@@ -1,4 +1,4 @@
-//! What holds for all rows of commands, and what some of them need.
+//! Tests for all rows of commands, and for facts of single rows.
 
 use super::ALL;
 use super::patterns::may_declare;
@@ -62,12 +62,12 @@ fn patterns_as_options_of_a_collection_need_what_patterns_need() {
     let plain = "{create: 'c'}";
     let declared = "{create: 'c', patterns: [{kind: 'computed', from: 'd', on: {foreign: 'c'}, fields: {n: {$count: {}}}}]}";
     let declare = "{createPatterns: 'c', patterns: [{kind: 'computed', from: 'd', on: {foreign: 'c'}, fields: {n: {$count: {}}}}]}";
-    // It may create collections and patterns, but not read what they copy.
+    // The user may create collections and patterns, but not read the collections that these copy.
     assert!(allows("dbAdmin", plain));
     assert!(!allows("dbAdmin", declared) && !allows("dbAdmin", declare));
     assert!(!allows("read", plain) && !allows("read", declare));
     assert!(allows("dbOwner", declared) && allows("dbOwner", declare));
-    // A new version must not read what its author may not.
+    // A new version must not read collections that its author may not read.
     let parse = |text: &str| {
         let doc = value::ejson::parse_doc(text).expect("test text");
         ::patterns::declaration::parse("c", doc.as_doc()).expect("a pattern")
@@ -89,7 +89,7 @@ fn patterns_as_options_of_a_collection_need_what_patterns_need() {
     assert!(may_declare(&allow("g", "['insert', 'update', 'remove']"), "t", &groups));
 }
 
-/// Files that compare words which are names of commands too, the words, and what they mean there.
+/// Files that compare with words that are also names of commands: the words, and their meaning.
 static OTHER_WORDS: &[(&str, &[&str], &str)] = &[
     (
         "engine/src/change_streams/event.rs",

@@ -1,4 +1,4 @@
-//! `top`: how long operations on each collection took.
+//! `top`: time and number of operations on each collection.
 
 use super::row::Required;
 use super::{Command, Context};
@@ -7,7 +7,7 @@ use value::{Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "top",
-    help: "Tells how often each collection was used, and for how long.",
+    help: "Returns the number of operations on each collection and their time.",
     fields: Some(&["top"]),
     admin: true,
     privilege: Required::Cluster(&[Action::Top]),

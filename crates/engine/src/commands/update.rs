@@ -55,7 +55,7 @@ static STATEMENT_FIELDS: &[&str] = &[
     "allowShardKeyUpdatesWithoutFullShardKeyInQuery",
 ];
 
-/// What one statement did.
+/// The result of one statement.
 #[derive(Default)]
 pub(super) struct Outcome {
     pub(super) matched: u64,
@@ -76,7 +76,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let engine = context.engine;
     writable(&context.catalog(), context.db, name)?;
     metrics::add(&engine.observed.metrics.updates, statements.documents().len() as u64);
-    // What is malformed is found before anything is changed.
+    // Malformed statements are refused before anything is changed.
     for doc in statements.documents() {
         check_statement(&Args::new("update.updates", *doc))?;
     }
@@ -128,7 +128,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a statement that is malformed: that fails the whole command.
+/// Refuses a malformed statement, which fails the whole command.
 fn check_statement(args: &Args<'_>) -> Result<()> {
     args.check_fields(STATEMENT_FIELDS, false)?;
     args.doc("q")?;
@@ -272,13 +272,13 @@ fn single(
     }
 }
 
-/// What a statement did, for the session's history.
+/// The result of a statement, for the session's history.
 fn done(statement: i32, outcome: &Outcome) -> Done {
     let detail = outcome.upserted.as_ref().map(|id| wrapped("_id", id.get()));
     Done::one(statement, outcome.matched as i64, outcome.modified as i64, detail)
 }
 
-/// The outcome of a statement that ran before.
+/// The result of a statement that ran before, for a retry.
 fn again(done: &Done) -> Outcome {
     let id = done.detail.as_ref().and_then(|detail| detail.as_doc().get("_id"));
     Outcome {
@@ -335,7 +335,7 @@ fn allowed(auth: &Authorization<'_>) -> bool {
     auth.writes(needed)
 }
 
-/// The query that `explain` explains: that of the first statement.
+/// Returns the query for `explain`: that of the first statement.
 fn explained<'a>(context: &Context<'a>) -> Result<Query<'a>> {
     let (statement, find) = first_statement(context, "updates", "update.updates")?;
     let limit = (!statement.bool("multi")?).then_some(1);

@@ -1,4 +1,4 @@
-//! `updateRole`: changes what a role allows.
+//! `updateRole`: changes the privileges, roles or restrictions of a role.
 
 use super::roles::{check_inner, document, existing, own_role, privileges, restrictions};
 use super::row::{NamedIn, Required};
@@ -11,7 +11,7 @@ use value::{Error, Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "updateRole",
-    help: "Changes what a role allows.",
+    help: "Changes the privileges, roles or restrictions of a role.",
     fields: Some(&["updateRole", "privileges", "roles", "authenticationRestrictions"]),
     privilege: Required::Custom(may_update),
     audited: true,

@@ -1,4 +1,4 @@
-//! What the commands about users share.
+//! Shared code of the commands about users.
 
 use super::Context;
 use crate::access::directory::{USERS, write_roles};
@@ -7,7 +7,7 @@ use access::Restrictions;
 use access::scram::{Credentials, Mechanism};
 use value::{Code, DocBuf, Error, RawDoc, Result};
 
-/// The options of `createUser` and `updateUser`. An update changes only what is given.
+/// The options of `createUser` and `updateUser`. An update changes only the given ones.
 pub(super) struct UserOptions<'a> {
     pub(super) name: &'a str,
     pub(super) password: Option<&'a str>,
@@ -23,7 +23,7 @@ impl<'a> UserOptions<'a> {
         let args = &context.args;
         let mechanisms = match args.optional_array("mechanisms")? {
             None => None,
-            // Users of others have no password here, whatever mechanisms they have.
+            // Users of `$external` have no password here, whatever mechanisms they have.
             Some(_) if context.db == EXTERNAL => None,
             Some(names) => {
                 let mut known = Vec::new();
@@ -58,7 +58,7 @@ impl<'a> UserOptions<'a> {
         })
     }
 
-    /// What is kept of the password.
+    /// The stored credentials for the password.
     pub(super) fn credentials(&self, context: &Context<'_>) -> Result<Option<DocBuf>> {
         let Some(password) = self.password else { return Ok(None) };
         if password.is_empty() {
@@ -98,7 +98,7 @@ pub(super) fn id_filter(id: &str) -> DocBuf {
     })
 }
 
-/// The roles in the command: at least one.
+/// Reads the roles in the command: at least one.
 pub(super) fn named_roles(context: &Context<'_>) -> Result<Vec<RoleName>> {
     let args = &context.args;
     let roles = args.optional_array("roles")?.ok_or_else(|| args.missing("roles"))?;
@@ -112,7 +112,7 @@ pub(super) fn named_roles(context: &Context<'_>) -> Result<Vec<RoleName>> {
     Ok(roles)
 }
 
-/// The change that adds roles to a document, or takes them away.
+/// The change that adds roles to a document, or removes them.
 pub(super) fn change_of_roles(roles: &[RoleName], add: bool) -> DocBuf {
     DocBuf::build(|out| {
         out.doc(if add { "$addToSet" } else { "$pull" }, |out| {

@@ -1,4 +1,4 @@
-//! `usersInfo`: tells about users.
+//! `usersInfo`: returns information about users.
 
 use super::row::{NamedIn, Required};
 use super::{Command, Context};
@@ -13,7 +13,7 @@ use value::{DocBuf, Error, RawDoc, Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "usersInfo",
-    help: "Tells about users.",
+    help: "Returns information about users.",
     fields: Some(&[
         "usersInfo",
         "showCredentials",
@@ -79,20 +79,20 @@ fn info(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
     let filter = Filter::parse(filter, &ParseContext::new(crate::clock::now_ms()))?;
     let value = args.doc.get("usersInfo").unwrap_or(Val::Int32(1));
     let mut directory = context.client.directory();
-    let mut shown = Vec::new();
+    let mut found = Vec::new();
     for doc in directory.find(USERS, named_users(value, context.db)?.as_doc())? {
         if !filter.matches(doc.as_doc())? {
             continue;
         }
         let inherited =
             if privileges || restrictions { Some(directory.resolve(doc.clone())?) } else { None };
-        shown.push(DocBuf::build(|out| {
+        found.push(DocBuf::build(|out| {
             let doc = doc.as_doc();
             for (name, value) in doc {
                 let wanted = match name {
                     "credentials" => credentials,
                     "customData" => custom,
-                    // These come last, with what is inherited.
+                    // These fields come last, together with the inherited ones.
                     "authenticationRestrictions" => false,
                     "roles" => inherited.is_none(),
                     _ => true,
@@ -111,12 +111,12 @@ fn info(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         }));
     }
     out.array("users", |users| {
-        shown.iter().for_each(|user| users.push(Val::Document(user.as_doc())));
+        found.iter().for_each(|user| users.push(Val::Document(user.as_doc())));
     });
     Ok(())
 }
 
-/// Writes the roles of a user and all that they come to, in MongoDB's order.
+/// Writes the roles of a user and all inherited roles and privileges, in MongoDB's order.
 fn write_inherited(out: &mut Writer<'_>, doc: RawDoc<'_>, user: &User, restrictions: bool) {
     let roles = |out: &mut Writer<'_>| {
         if let Some(roles) = doc.find("roles") {

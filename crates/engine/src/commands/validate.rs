@@ -10,7 +10,7 @@ use value::{Code, Error, Result, Val, Writer};
 pub(super) static COMMAND: Command = Command {
     name: "validate",
     help: "Checks that documents and indexes of a collection agree.",
-    // Drivers send options of other storage engines along, such as `scandata`.
+    // Drivers also send options of other storage engines, such as `scandata`.
     fields: None,
     privilege: Required::Collection(&[Action::Validate]),
     run,
@@ -87,7 +87,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         }
     });
     for name in ["extraIndexEntries", "missingIndexEntries", "corruptRecords"] {
-        // Named in words among the errors.
+        // Reported as text in `errors`.
         out.array(name, |_| {});
     }
     Ok(())

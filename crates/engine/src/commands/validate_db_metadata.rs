@@ -1,6 +1,6 @@
-//! `validateDBMetadata`: whether what is stored of collections and indexes fits the stable API.
-//! All kinds of indexes and options that are not part of it are refused with `apiStrict` when they
-//! are made; what was made without is told here.
+//! `validateDBMetadata`: checks collections and indexes against the stable API. With `apiStrict`,
+//! index types and options outside it are refused on creation; this command reports those that were
+//! created without `apiStrict`.
 
 use super::row::Required;
 use super::{Command, Context};
@@ -10,7 +10,7 @@ use value::{Result, Val, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "validateDBMetadata",
-    help: "Lists collections and indexes that the stable API does not have.",
+    help: "Lists collections and indexes that are not part of the stable API.",
     fields: Some(&["validateDBMetadata", "apiParameters", "db", "collection"]),
     privilege: Required::Database(&[Action::Validate]),
     run,
@@ -28,7 +28,7 @@ fn run(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
         .values()
         .flat_map(|database| database.collections.values())
         .map(|collection| &**collection)
-        // Elsewhere than on admin only the database itself is looked at.
+        // On databases other than admin, only the database itself is checked.
         .filter(|found| context.db == "admin" || *context.db == *found.db)
         .filter(|found| db.is_none_or(|db| *db == *found.db))
         .filter(|found| collection.is_none_or(|name| *name == *found.name))

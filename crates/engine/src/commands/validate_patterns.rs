@@ -1,4 +1,4 @@
-//! `validatePatterns`: compares what patterns maintain with a recomputation.
+//! `validatePatterns`: compares the maintained values of patterns with a recomputation.
 
 use super::patterns::{check_place, named, rebuild};
 use super::row::Required;
@@ -14,7 +14,7 @@ use value::{Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "validatePatterns",
-    help: "Compares what patterns maintain with a recomputation.",
+    help: "Compares the maintained values of patterns with a recomputation.",
     fields: Some(&["validatePatterns", "names", "filter", "repair"]),
     privilege: Required::Collection(&[Action::Validate]),
     run: validate,

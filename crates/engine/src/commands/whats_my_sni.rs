@@ -1,4 +1,4 @@
-//! `whatsmysni`: tells by what name a client called the server in TLS: by none.
+//! `whatsmysni`: returns the TLS server name that the client sent. There is none.
 
 use super::row::Required;
 use super::{Command, Context};
@@ -6,7 +6,7 @@ use value::{Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "whatsmysni",
-    help: "Tells by what name a client called the server in TLS: by none.",
+    help: "Returns the TLS server name that the client sent. There is none.",
     fields: Some(&["whatsmysni"]),
     admin: true,
     privilege: Required::Nothing,

@@ -1,4 +1,4 @@
-//! `whatsmyuri`: tells the client its own address.
+//! `whatsmyuri`: returns the client's address.
 
 use super::row::Required;
 use super::{Command, Context};
@@ -6,7 +6,7 @@ use value::{Result, Writer};
 
 pub(super) static COMMAND: Command = Command {
     name: "whatsmyuri",
-    help: "Tells the client its own address.",
+    help: "Returns the client's address.",
     fields: Some(&["whatsmyuri"]),
     privilege: Required::Nothing,
     run: whats_my_uri,

@@ -10,12 +10,12 @@ use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 pub struct WriteConcern {
     /// Wait until the write is on disk.
     durable: bool,
-    /// Why the wish cannot be fulfilled by one server, if so, and the wish.
+    /// The reason and the concern, if one server cannot satisfy it.
     unsatisfiable: Option<(String, DocBuf)>,
 }
 
 impl WriteConcern {
-    /// Reads `writeConcern`. Without one, acknowledged means on disk.
+    /// Reads `writeConcern`. The default waits until the write is on disk.
     ///
     /// # Errors
     /// FailedToParse and TypeMismatch.
@@ -88,10 +88,10 @@ impl WriteConcern {
         Ok(concern)
     }
 
-    /// The concern that was set for writes that name none.
+    /// Reads the default write concern.
     ///
     /// # Errors
-    /// As `parse`.
+    /// Same as `parse`.
     pub fn parse_default(concerns: RawDoc<'_>) -> Result<WriteConcern> {
         let wish = concerns.get("defaultWriteConcern").unwrap_or(Val::Missing);
         let body = DocBuf::build(|out| {
@@ -100,7 +100,7 @@ impl WriteConcern {
         WriteConcern::parse(body.as_doc())
     }
 
-    /// Refuses what one server cannot give.
+    /// Refuses a concern that one server cannot satisfy.
     ///
     /// # Errors
     /// UnsatisfiableWriteConcern.
@@ -111,7 +111,7 @@ impl WriteConcern {
         }
     }
 
-    /// Waits until a commit is as safe as asked for.
+    /// Waits until a commit satisfies the concern.
     ///
     /// # Errors
     /// When the disk fails.
@@ -122,7 +122,7 @@ impl WriteConcern {
         }
     }
 
-    /// Writes `writeConcernError` when one server cannot give what was asked for.
+    /// Writes `writeConcernError` when one server cannot satisfy the concern.
     pub fn write_error(&self, out: &mut Writer<'_>) {
         let Some((reason, wish)) = &self.unsatisfiable else { return };
         out.doc("writeConcernError", |out| {
@@ -141,8 +141,8 @@ impl WriteConcern {
     }
 }
 
-/// Writes `writeConcernError` beside the error of a command that ran and found nothing to do: as
-/// MongoDB, which waits for the concern even then.
+/// Writes `writeConcernError` next to the error of a command that changed nothing. MongoDB waits
+/// for the concern in this case too.
 pub fn write_beside(out: &mut Writer<'_>, error: &Error, body: RawDoc<'_>) {
     let ran = [Code::NAMESPACE_EXISTS, Code::NAMESPACE_NOT_FOUND, Code::INDEX_NOT_FOUND];
     if !ran.contains(&error.code()) || body.find("writeConcern").is_none() {

@@ -1,5 +1,5 @@
-//! `$bucket`: groups by ranges that the caller gives. It is a `$group` by a `$switch` over the
-//! boundaries, and a `$sort` behind it.
+//! `$bucket`: groups by given ranges. It compiles to a `$group` by a `$switch` over the boundaries,
+//! followed by a `$sort`.
 
 use super::{Stage, StageContext, StageRow, group, sort};
 use crate::exec::Stream;
@@ -21,12 +21,12 @@ fn refuse<T>(code: i32, message: impl Into<String>) -> Result<T> {
     Err(Error::new(Code(code), message))
 }
 
-/// A value that does not depend on the documents.
+/// Evaluates a value that does not depend on the documents.
 fn constant(value: Val<'_>, context: &StageContext<'_>) -> Result<Option<OwnedVal>> {
     Ok(Expr::parse(value, context)?.as_constant().map(OwnedVal::new))
 }
 
-/// Refuses what `$bucket` and `$bucketAuto` cannot group by.
+/// Refuses a `groupBy` that `$bucket` and `$bucketAuto` do not accept.
 pub(super) fn check_group_by(code: i32, value: Val<'_>) -> Result<()> {
     let good = match value {
         Val::String(path) => path.starts_with('$'),
@@ -210,7 +210,7 @@ fn write_switch(
     }
 }
 
-/// The accumulators of the groups: what the caller wants, or a count.
+/// The accumulators of the groups: those of `output`, or a count.
 pub(super) fn write_output(out: &mut Writer<'_>, output: Option<RawDoc<'_>>) {
     match output {
         Some(fields) => {

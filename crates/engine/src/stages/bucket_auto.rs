@@ -1,4 +1,4 @@
-//! `$bucketAuto`: groups by ranges that hold about equally many documents.
+//! `$bucketAuto`: groups by ranges with about equal numbers of documents.
 
 use super::bucket::{check_group_by, write_output};
 use super::granularity::Granularity;
@@ -16,7 +16,7 @@ use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer, compare}
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$bucketAuto",
-    help: "Groups by ranges that hold about equally many documents.",
+    help: "Groups by ranges with about equal numbers of documents.",
     parse,
     ..StageRow::BASE
 };
@@ -149,7 +149,7 @@ struct Bucket {
     accumulators: Vec<Accumulator>,
 }
 
-/// Documents in the order of their values, with one that was looked at already.
+/// Documents in the order of their values, with one document of lookahead.
 struct Ordered<'s> {
     sorted: Sorted,
     ahead: Option<(OwnedVal, Vec<u8>)>,
@@ -171,7 +171,7 @@ impl Ordered<'_> {
         Ok(std::mem::replace(&mut self.ahead, next))
     }
 
-    /// Puts the next document into a bucket.
+    /// Adds the next document to a bucket.
     fn take_into(&mut self, bucket: &mut Bucket) -> Result<bool> {
         let Some((key, doc)) = self.take()? else { return Ok(false) };
         bucket.most = key;
@@ -190,7 +190,7 @@ impl Ordered<'_> {
         Ok(())
     }
 
-    /// How the next value compares with another.
+    /// Compares the next value with another.
     fn next_compared(&self, other: Val<'_>) -> Option<Ordering> {
         self.ahead.as_ref().map(|(key, _)| compare::compare(key.get(), other))
     }
@@ -247,7 +247,7 @@ fn fill(input: &mut dyn Stream, spec: &Spec, op: &Operation) -> Result<Vec<Vec<u
                 while ordered.next_compared(edge.get()) == Some(Ordering::Less) {
                     ordered.take_into(&mut bucket)?;
                 }
-                // Zero is no member of any series: the values after it need an edge of their own.
+                // Zero is not a member of any series: the values after it need a separate boundary.
                 if ordered.ahead.is_none() || !number_is_zero(edge.get()) {
                     bucket.most = edge;
                 } else {

@@ -1,5 +1,5 @@
-//! `$changeStream`: follows what happens to a collection, a database or the server. This is the reading
-//! of its options and of the pipeline behind it; the command opens the stream.
+//! `$changeStream`: watches a collection, a database or the server. This file reads its options and
+//! the stages after it; the command opens the stream.
 
 use super::StageRow;
 use super::change_stream_split::NAME as SPLIT;
@@ -13,7 +13,7 @@ use value::{Code, DocBuf, Error, RawDoc, RawVal, Result, Val, writer};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$changeStream",
-    help: "Follows what happens to a collection, a database or the server.",
+    help: "Watches the changes of a collection, a database or the server.",
     position: Position::First,
     source: Source::Either,
     in_transactions: false,
@@ -33,16 +33,16 @@ fn privilege(client: &PipelinePrivileges<'_>, collection: Option<&str>, spec: Va
     }
 }
 
-/// The specification, if a pipeline begins with `$changeStream`.
+/// Returns the specification, if a pipeline begins with `$changeStream`.
 pub(crate) fn specification(pipeline: RawDoc<'_>) -> Option<RawVal<'_>> {
     let (name, value) = pipeline.first()?.1.as_doc()?.first()?;
     (name == ROW.name).then_some(value)
 }
 
-/// Reads the options: what is watched and shown, and where the stream begins.
+/// Reads the options: what is watched and returned, and where the stream begins.
 ///
 /// # Errors
-/// What is wrong about an option.
+/// When an option is malformed.
 pub(crate) fn parse(
     data: &Data,
     db: &str,
@@ -80,7 +80,7 @@ pub(crate) fn parse(
         expanded: args.bool("showExpandedEvents")?,
         system: args.bool("showSystemEvents")?,
     };
-    // There are no shards between which documents could move.
+    // There are no shards, so documents do not move between them.
     args.bool("showMigrationEvents")?;
     Ok((wanted, start(args)?))
 }
@@ -169,13 +169,13 @@ fn start(args: &Args<'_>) -> Result<Start> {
     Ok(Start::After(place))
 }
 
-/// The stages behind `$changeStream`, and whether large events are split.
+/// The stages after `$changeStream`, and whether large events are split.
 pub(crate) fn rest_of(pipeline: RawDoc<'_>) -> Result<(DocBuf, bool)> {
     let mut split = false;
     let mut rest = Vec::new();
     for (_, stage) in pipeline.iter().skip(1) {
         let Some((name, value)) = stage.as_doc().and_then(RawDoc::first) else {
-            // `parse` says what is wrong with it.
+            // `parse` reports what is wrong with it.
             rest.push(stage);
             continue;
         };

@@ -1,5 +1,5 @@
-//! `$changeStreamSplitLargeEvent`: splits change events that are too large for one document. It is the
-//! last stage of a change stream; the stream itself does it.
+//! `$changeStreamSplitLargeEvent`: splits change events that are too large for one document. It
+//! must be the last stage of a change stream; the stream implements it.
 
 use super::StageRow;
 use super::row::Runs;

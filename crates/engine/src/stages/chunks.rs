@@ -4,14 +4,14 @@ use crate::exec::{Doc, Stream};
 use crate::operation::Operation;
 use value::Result;
 
-/// Bytes of one commit.
+/// Maximum bytes per commit.
 const COMMIT_BYTES: usize = 4 * 1024 * 1024;
 
-/// Documents of one commit.
+/// Maximum documents per commit.
 const COMMIT_DOCUMENTS: usize = 1000;
 
-/// The next documents of a stream that make one commit; none at its end. `accept` may refuse a
-/// document, which then begins the next chunk.
+/// Returns the next documents of a stream, for one commit; none at its end. If `accept` refuses a
+/// document, it begins the next chunk.
 pub(super) fn next_chunk(
     input: &mut dyn Stream,
     left: &mut Option<Doc>,

@@ -1,4 +1,4 @@
-//! `$collStats`: tells sizes and counts of a collection.
+//! `$collStats`: returns sizes and counts of a collection.
 
 use super::diagnostics::{Server, needs_collection};
 use super::privileges::{PipelinePrivileges, Privilege};
@@ -12,7 +12,7 @@ use value::{Code, DocBuf, Error, Result, Val};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$collStats",
-    help: "Tells sizes and counts of a collection.",
+    help: "Returns sizes and counts of a collection.",
     stable_api: StableApi::Option("count"),
     runs: Runs::AtOnce(make),
     privilege: Privilege::Source(privilege),

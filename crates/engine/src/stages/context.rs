@@ -1,48 +1,48 @@
-//! What a stage may know when it is compiled: the constants of the request, and for stages that
-//! read other collections the catalog and the snapshot of the whole pipeline.
+//! The context in which stages are compiled: the constants of the request, and for stages that read
+//! other collections the catalog and the snapshot of the whole pipeline.
 
 use query::{DeferredVariable, ParseContext};
 use std::ops::Deref;
 use std::sync::Arc;
 use value::{Collation, DocBuf};
 
-/// What all stages of a pipeline read from: one catalog, one snapshot.
+/// The catalog and snapshot that all stages of a pipeline read.
 pub type Scope = crate::txn::View;
 
-/// Where a pipeline stands.
+/// Where a pipeline is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Within {
     /// It is the command's own.
     Command,
     /// It defines a view.
     View,
-    /// Inside of a `$facet`.
+    /// Inside a `$facet`.
     Facet,
-    /// Inside of a `$lookup`.
+    /// Inside a `$lookup`.
     Lookup,
-    /// Inside of a `$unionWith`.
+    /// Inside a `$unionWith`.
     Union,
 }
 
-/// The surroundings in which a stage is compiled.
+/// The context in which a stage is compiled.
 #[derive(Clone, Copy)]
 pub struct StageContext<'a> {
     /// The constants of the request.
     pub parse: ParseContext<'a>,
-    /// What is read; `None` when a pipeline is only checked.
+    /// The catalog and snapshot; `None` when a pipeline is only checked.
     pub scope: Option<&'a Arc<Scope>>,
     /// The database of the pipeline.
     pub db: &'a str,
-    /// Where the pipeline stands.
+    /// Where the pipeline is used.
     pub within: Within,
-    /// How many pipelines it is nested in.
+    /// The nesting depth of the pipeline.
     pub depth: usize,
-    /// Whether patterns rewrote it: then stages may say what clients cannot.
+    /// Whether patterns rewrote it: stages may then have internal options.
     pub rewritten: bool,
 }
 
 impl<'a> StageContext<'a> {
-    /// The surroundings of a command's pipeline.
+    /// The context of a command's pipeline.
     #[must_use]
     pub fn new(parse: ParseContext<'a>, scope: &'a Arc<Scope>, db: &'a str) -> StageContext<'a> {
         StageContext {
@@ -55,13 +55,13 @@ impl<'a> StageContext<'a> {
         }
     }
 
-    /// The surroundings of a pipeline that is only checked, for a view.
+    /// The context of a pipeline that is only checked, for a view.
     #[must_use]
     pub fn of_view(parse: ParseContext<'a>, db: &'a str) -> StageContext<'a> {
         StageContext { parse, scope: None, db, within: Within::View, depth: 0, rewritten: false }
     }
 
-    /// A copy that outlives the request's borrowed parts.
+    /// Returns an owned copy, which outlives the request.
     #[must_use]
     pub fn keep(&self) -> Kept {
         Kept {
@@ -86,17 +86,17 @@ impl<'a> Deref for StageContext<'a> {
     }
 }
 
-/// A context that a stage keeps, to compile parts of itself for each document.
+/// An owned context that a stage keeps, to compile parts of itself for each document.
 pub struct Kept {
     now_ms: i64,
     cluster_time: u64,
-    /// The variables that are known outside of the stage.
+    /// The variables that are defined outside the stage.
     pub variables: DocBuf,
-    /// Those of them whose values come later.
+    /// The deferred ones among them.
     pub deferred: Vec<DeferredVariable>,
-    /// What decides over text in comparisons.
+    /// The collation of comparisons.
     pub collation: Option<Arc<Collation>>,
-    /// What is read.
+    /// The catalog and snapshot.
     pub scope: Option<Arc<Scope>>,
     db: String,
     within: Within,
@@ -104,13 +104,13 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// The context as it was.
+    /// Borrows the context.
     #[must_use]
     pub fn get(&self) -> StageContext<'_> {
         self.with_deferred(&self.deferred)
     }
 
-    /// The context with other variables whose values come later.
+    /// Borrows the context with other deferred variables.
     #[must_use]
     pub fn with_deferred<'a>(&'a self, deferred: &'a [DeferredVariable]) -> StageContext<'a> {
         StageContext {

@@ -1,20 +1,21 @@
-//! What stands in for a document that a `$lookup` would read: copies that a pattern keeps in the
-//! document at hand. They have no order of their own, so they stand in only where nobody sees it.
+//! Copies that a pattern keeps in a document, which `$lookup` can use instead of reading the other
+//! collection. The copies have no field order, so they are used only where the order does not
+//! matter.
 
 use crate::exec::Doc;
 use value::Val;
 use value::path::Path;
 
-/// Where the fields of the other document are copied to.
+/// Where the copies of the other document's fields are.
 pub(super) struct Copied {
     /// The reference, which must be a single value.
     reference: Path,
-    /// Names of fields, and where their copies stand.
+    /// Names of fields, and the paths of their copies.
     fields: Vec<(String, Path)>,
 }
 
 impl Copied {
-    /// The option of `$lookup` that only a rewrite can give.
+    /// The option of `$lookup` that only a rewrite sets.
     pub(super) const NAME: &'static str = "$copied";
 
     /// Reads `{ref: <path>, fields: {<name>: <path>}}`.
@@ -27,8 +28,8 @@ impl Copied {
         Some(Copied { reference, fields: fields.collect() })
     }
 
-    /// The other document as far as it is needed; `None` when a copy is not there: then only the
-    /// document itself can tell whether it is, and what its field holds.
+    /// Builds the needed part of the other document. `None` when a copy is missing: then the other
+    /// document must be read to know whether it exists and what its field holds.
     pub(super) fn of(&self, doc: value::RawDoc<'_>) -> Option<Doc> {
         let reference = self.reference.find(doc)?.get();
         if reference.is_nullish() || matches!(reference, Val::Array(_) | Val::Regex(..)) {

@@ -1,4 +1,4 @@
-//! `$count`: how many documents there are.
+//! `$count`: counts the documents.
 
 use super::{CountShape, Role, Stage, StageContext, StageRow};
 use crate::exec::{Doc, Examined, Stream};
@@ -62,7 +62,7 @@ impl Stream for Counting {
             count += 1;
             Ok(())
         })?;
-        // Nothing counts as nothing: there is no document that says zero.
+        // No input gives no output: there is no document with a count of zero.
         if count == 0 {
             return Ok(None);
         }

@@ -1,4 +1,4 @@
-//! `$currentOp`: lists what runs now.
+//! `$currentOp`: lists the running operations.
 
 use super::StageRow;
 use super::diagnostics::Server;
@@ -9,14 +9,14 @@ use value::{Code, DocBuf, Error, Result, Val};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$currentOp",
-    help: "Lists what runs now.",
+    help: "Lists the running operations.",
     source: Source::Nothing,
     runs: Runs::AtOnce(make),
     privilege: Privilege::Source(privilege),
     ..StageRow::DIAGNOSTIC
 };
 
-/// Everybody may see what they run themselves.
+/// Every user may see their own operations.
 fn privilege(client: &PipelinePrivileges<'_>, _: Option<&str>, spec: Val<'_>) -> bool {
     !flag(spec, "allUsers") || client.on_cluster(Action::Inprog)
 }

@@ -37,13 +37,13 @@ struct Spec {
 enum Bounds {
     /// From the least value of all documents to the greatest.
     Full,
-    /// The same in each partition.
+    /// The same for each partition.
     Partition,
-    /// From one value to below another.
+    /// From one value up to, not including, another.
     Between(OwnedVal, OwnedVal),
 }
 
-/// Documents that one stage may add.
+/// Maximum number of documents that one stage may add.
 const ADDED_MAX: u64 = 500_000;
 
 fn refuse<T>(code: i32, message: impl Into<String>) -> Result<T> {
@@ -216,21 +216,21 @@ impl Stage for Densify {
     }
 }
 
-/// A partition that is gone through.
+/// The state of the current partition.
 struct Going {
-    /// Bytes that are equal for documents of one partition.
+    /// Encoded key of the partition.
     key: Vec<u8>,
-    /// The fields that its new documents have.
+    /// The partition fields of its new documents.
     values: DocBuf,
     /// The next value of the sequence; `None` when there is none, or it is not known yet.
     next: Option<OwnedVal>,
-    /// Where the sequence ends, and whether that value belongs to it.
+    /// The end of the sequence, and whether it is inclusive.
     end: Option<(OwnedVal, bool)>,
-    /// Whether the sequence begins with the first value that comes.
+    /// Whether the sequence begins with the first value of the partition.
     waits: bool,
 }
 
-/// A document with its value, and the bytes and fields of its partition.
+/// A document with its value, and the key and fields of its partition.
 struct Placed {
     key: Vec<u8>,
     values: DocBuf,
@@ -241,7 +241,7 @@ struct Placed {
 struct Densifying {
     input: Box<dyn Stream>,
     spec: Arc<Spec>,
-    /// The documents in the order of partitions and values.
+    /// The documents, sorted by partition and value.
     sorted: Option<Sorted>,
     ahead: Option<Placed>,
     part: Option<Going>,
@@ -252,7 +252,7 @@ struct Densifying {
 }
 
 impl Densifying {
-    /// Sorts the input, on disk when it is large.
+    /// Sorts the input, on disk if it is large.
     fn sort(&mut self, op: &Operation) -> Result<Sorted> {
         let spec = self.spec.clone();
         let pattern = DocBuf::build(|out| {
@@ -271,7 +271,7 @@ impl Densifying {
                 self.widen(value);
             }
             let found = DocBuf::build(|out| {
-                // Inside of documents values are compared as a whole, arrays too.
+                // Inside documents, values are compared as a whole, arrays too.
                 out.doc("p", |out| {
                     for path in &spec.partition {
                         let found = path.get(doc.raw());
@@ -286,7 +286,7 @@ impl Densifying {
             sorter.push(found.as_doc(), op)?;
         }
         if !any && spec.partition.is_empty() {
-            // Given bounds are filled even when there is nothing else.
+            // Explicit bounds are filled even if there are no documents.
             self.part = Some(self.begin(Vec::new(), DocBuf::new()));
         }
         sorter.finish(op)
@@ -336,14 +336,14 @@ impl Densifying {
                 Some((least, most)) => (Some(least.clone()), Some((most.clone(), true))),
                 None => (None, None),
             },
-            // From its first value to its last: it ends when its documents do.
+            // From the first value to the last: it ends with the last document.
             Bounds::Partition => (None, None),
         };
         let waits = matches!(self.spec.bounds, Bounds::Partition);
         Going { key, values, next, end, waits }
     }
 
-    /// Adds the values of the sequence up to a document's, or to the end.
+    /// Adds the values of the sequence before a document's value, or up to the end.
     fn add_until(&mut self, stop: Option<Val<'_>>, op: &Operation) -> Result<()> {
         let spec = self.spec.clone();
         let Some(going) = &mut self.part else { return Ok(()) };

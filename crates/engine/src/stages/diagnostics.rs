@@ -1,5 +1,6 @@
-//! What stages share that tell about the server instead of reading a collection. They are first in a
-//! pipeline; their documents are made when the command begins, and the stages behind them run over those.
+//! Shared code of stages that report on the server instead of reading a collection. They are first
+//! in a pipeline. Their documents are made when the command begins, and the following stages read
+//! them.
 
 use super::pipeline::resolve;
 use crate::args::Args;
@@ -7,7 +8,7 @@ use crate::query_stats::Names;
 use crate::txn::Data;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val};
 
-/// What diagnostic stages ask the server, on behalf of the client that runs the command.
+/// The server state that diagnostic stages may read, limited to what the client may see.
 pub(crate) trait Server {
     /// The store and the catalog.
     fn data(&self) -> &Data;
@@ -18,7 +19,7 @@ pub(crate) trait Server {
     /// When the server was started, in milliseconds since 1970.
     fn started_ms(&self) -> i64;
 
-    /// The running operations that the client may see, and idle connections if they are asked for.
+    /// The running operations that the client may see, and idle connections if requested.
     fn operations(&self, idle: bool, own_only: bool) -> Vec<DocBuf>;
 
     /// The sessions of the owners that the client may see.
@@ -35,11 +36,11 @@ pub(crate) trait Server {
     }
 }
 
-/// Whose sessions are listed.
+/// Whose sessions to list.
 pub(crate) enum SessionOwners {
     /// The client's own.
     Own,
-    /// Everybody's.
+    /// Those of all users.
     All,
     /// Those of users, each as `name@database`.
     Named(Vec<Box<str>>),
@@ -72,10 +73,10 @@ impl SessionOwners {
     }
 }
 
-/// The documents of a pipeline's first stage if it tells about the server, and the other stages.
+/// Returns the documents of a pipeline's first stage if it is diagnostic, and the other stages.
 ///
 /// # Errors
-/// When the stage is not understood, or stands where it cannot.
+/// When the stage is malformed or misplaced.
 pub(crate) fn documents(
     server: &dyn Server,
     name: Option<&str>,
@@ -94,7 +95,7 @@ pub(crate) fn documents(
     let below;
     let mut name = name;
     if let Some(view) = name.filter(|_| !std::ptr::eq(row, &super::coll_stats::ROW)) {
-        // A view that changes nothing is its collection.
+        // A view with an empty pipeline is treated as its collection.
         let catalog = server.data().catalog.load();
         let resolved = resolve(&catalog, server.db(), Some(view), RawDoc::empty())?;
         let is_view = catalog.get(server.db(), view).is_some_and(|found| found.view().is_some());
@@ -114,7 +115,7 @@ pub(crate) fn documents(
     Ok(Some((documents, DocBuf::from_bytes(rest))))
 }
 
-/// The arguments of a stage that tells about the whole server.
+/// Reads the arguments of a stage that reports on the whole server.
 pub(super) fn server_arguments<'v>(
     stage: &'static str,
     server: &dyn Server,

@@ -1,4 +1,4 @@
-//! `$documents`: the documents that an expression gives, without any collection.
+//! `$documents`: returns the documents of an expression, without a collection.
 
 use super::row::{Position, Source};
 use super::{Role, Stage, StageContext, StageRow};
@@ -10,7 +10,7 @@ use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$documents",
-    help: "Gives the documents of an expression.",
+    help: "Returns the documents of an expression.",
     position: Position::First,
     source: Source::Nothing,
     parse,

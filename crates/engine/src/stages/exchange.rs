@@ -1,6 +1,6 @@
-//! `$out` to a collection that patterns maintain or read: its documents become others by writes that
-//! patterns follow, in one commit. So whoever reads sees the old documents with what followed from them
-//! or the new ones with what follows from those.
+//! `$out` to a collection that patterns maintain or read. The documents are replaced by ordinary
+//! writes in one commit, so that patterns are maintained. Readers see either the old or the new
+//! documents, each with their derived values.
 
 use super::chunks::next_chunk;
 use crate::catalog::Collection;
@@ -17,18 +17,18 @@ use std::sync::Arc;
 use store::{Bytes, Seqno};
 use value::{Code, DocBuf, Error, RawDoc, Result, Val};
 
-/// Most documents, old and new ones, that are exchanged in one commit: all others wait for it.
+/// Maximum number of old and new documents in one commit: other commits wait for it.
 const DOCUMENTS_MAX: usize = 200_000;
-/// Most bytes of new documents.
+/// Maximum bytes of new documents.
 const BYTES_MAX: usize = 128 * 1024 * 1024;
-/// How often documents are tried that a pattern refused because of others that come behind them. (A
-/// pattern that knows the order comes first: `write_order`.)
+/// How often a document is retried that a pattern refused because it depends on later ones. (A
+/// pattern that knows the order sorts them first: `write_order`.)
 const PASSES_MAX: usize = 100;
 
-/// Makes the documents of a stream the content of a collection.
+/// Replaces the content of a collection with the documents of a stream.
 ///
 /// # Errors
-/// What the collection, its indexes or its patterns refuse: then nothing has changed.
+/// Errors of the collection, its indexes or its patterns; nothing has changed then.
 pub(super) fn exchange(
     data: &Data,
     op: &Operation,
@@ -56,7 +56,7 @@ pub(super) fn exchange(
     Ok(Some(seqno))
 }
 
-/// What all these documents take of the memory that operations share.
+/// The shared memory that all these documents take.
 struct Held {
     share: Share,
     bytes: usize,
@@ -79,7 +79,7 @@ fn too_large((db, name): (&str, &str)) -> Error {
     )
 }
 
-/// All documents of a stream, prepared.
+/// Reads and prepares all documents of a stream.
 fn collect(
     op: &Operation,
     place: (&str, &str),
@@ -103,10 +103,10 @@ fn collect(
     }
 }
 
-/// A document that is to be written: its record, what stands there, and what shall.
+/// A document to write: its record key, the old document and the new one.
 type Exchanged<'d> = (Vec<u8>, Option<Bytes>, &'d DocBuf);
 
-/// Deletes what is not among the new documents, and writes those.
+/// Deletes the documents that are not among the new ones, and writes the new ones.
 fn write_all(
     txn: &mut Transaction,
     op: &Operation,
@@ -121,7 +121,7 @@ fn write_all(
     let mut steps: Vec<Exchanged<'_>> = Vec::new();
     for doc in new {
         let record = record(doc);
-        // A second document with the same `_id` finds none any more: it is refused.
+        // A second document with the same `_id` finds no entry and is refused.
         let before = old.remove(&record);
         steps.push((record, before, doc));
     }
@@ -138,7 +138,7 @@ fn write_all(
             steps = order.into_iter().filter_map(|at| taken.get_mut(at)?.take()).collect();
         }
     }
-    // Values of unique indexes that a document gives up are free before another one takes them.
+    // Old values of unique indexes are freed before other documents take them.
     let maintained: Vec<String> = targets.iter().flat_map(|pattern| pattern.maintains()).collect();
     for (record, before, doc) in &steps {
         if let Some(before) = before {
@@ -152,7 +152,7 @@ fn write_all(
             pause(op, at)?;
             match write_one(txn, collection, &record, before.as_ref(), doc) {
                 Ok(()) => {}
-                // What is refused leaves nothing behind, and may be possible when others are there.
+                // A refused write changes nothing, and may succeed after others.
                 Err(error) if error.code() == Code::PATTERN_VIOLATION => {
                     refused.push((record, before, doc));
                     why = why.or(Some(error));
@@ -176,7 +176,7 @@ fn pause(op: &Operation, at: usize) -> Result<()> {
     if at % 1000 == 999 { op.check_now() } else { Ok(()) }
 }
 
-/// The documents that are there, by their records.
+/// The present documents, by their record keys.
 fn stored(
     txn: &Transaction,
     collection: &Collection,

@@ -1,6 +1,5 @@
-//! Pipelines in explain: the find in front with its plan, then each stage with what came out of it and
-//! how long that took. Streams are wrapped by ones that count; a report is complete when its stream is
-//! dropped.
+//! Pipelines in explain: the leading find with its plan, then each stage with its output count and
+//! time. Streams are wrapped to count documents; a report is complete when its stream is dropped.
 
 use super::pipeline::{Front, everything, follow, front};
 use super::{Role, Stage};
@@ -20,7 +19,7 @@ use std::time::{Duration, Instant};
 use store::Snapshot;
 use value::{DocBuf, Result, Val, Writer};
 
-/// The find in front of a pipeline: how it is planned, and what it did once it ran.
+/// The leading find of a pipeline: its plan, and its statistics after it ran.
 pub(crate) struct ExplainedFind {
     pub(crate) front: Front,
     collection: Option<Arc<Collection>>,
@@ -41,7 +40,7 @@ impl ExplainedFind {
         Ok(ExplainedFind { front, collection: collection.cloned(), report: Arc::default() })
     }
 
-    /// The stages behind it.
+    /// The stages after the find.
     pub(crate) fn rest<'s>(&self, parsed: &'s [Box<dyn Stage>]) -> &'s [Box<dyn Stage>] {
         parsed.get(self.front.stages..).unwrap_or(&[])
     }
@@ -61,7 +60,7 @@ impl ExplainedFind {
         }
     }
 
-    /// What it did.
+    /// Its statistics.
     pub(crate) fn ran(&self) -> Ran {
         self.report.lock().take().unwrap_or_else(|| Counted::default().ran(None))
     }
@@ -81,7 +80,7 @@ impl ExplainedFind {
             limit: front.limit,
             ..Above::default()
         };
-        let shown = ExplainedPlan {
+        let plan = ExplainedPlan {
             plan: &front.plan,
             above: &above,
             stage: None,
@@ -89,17 +88,17 @@ impl ExplainedFind {
             values: false,
         };
         out.doc("queryPlanner", |out| {
-            write_planner(out, namespace, self.collection.as_deref(), &front.filter, &shown);
+            write_planner(out, namespace, self.collection.as_deref(), &front.filter, &plan);
             if whole {
                 out.bool("optimizedPipeline", true);
             }
         });
         if let Some(ran) = ran {
-            out.doc("executionStats", |out| write_stats(out, ran, &shown));
+            out.doc("executionStats", |out| write_stats(out, ran, &plan));
         }
     }
 
-    /// Writes it as the first of several stages.
+    /// Writes it as the first of the explained stages.
     pub(crate) fn write_stage(
         &self,
         namespace: &str,
@@ -118,9 +117,9 @@ impl ExplainedFind {
     }
 }
 
-/// A pipeline inside of a stage, for explain.
+/// A nested pipeline of a stage, for explain.
 pub(crate) struct ExplainedPipeline {
-    /// The find in front, unless the pipeline makes its documents itself.
+    /// The leading find, unless the pipeline makes its documents itself.
     planned: Option<ExplainedFind>,
     run: Option<ExplainedStages>,
 }
@@ -129,7 +128,7 @@ impl ExplainedPipeline {
     /// Plans a pipeline.
     ///
     /// # Errors
-    /// What the planner gives.
+    /// Errors of the planner.
     pub(crate) fn plan(
         parsed: &[Box<dyn Stage>],
         collection: Option<&Arc<Collection>>,
@@ -143,7 +142,7 @@ impl ExplainedPipeline {
         Ok(ExplainedPipeline { planned, run: None })
     }
 
-    /// Opens the pipeline; what it did can be written once the stream is gone.
+    /// Opens the pipeline; its statistics are available once the stream is dropped.
     pub(crate) fn open(
         &mut self,
         parsed: &[Box<dyn Stage>],
@@ -158,7 +157,7 @@ impl ExplainedPipeline {
         stream
     }
 
-    /// Writes how the pipeline would run, or did.
+    /// Writes the plan of the pipeline, and its statistics if it ran.
     pub(crate) fn write(
         &self,
         parsed: &[Box<dyn Stage>],
@@ -180,7 +179,7 @@ impl ExplainedPipeline {
 
 pub(crate) const ESTIMATE: &str = "executionTimeMillisEstimate";
 
-/// The front of a pipeline over a collection that does not exist.
+/// The leading find over a collection that does not exist.
 fn nothing(stages: &[Box<dyn Stage>]) -> Result<Front> {
     let plan = Plan {
         access: Access::Nothing,
@@ -203,7 +202,7 @@ fn nothing(stages: &[Box<dyn Stage>]) -> Result<Front> {
     })
 }
 
-/// What a stage did.
+/// Statistics of a stage.
 #[derive(Default)]
 struct Counted {
     returned: u64,
@@ -211,7 +210,7 @@ struct Counted {
 }
 
 impl Counted {
-    /// Takes the next document, and notes how long it took with all stages before this one.
+    /// Returns the next document, and adds the time that this stage and all before it took.
     fn next(&mut self, stream: &mut dyn Stream, op: &Operation) -> Result<Option<Doc>> {
         let started = Instant::now();
         let doc = stream.next(op);
@@ -234,7 +233,7 @@ impl Counted {
     }
 }
 
-/// The find in front; when it ends it tells what it did.
+/// The stream of the leading find; it reports its statistics when it ends.
 struct WatchedFind {
     stream: FindStream,
     report: Arc<Mutex<Option<Ran>>>,
@@ -265,7 +264,7 @@ impl Drop for WatchedFind {
     }
 }
 
-/// A stage; when it ends it tells what it did.
+/// The stream of a stage; it reports its statistics when it ends.
 pub(crate) struct ExplainedStage {
     stream: Box<dyn Stream>,
     report: Arc<Mutex<DocBuf>>,
@@ -273,7 +272,7 @@ pub(crate) struct ExplainedStage {
 }
 
 impl ExplainedStage {
-    /// Watches a stream; what it did is in the second part once it is gone.
+    /// Wraps a stream; its statistics are in the second part once it is dropped.
     pub(crate) fn watch(stream: Box<dyn Stream>) -> (ExplainedStage, Arc<Mutex<DocBuf>>) {
         let report = Arc::new(Mutex::new(DocBuf::new()));
         (ExplainedStage { stream, report: report.clone(), ran: Counted::default() }, report)
@@ -300,7 +299,7 @@ impl Drop for ExplainedStage {
     }
 }
 
-/// How many stages run as one: a sort that a limit follows keeps only what is needed.
+/// How many stages run as one: a sort followed by a limit keeps only the needed documents.
 fn joins(stages: &[Box<dyn Stage>]) -> usize {
     match (stages.first().map(|s| s.role()), stages.get(1).map(|s| s.role())) {
         (Some(Role::Sort(_)), Some(Role::Limit(_))) => 2,
@@ -308,11 +307,11 @@ fn joins(stages: &[Box<dyn Stage>]) -> usize {
     }
 }
 
-/// What stages did, in their order.
+/// Statistics of stages, in order.
 pub(crate) struct ExplainedStages(Vec<Arc<Mutex<DocBuf>>>);
 
 impl ExplainedStages {
-    /// Runs stages; without an operation nothing runs and nothing is reported.
+    /// Runs the stages. Without an operation, nothing runs and nothing is reported.
     pub(crate) fn of(
         stages: &[Box<dyn Stage>],
         input: Box<dyn Stream>,
@@ -325,7 +324,7 @@ impl ExplainedStages {
         Ok(run)
     }
 
-    /// Opens stages; each tells what it did when the stream goes.
+    /// Opens the stages; each reports its statistics when its stream is dropped.
     pub(crate) fn watch(
         stages: &[Box<dyn Stage>],
         input: Box<dyn Stream>,
@@ -344,7 +343,7 @@ impl ExplainedStages {
         (stream, ExplainedStages(report))
     }
 
-    /// Writes the stages with what they did.
+    /// Writes the stages with their statistics.
     pub(crate) fn write(
         &self,
         list: &mut value::writer::ArrayWriter<'_>,
@@ -354,7 +353,7 @@ impl ExplainedStages {
         while let Some(stage) = stages.get(at) {
             let both = joins(stages.get(at..).unwrap_or(&[])) == 2;
             let report = self.0.get(at).map(|report| report.lock().clone());
-            // A stage with pipelines of its own shows itself with what those did.
+            // A stage with nested pipelines writes itself, with their statistics.
             let first = report.as_ref().and_then(|report| report.as_doc().first());
             let shows_itself = first.is_some_and(|(name, _)| name.starts_with('$'));
             list.push_doc(|out| {

@@ -1,6 +1,6 @@
-//! `$facet`: several pipelines over the same documents, their results side by side.
+//! `$facet`: runs several pipelines over the same documents and returns an array for each.
 //!
-//! The documents are read once. They wait in memory, and beyond the memory of one stage in one
+//! The documents are read once and kept in memory. Beyond the memory limit of a stage, they go to a
 //! temporary file for each pipeline.
 
 use super::explained::{ExplainedStage, ExplainedStages};
@@ -31,7 +31,7 @@ fn privilege(client: &PipelinePrivileges<'_>, spec: Val<'_>, depth: usize) -> bo
     pipelines.all(|stages| client.stages_allowed(stages, depth + 1))
 }
 
-/// How explain calls what gives every part the same documents.
+/// The name in explain of the stage that feeds every part.
 const TEE: &str = "$internalFacetTeeConsumer";
 
 struct Facet {
@@ -123,12 +123,12 @@ struct Facets {
     input: Box<dyn Stream>,
     parts: Arc<Vec<Part>>,
     done: bool,
-    /// What came into each part, and what its stages did, for explain.
+    /// The input count of each part, and the statistics of its stages, for explain.
     watched: Vec<(Arc<Mutex<DocBuf>>, ExplainedStages)>,
 }
 
 impl Facets {
-    /// Opens a part over the documents; is it to be explained, what happens there is noted.
+    /// Opens a part over the documents, with statistics if it is explained.
     fn open(&mut self, stages: &[Box<dyn Stage>], again: Again, op: &Operation) -> Box<dyn Stream> {
         if !op.is_explained() {
             return follow(stages, Box::new(again));
@@ -213,13 +213,13 @@ impl Stream for Facets {
     }
 }
 
-/// The documents of the input, to be read several times.
+/// The input documents, which are read several times.
 struct Waiting {
-    /// With what `$meta` knows of each.
+    /// With the metadata of each.
     docs: Vec<(Doc, Option<DocBuf>)>,
-    /// What did not fit into memory, once for each reader.
+    /// The spilled documents, once for each reader.
     runs: Vec<Run>,
-    /// The memory that the documents are counted in.
+    /// The memory accounting of the documents.
     _share: Share,
 }
 
@@ -258,12 +258,12 @@ fn wait(input: &mut dyn Stream, readers: usize, op: &Operation) -> Result<Waitin
     })
 }
 
-/// Documents that were read before.
+/// A stream over the buffered documents.
 struct Again {
     docs: Arc<Vec<(Doc, Option<DocBuf>)>>,
     at: usize,
     run: Option<Run>,
-    /// What `$meta` knows of the last document.
+    /// The metadata of the last document.
     meta: Option<DocBuf>,
 }
 

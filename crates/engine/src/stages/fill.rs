@@ -1,5 +1,5 @@
-//! `$fill`: puts values where fields are null or missing: a computed one, the last one seen, or one
-//! on the line between its neighbours. It is a `$setWindowFields` and an `$addFields` behind it.
+//! `$fill`: fills fields that are null or missing: with a computed value, the last one seen, or a
+//! linear interpolation. It compiles to a `$setWindowFields` followed by an `$addFields`.
 
 use super::{Stage, StageContext, StageRow, add_fields, lookup, set_window_fields};
 use crate::exec::Stream;
@@ -7,7 +7,7 @@ use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$fill",
-    help: "Puts values where fields are null or missing.",
+    help: "Fills fields that are null or missing.",
     parse,
     ..StageRow::BASE
 };
@@ -86,7 +86,7 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
 
 type Named<'v, T> = Vec<(&'v str, T)>;
 
-/// Which fields are filled by a method, and which by a value.
+/// The fields that are filled by a method, and those filled by a value.
 fn read_output<'v>(output: RawDoc<'v>) -> Result<(Named<'v, &'static str>, Named<'v, Val<'v>>)> {
     let (mut methods, mut values) = (Vec::new(), Vec::new());
     for (name, how) in output {

@@ -1,6 +1,5 @@
-//! The other side of a join: finds the documents of a collection or view whose field has one of
-//! some values, by an index, by one table in memory of everything that is there, or by asking
-//! anew each time.
+//! The foreign side of a join: finds the documents of a collection or view whose field has one of
+//! some values, by an index, by one table in memory of all documents, or by a query each time.
 
 use super::nested::{Nested, collect};
 use super::table::Table;
@@ -26,9 +25,9 @@ use value::{DocBuf, RawDoc, Result, Val, Writer, keys};
 /// Finds documents by the values of a field.
 pub(super) struct Foreign {
     field: Path,
-    /// What else they must match, as it was written and compiled.
+    /// The additional filter, in source form and compiled.
     also: Option<(DocBuf, Arc<Filter>)>,
-    /// Whether views between the pipeline and the collection are left out.
+    /// Whether the views between the pipeline and the collection are skipped.
     base: bool,
     way: Way,
     cache: Cache,
@@ -38,7 +37,7 @@ pub(super) struct Foreign {
 
 /// How documents are found.
 enum Way {
-    /// Nothing was asked yet.
+    /// Not decided yet: nothing was looked up.
     Unknown,
     /// By their keys: the field is `_id`.
     Id(Snapshot, Arc<Collection>),
@@ -46,11 +45,11 @@ enum Way {
     Index(Snapshot, Arc<Collection>, Arc<Index>),
     /// In a table of all documents.
     Table(Table),
-    /// By a query for each question.
+    /// By one query for each lookup.
     Query,
 }
 
-/// How explain calls a way.
+/// The strategy names in explain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Strategy {
     /// By an index.
@@ -62,7 +61,7 @@ pub(super) enum Strategy {
 }
 
 impl Strategy {
-    /// MongoDB's name.
+    /// MongoDB's name for it.
     pub(super) fn name(self) -> &'static str {
         match self {
             Strategy::Index => "IndexedLoopJoin",
@@ -72,14 +71,14 @@ impl Strategy {
     }
 }
 
-/// Documents that were found, all of them already or one after another.
+/// Found documents: all at once, or as a stream.
 pub(super) enum Matches {
     Few(smallvec::IntoIter<[Doc; 2]>),
     Stream(Box<dyn Stream>),
 }
 
 impl Matches {
-    /// Documents that are there already.
+    /// Documents that are already in memory.
     pub(super) fn few(docs: SmallVec<[Doc; 2]>) -> Matches {
         Matches::Few(docs.into_iter())
     }
@@ -107,7 +106,7 @@ impl Stream for Matches {
     }
 }
 
-/// What was found for a value lately: neighbours often ask for the same.
+/// A cache of recent lookups: consecutive documents often have the same value.
 #[derive(Default)]
 struct Cache {
     found: HashMap<Vec<u8>, SmallVec<[Doc; 2]>>,
@@ -118,10 +117,10 @@ struct Cache {
 
 impl Cache {
     const BYTES_MAX: usize = 4 * 1024 * 1024;
-    /// Documents of one value that are kept.
+    /// Maximum number of cached documents per value.
     const DOCUMENTS_MAX: usize = 16;
 
-    /// Whether it is worth asking: where nothing repeats it costs and gives nothing.
+    /// Whether the cache is worthwhile: without repeated values it only costs.
     fn is_useful(&self) -> bool {
         self.asked < 512 || self.hits >= self.asked / 16
     }
@@ -147,14 +146,14 @@ impl Cache {
     }
 }
 
-/// Documents of an index that are read at once before they become a stream.
+/// Documents that are read from an index at once; more become a stream.
 const FEW: usize = 64;
 
-/// Values that are looked up one by one; more become a query.
+/// Values that are looked up one by one; more become one query.
 const VALUES_MAX: usize = 4096;
 
 impl Foreign {
-    /// Documents by `field`; `base` leaves out the views below the pipeline.
+    /// Finds documents by `field`; `base` skips the views below the pipeline.
     pub(super) fn new(field: Path, base: bool, also: Option<(DocBuf, Arc<Filter>)>) -> Foreign {
         Foreign {
             field,
@@ -167,7 +166,7 @@ impl Foreign {
         }
     }
 
-    /// What was looked at outside of streams.
+    /// What was examined outside streams.
     pub(super) fn examined(&self) -> Examined {
         self.examined
     }
@@ -185,7 +184,7 @@ impl Foreign {
         &self.field
     }
 
-    /// Whether documents are found by an index, and not that on `_id`.
+    /// Whether documents are found by an index other than the one on `_id`.
     pub(super) fn has_index(&self) -> bool {
         matches!(self.way, Way::Index(..))
     }
@@ -199,12 +198,12 @@ impl Foreign {
         }
     }
 
-    /// How often the whole other side was read.
+    /// How often the whole foreign side was read.
     pub(super) fn scans(&self) -> u64 {
         self.scans
     }
 
-    /// How documents would be found, without reading any.
+    /// How documents would be found; reads none.
     pub(super) fn foreseen(&self, nested: &Nested) -> (Strategy, Option<String>) {
         match self.index_way(nested) {
             Some(Way::Id(..)) => (Strategy::Index, Some("_id_".to_owned())),
@@ -214,7 +213,7 @@ impl Foreign {
         }
     }
 
-    /// The documents whose field has one of the values, and match what else is asked for.
+    /// Returns the documents whose field has one of the values, and that match the filter.
     pub(super) fn find(
         &mut self,
         nested: &Nested,
@@ -313,7 +312,7 @@ impl Foreign {
         Ok(Matches::few(docs))
     }
 
-    /// Looks whether an index answers; otherwise builds the table, when it fits into memory.
+    /// Chooses an index if one fits; otherwise builds the table, if it fits into memory.
     fn choose(&mut self, nested: &Nested, op: &Operation) -> Result<Way> {
         if let Some(way) = self.index_way(nested) {
             return Ok(way);
@@ -323,7 +322,7 @@ impl Foreign {
         }
         self.scans += 1;
         let mut all = nested.open_below(self.base)?;
-        // What is kept for each document beside it is about as large as a small document.
+        // The overhead per document is about the size of a small document.
         let bytes_max = op.sort_bytes_max();
         let mut share = op.share();
         let docs = collect(&mut *all, op, bytes_max, &mut share)?;
@@ -366,8 +365,8 @@ impl Foreign {
     }
 }
 
-/// The documents whose entries begin with one value, and how many entries were read: cheaper than a
-/// scan. No documents if there are many.
+/// Returns the documents whose entries begin with one value, and the number of entries read.
+/// Cheaper than a scan. Returns no documents if there are many.
 fn by_key(
     (snapshot, collection, index): (&Snapshot, &Collection, &Index),
     key: &[u8],
@@ -416,7 +415,7 @@ fn entries_of(index: &Arc<Index>, keys: Vec<Vec<u8>>) -> Access {
     Access::Index(Candidate::of_first_field(index.clone(), ranges))
 }
 
-/// Many documents of an index: the first were read already.
+/// A stream of many documents of an index; the first ones were already read.
 struct Many {
     first: Matches,
     scan: Scan,
@@ -444,13 +443,13 @@ impl Stream for Many {
     }
 }
 
-/// Whether equality with a value means the value itself: not what is missing, nor a pattern, nor
-/// an array, which may be meant as a whole or by an element.
+/// Whether equality with a value matches only the value itself. That excludes missing values,
+/// regular expressions and arrays, which match as a whole or by element.
 pub(super) fn is_plain(value: &Val<'_>) -> bool {
     !value.is_nullish() && !matches!(value, Val::Array(_) | Val::Regex(..))
 }
 
-/// The filter that asks for the values.
+/// The filter for the values.
 pub(super) fn question(field: &str, values: &[Val<'_>], also: Option<RawDoc<'_>>) -> DocBuf {
     let also = also.filter(|doc| !doc.is_empty());
     DocBuf::build(|out| {
@@ -466,7 +465,7 @@ pub(super) fn question(field: &str, values: &[Val<'_>], also: Option<RawDoc<'_>>
 }
 
 fn write_question(out: &mut Writer<'_>, field: &str, values: &[Val<'_>]) {
-    // Inside of $in a regular expression would be a pattern; here it is a value.
+    // Inside `$in` a regular expression would be a pattern; here it is a value.
     if values.iter().any(|value| matches!(value, Val::Regex(..))) {
         out.array("$or", |list| {
             for value in values {
@@ -489,8 +488,8 @@ fn write_question(out: &mut Writer<'_>, field: &str, values: &[Val<'_>]) {
     });
 }
 
-/// The values that a field has in the document of the near side: all that the path means, each
-/// element of an array at its end by itself; null when there is none.
+/// The values of a field in the local document: all values at the path, and each element of an
+/// array at its end separately; null when there is none.
 pub(super) fn values_at<'a>(doc: RawDoc<'a>, field: &Path) -> SmallVec<[Val<'a>; 4]> {
     let mut values = SmallVec::new();
     if field.is_single()
@@ -507,8 +506,8 @@ pub(super) fn values_at<'a>(doc: RawDoc<'a>, field: &Path) -> SmallVec<[Val<'a>;
     values
 }
 
-/// Visits the values of a path. Other than in filters, a number behind an array means the element
-/// at that place and nothing else.
+/// Visits the values of a path. Unlike in filters, a number after an array means only the element
+/// at that index.
 fn visit_all<'a>(doc: RawDoc<'a>, parts: &[Part], visit: &mut dyn FnMut(Val<'a>)) {
     let Some((part, mut rest)) = parts.split_first() else { return };
     let Some(mut value) = doc.find(&part.name) else { return };

@@ -1,7 +1,7 @@
-//! `$geoNear`: the documents of the collection from near to far, each with its distance.
+//! `$geoNear`: returns the documents of the collection by distance, each with its distance.
 //!
-//! It becomes a find with a `$near` on the field of a geospatial index; what the stage itself does
-//! is to write distances into the documents.
+//! It becomes a find with a `$near` on the field of a geospatial index; the stage itself writes the
+//! distances into the documents.
 
 use super::lookup::field;
 use super::row::Position;
@@ -20,7 +20,7 @@ use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$geoNear",
-    help: "Passes documents from near to far.",
+    help: "Returns documents ordered by distance.",
     position: Position::First,
     parse,
     ..StageRow::BASE
@@ -155,10 +155,10 @@ impl Stage for GeoNear {
 }
 
 impl GeoNear {
-    /// The filter of the find that gives the documents.
+    /// The filter of the find that reads the documents.
     ///
     /// # Errors
-    /// When the collection has no index for it, or several.
+    /// When the collection has no suitable index, or several.
     pub(crate) fn filter(&self, collection: &Collection) -> Result<Arc<Filter>> {
         let key = match &self.key {
             Some(key) => key.text().to_owned(),
@@ -215,7 +215,7 @@ impl GeoNear {
     /// The documents of the find with their distances.
     ///
     /// # Errors
-    /// When a factor is no number.
+    /// When a factor is not a number.
     pub(crate) fn with_distances(
         &self,
         input: Box<dyn Stream>,
@@ -236,7 +236,7 @@ impl GeoNear {
     }
 }
 
-/// The field of the only geospatial index. One on a plane is preferred to those on the sphere.
+/// The field of the only geospatial index. A planar index is preferred to spherical ones.
 fn only_key(collection: &Collection) -> Result<String> {
     for (kind, plane) in [("2d", true), ("2dsphere", false)] {
         let ready = collection.indexes.iter().filter(|i| i.state == IndexState::Ready && !i.hidden);

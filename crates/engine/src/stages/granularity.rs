@@ -155,7 +155,7 @@ fn even(count: u32) -> Vec<f64> {
     (0..count)
         .map(|at| {
             let member = (100.0 * 10_f64.powf(f64::from(at) / f64::from(count))).round();
-            // The standard has one member that is not the rounded ratio.
+            // The standard has one member that is not a rounded ratio.
             if count == 192 && member == 919.0 { 920.0 } else { member }
         })
         .collect()

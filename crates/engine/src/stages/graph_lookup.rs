@@ -1,4 +1,4 @@
-//! `$graphLookup`: follows references from document to document, and adds all that are reached.
+//! `$graphLookup`: follows references between documents recursively, and adds all documents found.
 
 use super::foreign::{Foreign, values_at};
 use super::lookup::field;
@@ -38,7 +38,7 @@ struct Spec {
     connect_to: Path,
     depth_max: Option<u64>,
     depth_field: Option<Path>,
-    /// What documents must match to be reached, as it was written and compiled.
+    /// The filter for reached documents, in source form and compiled.
     restrict: Option<(DocBuf, Arc<Filter>)>,
 }
 
@@ -152,18 +152,18 @@ struct Following {
     examined: Examined,
 }
 
-/// Memory that a key of a set takes beside its bytes.
+/// Memory overhead of a key in a set.
 const KEY_BYTES: usize = 48;
 
 impl Following {
-    /// All documents that are reached from one, each once, as an array.
+    /// Returns all documents that are reached from one, each once, as an array.
     fn reach(&mut self, doc: RawDoc<'_>, op: &Operation) -> Result<Vec<u8>> {
         let spec = self.spec.clone();
         let kept = spec.nested.kept();
         let collation = kept.collation.as_deref();
-        // Values that were asked for, and documents that were reached.
+        // Keys of the values that were looked up.
         let mut asked: HashSet<Vec<u8>> = HashSet::new();
-        // What of a value has to be asked for still; and the bytes that are known by it.
+        // Returns a value that was not looked up before, and adds the size of its key to `bytes`.
         let mut ask = |value: Val<'_>, bytes: &mut usize| -> Result<Option<OwnedVal>> {
             interrupt::check()?;
             let key = keys::key_with(value, collation);

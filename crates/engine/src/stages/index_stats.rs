@@ -1,4 +1,4 @@
-//! `$indexStats`: tells how often each index of a collection was used.
+//! `$indexStats`: returns how often each index of a collection was used.
 
 use super::StageRow;
 use super::diagnostics::{Server, needs_collection};
@@ -12,7 +12,7 @@ use value::{Code, DocBuf, Error, Result, Val};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$indexStats",
-    help: "Tells how often each index of a collection was used.",
+    help: "Returns how often each index of a collection was used.",
     runs: Runs::AtOnce(make),
     privilege: Privilege::Source(privilege),
     ..StageRow::DIAGNOSTIC

@@ -14,7 +14,7 @@ fn parse(value: Val<'_>, _: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     Ok(Box::new(Limit(whole_number("$limit", value, 1)?)))
 }
 
-/// Reads the number of `$limit` or `$skip`.
+/// Reads the argument of `$limit` or `$skip`.
 pub(super) fn whole_number(stage: &str, value: Val<'_>, least: i64) -> Result<u64> {
     let code = if least > 0 { Code(5107201) } else { Code(5107200) };
     if !value.is_number() {
@@ -77,7 +77,7 @@ impl Stream for Limited {
     }
 
     fn figures(&self, out: &mut Writer<'_>) {
-        // A sort in front runs together with the limit.
+        // A preceding sort runs together with the limit.
         self.input.figures(out);
     }
 

@@ -1,4 +1,4 @@
-//! `$listCatalog`: tells what the catalog knows of a collection, or of all.
+//! `$listCatalog`: returns the catalog entries of one collection or of all.
 
 use super::StageRow;
 use super::diagnostics::Server;
@@ -10,7 +10,7 @@ use value::{Code, DocBuf, Error, Result, Val};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$listCatalog",
-    help: "Tells what the catalog knows of a collection, or of all.",
+    help: "Returns the catalog entries of one collection or of all.",
     in_transactions: true,
     runs: Runs::AtOnce(make),
     privilege: Privilege::Source(privilege),

@@ -1,4 +1,4 @@
-//! `$listLocalSessions`: lists the sessions that are known.
+//! `$listLocalSessions`: lists the sessions in memory.
 
 use super::StageRow;
 use super::diagnostics::{Server, SessionOwners};
@@ -9,7 +9,7 @@ use value::{Code, DocBuf, Error, Result, Val};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$listLocalSessions",
-    help: "Lists the sessions that are known.",
+    help: "Lists the sessions in memory.",
     source: Source::Nothing,
     runs: Runs::AtOnce(make),
     privilege: Privilege::Source(privilege),

@@ -19,7 +19,7 @@ fn privilege(client: &PipelinePrivileges<'_>, _: Option<&str>, spec: Val<'_>) ->
     may_list_sessions(client, spec)
 }
 
-/// Everybody may see their own sessions.
+/// Every user may see their own sessions.
 pub(super) fn may_list_sessions(client: &PipelinePrivileges<'_>, spec: Val<'_>) -> bool {
     let others = spec.as_doc().is_some_and(|doc| doc.find("users").is_some());
     !(others || flag(spec, "allUsers")) || client.on_cluster(Action::ListSessions)
@@ -33,6 +33,6 @@ fn make(server: &dyn Server, value: Val<'_>, name: Option<&str>) -> Result<Vec<D
             "$listSessions may only be run against config.system.sessions",
         ));
     }
-    // Sessions live in memory; there is one server, which knows all of them.
+    // Sessions are in memory; the one server has all of them.
     Ok(server.sessions(&owners))
 }

@@ -1,10 +1,10 @@
-//! `$lookup`: adds to each document those of another collection that belong to it.
+//! `$lookup`: adds to each document the matching documents of another collection.
 //!
 //! An equality of two fields, or of a field and a variable of `let`, is answered by an index of the
-//! other collection or by one table of it in memory (`foreign`). A pipeline is compiled once, its
-//! variables are filled for each document; what its front gives that depends on none of them is
-//! read once. An `$unwind` of the result is done here too, so that no array is made. Where a pattern
-//! keeps copies of all that is needed, the other side is not read at all (`copied`).
+//! foreign collection or by one table of it in memory (`foreign`). A pipeline is compiled once, and
+//! its variables are set for each document; the leading stages that depend on no variable run once.
+//! A following `$unwind` of the result is included, so that no array is built. Where a pattern
+//! keeps copies of all needed fields, the foreign side is not read (`copied`).
 
 use super::copied::Copied;
 use super::foreign::{Foreign, Matches, Strategy, is_plain, question, values_at};
@@ -26,7 +26,7 @@ use value::{Code, Error, OwnedVal, RawDoc, Result, Val, Writer, limits, writer};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$lookup",
-    help: "Adds the documents of another collection that belong to each document.",
+    help: "Adds the matching documents of another collection to each document.",
     parse,
     privilege: Privilege::Beside(|client, spec, depth| client.join_allowed(spec, depth)),
     ..StageRow::BASE
@@ -41,12 +41,12 @@ struct Lookup {
 struct Spec {
     nested: Nested,
     place: Path,
-    /// The fields that must be equal, near and far.
+    /// The fields that must be equal, local and foreign.
     fields: Option<(Path, Path)>,
     variables: Vec<(String, Expr)>,
-    /// The `$unwind` of the result that follows at once: no array is made.
+    /// The `$unwind` of the result that follows directly: no array is built.
     unwinding: Option<UnwindSpec>,
-    /// What stands in for the other side, where a document has all of it.
+    /// The copies that replace the foreign side, if a document has all of them.
     copied: Option<Copied>,
 }
 
@@ -131,13 +131,13 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     let nested = Nested::new(context, Within::Lookup, from, own, &names)?;
     let place = field(place)?;
     let spec = Spec { nested, place, fields, variables: compiled, unwinding: None, copied };
-    // What does not compile is refused before anything runs.
+    // A pipeline that does not compile is refused before anything runs.
     let first = spec.state()?;
     let pool = Mutex::new(vec![first]);
     Ok(Box::new(Lookup { spec: Arc::new(spec), pool: Arc::new(pool), source: value.into() }))
 }
 
-/// A path that names a field.
+/// Reads a path that names a field.
 pub(super) fn field(text: &str) -> Result<Path> {
     let refuse = |code, message: &str| Err(Error::new(Code(code), message));
     if text.is_empty() {
@@ -210,29 +210,29 @@ impl Stage for Lookup {
     }
 }
 
-/// What one run of the stage works with, and the next can use again.
+/// The state of one run of the stage, which the next run can reuse.
 struct LookupState {
     compiled: Compiled,
     join: Option<Join>,
-    /// The documents of the pipeline's front that is the same for every document.
+    /// The documents of the pipeline's leading stages that are the same for every document.
     cached: Cached,
 }
 
 enum Cached {
     Unknown,
-    /// With the memory that they are counted in.
+    /// The documents, with their memory accounting.
     Documents {
         docs: Vec<Doc>,
         _share: Share,
     },
-    /// They are too many.
+    /// Too many documents to keep.
     Refused,
 }
 
-/// An equality by which documents of the other side are found.
+/// An equality by which foreign documents are found.
 struct Join {
     foreign: Foreign,
-    /// The value, when it is one of the pipeline's variables and not of a field.
+    /// The value, if it is a variable of the pipeline instead of a field.
     value: Option<Expr>,
 }
 
@@ -248,7 +248,7 @@ impl Spec {
         Ok(LookupState { compiled, join, cached: Cached::Unknown })
     }
 
-    /// The equality of a field and a variable that the pipeline's first `$match` asks for.
+    /// Finds an equality of a field and a variable in the pipeline's first `$match`.
     fn correlation(&self, compiled: &Compiled) -> Result<Option<Join>> {
         let first = self.nested.joined().first().and_then(|(_, stage)| stage.as_doc());
         let Some(Val::Document(filter)) = first.and_then(|stage| stage.get("$match")) else {
@@ -265,7 +265,7 @@ impl Spec {
     }
 }
 
-/// An equality of a field with a variable that every match of a filter fulfils.
+/// Finds an equality of a field with a variable that every match of a filter satisfies.
 fn equality<'f>(
     filter: RawDoc<'f>,
     is_variable: &dyn Fn(&str) -> bool,
@@ -305,7 +305,7 @@ fn equality_of_expression<'f>(
     }
 }
 
-/// Copies of the state that are not in use.
+/// Unused copies of the state.
 type Pool = Arc<Mutex<Vec<LookupState>>>;
 
 struct LookingUp {
@@ -313,10 +313,10 @@ struct LookingUp {
     spec: Arc<Spec>,
     pool: Pool,
     state: Option<LookupState>,
-    /// A document whose matches come out one by one.
+    /// The document whose matches are being returned one by one.
     current: Option<Current>,
     arena: Bump,
-    /// What was looked at on the far side.
+    /// What was examined on the foreign side.
     examined: Examined,
 }
 
@@ -326,10 +326,10 @@ struct Current {
     place: i64,
 }
 
-/// Bytes of the array of one document: it may be made smaller by what follows.
+/// Maximum bytes of the array of one document: later stages may reduce it.
 const ARRAY_BYTES_MAX: usize = limits::BLOCKING_STAGE_BYTES_MAX;
 
-/// Bytes of a result that is kept for all documents.
+/// Maximum bytes of a result that is kept for all documents.
 const CACHE_BYTES_MAX: usize = limits::BLOCKING_STAGE_BYTES_MAX;
 
 impl Drop for LookingUp {
@@ -344,7 +344,7 @@ impl Drop for LookingUp {
 }
 
 impl LookupState {
-    /// The documents that belong to one whose variables were set.
+    /// Returns the matches of the document whose variables were set.
     fn matches(
         &mut self,
         spec: &Spec,
@@ -362,13 +362,14 @@ impl LookupState {
         }
         if let Some(Join { foreign, value: Some(value) }) = &mut self.join {
             let value = value.eval(&Env::new(doc, arena))?;
-            // The filter of the pipeline runs on what is found, and tells null from missing.
+            // The pipeline's filter runs on the found documents, and distinguishes null from
+            // missing.
             let asked = if value.is_missing() { Val::Null } else { value };
             foreign.prepare(&spec.nested, op)?;
             let sorts =
                 matches!(self.compiled.joined.get(1).map(|s| s.role()), Some(Role::Sort(_)));
             if sorts && foreign.has_index() && is_plain(&asked) {
-                // An index may have the order as well: the planner sees to it.
+                // An index may have the order as well: the planner decides.
                 let path = foreign.field().text().to_owned();
                 return planned(&mut self.compiled, spec, &path, asked);
             }
@@ -384,7 +385,7 @@ impl LookupState {
         Ok(Matches::Stream(spec.nested.read(&self.compiled.joined)?))
     }
 
-    /// Runs the pipeline behind the documents of its front, which are read once.
+    /// Runs the pipeline over the documents of its leading stages, which are read once.
     fn after_cache(
         &mut self,
         spec: &Spec,
@@ -433,7 +434,7 @@ fn planned(compiled: &mut Compiled, spec: &Spec, path: &str, value: Val<'_>) -> 
 }
 
 impl LookingUp {
-    /// What was looked at on the far side.
+    /// What was examined on the foreign side.
     fn far(&self) -> Examined {
         let join = self.state.as_ref().and_then(|state| state.join.as_ref());
         let direct = join.map(|join| join.foreign.examined()).unwrap_or_default();
@@ -443,7 +444,7 @@ impl LookingUp {
         }
     }
 
-    /// The documents that belong to one.
+    /// Returns the matches of a document.
     fn matches(&mut self, doc: RawDoc<'_>, op: &Operation) -> Result<Matches> {
         if let Some(copy) = self.spec.copied.as_ref().and_then(|copied| copied.of(doc)) {
             return Ok(Matches::few(smallvec::smallvec![copy]));
@@ -466,7 +467,7 @@ impl LookingUp {
         found
     }
 
-    /// The document with the array of all that belong to it.
+    /// Returns the document with the array of its matches.
     fn with_array(&mut self, doc: &Doc, op: &Operation) -> Result<Vec<u8>> {
         let mut matches = self.matches(doc.raw(), op)?;
         let mut out = Vec::with_capacity(doc.len() + 256);
@@ -508,7 +509,7 @@ impl LookingUp {
         )
     }
 
-    /// The next document with one that belongs to it.
+    /// Returns the next document with one of its matches.
     fn unwound(&mut self, op: &Operation) -> Result<Option<Doc>> {
         loop {
             let Some(current) = &mut self.current else {
@@ -536,7 +537,7 @@ impl LookingUp {
 }
 
 impl Spec {
-    /// A document with one that belongs to it, and its place among those.
+    /// Builds a document with one of its matches, and the index of that match.
     fn with_one(&self, doc: &Doc, found: Val<'_>, place: Val<'_>) -> Doc {
         let mut out = Vec::with_capacity(doc.len() + 256);
         with_value(doc.raw(), self.place.parts(), found, &mut out);
@@ -548,8 +549,8 @@ impl Spec {
     }
 }
 
-/// Copies a document, open at its end, up to the bytes of an array of this name. Returns what
-/// closes the document.
+/// Copies a document, unclosed, up to the bytes of an array of this name. Returns what closes the
+/// document.
 fn begin_array(doc: RawDoc<'_>, name: &str, out: &mut Vec<u8>) -> usize {
     let start = writer::open(out);
     out.extend_from_slice(doc.elements_bytes());

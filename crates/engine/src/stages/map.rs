@@ -6,12 +6,12 @@ use bumpalo::Bump;
 use std::sync::Arc;
 use value::{RawDoc, Result};
 
-/// Makes one document from another.
+/// Computes one document from another.
 pub(super) trait Change: Send + Sync {
     /// Appends the new document to `out`.
     fn apply(&self, doc: RawDoc<'_>, arena: &Bump, out: &mut Vec<u8>) -> Result<()>;
 
-    /// The same with metadata that `$meta` can ask for.
+    /// The same, with metadata for `$meta`.
     fn apply_with_meta(
         &self,
         doc: RawDoc<'_>,
@@ -55,7 +55,7 @@ impl Stream for Mapped {
     }
 
     fn for_each(&mut self, op: &Operation, visit: &mut Visit<'_>) -> Result<()> {
-        // What belongs to the document that was given last is asked for one by one.
+        // Metadata belongs to the last returned document, so documents are read one by one.
         if self.input.has_meta() {
             while let Some(doc) = self.next(op)? {
                 visit(doc.raw())?;

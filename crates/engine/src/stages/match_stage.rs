@@ -28,7 +28,7 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     make(doc, context)
 }
 
-/// A stage for a filter.
+/// Creates a stage for a filter.
 pub(super) fn make(doc: RawDoc<'_>, context: &ParseContext<'_>) -> Result<Box<dyn Stage>> {
     let filter = Filter::parse(doc, context)?;
     if filter.near().is_some() {

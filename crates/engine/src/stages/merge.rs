@@ -1,5 +1,5 @@
-//! `$merge`: writes the documents into a collection, each by itself: what happens with one that is
-//! there already, and with one that is not, the caller says.
+//! `$merge`: writes each document separately into a collection; `whenMatched` and `whenNotMatched`
+//! set what happens to it.
 
 use super::chunks::next_chunk;
 use super::lookup::field;
@@ -63,10 +63,10 @@ struct Merge {
     source: OwnedVal,
 }
 
-/// A pipeline that changes a document that is there, compiled once.
+/// A compiled pipeline that updates a matched document.
 struct Changes {
     update: Update,
-    /// Each variable with what gives its value for a new document.
+    /// Each variable with the expression for its value for a new document.
     variables: Vec<(DeferredVariable, Expr)>,
 }
 
@@ -230,7 +230,7 @@ impl Changes {
         Ok(Changes { update, variables: deferred.into_iter().zip(expressions).collect() })
     }
 
-    /// What becomes of a document that is there when a new one meets it.
+    /// Applies the pipeline to a matched document; `None` when nothing changes.
     fn apply(&self, old: RawDoc<'_>, new: RawDoc<'_>) -> Result<Option<DocBuf>> {
         let arena = Bump::new();
         for (deferred, expr) in &self.variables {
@@ -355,8 +355,8 @@ impl Output for Merge {
         self.check_index(target.as_deref())?;
         let (mut newest, mut left) = (None, None);
         loop {
-            // Inside of a commit documents are looked up as they were before it, so that it may
-            // not hold two for the same one.
+            // Inside a commit, lookups read the state before it, so a commit must not hold two
+            // documents that match the same one.
             let mut keys: HashSet<Vec<u8>> = HashSet::new();
             let chunk = next_chunk(input, &mut left, op, |doc| {
                 self.gets_id(doc.raw()) || keys.insert(self.key(doc.raw()))
@@ -365,7 +365,7 @@ impl Output for Merge {
                 return Ok(newest);
             }
             let mut rest = chunk.as_slice();
-            // A collection that is dropped in between is made anew.
+            // A collection that is dropped meanwhile is created again.
             while !rest.is_empty() {
                 let collection = crate::records::create_collection::ensure_collection(
                     data, op, &self.db, &self.name,
@@ -389,11 +389,11 @@ impl Output for Merge {
     }
 }
 
-/// What one commit wrote.
+/// The result of one commit.
 #[derive(Default)]
 struct Written {
     documents: usize,
-    /// Why it stopped. What was written before stays, as in MongoDB.
+    /// The error that stopped it. Earlier writes stay, as in MongoDB.
     failed: Option<Error>,
 }
 
@@ -402,7 +402,7 @@ impl Merge {
         matches!(self.on.as_slice(), [one] if one.text() == "_id")
     }
 
-    /// The fields that are joined on must have a unique index, so that they mean one document.
+    /// Requires a unique index on the `on` fields, so that they identify one document.
     fn check_index(&self, target: Option<&Collection>) -> Result<()> {
         if let Some(target) = target.filter(|target| target.view().is_some()) {
             return Err(Error::new(
@@ -433,12 +433,12 @@ impl Merge {
         refuse(51183, "Cannot find index to verify that join fields will be unique")
     }
 
-    /// Whether a document meets none, because it gets an `_id` of its own.
+    /// Whether a document cannot match because its `_id` is new.
     fn gets_id(&self, doc: RawDoc<'_>) -> bool {
         doc.find("_id").is_none() && self.on.iter().any(|on| on.text() == "_id")
     }
 
-    /// Bytes that are equal for documents that meet the same one.
+    /// A key that is equal for documents that match the same one.
     fn key(&self, doc: RawDoc<'_>) -> Vec<u8> {
         let mut key = Vec::new();
         for on in &self.on {
@@ -447,7 +447,7 @@ impl Merge {
         key
     }
 
-    /// Writes documents until one is refused, or changes what others could meet.
+    /// Writes documents until one is refused, or changes what later ones could match.
     fn write_some(
         &self,
         txn: &mut Transaction,
@@ -474,7 +474,7 @@ impl Merge {
         written
     }
 
-    /// Writes a document. True when the one that it met is now met by others.
+    /// Writes a document. Returns true when other documents may now match its target.
     fn write_one(
         &self,
         txn: &mut Transaction,
@@ -523,11 +523,11 @@ impl Merge {
             return Ok(false);
         }
         collection.validate_update(old, new.as_doc(), bypass)?;
-        let told = match self.matched {
+        let logged = match self.matched {
             WhenMatched::Replace => LoggedUpdate::Replacement,
             _ => between(old, new.as_doc()),
         };
-        write::replace(txn, collection, &record, old, &new, &told)?;
+        write::replace(txn, collection, &record, old, &new, &logged)?;
         Ok(!self.is_on_id() && self.key(old) != self.key(new.as_doc()))
     }
 
@@ -554,7 +554,7 @@ impl Merge {
         }
     }
 
-    /// The document of the target that has the same values in the joined fields.
+    /// Finds the target document with the same values of the `on` fields.
     fn find(
         &self,
         txn: &Transaction,
@@ -595,7 +595,8 @@ impl Merge {
     }
 }
 
-/// The old document with the fields of the new one, or the new one with the old `_id`.
+/// Merges the fields of the new document into the old one, or returns the new one with the old
+/// `_id`.
 fn replaced(old: RawDoc<'_>, new: RawDoc<'_>, keep_others: bool) -> DocBuf {
     DocBuf::build(|out| {
         if keep_others {

@@ -1,8 +1,8 @@
-//! Aggregation stages: one file a stage, one row in `ALL`.
+//! Aggregation stages: one file and one row in `ALL` for each stage.
 //!
-//! A stage is parsed once (`Stage`), then opened over the stream of the stage before it. What the
-//! planner may do with a stage (turn a leading `$match` into index bounds, a `$sort` into an index
-//! order) it learns from the stage's `role`.
+//! A stage is parsed once (`Stage`), then opened over the stream of the previous stage. Its `role`
+//! tells the planner how it may be optimised, for example a leading `$match` as index bounds or a
+//! `$sort` as an index order.
 //!
 //! Layer: queries.
 
@@ -86,24 +86,24 @@ use value::{Code, Error, RawDoc, RawVal, Result, Val, Writer};
 
 /// A compiled stage.
 pub trait Stage: Send + Sync {
-    /// Puts the stage behind a stream.
+    /// Opens the stage over a stream.
     fn open(&self, input: Box<dyn Stream>) -> Box<dyn Stream>;
 
-    /// What the planner may know about it.
+    /// What the planner needs to know about it.
     fn role(&self) -> Role<'_> {
         Role::Other
     }
 
-    /// Takes over what the next stage does, if it can do both at once.
+    /// Absorbs the next stage, if both can run as one.
     fn absorb(&mut self, _next: &dyn Stage, _context: &StageContext<'_>) -> bool {
         false
     }
 
-    /// Writes the stage as explain shows it.
+    /// Writes the stage for explain.
     fn explain(&self, out: &mut Writer<'_>);
 }
 
-/// What the planner may know about a stage.
+/// The role of a stage for the planner.
 pub enum Role<'s> {
     /// Passes the documents that match.
     Match(&'s Arc<Filter>),
@@ -115,19 +115,19 @@ pub enum Role<'s> {
     Unwind(&'s UnwindSpec),
     /// Counts all documents into one: `$count`, or `$group` with a constant key and `$sum: 1`.
     Count(CountShape<'s>),
-    /// Passes the documents of the collection from near to far.
+    /// Returns the documents of the collection ordered by distance.
     Near(&'s GeoNear),
-    /// Shapes every document: `$project`, `$addFields` and the like.
+    /// Changes every document: `$project`, `$addFields` and the like.
     Project(&'s Projection),
-    /// Folds documents into groups.
+    /// Groups documents.
     Group(&'s group::Group),
-    /// Makes documents itself, without any before it.
+    /// Makes documents itself, without input.
     Source,
-    /// Writes all documents somewhere and passes none.
+    /// Writes all documents and returns none.
     Output(&'s dyn Output),
     /// Adds documents of another collection.
     Lookup {
-        /// The field that gets them.
+        /// The field that receives them.
         field: &'s str,
         /// Whether it makes a document for each of them.
         unwinds: bool,
@@ -137,7 +137,7 @@ pub enum Role<'s> {
 }
 
 impl<'s> Role<'s> {
-    /// What the rules of the optimiser know of the stage.
+    /// What the optimiser's rules know about the stage.
     pub(crate) fn shape(&self) -> Shape<'s> {
         match self {
             Role::Match(_) => Shape::Match,
@@ -160,12 +160,12 @@ impl Shapes for &[Box<dyn Stage>] {
     }
 }
 
-/// What a stage at the end does with the documents: it writes them.
+/// A last stage, which writes the documents.
 pub trait Output {
-    /// Writes every document of the stream. Returns the commit to wait for.
+    /// Writes all documents of the stream. Returns the commit to wait for.
     ///
     /// # Errors
-    /// What the stream gives, or what cannot be written.
+    /// Errors of the stream, and of writes.
     fn write(
         &self,
         data: &Data,
@@ -175,12 +175,12 @@ pub trait Output {
     ) -> Result<Option<Seqno>>;
 }
 
-/// The document that a counting stage makes.
+/// The output document of a counting stage.
 #[derive(Clone, Copy)]
 pub struct CountShape<'s> {
     /// The `_id` of the group; missing for `$count`.
     pub id: Val<'s>,
-    /// The name of the count.
+    /// The field of the count.
     pub field: &'s str,
 }
 
@@ -228,37 +228,37 @@ pub static ALL: &[&StageRow] = &[
     &unwind::ROW,
 ];
 
-/// The row of the stage of this name.
+/// Finds the row of a stage by name.
 #[must_use]
 pub(crate) fn find(name: &str) -> Option<&'static StageRow> {
     ALL.binary_search_by(|row| row.name.cmp(name)).ok().and_then(|at| ALL.get(at)).copied()
 }
 
-/// Stages that a pipeline may have.
+/// Maximum number of stages in a pipeline.
 const STAGES_MAX: usize = 1000;
 
 /// A compiled pipeline.
 pub struct CompiledPipeline {
     /// Its stages.
     pub stages: Vec<Box<dyn Stage>>,
-    /// How many stages at the front give the same whatever values the watched variables have.
+    /// The number of leading stages whose result does not depend on the watched variables.
     pub constant: usize,
-    /// The rules that made one stage of two.
+    /// The rules that merged stages.
     pub fired: Fired,
 }
 
 /// Compiles a pipeline.
 ///
 /// # Errors
-/// What a stage gives that is not understood; 40324 for an unknown one.
+/// Errors of stages that do not compile; 40324 for an unknown one.
 pub fn parse(pipeline: RawDoc<'_>, context: &StageContext<'_>) -> Result<Vec<Box<dyn Stage>>> {
     compile(pipeline, context, &[]).map(|compiled| compiled.stages)
 }
 
-/// Compiles a pipeline; `watched` are the variables whose values each outer document sets.
+/// Compiles a pipeline; `watched` are its deferred variables, which each outer document sets.
 ///
 /// # Errors
-/// As `parse`.
+/// Same as `parse`.
 pub fn compile(
     pipeline: RawDoc<'_>,
     context: &StageContext<'_>,
@@ -290,7 +290,7 @@ pub fn compile(
             ));
         }
         let varied = varies;
-        // Only the results of inner pipelines are kept.
+        // Only results of inner pipelines are reused.
         varies |= reads || (context.depth > 0 && is_random(row, element));
         let rule = match stages.last() {
             Some(before) if varied == varies => {
@@ -312,14 +312,14 @@ pub fn compile(
     Ok(CompiledPipeline { stages, constant, fired })
 }
 
-/// Whether a stage gives another result each time.
+/// Whether a stage may return another result each time.
 fn is_random(row: &StageRow, stage: RawVal<'_>) -> bool {
     let has = |text: &[u8]| stage.bytes.windows(text.len()).any(|bytes| bytes == text);
     row.is_random || has(b"$rand\0") || has(b"$sampleRate\0")
 }
 
-/// The error for a stage that cannot be compiled: there is none of this name, or it runs in another way
-/// and is only known at the front of a command's pipeline.
+/// The error for a stage that cannot be compiled: its name is unknown, or it may only be first in a
+/// command's pipeline.
 fn unknown(name: &str, before: &[&StageRow], within: Within) -> Error {
     let mut rows = before.to_vec();
     rows.extend(find(name));
@@ -344,10 +344,10 @@ fn name_and_argument(stage: RawVal<'_>) -> Result<(&str, RawVal<'_>)> {
     Ok(only)
 }
 
-/// Refuses a pipeline that names a stage which does not exist, whatever is in the others.
+/// Refuses a pipeline with an unknown stage, before the other stages are checked.
 ///
 /// # Errors
-/// 40324, and for what is no stage at all.
+/// 40324, and errors for elements that are not stages.
 pub fn check_names(pipeline: RawDoc<'_>) -> Result<()> {
     for (_, stage) in pipeline {
         let (name, _) = name_and_argument(stage)?;
@@ -358,10 +358,10 @@ pub fn check_names(pipeline: RawDoc<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a pipeline that does not compile: what a view may be made of.
+/// Refuses a pipeline that does not compile, for views.
 ///
 /// # Errors
-/// As `parse`.
+/// Same as `parse`.
 pub fn check(pipeline: RawDoc<'_>) -> Result<()> {
     let constants = ParseContext::new(crate::clock::now_ms());
     parse(pipeline, &StageContext::of_view(constants, "")).map(|_| ())

@@ -1,9 +1,8 @@
-//! Pipelines inside of stages: `$lookup`, `$unionWith` and `$graphLookup` read other collections
-//! with pipelines of their own, over the snapshot of the whole command.
+//! Nested pipelines: `$lookup`, `$unionWith` and `$graphLookup` read other collections with their
+//! own pipelines, over the snapshot of the whole command.
 //!
-//! A pipeline is compiled once. Variables that each document of the outer pipeline gives values to
-//! are places that are filled before it is opened, so that whoever runs it needs a compiled copy
-//! of his own.
+//! A pipeline is compiled once. Its deferred variables are slots that are set for each outer
+//! document before it is opened, so each concurrent run needs its own compiled copy.
 
 use super::explained::ExplainedPipeline;
 use super::{Kept, Stage, StageContext, Within, match_stage};
@@ -16,20 +15,20 @@ use query::DeferredVariable;
 use std::sync::Arc;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val};
 
-/// Pipelines nested deeper than this are refused; it ends views that contain themselves, too.
+/// Maximum nesting depth; it also stops views that contain themselves.
 const DEPTH_MAX: usize = 20;
 
 /// A pipeline over another collection or view.
 pub(super) struct Nested {
     kept: Kept,
     collection: Option<Arc<Collection>>,
-    /// The stages of the views below, compiled.
+    /// The compiled stages of the views below.
     below: Vec<Box<dyn Stage>>,
     /// The pipeline without the views below.
     own: DocBuf,
     /// The pipeline with the views below.
     joined: DocBuf,
-    /// The variables that the outer documents give values to.
+    /// The deferred variables, which outer documents set.
     variables: Vec<String>,
 }
 
@@ -41,15 +40,15 @@ pub(super) struct Compiled {
     own: Vec<Box<dyn Stage>>,
     /// The stages with the views below.
     pub(super) joined: Vec<Box<dyn Stage>>,
-    /// How many stages at the front of `joined` give the same whatever the variables are.
+    /// The number of leading stages of `joined` that do not depend on the variables.
     pub(super) constant: usize,
-    /// Whether anything depends on variables of pipelines further out.
+    /// Whether it depends on variables of outer pipelines.
     pub(super) reads_outer: bool,
 }
 
 impl Nested {
     /// Compiles a pipeline over `from`; `None` when it makes its documents itself. `variables` are
-    /// the names that each document of the outer pipeline gives values to.
+    /// the names of the deferred variables.
     pub(super) fn new(
         context: &StageContext<'_>,
         within: Within,
@@ -114,23 +113,23 @@ impl Nested {
         &self.kept
     }
 
-    /// The collection at the bottom.
+    /// The underlying collection.
     pub(super) fn collection(&self) -> Option<&Arc<Collection>> {
         self.collection.as_ref()
     }
 
-    /// The pipeline with the views below, as it was written.
+    /// The pipeline with the views below, in source form.
     pub(super) fn joined(&self) -> RawDoc<'_> {
         self.joined.as_doc()
     }
 
-    /// Whether views stand between the pipeline and the collection.
+    /// Whether there are views between the pipeline and the collection.
     pub(super) fn is_on_view(&self) -> bool {
         !self.below.is_empty()
     }
 
-    /// The documents of the views below, or of the collection, that match a filter. `base` leaves
-    /// out the views.
+    /// Returns the documents of the views below, or of the collection, that match a filter. `base`
+    /// skips the views.
     pub(super) fn open_matching(&self, filter: RawDoc<'_>, base: bool) -> Result<Box<dyn Stream>> {
         let filter = vec![match_stage::make(filter, &self.kept.get())?];
         if self.below.is_empty() || base {
@@ -144,8 +143,8 @@ impl Nested {
         self.read(if base { &[] } else { &self.below })
     }
 
-    /// Writes how compiled stages over the collection `name` would run, for explain; or how they
-    /// did, if they were watched.
+    /// Writes the plan of compiled stages over the collection `name` for explain, with statistics
+    /// if they ran.
     pub(super) fn explain(
         &self,
         stages: &[Box<dyn Stage>],
@@ -158,7 +157,7 @@ impl Nested {
             Some(watched) => watched.write(stages, &namespace, list),
             None => match self.plan(stages) {
                 Ok(planned) => planned.write(stages, &namespace, list),
-                // What cannot be planned is shown as it was written.
+                // Stages that cannot be planned are written in source form.
                 Err(_) => self.joined.as_doc().iter().for_each(|(_, stage)| list.push_raw(stage)),
             },
         }
@@ -168,7 +167,7 @@ impl Nested {
         ExplainedPipeline::plan(stages, self.collection.as_ref(), &self.scope()?.snapshot)
     }
 
-    /// Opens compiled stages so that explain can tell what they did.
+    /// Opens compiled stages with statistics for explain.
     pub(super) fn watch(
         &self,
         stages: &[Box<dyn Stage>],
@@ -193,7 +192,7 @@ impl Nested {
 }
 
 impl Compiled {
-    /// Puts the pipeline behind documents of the views below.
+    /// Opens the pipeline over documents of the views below.
     pub(super) fn follow(&self, stream: Box<dyn Stream>) -> Box<dyn Stream> {
         follow(&self.own, stream)
     }
@@ -204,7 +203,7 @@ impl Compiled {
     }
 }
 
-/// All documents of a stream, within the memory that a stage may use and that operations share.
+/// Reads all documents of a stream, within the memory limits of a stage and of all operations.
 pub(super) fn collect(
     stream: &mut dyn Stream,
     op: &Operation,

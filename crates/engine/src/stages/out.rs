@@ -1,8 +1,8 @@
-//! `$out`: the documents become the content of a collection, all at once or not at all.
+//! `$out`: atomically replaces the content of a collection with the documents.
 //!
-//! They go into a collection with a temporary name and the options and indexes of the target; at
-//! the end one change of the catalog puts it in the target's place. Where patterns have to follow, the
-//! documents are exchanged instead (`exchange`).
+//! The documents go into a collection with a temporary name and the options and indexes of the
+//! target; at the end one change of the catalog replaces the target by it. If patterns depend on
+//! the target, the documents are exchanged instead (`exchange`).
 
 use super::chunks::next_chunk;
 use super::exchange::exchange;
@@ -22,7 +22,7 @@ use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$out",
-    help: "Makes the documents the content of a collection.",
+    help: "Replaces the content of a collection with the documents.",
     position: Position::Last,
     in_transactions: false,
     parse,
@@ -34,7 +34,7 @@ fn privilege(client: &PipelinePrivileges<'_>, spec: Val<'_>, _: usize) -> bool {
     client.output_allowed(spec, Actions::of(&[Action::Insert, Action::Remove]))
 }
 
-/// What the names of unfinished results begin with.
+/// The prefix of the names of temporary collections.
 pub(crate) const TEMPORARY: &str = "tmp.agg_out.";
 
 struct Out {
@@ -141,7 +141,7 @@ impl Output for Out {
         let filled = fill(data, op, &temporary, bypass_validation, input)
             .and_then(|seqno| self.put_in_place(data, target.as_ref(), &temporary).map(|()| seqno));
         if filled.is_err() {
-            // What failed is told; that a leftover could not be removed would hide it.
+            // Return the first error; an error of the cleanup would hide it.
             let _ = remove(data, &temporary);
         }
         filled
@@ -168,7 +168,7 @@ impl Out {
         Ok(())
     }
 
-    /// An empty collection like the target.
+    /// Creates an empty collection like the target.
     fn create(&self, data: &Data, target: Option<&Collection>) -> Result<Arc<Collection>> {
         let options = target.map_or_else(DocBuf::new, |target| target.options.clone());
         let name = format!("{TEMPORARY}{:016x}", value::random::u64());
@@ -189,7 +189,7 @@ impl Out {
         })
     }
 
-    /// Gives the temporary collection the target's name, in one step.
+    /// Renames the temporary collection to the target, in one step.
     fn put_in_place(
         &self,
         data: &Data,
@@ -225,7 +225,7 @@ impl Out {
     }
 }
 
-/// Inserts all documents of a stream into a collection that nobody else writes to.
+/// Inserts all documents of a stream into a collection that has no other writers.
 fn fill(
     data: &Data,
     op: &Operation,
@@ -262,7 +262,7 @@ fn fill(
     }
 }
 
-/// Removes an unfinished result.
+/// Removes a temporary collection.
 ///
 /// # Errors
 /// When the store fails.
@@ -280,7 +280,7 @@ pub(crate) fn remove(data: &Data, collection: &Collection) -> Result<()> {
     Ok(())
 }
 
-/// Removes what pipelines left behind that a crash stopped.
+/// Removes temporary collections that a crash left.
 ///
 /// # Errors
 /// When the store fails.

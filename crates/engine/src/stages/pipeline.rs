@@ -1,4 +1,4 @@
-//! Running a pipeline: the leading stages become a find with a plan, the others follow it.
+//! Running a pipeline: the leading stages become a find with a plan; the other stages read from it.
 
 use super::{Fused, Role, Stage};
 use crate::catalog::{Catalog, Collection};
@@ -17,20 +17,20 @@ use std::sync::Arc;
 use store::Snapshot;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val};
 
-/// Views on views beyond this depth are refused.
+/// Maximum depth of views on views.
 const VIEW_DEPTH_MAX: usize = 20;
 
-/// A pipeline with the views below it put in front.
+/// A pipeline with the stages of its views prepended.
 pub struct Resolved {
-    /// The collection at the bottom.
+    /// The underlying collection.
     pub collection: Option<Arc<Collection>>,
     /// All stages.
     pub pipeline: DocBuf,
-    /// The rules that changed them.
+    /// The optimiser rules that were applied.
     pub fired: Fired,
 }
 
-/// Follows views down to a collection.
+/// Resolves views to a collection.
 ///
 /// # Errors
 /// ViewDepthLimitExceeded.
@@ -67,17 +67,18 @@ pub fn resolve(
     ))
 }
 
-/// The pipeline after the optimiser's rules, and which of them fired.
+/// Applies the optimiser's rules. Returns the pipeline and the applied rules.
 #[must_use]
 pub fn optimised(pipeline: DocBuf) -> (DocBuf, Fired) {
     let Optimised { stages, fired } = logical::optimise(pipeline.as_doc());
     (stages.unwrap_or(pipeline), fired)
 }
 
-/// The documents of a pipeline, and the plan of its front when it reads a collection.
+/// Opens a pipeline. Returns its documents, and the plan of its leading stages if it reads a
+/// collection.
 ///
 /// # Errors
-/// What the planner gives.
+/// Errors of the planner.
 pub fn open(
     stages: &[Box<dyn Stage>],
     collection: Option<&Arc<Collection>>,
@@ -87,28 +88,28 @@ pub fn open(
     open_showing(stages, collection, snapshot, hint, MetaRequest::default())
 }
 
-/// What a pipeline asks for by `$meta` of the documents that it reads.
+/// The metadata that `$meta` in a pipeline needs of its input documents.
 #[derive(Clone, Copy, Default)]
 pub struct MetaRequest {
-    /// The keys of the index through which they are found.
+    /// The keys of the index that is used.
     pub index_key: bool,
-    /// The keys of their records.
+    /// The record keys.
     pub record: bool,
-    /// How far what patterns maintain is behind.
+    /// How far the maintained values of patterns lag behind.
     pub patterns: bool,
 }
 
 impl MetaRequest {
-    /// Whether it asks for anything.
+    /// Whether any metadata is needed.
     fn any(self) -> bool {
         self.index_key || self.record || self.patterns
     }
 }
 
-/// As `open`, with what `$meta` asks for.
+/// Same as `open`, with metadata for `$meta`.
 ///
 /// # Errors
-/// What the planner gives.
+/// Errors of the planner.
 pub fn open_showing(
     stages: &[Box<dyn Stage>],
     collection: Option<&Arc<Collection>>,
@@ -137,15 +138,15 @@ pub fn open_showing(
         };
         return Ok((follow(behind, groups), Some(front.plan)));
     }
-    let shown = Metadata {
+    let metadata = Metadata {
         sort: front.sort.clone().filter(|sort| sort.shows_key),
         access: wanted.index_key.then(|| front.plan.access.clone()),
         record: wanted.record.then(|| collection.clone()),
         patterns: wanted.patterns.then(|| Staleness::new(collection, snapshot)),
     };
     let mut stream: Box<dyn Stream> = Box::new(found);
-    if !shown.is_empty() {
-        stream = Box::new(WithMeta::new(stream, shown));
+    if !metadata.is_empty() {
+        stream = Box::new(WithMeta::new(stream, metadata));
     }
     if let Some(Role::Near(near)) = stages.first().map(|stage| stage.role()) {
         stream = near.with_distances(stream, &front.plan)?;
@@ -153,16 +154,16 @@ pub fn open_showing(
     Ok((follow(rest, stream), Some(front.plan)))
 }
 
-/// How the stages of a pipeline over a collection are run.
+/// How the stages of a pipeline over a collection run.
 struct Arranged {
     front: Front,
-    /// The group right behind the front, if the front is opened for what it reads.
+    /// The group directly after the leading find, if the find reads for it.
     fused: Option<FusedStages>,
 }
 
 impl Arranged {
-    /// Applies the rules; `plain` is false when metadata of the documents are shown, which only
-    /// documents have that are read one by one.
+    /// Applies the rules. `plain` is false when metadata is needed, which only documents that are
+    /// read one by one have.
     fn new(
         stages: &[Box<dyn Stage>],
         collection: &Arc<Collection>,
@@ -188,17 +189,17 @@ impl Arranged {
     }
 }
 
-/// Whether the `$sort` of the front shows its key.
+/// Whether the leading `$sort` provides its key as metadata.
 fn sorts_by_shown_key(stages: &[Box<dyn Stage>]) -> bool {
     let (extent, _) = logical::front(&stages);
     let sort = stages.get(usize::from(extent.filters)).filter(|_| extent.sorts);
     matches!(sort.map(|stage| stage.role()), Some(Role::Sort(sort)) if sort.shows_key)
 }
 
-/// The rules that decide how compiled stages run, for explain. Nothing is read but samples.
+/// Returns the rules that decide how compiled stages run, for explain. Reads only samples.
 ///
 /// # Errors
-/// What the planner gives.
+/// Errors of the planner.
 pub fn rules_fired(
     stages: &[Box<dyn Stage>],
     collection: Option<&Arc<Collection>>,
@@ -242,7 +243,7 @@ pub fn rules_fired(
     Ok(fired)
 }
 
-/// Refuses a text search anywhere but in front, and a sort by its score where there is none.
+/// Refuses a text search that is not first, and a sort by text score without one.
 fn check_text(stages: &[Box<dyn Stage>]) -> Result<()> {
     let mut searched = false;
     for (at, stage) in stages.iter().enumerate() {
@@ -268,35 +269,35 @@ fn check_text(stages: &[Box<dyn Stage>]) -> Result<()> {
 /// The filter that matches all documents.
 ///
 /// # Errors
-/// None: the filter is a constant.
+/// None: the filter is constant.
 pub fn everything() -> Result<Arc<Filter>> {
     Filter::parse(RawDoc::empty(), &query::ParseContext::new(0)).map(Arc::new)
 }
 
-/// The part of a pipeline that a find answers.
+/// The leading part of a pipeline that runs as a find.
 pub struct Front {
     /// The filter of the leading `$match`.
     pub filter: Arc<Filter>,
-    /// The order of a `$sort` behind it.
+    /// The order of a `$sort` after it.
     pub sort: Option<SortSpec>,
-    /// How many documents are needed, when a `$limit` follows.
+    /// The number of documents needed, if a `$limit` follows.
     pub limit: Option<u64>,
     /// The chosen plan.
     pub plan: Plan,
-    /// Whether its entries come group by group, for the group behind it.
+    /// Whether its entries are grouped for the group after it.
     pub is_grouped: bool,
-    /// How many stages the find stands for.
+    /// The number of stages that the find replaces.
     pub stages: usize,
-    /// The rules that made it.
+    /// The applied rules.
     pub fired: Fired,
-    /// The paths that the stages behind it read; `None` for all.
+    /// The paths that the later stages read; `None` for all.
     pub needed: Option<Vec<String>>,
 }
 
-/// Chooses the plan of a pipeline's leading stages when documents are needed behind them.
+/// Chooses the plan of a pipeline's leading stages when later stages need documents.
 ///
 /// # Errors
-/// What the planner gives.
+/// Errors of the planner.
 pub fn front(
     stages: &[Box<dyn Stage>],
     collection: &Arc<Collection>,
@@ -343,7 +344,7 @@ fn planned_front(
 }
 
 impl Front {
-    /// The documents of the front.
+    /// Opens the leading find.
     #[must_use]
     pub fn open(&self, collection: &Arc<Collection>, snapshot: &Snapshot) -> FindStream {
         let scan = Scan::new(snapshot.clone(), collection.clone(), &self.plan.access);
@@ -358,7 +359,7 @@ impl Front {
     }
 }
 
-/// Puts stages behind a stream; those that run as one are opened together.
+/// Opens stages over a stream; stages that run as one are opened together.
 #[must_use]
 pub fn follow(stages: &[Box<dyn Stage>], mut stream: Box<dyn Stream>) -> Box<dyn Stream> {
     let mut at = 0;
@@ -384,17 +385,17 @@ pub fn follow(stages: &[Box<dyn Stage>], mut stream: Box<dyn Stream>) -> Box<dyn
     stream
 }
 
-/// A group that does the work of its neighbours.
+/// A group that also does the work of neighbouring stages.
 struct FusedStages {
     group: Fused,
-    /// How many stages it stands for.
+    /// The number of stages that it replaces.
     taken: usize,
-    /// The rule, if it stands for more than itself.
+    /// The rule, if it replaces more than itself.
     fired: Fired,
 }
 
-/// The group at a position, with the stages in front of it and behind it that it can stand for.
-/// `None` where there is no group, or it would not give the same.
+/// Returns the group at a position, with the stages before and after it that it can replace. `None`
+/// if there is no group, or the result would differ.
 fn fuse(stages: &[Box<dyn Stage>], at: usize) -> Option<FusedStages> {
     let Some((Joined::Group { unwind, project, behind }, rule)) = logical::joined(&stages, at)
     else {
@@ -428,7 +429,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::{Duration, Instant};
 
-    /// Documents without end; counts those that were asked for.
+    /// An endless stream that counts the documents read.
     struct Endless(Arc<AtomicU64>);
 
     impl Stream for Endless {
@@ -482,7 +483,7 @@ mod tests {
             let (mut stream, _) = opened(pipeline);
             let failed = stream.next(&op).err().expect("the input has no end");
             assert_eq!(failed.code(), Code::MAX_TIME_MS_EXPIRED, "{pipeline}");
-            // Much more than it takes: other tests run at the same time.
+            // A generous limit: other tests run at the same time.
             assert!(begin.elapsed() < Duration::from_secs(20), "{pipeline}");
             drop(stream);
             let left = std::fs::read_dir(op.scratch().folder()).map_or(0, Iterator::count);

@@ -1,4 +1,4 @@
-//! `$planCacheStats`: lists the plans that are kept for queries of a collection.
+//! `$planCacheStats`: lists the cached plans of a collection.
 
 use super::StageRow;
 use super::diagnostics::{Server, needs_collection};
@@ -9,7 +9,7 @@ use value::{Code, DocBuf, Error, Result, Val};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$planCacheStats",
-    help: "Lists the plans that are kept for queries of a collection.",
+    help: "Lists the cached plans of a collection.",
     runs: Runs::AtOnce(make),
     privilege: Privilege::Source(privilege),
     ..StageRow::DIAGNOSTIC

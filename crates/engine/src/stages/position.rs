@@ -1,10 +1,10 @@
-//! Which stages may be where: first, last, or not inside of another stage's pipeline.
+//! Where stages may be: first, last, or not in a nested pipeline.
 
 use super::row::{Position, Source};
 use super::{StageRow, Within};
 use value::{Code, Error, Result};
 
-/// Refuses stages where they may not be.
+/// Refuses misplaced stages.
 pub(super) fn check(rows: &[&StageRow], within: Within) -> Result<()> {
     for (at, row) in rows.iter().enumerate() {
         let name = row.name;
@@ -43,8 +43,8 @@ pub(super) fn check(rows: &[&StageRow], within: Within) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a pipeline over nothing that needs a collection, and the other way round. `first` is
-/// the name of its first stage.
+/// Refuses a pipeline without a collection that needs one, and the reverse. `first` is the name of
+/// its first stage.
 ///
 /// # Errors
 /// InvalidNamespace.

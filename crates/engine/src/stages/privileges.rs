@@ -1,24 +1,24 @@
-//! What a client needs to be allowed to run a pipeline. What a stage needs stands in its row; here
-//! is what rows share.
+//! The privileges that a client needs to run a pipeline. The row of a stage says what it needs;
+//! here is the shared code.
 
 use ::access::{Action, Actions, Privileges};
 use value::{RawDoc, Val};
 
-/// Deeper pipelines in pipelines are not looked into: they are refused when they are parsed.
+/// The nesting depth to which pipelines are checked; deeper ones are refused when parsed.
 const DEPTH_MAX: usize = 64;
 
 const FIND: Actions = Actions::of(&[Action::Find]);
 
-/// What a stage needs; a fact of its row.
+/// What a stage needs; part of its row.
 #[derive(Clone, Copy)]
 pub(crate) enum Privilege {
-    /// Nothing beside the right to read the collection of the pipeline.
+    /// Nothing but the right to read the collection of the pipeline.
     None,
-    /// What this function says, in place of the right to read the collection: the stage is first
+    /// The result of this function, instead of the right to read the collection: the stage is first
     /// and reads something else. Gets the name of the collection and the specification.
     Source(fn(&PipelinePrivileges<'_>, Option<&str>, Val<'_>) -> bool),
-    /// What this function says, beside the right to read the collection. Gets the specification
-    /// and how many pipelines the stage is nested in.
+    /// The result of this function, and the right to read the collection. Gets the specification
+    /// and the nesting depth of the stage.
     Beside(fn(&PipelinePrivileges<'_>, Val<'_>, usize) -> bool),
 }
 
@@ -35,8 +35,8 @@ const ASKED: [&str; 9] = [
     "allChangesForCluster",
 ];
 
-/// Whether each field that matters is there once, also in what stands under `from` and `into`: of a
-/// field that is there twice, one would be looked at and the other one used.
+/// Whether each relevant field occurs once, also under `from` and `into`: of a duplicate field, one
+/// would be checked and the other one used.
 fn is_plain(doc: RawDoc<'_>) -> bool {
     let mut seen = [false; ASKED.len()];
     for (name, value) in doc {
@@ -51,19 +51,18 @@ fn is_plain(doc: RawDoc<'_>) -> bool {
     true
 }
 
-/// The rights of a client, and the pipeline that they are compared with.
+/// The rights of a client, and the pipeline that is checked against them.
 pub(crate) struct PipelinePrivileges<'a> {
-    /// What the client may do.
+    /// The client's privileges.
     pub(crate) privileges: &'a Privileges,
     /// The database of the pipeline.
     pub(crate) db: &'a str,
-    /// What `$out` and `$merge` need beside, because they skip something.
+    /// What `$out` and `$merge` also need, if the command bypasses validation or patterns.
     pub(crate) beside: Actions,
 }
 
 impl PipelinePrivileges<'_> {
-    /// Whether all that a pipeline over this collection does is allowed; without a collection it is
-    /// the database's.
+    /// Whether a pipeline over this collection is allowed; without a collection, over the database.
     pub(crate) fn is_allowed(&self, collection: Option<&str>, stages: RawDoc<'_>) -> bool {
         let first = stages.first().and_then(|(_, stage)| stage.as_doc()?.first());
         let source = first.and_then(|(name, value)| match super::find(name)?.privilege {
@@ -77,7 +76,7 @@ impl PipelinePrivileges<'_> {
         source && self.stages_allowed(stages, 0)
     }
 
-    /// Whether what the stages do beside reading the collection is allowed.
+    /// Whether the stages are allowed, apart from reading the collection.
     pub(crate) fn stages_allowed(&self, stages: RawDoc<'_>, depth: usize) -> bool {
         depth >= DEPTH_MAX
             || stages
@@ -119,8 +118,8 @@ impl PipelinePrivileges<'_> {
         }
     }
 
-    /// Whether the collection that a `$lookup` or `$graphLookup` names may be read, and its pipeline
-    /// run.
+    /// Whether the client may read the collection of a `$lookup` or `$graphLookup`, and run its
+    /// pipeline.
     pub(super) fn join_allowed(&self, value: Val<'_>, depth: usize) -> bool {
         let Val::Document(doc) = value else { return true };
         let from = match doc.get("from") {

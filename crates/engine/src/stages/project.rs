@@ -24,7 +24,7 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     Ok(projecting("$project", projection, value))
 }
 
-/// A stage that applies a projection to every document.
+/// Creates a stage that applies a projection to every document.
 pub(super) fn projecting(
     name: &'static str,
     projection: Projection,

@@ -1,4 +1,4 @@
-//! `$querySettings`: lists settings of queries, of which there are none.
+//! `$querySettings`: lists query settings. There are none.
 
 use super::StageRow;
 use super::diagnostics::{Server, server_arguments};
@@ -9,7 +9,7 @@ use value::{DocBuf, Result, Val};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$querySettings",
-    help: "Lists settings of queries, of which there are none.",
+    help: "Lists query settings. There are none.",
     in_transactions: true,
     runs: Runs::AtOnce(make),
     privilege: Privilege::Source(privilege),
@@ -20,7 +20,7 @@ fn privilege(client: &PipelinePrivileges<'_>, _: Option<&str>, _: Val<'_>) -> bo
     client.on_cluster(Action::QuerySettings)
 }
 
-/// Nothing can be set yet (`setQuerySettings`), so nothing is.
+/// There is no `setQuerySettings` yet, so the list is empty.
 fn make(server: &dyn Server, value: Val<'_>, name: Option<&str>) -> Result<Vec<DocBuf>> {
     let args = server_arguments("$querySettings", server, value, name)?;
     args.check_fields(&["showDebugQueryShape"], false)?;

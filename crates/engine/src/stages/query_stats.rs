@@ -1,4 +1,4 @@
-//! `$queryStats`: tells what the queries of each shape cost, once internalQueryStatsRateLimit is set.
+//! `$queryStats`: returns statistics of query shapes, if internalQueryStatsRateLimit is set.
 
 use super::StageRow;
 use super::diagnostics::{Server, server_arguments};
@@ -11,7 +11,7 @@ use value::{DocBuf, Error, Result, Val};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$queryStats",
-    help: "Tells what the queries of each shape cost, once internalQueryStatsRateLimit is set.",
+    help: "Returns statistics of query shapes, if internalQueryStatsRateLimit is set.",
     in_transactions: true,
     runs: Runs::AtOnce(make),
     privilege: Privilege::Source(privilege),

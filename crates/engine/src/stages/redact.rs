@@ -1,4 +1,4 @@
-//! `$redact`: keeps, drops or looks into each level of a document, as an expression says.
+//! `$redact`: keeps, removes or descends into each level of a document, by an expression.
 
 use super::{Stage, StageContext, StageRow};
 use crate::exec::{Doc, Stream};
@@ -10,7 +10,7 @@ use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer, writer};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$redact",
-    help: "Keeps, drops or looks into each level of a document.",
+    help: "Keeps, removes or descends into each level of a document.",
     in_change_streams: true,
     parse,
     ..StageRow::BASE
@@ -21,15 +21,15 @@ struct Redact {
     source: OwnedVal,
 }
 
-/// What decides over a level.
+/// The expression that decides about a level.
 struct Test {
     expr: Expr,
-    /// Whether it looks at the whole document too.
+    /// Whether it also reads the whole document.
     uses_root: bool,
 }
 
 fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
-    // The three answers have names here and nowhere else.
+    // The three results have names only here.
     let variables = DocBuf::build(|out| {
         out.extend(context.variables);
         out.str("DESCEND", "descend").str("KEEP", "keep").str("PRUNE", "prune");
@@ -38,8 +38,8 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     let mut expr = Expr::parse(value, context)?;
     let uses_root = mentions_root(value);
     if uses_root {
-        // Paths mean the level that is looked at, `$$ROOT` stays the whole document: both are
-        // handed over in one document and bound to names.
+        // Paths are relative to the current level, `$$ROOT` is the whole document: both are passed
+        // in one document and bound to names.
         let wrapped = DocBuf::build(|out| {
             out.doc("$let", |out| {
                 out.doc("vars", |out| {
@@ -123,7 +123,7 @@ impl Stream for Redacting {
     }
 }
 
-/// The document whose levels are looked at.
+/// The document whose levels are evaluated.
 struct Whole<'d> {
     root: RawDoc<'d>,
     meta: RawDoc<'d>,
@@ -131,7 +131,7 @@ struct Whole<'d> {
 }
 
 impl Test {
-    /// Appends what is left of a level of a document. False when nothing is.
+    /// Appends the kept part of a level. Returns false when nothing is kept.
     fn redact(&self, whole: &Whole<'_>, level: RawDoc<'_>, out: &mut Vec<u8>) -> Result<bool> {
         let mut both = Vec::new();
         let seen = if self.uses_root {

@@ -1,4 +1,4 @@
-//! `$replaceRoot` and its short form `$replaceWith`: a computed document takes the place of each.
+//! `$replaceRoot` and its short form `$replaceWith`: replaces each document with a computed one.
 
 use super::map::{Change, mapped};
 use super::{Stage, StageContext, StageRow};
@@ -10,7 +10,7 @@ use value::{Code, Error, OwnedVal, RawDoc, Result, Val, Writer};
 
 pub(super) static ROOT: StageRow = StageRow {
     name: "$replaceRoot",
-    help: "Puts a computed document in the place of each.",
+    help: "Replaces each document with a computed one.",
     in_change_streams: true,
     parse: parse_root,
     ..StageRow::BASE
@@ -18,7 +18,7 @@ pub(super) static ROOT: StageRow = StageRow {
 
 pub(super) static WITH: StageRow = StageRow {
     name: "$replaceWith",
-    help: "Puts a computed document in the place of each.",
+    help: "Replaces each document with a computed one.",
     in_change_streams: true,
     parse: |value, context| make("$replaceWith", value, value, context),
     ..StageRow::BASE

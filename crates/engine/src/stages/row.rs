@@ -1,5 +1,5 @@
-//! The row of a stage: how it is compiled, where it may be and what else is known about it. A row
-//! ends with `..StageRow::BASE`, so that it names only what is not the default.
+//! The row of a stage: how it is compiled, where it may be, and other facts about it. A row names
+//! only the facts that differ from the defaults in `StageRow::BASE`.
 
 use super::diagnostics::Server;
 use super::privileges::Privilege;
@@ -14,9 +14,9 @@ pub struct StageRow {
     pub help: &'static str,
     /// Where in a pipeline it may be.
     pub(crate) position: Position,
-    /// What a pipeline reads that begins with it.
+    /// What a pipeline that begins with it reads.
     pub(crate) source: Source,
-    /// Whether a `$facet` may contain it. One that writes or must be first it never contains.
+    /// Whether a `$facet` may contain it. Stages that write or must be first are never allowed.
     pub(crate) in_facet: bool,
     /// Whether it runs in multi-document transactions.
     pub(crate) in_transactions: bool,
@@ -24,13 +24,13 @@ pub struct StageRow {
     pub(crate) in_change_streams: bool,
     /// Whether it is part of version 1 of the stable API.
     pub(crate) stable_api: StableApi,
-    /// Whether it gives other documents each time that it runs over the same ones.
+    /// Whether it returns different documents each time for the same input.
     pub(crate) is_random: bool,
-    /// What a client needs for it beside the right to read the collection of the pipeline.
+    /// The privileges that it needs in addition to reading the collection of the pipeline.
     pub(crate) privilege: Privilege,
     /// How it runs.
     pub(crate) runs: Runs,
-    /// Compiles it, unless it runs in another way than most.
+    /// Compiles it; not used for stages that run in another way.
     pub parse: fn(Val<'_>, &StageContext<'_>) -> Result<Box<dyn Stage>>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) enum Position {
     Last,
 }
 
-/// What a pipeline reads that begins with a stage.
+/// What a pipeline that begins with a stage reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Source {
     /// A collection.
@@ -67,24 +67,23 @@ pub(crate) enum StableApi {
     Excluded,
 }
 
-/// Makes the documents of a stage that tells about the server, from its argument and the collection that
-/// the command names.
+/// Makes the documents of a diagnostic stage, from its argument and the command's collection.
 pub(crate) type Diagnose = fn(&dyn Server, Val<'_>, Option<&str>) -> Result<Vec<DocBuf>>;
 
 /// How a stage runs.
 #[derive(Clone, Copy)]
 pub(crate) enum Runs {
-    /// It is compiled and put behind the stage before it.
+    /// It is compiled and opened over the previous stage.
     Compiled,
-    /// It makes its documents when the command begins, from what the server tells. It is given its
-    /// argument and the collection that the command names.
+    /// It makes its documents when the command begins, from the state of the server. It gets its
+    /// argument and the command's collection.
     AtOnce(Diagnose),
     /// It is part of a change stream, which the command opens.
     InChangeStream,
 }
 
 impl StageRow {
-    /// What holds for a stage whose row does not say otherwise.
+    /// The defaults of a row.
     pub(super) const BASE: StageRow = StageRow {
         name: "",
         help: "",
@@ -100,7 +99,7 @@ impl StageRow {
         parse: |_, _| Err(Error::new(Code(40324), "the stage cannot be compiled")),
     };
 
-    /// What stages have in common that tell about the server.
+    /// The defaults of diagnostic stages.
     pub(super) const DIAGNOSTIC: StageRow = StageRow {
         position: Position::First,
         stable_api: StableApi::Excluded,
@@ -113,7 +112,7 @@ impl StageRow {
         matches!(self.runs, Runs::Compiled)
     }
 
-    /// What makes the documents of a stage that tells about the server.
+    /// The function that makes the documents of a diagnostic stage.
     pub(crate) fn diagnose(&self) -> Option<Diagnose> {
         match self.runs {
             Runs::AtOnce(make) => Some(make),

@@ -1,4 +1,4 @@
-//! `$sample`: some documents, chosen at random.
+//! `$sample`: returns documents chosen at random.
 
 use super::{Stage, StageContext, StageRow};
 use crate::exec::{Doc, Examined, Stream};
@@ -54,14 +54,14 @@ struct Sampling {
     input: Box<dyn Stream>,
     size: Option<usize>,
     docs: std::vec::IntoIter<Chosen>,
-    /// What `$meta` knows of the last document.
+    /// The metadata of the last document.
     meta: Option<DocBuf>,
 }
 
-/// A document with what `$meta` knows of it.
+/// A document with its metadata.
 type Chosen = (Doc, Option<DocBuf>);
 
-/// Keeps every document with the same probability, and mixes them.
+/// Keeps every document with the same probability, and shuffles them.
 fn sample(input: &mut dyn Stream, size: usize, op: &Operation) -> Result<Vec<Chosen>> {
     let mut kept: Vec<Chosen> = Vec::new();
     let mut seen: u64 = 0;
@@ -145,7 +145,7 @@ mod tests {
                 chosen[n as usize] += 1;
             }
         }
-        // 600 are expected of each; 150 away from it is more than seven standard deviations.
+        // 600 of each are expected; a difference of 150 is more than seven standard deviations.
         assert!(chosen.iter().all(|count| (450..750).contains(count)), "{chosen:?}");
     }
 }

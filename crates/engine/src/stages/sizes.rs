@@ -1,5 +1,5 @@
-//! How much space collections and indexes take, for the commands and stages that show it. Stored bytes
-//! are the store's estimates: what is in memory counts as if it were written already.
+//! The sizes of collections and indexes, for commands and stages that show them. Stored sizes are
+//! estimates of the store; data in memory counts as if it were written.
 
 use crate::catalog::{Collection, Index, IndexState};
 use crate::trash::range_of;
@@ -12,12 +12,12 @@ use value::{Code, Error, Result, Val, Writer};
 pub(crate) struct Sizes {
     /// Documents.
     pub(crate) documents: u64,
-    /// Bytes of the documents as they are.
+    /// Bytes of the logical documents.
     pub(crate) bytes: u64,
-    /// Bytes of the documents as they are stored.
+    /// Bytes of the stored records.
     pub(crate) documents_stored: u64,
-    /// The indexes and the bytes of their entries. The clustered index is the documents
-    /// themselves and takes no space of its own.
+    /// The indexes and the bytes of their entries. The clustered index is the documents themselves
+    /// and takes no extra space.
     pub(crate) indexes: Vec<(Arc<Index>, u64)>,
 }
 
@@ -28,14 +28,14 @@ impl Sizes {
     }
 }
 
-/// The sizes of a collection; a view has none.
+/// Returns the sizes of a collection; a view has none.
 pub(crate) fn of(data: &Data, collection: &Collection) -> Sizes {
     let stored = |space, id| {
         let (from, to) = range_of(id);
         data.store.approximate_range_bytes(space, &from, &to)
     };
     let documents = collection.counters.documents();
-    // Layouts store records of their own, behind their patterns' numbers.
+    // Layouts store their own records, under the ids of their patterns.
     let layouts = collection.layouts.as_deref().map_or(&[][..], |layouts| layouts.patterns());
     let prefixes = layouts.iter().map(|pattern| pattern.id).chain([collection.id]);
     let documents_stored = || prefixes.map(|id| stored(Space::Documents, id)).sum();
@@ -54,7 +54,7 @@ pub(crate) fn of(data: &Data, collection: &Collection) -> Sizes {
     }
 }
 
-/// The number that sizes are divided by.
+/// Reads the scale by which sizes are divided.
 ///
 /// # Errors
 /// 51024 when it is below one.

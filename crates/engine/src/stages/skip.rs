@@ -1,4 +1,4 @@
-//! `$skip`: passes over the first documents.
+//! `$skip`: skips the first documents.
 
 use super::limit::whole_number;
 use super::{Stage, StageContext, StageRow};

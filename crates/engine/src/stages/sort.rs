@@ -28,7 +28,7 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     make(doc, context.collation)
 }
 
-/// A stage whose keys `$meta` asks for.
+/// Creates a sort whose keys `$meta` needs.
 pub(super) fn make_shown(
     doc: RawDoc<'_>,
     collation: Option<&Arc<Collation>>,
@@ -38,7 +38,7 @@ pub(super) fn make_shown(
     Ok(Box::new(Sort { spec, source: doc.into() }))
 }
 
-/// A stage for a sort specification that was checked.
+/// Creates a sort from a checked specification.
 pub(super) fn make(doc: RawDoc<'_>, collation: Option<&Arc<Collation>>) -> Result<Box<dyn Stage>> {
     Ok(Box::new(Sort { spec: SortSpec::parse(doc)?.with_collation(collation), source: doc.into() }))
 }
@@ -59,17 +59,17 @@ impl Stage for Sort {
     }
 }
 
-/// Orders a stream; with a limit only the first documents are kept.
+/// Sorts a stream; with a limit, only the first documents are kept.
 pub(crate) fn open_sorted(
     input: Box<dyn Stream>,
     spec: SortSpec,
     limit: Option<usize>,
 ) -> Box<dyn Stream> {
-    let shown =
+    let meta =
         Metadata { sort: Some(spec.clone()).filter(|sort| sort.shows_key), ..Metadata::default() };
     let sorter = Some(Sorter::new(spec, limit));
     let sorted = Box::new(Sorted { input, sorter, docs: None, totals: SortTotals::default() });
-    if shown.is_empty() { sorted } else { Box::new(WithMeta::new(sorted, shown)) }
+    if meta.is_empty() { sorted } else { Box::new(WithMeta::new(sorted, meta)) }
 }
 
 struct Sorted {

@@ -1,4 +1,4 @@
-//! `$sortByCount`: counts the documents of each value, the most frequent first.
+//! `$sortByCount`: counts the documents of each value, most frequent first.
 
 use super::{Stage, StageContext, StageRow, group, sort};
 use crate::exec::Stream;
@@ -6,7 +6,7 @@ use value::{Code, DocBuf, Error, OwnedVal, Result, Val, Writer};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$sortByCount",
-    help: "Counts the documents of each value, the most frequent first.",
+    help: "Counts the documents of each value, most frequent first.",
     parse,
     ..StageRow::BASE
 };

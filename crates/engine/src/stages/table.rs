@@ -1,5 +1,5 @@
-//! A table in memory of all documents of a collection by the values of one field: what a join uses
-//! that finds no index.
+//! A table in memory of all documents of a collection by the values of one field, for joins without
+//! an index.
 
 use super::StageContext;
 use super::foreign::{is_plain, question};
@@ -19,23 +19,23 @@ pub(super) struct Table {
     docs: Vec<Doc>,
     /// The first and the last entry of each value's chain.
     chains: HashMap<Box<[u8]>, (u32, u32)>,
-    /// Places of documents, each with the next entry of its chain.
+    /// Indexes of documents, each with the next entry of its chain.
     entries: Vec<(u32, u32)>,
     field: String,
     now_ms: i64,
     collation: Option<Arc<Collation>>,
-    /// The memory that the documents are counted in.
+    /// The memory accounting of the documents.
     _share: Share,
 }
 
 /// Marks the end of a chain.
 const END: u32 = u32::MAX;
 
-/// Memory that an entry and a chain take beside the bytes of the value.
+/// Memory overhead of an entry and a chain.
 const ENTRY_BYTES: usize = 64;
 
 impl Table {
-    /// A table of documents; `None` when it would need more memory than it may have.
+    /// Builds a table of documents; `None` when it exceeds its memory limit.
     pub(super) fn new(
         docs: Vec<Doc>,
         field: &Path,
@@ -75,7 +75,7 @@ impl Table {
         Ok(Some(table))
     }
 
-    /// Adds a document under a value. Returns the memory that this took.
+    /// Adds a document under a value. Returns the memory that it took.
     fn add(&mut self, value: Val<'_>, place: u32, key: &mut Vec<u8>) -> usize {
         let value = if value.is_nullish() { Val::Null } else { value };
         key.clear();
@@ -102,7 +102,7 @@ impl Table {
         }
     }
 
-    /// The documents that have one of the values and match `also`, in the order of the table.
+    /// Returns the documents that have one of the values and match `also`, in table order.
     pub(super) fn find(
         &self,
         values: &[Val<'_>],
@@ -126,8 +126,8 @@ impl Table {
             places.sort_unstable();
             places.dedup();
         }
-        // The table may know too many for values that mean several things; the filter decides,
-        // as it would in a query.
+        // The table may return too many documents for values with several meanings; the filter
+        // decides, as in a query.
         let exact = match values.iter().all(is_plain) {
             true => None,
             false => Some(self.filter(values)?),

@@ -1,4 +1,4 @@
-//! `$unionWith`: the documents of another pipeline behind those of this one.
+//! `$unionWith`: appends the documents of another pipeline.
 
 use super::explained::ExplainedPipeline;
 use super::nested::{Compiled, Nested};
@@ -11,7 +11,7 @@ use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$unionWith",
-    help: "Puts the documents of another pipeline behind those of this one.",
+    help: "Appends the documents of another pipeline.",
     in_transactions: false,
     parse,
     privilege: Privilege::Beside(privilege),
@@ -133,14 +133,14 @@ impl Other {
 
 struct Union {
     input: Option<Box<dyn Stream>>,
-    /// What the input had looked at when it ended.
+    /// What the input had examined when it ended.
     before: Examined,
     other: Arc<Other>,
     from: Option<String>,
     /// Whether the other pipeline was opened.
     begun: bool,
     second: Option<Box<dyn Stream>>,
-    /// What the other pipeline did, once it has ended, for explain.
+    /// The statistics of the other pipeline once it has ended, for explain.
     watched: Option<ExplainedPipeline>,
 }
 
@@ -172,7 +172,7 @@ impl Stream for Union {
     }
 
     fn figures(&self, out: &mut Writer<'_>) {
-        // A pipeline that was not read to its end has not told yet.
+        // A pipeline that was not read to its end has not reported yet.
         let ended = self.begun && self.second.is_none();
         if let Some(watched) = self.watched.as_ref().filter(|_| ended) {
             self.other.explain(self.from.as_deref(), Some(watched), out);

@@ -1,4 +1,4 @@
-//! `$unset`: drops fields.
+//! `$unset`: removes fields.
 
 use super::project::projecting;
 use super::{Stage, StageContext, StageRow};
@@ -7,7 +7,7 @@ use value::{Result, Val};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$unset",
-    help: "Drops fields.",
+    help: "Removes fields.",
     in_change_streams: true,
     parse,
     ..StageRow::BASE

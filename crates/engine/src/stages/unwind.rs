@@ -20,14 +20,14 @@ struct Unwind {
     source: OwnedVal,
 }
 
-/// What is unwound, and how.
+/// The options of `$unwind`.
 #[derive(Clone)]
 pub struct Spec {
     /// The array.
     pub path: Path,
-    /// Where the element's place is written.
+    /// Where the index of the element is written.
     pub index: Option<Path>,
-    /// Whether documents without elements pass too.
+    /// `preserveNullAndEmptyArrays`: whether documents without elements are returned too.
     pub keep_empty: bool,
 }
 
@@ -142,7 +142,7 @@ struct Unwinding {
 }
 
 impl Spec {
-    /// Lends the documents that one becomes to `visit`.
+    /// Passes the unwound documents of one document to `visit`.
     fn unwind(&self, doc: RawDoc<'_>, visit: &mut Visit<'_>) -> Result<()> {
         let mut out = Vec::new();
         match self.path.get(doc) {
@@ -178,8 +178,8 @@ impl Spec {
         }
     }
 
-    /// The bytes of a document before and behind the element of the path: where that is one name,
-    /// they are copied as they are.
+    /// The bytes of a document before and after the unwound element: if the path is one name, they
+    /// are copied unchanged.
     fn around<'d>(&self, doc: RawDoc<'d>) -> Option<(&'d [u8], &'d [u8])> {
         let [part] = self.path.parts() else { return None };
         let bytes = doc.elements_bytes();
@@ -201,7 +201,7 @@ impl Spec {
     }
 }
 
-/// Copies a document with the value at a path replaced, added, or dropped when it is missing.
+/// Copies a document with the value at a path replaced, added, or removed when it is missing.
 pub(super) fn with_value(doc: RawDoc<'_>, parts: &[Part], value: Val<'_>, out: &mut Vec<u8>) {
     let Some((part, rest)) = parts.split_first() else { return };
     writer::write_doc(out, |out| {

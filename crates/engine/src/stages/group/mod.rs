@@ -1,10 +1,10 @@
 //! `$group`: one document for each value of a key, with accumulators over its documents.
 //!
-//! Groups are found by the encoded bytes of the key, so that equal numbers of different types
-//! unite; the first value that was seen is the one shown. `program` is what happens to a document,
-//! `table` holds the groups, `spill` those that do not fit into memory, `read` reads the input, with
-//! two threads where that pays, `ordered` gives groups as they end where the input has them side by
-//! side. This file has the stage and its stream.
+//! Groups are identified by the encoded bytes of the key, so that equal numbers of different types
+//! share a group; the first value seen is returned. `program` processes a document, `table` holds
+//! the groups, `spill` those that do not fit into memory, `read` reads the input, with two threads
+//! where that pays, `ordered` returns groups early if the input is sorted by the key. This file has
+//! the stage and its stream.
 
 mod ordered;
 mod program;
@@ -31,7 +31,7 @@ use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$group",
-    help: "Makes one document for each value of a key, with accumulators over its documents.",
+    help: "Groups documents by a key, with accumulators over each group.",
     parse,
     ..StageRow::BASE
 };
@@ -50,8 +50,8 @@ struct Spec {
 }
 
 impl Spec {
-    /// Whether every one of these fields that could fail to compute is surely computed for every
-    /// document: a projection fails for fields that nobody reads, too.
+    /// Whether all of these fields that may fail to compute are computed for every document anyway:
+    /// a projection also fails for fields that no later stage reads.
     fn reads_all(&self, made: &[(String, Expr)]) -> bool {
         let mut read: Vec<String> = Vec::new();
         match self.key.as_document() {
@@ -97,7 +97,7 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     Ok(Box::new(Group { spec: Spec { key, fields }, source: doc.into(), counts }))
 }
 
-/// The shape of drivers' countDocuments: a constant key and the sum of ones.
+/// Recognises the `$group` of drivers' countDocuments: a constant key and a sum of ones.
 fn counting(key: &Expr, fields: &[(String, AccumulatorSpec)]) -> Option<(OwnedVal, String)> {
     let [(name, sum)] = fields else { return None };
     let one = sum.expression().as_constant();
@@ -123,17 +123,16 @@ impl Stage for Group {
     }
 }
 
-/// A group that stands for its neighbours too.
+/// A group that also replaces neighbouring stages.
 pub(crate) struct Fused {
     program: Program,
-    /// What follows in place of the `$project` or `$addFields` behind the group, if that changed.
+    /// The stage that replaces the `$project` or `$addFields` after the group, if it changed.
     pub(crate) after: Option<Projection>,
 }
 
 impl Group {
-    /// The group together with the `$unwind` and the `$project` in front of it; where the stage
-    /// behind it only asks for the sizes of sets, it counts instead. `None` if that would not give
-    /// the same.
+    /// Combines the group with the `$unwind` and `$project` before it. If the stage after it only
+    /// needs the sizes of sets, the group counts instead. `None` if the result would differ.
     #[must_use]
     pub(crate) fn fused(
         &self,
@@ -160,20 +159,20 @@ impl Group {
 }
 
 impl Fused {
-    /// The fields of the input that are read; `None` if it may be all of it.
+    /// The fields of the input that are read; `None` for possibly all.
     #[must_use]
     pub(crate) fn reads(&self) -> Option<&[FieldRead]> {
         self.program.reads.as_deref()
     }
 
-    /// The path of the field that is the key; `None` if it is more than a field.
+    /// The path of the key field; `None` if the key is more than a field.
     #[must_use]
     pub(crate) fn key_path(&self) -> Option<&str> {
         self.program.key_path().filter(|_| !self.program.unwinds())
     }
 
-    /// Puts the group behind a stream in which the documents of each group follow each other, and
-    /// which pauses when it is asked to.
+    /// Opens the group over a stream in which the documents of each group are consecutive, and
+    /// which can pause.
     #[must_use]
     pub(crate) fn open_ordered(self, input: Box<dyn Stream>) -> Box<dyn Stream> {
         let groups = Box::new(Ordered::new(input, self.program));
@@ -183,7 +182,7 @@ impl Fused {
         }
     }
 
-    /// Puts the group, and what changed behind it, behind a stream.
+    /// Opens the group, and the changed stage after it, over a stream.
     #[must_use]
     pub(crate) fn open(self, input: Box<dyn Stream>) -> Box<dyn Stream> {
         let groups = Box::new(Grouping::new(input, self.program));
@@ -198,18 +197,18 @@ impl Fused {
 struct Grouping {
     input: Box<dyn Stream>,
     program: Program,
-    /// False until the input was read.
+    /// Whether the input has been read.
     ready: bool,
-    /// The groups in memory, and how many of them were given.
+    /// The groups in memory, and how many of them were returned.
     table: Table,
     given: usize,
-    /// Groups on disk, the next ones last.
+    /// Groups on disk; the next ones are last.
     partitions: Vec<Partition>,
     arena: Bump,
-    /// Parts of the input that were read beside it.
+    /// Parts of the input that are read in parallel.
     parts: Vec<Box<dyn Stream>>,
     totals: Totals,
-    /// The memory that the groups in the table are counted in.
+    /// The memory accounting of the groups in the table.
     share: Option<Share>,
 }
 
@@ -229,7 +228,7 @@ impl Grouping {
         }
     }
 
-    /// Sees to it that there is a group in memory to give; false at the end.
+    /// Ensures that there is a group in memory to return; false at the end.
     fn advance(&mut self, op: &Operation) -> Result<bool> {
         op.check()?;
         if !self.ready {
@@ -238,7 +237,7 @@ impl Grouping {
         }
         op.check()?;
         while self.given == self.table.len() {
-            // What was given need not be kept while the next is read.
+            // Returned groups are freed while the next ones are read.
             self.table = Table::new(&self.program);
             self.given = 0;
             let Some(partition) = self.partitions.pop() else { return Ok(false) };

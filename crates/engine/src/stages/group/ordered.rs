@@ -1,6 +1,6 @@
-//! Groups of an input in which the documents of each follow each other: a group is given when the
-//! next one begins, so that they need neither a table nor much memory, and the first ones come before
-//! the input ends.
+//! Groups of an input in which the documents of each group are consecutive. A group is returned
+//! when the next one begins, so that there is no table and little memory, and the first groups are
+//! returned before the input ends.
 
 use super::program::{Eyes, Program};
 use super::table::Table;
@@ -15,7 +15,7 @@ pub(super) struct Ordered {
     input: Box<dyn Stream>,
     program: Program,
     eyes: Eyes,
-    /// Some groups side by side; the last one may go on while the input has more.
+    /// Consecutive groups; the last one may still grow while the input has more.
     table: Table,
     given: usize,
     ended: bool,
@@ -29,12 +29,12 @@ impl Ordered {
         Ordered { input, program, eyes, table, given: 0, ended: false, arena }
     }
 
-    /// How many groups are known to be complete.
+    /// The number of complete groups.
     fn complete(&self) -> usize {
         self.table.len().saturating_sub(usize::from(!self.ended))
     }
 
-    /// Sees to it that there is a group to give; false at the end.
+    /// Ensures that there is a group to return; false at the end.
     fn advance(&mut self, op: &Operation) -> Result<bool> {
         op.check()?;
         while self.given >= self.complete() {
@@ -95,7 +95,7 @@ impl Stream for Ordered {
     }
 }
 
-/// Puts what is lent into the group at hand, or begins the next.
+/// Adds lent documents to the current group, or begins the next.
 struct Taker<'t> {
     program: &'t Program,
     eyes: &'t mut Eyes,

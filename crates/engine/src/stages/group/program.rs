@@ -1,8 +1,8 @@
-//! What a `$group` does with one document: which fields it reads, what they become, which group the
-//! document belongs to.
+//! The processing of one document in a `$group`: which fields are read, how values are computed,
+//! and which group the document belongs to.
 //!
-//! A program stands for the stage itself and, where that gives the same, for the `$unwind` or
-//! `$project` in front of it: then no documents are made between them.
+//! A program replaces the stage itself and, where the result is the same, the `$unwind` or
+//! `$project` before it: then no documents are built between them.
 
 use super::Spec;
 use super::table::Table;
@@ -22,29 +22,29 @@ pub(super) struct Program {
     unwind: Option<Unwound>,
     key: Key,
     pub(super) fields: Vec<(String, AccumulatorSpec)>,
-    /// What each accumulator is fed with.
+    /// The input of each accumulator.
     pub(super) feeds: Vec<Feed>,
-    /// The fields of the input that are read, by their slots; `None` if it may be all of it.
+    /// The fields of the input that are read, by slot; `None` for possibly all.
     pub(super) reads: Option<Vec<FieldRead>>,
     pub(super) collation: Option<Arc<Collation>>,
 }
 
 /// The slots of a program as one thread fills them.
 pub(super) struct Eyes {
-    /// Of the document.
+    /// Slots of the document.
     outer: Slots,
-    /// Of the elements of its array.
+    /// Slots of the elements of its array.
     inner: Slots,
 }
 
-/// What an accumulator is fed with. Most are fed with a field or a number: those need no evaluation.
+/// The input of an accumulator. Most are a field or a number, which need no evaluation.
 pub(super) enum Feed {
     Number(Val<'static>),
     Slot(usize),
-    /// The key of a field: what is counted need not be decoded.
+    /// The key of a field: values that are only counted need not be decoded.
     Key(usize),
     Argument,
-    /// What the last one before it was fed with that has an argument.
+    /// The same input as the previous accumulator that has an argument.
     Again,
 }
 
@@ -58,7 +58,7 @@ impl Feed {
         }
     }
 
-    /// What all accumulators are fed with. An argument that follows itself is evaluated once.
+    /// The inputs of all accumulators. An argument that repeats consecutively is evaluated once.
     fn all(fields: &[(String, AccumulatorSpec)]) -> Vec<Feed> {
         let mut last: Option<&AccumulatorSpec> = None;
         let mut feeds = Vec::with_capacity(fields.len());
@@ -78,10 +78,10 @@ impl Feed {
     }
 }
 
-/// Slots that need no memory of their own.
+/// Slots that need no memory.
 const VALUES: usize = 4;
 
-/// Room for the values of slots, all missing.
+/// Space for the values of slots, all missing.
 #[inline]
 fn room<'r, 'v>(
     few: &'r mut [RawVal<'v>; VALUES],
@@ -95,7 +95,7 @@ fn room<'r, 'v>(
     many
 }
 
-/// How the key of a group is found.
+/// How the key of a group is computed.
 enum Key {
     /// The same for all documents.
     Constant(OwnedVal),
@@ -107,7 +107,7 @@ enum Key {
     Computed(Expr),
 }
 
-/// An array whose elements are taken one by one.
+/// An array whose elements are grouped one by one.
 struct Unwound {
     /// Where the array is.
     slot: usize,
@@ -115,7 +115,7 @@ struct Unwound {
     whole: Vec<usize>,
     /// The slots of fields of the element.
     inner: Slots,
-    /// Those slots with the paths inside of the element, for elements that are arrays.
+    /// Those slots with the paths inside the element, for elements that are arrays.
     below: Vec<usize>,
     keep_empty: bool,
 }
@@ -126,8 +126,8 @@ impl Program {
         Program::compile(spec, None, None, &[]).unwrap_or_else(|| Program::plain(spec))
     }
 
-    /// The program of a group with a `$unwind` and then a `$project` in front of it; `counted` are
-    /// the sets of which only the size is wanted. `None` if it would not give the same.
+    /// The program of a group with a `$unwind` and then a `$project` before it; `counted` are the
+    /// sets of which only the size is needed. `None` if the result would differ.
     pub(super) fn compile(
         spec: &Spec,
         unwind: Option<&UnwindSpec>,
@@ -188,7 +188,7 @@ impl Program {
         Some(Program { slots, unwind: unwound, collation, key, feeds, fields, reads })
     }
 
-    /// A program that looks up every path on its own.
+    /// A program that looks up every path separately.
     pub(super) fn plain(spec: &Spec) -> Program {
         Program {
             slots: Slots::none(),
@@ -201,7 +201,7 @@ impl Program {
         }
     }
 
-    /// The field that is the key, if that is its encoded value.
+    /// The key field, if the key is its encoded value.
     pub(super) fn key_slot(&self) -> Option<usize> {
         match &self.key {
             Key::Slot(slot) if self.collation.is_none() => Some(*slot),
@@ -209,9 +209,9 @@ impl Program {
         }
     }
 
-    /// The path of the field that is the key: the documents of a group follow each other if they are
-    /// in the order of this field. `None` if the key is more than a field, or other text counts as
-    /// equal. A document of fields tells a missing one from null, which no order of documents does.
+    /// The path of the key field: documents sorted by this field have consecutive groups. `None` if
+    /// the key is more than a field, or a collation applies. A key document distinguishes missing
+    /// from null, which no sort order does.
     pub(super) fn key_path(&self) -> Option<&str> {
         let reads = self.reads.as_ref().filter(|_| self.collation.is_none())?;
         match &self.key {
@@ -220,19 +220,19 @@ impl Program {
         }
     }
 
-    /// Whether elements of arrays are grouped, not documents.
+    /// Whether elements of arrays are grouped instead of documents.
     pub(super) fn unwinds(&self) -> bool {
         self.unwind.is_some()
     }
 
-    /// What one thread needs to read documents.
+    /// The state that one thread needs to read documents.
     pub(super) fn eyes(&self) -> Eyes {
         let inner = self.unwind.as_ref().map_or_else(Slots::none, |unwound| unwound.inner.clone());
         Eyes { outer: self.slots.clone(), inner }
     }
 
-    /// Puts a document into its group, or each element of its array. `meta` is what `$meta` knows
-    /// of it.
+    /// Adds a document, or each element of its array, to its group. `meta` is the document's
+    /// metadata.
     #[inline]
     pub(super) fn take(
         &self,
@@ -266,7 +266,7 @@ impl Program {
         }
     }
 
-    /// Puts one element of a document's array into its group; `outer` are the document's slots.
+    /// Adds one element of a document's array to its group; `outer` are the document's slots.
     fn take_element<'a>(
         &'a self,
         eyes: &mut Eyes,
@@ -336,7 +336,7 @@ impl Program {
     }
 }
 
-/// Which slots must hold values, beside those that are known to: of the others the keys are enough.
+/// Which additional slots must hold values; for the others, keys are enough.
 fn decoded(
     mut read: Vec<usize>,
     key: &Key,
@@ -377,10 +377,10 @@ impl Key {
 }
 
 impl Unwound {
-    /// Finds out which of the paths lead into the elements.
+    /// Determines which of the paths lead into the elements.
     fn new(unwind: &UnwindSpec, paths: &mut Paths) -> Option<Unwound> {
-        // A path of several names may lead through other fields that are read, and a number may
-        // be a place in an array.
+        // A path of several names may lead through other fields that are read, and a number may be
+        // an array index.
         let [part] = unwind.path.parts() else { return None };
         if part.index.is_some() || unwind.index.is_some() {
             return None;

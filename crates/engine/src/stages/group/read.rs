@@ -1,7 +1,7 @@
-//! Reading the input of a group: by one thread, or the second part of it by another.
+//! Reads the input of a group, with one thread or in two parts with two threads.
 //!
-//! Both fill tables of their own; at the end the groups of the second are put behind those of the
-//! first, so that firsts, lasts and lists are as if one thread had read everything.
+//! Each thread fills its own table. At the end the groups of the second are appended to those of
+//! the first, so that firsts, lasts and lists are as if one thread had read everything.
 
 use super::program::{Eyes, Program};
 use super::spill::{Groups, Spill};
@@ -14,16 +14,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use value::{Error, RawDoc, Result};
 
-/// How many documents pass between two looks at the memory in use.
+/// Documents between two checks of the memory in use.
 const DOCUMENTS_BETWEEN_LOOKS: u32 = 256;
-/// Bytes of documents between two looks, when they are large.
+/// Bytes of documents between two checks, when they are large.
 const BYTES_BETWEEN_LOOKS: usize = 1024 * 1024;
-/// After so many documents it is known whether there are few groups: uniting many would cost more
-/// than a second thread gains.
+/// The number of documents after which the number of groups is judged: merging many groups would
+/// cost more than a second thread gains.
 const DOCUMENTS_BEFORE_HELP: u32 = 4096;
 const GROUPS_MAX_FOR_HELP: usize = 512;
 
-/// Reads the input and its parts: the groups in memory, or all of them on disk.
+/// Reads the input and its parts. Returns the groups in memory, or all of them on disk.
 pub(super) fn read(
     input: &mut dyn Stream,
     parts: &mut [Box<dyn Stream>],
@@ -39,7 +39,7 @@ pub(super) fn read(
         }
         return own.finish(Reader::new(program, share), op);
     };
-    // Each thread ends when the other one failed.
+    // Each thread stops when the other one failed.
     let (failed, helper_failed) = (AtomicBool::new(false), AtomicBool::new(false));
     let flags = (&failed, &helper_failed);
     own.stop = Some(&helper_failed);
@@ -74,7 +74,7 @@ pub(super) fn read(
     own.finish(other, op)
 }
 
-/// What the second thread does.
+/// The work of the second thread.
 fn help<'p>(
     part: &mut dyn Stream,
     program: &'p Program,
@@ -86,7 +86,7 @@ fn help<'p>(
     let mut reader = Reader::new(program, share);
     reader.stop = Some(failed);
     let result = reader.read(part, &helper.operation, &mut |_| Ok(()));
-    // One that ends because the first failed did not fail itself.
+    // A thread that stopped because the first one failed did not fail itself.
     if result.is_err() && !failed.load(Ordering::SeqCst) {
         helper_failed.store(true, Ordering::SeqCst);
     }
@@ -94,7 +94,7 @@ fn help<'p>(
     result.map(|()| reader)
 }
 
-/// One thread's groups.
+/// The groups of one thread.
 struct Reader<'p> {
     program: &'p Program,
     table: Table,
@@ -107,7 +107,7 @@ impl<'p> Reader<'p> {
         Reader { program, table: Table::new(program), spill: Spill::new(0, bytes_max), stop: None }
     }
 
-    /// Takes all documents of a stream. `early` sees the groups of the first ones.
+    /// Reads all documents of a stream. `early` is called with the groups of the first ones.
     fn read(
         &mut self,
         input: &mut dyn Stream,
@@ -130,7 +130,7 @@ impl<'p> Reader<'p> {
         }
     }
 
-    /// Puts the groups of another reader behind these.
+    /// Appends the groups of another reader.
     fn finish(mut self, mut other: Reader<'_>, op: &Operation) -> Result<Groups> {
         let Reader { program, table, spill, .. } = &mut self;
         spill.bytes_max = op.group_bytes_max();
@@ -157,7 +157,7 @@ impl<'p> Reader<'p> {
     }
 }
 
-/// Puts what is lent into the groups of a reader.
+/// Adds lent documents to the groups of a reader.
 struct Taker<'t, 'p> {
     reader: &'t mut Reader<'p>,
     op: &'t Operation,
@@ -165,7 +165,7 @@ struct Taker<'t, 'p> {
     eyes: Eyes,
     arena: Bump,
     seen: u32,
-    /// Bytes of documents since the last look.
+    /// Bytes of documents since the last check.
     bytes: usize,
 }
 
@@ -178,7 +178,7 @@ impl Taker<'_, '_> {
         self.took()
     }
 
-    /// Looks from time to time whether to go on.
+    /// Checks periodically whether to continue.
     #[inline]
     fn took(&mut self) -> Result<()> {
         self.arena.reset();

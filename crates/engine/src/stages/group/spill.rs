@@ -1,6 +1,6 @@
 //! Groups on disk: when memory is full, the states of all groups are written to partitions by the
-//! hash of their keys, and grouping goes on with an empty table. At the end each partition is read
-//! back alone; one that does not fit either is divided again by further bits of the hash.
+//! hash of their keys, and grouping continues with an empty table. At the end each partition is
+//! read back separately; one that does not fit is divided again by further bits of the hash.
 
 use super::program::Program;
 use super::table::Table;
@@ -10,24 +10,24 @@ use crate::store_failed;
 use store::{Run, RunWriter};
 use value::Result;
 
-/// Bits of the hash that tell the partitions of one level apart.
+/// Bits of the hash that select the partition of one level.
 const BITS: u32 = 4;
 const PARTITIONS: usize = 1 << BITS;
-/// Levels after which the bits are used up.
+/// The number of levels; after these the bits are used up.
 const LEVELS_MAX: u32 = 60 / BITS;
 
-/// The partitions of one level, as far as they are written.
+/// The partitions of one level that have been written.
 pub(super) struct Spill {
-    /// Bytes that the groups in memory may take.
+    /// Maximum bytes of the groups in memory.
     pub(super) bytes_max: usize,
     level: u32,
     writers: Vec<Option<RunWriter>>,
     totals: Totals,
-    /// What the groups hold of the memory that operations share.
+    /// The shared memory that the groups take.
     pub(super) share: Option<Share>,
 }
 
-/// What went to the disk.
+/// Spill statistics.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Totals {
     /// How often memory was full.
@@ -51,18 +51,18 @@ pub(super) struct Groups {
     pub(super) table: Table,
     pub(super) partitions: Vec<Partition>,
     pub(super) totals: Totals,
-    /// The memory that the groups in the table are counted in.
+    /// The memory accounting of the groups in the table.
     pub(super) share: Option<Share>,
 }
 
 impl Groups {
-    /// Groups of which none went to the disk.
+    /// Groups that were never spilled.
     pub(super) fn in_memory(table: Table, share: Option<Share>) -> Groups {
         Groups { table, partitions: Vec::new(), totals: Totals::default(), share }
     }
 }
 
-/// A partition that was written and is to be read.
+/// A written partition that is to be read.
 pub(super) struct Partition {
     level: u32,
     /// Runs of the same keys, in the order of the documents.
@@ -70,12 +70,12 @@ pub(super) struct Partition {
 }
 
 impl Spill {
-    /// No partitions yet.
+    /// Begins without partitions.
     pub(super) fn new(level: u32, bytes_max: usize) -> Spill {
         Spill { bytes_max, level, writers: Vec::new(), totals: Totals::default(), share: None }
     }
 
-    /// Whether there are bits left to divide by.
+    /// Whether there are hash bits left to divide by.
     pub(super) fn can_divide(&self) -> bool {
         self.level < LEVELS_MAX
     }
@@ -90,7 +90,7 @@ impl Spill {
         self.writers.is_empty()
     }
 
-    /// Writes all groups of a table, which is empty then.
+    /// Writes all groups of a table and empties it.
     pub(super) fn write(
         &mut self,
         table: &mut Table,
@@ -120,7 +120,7 @@ impl Spill {
         Ok(())
     }
 
-    /// Ends writing. Each partition has the groups of both, those of this one first.
+    /// Finishes writing. Each partition has the groups of both, those of this one first.
     pub(super) fn finish(mut self, mut other: Spill) -> Result<Vec<Partition>> {
         let level = self.level + 1;
         self.writers.resize_with(PARTITIONS, || None);

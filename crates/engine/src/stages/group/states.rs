@@ -1,21 +1,21 @@
-//! The accumulators of all groups, in pieces of a fixed size: one list that doubles when it is full
-//! would need three times the memory of its groups while it moves.
+//! The accumulators of all groups, in chunks of a fixed size: one list that doubles when it is full
+//! would need three times the memory while it moves.
 
 use query::accumulate::Accumulator;
 
-/// Groups of one piece.
+/// Groups per chunk.
 const PIECE: usize = 256;
 
-/// As many accumulators for each group as the stage has.
+/// The accumulators of groups, a fixed number for each.
 pub(super) struct States {
     pieces: Vec<Vec<Accumulator>>,
-    /// How many a group has.
+    /// Accumulators per group.
     width: usize,
     groups: usize,
 }
 
 impl States {
-    /// No groups yet, which will have so many accumulators each.
+    /// Begins without groups; each will have this many accumulators.
     pub(super) fn new(width: usize) -> States {
         States { pieces: Vec::new(), width, groups: 0 }
     }
@@ -23,7 +23,7 @@ impl States {
     /// Adds the accumulators of the next group.
     pub(super) fn push(&mut self, states: impl Iterator<Item = Accumulator>) {
         if self.groups.is_multiple_of(PIECE) && self.pieces.len() * PIECE == self.groups {
-            // The first piece grows: most stages have few groups.
+            // The first chunk grows: most stages have few groups.
             let room = if self.groups == 0 { 0 } else { PIECE * self.width };
             self.pieces.push(Vec::with_capacity(room));
         }
@@ -40,7 +40,7 @@ impl States {
         self.pieces.get(group / PIECE).and_then(|piece| piece.get(from..to)).unwrap_or(&[])
     }
 
-    /// The accumulators of a group, to be fed.
+    /// The accumulators of a group, for updates.
     #[inline]
     pub(super) fn get_mut(&mut self, group: usize) -> &mut [Accumulator] {
         let (from, to) = self.span(group);
@@ -53,13 +53,13 @@ impl States {
         (from, from + self.width)
     }
 
-    /// Memory that they take, without what they point to, in bytes.
+    /// Memory in bytes, without what the accumulators point to.
     pub(super) fn memory_bytes(&self) -> usize {
         let own: usize = self.pieces.iter().map(Vec::capacity).sum();
         own * size_of::<Accumulator>() + self.pieces.capacity() * size_of::<Vec<Accumulator>>()
     }
 
-    /// Forgets all groups but the last, and keeps the memory.
+    /// Removes all groups but the last, and keeps the memory.
     pub(super) fn keep_last(&mut self) {
         let Some(last) = self.groups.checked_sub(1) else { return };
         let from = last % PIECE * self.width;

@@ -1,5 +1,5 @@
-//! The groups found so far: a table of their keys, their `_id`s in one buffer, their accumulators
-//! side by side. What does not fit into memory goes to `spill`.
+//! The groups found so far: a hash table of their keys, their `_id`s in one buffer, and their
+//! accumulators. Groups that do not fit into memory go to `spill`.
 
 use super::program::{Feed, Program};
 use super::spill::Spill;
@@ -20,11 +20,11 @@ pub(super) struct Table {
     ids: Vec<u8>,
     heads: Vec<Head>,
     states: States,
-    /// Bytes of accumulators beyond their own size.
+    /// Heap bytes of accumulators.
     grown: usize,
-    /// The key of the document at hand.
+    /// The key of the current document.
     key: Vec<u8>,
-    /// Whether the documents of a group always follow each other.
+    /// Whether the documents of a group are consecutive.
     ordered: bool,
 }
 
@@ -63,7 +63,7 @@ impl Table {
         self.heads.len()
     }
 
-    /// A table of groups whose documents always follow each other.
+    /// A table of groups whose documents are consecutive.
     pub(super) fn ordered(program: &Program) -> Table {
         Table { ordered: true, ..Table::new(program) }
     }
@@ -76,14 +76,14 @@ impl Table {
         }
     }
 
-    /// Takes the document of `env` into its group.
+    /// Adds the document of `env` to its group.
     #[inline]
     pub(super) fn add<'a>(&mut self, program: &'a Program, env: &Env<'a>) -> Result<()> {
         let at = self.group_of(program, env)?;
         self.feed(at, program, env, None)
     }
 
-    /// Takes a document that an index entry tells into its group.
+    /// Adds a document that is read from an index entry to its group.
     #[inline]
     pub(super) fn add_entry<'a>(
         &mut self,
@@ -109,7 +109,7 @@ impl Table {
         self.feed(at, program, &env, Some(columns))
     }
 
-    /// The group of the document of `env`, which begins with it if it is the first.
+    /// The group of the document of `env`; begins it if the document is the first.
     #[inline]
     fn group_of<'a>(&mut self, program: &'a Program, env: &Env<'a>) -> Result<usize> {
         let mut key = std::mem::take(&mut self.key);
@@ -128,7 +128,7 @@ impl Table {
         }
     }
 
-    /// Feeds the accumulators of a group.
+    /// Updates the accumulators of a group.
     #[inline]
     fn feed<'a>(
         &mut self,
@@ -141,7 +141,7 @@ impl Table {
         let mut argument: Option<Val<'a>> = None;
         for (((_, spec), feed), state) in program.fields.iter().zip(&program.feeds).zip(states) {
             if spec.grows() && state.is_settled() {
-                // What could fail in later documents is not even computed.
+                // A settled accumulator does not evaluate later arguments, which could fail.
                 if matches!(feed, Feed::Argument) {
                     argument = None;
                 }
@@ -170,7 +170,7 @@ impl Table {
         Ok(())
     }
 
-    /// Forgets all groups but the last, which may go on.
+    /// Removes all groups but the last, which may still grow.
     pub(super) fn keep_last(&mut self) {
         let Some(last) = self.len().checked_sub(1) else { return };
         let (key, id) = (self.keys.key(last).to_vec(), self.id(last));
@@ -185,7 +185,7 @@ impl Table {
         self.grown = self.states.get(0).iter().map(Accumulator::memory_bytes).sum();
     }
 
-    /// Begins a group whose `_id` was appended.
+    /// Begins a group; its `_id` is already appended.
     fn start(&mut self, program: &Program, kind: u8) -> Result<()> {
         self.heads.push(Head { kind, end: self.ids.len() });
         let id = id_at(&self.heads, &self.ids, self.heads.len() - 1).get();
@@ -219,7 +219,7 @@ impl Table {
         Ok(())
     }
 
-    /// Appends everything that `absorb` needs of a group.
+    /// Appends the state of a group, for `absorb`.
     pub(super) fn save(&self, at: usize, out: &mut Vec<u8>) {
         let id = self.id(at);
         out.push(id.kind);
@@ -228,7 +228,7 @@ impl Table {
         self.states.get(at).iter().for_each(|state| state.save(out));
     }
 
-    /// Takes a group that was saved, as if its documents came behind those seen so far.
+    /// Merges a saved group, as if its documents came after those seen so far.
     pub(super) fn absorb(&mut self, program: &Program, key: &[u8], saved: &[u8]) -> Result<()> {
         let damaged = || Error::internal("a saved group is not understood");
         let (&kind, rest) = saved.split_first().ok_or_else(damaged)?;
@@ -256,7 +256,7 @@ impl Table {
         Ok(())
     }
 
-    /// Moves all groups to the disk if they take more memory than they may.
+    /// Moves all groups to disk if they exceed the memory limit.
     pub(super) fn check_memory(
         &mut self,
         program: &Program,

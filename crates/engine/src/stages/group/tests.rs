@@ -266,7 +266,7 @@ fn answers(engine: &crate::engine::Engine, pipeline: &str, hint: &str) -> Vec<St
     batch.iter().map(|(_, doc)| print(doc.get())).collect()
 }
 
-/// Values that indexes hold side by side and tell apart by what they keep beside the key.
+/// Values with adjacent index keys, which only the data stored with the key distinguishes.
 fn indexed_value() -> impl Strategy<Value = String> {
     prop_oneof![
         6 => (0_i32..3).prop_map(|n| n.to_string()),
@@ -324,7 +324,7 @@ proptest! {
             "{{createIndexes: 'c', indexes: [{{key: {{a: 1, b: {order}, c: 1}}, name: 'i'}}]}}"
         ));
         for pipeline in INDEXED {
-            // Which of equal keys is shown depends on the order of the documents, nothing else does.
+            // Only the choice among equal keys depends on the order of the documents.
             let found = |hint| {
                 let docs = answers(&engine, pipeline, hint);
                 let mut docs: Vec<String> = docs.iter().map(|doc| untyped(doc)).collect();

@@ -15,7 +15,7 @@ use query::expr::{Env, Expr};
 use std::collections::BTreeSet;
 use value::{Decimal128, OwnedVal, Result, Val, compare};
 
-/// What an accumulator gives for the window of each document.
+/// Writes the value of an accumulator for the window of each document.
 pub(super) fn accumulate(
     spec: &AccumulatorSpec,
     frame: &Frame,
@@ -23,7 +23,7 @@ pub(super) fn accumulate(
     op: &Operation,
     out: &mut Output<'_>,
 ) -> Result<()> {
-    // Missing is kept apart from null: some accumulators skip it.
+    // Missing and null are distinguished: some accumulators skip missing values.
     let mut arguments = Column::default();
     let mut arena = Bump::new();
     partition.for_each(op, |doc| {
@@ -37,7 +37,7 @@ pub(super) fn accumulate(
         return percentiles(spec, &arguments, &spans, partition, op, out);
     }
     if frame.begins_open() {
-        // Windows only grow: what was added stays.
+        // The windows only grow, so added values stay.
         let mut state = spec.start(Val::Null)?;
         let mut added = 0;
         return spans.each(op, out, |_, to| {
@@ -64,8 +64,8 @@ pub(super) fn accumulate(
     })
 }
 
-/// The value for the first or last document of each window. Other than in groups, a value that is
-/// missing stays so, and no other document is looked at.
+/// Returns the value for the first or last document of each window. Unlike in groups, a missing
+/// value stays missing, and no other document is used.
 pub(super) fn edge(
     input: &Expr,
     last: bool,
@@ -103,8 +103,8 @@ pub(super) fn edge(
     })
 }
 
-/// Sums of windows that lose documents are as narrow as they can be, other than sums of groups,
-/// and the deviation of one number is a whole zero.
+/// Unlike sums of groups, sums of windows that lose documents have the narrowest type, and the
+/// deviation of one number is an integer zero.
 fn narrowed(name: &str, numbers: usize, value: Val<'_>) -> OwnedVal {
     OwnedVal::new(match value {
         Val::Int64(n) if name == "$sum" => i32::try_from(n).map_or(value, Val::Int32),
@@ -113,7 +113,7 @@ fn narrowed(name: &str, numbers: usize, value: Val<'_>) -> OwnedVal {
     })
 }
 
-/// The same by windows that slide, for accumulators that can. False: nothing was done.
+/// The same with sliding windows, for accumulators that support it. False: nothing was done.
 fn sliding(
     spec: &AccumulatorSpec,
     arguments: &Column,
@@ -129,7 +129,7 @@ fn sliding(
     match spec.name() {
         "$sum" | "$count" | "$avg"
             if spans.are_wide()
-                // Decimals and doubles together are rounded in the order in which they come.
+                // Mixed decimals and doubles are rounded in the order of the documents.
                 && (all(|value| !matches!(value, Val::Decimal(_)))
                     || all(|value| !matches!(value, Val::Double(_)))) =>
         {
@@ -137,7 +137,7 @@ fn sliding(
             slide(spans, op, &mut Total { value, average, sum: Sum::default() }, out)?;
         }
         "$min" | "$max" => {
-            // Of equal ones the first is the least, and the last the greatest.
+            // Of equal values, the first is the minimum and the last the maximum.
             let largest = spec.name() == "$max";
             let better = |a: usize, b: usize| {
                 let order = compare::compare_with(value(a), value(b), collation);
@@ -171,7 +171,7 @@ fn sliding(
         name @ ("$top" | "$topN" | "$bottom" | "$bottomN") => {
             let Some(limit) = spec.limit() else { return Ok(false) };
             partition.memory.take(Ranks::memory_bytes(count))?;
-            // Arguments are pairs of the bytes that order them, and the value.
+            // Arguments are pairs: the bytes that order them, and the value.
             let part = |at: usize, which: usize| {
                 let pair = value(at).as_array()?;
                 pair.iter().nth(which).map(|(_, part)| part.get())
@@ -229,7 +229,7 @@ fn percentiles(
     slide(spans, op, &mut Percentiles::new(ranks, spec.percentiles(), many, number), out)
 }
 
-/// Decimals added up; the rounding of many digits cannot be undone, so nothing is taken away.
+/// A sum of decimals; rounding cannot be undone, so numbers are never removed.
 #[derive(Clone, Copy, Default)]
 struct Decimals(Option<Decimal128>);
 

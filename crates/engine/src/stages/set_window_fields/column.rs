@@ -1,5 +1,5 @@
-//! Columns: a value for every document of a partition, side by side in a few bytes each; and the
-//! memory that one partition may take for them.
+//! Columns: a compact list with a value for every document of a partition, and the memory limit for
+//! the columns of a partition.
 
 use super::Partition;
 use crate::operation::Operation;
@@ -9,7 +9,7 @@ use std::cell::Cell;
 use value::writer::write_value;
 use value::{Code, Error, RawVal, Result, Val};
 
-/// Values one behind the other.
+/// A list of encoded values.
 #[derive(Default)]
 pub(super) struct Column {
     kinds: Vec<u8>,
@@ -17,7 +17,7 @@ pub(super) struct Column {
     bytes: Vec<u8>,
 }
 
-/// What a value takes beside its bytes.
+/// Memory overhead of a value.
 const VALUE_BYTES: usize = size_of::<u8>() + size_of::<u32>();
 
 impl Column {
@@ -31,12 +31,12 @@ impl Column {
         Ok(())
     }
 
-    /// The value at a place; missing beyond the end.
+    /// The value at an index; missing beyond the end.
     pub(super) fn get(&self, at: usize) -> Val<'_> {
         self.raw(at).get()
     }
 
-    /// The undecoded value at a place.
+    /// The undecoded value at an index.
     pub(super) fn raw(&self, at: usize) -> RawVal<'_> {
         let end = |at: usize| self.ends.get(at).map_or(0, |end| *end as usize);
         let from = at.checked_sub(1).map_or(0, end);
@@ -54,7 +54,7 @@ impl Column {
         (0..self.len()).map(|at| self.get(at))
     }
 
-    /// The first place, of sorted values, where a test fails.
+    /// The first index, in sorted values, at which a test fails.
     pub(super) fn partition_point(&self, holds: impl Fn(Val<'_>) -> bool) -> usize {
         let (mut low, mut high) = (0, self.len());
         while low < high {
@@ -68,12 +68,12 @@ impl Column {
         low
     }
 
-    /// Memory that it takes.
+    /// Memory in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.bytes.len() + self.len() * VALUE_BYTES
     }
 
-    /// Forgets all values.
+    /// Removes all values.
     pub(super) fn clear(&mut self) {
         self.kinds.clear();
         self.ends.clear();
@@ -81,31 +81,32 @@ impl Column {
     }
 }
 
-/// What the columns of one partition may take. Documents and results go to disk, these do not.
+/// The memory limit for the columns of one partition. Documents and results can go to disk, columns
+/// cannot.
 pub(super) struct Memory {
     used: Cell<usize>,
     max: usize,
 }
 
 impl Memory {
-    /// Room for so many bytes.
+    /// A limit of this many bytes.
     pub(super) fn new(max: usize) -> Memory {
         Memory { used: Cell::new(0), max }
     }
 
-    /// Takes some of it.
+    /// Reserves bytes.
     pub(super) fn take(&self, bytes: usize) -> Result<()> {
         let used = self.used.get().saturating_add(bytes);
         self.used.set(used);
         if used > self.max { Err(exceeded(used, self.max)) } else { Ok(()) }
     }
 
-    /// What is taken now.
+    /// The bytes in use.
     pub(super) fn used(&self) -> usize {
         self.used.get()
     }
 
-    /// Gives back all that was taken since `used` was this.
+    /// Releases everything reserved since `used` had this value.
     pub(super) fn give_back(&self, used: usize) {
         self.used.set(used);
     }
@@ -121,12 +122,12 @@ fn exceeded(used: usize, max: usize) -> Error {
     )
 }
 
-/// The value of an expression for every document; null where it gives none.
+/// The value of an expression for every document; null where it has none.
 pub(super) fn evaluate(expr: &Expr, partition: &Partition, op: &Operation) -> Result<Column> {
     evaluate_or(expr, partition, Val::Null, op)
 }
 
-/// The value of an expression for every document, another where it gives none.
+/// The value of an expression for every document; a default where it has none.
 pub(super) fn evaluate_or(
     expr: &Expr,
     partition: &Partition,

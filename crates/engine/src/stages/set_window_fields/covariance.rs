@@ -1,4 +1,4 @@
-//! `$covariancePop` and `$covarianceSamp`: how two values move together.
+//! `$covariancePop` and `$covarianceSamp`: covariances of two values.
 
 use super::column::Column;
 use super::output::Output;
@@ -34,12 +34,12 @@ impl Moments {
         if over > 0.0 { Val::Double(self.together / over) } else { Val::Null }
     }
 
-    /// Whether there is one pair.
+    /// Whether there is exactly one pair.
     pub(super) fn is_one(&self) -> bool {
         self.count == 1.0
     }
 
-    /// The deviation, of pairs of a number with itself.
+    /// The standard deviation, for pairs of a number with itself.
     pub(super) fn deviation(&self, sample: bool) -> Val<'static> {
         match self.covariance(sample) {
             Val::Double(square) => Val::Double(square.sqrt()),
@@ -47,7 +47,7 @@ impl Moments {
         }
     }
 
-    /// One number with itself.
+    /// A pair of a number with itself.
     pub(super) fn of_one(value: Val<'_>) -> Moments {
         value.as_f64().map_or_else(Moments::default, |number| Moments::of(number, number))
     }
@@ -101,11 +101,11 @@ pub(super) fn covariances(
 
 /// Moments of a sliding window.
 pub(super) struct Moving<P, F> {
-    /// What the document at a place adds.
+    /// The moments of the document at an index.
     pub(super) part: P,
     /// The window.
     pub(super) stacks: TwoStacks<Moments>,
-    /// What is read from the moments.
+    /// Computes the result from the moments.
     pub(super) result: F,
 }
 

@@ -1,18 +1,18 @@
-//! Sums of doubles without rounding errors, from which numbers can be taken away again.
+//! Sums of doubles without rounding errors, from which numbers can be subtracted again.
 //!
 //! The sum is one long fixed-point number that holds every double exactly; it is rounded only when
-//! it is read. So it depends neither on the order of the numbers nor on what was in it before.
+//! it is read. So it depends neither on the order of the numbers nor on earlier contents.
 
-/// Bits of a limb that are used; the others take the carries of many additions.
+/// Used bits of a limb; the others hold the carries of many additions.
 const LIMB_BITS: u32 = 32;
 
-/// Limbs for every double, and for the carries of as many as there can be.
+/// Limbs for every double, and for the carries of the largest possible count.
 const LIMBS: usize = 70;
 
-/// The lowest bit of a limb number is worth this power of two.
+/// The exponent of the lowest bit of the first limb, as a power of two.
 const LOWEST: i64 = -1074;
 
-/// Additions after which the carries must move on.
+/// Additions after which carries must be propagated.
 const CARRY_AFTER: u32 = 1 << 29;
 
 /// An exact sum of doubles.
@@ -37,14 +37,14 @@ impl ExactSum {
         self.change(number, 1);
     }
 
-    /// Takes away a number that was added before.
+    /// Subtracts a number that was added before.
     pub(super) fn subtract(&mut self, number: f64) {
         self.change(number, -1);
     }
 
     /// Adds a whole number.
     pub(super) fn add_whole(&mut self, number: i128) {
-        // Parts that doubles hold exactly.
+        // Parts that doubles represent exactly.
         let low = number & 0xFFFF_FFFF_FFFF;
         let middle = (number >> 48) & 0xFFFF_FFFF_FFFF;
         let high = number >> 96;
@@ -66,7 +66,7 @@ impl ExactSum {
         let bits = number.to_bits();
         let exponent = (bits >> 52) & 0x7FF;
         let fraction = bits & ((1 << 52) - 1);
-        // Numbers below the normal ones have no hidden bit, and the exponent of the smallest.
+        // Subnormal numbers have no hidden bit, and the exponent of the smallest normal number.
         let (mantissa, place) = match exponent {
             0 => (fraction, 0),
             _ => (fraction | (1 << 52), (exponent - 1) as u32),
@@ -105,7 +105,7 @@ impl ExactSum {
     }
 }
 
-/// Moves what does not fit into a limb to the next, so that all but the last are positive.
+/// Propagates carries to the next limb, so that all limbs but the last are positive.
 fn carry(limbs: &mut [i64; LIMBS]) {
     let mut carried = 0;
     let last = limbs.len() - 1;
@@ -120,17 +120,17 @@ fn carry(limbs: &mut [i64; LIMBS]) {
     }
 }
 
-/// The double that is nearest to a positive number in limbs, the even one of two.
+/// The nearest double to a positive number in limbs; ties go to even.
 fn rounded(limbs: &[i64; LIMBS]) -> f64 {
     let Some(top) = limbs.iter().rposition(|limb| *limb != 0) else { return 0.0 };
     let limb = |at: usize| limbs.get(at).map_or(0, |limb| *limb as u128);
-    // Four limbs at the top hold 53 bits and more, wherever the highest one stands.
+    // The four top limbs hold at least 53 bits, wherever the highest bit is.
     let base = top.saturating_sub(3);
     let window = (base..=top).rev().fold(0_u128, |sum, at| (sum << LIMB_BITS) | limb(at));
     let lower = limbs.iter().take(base).any(|limb| *limb != 0);
     let highest = 127 - window.leading_zeros();
     if highest < 53 {
-        // Only at the low end are there so few bits, and they are all there are.
+        // Only numbers at the low end have so few bits, and these are exact.
         return f64::from_bits(window as u64);
     }
     let shift = highest - 52;

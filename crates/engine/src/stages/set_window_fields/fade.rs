@@ -1,4 +1,4 @@
-//! `$expMovingAvg`: an average that forgets.
+//! `$expMovingAvg`: exponential moving averages.
 
 use super::Partition;
 use super::column::evaluate;
@@ -9,7 +9,7 @@ use crate::stages::StageContext;
 use query::expr::Expr;
 use value::{Decimal128, Error, OwnedVal, Result, Val, number};
 
-/// How fast a moving average forgets.
+/// The weight of the newest value.
 #[derive(Clone, Copy)]
 pub(super) struct Alpha {
     decimal: Decimal128,
@@ -88,7 +88,7 @@ pub(super) fn moving_average(
                 let mixed = decimal(now).mul(alpha.decimal).add(decimal(before).mul(rest));
                 OwnedVal::new(Val::Decimal(mixed))
             } else {
-                // Mixed as decimals too, so that no digits are lost on the way.
+                // Also computed as decimals, so that no digits are lost.
                 let decimal = |value: Val<'_>| number::to_decimal(value).unwrap_or(Decimal128::NAN);
                 let rest = Decimal128::from_i32(1).sub(alpha.decimal);
                 let mixed = decimal(now).mul(alpha.decimal).add(exact.mul(rest));

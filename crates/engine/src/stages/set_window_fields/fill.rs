@@ -1,4 +1,4 @@
-//! `$linearFill` and `$locf`: values where there are none.
+//! `$linearFill` and `$locf`: fill null and missing values.
 
 use super::column::evaluate;
 use super::output::Output;
@@ -8,7 +8,7 @@ use query::expr::Expr;
 use std::cmp::Ordering;
 use value::{Code, Error, Result, Val, compare, number};
 
-/// The last value that was there.
+/// Fills with the last value before.
 pub(super) fn carried(
     input: &Expr,
     partition: &Partition,
@@ -25,7 +25,7 @@ pub(super) fn carried(
     })
 }
 
-/// Values on the line between their neighbours.
+/// Fills by linear interpolation between neighbours.
 pub(super) fn linear_fill(
     input: &Expr,
     partition: &Partition,

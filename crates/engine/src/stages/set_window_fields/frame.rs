@@ -1,4 +1,4 @@
-//! Windows: which documents around one belong to it, counted in documents or in values.
+//! Window frames: which documents belong to the window of a document, by position or by value.
 
 use super::column::Column;
 use super::{Sorting, refuse};
@@ -10,13 +10,13 @@ use value::{Code, Error, OwnedVal, RawDoc, Result, Val, compare, number};
 /// A window.
 #[derive(Clone)]
 pub(super) enum Frame {
-    /// So many documents before and behind.
+    /// A range of positions before and after the document.
     Documents(FrameBound<i64>, FrameBound<i64>),
-    /// Documents whose sort value lies so far before and behind.
+    /// A range of sort values before and after the document's value.
     Range(FrameBound<OwnedVal>, FrameBound<OwnedVal>, Option<String>),
 }
 
-/// One end of a window.
+/// One bound of a window.
 #[derive(Clone, PartialEq)]
 pub(super) enum FrameBound<T> {
     Unbounded,
@@ -116,8 +116,8 @@ impl Frame {
         }
     }
 
-    /// The documents of a window that is counted in documents: first, and one behind the last, of
-    /// the document at `at` of `count`.
+    /// The documents of a positional window, for the document at `at` of `count`: the first index,
+    /// and one after the last.
     pub(super) fn places(&self, at: usize, count: usize) -> (usize, usize) {
         let Frame::Documents(lower, upper) = self else { return (0, count) };
         let last = i64::try_from(count).unwrap_or(i64::MAX);
@@ -137,7 +137,8 @@ impl Frame {
         matches!(self, Frame::Range(..))
     }
 
-    /// The documents of the window of the one at `at` of `count`: first, and one behind the last.
+    /// The documents of the window of the document at `at` of `count`: the first index, and one
+    /// after the last.
     pub(super) fn range(&self, at: usize, count: usize, keys: &Column) -> Result<(usize, usize)> {
         match self {
             Frame::Documents(..) => Ok(self.places(at, count)),
@@ -148,7 +149,7 @@ impl Frame {
                     FrameBound::Offset(by) => Ok(Some(moved(key, by.get(), unit.as_deref())?)),
                 };
                 let (low, high) = (edge(lower)?, edge(upper)?);
-                // The current document is itself, not all that are equal to it.
+                // `current` means the document itself, not all that are equal to it.
                 let open = if matches!(lower, FrameBound::Current) { at } else { 0 };
                 let from = low.map_or(open, |low: OwnedVal| {
                     keys.partition_point(|key| compare::compare(key, low.get()) == Ordering::Less)
@@ -164,7 +165,7 @@ impl Frame {
         }
     }
 
-    /// Whether every window begins with the partition.
+    /// Whether every window begins at the start of the partition.
     pub(super) fn begins_open(&self) -> bool {
         match self {
             Frame::Documents(lower, _) => *lower == FrameBound::Unbounded,
@@ -212,7 +213,7 @@ fn bound<T>(
     }
 }
 
-/// A sort value that lies some way from another.
+/// Adds an offset to a sort value.
 fn moved(key: Val<'_>, by: Val<'_>, unit: Option<&str>) -> Result<OwnedVal> {
     match (key, unit) {
         (Val::DateTime(ms), Some(unit)) => {

@@ -1,5 +1,4 @@
-//! What is computed from windows: which functions there are, how they are written, and which file
-//! computes each.
+//! Window functions: which there are, how they are parsed, and which file computes each.
 
 use super::accumulate::{accumulate, edge};
 use super::column::evaluate;
@@ -17,7 +16,7 @@ use value::{DocBuf, Error, OwnedVal, Result, Val};
 /// A compiled window function.
 pub(super) enum Function {
     Accumulate(AccumulatorSpec, Frame),
-    /// The value for the first or last document of the window alone.
+    /// The value for the first or last document of the window only.
     Edge {
         input: Expr,
         last: bool,
@@ -37,7 +36,7 @@ pub(super) enum Function {
         unit_ms: Option<i64>,
         frame: Frame,
     },
-    /// The area below the values of the window.
+    /// The area under the values of the window.
     Integral {
         input: Expr,
         unit_ms: Option<i64>,
@@ -63,7 +62,7 @@ pub(super) enum Function {
     },
 }
 
-/// Accumulators that are window functions too.
+/// Accumulators that are also window functions.
 static ACCUMULATORS: &[&str] = &[
     "$addToSet",
     "$avg",
@@ -133,7 +132,7 @@ impl Function {
             return Ok(Function::Edge { input, last: name == "$last", frame: frame()? });
         }
         if ACCUMULATORS.contains(&name) {
-            // Other than in groups, an array is an expression that makes one.
+            // Unlike in groups, an array is an expression that makes one.
             let array = DocBuf::build(|out| {
                 out.array("$concatArrays", |list| list.push(argument));
             });
@@ -226,7 +225,7 @@ impl Function {
                 };
                 let (x, y) = match pair {
                     Some((x, y)) => (Expr::parse(x, context)?, Expr::parse(y, context)?),
-                    // Anything but a pair of expressions never gives two numbers.
+                    // Any other argument never gives two numbers.
                     None => {
                         Expr::parse(argument, context)?;
                         (Expr::constant(Val::Null), Expr::constant(Val::Null))

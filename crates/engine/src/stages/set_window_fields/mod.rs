@@ -1,10 +1,10 @@
-//! `$setWindowFields`: computes fields from the documents around each document.
+//! `$setWindowFields`: computes fields over windows of documents.
 //!
-//! The documents are sorted by partition and order, with temporary files when they are many.
-//! `partition` holds one partition, on disk if it is large; `column` has what a function reads of
-//! its documents, which must fit into memory, and `output` what it gives. `frame` says which
-//! documents belong to a window, `function` what is computed from them, `sliding` and `ranked` how
-//! that is done without looking at every document of every window.
+//! The documents are sorted by partition and order, with temporary files if needed. `partition`
+//! holds one partition, on disk if it is large; `column` holds the values that a function reads,
+//! which must fit into memory, and `output` its results. `frame` defines windows, `function` the
+//! window functions; `sliding` and `ranked` compute them without visiting every document of every
+//! window.
 
 mod accumulate;
 mod column;
@@ -41,7 +41,7 @@ use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, Writer, keys};
 
 pub(super) static ROW: StageRow = StageRow {
     name: "$setWindowFields",
-    help: "Computes fields from the documents around each document.",
+    help: "Computes fields over windows of documents.",
     parse,
     ..StageRow::BASE
 };
@@ -54,12 +54,12 @@ struct SetWindowFields {
 struct Spec {
     partition: Option<Expr>,
     sorting: Option<Sorting>,
-    /// The order of the pairs of partition and document that are sorted.
+    /// The order of the sorted pairs of partition and document.
     order: Option<SortSpec>,
     outputs: Vec<(Path, Function)>,
 }
 
-/// The order inside of a partition.
+/// The order inside a partition.
 struct Sorting {
     spec: SortSpec,
     fields: Vec<(Path, bool)>,
@@ -103,7 +103,7 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
             "BSON field '$setWindowFields.output' is missing but a required field",
         );
     };
-    // A constant is one partition.
+    // A constant means one partition.
     let partition = partition.filter(|by| by.as_constant().is_none());
     let sorting = match sort {
         Some(sort) => {
@@ -176,11 +176,11 @@ struct Windows {
     input: Box<dyn Stream>,
     spec: Arc<Spec>,
     started: bool,
-    /// Pairs of partition and document in order; `None` when the input has the order already.
+    /// Sorted pairs of partition and document; `None` when the input is already sorted.
     sorted: Option<Sorted>,
     /// The first document of the next partition.
     ahead: Option<(Vec<u8>, Vec<u8>)>,
-    /// The partition that was computed last, as far as it was not given yet.
+    /// The last computed partition, with the documents that were not returned yet.
     current: Option<Computed>,
 }
 
@@ -200,7 +200,7 @@ impl Computed {
         for ((path, _), column) in spec.outputs.iter().zip(&mut self.columns) {
             let mut out = Vec::with_capacity(doc.len() + 32);
             let value = match column.next(&mut self.buffer)?.get() {
-                // A neighbour that lacks the field.
+                // A neighbouring document without the field.
                 Val::Undefined => Val::Missing,
                 value => value,
             };
@@ -258,7 +258,7 @@ impl Windows {
         Ok(Some((key, doc.bytes().to_vec())))
     }
 
-    /// Computes the fields of one partition. False when there is none left.
+    /// Computes the fields of the next partition. Returns false at the end.
     fn advance(&mut self, op: &Operation) -> Result<bool> {
         if !self.started {
             self.started = true;

@@ -1,5 +1,5 @@
-//! What a window function gives for the documents of a partition, in their order: written once,
-//! read once. Results that are many go to a temporary file.
+//! The results of a window function for the documents of a partition, in order: written once, read
+//! once. Many results go to a temporary file.
 
 use super::column::Column;
 use super::partition::no_disk;
@@ -8,33 +8,33 @@ use crate::store_failed;
 use store::{Run, RunWriter};
 use value::{RawVal, Result, Val};
 
-/// Results that are being written.
+/// Results during writing.
 pub(super) struct Output<'o> {
     op: &'o Operation,
     rows: Column,
-    /// Rows that went to disk, and the last of them.
+    /// Rows on disk, and the last of them.
     spilled: Option<(RunWriter, u8, Vec<u8>)>,
-    /// Memory that the rows may take.
+    /// Maximum memory of the rows.
     bytes_max: usize,
 }
 
-/// Of the memory of the stage, what the results of all functions may take.
+/// The part of the stage's memory for the results of all functions.
 const SHARE: usize = 8;
 
 impl<'o> Output<'o> {
-    /// No results yet, of one of so many functions.
+    /// Begins without results, for one of this many functions.
     pub(super) fn new(op: &'o Operation, functions: usize) -> Output<'o> {
         let bytes_max = op.sort_bytes_max() / SHARE / functions.max(1);
         Output { op, rows: Column::default(), spilled: None, bytes_max }
     }
 
-    /// The result for the next document.
+    /// Appends the result for the next document.
     pub(super) fn push(&mut self, value: Val<'_>) -> Result<()> {
         self.rows.push(value)?;
         if self.rows.memory_bytes() > self.bytes_max { self.spill() } else { Ok(()) }
     }
 
-    /// The same result for the next document as for the last one.
+    /// Repeats the last result for the next document.
     pub(super) fn repeat(&mut self) -> Result<()> {
         let last = match (self.rows.len().checked_sub(1), &self.spilled) {
             (Some(at), _) => value::OwnedVal::new(self.rows.get(at)),
@@ -68,7 +68,7 @@ impl<'o> Output<'o> {
         Ok(())
     }
 
-    /// Ends writing.
+    /// Finishes writing.
     pub(super) fn finish(self) -> Result<Results> {
         let run = match self.spilled {
             Some((writer, ..)) => Some(writer.finish().map_err(store_failed)?),
@@ -78,7 +78,7 @@ impl<'o> Output<'o> {
     }
 }
 
-/// Results that were written.
+/// Results for reading.
 pub(super) struct Results {
     /// Those on disk come first.
     run: Option<Run>,
@@ -87,12 +87,12 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// Memory that they take.
+    /// Memory in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.rows.memory_bytes()
     }
 
-    /// The next result; `buffer` holds it where it comes from disk.
+    /// Returns the next result; `buffer` holds it if it comes from disk.
     pub(super) fn next<'a>(&'a mut self, buffer: &'a mut Vec<u8>) -> Result<RawVal<'a>> {
         if let Some(run) = &mut self.run {
             if let Some((kind, bytes)) = run.next().map_err(store_failed)? {

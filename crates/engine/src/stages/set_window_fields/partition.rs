@@ -1,4 +1,4 @@
-//! The documents of one partition, in order: in memory, or in a temporary file when they are many.
+//! The documents of one partition, in order: in memory, or in a temporary file if there are many.
 
 use super::Sorting;
 use super::column::{Column, Memory};
@@ -9,17 +9,17 @@ use std::cell::RefCell;
 use store::{Run, RunWriter};
 use value::{Code, Error, RawDoc, Result, Val};
 
-/// A partition that was read.
+/// A completely read partition.
 pub(super) struct Partition {
     documents: Documents,
     count: usize,
-    /// The value that a single sort field has in each document; empty where nothing asks for it.
+    /// The value of the single sort field in each document; empty if not needed.
     pub(super) keys: Column,
-    /// Whether the order tells each document from the one before it.
+    /// Whether each document differs from the previous one in the order.
     pub(super) steps: Vec<bool>,
-    /// What its columns may take.
+    /// The memory limit of its columns.
     pub(super) memory: Memory,
-    /// What the documents hold of the memory that operations share.
+    /// The shared memory that the documents take.
     _share: Option<Share>,
 }
 
@@ -57,7 +57,7 @@ impl Partition {
         }
     }
 
-    /// The documents, to take them one by one.
+    /// An iterator over the documents.
     pub(super) fn into_documents(self) -> Result<Taken> {
         Ok(match self.documents {
             Documents::Memory(docs) => Taken::Memory(docs.into_iter()),
@@ -70,7 +70,7 @@ impl Partition {
     }
 }
 
-/// Documents that are taken in order.
+/// An iterator over documents in order.
 pub(super) enum Taken {
     Memory(std::vec::IntoIter<Vec<u8>>),
     Disk(Run),
@@ -86,7 +86,7 @@ impl Taken {
     }
 }
 
-/// A partition that is being read.
+/// A partition during reading.
 pub(super) struct Collector<'s> {
     sorting: Option<&'s Sorting>,
     with_keys: bool,
@@ -96,18 +96,18 @@ pub(super) struct Collector<'s> {
     count: usize,
     keys: Column,
     steps: Vec<bool>,
-    /// The bytes that order the document at hand, and the one before.
+    /// The sort keys of the current and the previous document.
     order: (Vec<u8>, Vec<u8>),
     bytes_max: usize,
-    /// What the documents hold of the memory that operations share.
+    /// The shared memory that the documents take.
     share: Option<Share>,
 }
 
-/// What a document takes beside its bytes.
+/// Memory overhead of a document.
 const DOCUMENT_BYTES: usize = size_of::<Vec<u8>>() + 16;
 
 impl<'s> Collector<'s> {
-    /// An empty partition. With `with_keys` the values of the sort field are kept.
+    /// Begins an empty partition. `with_keys` keeps the values of the sort field.
     pub(super) fn new(
         sorting: Option<&'s Sorting>,
         with_keys: bool,
@@ -128,7 +128,7 @@ impl<'s> Collector<'s> {
         }
     }
 
-    /// Takes the next document.
+    /// Adds the next document.
     pub(super) fn push(&mut self, doc: Vec<u8>, op: &Operation) -> Result<()> {
         if let Some(sorting) = self.sorting {
             let (now, before) = &mut self.order;
@@ -150,7 +150,7 @@ impl<'s> Collector<'s> {
         }
         self.bytes += doc.len() + DOCUMENT_BYTES;
         self.docs.push(doc);
-        // The other half is for the columns.
+        // The other half of the memory is for the columns.
         let fits = self.bytes <= self.bytes_max / 2
             && self.share.get_or_insert_with(|| op.share()).covers(self.bytes);
         if fits { Ok(()) } else { self.spill(op) }
@@ -170,7 +170,7 @@ impl<'s> Collector<'s> {
         Ok(())
     }
 
-    /// The whole partition.
+    /// Completes the partition.
     pub(super) fn finish(self) -> Result<Partition> {
         let memory = Memory::new(self.bytes_max);
         memory.take(self.bytes + self.keys.memory_bytes() + self.steps.len())?;
@@ -189,7 +189,7 @@ impl<'s> Collector<'s> {
     }
 }
 
-/// The refusal of what needs the disk and may not use it.
+/// The error for a partition that must spill when disk use is not allowed.
 pub(super) fn no_disk() -> Error {
     Error::new(Code(5643011), "Exceeded max memory. Set 'allowDiskUse: true' to spill to disk")
 }

@@ -1,6 +1,6 @@
-//! Windows whose result depends on the order of their values: `$topN` and its kin, percentiles,
-//! sets. The values of the partition are ranked once; a window is a set of ranks, in which a
-//! document enters and leaves in a few steps.
+//! Windows whose result depends on the order of their values: `$topN` and similar, percentiles,
+//! sets. The values of the partition are ranked once; a window is a set of ranks, to which
+//! documents are added and removed in a few steps.
 
 use super::sliding::Sliding;
 use std::cmp::Ordering;
@@ -8,23 +8,23 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use value::writer::write_array;
 use value::{OwnedVal, RawDoc, Val};
 
-/// The rank of what takes no part.
+/// The rank of documents that are excluded.
 const NONE: u32 = u32::MAX;
 
-/// Places of a partition in the order of their values; equal ones in the order of the documents.
+/// Indexes of documents sorted by value; equal values in the order of the documents.
 pub(super) struct Ranks {
     rank: Vec<u32>,
     place: Vec<u32>,
 }
 
 impl Ranks {
-    /// What the ranks of so many documents take.
+    /// The memory of the ranks of this many documents.
     pub(super) fn memory_bytes(count: usize) -> usize {
         // Two numbers here, and a node or a counter in the window.
         count.saturating_mul(2 * size_of::<u32>() + 16)
     }
 
-    /// Ranks those of `count` documents that take part.
+    /// Ranks those of `count` documents that are included.
     pub(super) fn new(
         count: usize,
         takes_part: impl Fn(usize) -> bool,
@@ -51,7 +51,7 @@ impl Ranks {
     }
 }
 
-/// Which end of the order is wanted, and how it is given.
+/// Which end of the order is returned, and in which direction.
 #[derive(Clone, Copy)]
 pub(super) enum End {
     /// The smallest, ascending.
@@ -67,7 +67,7 @@ pub(super) struct Tops<F> {
     pub(super) ranks: Ranks,
     pub(super) window: BTreeSet<u32>,
     pub(super) end: End,
-    /// How many are wanted; `None`: one, which stands alone.
+    /// How many are returned; `None` means one, not in an array.
     pub(super) limit: Option<usize>,
     pub(super) value: F,
 }
@@ -115,7 +115,7 @@ pub(super) fn array<'v>(values: impl Iterator<Item = Val<'v>>) -> OwnedVal {
     OwnedVal::new(Val::Array(RawDoc::new(&bytes)))
 }
 
-/// The distinct values, in order; of equal ones that of the first document.
+/// The distinct values, in order; of equal values, that of the first document.
 pub(super) struct Distinct<F> {
     ranks: Ranks,
     /// For each rank the first rank of an equal value.
@@ -167,14 +167,14 @@ impl<'v, F: Fn(usize) -> Val<'v>> Sliding for Distinct<F> {
     }
 }
 
-/// The numbers at wanted parts of the order.
+/// The numbers at given quantiles of the order.
 pub(super) struct Percentiles<'w, F> {
     ranks: Ranks,
-    /// How many ranks of the window lie in each part, as a Fenwick tree.
+    /// How many ranks of the window are in each part, as a Fenwick tree.
     counts: Vec<u32>,
     held: usize,
     wanted: &'w [f64],
-    /// Whether an array is given.
+    /// Whether the result is an array.
     many: bool,
     number: F,
 }
@@ -201,7 +201,7 @@ impl<'w, F: Fn(usize) -> f64> Percentiles<'w, F> {
         self.held = if enters { self.held + 1 } else { self.held.saturating_sub(1) };
     }
 
-    /// The rank of the number before which so many stand.
+    /// The rank of the number with this many before it.
     fn find(&self, mut before: usize) -> u32 {
         let mut node = 0;
         let mut step = self.counts.len().next_power_of_two();

@@ -1,4 +1,4 @@
-//! `$minMaxScaler`: where a value lies between the least and the greatest of its window.
+//! `$minMaxScaler`: scales a value between the minimum and maximum of its window.
 
 use super::column::evaluate;
 use super::function::Function;
@@ -69,7 +69,7 @@ fn scaled<'v>(
     Ok(between(number(value)?, (least, most), (low, high)))
 }
 
-/// Where a number lies between two ends, in the scale of two others.
+/// Maps a number from one range to another.
 fn between(number: f64, (least, most): (f64, f64), (low, high): (f64, f64)) -> Val<'static> {
     if least >= most {
         return Val::Double(low);
@@ -77,7 +77,7 @@ fn between(number: f64, (least, most): (f64, f64), (low, high): (f64, f64)) -> V
     Val::Double((number - least) / (most - least) * (high - low) + low)
 }
 
-/// The least and the greatest number of a window.
+/// The minimum and maximum of a window.
 struct Ends<N, L, M> {
     number: N,
     least: Extremes<L>,
@@ -117,7 +117,7 @@ where
     }
 }
 
-/// The place of each value in its window.
+/// Scales each value in its window.
 pub(super) fn all_scaled(
     input: &Expr,
     (low, high): (f64, f64),

@@ -1,4 +1,4 @@
-//! `$shift`: the value of a neighbour.
+//! `$shift`: the value of another document at a fixed distance.
 
 use super::column::evaluate_or;
 use super::function::Function;
@@ -49,7 +49,7 @@ pub(super) fn parse(
     }
 }
 
-/// The values of the documents so many places away.
+/// The values of the documents at this distance.
 pub(super) fn shifted(
     output: &Expr,
     by: i64,

@@ -1,9 +1,9 @@
-//! Windows that slide: what is computed from a window changes by the documents that enter and
-//! leave it, so that the cost does not grow with the width.
+//! Sliding windows: the result is updated by the documents that enter and leave a window, so that
+//! the cost does not depend on its width.
 //!
-//! Sums are exact and can take numbers away; extremes are kept in a queue of those that can still
-//! become one; decimals, deviations and covariances, which cannot be undone without errors, are
-//! merged from two stacks. What depends on the order of values is in `ranked`.
+//! Sums are exact and support subtraction; extremes are kept in a queue of candidates; decimals,
+//! deviations and covariances, which cannot be subtracted without errors, are merged from two
+//! stacks. Functions of the order of values are in `ranked`.
 
 use super::output::Output;
 use super::spans::Spans;
@@ -11,23 +11,24 @@ use crate::operation::Operation;
 use std::collections::VecDeque;
 use value::{OwnedVal, Result};
 
-/// Something computed from the documents of a window, by their places.
+/// A function of the documents of a window, given by their indexes.
 pub(super) trait Sliding {
-    /// Begins with an empty window.
+    /// Resets to an empty window.
     fn clear(&mut self);
-    /// A document enters behind the others.
+    /// Adds the next document at the end.
     fn push(&mut self, at: usize);
-    /// The first document leaves.
+    /// Removes the first document.
     fn pop(&mut self, at: usize);
-    /// What the window gives for the document at `at`.
+    /// The result of the window for the document at `at`.
     fn result(&self, at: usize) -> OwnedVal;
-    /// Whether that depends on the window alone, so that documents with the same one share it.
+    /// Whether the result depends on the window alone, so that documents with the same window share
+    /// it.
     fn is_of_window(&self) -> bool {
         true
     }
 }
 
-/// Slides over windows, and notes what each gives.
+/// Slides over the windows, and records the result of each.
 pub(super) fn slide(
     spans: &Spans<'_>,
     op: &Operation,
@@ -43,7 +44,7 @@ pub(super) fn slide(
             continue;
         }
         if low < from || high < to || low >= to {
-            // It goes back, or leaves everything behind.
+            // The window moves back, or does not overlap the previous one.
             state.clear();
             (from, to) = (low, low);
         }
@@ -61,20 +62,20 @@ pub(super) fn slide(
     Ok(())
 }
 
-/// The places of a window that hold an extreme, or will when others leave.
+/// The indexes in a window that hold an extreme, or may when others leave.
 pub(super) struct Extremes<F> {
-    /// Whether the value at one place is better than that at another.
+    /// Whether the value at one index is better than that at another.
     better: F,
     places: VecDeque<usize>,
 }
 
 impl<F: Fn(usize, usize) -> bool> Extremes<F> {
-    /// Extremes by an order of places.
+    /// Extremes by an order of indexes.
     pub(super) fn new(better: F) -> Extremes<F> {
         Extremes { better, places: VecDeque::new() }
     }
 
-    /// The place of the best value, the first of equal ones.
+    /// The index of the best value, the first of equal ones.
     pub(super) fn best(&self) -> Option<usize> {
         self.places.front().copied()
     }
@@ -84,7 +85,7 @@ impl<F: Fn(usize, usize) -> bool> Extremes<F> {
         self.places.clear();
     }
 
-    /// A document enters.
+    /// Adds a document.
     pub(super) fn push(&mut self, at: usize) {
         while self.places.back().is_some_and(|last| (self.better)(at, *last)) {
             self.places.pop_back();
@@ -92,7 +93,7 @@ impl<F: Fn(usize, usize) -> bool> Extremes<F> {
         self.places.push_back(at);
     }
 
-    /// The first document leaves.
+    /// Removes the first document.
     pub(super) fn pop(&mut self, at: usize) {
         if self.places.front() == Some(&at) {
             self.places.pop_front();
@@ -100,30 +101,30 @@ impl<F: Fn(usize, usize) -> bool> Extremes<F> {
     }
 }
 
-/// Something that can be put together from parts.
+/// A value that can be merged from parts.
 pub(super) trait Part: Clone + Default {
-    /// What two parts give, one behind the other.
+    /// Merges two consecutive parts.
     fn joined(&self, behind: &Self) -> Self;
 }
 
-/// A window of parts as two stacks: those at the front are joined from the back on, so that the
-/// first can leave at no cost.
+/// A window of parts as two stacks (a queue): the front stack holds merged suffixes, so that the
+/// first part can be removed at no cost.
 #[derive(Default)]
 pub(super) struct TwoStacks<T> {
     front: Vec<T>,
     back: Vec<T>,
-    /// All of the back, joined.
+    /// The merged back stack.
     joined: T,
 }
 
 impl<T: Part> TwoStacks<T> {
-    /// A part enters.
+    /// Adds a part.
     pub(super) fn push(&mut self, part: T) {
         self.joined = self.joined.joined(&part);
         self.back.push(part);
     }
 
-    /// The first part leaves.
+    /// Removes the first part.
     pub(super) fn pop(&mut self) {
         if self.front.is_empty() {
             let mut joined = T::default();
@@ -136,7 +137,7 @@ impl<T: Part> TwoStacks<T> {
         self.front.pop();
     }
 
-    /// All parts joined.
+    /// Merges all parts.
     pub(super) fn whole(&self) -> T {
         match self.front.last() {
             Some(front) => front.joined(&self.joined),

@@ -1,4 +1,4 @@
-//! `$derivative` and `$integral`: the slope between the ends of a window, and the area below it.
+//! `$derivative` and `$integral`: the slope between the ends of a window, and the area under it.
 
 use super::column::Column;
 use super::exact::ExactSum;
@@ -59,7 +59,7 @@ pub(super) fn parse(
     Ok((input, unit_ms))
 }
 
-/// How far apart the sort values of two documents are; dates in milliseconds.
+/// The difference of the sort values of two documents; dates in milliseconds.
 fn distance(
     name: &str,
     partition: &Partition,
@@ -116,7 +116,7 @@ pub(super) fn derivative(
     Ok(OwnedVal::new(slope))
 }
 
-/// The area below the values of one window.
+/// The area under the values of one window.
 fn integral(
     partition: &Partition,
     values: &Column,
@@ -172,7 +172,7 @@ pub(super) fn integrals(
     spans.each(op, out, |from, to| integral(partition, values, unit_ms, from, to))
 }
 
-/// The area between each document and the one before it, when all are doubles.
+/// The area between each document and the previous one, if all are doubles.
 fn areas(partition: &Partition, values: &Column, unit_ms: Option<i64>) -> Option<Vec<f64>> {
     let mut areas = Vec::with_capacity(values.len());
     for (at, value) in values.iter().enumerate() {
@@ -193,7 +193,7 @@ fn areas(partition: &Partition, values: &Column, unit_ms: Option<i64>) -> Option
 struct Areas {
     areas: Vec<f64>,
     sum: ExactSum,
-    /// Documents in the window: their number less one areas lie between them.
+    /// Documents in the window; there is one area less between them.
     held: usize,
     unit_ms: Option<i64>,
 }
@@ -227,7 +227,8 @@ impl Sliding for Areas {
     fn result(&self, _: usize) -> OwnedVal {
         OwnedVal::new(match (self.held, self.unit_ms) {
             (0, _) => Val::Null,
-            // One document has no area, and no division has made a double of it.
+            // One document has no area: the result is an integer zero, as no division made it a
+            // double.
             (1, None) => Val::Int32(0),
             (_, None) => Val::Double(self.sum.value()),
             (_, Some(unit)) => Val::Double(self.sum.value() / unit as f64),

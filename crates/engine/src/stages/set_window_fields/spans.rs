@@ -1,20 +1,20 @@
-//! The windows of all documents of a partition: first place, and one behind the last.
+//! The windows of all documents of a partition: the first index, and one after the last.
 
 use super::output::Output;
 use super::{Frame, Partition};
 use crate::operation::Operation;
 use value::{OwnedVal, Result, Val};
 
-/// Windows, counted out or listed.
+/// Windows, computed or listed.
 pub(super) struct Spans<'f> {
     frame: &'f Frame,
     count: usize,
-    /// Those that depend on values.
+    /// Windows that depend on values.
     listed: Option<Vec<(u32, u32)>>,
 }
 
-/// Documents that a window has on average when sliding begins to pay. Below, each is computed by
-/// itself, exactly as a group would be.
+/// The average window size from which sliding pays. Smaller windows are computed separately,
+/// exactly like groups.
 const WIDE: usize = 32;
 
 impl<'f> Spans<'f> {
@@ -49,13 +49,13 @@ impl<'f> Spans<'f> {
         })
     }
 
-    /// Whether windows are so wide that sliding pays.
+    /// Whether windows are wide enough for sliding.
     pub(super) fn are_wide(&self) -> bool {
         let total = self.iter().fold(0_usize, |sum, (from, to)| sum.saturating_add(to - from));
         total / WIDE > self.count
     }
 
-    /// A value for each window; neighbours with the same window share it.
+    /// Computes a value for each window; neighbours with the same window share it.
     pub(super) fn each(
         &self,
         op: &Operation,
@@ -78,7 +78,7 @@ impl<'f> Spans<'f> {
     }
 }
 
-/// Whole numbers, by the place of a document.
+/// A list of whole numbers, by document index.
 pub(super) fn whole_numbers(
     count: usize,
     out: &mut Output<'_>,

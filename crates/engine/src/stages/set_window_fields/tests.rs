@@ -1,4 +1,4 @@
-//! Windows give the same whatever memory there is, and sliding gives what each window alone gives.
+//! Windows have the same results with any memory limit, and with and without sliding.
 
 use super::*;
 use crate::exec::ready::Ready;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use query::ParseContext;
 use value::ejson;
 
-/// The documents that a stage makes of others.
+/// Runs a stage over documents.
 fn run(stage: &str, docs: &[DocBuf], op: &Operation) -> Result<Vec<String>> {
     let source = ejson::parse_value(stage).expect("a stage");
     let context = StageContext::of_view(ParseContext::new(0), "test");
@@ -77,7 +77,7 @@ fn what_a_function_reads_must_fit() {
     assert_eq!(refused.code().0, 5414201);
 }
 
-/// The elements of an array, as they are shown.
+/// The printed elements of an array.
 fn list(doc: &str, name: &str) -> Vec<String> {
     let doc = ejson::parse_value(doc).expect("a document");
     let list = doc.get().as_doc().and_then(|doc| doc.get(name)?.as_array());
