@@ -1,4 +1,4 @@
-//! Reading the fields of a command: types, defaults and MongoDB's words when they do not fit.
+//! Reads the fields of a command: types, defaults, and MongoDB's error messages for wrong types.
 //!
 //! Layer: base.
 
@@ -7,7 +7,7 @@ use value::{Code, Error, RawDoc, Result, Val};
 /// The fields of a command or of one of its statements.
 #[derive(Clone, Copy)]
 pub struct Args<'a> {
-    /// Where the fields stand, for messages: `find`, `update.updates`.
+    /// The command or statement that the fields belong to, for messages: `find`, `update.updates`.
     pub place: &'static str,
     /// The fields.
     pub doc: RawDoc<'a>,
@@ -36,7 +36,7 @@ impl<'a> Args<'a> {
         ))
     }
 
-    /// The error for a field that must be there.
+    /// The error for a required field that is missing.
     #[cold]
     #[must_use]
     pub fn missing(&self, name: &str) -> Error {
@@ -55,7 +55,7 @@ impl<'a> Args<'a> {
     /// A string.
     ///
     /// # Errors
-    /// When it is missing or no string.
+    /// When it is missing or not a string.
     pub fn string(&self, name: &str) -> Result<&'a str> {
         self.optional_string(name)?.ok_or_else(|| self.missing(name))
     }
@@ -63,7 +63,7 @@ impl<'a> Args<'a> {
     /// A string, if there is one.
     ///
     /// # Errors
-    /// When it is no string.
+    /// When it is not a string.
     pub fn optional_string(&self, name: &str) -> Result<Option<&'a str>> {
         match self.get(name) {
             None => Ok(None),
@@ -75,7 +75,7 @@ impl<'a> Args<'a> {
     /// A document, if there is one.
     ///
     /// # Errors
-    /// When it is no document.
+    /// When it is not a document.
     pub fn optional_doc(&self, name: &str) -> Result<Option<RawDoc<'a>>> {
         match self.get(name) {
             None => Ok(None),
@@ -87,7 +87,7 @@ impl<'a> Args<'a> {
     /// A document.
     ///
     /// # Errors
-    /// When it is missing or no document.
+    /// When it is missing or not a document.
     pub fn doc(&self, name: &str) -> Result<RawDoc<'a>> {
         self.optional_doc(name)?.ok_or_else(|| self.missing(name))
     }
@@ -95,7 +95,7 @@ impl<'a> Args<'a> {
     /// An array, if there is one.
     ///
     /// # Errors
-    /// When it is no array.
+    /// When it is not an array.
     pub fn optional_array(&self, name: &str) -> Result<Option<RawDoc<'a>>> {
         match self.get(name) {
             None => Ok(None),
@@ -104,10 +104,10 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// A boolean; numbers count by being zero or not, as MongoDB has it.
+    /// A boolean. Numbers are accepted as in MongoDB: zero is false, all others are true.
     ///
     /// # Errors
-    /// When it is something else.
+    /// When it has another type.
     pub fn bool(&self, name: &str) -> Result<bool> {
         match self.get(name) {
             None => Ok(false),
@@ -125,15 +125,15 @@ impl<'a> Args<'a> {
     /// A boolean that is true when missing.
     ///
     /// # Errors
-    /// When it is something else.
+    /// When it has another type.
     pub fn bool_or_true(&self, name: &str) -> Result<bool> {
         if self.get(name).is_none() { Ok(true) } else { self.bool(name) }
     }
 
-    /// A whole number, if there is one; fractions are cut, as MongoDB does.
+    /// A whole number, if there is one. Fractions are truncated, as in MongoDB.
     ///
     /// # Errors
-    /// When it is no number.
+    /// When it is not a number.
     pub fn optional_i64(&self, name: &str) -> Result<Option<i64>> {
         match self.get(name) {
             None => Ok(None),
@@ -148,7 +148,7 @@ impl<'a> Args<'a> {
     /// A whole number that is not negative, if there is one.
     ///
     /// # Errors
-    /// When it is no number, or below zero (51024).
+    /// When it is not a number, or below zero (51024).
     pub fn optional_u64(&self, name: &str) -> Result<Option<u64>> {
         let Some(n) = self.optional_i64(name)? else { return Ok(None) };
         u64::try_from(n).map(Some).map_err(|_| {
@@ -185,7 +185,7 @@ impl<'a> Args<'a> {
     /// A hint: a string or a document.
     ///
     /// # Errors
-    /// When it is something else.
+    /// When it has another type.
     pub fn hint(&self) -> Result<Option<Val<'a>>> {
         match self.doc.get("hint") {
             None => Ok(None),
@@ -195,7 +195,7 @@ impl<'a> Args<'a> {
     }
 }
 
-/// Fields that every command takes.
+/// Whether every command accepts the field.
 fn is_generic(name: &str) -> bool {
     matches!(
         name,

@@ -1,4 +1,4 @@
-//! The bell that commits ring when they leave work to the thread of pattern queues.
+//! Wakes the thread of pattern queues when a commit adds work to a queue.
 //!
 //! Layer: base.
 
@@ -6,34 +6,34 @@ use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Wakes the thread that works at the queues.
+/// Wakes the thread that processes the queues.
 pub struct Bell {
     rung: Mutex<bool>,
     wake: Condvar,
-    /// The patterns whose targets wait longer than `maxStalenessMS`.
+    /// The patterns whose targets have been waiting longer than `maxStalenessMS`.
     pub overdue: Mutex<BTreeSet<u32>>,
 }
 
 impl Default for Bell {
     fn default() -> Bell {
-        // What an earlier process left is looked for at once.
+        // Rung at the start, so that work left by an earlier process is found at once.
         Bell { rung: Mutex::new(true), wake: Condvar::new(), overdue: Mutex::default() }
     }
 }
 
 impl Bell {
-    /// Something was queued.
+    /// Reports that something was queued.
     pub fn ring(&self) {
         *self.rung.lock() = true;
         self.wake.notify_one();
     }
 
-    /// How many patterns have targets that wait longer than they may.
+    /// The number of patterns whose targets have been waiting longer than `maxStalenessMS`.
     pub fn overdue_count(&self) -> usize {
         self.overdue.lock().len()
     }
 
-    /// Waits, at most for `pause`; true when something was queued.
+    /// Waits for at most `pause`. Returns true if something was queued.
     pub fn wait(&self, pause: Duration) -> bool {
         let mut rung = self.rung.lock();
         if !*rung {

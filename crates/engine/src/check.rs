@@ -1,7 +1,7 @@
-//! Checking that what is stored agrees with itself: files, documents, index entries, counts.
+//! Verifies stored data: files, documents, index entries and counts must agree.
 //!
-//! Everything is read at one snapshot, the catalog and the counters too, so that writes which go
-//! on meanwhile are no findings. `motif check` asks for all collections, `validate` for one.
+//! Everything is read at one snapshot, including the catalog and the counters, so concurrent writes
+//! cause no findings. `motif check` checks all collections, `validate` checks one.
 //!
 //! Layer: service.
 
@@ -17,10 +17,10 @@ use std::sync::Arc;
 use store::{Direction, Range, Snapshot, Space};
 use value::{RawDoc, Result, Val, keys as order};
 
-/// Findings of one collection beyond this many are only counted.
+/// The most findings listed per collection; further ones are only counted.
 const FINDINGS_MAX: usize = 100;
 
-/// What a collection looks like.
+/// The result of checking a collection.
 #[derive(Default)]
 pub struct Report {
     /// Documents.
@@ -29,23 +29,23 @@ pub struct Report {
     pub unreadable: u64,
     /// Bytes of the documents.
     pub bytes: u64,
-    /// The indexes: name, entries, and what is wrong.
+    /// The results of its indexes.
     pub indexes: Vec<IndexReport>,
-    /// What is wrong with the documents and counts.
+    /// Problems with the documents and counts.
     pub findings: Vec<String>,
-    /// Findings that were not written down.
+    /// The number of findings that are not listed.
     pub more: u64,
 }
 
-/// What an index looks like.
+/// The result of checking an index.
 pub struct IndexReport {
     /// The index's name.
     pub name: String,
     /// Entries.
     pub entries: u64,
-    /// What is wrong.
+    /// The problems found.
     pub findings: Vec<String>,
-    /// Findings that were not written down.
+    /// The number of findings that are not listed.
     pub more: u64,
 }
 
@@ -68,25 +68,25 @@ impl Report {
         }
     }
 
-    /// Whether nothing is wrong.
+    /// Whether no problem was found.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.findings.is_empty() && self.indexes.iter().all(|index| index.findings.is_empty())
     }
 }
 
-/// The catalog as a snapshot has it.
+/// Reads the catalog at a snapshot.
 ///
 /// # Errors
-/// When a record is not understood.
+/// When a record is invalid.
 pub fn catalog_at(snapshot: &Snapshot) -> Result<Catalog> {
     Ok(persist::load(snapshot)?.catalog)
 }
 
-/// Checks the files, then every collection. Returns what is wrong, in words.
+/// Checks the files, then every collection. Returns the problems as messages.
 ///
 /// # Errors
-/// When the store cannot be read at all.
+/// When the store cannot be read.
 pub fn check(data: &Data, progress: &mut dyn FnMut(&str, u64, u64)) -> Result<Vec<String>> {
     let mut files = |done, total| progress("files", done, total);
     let damage = data.store.verify(&mut files).map_err(store_failed)?;
@@ -124,10 +124,11 @@ pub fn check(data: &Data, progress: &mut dyn FnMut(&str, u64, u64)) -> Result<Ve
     Ok(findings)
 }
 
-/// Checks one collection. `step` hears how many documents were read and may end the check.
+/// Checks one collection. `step` is called with the number of documents read; an error from it ends
+/// the check.
 ///
 /// # Errors
-/// When the store cannot be read, or what `step` gives.
+/// When the store cannot be read, and any error of `step`.
 pub fn check_collection(
     snapshot: &Snapshot,
     collection: &Arc<Collection>,
@@ -178,7 +179,7 @@ pub fn check_collection(
             continue;
         }
         walk_index(snapshot, index, found, step)?;
-        // Every expected entry was looked up: more of them are strangers.
+        // Every expected entry was looked up, so additional entries belong to no document.
         if found.entries > expected {
             name_strangers(snapshot, collection, index, found)?;
         }
@@ -193,7 +194,7 @@ pub fn check_collection(
     Ok(report)
 }
 
-/// A document of a clustered collection stands where its `_id` says.
+/// Checks that a document of a clustered collection is stored under the key of its `_id`.
 fn check_record(collection: &Collection, record: &[u8], doc: RawDoc<'_>, report: &mut Report) {
     let Some(id) = doc.get("_id") else {
         return report.find(format!("the document with key {} has no _id", hex(record)));
@@ -204,7 +205,7 @@ fn check_record(collection: &Collection, record: &[u8], doc: RawDoc<'_>, report:
     }
 }
 
-/// Looks up every entry that a document should have; returns how many that are.
+/// Looks up every entry that a document should have. Returns their number.
 fn check_entries(
     snapshot: &Snapshot,
     index: &Index,
@@ -226,8 +227,8 @@ fn check_entries(
         match snapshot.get(Space::Indexes, &entry).map_err(store_failed)? {
             Some(types) => {
                 present += 1;
-                // Covered queries read only elements of non-arrays; of equal elements of an
-                // array any may have left its types.
+                // Covered queries read only values that are not arrays. Of equal elements of an
+                // array, the types of any one may be stored.
                 if keys.multikey == 0 && *types != *key.types {
                     found.find(format!(
                         "an entry of the document with _id {} has other types",
@@ -245,7 +246,7 @@ fn check_entries(
     Ok(present)
 }
 
-/// Counts the entries of an index and looks for equal keys in a unique one.
+/// Counts the entries of an index and reports equal keys in a unique one.
 fn walk_index(
     snapshot: &Snapshot,
     index: &Index,
@@ -276,7 +277,7 @@ fn walk_index(
     Ok(())
 }
 
-/// Finds the entries that no document accounts for.
+/// Reports the entries that belong to no document.
 fn name_strangers(
     snapshot: &Snapshot,
     collection: &Collection,
@@ -349,7 +350,7 @@ mod tests {
         engine.check(&mut |_, _, _| {}).expect("can be read")
     }
 
-    /// Damages the store behind the engine's back.
+    /// Damages the store without the engine's knowledge.
     fn damage(engine: &Engine, space: Space, wanted: &[u8]) {
         use std::ops::Bound::Unbounded;
         let inner = engine.inner();

@@ -1,4 +1,4 @@
-//! One conversation: a connection, or a caller inside the process.
+//! The state of one client: a connection, or a caller inside the process.
 //!
 //! Layer: service.
 
@@ -15,21 +15,22 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use std::time::{Duration, Instant};
 use value::{DocBuf, Result};
 
-/// One conversation. Dropping it ends it.
+/// The state of one client. Dropping it closes its conversation with the engine.
 pub struct Client {
     pub(crate) engine: Arc<Inner>,
     pub(crate) slot: Arc<Slot>,
-    /// The address that the client dialled.
+    /// The server address that the client connected to.
     pub(crate) local: Option<String>,
     /// The `getMore` that an exhaust stream repeats.
     pub(crate) exhaust: Option<DocBuf>,
-    /// As whom it goes on.
+    /// The users that have logged in.
     pub(crate) login: Login,
-    /// The session that was used last, and when and as whom the registry of sessions was told.
+    /// The session used last, when the registry of sessions was last updated with it, and for which
+    /// login.
     touched: Option<([u8; 16], Instant, u64)>,
 }
 
-/// How often the registry hears of a session that one connection keeps using.
+/// The interval at which the registry is updated for a session that one connection keeps using.
 const TOUCH_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Client {
@@ -61,13 +62,13 @@ impl Client {
         Client { engine, slot, local: peer.local, exhaust: None, login, touched: None }
     }
 
-    /// Notes by which certificate the client proved itself when the connection was encrypted.
+    /// Records the certificate that the client presented in the TLS handshake.
     pub fn certified(&mut self, certificate: ClientCertificate) {
         self.login.certified(certificate);
     }
 
-    /// Notes the host name by which the client called this server. `hello` tells it to come back to
-    /// that name: certificates are made for names, and a driver compares them.
+    /// Records the host name that the client used for this server (SNI). `hello` returns this name,
+    /// because drivers compare it with the name in the certificate.
     pub fn called(&mut self, name: &str) {
         let local = self.local.as_deref().and_then(|local| local.parse::<SocketAddr>().ok());
         if let Some(local) = local {
@@ -75,30 +76,31 @@ impl Client {
         }
     }
 
-    /// The engine behind.
+    /// The engine that the client uses.
     #[must_use]
     pub fn engine(&self) -> &Inner {
         &self.engine
     }
 
-    /// The login, and the data in which it looks users up.
+    /// The login, and the data in which it looks up users.
     pub(crate) fn login(&mut self) -> (&mut Login, &Arc<Data>) {
         (&mut self.login, &self.engine.data)
     }
 
-    /// The engine, to look users up.
+    /// Access to the documents of users and roles.
     pub(crate) fn directory(&self) -> crate::access::Directory {
         crate::access::Directory::open(Arc::clone(&self.engine.data))
     }
 
-    /// Notes that a session is in use; the shared registry is told only now and then.
+    /// Records that a session is in use. The shared registry is updated at most once per
+    /// `TOUCH_INTERVAL`.
     ///
     /// # Errors
-    /// Unauthorized when it is that of another user, TooManyLogicalSessions.
+    /// Unauthorized when the session belongs to another user; TooManyLogicalSessions.
     pub(crate) fn touch_session(&mut self, session: [u8; 16]) -> Result<()> {
         let (now, turn) = (Instant::now(), self.login.turn());
-        let known = self.touched.is_some_and(|(id, told, by)| {
-            id == session && by == turn && now.duration_since(told) < TOUCH_INTERVAL
+        let known = self.touched.is_some_and(|(id, noted_at, by)| {
+            id == session && by == turn && now.duration_since(noted_at) < TOUCH_INTERVAL
         });
         if !known {
             self.engine.service.sessions.touch(session, self.login.owner().as_deref())?;
@@ -107,7 +109,7 @@ impl Client {
         Ok(())
     }
 
-    /// What others may see of this conversation.
+    /// The state of this client that others can read.
     #[must_use]
     pub fn slot(&self) -> &Arc<Slot> {
         &self.slot

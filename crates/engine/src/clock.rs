@@ -1,4 +1,4 @@
-//! The logical clock: seconds and a counter, growing with every change. Replies carry it as
+//! The logical clock: seconds and a counter. It advances with every change; replies carry it as
 //! `operationTime` and `$clusterTime`.
 //!
 //! Layer: base.
@@ -22,7 +22,7 @@ pub fn now_timestamp() -> u64 {
 pub struct Clock(AtomicU64);
 
 impl Clock {
-    /// A clock that begins now.
+    /// A clock that starts at the current time.
     #[must_use]
     pub fn new() -> Clock {
         Clock(AtomicU64::new(now_timestamp()))
@@ -34,8 +34,8 @@ impl Clock {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Takes so many times in a row, all later than every time before; returns the first. They
-    /// begin with the current second, or go on within it.
+    /// Reserves `count` consecutive times, all later than every earlier one, and returns the first.
+    /// They start at the current second, or continue within it.
     pub fn reserve(&self, count: u64) -> u64 {
         let wall = now_timestamp();
         let first = |time: u64| if wall > time { wall } else { time + 1 };
@@ -45,14 +45,14 @@ impl Clock {
             .map_or(wall, first)
     }
 
-    /// Begins anew after a restart: later than what the log holds, and than what clients may have
-    /// seen of times that never reached the log.
+    /// Sets the clock after a restart: later than the times in the change log, and later than times
+    /// that clients may have seen although they never reached the log.
     pub fn begin_after(&self, last: u64) {
         let next_second = (last.max(now_timestamp()) >> 32) + 1;
         self.0.fetch_max(next_second << 32, Ordering::Relaxed);
     }
 
-    /// Makes sure that the clock is not behind a time that a client has seen.
+    /// Advances the clock to a time that a client has seen, if it is behind.
     pub fn advance_to(&self, seen: u64) {
         // A client cannot push the clock far into the future.
         if seen >> 32 <= (now_timestamp() >> 32) + 60 {

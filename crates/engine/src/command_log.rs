@@ -1,7 +1,7 @@
-//! The log's lines about commands: who did what, from where, for how long, and whether it worked.
+//! Log lines about commands: user, command, address, duration and outcome.
 //!
-//! Names only. What a command carries, what documents hold, and messages of errors (which repeat
-//! values) never come here; `profiler` decides which operations are slow.
+//! Lines contain names only. Values of commands, contents of documents and error messages (which
+//! repeat values) are never logged; `profiler` decides which operations are slow.
 //!
 //! Layer: service.
 
@@ -10,30 +10,30 @@ use crate::usage::Kind;
 use std::time::Duration;
 use value::{Code, Error, RawDoc};
 
-/// A command that ended.
+/// A command that has ended.
 pub struct Ended<'a> {
     /// The command's name.
     pub name: &'static str,
-    /// How it counts.
+    /// Its class in the statistics.
     pub(crate) kind: Kind,
     /// The command.
     pub body: RawDoc<'a>,
-    /// Where it names its collection.
+    /// Which field of the command names the collection.
     pub(crate) namespace: NamedIn,
     /// The database.
     pub db: &'a str,
-    /// How long it took.
+    /// How long the command ran.
     pub elapsed: Duration,
-    /// Why it failed, if it did.
+    /// The error, if the command failed.
     pub error: Option<&'a Error>,
     /// Bytes of the reply.
     pub reply_bytes: usize,
-    /// Whether it may wait for something to change.
+    /// Whether the command may wait for changes.
     pub(crate) waits: bool,
 }
 
-/// Writes a line about a command that ended: at `warn` when somebody was refused, at `info` when the
-/// command is `audited`, else at `debug`.
+/// Logs a command that has ended: at `warn` when access was denied, at `info` when the command is
+/// `audited`, otherwise at `debug`.
 pub(crate) fn note(op: &Operation, ended: &Ended<'_>, audited: bool) {
     let refused = ended.error.is_some_and(|error| {
         matches!(error.code(), Code::UNAUTHORIZED | Code::AUTHENTICATION_FAILED)
@@ -56,7 +56,7 @@ pub(crate) fn note(op: &Operation, ended: &Ended<'_>, audited: bool) {
     }
 }
 
-/// Writes a line about an operation that took long.
+/// Logs a slow operation.
 pub(crate) fn note_slow(op: &Operation, ended: &Ended<'_>) {
     let cost = op.cost();
     let slot = op.slot();
@@ -76,7 +76,7 @@ pub(crate) fn note_slow(op: &Operation, ended: &Ended<'_>) {
     );
 }
 
-/// The database and collection that a command is about.
+/// The namespace that a command refers to.
 pub(crate) fn namespace(ended: &Ended<'_>) -> String {
     let name = ended.namespace.collection(ended.body).unwrap_or("$cmd");
     format!("{}.{name}", ended.db)

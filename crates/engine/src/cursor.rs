@@ -1,8 +1,8 @@
-//! Open results between `getMore` calls.
+//! Open cursors between `getMore` commands.
 //!
-//! A cursor holds a stream over a stable snapshot. Between two batches it lies in the registry; a
-//! `getMore` takes it out, so that two of them never run one cursor. One that nobody asks for is
-//! closed after a while, unless it was opened with `noCursorTimeout`.
+//! A cursor holds a stream over a stable snapshot. Between two batches it is in the registry. A
+//! `getMore` takes it out, so that only one command at a time uses it. An idle cursor is closed
+//! after a timeout, unless it was opened with `noCursorTimeout`.
 //!
 //! Layer: queries.
 
@@ -18,21 +18,21 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering}
 use std::time::{Duration, Instant};
 use value::{Code, DocBuf, Error, Result, limits};
 
-/// Where a cursor's documents come from.
+/// The source of a cursor's documents.
 pub enum Source {
     /// Any stream.
     Stream(Box<dyn Stream>),
-    /// A capped collection that is followed while it grows.
+    /// A tailable cursor over a capped collection.
     Tail(Box<Tail>),
-    /// The log of changes, followed while it grows.
+    /// A reader of the change log.
     Changes(Box<Changes>),
 }
 
-/// A cursor that follows a capped collection.
+/// A tailable cursor over a capped collection.
 pub struct Tail {
     /// The documents up to the end that was seen last.
     pub stream: FindStream,
-    /// The record that was returned last.
+    /// The key of the record returned last.
     pub last: Vec<u8>,
     /// The collection.
     pub collection: Arc<Collection>,
@@ -40,11 +40,11 @@ pub struct Tail {
     pub await_data: bool,
 }
 
-/// An open result.
+/// An open cursor.
 pub struct Cursor {
-    /// Its number.
+    /// Its identifier.
     pub id: i64,
-    /// What it was opened on.
+    /// The namespace it was opened on.
     pub namespace: String,
     /// The documents.
     pub source: Source,
@@ -54,21 +54,21 @@ pub struct Cursor {
     pub session: Option<[u8; 16]>,
     /// The user who opened it, as `name@db`.
     pub owner: Option<Box<str>>,
-    /// The transaction that opened it, by its number in the session.
+    /// The number of the transaction that opened it, within its session.
     pub transaction: Option<i64>,
-    /// Never closed for being idle.
+    /// Whether it is exempt from the idle timeout.
     pub no_timeout: bool,
-    /// The collection that it reads; when that is dropped, the cursor ends.
+    /// The collection that it reads. The cursor ends when the collection is dropped.
     pub collection: Option<Arc<Collection>>,
     /// The command that opened it.
     pub command: DocBuf,
     /// When it was last used.
     pub last_used: Instant,
-    /// What was returned so far.
+    /// Documents returned so far.
     pub returned: u64,
-    /// Batches so far.
+    /// Batches returned so far.
     pub batches: u64,
-    /// What is left of the time limit of the command that opened it.
+    /// The remaining part of the time limit of the command that opened it.
     pub time_left: Option<Duration>,
 }
 
@@ -76,13 +76,13 @@ impl Cursor {
     /// The next document.
     ///
     /// # Errors
-    /// What the stream gives; QueryPlanKilled when the collection was dropped.
+    /// Any error of the stream; QueryPlanKilled when the collection was dropped.
     pub fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
         if let Some(doc) = self.pending.take() {
             return Ok(Some(doc));
         }
         let dropped = |c: &Arc<Collection>| c.dropped.load(Ordering::Relaxed);
-        // What a transaction reads is there until it ends.
+        // A transaction reads from its snapshot, even after the collection was dropped.
         if self.transaction.is_none() && self.collection.as_ref().is_some_and(dropped) {
             return Err(Error::new(
                 Code::QUERY_PLAN_KILLED,
@@ -100,7 +100,7 @@ impl Cursor {
         }
     }
 
-    /// Whether the cursor stays open at the end of its documents.
+    /// Whether the cursor stays open after its last document.
     #[must_use]
     pub fn is_tailable(&self) -> bool {
         match &self.source {
@@ -110,7 +110,7 @@ impl Cursor {
         }
     }
 
-    /// Whether `getMore` waits when there is nothing.
+    /// Whether `getMore` waits when there are no documents.
     #[must_use]
     pub fn waits(&self) -> bool {
         match &self.source {
@@ -120,14 +120,14 @@ impl Cursor {
         }
     }
 
-    /// Writes where a change stream can go on behind the batch; other cursors have no such place.
+    /// Writes the resume token of a change stream after a batch. Other cursors have none.
     pub fn write_token(&self, out: &mut value::Writer<'_>) {
         if let Source::Changes(changes) = &self.source {
             changes.write_token(out, self.pending.is_some());
         }
     }
 
-    /// Whether it is known that no document follows.
+    /// Whether the cursor certainly has no further document.
     #[must_use]
     pub fn is_done(&self) -> bool {
         let source = match &self.source {
@@ -138,7 +138,7 @@ impl Cursor {
         source && self.pending.is_none()
     }
 
-    /// What was looked at so far.
+    /// Index entries and documents examined so far.
     #[must_use]
     pub fn examined(&self) -> Examined {
         let mut total = Examined::default();
@@ -154,7 +154,7 @@ impl Cursor {
 /// How one batch ends.
 #[derive(PartialEq, Eq, Clone, Copy, Debug)]
 pub enum BatchEnd {
-    /// There may be more.
+    /// The cursor may have more documents.
     More,
     /// The cursor has no more documents.
     Exhausted,
@@ -163,7 +163,7 @@ pub enum BatchEnd {
 /// Writes documents of a cursor until the batch is full.
 ///
 /// # Errors
-/// What the stream gives.
+/// Any error of the stream.
 pub fn fill_batch(
     cursor: &mut Cursor,
     op: &Operation,
@@ -178,7 +178,7 @@ pub fn fill_batch(
             return Ok(BatchEnd::More);
         }
         if doc.len() > limits::DOCUMENT_BYTES_MAX_INTERNAL {
-            // Inside of a pipeline documents may be larger than what a client can take.
+            // Documents inside a pipeline may be larger than a client can receive.
             return Err(Error::new(
                 Code::BSON_OBJECT_TOO_LARGE,
                 format!(
@@ -200,9 +200,9 @@ pub fn fill_batch(
 /// All open cursors.
 pub struct Cursors {
     open: Mutex<HashMap<i64, CursorSlot>>,
-    /// After how many milliseconds an idle cursor is closed.
+    /// Milliseconds after which an idle cursor is closed.
     pub timeout_ms: AtomicI64,
-    /// Most cursors that may be open.
+    /// The most cursors that may be open.
     pub open_max: AtomicUsize,
     /// Cursors ever opened.
     pub opened: AtomicU64,
@@ -210,7 +210,7 @@ pub struct Cursors {
 
 enum CursorSlot {
     Idle(Box<Cursor>),
-    /// Taken out by a running `getMore`; holds what `killCursors` needs to know.
+    /// In use by a running `getMore`. Holds the data that `killCursors` needs.
     Busy {
         namespace: String,
         owner: Option<Box<str>>,
@@ -218,11 +218,11 @@ enum CursorSlot {
     },
 }
 
-/// Most cursors that may be open, unless somebody says otherwise.
+/// The default of `Cursors::open_max`.
 const CURSORS_MAX: usize = 100_000;
 
 impl Cursors {
-    /// No cursors.
+    /// An empty registry.
     #[must_use]
     pub fn new() -> Cursors {
         Cursors {
@@ -233,7 +233,7 @@ impl Cursors {
         }
     }
 
-    /// A random number for a new cursor: positive, not in use.
+    /// A random identifier for a new cursor: positive and not in use.
     pub fn new_id(&self) -> i64 {
         loop {
             let id = value::random::u64() as i64 & i64::MAX;
@@ -261,8 +261,8 @@ impl Cursors {
         Ok(())
     }
 
-    /// Takes a cursor out to use it, if the user who opened it is one who is `allowed`, with the
-    /// sign that it was killed meanwhile.
+    /// Takes a cursor out of the registry to use it, if its owner is `allowed`. Also returns the
+    /// flag that is set when the cursor is killed while it is in use.
     ///
     /// # Errors
     /// CursorNotFound, CursorInUse, Unauthorized.
@@ -312,7 +312,8 @@ impl Cursors {
         }
     }
 
-    /// Gives a cursor back. False when it was killed meanwhile; it is closed then.
+    /// Returns a cursor to the registry. Returns false, and closes the cursor, if it was killed
+    /// meanwhile.
     pub fn give_back(&self, mut cursor: Box<Cursor>) -> bool {
         cursor.last_used = Instant::now();
         let mut open = self.open.lock();
@@ -328,12 +329,12 @@ impl Cursors {
         }
     }
 
-    /// Forgets a cursor that was taken out and has ended.
+    /// Removes a cursor that was taken out and has ended.
     pub fn remove(&self, id: i64) {
         self.open.lock().remove(&id);
     }
 
-    /// Who opened a cursor; nothing when there is no such cursor.
+    /// The user who opened a cursor; `None` if there is no such cursor.
     #[must_use]
     pub fn owner(&self, id: i64) -> Option<Option<Box<str>>> {
         match self.open.lock().get(&id)? {
@@ -342,7 +343,7 @@ impl Cursors {
         }
     }
 
-    /// Closes a cursor of this namespace. False when there is none.
+    /// Closes a cursor of this namespace. Returns false if there is none.
     pub fn kill(&self, id: i64, namespace: &str) -> bool {
         let mut open = self.open.lock();
         let closed = match open.get_mut(&id) {
@@ -357,7 +358,7 @@ impl Cursors {
         closed.is_some()
     }
 
-    /// Closes what `close` says, out of the lock.
+    /// Closes the cursors that `close` selects, outside the lock. Returns their number.
     pub fn close_where(&self, close: impl Fn(&Cursor) -> bool) -> usize {
         let closed: Vec<CursorSlot> = {
             let mut open = self.open.lock();
@@ -371,14 +372,14 @@ impl Cursors {
         closed.len()
     }
 
-    /// Closes cursors that were idle for too long; returns how many.
+    /// Closes cursors that were idle for too long. Returns their number.
     pub fn close_idle(&self) -> usize {
         let timeout = self.timeout_ms.load(Ordering::Relaxed);
         let timeout = Duration::from_millis(u64::try_from(timeout).unwrap_or(0));
         self.close_where(|cursor| !cursor.no_timeout && cursor.last_used.elapsed() >= timeout)
     }
 
-    /// How many are open, and how many of them never time out.
+    /// The number of open cursors, and of those without a timeout.
     #[must_use]
     pub fn counts(&self) -> (usize, usize) {
         let open = self.open.lock();
@@ -393,7 +394,7 @@ impl Default for Cursors {
     }
 }
 
-/// The error for a cursor that is not there.
+/// The error for a cursor that does not exist.
 #[must_use]
 pub fn not_found(id: i64) -> Error {
     Error::new(Code::CURSOR_NOT_FOUND, format!("cursor id {id} not found"))

@@ -1,4 +1,5 @@
-//! The engine: the store, the catalog and everything that clients share.
+//! The engine: opening, closing and running commands on the store, the catalog and the state that
+//! clients share.
 //!
 //! Layer: engine.
 
@@ -23,7 +24,7 @@ use std::time::{Duration, Instant};
 use store::{DiskStore, MemoryStore, Store};
 use value::{Code, DocBuf, Error, RawDoc, Result, writer};
 
-/// Runs commands for modules below; holds the engine no longer than a command takes.
+/// Runs commands for lower modules. Holds the engine only while a command runs.
 struct Commands(Weak<Inner>);
 
 impl RunCommand for Commands {
@@ -39,15 +40,15 @@ impl RunCommand for Commands {
 #[derive(Clone)]
 pub struct Engine(pub(crate) Arc<Inner>);
 
-/// How much memory may hold commits that are not in tables yet. The more it is, the more often a
-/// document is changed again before its older version was written anywhere but to the log; but as
-/// much log must be read after a crash.
+/// The memory limit for commits that are not in tables yet. A larger limit means that more versions
+/// of a document are replaced before they are written to a table, but also that more of the log
+/// must be read after a crash.
 fn memtable_bytes(cache_bytes: u64) -> u64 {
     (cache_bytes / 8).clamp(64 << 20, 256 << 20)
 }
 
 impl Engine {
-    /// Opens an engine, and the folder behind it.
+    /// Opens an engine and its folder.
     ///
     /// # Errors
     /// When the folder is in use, damaged or of another format.
@@ -67,7 +68,7 @@ impl Engine {
         Engine::with_store(options, store)
     }
 
-    /// Opens an engine over a given store: for tests of what a failing one does.
+    /// Opens an engine over a given store, for tests with a failing one.
     ///
     /// # Errors
     /// When the catalog in it cannot be read.
@@ -104,7 +105,7 @@ impl Engine {
             },
         });
         let commands = Box::new(Commands(Arc::downgrade(&inner)));
-        // Set once: the data is new.
+        // The cell is empty, because the data was just created.
         let _ = inner.data.commands.set(commands);
         if !inner.data.options.read_only {
             for collection in unfinished {
@@ -118,7 +119,7 @@ impl Engine {
         Ok(Engine(inner))
     }
 
-    /// Begins a conversation.
+    /// Creates a client.
     #[must_use]
     pub fn connect(&self, mut peer: Peer) -> Client {
         if peer.connection_id == 0 {
@@ -127,7 +128,7 @@ impl Engine {
         Client::new(self.0.clone(), peer)
     }
 
-    /// Runs one command in the process. `$db` is added.
+    /// Runs one command in the process. Adds `$db`.
     ///
     /// # Errors
     /// The error that a client would get.
@@ -142,24 +143,24 @@ impl Engine {
         &self.0.observed.network
     }
 
-    /// The memory that operations share.
+    /// The memory budget that operations share.
     #[must_use]
     pub fn memory(&self) -> &Arc<crate::Memory> {
         self.0.data.resources.memory()
     }
 
-    /// What is called when a client sends `shutdown`.
+    /// Registers a function that is called when a client sends `shutdown`.
     pub fn on_shutdown(&self, callback: Box<dyn Fn() + Send + Sync>) {
         *self.0.service.on_shutdown.lock() = Some(callback);
     }
 
-    /// What is called when a client sends `rotateCertificates`.
+    /// Registers a function that is called when a client sends `rotateCertificates`.
     pub fn on_rotate_certificates(&self, callback: RotateCertificates) {
         *self.0.service.on_rotate_certificates.lock() = Some(callback);
     }
 
-    /// What is called when a client changes `logLevel` (0 to 5). Until it is registered, clients
-    /// cannot change it.
+    /// Registers a function that is called when a client changes `logLevel` (0 to 5). Until then
+    /// clients cannot change it.
     pub fn on_log_level(&self, listener: Box<dyn Fn(i32) + Send + Sync>) {
         *self.0.observed.parameters.log_listener.lock() = Some(listener);
     }
@@ -173,7 +174,7 @@ impl Engine {
         log.push(line);
     }
 
-    /// Closes: stops running commands, waits for the disk.
+    /// Closes the engine: stops running commands and flushes the last writes to disk.
     ///
     /// # Errors
     /// When the last writes cannot reach the disk.
@@ -188,7 +189,7 @@ impl Engine {
             // A builder that panicked has ended as well.
             let _ = builder.join();
         }
-        // A commit that is under way ends before the store closes.
+        // Waits for a commit in progress to end before the store closes.
         let _commit = self.0.data.commit.lock();
         self.0.data.store.close().map_err(store_failed)
     }
@@ -199,17 +200,17 @@ impl Engine {
         &self.0
     }
 
-    /// Checks the folder: checksums, then that indexes, documents and counts agree. Returns what
-    /// is wrong, in words.
+    /// Checks the folder: checksums, then that indexes, documents and counts agree. Returns the
+    /// problems as messages.
     ///
     /// # Errors
-    /// When the store cannot be read at all.
+    /// When the store cannot be read.
     pub fn check(&self, progress: &mut dyn FnMut(&str, u64, u64)) -> Result<Vec<String>> {
         crate::check::check(&self.0.data, progress)
     }
 }
 
-/// Runs now and then: closes idle cursors, forgets old sessions.
+/// Starts the thread that periodically closes idle cursors and removes expired sessions.
 fn start_housekeeping(inner: &Arc<Inner>) -> Result<()> {
     let weak: Weak<Inner> = Arc::downgrade(inner);
     std::thread::Builder::new()
@@ -242,7 +243,7 @@ fn start_housekeeping(inner: &Arc<Inner>) -> Result<()> {
 }
 
 impl Client {
-    /// Runs a command and appends the reply, one document. A failure is a reply too.
+    /// Runs a command and appends the reply, one document. An error is also returned as a reply.
     pub fn run(&mut self, request: &Request<'_>, reply: &mut Vec<u8>) -> Flow {
         let start = reply.len();
         let engine = self.engine.clone();
@@ -256,9 +257,10 @@ impl Client {
         match result {
             Ok(flow) => flow,
             Err(_) => {
-                // The panic hook has logged where; the client learns that it was our fault.
+                // The panic hook has logged the location; the client gets an internal error.
                 reply.truncate(start);
-                // What it did in a transaction must not stay half done, nor keep others waiting.
+                // Abort its transaction, so that it is not left half done and does not block
+                // others.
                 let _ = engine.service.sessions.transactions.leave(&engine.data, &op, true);
                 let error = Error::internal("the command failed by a bug; see the server's log");
                 writer::write_doc(reply, |out| {
@@ -281,7 +283,7 @@ impl Client {
         }
     }
 
-    /// Runs one command, in the process. `$db` is added.
+    /// Runs one command in the process. Adds `$db`.
     ///
     /// # Errors
     /// The error that a client would get.

@@ -1,9 +1,9 @@
 //! Fail points: failures on demand, for tests of drivers. They exist only with `--test-commands`.
 //!
-//! `failCommand` makes commands fail, wait or lose their connection; `failGetMoreAfterCursorCheckout`
-//! makes a `getMore` fail once it has its cursor; `maxTimeAlwaysTimeOut` and
-//! `maxTimeNeverTimeOut` decide how time limits end; `onPrimaryTransactionalWrite` breaks retryable
-//! writes before or after they are committed.
+//! `failCommand` makes commands fail, wait or lose their connection;
+//! `failGetMoreAfterCursorCheckout` makes a `getMore` fail after it has taken its cursor;
+//! `maxTimeAlwaysTimeOut` and `maxTimeNeverTimeOut` override time limits;
+//! `onPrimaryTransactionalWrite` breaks retryable writes before or after they are committed.
 //!
 //! Layer: base.
 
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val};
 
-/// The fail points that can be switched on.
+/// The supported fail points.
 pub static NAMES: &[&str] = &[
     "failCommand",
     "failGetMoreAfterCursorCheckout",
@@ -25,7 +25,7 @@ pub static NAMES: &[&str] = &[
 /// All fail points of an engine.
 #[derive(Default)]
 pub struct FailPoints {
-    /// Whether any is on: the only thing that ordinary commands look at.
+    /// Whether any is on. Ordinary commands check only this flag.
     active: AtomicBool,
     points: Mutex<BTreeMap<&'static str, Point>>,
 }
@@ -47,16 +47,16 @@ enum Mode {
     Probability(f64),
 }
 
-/// What `failCommand` wants of a command.
+/// The effect of `failCommand` on a command.
 #[derive(Default)]
 pub struct Failure {
-    /// Close the connection without a reply.
+    /// Whether to close the connection without a reply.
     pub close: bool,
-    /// Wait before anything else.
+    /// How long to wait before the command runs.
     pub block: Option<Duration>,
-    /// Fail instead of running.
+    /// The error to return instead of running the command.
     pub error: Option<Error>,
-    /// Whether the labels of the error are given: none are added then.
+    /// Whether the fail point sets the labels of the error; then no others are added.
     pub labelled: bool,
     /// Fields that are added to the reply of a command that ran.
     pub add: Option<DocBuf>,
@@ -66,9 +66,9 @@ pub struct Failure {
 pub enum Break {
     /// Nothing is written and the connection is closed.
     CloseBefore,
-    /// Nothing is written and the client hears so.
+    /// Nothing is written and the client gets an error.
     Fail(Error),
-    /// It is written, and the connection is closed without a reply.
+    /// The write is committed, and the connection is closed without a reply.
     CloseAfter,
 }
 
@@ -80,10 +80,10 @@ impl FailPoints {
         self.active.load(Ordering::Relaxed)
     }
 
-    /// Switches a fail point; returns how often it was entered.
+    /// Switches a fail point on or off. Returns how often it was entered.
     ///
     /// # Errors
-    /// FailPointSetFailed for an unknown name, BadValue for a mode that is not understood.
+    /// FailPointSetFailed for an unknown name, BadValue for an invalid mode.
     pub fn configure(&self, name: &str, mode: Val<'_>, data: Option<RawDoc<'_>>) -> Result<i64> {
         let known =
             NAMES.iter().copied().find(|known| *known == name).ok_or_else(|| {
@@ -99,7 +99,8 @@ impl FailPoints {
         Ok(entered)
     }
 
-    /// The data of a fail point that is on, and counts that it was entered, when `wanted` says so.
+    /// Enters a fail point that is on and whose data `wanted` accepts: counts the entry and returns
+    /// the data.
     fn enter(&self, name: &str, wanted: impl FnOnce(RawDoc<'_>) -> bool) -> Option<DocBuf> {
         let mut points = self.points.lock();
         let point = points.get_mut(name)?;
@@ -128,7 +129,7 @@ impl FailPoints {
         Some(point.data.clone())
     }
 
-    /// A time limit as the fail points want it.
+    /// A time limit after `maxTimeAlwaysTimeOut` and `maxTimeNeverTimeOut` are applied.
     #[must_use]
     pub fn time_limit(&self, limit: Duration) -> Option<Duration> {
         if self.enter("maxTimeAlwaysTimeOut", |_| true).is_some() {
@@ -137,7 +138,7 @@ impl FailPoints {
         self.enter("maxTimeNeverTimeOut", |_| true).is_none().then_some(limit)
     }
 
-    /// The error that `failGetMoreAfterCursorCheckout` wants of a `getMore`.
+    /// The error that `failGetMoreAfterCursorCheckout` sets for a `getMore`.
     #[must_use]
     pub fn fail_get_more(&self) -> Option<Error> {
         let data = self.enter("failGetMoreAfterCursorCheckout", |_| true)?;
@@ -146,7 +147,8 @@ impl FailPoints {
         Some(Error::new(Code(i32::try_from(code).ok()?), message))
     }
 
-    /// What `onPrimaryTransactionalWrite` wants of a command: it concerns retryable writes.
+    /// The effect of `onPrimaryTransactionalWrite` on a command. It applies to retryable writes
+    /// only.
     #[must_use]
     pub fn break_write(&self, body: RawDoc<'_>) -> Option<Break> {
         body.find("txnNumber")?;
@@ -165,8 +167,8 @@ impl FailPoints {
         })
     }
 
-    /// What `failCommand` wants of a command. An error of one that is `retryable` gets the label that
-    /// tells drivers to send it again.
+    /// The effect of `failCommand` on a command. If the command is `retryable`, its error gets the
+    /// label that lets drivers send it again.
     #[must_use]
     pub fn fail_command(
         &self,

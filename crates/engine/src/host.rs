@@ -1,5 +1,5 @@
-//! What the machine and the process look like, for `serverStatus` and `hostInfo`. Linux tells it
-//! in `/proc`; elsewhere the numbers are left out.
+//! Information on the machine and the process for `serverStatus` and `hostInfo`. It is read from
+//! `/proc` on Linux and absent on other systems.
 //!
 //! Layer: base.
 
@@ -31,11 +31,11 @@ fn kilobytes(text: &str, label: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Page faults of this process that had to read the disk.
+/// The number of major page faults of this process, which had to read the disk.
 #[must_use]
 pub fn page_faults() -> Option<u64> {
     let stat = read_to_string("/proc/self/stat").ok()?;
-    // The name in parentheses may hold anything; the fields behind it are plain.
+    // The name in parentheses may contain any character; the fields after it are numbers.
     let (_, fields) = stat.rsplit_once(')')?;
     fields.split_whitespace().nth(9)?.parse().ok()
 }
@@ -55,7 +55,7 @@ pub fn distribution() -> Option<String> {
     Some(name.trim_matches('"').to_owned())
 }
 
-/// How many threads can run at once.
+/// The number of threads that can run in parallel.
 #[must_use]
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)

@@ -1,4 +1,4 @@
-//! Work in the background that people may want to see: a row in `currentOp` with its progress.
+//! Background work that is shown in `currentOp`, with its progress.
 //!
 //! Layer: base.
 
@@ -7,24 +7,24 @@ use std::time::Instant;
 
 /// One piece of background work.
 pub struct Job {
-    /// Number of the operation.
+    /// The operation number.
     pub id: u64,
-    /// What it does, in words.
+    /// A description for `currentOp`.
     pub what: String,
-    /// What it works on.
+    /// The namespace it works on.
     pub namespace: String,
     /// When it began.
     pub started: Instant,
-    /// How much is done.
+    /// Units of work done.
     pub done: AtomicU64,
-    /// How much there is.
+    /// Units of work in total.
     pub total: AtomicU64,
-    /// Set to stop it.
+    /// Set to stop the work.
     pub killed: AtomicBool,
 }
 
 impl Job {
-    /// Moves the progress on.
+    /// Adds to the units of work done.
     pub fn advance(&self, by: u64) {
         self.done.fetch_add(by, Ordering::Relaxed);
     }

@@ -29,11 +29,10 @@
 //! }
 //! ```
 //!
-//! [`Database`] and [`Collection`] are the library, in `library`. Below it is what the server uses
-//! too:
-//! `engine` opens it, `client` is a conversation, `commands` is what can be asked. Below them:
-//! `planner` chooses indexes, `exec` runs, `index` keeps entries, `txn` commits, `catalog` knows
-//! what exists.
+//! [`Database`] and [`Collection`] are the API of the library, in `library`. The server uses the
+//! layers below it: `engine` opens the store, `client` is the state of one client, `commands` has
+//! all commands. Below them, `planner` chooses plans, `exec` runs them, `index` maintains index
+//! entries, `txn` commits, and `catalog` records which collections, indexes and patterns exist.
 
 mod access;
 mod args;
@@ -104,17 +103,17 @@ pub use value::{self, Code, Error, Result};
 /// The version of this crate.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// A name in one of the registries, with a sentence on what it does where there is one.
+/// A name in one of the registries, with a one-sentence description where there is one.
 pub struct Entry {
-    /// What kind of thing it is: `command`, `stage`, ...
+    /// The registry: `command`, `stage`, ...
     pub kind: &'static str,
     /// Its name.
     pub name: &'static str,
-    /// What it does.
+    /// A description; may be empty.
     pub help: &'static str,
 }
 
-/// Everything that the registries hold: what COMPAT.md is made from.
+/// All entries of the registries, from which COMPAT.md is generated.
 #[must_use]
 pub fn registry() -> Vec<Entry> {
     let mut entries = Vec::new();

@@ -1,8 +1,9 @@
-//! Memory that running operations share: large messages and replies, and what stages keep.
+//! The memory budget that running operations share: large messages, replies, and the state of
+//! stages.
 //!
-//! Whoever holds much has a `Share`. When all of it is taken, a sort or a group goes to the disk
-//! sooner, a large message waits until others are done, a batch is ended early, and what can do
-//! none of these is refused. Small operations are not counted: they never notice.
+//! An operation that needs much memory holds a `Share`. When the budget is used up, a sort or a
+//! group spills to disk earlier, a large message waits until other operations end, a batch ends
+//! early, and any other request is refused. Small operations are not counted.
 //!
 //! Layer: base.
 
@@ -10,12 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use value::{Code, Error};
 
-/// What everybody may hold without asking.
+/// Bytes that every holder may use without being counted.
 const FREE_BYTES: usize = 1024 * 1024;
-/// Shares grow by steps, so that they are not counted for every document.
+/// Shares grow in steps of this size, so that not every document updates the counter.
 const STEP_BYTES: usize = 1024 * 1024;
 
-/// The memory of all operations.
+/// The memory budget of all operations.
 #[derive(Debug)]
 pub struct Memory {
     used: AtomicUsize,
@@ -23,38 +24,38 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// So many bytes for all together.
+    /// A budget of so many bytes.
     #[must_use]
     pub fn new(bytes_max: usize) -> Memory {
         Memory { used: AtomicUsize::new(0), bytes_max }
     }
 
-    /// Bytes that are held now.
+    /// Bytes in use.
     #[must_use]
     pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Bytes that may be held.
+    /// Bytes of the whole budget.
     #[must_use]
     pub fn bytes_max(&self) -> usize {
         self.bytes_max
     }
 
-    /// Whether most of it is taken, so that nobody should hold more than need be.
+    /// Whether most of the budget is used, so that operations should keep as little as possible.
     #[must_use]
     pub fn is_tight(&self) -> bool {
         self.used() > self.bytes_max / 4 * 3
     }
 
-    /// A part of it, empty yet.
+    /// An empty share of the budget.
     #[must_use]
     pub fn share(self: &Arc<Memory>) -> Share {
         Share { memory: Arc::clone(self), held: 0 }
     }
 }
 
-/// What one holder has of the memory; given back when dropped.
+/// The part of the budget that one holder uses; released when dropped.
 #[derive(Debug)]
 pub struct Share {
     memory: Arc<Memory>,
@@ -62,7 +63,8 @@ pub struct Share {
 }
 
 impl Share {
-    /// Whether so many bytes may be held, all in all. False changes nothing.
+    /// Grows the share to `bytes` in total. Returns false, and changes nothing, if the budget does
+    /// not allow it.
     #[inline]
     #[must_use]
     pub fn covers(&mut self, bytes: usize) -> bool {
@@ -82,7 +84,7 @@ impl Share {
         grown
     }
 
-    /// Counts bytes that are held already, whether there is room for them or not.
+    /// Counts bytes that are already in use, even if they exceed the budget.
     pub fn take(&mut self, bytes: usize) {
         if bytes > self.held && bytes > FREE_BYTES {
             self.memory.used.fetch_add(bytes - self.held, Ordering::Relaxed);
@@ -90,7 +92,7 @@ impl Share {
         }
     }
 
-    /// Gives back all but so many bytes.
+    /// Releases all but so many bytes.
     #[inline]
     pub fn shrink(&mut self, bytes: usize) {
         let kept = if bytes <= FREE_BYTES { 0 } else { bytes };
@@ -100,7 +102,7 @@ impl Share {
         }
     }
 
-    /// The refusal of what needs more than there is, and cannot use the disk or wait.
+    /// The error for an operation that exceeds the budget and can neither spill to disk nor wait.
     #[must_use]
     pub fn refusal(&self) -> Error {
         Error::new(

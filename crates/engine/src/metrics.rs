@@ -1,4 +1,4 @@
-//! Counters for `serverStatus`: what happened since the server started.
+//! Counters for `serverStatus` since the server started.
 //!
 //! Layer: base.
 
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A counter that many threads raise.
 pub type Counter = AtomicU64;
 
-/// What happened since the start.
+/// Counters since the start.
 #[derive(Default)]
 pub struct Metrics {
-    /// Inserted documents' statements.
+    /// Documents in insert statements.
     pub inserts: Counter,
     /// Find and aggregate commands.
     pub queries: Counter,
@@ -34,17 +34,17 @@ pub struct Metrics {
     pub keys_examined: Counter,
     /// Documents examined.
     pub documents_examined: Counter,
-    /// Cursors that ended because nobody asked for more in time.
+    /// Cursors that were closed by the idle timeout.
     pub cursors_timed_out: Counter,
     /// Commands that failed.
     pub failures: Counter,
-    /// Retried writes that had been executed already.
+    /// Retried writes that had already been executed.
     pub retried_writes: Counter,
-    /// Bytes written of what retryable writes did.
+    /// Bytes written to record the results of retryable writes.
     pub retry_bytes: Counter,
 }
 
-/// What the server counts about connections.
+/// Counters of connections, kept by the server.
 #[derive(Default)]
 pub struct Network {
     /// Open connections.
@@ -63,16 +63,16 @@ pub struct Network {
     pub tls_1_2: Counter,
     /// Connections ever encrypted by TLS 1.3.
     pub tls_1_3: Counter,
-    /// The certificate that clients are shown.
+    /// The certificate that the server presents to clients.
     pub certificate: parking_lot::Mutex<Option<ServerCertificate>>,
 }
 
-/// The certificate that clients are shown.
+/// The certificate that the server presents to clients.
 #[derive(Clone, Debug)]
 pub struct ServerCertificate {
-    /// Whose it is.
+    /// Its subject.
     pub subject: String,
-    /// Whether clients are asked for certificates too.
+    /// Whether the server requests certificates from clients.
     pub asks_clients: bool,
     /// The end of its validity, in milliseconds since 1970.
     pub expires_ms: i64,

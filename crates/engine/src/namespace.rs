@@ -1,4 +1,4 @@
-//! Names of databases and collections, and the rules that they follow.
+//! Names of databases and collections, and the rules for valid names.
 //!
 //! Layer: base.
 
@@ -15,7 +15,7 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// A namespace; nothing is checked.
+    /// A namespace, without checking the names.
     #[must_use]
     pub fn new(db: &str, collection: &str) -> Namespace {
         Namespace { db: db.into(), collection: collection.into() }
@@ -110,7 +110,7 @@ fn is_allowed_system_name(db: &str, name: &str) -> bool {
         || (db == "admin" && matches!(name, "system.roles" | "system.version" | "system.keys"))
 }
 
-/// Whether a name is that of the oplog.
+/// Whether the namespace is that of the oplog.
 pub(crate) fn is_oplog(db: &str, name: &str) -> bool {
     db == "local" && name == "oplog.rs"
 }

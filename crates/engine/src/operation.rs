@@ -1,4 +1,4 @@
-//! One running command: who runs it, until when, and whether somebody asked it to stop.
+//! One running command: its client, its deadline, and whether it has been asked to stop.
 //!
 //! Layer: transactions.
 
@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 use store::Scratch;
 use value::{Code, Error, Result, limits};
 
-/// The part of an operation that another thread does.
+/// A part of an operation that another thread runs.
 pub struct Helper {
-    /// What that thread runs under.
+    /// The operation of that thread.
     pub operation: Operation,
     resources: Arc<Resources>,
 }
@@ -31,7 +31,7 @@ impl Drop for Helper {
     }
 }
 
-/// How much was looked at.
+/// The number of index entries and documents examined.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Examined {
     /// Index entries.
@@ -40,7 +40,7 @@ pub struct Examined {
     pub documents: u64,
 }
 
-/// What a command looked at and gave back.
+/// The number of entries and documents that a command examined and returned.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Cost {
     /// Index entries examined.
@@ -51,7 +51,7 @@ pub struct Cost {
     pub returned: u64,
 }
 
-/// How a command found its documents.
+/// The access paths of a command.
 #[derive(Default)]
 struct AccessPath {
     stage: &'static str,
@@ -59,8 +59,8 @@ struct AccessPath {
 }
 
 impl Data {
-    /// What a command reads: what its transaction sees, the moment that it asked for, or else the
-    /// newest state.
+    /// The view that a command reads: that of its transaction, the requested point in time, or else
+    /// the newest state.
     #[must_use]
     pub fn view(&self, op: &Operation) -> View {
         op.view().unwrap_or_else(|| self.newest())
@@ -81,38 +81,38 @@ pub struct Operation {
     waited: Cell<bool>,
     explained: Cell<bool>,
     reading: RefCell<Reading>,
-    /// The cluster time of the moment that is read.
+    /// The cluster time of the state that the command reads.
     read_time: Cell<Option<u64>>,
     begins_at: Cell<Option<u64>>,
     /// The session and the number of the transaction that the command runs in.
     transaction: Cell<Option<([u8; 16], i64)>>,
-    /// Whether a statement failed, though the command itself did not.
+    /// Whether a statement failed although the command did not.
     failed: Cell<bool>,
-    /// Set when the cursor is killed that the command reads.
+    /// Set when the cursor that the command reads is killed.
     cursor_killed: RefCell<Option<Arc<AtomicBool>>>,
     labelled: Cell<bool>,
-    /// Whether its writes go past patterns.
+    /// Whether its writes bypass patterns.
     pub bypasses_patterns: Cell<bool>,
 }
 
-/// What a command reads.
+/// The state that a command reads.
 #[derive(Default)]
 enum Reading {
     /// The newest state.
     #[default]
     Newest,
-    /// One moment.
+    /// The state at one point in time.
     At(Box<View>),
-    /// What was the newest state when the command began.
+    /// The newest state at the time the command began.
     Pinned(Box<View>),
-    /// What the open transaction of its session sees.
+    /// The snapshot and private writes of its session's open transaction.
     Transaction(Box<Transaction>),
 }
 
-/// Bytes of one batch of a cursor while memory is tight.
+/// The size of one cursor batch while memory is short, in bytes.
 const TIGHT_BATCH_BYTES: usize = 256 * 1024;
 
-/// How many cheap steps pass between two looks at the clock.
+/// The number of cheap steps between two checks of the clock.
 const STEPS_BETWEEN_CHECKS: u32 = 64;
 
 impl Operation {
@@ -141,7 +141,7 @@ impl Operation {
         }
     }
 
-    /// An operation outside of any engine, whose sorts and groups hold so many bytes.
+    /// An operation without an engine, with this memory limit for sorts and groups.
     #[cfg(test)]
     pub(crate) fn for_tests(sort_bytes_max: usize) -> Operation {
         use parking_lot::Mutex;
@@ -163,13 +163,13 @@ impl Operation {
         Operation::new(Arc::new(slot), Arc::new(resources))
     }
 
-    /// A part of the memory that operations share, empty yet.
+    /// An empty share of the memory budget.
     #[must_use]
     pub fn share(&self) -> Share {
         self.resources.memory.share()
     }
 
-    /// Bytes of one batch of a cursor: fewer while others hold most of the memory.
+    /// The size of one cursor batch in bytes; smaller while memory is short.
     #[must_use]
     pub fn batch_bytes_max(&self) -> usize {
         if self.resources.memory.is_tight() { TIGHT_BATCH_BYTES } else { limits::BATCH_BYTES_MAX }
@@ -187,8 +187,8 @@ impl Operation {
         self.resources.group_bytes_max.load(Ordering::Relaxed)
     }
 
-    /// A second thread for this operation, if a core is free for it: with an operation of its own,
-    /// which ends when this one is killed or its time is over.
+    /// A second thread for this operation, if a core is free. The thread has its own operation,
+    /// which ends when this one is killed or reaches its deadline.
     #[must_use]
     pub fn helper(&self) -> Option<Helper> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -201,26 +201,25 @@ impl Operation {
         Some(Helper { operation, resources })
     }
 
-    /// Where temporary files go.
+    /// The folder for temporary files.
     #[must_use]
     pub fn scratch(&self) -> &Scratch {
         &self.resources.scratch
     }
 
-    /// Says whether the operation may use the disk for what does not fit into memory; `None`
-    /// leaves it to the server's setting.
+    /// Sets whether the operation may spill to disk; `None` means the server's default.
     pub fn set_disk_use(&self, allowed: Option<bool>) {
         self.disk.set(allowed);
     }
 
-    /// Whether the operation may use the disk for what does not fit into memory.
+    /// Whether the operation may spill to disk.
     #[must_use]
     pub fn may_use_disk(&self) -> bool {
         let default = || self.resources.disk_by_default.load(Ordering::Relaxed);
         self.disk.get().unwrap_or_else(default)
     }
 
-    /// What the command reads, unless it is simply the newest state.
+    /// The view that the command reads; `None` for the newest state.
     #[must_use]
     pub fn view(&self) -> Option<View> {
         match &*self.reading.borrow() {
@@ -232,40 +231,41 @@ impl Operation {
         }
     }
 
-    /// Whether the command reads the newest state, be it the one when it began.
+    /// Whether the command reads the newest state, possibly pinned at its beginning.
     #[must_use]
     pub fn reads_newest(&self) -> bool {
         matches!(*self.reading.borrow(), Reading::Newest | Reading::Pinned(_))
     }
 
-    /// Lets the command, which reads the newest state, read this one, which is that.
+    /// Pins the newest state: the command reads this view from now on.
     pub(crate) fn pin(&self, view: View) {
         *self.reading.borrow_mut() = Reading::Pinned(Box::new(view));
     }
 
-    /// Makes the command read one moment, of this cluster time.
+    /// Makes the command read a view of this cluster time.
     pub(crate) fn read_at(&self, view: View, time: u64) {
         *self.reading.borrow_mut() = Reading::At(Box::new(view));
         self.read_time.set(Some(time));
     }
 
-    /// Makes the command read this view, at the time that it reads anyway.
+    /// Makes the command read this view without changing its read time.
     pub(crate) fn read_view(&self, view: View) {
         *self.reading.borrow_mut() = Reading::At(Box::new(view));
     }
 
-    /// The cluster time of the moment that the command reads, if it asked for one.
+    /// The cluster time of the state that the command reads, if it requested one.
     #[must_use]
     pub fn read_time(&self) -> Option<u64> {
         self.read_time.get()
     }
 
-    /// Says which cluster time the transaction reads that the command begins.
+    /// Sets the cluster time at which the transaction that the command begins will read.
     pub(crate) fn begin_at(&self, time: Option<u64>) {
         self.begins_at.set(time);
     }
 
-    /// The cluster time that the transaction reads which the command begins, if one was given.
+    /// The cluster time at which the transaction that the command begins will read, if one was
+    /// given.
     pub(crate) fn begins_at(&self) -> Option<u64> {
         self.begins_at.get()
     }
@@ -276,18 +276,18 @@ impl Operation {
         *self.cursor_killed.borrow_mut() = Some(killed);
     }
 
-    /// Notes that a statement failed, though the reply tells of it without failing itself: its
-    /// transaction ends.
+    /// Records that a statement failed although the command replies without an error. Its
+    /// transaction is aborted.
     pub fn fail_transaction(&self) {
         self.failed.set(true);
     }
 
-    /// Notes that an error has the labels that it shall have.
+    /// Records that the labels of the error are final.
     pub(crate) fn keep_labels(&self) {
         self.labelled.set(true);
     }
 
-    /// Whether an error has the labels that it shall have.
+    /// Whether the labels of the error are final.
     pub(crate) fn keeps_labels(&self) -> bool {
         self.labelled.get()
     }
@@ -310,8 +310,8 @@ impl Operation {
         *self.reading.borrow_mut() = Reading::Transaction(txn);
     }
 
-    /// Takes the transaction out again, with its session and number; nothing when the command
-    /// does not run in one.
+    /// Takes out the transaction, with its session and number. `None` if the command does not run
+    /// in one.
     pub(crate) fn leave_transaction(&self) -> Option<([u8; 16], i64, Box<Transaction>)> {
         let (session, number) = self.transaction.take()?;
         match self.reading.take() {
@@ -320,10 +320,10 @@ impl Operation {
         }
     }
 
-    /// Runs something on the open transaction.
+    /// Calls a function with the open transaction.
     ///
     /// # Errors
-    /// What it gives; InternalError when there is none.
+    /// Any error of the function; InternalError when there is no transaction.
     pub(crate) fn with_transaction<T>(
         &self,
         run: impl FnOnce(&mut Transaction) -> Result<T>,
@@ -334,7 +334,7 @@ impl Operation {
         }
     }
 
-    /// Notes what was looked at and returned, on top of what was noted before.
+    /// Adds to the counts of what was examined and returned.
     pub fn add_cost(&self, examined: Examined, returned: u64) {
         let Cost { keys, documents, returned: before } = self.cost.get();
         self.cost.set(Cost {
@@ -344,24 +344,24 @@ impl Operation {
         });
     }
 
-    /// What was looked at and returned.
+    /// The counts of what was examined and returned.
     #[must_use]
     pub fn cost(&self) -> Cost {
         self.cost.get()
     }
 
-    /// Notes that the operation runs to be explained.
+    /// Marks the operation as run for explain.
     pub fn explain(&self) {
         self.explained.set(true);
     }
 
-    /// Whether stages should watch the pipelines inside of them, for explain.
+    /// Whether stages should collect statistics of their inner pipelines, for explain.
     #[must_use]
     pub fn is_explained(&self) -> bool {
         self.explained.get()
     }
 
-    /// Notes that the operation waited for something on purpose: it is not slow for that.
+    /// Records that the operation waited on purpose, so that it does not count as slow.
     pub fn note_wait(&self) {
         self.waited.set(true);
     }
@@ -372,26 +372,26 @@ impl Operation {
         self.waited.get()
     }
 
-    /// Notes that a document was read by its `_id`.
+    /// Records that a document was read by its `_id`.
     pub fn note_id_read(&self) {
         self.found.borrow_mut().stage = "IDHACK";
     }
 
-    /// What is left of the time limit.
+    /// The time left until the deadline.
     #[must_use]
     pub fn time_left(&self) -> Option<Duration> {
         self.deadline.get().map(|end| end.saturating_duration_since(Instant::now()))
     }
 
-    /// Notes how the command finds its documents: `note` adds the indexes that are read, and gives the
-    /// name of the stage.
+    /// Records how the command finds its documents: `note` adds the indexes and returns the name of
+    /// the stage.
     pub fn note_indexes(&self, note: impl FnOnce(&mut SmallVec<[Arc<Index>; 1]>) -> &'static str) {
         let mut found = self.found.borrow_mut();
         found.indexes.clear();
         found.stage = note(&mut found.indexes);
     }
 
-    /// How documents were found, in the words of MongoDB: `IXSCAN { a: 1 }`.
+    /// The access paths in MongoDB's form: `IXSCAN { a: 1 }`.
     #[must_use]
     pub fn plan_summary(&self) -> Option<String> {
         let found = self.found.borrow();
@@ -421,20 +421,20 @@ impl Operation {
         &self.slot
     }
 
-    /// Sets the time by which the operation must end.
+    /// Sets the time limit.
     pub fn set_deadline(&self, limit: Duration) {
         let deadline = Instant::now().checked_add(limit);
         self.deadline.set(deadline);
         interrupt::change(|watch| watch.deadline = deadline);
     }
 
-    /// The time by which the operation must end.
+    /// The deadline.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline.get()
     }
 
-    /// Makes the loops of this thread stop with the operation, until the result is dropped.
+    /// Makes loops on this thread stop with the operation until the returned value is dropped.
     pub(crate) fn watch(&self) -> interrupt::Watching {
         interrupt::watch(interrupt::Watch {
             killed: self.slot.clone(),
@@ -443,7 +443,7 @@ impl Operation {
         })
     }
 
-    /// Called in every loop over documents: looks now and then whether to stop.
+    /// Called in every loop over documents. Checks periodically whether to stop.
     ///
     /// # Errors
     /// Interrupted or MaxTimeMSExpired.
@@ -454,13 +454,13 @@ impl Operation {
         if steps.is_multiple_of(STEPS_BETWEEN_CHECKS) { self.check_now() } else { Ok(()) }
     }
 
-    /// What looks whether to stop in the place of this operation, for threads that work for it.
+    /// A function that checks whether this operation should stop, for threads that work for it.
     pub fn stop_check(&self) -> impl Fn() -> Result<()> + Send + Sync + use<> {
         let (slot, deadline) = (self.slot.clone(), self.deadline.get());
         move || check_stop(&slot, deadline)
     }
 
-    /// Looks right away whether to stop.
+    /// Checks immediately whether to stop.
     ///
     /// # Errors
     /// Interrupted, CursorKilled or MaxTimeMSExpired.

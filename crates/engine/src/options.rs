@@ -1,4 +1,4 @@
-//! How an engine is opened.
+//! Options for opening an engine.
 //!
 //! Layer: base.
 
@@ -8,30 +8,31 @@ use value::DocBuf;
 /// Where the data lives.
 #[derive(Clone, Debug)]
 pub enum Storage {
-    /// In memory: gone when the engine closes.
+    /// In memory: lost when the engine closes.
     Memory,
-    /// In a folder, made when it is not there.
+    /// In a folder, which is created if it does not exist.
     Disk(PathBuf),
 }
 
-/// How to open an engine.
+/// Options for opening an engine.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Where the data lives.
     pub storage: Storage,
-    /// Most bytes of stored data kept in memory.
+    /// The size of the cache of stored data, in bytes.
     pub cache_bytes: u64,
-    /// Most bytes that running operations hold together: large messages, and what stages keep.
+    /// The memory budget of all running operations, in bytes: large messages and the state of
+    /// stages.
     pub operation_bytes: u64,
-    /// Whether commands that only tests need are answered.
+    /// Whether commands for tests are enabled.
     pub test_commands: bool,
-    /// The address that `hello` tells clients when it does not know which one they dialled.
+    /// The address that `hello` returns when the address used by the client is not known.
     pub listen: String,
-    /// Open for reading only.
+    /// Whether to open for reading only.
     pub read_only: bool,
     /// The process's arguments, for `getCmdLineOpts`.
     pub command_line: Vec<String>,
-    /// The options as understood, for `getCmdLineOpts`.
+    /// The parsed options, for `getCmdLineOpts`.
     pub config: DocBuf,
 }
 

@@ -25,11 +25,11 @@ const COLLECTION_BYTES: i64 = 1024 * 1024;
 /// Longer commands are left out of the profile.
 const COMMAND_BYTES_MAX: usize = 50_000;
 
-/// What is profiled.
+/// The settings of the profiler.
 pub struct Profiler {
-    /// Operations that take longer are slow, in milliseconds.
+    /// Operations that take longer than this are slow, in milliseconds.
     pub slow_ms: AtomicI64,
-    /// Whether any database has a level above 0: the only thing that ordinary commands look at.
+    /// Whether any database has a level above 0. Ordinary commands check only this flag.
     active: AtomicBool,
     settings: Mutex<Settings>,
 }
@@ -42,24 +42,24 @@ struct Settings {
     filter_source: Option<DocBuf>,
 }
 
-/// What `profile` shows.
+/// The settings that `profile` returns.
 pub struct ProfileSettings {
-    /// The level of the database: 0 nothing, 1 what is slow, 2 everything.
+    /// The level of the database: 0 nothing, 1 slow operations, 2 all operations.
     pub level: i32,
-    /// Which share of slow operations is noted.
+    /// The share of slow operations that is recorded.
     pub sample_rate: f64,
-    /// Which operations are noted, instead of the slow ones.
+    /// Selects the operations that are recorded, instead of the slow ones.
     pub filter: Option<DocBuf>,
 }
 
-/// A change of settings; what is `None` stays.
+/// A change of settings; fields that are `None` stay unchanged.
 #[derive(Default)]
 pub struct Change {
     /// The level of the database.
     pub level: Option<i32>,
-    /// Milliseconds beyond which an operation is slow.
+    /// The threshold for slow operations, in milliseconds.
     pub slow_ms: Option<i64>,
-    /// The share that is noted.
+    /// The share of slow operations that is recorded.
     pub sample_rate: Option<f64>,
     /// The filter; `Some(None)` removes it.
     pub filter: Option<Option<(Arc<Filter>, DocBuf)>>,
@@ -76,7 +76,7 @@ impl Default for Profiler {
 }
 
 impl Profiler {
-    /// Whether a command of this length may have to be noted.
+    /// Whether a command that took this long may have to be recorded.
     #[must_use]
     pub fn concerns(&self, elapsed: Duration) -> bool {
         let millis = i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX);
@@ -127,11 +127,11 @@ impl Profiler {
     }
 }
 
-/// Notes a command that ended, if it was slow or its database is profiled.
+/// Records a command that has ended, if it was slow or its database is profiled.
 pub fn note(profiler: &Profiler, data: &Data, op: &Operation, ended: &Ended<'_>) {
     let slow_ms = profiler.slow_ms.load(Ordering::Relaxed);
     let millis = i64::try_from(ended.elapsed.as_millis()).unwrap_or(i64::MAX);
-    // What waits on purpose is not slow.
+    // A command that waits on purpose is not slow.
     let waits = ended.waits || op.waited();
     let slow = millis > slow_ms && !waits;
     if !slow && !profiler.active.load(Ordering::Relaxed) {
@@ -212,7 +212,7 @@ fn describe(op: &Operation, ended: &Ended<'_>, millis: i64) -> DocBuf {
     })
 }
 
-/// Adds a document to the profile of a database, made when it is not there.
+/// Adds a document to the profile of a database; creates the collection if needed.
 fn keep(data: &Data, db: &str, doc: &DocBuf) -> Result<()> {
     let collection = match data.collection(db, COLLECTION) {
         Some(collection) => collection,

@@ -1,4 +1,4 @@
-//! What replies have in common: how errors look, and the fields at the end of every reply.
+//! Parts common to all replies: the fields of errors, and the fields at the end.
 //!
 //! Layer: service.
 
@@ -14,7 +14,7 @@ pub fn write_error(out: &mut Writer<'_>, error: &Error) {
     write_details(out, error);
 }
 
-/// Writes what an error carries beside code and message.
+/// Writes the fields of an error other than code and message.
 pub fn write_details(out: &mut Writer<'_>, error: &Error) {
     if let Some(info) = error.info() {
         out.extend(info.as_doc());
@@ -51,7 +51,7 @@ pub fn write_times(out: &mut Writer<'_>, data: &Data) {
     out.append("operationTime", now);
 }
 
-/// The error that a reply holds, if it is one.
+/// The error in a reply, if it is one.
 #[must_use]
 pub fn error_of(reply: RawDoc<'_>) -> Option<Error> {
     if is_ok(reply) {
@@ -71,7 +71,7 @@ pub fn error_of(reply: RawDoc<'_>) -> Option<Error> {
     Some(if info.as_doc().is_empty() { error } else { error.with_info(info) })
 }
 
-/// Whether a reply says that the command worked.
+/// Whether a reply reports success.
 #[must_use]
 pub fn is_ok(reply: RawDoc<'_>) -> bool {
     reply.get("ok").and_then(Val::as_f64) == Some(1.0)

@@ -1,23 +1,23 @@
-//! What a client asks and how its connection goes on: the door through which the server, the
-//! command line and the library enter the engine.
+//! Requests of clients and what happens to their connection: the interface through which the
+//! server, the command line and the library use the engine.
 //!
 //! Layer: base.
 
 use value::{DocBuf, RawDoc, Result};
 
-/// One command as it came: the body and the document sequences beside it.
+/// One command as received: the body and its document sequences.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
     /// The command document, validated, with `$db`.
     pub body: RawDoc<'a>,
-    /// Arguments that came as sequences of documents instead of arrays in the body.
+    /// Arguments sent as sequences of documents instead of arrays in the body.
     pub sequences: &'a [Sequence<'a>],
-    /// Whether the client takes several replies to this one request.
+    /// Whether the client accepts several replies to this request.
     pub exhaust_allowed: bool,
 }
 
 impl<'a> Request<'a> {
-    /// A request that is its body alone.
+    /// A request without document sequences.
     #[must_use]
     pub fn new(body: RawDoc<'a>) -> Request<'a> {
         Request { body, sequences: &[], exhaust_allowed: false }
@@ -46,7 +46,7 @@ impl<'a> Sequence<'a> {
     }
 }
 
-/// How a connection goes on after a command.
+/// What the server does with a connection after a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flow {
     /// The reply is complete.
@@ -55,39 +55,39 @@ pub enum Flow {
     Exhaust,
     /// Send the reply, then close the connection.
     Close,
-    /// Close the connection without a reply: a test asked for it.
+    /// Close the connection without a reply; requested by a fail point.
     Abort,
 }
 
-/// Who is at the other end of a connection.
+/// The client end of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct Peer {
     /// The client's address.
     pub remote: String,
-    /// The address that the client dialled: what `hello` tells it to come back to.
+    /// The server address that the client connected to, which `hello` returns.
     pub local: Option<String>,
     /// Number of the connection.
     pub connection_id: i64,
-    /// Whether the client must log in, and needs privileges for what it does.
+    /// Whether the client must log in and needs privileges.
     pub authenticate: bool,
     /// Whether the client is on this machine.
     pub is_local: bool,
 }
 
-/// A certificate by which a client proved itself when its connection was encrypted.
+/// The certificate that a client presented in the TLS handshake.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClientCertificate {
-    /// Whose it is: a distinguished name in the form of RFC 2253.
+    /// Its subject: a distinguished name in the form of RFC 2253.
     pub subject: String,
-    /// Whether it names a server of the same cluster, which is no user.
+    /// Whether it belongs to a server of the same cluster and not to a user.
     pub is_member: bool,
 }
 
-/// Runs commands in the process, for modules below those that answer commands.
+/// Runs commands in the process, for modules below `commands`.
 pub trait RunCommand: Send + Sync {
-    /// Runs one command; `$db` is added.
+    /// Runs one command; adds `$db`.
     ///
     /// # Errors
-    /// The error that a client would get; ShutdownInProgress when the engine is gone.
+    /// The error that a client would get; ShutdownInProgress when the engine has closed.
     fn run_command(&self, db: &str, command: RawDoc<'_>) -> Result<DocBuf>;
 }

@@ -1,4 +1,4 @@
-//! What all operations share: memory limits and room for temporary files.
+//! Resources that all operations share: memory limits and temporary files.
 //!
 //! Layer: base.
 
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use store::Scratch;
 use value::limits;
 
-/// Limits of the memory that operations use, and temporary files for what exceeds them.
+/// Memory limits of operations, and the folder for temporary files.
 pub struct Resources {
     pub(crate) scratch: Scratch,
     pub(crate) memory: Arc<Memory>,
@@ -16,16 +16,16 @@ pub struct Resources {
     pub sort_bytes_max: AtomicUsize,
     /// Bytes that the groups of one `$group` may hold in memory.
     pub group_bytes_max: AtomicUsize,
-    /// Bytes that one index build may hold in memory to sort them.
+    /// Bytes that one index build may hold in memory for sorting.
     pub build_bytes_max: AtomicUsize,
-    /// Threads that help operations now.
+    /// Helper threads that are running.
     pub(crate) helpers: AtomicUsize,
-    /// Whether operations use the disk that do not say.
+    /// Whether operations may spill to disk by default.
     pub disk_by_default: AtomicBool,
 }
 
 impl Resources {
-    /// Room for temporary files in `scratch`, and so many bytes of memory for all together.
+    /// Resources with temporary files in `scratch` and a memory budget of so many bytes.
     #[must_use]
     pub fn new(scratch: Scratch, bytes_max: usize) -> Resources {
         Resources {
@@ -39,13 +39,13 @@ impl Resources {
         }
     }
 
-    /// Where temporary files go.
+    /// The folder for temporary files.
     #[must_use]
     pub fn scratch(&self) -> &Scratch {
         &self.scratch
     }
 
-    /// The memory that operations share.
+    /// The memory budget.
     #[must_use]
     pub fn memory(&self) -> &Arc<Memory> {
         &self.memory

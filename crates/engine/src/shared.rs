@@ -1,5 +1,5 @@
-//! What all clients of an engine share, in four parts: the data, what serves clients, background work,
-//! what is observed. Functions below take the part that they need.
+//! The state that all clients of an engine share, in four parts: data, service, background work and
+//! observation. Functions in lower layers take only the part they need.
 //!
 //! Layer: service.
 
@@ -14,28 +14,28 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::time::Instant;
 
-/// Reads certificates and keys again; says what is wrong with them.
+/// Reloads certificates and keys; returns a message on failure.
 pub type RotateCertificates = Box<dyn Fn() -> std::result::Result<(), String> + Send + Sync>;
 
-/// What all clients of an engine share, in parts by who needs them.
+/// The state that all clients of an engine share.
 pub struct Inner {
-    /// The store, the catalog, and what every commit needs.
+    /// The store, the catalog, and the state that every commit needs.
     pub data: Arc<Data>,
-    /// What serves clients.
+    /// Sessions, cursors, logins and connections.
     pub service: Service,
     /// The state of background work.
     pub(crate) background: Background,
-    /// What is counted and recorded, and how to change that.
+    /// Counters, logs and parameters.
     pub observed: Observed,
 }
 
-/// What serves clients: sessions, cursors, logins and connections.
+/// Sessions, cursors, logins and connections.
 pub struct Service {
     /// Open cursors.
     pub cursors: Arc<Cursors>,
-    /// Retryable writes, transactions and session times.
+    /// Retryable writes, transactions and session expiry.
     pub sessions: Sessions,
-    /// Who may do what.
+    /// State shared by all logins.
     pub(crate) access: Arc<crate::access::Access>,
     /// Connections by number.
     pub(crate) slots: Mutex<BTreeMap<i64, Arc<Slot>>>,
@@ -51,11 +51,11 @@ pub struct Service {
 pub(crate) struct Background {
     /// Builds, checks and strategies of patterns.
     pub(crate) upkeep: Arc<crate::upkeep::Maintenance>,
-    /// When documents expire next.
+    /// The schedule of document expiry.
     pub(crate) ttl: Arc<crate::ttl::Ttl>,
 }
 
-/// What is counted and recorded, and the parameters that change it.
+/// Counters, logs and the parameters that control them.
 pub struct Observed {
     /// Counters.
     pub metrics: Metrics,
@@ -71,17 +71,17 @@ pub struct Observed {
     pub parameters: crate::parameters::Parameters,
     /// Failures on demand, for tests.
     pub(crate) fail_points: crate::fail_points::FailPoints,
-    /// Which operations are recorded.
+    /// The settings of the profiler.
     pub(crate) profiler: crate::profiler::Profiler,
     /// Statistics of queries by their shape.
     pub(crate) query_stats: crate::query_stats::QueryStats,
 }
 
 impl Inner {
-    /// Whether nobody but the caller uses the engine or a part of it: the last handle that goes frees
+    /// Whether the caller holds the only handle to the engine and its parts. Dropping it releases
     /// the folder.
     pub(crate) fn is_released(self: &Arc<Inner>) -> bool {
-        // The upkeep of patterns holds the data too.
+        // Pattern maintenance also holds a handle to the data.
         Arc::strong_count(self) == 1
             && Arc::strong_count(&self.background.upkeep) == 1
             && Arc::strong_count(&self.data) == 2
@@ -89,14 +89,14 @@ impl Inner {
 }
 
 impl Service {
-    /// Calls what was registered for the `shutdown` command.
+    /// Calls the function registered for the `shutdown` command.
     pub(crate) fn request_shutdown(&self) {
         if let Some(callback) = &*self.on_shutdown.lock() {
             callback();
         }
     }
 
-    /// Calls what was registered for the `rotateCertificates` command.
+    /// Calls the function registered for the `rotateCertificates` command.
     pub(crate) fn rotate_certificates(&self) -> std::result::Result<(), String> {
         match &*self.on_rotate_certificates.lock() {
             Some(callback) => callback(),

@@ -1,4 +1,5 @@
-//! What other clients may see of a connection: `currentOp` reads it, `killOp` stops its command.
+//! The state of a connection that other clients can read: `currentOp` shows it, `killOp` stops its
+//! command.
 //!
 //! Layer: base.
 
@@ -8,25 +9,25 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Instant;
 use value::{DocBuf, RawDoc, Val};
 
-/// What other clients may see of a connection, and the switch that stops its command.
+/// The state of a connection that other clients can read, and the flag that stops its command.
 pub struct Slot {
     /// Number of the connection.
     pub connection_id: i64,
     /// The client's address.
     pub remote: String,
-    /// What runs now, or ran last.
+    /// The running command, or the last one.
     pub current: Mutex<Current>,
-    /// Number of the running operation; 0 when idle. Counts up over all connections.
+    /// The number of the running operation, unique over all connections; 0 when idle.
     pub operation_id: AtomicU64,
-    /// Set by `killOp` and friends.
+    /// Set by `killOp` and similar commands.
     pub killed: AtomicBool,
     /// The application's name from `hello`.
     pub application: Mutex<String>,
-    /// Who logged in, as `name@db`.
+    /// The user that logged in, as `name@db`.
     pub user: Mutex<Option<Box<str>>>,
-    /// What the client said about itself in `hello`.
+    /// The client metadata sent in `hello`.
     pub metadata: Mutex<Option<DocBuf>>,
-    /// When the connection last did something, in milliseconds since 1970.
+    /// The time of the last activity, in milliseconds since 1970.
     pub last_active_ms: AtomicI64,
 }
 
@@ -40,15 +41,15 @@ impl query::interrupt::Killed for Slot {
 pub struct Current {
     /// When it began.
     pub started: Instant,
-    /// How it counts.
+    /// Its class in the statistics.
     pub(crate) kind: Kind,
-    /// Where it names its collection.
+    /// Which field of the command names the collection.
     pub(crate) namespace: NamedIn,
     /// The command itself; empty when it is too long to keep.
     pub command: Vec<u8>,
 }
 
-/// Longer commands are not kept for `currentOp`.
+/// The longest command that is kept for `currentOp`, in bytes.
 const COMMAND_BYTES_KEPT: usize = 4096;
 
 impl Default for Current {
@@ -63,7 +64,7 @@ impl Default for Current {
 }
 
 impl Current {
-    /// Notes the command that runs now.
+    /// Sets the running command.
     pub(crate) fn set(&mut self, started: Instant, kind: Kind, namespace: NamedIn, command: &[u8]) {
         self.started = started;
         self.kind = kind;
@@ -75,21 +76,21 @@ impl Current {
     }
 }
 
-/// Where a command names the collection that it is about; a fact of its row.
+/// Which field of a command names its collection. Set in the command's row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NamedIn {
     /// In its first field, if that is a string.
     FirstField,
     /// In this field.
     Field(&'static str),
-    /// In its first field, with the database in front.
+    /// In its first field, as `db.collection`.
     Qualified,
-    /// Nowhere. Its first value is something else, such as the name of a user.
+    /// In no field. The first value is something else, such as the name of a user.
     None,
 }
 
 impl NamedIn {
-    /// The collection of its own database that a command names.
+    /// The collection in the command's database that the command names.
     pub(crate) fn collection(self, body: RawDoc<'_>) -> Option<&str> {
         match self {
             NamedIn::FirstField => body.first().and_then(|(_, value)| value.get().as_str()),

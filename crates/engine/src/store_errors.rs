@@ -5,7 +5,7 @@
 use store::StoreError;
 use value::{Code, Error};
 
-/// The error that clients get for one of the store.
+/// Converts an error of the store into one for clients.
 #[cold]
 pub fn store_failed(error: StoreError) -> Error {
     let code = match &error {

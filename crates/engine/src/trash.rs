@@ -1,8 +1,8 @@
-//! Ranges of the store that nobody needs any more: what a dropped collection or index leaves.
+//! Key ranges of dropped collections and indexes that wait to be deleted.
 //!
-//! A reader that began before the drop may still scan them, so they stay until every snapshot of
-//! that time is closed. What is left when the process ends is found at the next start: prefixes
-//! that the catalog does not know.
+//! A reader that began before the drop may still scan a range, so it is kept until all older
+//! snapshots are closed. Ranges that remain when the process ends are found at the next start:
+//! their prefixes are not in the catalog.
 //!
 //! Layer: catalog.
 
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use store::{Direction, Seqno, Space, Store};
 use value::Result;
 
-/// How long a reader may take between looking at the catalog and taking its snapshot.
+/// The longest time between a reader's look at the catalog and its snapshot.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Ranges that wait to be deleted.
@@ -29,29 +29,29 @@ struct Piece {
     readers: Option<Seqno>,
 }
 
-/// The key range of everything behind a prefix.
+/// The range of all keys with a prefix.
 #[must_use]
 pub fn range_of(id: u32) -> ([u8; 4], [u8; 4]) {
     (id.to_be_bytes(), id.saturating_add(1).to_be_bytes())
 }
 
 impl Trash {
-    /// Notes that the range of a collection's documents or an index's entries has no owner.
+    /// Adds the range of a dropped collection or index.
     pub fn discard(&self, space: Space, id: u32) {
         self.0.lock().push(Piece { space, id, dropped: Instant::now(), readers: None });
     }
 
-    /// How many ranges wait.
+    /// The number of waiting ranges.
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.lock().len()
     }
 }
 
-/// Deletes the ranges that nobody can read any more.
+/// Deletes the ranges that no snapshot can read.
 ///
 /// # Errors
-/// When the store fails; what was not deleted stays noted.
+/// When the store fails; ranges that were not deleted stay in the list.
 pub fn empty(trash: &Trash, store: &dyn Store) -> Result<()> {
     if trash.0.lock().is_empty() {
         return Ok(());
@@ -78,8 +78,8 @@ pub fn empty(trash: &Trash, store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// Deletes what an earlier process left: prefixes that are not among those of the catalog's documents
-/// and indexes. Costs one seek for each collection and index.
+/// Deletes ranges left by an earlier process: prefixes that are neither in `documents` nor in
+/// `indexes`. Costs one seek per collection and index.
 ///
 /// # Errors
 /// When the store fails.
@@ -136,7 +136,7 @@ mod tests {
         let mut other = Batch::new();
         other.put(Space::Documents, &[0, 0, 0, 8, 1], b"y");
         inner.data.store.write(&other).expect("writes");
-        // The engine's own thread may have come first.
+        // The engine's own thread may run first.
         for _ in 0..100 {
             trash::empty(&inner.data.trash, &*inner.data.store).expect("deletes");
             if inner.data.trash.count() == 0 {

@@ -1,5 +1,6 @@
-//! Documents that expire: those of an index or a clustered collection with `expireAfterSeconds`
-//! whose date is long enough ago are deleted now and then, by the `delete` command as any client would.
+//! Expiry of documents: periodically deletes documents whose date is older than
+//! `expireAfterSeconds` of their index or clustered collection. It uses the `delete` command, like
+//! any client.
 //!
 //! Layer: service.
 
@@ -9,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use value::{Code, DocBuf, RawDoc, Val};
 
-/// Time between two rounds, unless a client says otherwise.
+/// The default time between two rounds.
 const PERIOD_SECONDS: i64 = 60;
 
-/// When the next round begins, how long after the last one, and whether one is under way.
+/// The schedule: the start of the next round, the period, and whether a round is running.
 pub struct Ttl {
     next_ms: AtomicI64,
     period_seconds: AtomicI64,
@@ -35,7 +36,7 @@ impl Ttl {
         self.period_seconds.load(Ordering::Relaxed)
     }
 
-    /// Changes the time between two rounds; the next one comes after that time.
+    /// Changes the time between two rounds. The next round starts after that time.
     pub fn set_period_seconds(&self, seconds: i64) {
         self.period_seconds.store(seconds, Ordering::Relaxed);
         let next = crate::clock::now_ms().saturating_add(seconds.saturating_mul(1000));
@@ -43,7 +44,7 @@ impl Ttl {
     }
 }
 
-/// Deletes what has expired, if it is time for a round.
+/// Deletes expired documents, if a round is due.
 pub fn run(ttl: &Arc<Ttl>, data: &Arc<Data>) {
     let now = crate::clock::now_ms();
     let next = ttl.next_ms.load(Ordering::Relaxed);
@@ -52,12 +53,12 @@ pub fn run(ttl: &Arc<Ttl>, data: &Arc<Data>) {
     }
     let period_ms = ttl.period_seconds().saturating_mul(1000);
     ttl.next_ms.store(now.saturating_add(period_ms), Ordering::Relaxed);
-    // The first call only starts the clock: a server that was away for long can be looked at
-    // before it deletes.
+    // The first call only starts the clock. An operator can inspect a server that was stopped for a
+    // long time before documents are deleted.
     if next == 0 || !has_work(data) || ttl.running.swap(true, Ordering::SeqCst) {
         return;
     }
-    // A thread of its own: a long round must not keep idle cursors open.
+    // Runs on a separate thread: a long round must not delay closing idle cursors.
     let (data, running) = (data.clone(), ttl.clone());
     let started = std::thread::Builder::new().name("ttl".to_owned()).spawn(move || {
         round(&data, now);
@@ -78,7 +79,7 @@ fn has_work(data: &Data) -> bool {
     })
 }
 
-/// Deletes what has expired by `now_ms`.
+/// Deletes the documents that have expired by `now_ms`.
 pub fn round(data: &Data, now_ms: i64) {
     let catalog = data.catalog.load_full();
     for collection in catalog.collections() {
@@ -98,7 +99,7 @@ pub fn round(data: &Data, now_ms: i64) {
     }
 }
 
-/// The command that deletes what expired of a clustered collection, whose `_id`s are dates.
+/// The command that deletes expired documents of a clustered collection, whose `_id`s are dates.
 fn expired_by_id(collection: &Collection, now_ms: i64) -> Option<DocBuf> {
     let options = collection.options.as_doc();
     let seconds = options.get("expireAfterSeconds").and_then(Val::as_f64)?;
@@ -118,10 +119,10 @@ fn expired_by_id(collection: &Collection, now_ms: i64) -> Option<DocBuf> {
     }))
 }
 
-/// The command that deletes what expired by one index.
+/// The command that deletes the documents that expired by one index.
 fn expired(collection: &Collection, index: &Index, now_ms: i64) -> Option<DocBuf> {
     let seconds = index.spec.as_doc().get("expireAfterSeconds").and_then(Val::as_f64)?;
-    // Capped collections drop documents by size alone.
+    // Capped collections remove documents by size only.
     if index.state != IndexState::Ready || collection.capped().is_some() {
         return None;
     }
@@ -133,10 +134,10 @@ fn expired(collection: &Collection, index: &Index, now_ms: i64) -> Option<DocBuf
             deletes.push_doc(|out| {
                 out.doc("q", |out| {
                     out.doc(path, |out| {
-                        // Dates compare with dates only, and nothing else expires.
+                        // A date compares only with dates, so other values do not expire.
                         out.append("$lt", Val::DateTime(before));
                     });
-                    // What a partial index leaves out does not expire.
+                    // Documents outside a partial index do not expire.
                     if let Some(partial) = index.spec.as_doc().find("partialFilterExpression") {
                         out.array("$and", |all| all.push_raw(partial));
                     }

@@ -1,4 +1,4 @@
-//! How long operations on a collection took, for `top` and `$collStats`.
+//! Latencies of operations on a collection, for `top` and `$collStats`.
 //!
 //! Layer: base.
 
@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use value::Writer;
 
-/// What was done to a collection.
+/// Operations on a collection.
 #[derive(Default)]
 pub struct Usage {
     kinds: [Latency; KINDS.len()],
     classes: [Class; CLASSES.len()],
-    /// Documents that queries looked at.
+    /// Documents that queries examined.
     documents: AtomicU64,
 }
 
-/// How often, and for how long.
+/// A count and a total time.
 #[derive(Default)]
 struct Latency {
     count: AtomicU64,
@@ -33,7 +33,7 @@ impl Latency {
     }
 }
 
-/// Operations of one class, by how long they took.
+/// Latencies of one class of operations, as a histogram.
 struct Class {
     all: Latency,
     buckets: [AtomicU64; BUCKETS],
@@ -45,15 +45,16 @@ impl Default for Class {
     }
 }
 
-/// The kinds of operations that `top` tells apart.
+/// The kinds of operations in the output of `top`.
 const KINDS: [&str; 6] = ["queries", "getmore", "insert", "update", "remove", "commands"];
 
-/// The classes that `$collStats` tells apart.
+/// The classes of operations in the output of `$collStats`.
 const CLASSES: [&str; 3] = ["reads", "writes", "commands"];
 
 const BUCKETS: usize = 51;
 
-/// Powers of two, with a step between them where most operations lie.
+/// The lower bound of a bucket: powers of two, with an additional bucket between them where most
+/// latencies fall.
 fn lower_bound(bucket: usize) -> u64 {
     match bucket {
         0 => 0,
@@ -70,7 +71,7 @@ fn bucket(micros: u64) -> usize {
     (1..BUCKETS).take_while(|bucket| lower_bound(*bucket) <= micros).count()
 }
 
-/// How a command counts; a fact of its row.
+/// The class of a command in the statistics. Set in the command's row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// A query.
@@ -132,7 +133,7 @@ impl Kind {
 }
 
 impl Usage {
-    /// Counts a command that ended, and the documents that it looked at.
+    /// Counts a command that has ended, and the documents that it examined.
     pub(crate) fn note(&self, kind: Kind, elapsed: Duration, documents: u64) {
         let micros = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
         let (kind, class) = (kind.kind(), kind.class());
@@ -152,13 +153,13 @@ impl Usage {
 }
 
 impl Usage {
-    /// How many documents queries on the collection looked at, those of other collections that they
-    /// joined included.
+    /// The number of documents that queries on the collection examined, including those of joined
+    /// collections.
     pub(crate) fn documents_read(&self) -> u64 {
         self.documents.load(Ordering::Relaxed)
     }
 
-    /// Writes what `top` shows of a collection; nothing when it was not used.
+    /// Writes the entry of `top` for a collection; nothing if it was not used.
     pub(crate) fn write_top(&self, out: &mut Writer<'_>, namespace: &str) {
         let kinds = self.kinds.each_ref().map(Latency::get);
         let classes = self.classes.each_ref().map(|class| class.all.get());
@@ -182,7 +183,7 @@ impl Usage {
         });
     }
 
-    /// Writes what `$collStats` shows.
+    /// Writes the latencies of `$collStats`.
     pub(crate) fn write_latencies(&self, out: &mut Writer<'_>, histograms: bool) {
         for (name, class) in CLASSES.iter().zip(&self.classes) {
             out.doc(name, |out| {
@@ -203,7 +204,7 @@ impl Usage {
                 out.i64("latency", micros as i64).i64("ops", count as i64);
             });
         }
-        // What a transaction does counts with its commands.
+        // Operations of transactions are counted with their commands.
         out.doc("transactions", |out| {
             if histograms {
                 out.array("histogram", |_| {});

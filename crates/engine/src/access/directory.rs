@@ -1,5 +1,5 @@
-//! Users and roles: documents of `admin.system.users` and `admin.system.roles`, in MongoDB's form, so
-//! that its tools read, dump and restore them.
+//! Users and roles: documents of `admin.system.users` and `admin.system.roles` in MongoDB's form,
+//! so that its tools can read, dump and restore them.
 
 pub(crate) use crate::catalog::{ROLES, USERS};
 use crate::txn::Data;
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
-/// A role, by its name and the database that it belongs to.
+/// A role, identified by its name and its database.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct RoleName {
     pub(crate) role: String,
@@ -22,7 +22,7 @@ impl RoleName {
         RoleName { role: role.to_owned(), db: db.to_owned() }
     }
 
-    /// Reads a name, or `{role, db}`; a name alone is of `db`.
+    /// Parses a name or `{role, db}`; a name alone refers to a role of `db`.
     pub(crate) fn parse(value: Val<'_>, db: &str) -> Result<RoleName> {
         match value {
             Val::String(role) => Ok(RoleName::new(role, db)),
@@ -38,7 +38,7 @@ impl RoleName {
         }
     }
 
-    /// Reads an array of names, each once.
+    /// Parses an array of roles, removing duplicates.
     pub(crate) fn parse_all(array: RawDoc<'_>, db: &str) -> Result<Vec<RoleName>> {
         let mut names = Vec::new();
         for (_, value) in array {
@@ -92,7 +92,7 @@ pub(crate) fn write_privileges(out: &mut Writer<'_>, field: &str, privileges: &[
     });
 }
 
-/// Writes the restrictions that come from roles.
+/// Writes the restrictions inherited from roles.
 pub(crate) fn write_restrictions(out: &mut Writer<'_>, lists: &[Restrictions]) {
     out.array("inheritedAuthenticationRestrictions", |array| {
         lists.iter().for_each(|list| list.push(array, false));
@@ -104,7 +104,7 @@ pub(crate) struct Role {
     pub(crate) name: RoleName,
     pub(crate) privileges: Vec<Privilege>,
     pub(crate) roles: Vec<RoleName>,
-    /// From where whoever has the role may log in.
+    /// The addresses from which a user with the role may log in.
     pub(crate) restrictions: Restrictions,
     pub(crate) builtin: bool,
 }
@@ -113,7 +113,7 @@ impl Role {
     fn parse(name: RoleName, doc: RawDoc<'_>) -> Result<Role> {
         let array = |field| doc.get(field).and_then(Val::as_array).unwrap_or(RawDoc::empty());
         let privileges = array("privileges").into_iter().filter_map(|(_, value)| value.as_doc());
-        // An action of another version of the server allows nothing here; the rest of the role holds.
+        // Actions of another version of the server are ignored; the rest of the role is valid.
         let privileges = privileges.filter_map(|doc| Privilege::parse(doc).ok()).collect();
         let roles = RoleName::parse_all(array("roles"), &name.db)?;
         let restrictions = restrictions(doc)?;
@@ -127,37 +127,37 @@ fn restrictions(doc: RawDoc<'_>) -> Result<Restrictions> {
     Restrictions::parse(list.unwrap_or(RawDoc::empty()), "authenticationRestrictions")
 }
 
-/// What roles and all that they contain come to.
+/// The combined content of roles and all roles that they contain.
 #[derive(Default)]
 pub(crate) struct Inherited {
-    /// All of the roles.
+    /// All the roles.
     pub(crate) roles: Vec<RoleName>,
-    /// What they allow.
+    /// Their privileges.
     pub(crate) privileges: Privileges,
-    /// From where whoever has them may log in: each of these lists must be met.
+    /// The restrictions on addresses; a login must satisfy each of these lists.
     pub(crate) restrictions: Vec<Restrictions>,
 }
 
-/// A user whose roles were followed to their ends.
+/// A user with its resolved roles.
 pub(crate) struct User {
     pub(crate) name: String,
     pub(crate) db: String,
-    /// The roles that it has, directly or through others, and what they come to.
+    /// Its direct and inherited roles, and their privileges.
     pub(crate) inherited: Inherited,
-    /// From where it may log in.
+    /// The addresses from which it may log in.
     pub(crate) restrictions: Restrictions,
     /// The document.
     pub(crate) doc: DocBuf,
 }
 
 impl User {
-    /// What is kept of the password for a mechanism.
+    /// The stored credentials for a mechanism.
     pub(crate) fn credentials(&self, mechanism: Mechanism) -> Option<Credentials> {
         let all = self.doc.as_doc().get("credentials").and_then(Val::as_doc)?;
         Credentials::parse(all.get(mechanism.name()).and_then(Val::as_doc)?)
     }
 
-    /// Whether it may use a connection with these ends.
+    /// Whether it may use a connection with these addresses.
     pub(crate) fn may_come_from(&self, ends: ConnectionAddresses) -> bool {
         self.restrictions.allow(ends)
             && self.inherited.restrictions.iter().all(|restrictions| restrictions.allow(ends))
@@ -174,7 +174,7 @@ impl Directory {
         Directory { data }
     }
 
-    /// All documents of a collection of `admin` that a filter matches, by `_id`.
+    /// All documents in a collection of `admin` that match a filter, ordered by `_id`.
     pub(crate) fn find(&mut self, collection: &str, filter: RawDoc<'_>) -> Result<Vec<DocBuf>> {
         let command = DocBuf::build(|out| {
             out.str("find", collection).append("filter", Val::Document(filter));
@@ -202,7 +202,7 @@ impl Directory {
         }
     }
 
-    /// The document of this `_id`.
+    /// The document with this `_id`.
     pub(crate) fn get(&mut self, collection: &str, id: &str) -> Result<Option<DocBuf>> {
         let filter = DocBuf::build(|out| {
             out.str("_id", id);
@@ -219,10 +219,11 @@ impl Directory {
         Ok(reply.as_doc().get("n").and_then(Val::as_i64_exact) != Some(0))
     }
 
-    /// Runs a write on `admin` and says how many documents it touched; users and roles are new then.
+    /// Runs a write on `admin` and returns the number of affected documents. Users and roles are
+    /// then reloaded.
     ///
     /// # Errors
-    /// The command's, or that of its first write.
+    /// The error of the command, or of its first failed statement.
     pub(crate) fn write(&mut self, command: &DocBuf) -> Result<i64> {
         let reply = self.data.run_command("admin", command.as_doc())?;
         let reply = reply.as_doc();
@@ -235,7 +236,7 @@ impl Directory {
         Ok(reply.get("n").and_then(Val::as_i64_exact).unwrap_or(0))
     }
 
-    /// Adds a document; `false` when there is one of its `_id`.
+    /// Inserts a document. Returns `false` if there is one with the same `_id`.
     pub(crate) fn insert(&mut self, collection: &str, doc: &DocBuf) -> Result<bool> {
         let command = DocBuf::build(|out| {
             out.str("insert", collection);
@@ -248,7 +249,7 @@ impl Directory {
         }
     }
 
-    /// Changes the documents that a filter matches; says how many there were.
+    /// Updates the documents that match a filter. Returns their number.
     pub(crate) fn update(
         &mut self,
         collection: &str,
@@ -267,7 +268,7 @@ impl Directory {
         self.write(&command)
     }
 
-    /// Puts a document in the place of the one with its `_id`.
+    /// Replaces the document with the same `_id`.
     pub(crate) fn replace(&mut self, collection: &str, doc: &DocBuf) -> Result<i64> {
         let id = doc.as_doc().get("_id").and_then(Val::as_str).unwrap_or("");
         let filter = DocBuf::build(|out| {
@@ -276,7 +277,7 @@ impl Directory {
         self.update(collection, filter.as_doc(), doc.as_doc())
     }
 
-    /// Removes the documents that a filter matches; says how many.
+    /// Deletes the documents that match a filter. Returns their number.
     pub(crate) fn remove(&mut self, collection: &str, filter: RawDoc<'_>) -> Result<i64> {
         let command = DocBuf::build(|out| {
             out.str("delete", collection);
@@ -289,13 +290,13 @@ impl Directory {
         self.write(&command)
     }
 
-    /// The user of this name, with what its roles allow.
+    /// The user with this name, with its privileges.
     pub(crate) fn user(&mut self, db: &str, name: &str) -> Result<Option<User>> {
         let Some(doc) = self.get(USERS, &format!("{db}.{name}"))? else { return Ok(None) };
         self.resolve(doc).map(Some)
     }
 
-    /// Follows the roles of a user's document.
+    /// Resolves the roles of a user's document.
     pub(crate) fn resolve(&mut self, doc: DocBuf) -> Result<User> {
         let fields = doc.as_doc();
         let text = |name| fields.get(name).and_then(Val::as_str).unwrap_or("").to_owned();
@@ -307,7 +308,7 @@ impl Directory {
         Ok(User { name, db, inherited, restrictions, doc })
     }
 
-    /// The role of this name; built-in roles have no document.
+    /// The role with this name; built-in roles have no document.
     pub(crate) fn role(&mut self, name: &RoleName) -> Result<Option<Role>> {
         if let Some(role) = builtin::find(&name.db, &name.role) {
             let privileges = role.privileges(&name.db);
@@ -334,7 +335,7 @@ impl Directory {
         Ok(())
     }
 
-    /// These roles and all that they contain, and what they come to.
+    /// Resolves these roles: all roles that they contain, and their privileges.
     pub(crate) fn inherited(&mut self, roles: &[RoleName]) -> Result<Inherited> {
         let mut seen = BTreeSet::new();
         let mut found = Inherited::default();
@@ -343,7 +344,7 @@ impl Directory {
             if seen.contains(&name) {
                 continue;
             }
-            // A role that was dropped meanwhile allows nothing.
+            // A role that was dropped meanwhile grants nothing.
             if let Some(role) = self.role(&name)? {
                 role.privileges.iter().for_each(|privilege| found.privileges.add(privilege));
                 open.extend(role.roles);

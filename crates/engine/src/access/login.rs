@@ -1,4 +1,4 @@
-//! As whom a conversation goes on: the users that logged in, and the login that is under way.
+//! The users of a connection, and a login in progress.
 
 use super::{Access, Directory, EXTERNAL, User, X509};
 use crate::operation::Slot;
@@ -11,56 +11,56 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use value::{Code, Error, Result};
 
-/// What a conversation knows about its client.
+/// The authentication state of a connection.
 pub(crate) struct Login {
-    /// Where others see who it is.
+    /// Receives the user's name, which other clients can see.
     slot: Arc<Slot>,
-    /// What all logins share.
+    /// The state shared by all logins.
     access: Arc<Access>,
-    /// Whether commands need privileges at all.
+    /// Whether commands require privileges.
     pub(crate) required: bool,
     /// Whether the client is on this machine.
     pub(crate) local: bool,
-    /// The two ends of the connection.
+    /// The two addresses of the connection.
     ends: ConnectionAddresses,
-    /// The certificate that the client showed.
+    /// The certificate that the client presented.
     certificate: Option<ClientCertificate>,
     users: Vec<Arc<User>>,
     privileges: Arc<Privileges>,
-    /// The state of users and roles that `users` came from.
+    /// The generation of users and roles that `users` was read from.
     generation: u64,
-    /// How often `users` changed.
+    /// The number of changes of `users`.
     turn: u64,
     exchange: Option<Exchange>,
 }
 
-/// A login between its first message and its last.
+/// A login between its first and last message.
 struct Exchange {
     user: String,
     db: String,
     mechanism: Mechanism,
     step: ExchangeStep,
-    /// Whether the client wants no empty message at the end.
+    /// Whether the client skips the empty exchange at the end.
     short: bool,
     /// Whether it began in a `hello`.
     speculative: bool,
 }
 
 enum ExchangeStep {
-    /// The client's proof comes next.
+    /// The server waits for the client's proof.
     Proof(Server),
-    /// All is proved; the client sends an empty message.
+    /// The proof is valid; the server waits for the client's empty message.
     Empty,
 }
 
-/// What a step of a login answers.
+/// The reply to a step of a login.
 pub(crate) struct Answer {
     pub(crate) payload: String,
     pub(crate) done: bool,
 }
 
 impl Login {
-    /// Nobody yet.
+    /// A connection without a user.
     pub(crate) fn new(
         slot: Arc<Slot>,
         access: Arc<Access>,
@@ -83,32 +83,32 @@ impl Login {
         }
     }
 
-    /// Notes by which certificate the client proved itself when the connection was encrypted.
+    /// Records the certificate that the client presented in the TLS handshake.
     pub(crate) fn certified(&mut self, certificate: ClientCertificate) {
         self.certificate = Some(certificate);
     }
 
-    /// Who logged in.
+    /// The users that have logged in.
     pub(crate) fn users(&self) -> &[Arc<User>] {
         &self.users
     }
 
-    /// All that the users may do.
+    /// The combined privileges of the users.
     pub(crate) fn privileges(&self) -> &Arc<Privileges> {
         &self.privileges
     }
 
-    /// Another number after every change of who the client is.
+    /// A number that changes whenever the users of the connection change.
     pub(crate) fn turn(&self) -> u64 {
         self.turn
     }
 
-    /// Whether the client must log in and has not.
+    /// Whether the client must log in and has not done so.
     pub(crate) fn is_stranger(&self) -> bool {
         self.required && self.users.is_empty()
     }
 
-    /// To whom belongs what the client makes: cursors, sessions.
+    /// The owner of cursors and sessions that the client creates.
     pub(crate) fn owner(&self) -> Option<Box<str>> {
         self.slot.user.lock().clone()
     }
@@ -118,15 +118,15 @@ impl Login {
         user.is_some() && user == self.slot.user.lock().as_deref()
     }
 
-    /// Whether something that belongs to a user may be touched: it is the client's own, or the client
-    /// has this right over those of others.
+    /// Whether the client may access something that belongs to a user: it is the client's own, or
+    /// the client has this right on objects of other users.
     pub(crate) fn may_touch(&self, owner: Option<&str>, right: Action) -> bool {
         !self.required
             || self.is(owner)
             || self.privileges.on_cluster().contains(Actions::of(&[right]))
     }
 
-    /// Looks users up again when any user or role changed.
+    /// Looks up the users again if any user or role has changed.
     ///
     /// # Errors
     /// When they cannot be read.
@@ -138,7 +138,7 @@ impl Login {
         let mut directory = Directory::open(Arc::clone(data));
         let mut users = Vec::new();
         for user in &self.users {
-            // Who was dropped may do nothing from now on. Another user of the same name is another user.
+            // A dropped user loses all rights. Another user with the same name is a different user.
             let found = directory.user(&user.db, &user.name)?;
             let same =
                 |found: &User| found.doc.as_doc().get("userId") == user.doc.as_doc().get("userId");
@@ -162,7 +162,7 @@ impl Login {
         self.privileges = Arc::new(all);
     }
 
-    /// Logs the users of a database out.
+    /// Logs out the users of a database.
     pub(crate) fn logout(&mut self, db: &str) {
         let users = self.users.iter().filter(|user| user.db != db).cloned().collect();
         self.set_users(users);
@@ -184,7 +184,7 @@ impl Login {
     /// Begins a login by password.
     ///
     /// # Errors
-    /// AuthenticationFailed, MechanismUnavailable, and what the first message may be wrong by.
+    /// AuthenticationFailed, MechanismUnavailable, and errors in the first message.
     pub(crate) fn start(
         &mut self,
         data: &Arc<Data>,
@@ -219,7 +219,7 @@ impl Login {
         let known = Directory::open(Arc::clone(data)).user(db, &first.user)?;
         let credentials = known.as_ref().and_then(|user| user.credentials(mechanism));
         if speculative && known.is_some() && credentials.is_none() {
-            // The client guessed the mechanism; without an answer it takes one that the user has.
+            // The client guessed the mechanism; without a reply it chooses one that the user has.
             return Err(scram::failed());
         }
         let credentials = credentials.unwrap_or_else(|| {
@@ -239,10 +239,10 @@ impl Login {
         Ok(Answer { payload, done: false })
     }
 
-    /// The next message of a login.
+    /// Processes the next message of a login.
     ///
     /// # Errors
-    /// AuthenticationFailed when the proof is wrong; ProtocolError when no login is under way.
+    /// AuthenticationFailed when the proof is wrong; ProtocolError when no login is in progress.
     pub(crate) fn go_on(&mut self, data: &Arc<Data>, payload: &[u8]) -> Result<Answer> {
         let Some(mut exchange) = self.exchange.take() else {
             return Err(Error::new(Code::PROTOCOL_ERROR, "No SASL session state found"));
@@ -276,7 +276,7 @@ impl Login {
         self.complete(data, db, user, mechanism.name(), *speculative)
     }
 
-    /// Logs in by the certificate that the client showed.
+    /// Logs in by the certificate that the client presented.
     ///
     /// # Errors
     /// AuthenticationFailed.
@@ -316,7 +316,7 @@ impl Login {
         let user = Directory::open(Arc::clone(data)).user(db, name)?.ok_or_else(|| {
             self.note_failure(name, db, mechanism, "no such user");
             if db == EXTERNAL {
-                // The client has proved who it is: it may know that nobody knows it.
+                // The client has proved its identity, so it may learn that there is no such user.
                 let message = format!("Could not find user \"{name}\" for db \"{db}\"");
                 return Error::new(Code::USER_NOT_FOUND, message);
             }

@@ -1,8 +1,8 @@
-//! Who a client is and what it may do.
+//! Authentication and authorisation of clients.
 //!
-//! `login` is the state of one conversation, `directory` finds users and roles among the documents of
-//! `admin`, `required` compares them with what a command needs. The rules themselves, and the proof of a
-//! password, are in the crate `access`.
+//! `login` is the authentication state of one connection, `directory` reads users and roles from
+//! documents of `admin`, `required` checks the privileges that a command needs. The rules
+//! themselves and the verification of passwords are in the crate `access`.
 //!
 //! Layer: service.
 
@@ -17,35 +17,35 @@ pub(crate) use required::{Authorization, Required, Requirement, check};
 use ::access::scram::{self, Mechanism};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// The database of users whose proof is not a password kept here.
+/// The database of users that are authenticated externally, by certificates.
 pub(crate) const EXTERNAL: &str = "$external";
 
-/// The mechanism of certificates.
+/// The mechanism for certificates.
 pub(crate) const X509: &str = "MONGODB-X509";
 
-/// What is counted of logins by one mechanism.
+/// Counters of logins by one mechanism.
 #[derive(Default)]
 pub(crate) struct Attempts {
-    /// Begun and completed, all of them.
+    /// Logins begun and completed.
     pub(crate) all: [AtomicU64; 2],
-    /// Begun and completed of those that came with a `hello`.
+    /// Speculative logins, sent with a `hello`, begun and completed.
     pub(crate) speculative: [AtomicU64; 2],
 }
 
-/// The mechanisms, in the order in which they are listed.
+/// The mechanisms, in the order of listing.
 pub(crate) const MECHANISMS: [&str; 3] = [X509, "SCRAM-SHA-1", "SCRAM-SHA-256"];
 
-/// What all conversations share.
+/// The state that all connections share.
 pub(crate) struct Access {
     /// Logins by each of `MECHANISMS`.
     pub(crate) attempts: [Attempts; 3],
-    /// How often clients asked by which mechanisms a user can log in.
+    /// The number of requests for the mechanisms of a user.
     pub(crate) mechanisms_asked: AtomicU64,
-    /// Makes salts for users that do not exist.
+    /// The secret for making salts of users that do not exist.
     pub(crate) secret: Vec<u8>,
-    /// How often new passwords are hashed, for the old mechanism.
+    /// The iteration count of new SCRAM-SHA-1 credentials.
     pub(crate) sha1_iterations: AtomicU32,
-    /// How often new passwords are hashed.
+    /// The iteration count of new SCRAM-SHA-256 credentials.
     pub(crate) sha256_iterations: AtomicU32,
 }
 
@@ -79,7 +79,7 @@ impl Access {
         }
     }
 
-    /// How often new passwords are hashed.
+    /// The iteration count of new credentials for a mechanism.
     pub(crate) fn iterations(&self, mechanism: Mechanism) -> u32 {
         let iterations = match mechanism {
             Mechanism::Sha1 => &self.sha1_iterations,

@@ -1,4 +1,4 @@
-//! What a client needs to be allowed to run a command. Which command needs what stands in its row.
+//! The privileges that commands require. The row of a command says which.
 
 use super::login::Login;
 use super::{Directory, RoleName};
@@ -8,10 +8,10 @@ use ::access::{Action, Actions, Privilege, Privileges, Resource};
 use std::sync::Arc;
 use value::{Code, Error, RawDoc, Result, Val};
 
-/// What a client needs to be allowed to run a command; a fact of the command's row.
+/// The privileges that a command requires. Set in the command's row.
 #[derive(Clone, Copy)]
 pub(crate) enum Required {
-    /// Nothing: who has not logged in may send it.
+    /// None: a client may send it without a login.
     Nothing,
     /// A login.
     Login,
@@ -21,7 +21,7 @@ pub(crate) enum Required {
     Database(&'static [Action]),
     /// Actions on the server.
     Cluster(&'static [Action]),
-    /// What this function says; it depends on the command's fields.
+    /// This function decides; the privileges depend on the command's fields.
     Custom(fn(&Authorization<'_>) -> bool),
     /// All actions on everything.
     Everything,
@@ -31,17 +31,17 @@ pub(crate) enum Required {
 pub(crate) struct Requirement {
     /// Its name.
     pub(crate) command: &'static str,
-    /// What it needs.
+    /// The required privileges.
     pub(crate) required: Required,
-    /// Whether it may be run without a login while there is no user.
+    /// Whether it may be run without a login while there are no users.
     pub(crate) first_user: bool,
 }
 
-/// The rights of a client, and the command that they are compared with.
+/// The rights of a client, and the command to check.
 pub(crate) struct Authorization<'a> {
-    /// Who the client is.
+    /// The client's login.
     pub(crate) login: &'a Login,
-    /// What it may do.
+    /// The client's privileges.
     pub(crate) privileges: &'a Privileges,
     /// The database of the command.
     pub(crate) db: &'a str,
@@ -80,7 +80,7 @@ pub(crate) fn check(
     if auth.has(requirement.required) { Ok(()) } else { Err(auth.refuse(requirement.command)) }
 }
 
-/// While there is no user, a client on this machine may create the first one.
+/// While there are no users, a client on this machine may create the first one.
 fn is_first_user(
     data: &Arc<Data>,
     login: &Login,
@@ -94,7 +94,7 @@ fn is_first_user(
 }
 
 impl<'a> Authorization<'a> {
-    /// Whether the client has what a command needs.
+    /// Whether the client has the required privileges.
     pub(crate) fn has(&self, required: Required) -> bool {
         match required {
             Required::Nothing | Required::Login => true,
@@ -107,7 +107,7 @@ impl<'a> Authorization<'a> {
     }
 
     fn refuse(&self, command: &str) -> Error {
-        // Values of the command stay out: they may be anything.
+        // Only the collection's name is included; other values may be anything.
         let collection = self.collection();
         let what = if collection.is_empty() { "1".to_owned() } else { format!("\"{collection}\"") };
         Error::new(
@@ -147,7 +147,7 @@ impl<'a> Authorization<'a> {
         self.body.get(name).is_some_and(Val::truthy)
     }
 
-    /// What is needed to skip what a write asks to skip: validators, patterns.
+    /// The additional actions for the checks that a write bypasses: validators, patterns.
     pub(crate) fn skips(&self) -> Actions {
         let mut needed = Actions::default();
         if self.flag("bypassDocumentValidation") {
@@ -159,13 +159,14 @@ impl<'a> Authorization<'a> {
         needed
     }
 
-    /// Actions on the collection, and what it takes to skip what is asked to be skipped.
+    /// Whether the client may do these actions on the collection, and bypass the checks that the
+    /// command bypasses.
     pub(crate) fn writes(&self, needed: Actions) -> bool {
         let needed = needed.union(self.skips());
         self.privileges.on_collection(self.db, self.collection()).contains(needed)
     }
 
-    /// The statements of a write, wherever they came.
+    /// The statements of a write, from its array or its document sequence.
     pub(crate) fn statements(&self, name: &'a str) -> impl Iterator<Item = RawDoc<'a>> {
         let inside = self.body.get(name).and_then(Val::as_array).into_iter().flatten();
         let inside = inside.filter_map(|(_, statement)| statement.as_doc());
@@ -173,17 +174,17 @@ impl<'a> Authorization<'a> {
         inside.chain(beside.flat_map(crate::request::Sequence::iter))
     }
 
-    /// Whether the user may give these roles, or take them away.
+    /// Whether the user may grant or revoke these roles.
     pub(crate) fn on_roles(&self, field: &str, action: Action) -> bool {
         let roles = self.body.get(field).and_then(Val::as_array).unwrap_or(RawDoc::empty());
-        // What is no role is refused when the command reads it.
+        // Invalid roles are refused when the command parses them.
         let roles = RoleName::parse_all(roles, self.db).unwrap_or_default();
         roles
             .iter()
             .all(|role| self.privileges.on_database(&role.db).contains(Actions::of(&[action])))
     }
 
-    /// Whether the user may give these privileges, or take them away.
+    /// Whether the user may grant or revoke these privileges.
     pub(crate) fn on_privileges(&self, action: Action) -> bool {
         let list = self.body.get("privileges").and_then(Val::as_array).unwrap_or(RawDoc::empty());
         let mut list = list.into_iter().filter_map(|(_, value)| value.as_doc());
@@ -204,7 +205,7 @@ impl<'a> Authorization<'a> {
         self.privileges.on_any_collection().contains(Actions::of(&[action]))
     }
 
-    /// Whether the client may set from where a user or role is usable, if the command sets that.
+    /// Whether the client may set authentication restrictions, if the command sets them.
     pub(crate) fn may_restrict(&self) -> bool {
         self.body.find("authenticationRestrictions").is_none()
             || self.on_database(&[Action::SetAuthenticationRestriction])

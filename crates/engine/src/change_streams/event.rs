@@ -1,5 +1,5 @@
-//! Change events: one change of the log as those see it who watch a collection, a database or the
-//! server.
+//! Change events: changes of the log in the form that a stream on a collection, a database or the
+//! server returns.
 
 use super::token::Token;
 use crate::changes::record::{Change, Kind};
@@ -17,41 +17,41 @@ use std::sync::Arc;
 use store::Bytes;
 use value::{Code, Error, RawDoc, Result, Val, Writer, writer};
 
-/// What is watched.
+/// What a stream watches.
 pub(crate) enum Watched {
     Collection { db: String, name: String },
     Database(String),
     Server,
 }
 
-/// Whether events carry a document beside the change.
+/// Whether events carry a document in addition to the change.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Image {
-    /// They do not.
+    /// No document.
     Off,
-    /// The document as it is when the event is read.
+    /// The document at the time the event is read.
     Lookup,
     /// The stored image, or null.
     WhenAvailable,
-    /// The stored image; without it the stream fails.
+    /// The stored image; if it is missing the stream fails.
     Required,
 }
 
-/// What a stream asks for.
+/// The options of a stream.
 pub(crate) struct StreamOptions {
     pub(crate) watched: Watched,
     pub(crate) full_document: Image,
     pub(crate) before: Image,
-    /// Also events about indexes and options.
+    /// Whether to include events on indexes and options.
     pub(crate) expanded: bool,
-    /// Also collections of the system.
+    /// Whether to include system collections.
     pub(crate) system: bool,
 }
 
-/// What a change is to a stream.
+/// The event of a change.
 pub(super) struct Event {
     pub(super) bytes: Vec<u8>,
-    /// Whether the stream ends behind it.
+    /// Whether the stream ends after it.
     pub(super) ends: bool,
 }
 
@@ -91,7 +91,7 @@ impl StreamOptions {
     /// The event of a change, if the stream sees it.
     ///
     /// # Errors
-    /// NoMatchingDocument when an image is required that is not there, or when the store fails.
+    /// NoMatchingDocument when a required image is missing, and errors of the store.
     pub(super) fn event(
         &self,
         data: &Data,
@@ -101,7 +101,7 @@ impl StreamOptions {
     ) -> Result<Option<Event>> {
         match change.kind {
             Kind::Nothing => Ok(None),
-            // What patterns maintain follows from other changes.
+            // Values that patterns maintain follow from other changes.
             _ if change.derived && !is_flagged(data, change) => Ok(None),
             Kind::Command => Ok(self.command_event(change, token)),
             _ => self.document_event(data, op, change, token),
@@ -204,7 +204,7 @@ impl StreamOptions {
         let (db, _) = change.names();
         let command = change.doc;
         let mut verb = verb(command)?;
-        // Views have no identity; their end is told like their beginning.
+        // Views have no UUID; their drop is an expanded event like their creation.
         verb.expanded |= verb.name == "drop" && change.uuid == [0; 16];
         let renamed = (verb.name == "rename").then(|| target(command));
         let whole_database = verb.name == "dropDatabase";
@@ -245,7 +245,7 @@ impl StreamOptions {
         Some(Event { bytes, ends })
     }
 
-    /// The event that ends a stream, behind the change that ended it.
+    /// The invalidate event that follows the change that ended the stream.
     pub(super) fn invalidate(&self, change: &Change<'_>, token: &Token) -> Vec<u8> {
         let mut bytes = Vec::new();
         writer::write_doc(&mut bytes, |out| {
@@ -266,7 +266,7 @@ fn write_namespace(out: &mut Writer<'_>, field: &str, db: &str, name: &str) {
     });
 }
 
-/// Writes what an expanded event tells about a command.
+/// Writes the description of a command in an expanded event.
 fn write_description(
     out: &mut Writer<'_>,
     verb: &Verb<'_>,
@@ -325,7 +325,7 @@ fn write_description(
     }
 }
 
-/// Whether streams show what patterns write to the collection of a change: one of them asks for it.
+/// Whether a pattern on the collection of a change requests that streams show its writes.
 fn is_flagged(data: &Data, change: &Change<'_>) -> bool {
     let (db, name) = change.names();
     let catalog = data.catalog.load();
@@ -346,7 +346,7 @@ fn missing_image(change: &Change<'_>, kind: &str, what: &str, which: &str) -> Er
     )
 }
 
-/// The changed document as it is now, if the same collection still has it.
+/// The current version of the changed document, if it still exists in the same collection.
 fn look_up(data: &Data, op: &Operation, change: &Change<'_>) -> Result<Option<Bytes>> {
     let (db, name) = change.names();
     let collection = data.collection(db, name).filter(|found| found.uuid == change.uuid);

@@ -1,4 +1,4 @@
-//! Reading the log change by change, from a place onwards, as far as it goes now.
+//! Reads the log change by change from a position, up to its current end.
 
 use crate::changes::log::Entry;
 use crate::changes::record::{Change, ChangeOffsets, Reader};
@@ -7,21 +7,21 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use value::{Code, Error, Result};
 
-/// A place in the log that moves on.
+/// A reader's position in the log.
 pub(super) struct Follower {
-    /// The record that was taken last began here.
+    /// The start time of the record read last.
     after: u64,
-    /// All changes up to this time were looked at.
+    /// All changes up to this time have been read.
     pub(super) seen: u64,
     waiting: VecDeque<Entry>,
     current: Option<Reader>,
 }
 
 impl Follower {
-    /// Begins with the first change at or after a time.
+    /// Starts at the first change at or after a time.
     ///
     /// # Errors
-    /// ChangeStreamHistoryLost when changes since then are gone.
+    /// ChangeStreamHistoryLost when changes since then were dropped.
     pub(super) fn starting_at(data: &Data, time: u64) -> Result<Follower> {
         if data.changes.lost.load(Ordering::Relaxed) >= time {
             return Err(history_lost());
@@ -31,15 +31,16 @@ impl Follower {
         Ok(Follower { after, seen, waiting: VecDeque::new(), current: None })
     }
 
-    /// Begins with the oldest change that is there.
+    /// Starts at the oldest change in the log.
     pub(super) fn from_the_beginning() -> Follower {
         Follower { after: 0, seen: 0, waiting: VecDeque::new(), current: None }
     }
 
-    /// Takes the next change; look at it with `change`. `None` at the end of the log.
+    /// Advances to the next change; decode it with `change`. `None` at the end of the log.
     ///
     /// # Errors
-    /// When the store fails, or ChangeStreamHistoryLost when the log was cut behind the place.
+    /// When the store fails; ChangeStreamHistoryLost when the log was truncated beyond the
+    /// position.
     pub(super) fn next(&mut self, data: &Data) -> Result<Option<ChangeOffsets>> {
         loop {
             if let Some(reader) = &mut self.current {
@@ -67,7 +68,7 @@ impl Follower {
         self.current.as_mut()?.next()
     }
 
-    /// The change that was taken last.
+    /// Decodes the change read last.
     pub(super) fn change(&self, step: &ChangeOffsets) -> Option<Change<'_>> {
         Some(self.current.as_ref()?.change(step))
     }

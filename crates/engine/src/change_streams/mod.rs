@@ -1,7 +1,7 @@
-//! Readers of the log of changes: change streams and the oplog.
+//! Readers of the change log: change streams and the oplog.
 //!
-//! `follow` reads change by change; `event` makes change events of changes and `stream` the cursor of a
-//! change stream, `split` cuts large events; `token` is where a stream can resume. `oplog` shows the
+//! `follow` reads change by change. `event` makes change events, `stream` is the cursor of a change
+//! stream, `split` divides large events, and `token` encodes resume positions. `oplog` shows the
 //! same records as `local.oplog.rs`. `retention` drops the oldest records.
 //!
 //! Layer: queries.

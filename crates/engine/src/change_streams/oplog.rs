@@ -1,5 +1,5 @@
-//! `local.oplog.rs`: the log as a capped collection of entries in MongoDB's form, made when they
-//! are read.
+//! `local.oplog.rs`: the log as a capped collection of entries in MongoDB's form, which are built
+//! when they are read.
 
 use super::follow::Follower;
 use crate::changes::log::{key, time_of};
@@ -13,10 +13,10 @@ use std::sync::Weak;
 use store::{Direction, Range, Space};
 use value::{DocBuf, RawDoc, Result, Val, Writer};
 
-/// The identity of the oplog as a collection.
+/// The UUID of the oplog as a collection.
 pub(crate) const UUID: [u8; 16] = *b"motifdb\x40\x8Eoplogrs";
 
-/// What stands for the user of a session when nobody has logged in.
+/// The user part of a session's identity when no user has logged in.
 const NOBODY: [u8; 32] = [
     0xE3, 0xB0, 0xC4, 0x42, 0x98, 0xFC, 0x1C, 0x14, 0x9A, 0xFB, 0xF4, 0xC8, 0x99, 0x6F, 0xB9, 0x24,
     0x27, 0xAE, 0x41, 0xE4, 0x64, 0x9B, 0x93, 0x4C, 0xA4, 0x95, 0x99, 0x1B, 0x78, 0x52, 0xB8, 0x55,
@@ -27,7 +27,7 @@ pub(super) fn write_lsid(out: &mut Writer<'_>, session: &[u8; 16]) {
     out.append("id", Val::Binary(4, session)).append("uid", Val::Binary(0, &NOBODY));
 }
 
-/// Entries of the oplog in the order of the log, as far as it goes now.
+/// Entries of the oplog in log order, up to its current end.
 pub(crate) struct Forward {
     data: Weak<Data>,
     follower: Follower,
@@ -36,7 +36,7 @@ pub(crate) struct Forward {
 }
 
 impl Forward {
-    /// Entries from a time on; from the oldest if that is gone.
+    /// Entries from a time on, or from the oldest one if earlier ones were dropped.
     ///
     /// # Errors
     /// When the store fails.
@@ -63,7 +63,7 @@ impl Forward {
         let (time, wall_ms, session) = (change.time, change.wall_ms, change.session);
         let mut parts = Vec::new();
         write_part(&mut parts, &change);
-        // The rest of the transaction has the same time.
+        // The remaining changes of the transaction have the same time.
         while let Some(step) = self.follower.next_of_record() {
             if let Some(change) = self.follower.change(&step) {
                 write_part(&mut parts, &change);
@@ -99,7 +99,7 @@ pub(crate) struct Backward {
 }
 
 impl Backward {
-    /// All entries that are there now.
+    /// All current entries.
     ///
     /// # Errors
     /// When the store fails.
@@ -237,7 +237,7 @@ fn write_times(out: &mut Writer<'_>, time: u64, wall_ms: i64) {
     out.append("wall", Val::DateTime(wall_ms));
 }
 
-/// Entries of sessions are not chained here; MongoDB writes an empty link then, too.
+/// Entries of sessions are not chained. MongoDB also writes an empty link in this case.
 fn write_previous(out: &mut Writer<'_>, session: bool) {
     if session {
         out.doc("prevOpTime", |out| {
@@ -246,7 +246,7 @@ fn write_previous(out: &mut Writer<'_>, session: bool) {
     }
 }
 
-/// The earliest time that a filter can match, as far as its `ts` tells.
+/// A lower bound of the times that a filter can match, from its condition on `ts`.
 #[must_use]
 pub(crate) fn earliest(filter: RawDoc<'_>) -> u64 {
     let bound = |value: Val<'_>| match value {

@@ -1,5 +1,5 @@
-//! Dropping the oldest records of the log: when they are more than so many bytes, but not before their
-//! time. Runs in the background.
+//! Drops the oldest records of the log when it exceeds its size limit, but not before their minimum
+//! age. Runs in the background.
 
 use crate::changes::limits::{MEGABYTE, SETTINGS};
 use crate::changes::log::{key, time_of};
@@ -14,12 +14,12 @@ use std::time::Instant;
 use store::{Batch, Direction, Space};
 use value::{DocBuf, Result};
 
-/// What is kept of the log on a full disk, if it is not more.
+/// The log is not reduced below about this size on a full disk, in bytes.
 const LEAST_WHEN_FULL: u64 = 16 * MEGABYTE;
-/// The least size that can be asked for, in megabytes.
+/// The smallest size limit that can be set, in megabytes.
 pub(crate) const MEGABYTES_LEAST: f64 = 990.0;
 
-/// Changes what is kept; what is not named stays.
+/// Changes the limits; those that are `None` stay.
 ///
 /// # Errors
 /// When the store fails.
@@ -41,7 +41,7 @@ pub(crate) fn resize(data: &Data, megabytes: Option<f64>, hours: Option<f64>) ->
     data.store.sync(seqno).map_err(store_failed)
 }
 
-/// Drops the oldest records if there are more than shall be kept.
+/// Drops the oldest records if the log exceeds its limit.
 ///
 /// # Errors
 /// When the store fails.
@@ -49,14 +49,14 @@ pub(crate) fn trim(data: &Data) -> Result<()> {
     let (log, mut most) = (&data.changes, data.changes.bytes_max());
     let bytes = log.bytes.load(Ordering::Relaxed);
     if bytes > LEAST_WHEN_FULL && data.store.is_full() {
-        // On a full disk the log gives way before documents have to.
+        // On a full disk the log is reduced first, to keep space for documents.
         most = most.min(bytes / 2);
     }
     if bytes <= most {
         return Ok(());
     }
     let begun = Instant::now();
-    // A little more than needed, so that there is something to do only now and then.
+    // A little more than needed, so that records are dropped rarely and in larger steps.
     let goal = bytes - most + most / 16;
     let job = Arc::new(Job {
         id: data.next_operation.fetch_add(1, Ordering::Relaxed),
@@ -93,7 +93,7 @@ fn drop_oldest(data: &Data, job: &Job, goal: u64) -> Result<bool> {
         let Some((found, record)) = range.next_entry().map_err(store_failed)? else { break };
         let Some(first) = time_of(&found) else { break };
         let end = record::last_time(&record, first);
-        // The newest record stays: it says where times go on after a restart.
+        // The newest record is kept: it gives the start of the clock after a restart.
         if end >= newest || record::wall_ms(&record) > young {
             break;
         }
@@ -102,7 +102,7 @@ fn drop_oldest(data: &Data, job: &Job, goal: u64) -> Result<bool> {
         last = Some(end);
     }
     let Some(last) = last else { return Ok(false) };
-    // Readers learn of it before anything is gone.
+    // Readers are informed before anything is deleted.
     log.forget(last);
     log.bytes.fetch_sub(freed, Ordering::Relaxed);
     data.store
@@ -140,7 +140,7 @@ mod tests {
         let (before, _) = inner.data.changes.sizes();
         assert!(before > 100_000);
         inner.data.changes.limits.bytes_max.store(50_000, Ordering::Relaxed);
-        // Young records stay, whatever the size.
+        // Young records are kept whatever the size.
         inner.data.changes.limits.keep_ms.store(3_600_000, Ordering::Relaxed);
         trim(&inner.data).expect("works");
         assert_eq!(inner.data.changes.sizes().0, before);

@@ -1,12 +1,12 @@
-//! Events that are too large for one document, in parts: `$changeStreamSplitLargeEvent`.
+//! Divides events that are too large for one document: `$changeStreamSplitLargeEvent`.
 
 use super::token::Token;
 use value::{Code, Error, RawDoc, Result, limits, writer};
 
-/// Bytes of a part beside the fields of the event.
+/// Bytes of a part in addition to the fields of the event.
 const PART_EXTRA: usize = 512;
 
-/// The parts of an event: its top-level fields, as many in each as fit.
+/// The parts of an event: its top-level fields, as many in each part as fit.
 ///
 /// # Errors
 /// BSONObjectTooLarge when one field alone does not fit.

@@ -1,8 +1,8 @@
-//! Following the log by a cursor: change streams, and tailing the oplog.
+//! Cursors on the log: change streams and tailing of the oplog.
 //!
-//! A feed makes events of changes; the stages of the client's pipeline follow it. Both end where
-//! the log ends now and go on when they are asked again. The place up to which a client has seen
-//! everything is the token of each batch.
+//! A feed makes events of changes, and the stages of the client's pipeline process them. Both stop
+//! at the current end of the log and continue with the next `getMore`. The token of each batch is
+//! the position up to which the client has seen everything.
 
 use super::event::StreamOptions;
 use super::follow::Follower;
@@ -17,46 +17,46 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 use value::{Code, Error, RawDoc, Result, Val, Writer, limits};
 
-/// Bytes that a document of a reply may have beyond what a stored one may.
+/// Bytes by which a document in a reply may exceed the limit for stored documents.
 const REPLY_EXTRA: usize = 16 * 1024;
 
-/// Where a stream begins.
+/// The starting point of a stream.
 pub(crate) enum Start {
-    /// With what happens from now on.
+    /// At the first change from now on.
     Now,
-    /// With the first change at or after a time.
+    /// At the first change at or after a time.
     At(u64),
-    /// Behind the place of a token.
+    /// After the position of a token.
     After(ResumePoint),
 }
 
-/// The place of a token that a client gave back.
+/// The position of a resume token.
 pub(crate) struct ResumePoint(Token);
 
 impl ResumePoint {
-    /// Reads a token.
+    /// Parses a token.
     ///
     /// # Errors
-    /// When it is none.
+    /// When it is invalid.
     pub(crate) fn parse(token: RawDoc<'_>) -> Result<ResumePoint> {
         Token::parse(token).map(ResumePoint)
     }
 
-    /// Whether it is the end of a stream.
+    /// Whether it is the token of an invalidate event.
     pub(crate) fn is_end(&self) -> bool {
         self.0.invalidate
     }
 }
 
-/// What the feed and the cursor share.
+/// The state that the feed and the cursor share.
 struct StreamPosition {
-    /// The place of the event that was fed last.
+    /// The position of the last event.
     token: Token,
-    /// Parts of that event that the client has already.
+    /// Parts of that event that the client already has.
     parts_seen: u32,
-    /// All changes up to this time were looked at.
+    /// All changes up to this time have been read.
     seen: u64,
-    /// Whether nothing can follow.
+    /// Whether the stream has ended.
     ended: bool,
 }
 
@@ -65,20 +65,20 @@ pub(crate) struct Feed {
     data: Weak<Data>,
     follower: Follower,
     wanted: StreamOptions,
-    /// Events up to here are not fed.
+    /// Events up to this position are skipped.
     after: Token,
-    /// Whether the event of that place was not met yet, which must be one of this stream.
+    /// Whether the event at that position is still to be found; it must belong to this stream.
     unmet: bool,
-    /// The event that ends the stream, when it is due.
+    /// The event that ends the stream, if it is next.
     ending: Option<(Vec<u8>, Token)>,
     state: Arc<Mutex<StreamPosition>>,
 }
 
 impl Feed {
-    /// Begins to follow the log.
+    /// Starts to read the log.
     ///
     /// # Errors
-    /// ChangeStreamHistoryLost, or when the store fails.
+    /// ChangeStreamHistoryLost; errors of the store.
     pub(crate) fn open(
         data: &Data,
         shared: Weak<Data>,
@@ -90,7 +90,7 @@ impl Feed {
             Start::At(time) => Token::before(*time),
             Start::After(place) => place.0,
         };
-        // A client that knows of a time has seen it here, or on a server before a crash.
+        // A client that has a time got it from here, or from the server before a crash.
         data.clock.advance_to(after.time);
         let follower = Follower::starting_at(data, after.time)?;
         let state =
@@ -122,7 +122,7 @@ impl Stream for Feed {
             op.check()?;
             let Some(change) = self.follower.change(&step) else { continue };
             let token = Token::of(change.time, change.place);
-            // Of an event that was split the client may have the first parts only.
+            // The client may have received only the first parts of a split event.
             let split = self.after.part > 0 && token == Token { part: 0, ..self.after };
             if token < self.after && !split && token.time < self.after.time {
                 continue;
@@ -151,7 +151,7 @@ impl Stream for Feed {
     }
 }
 
-/// The error for a token that is not of this stream, but of another one.
+/// The error for a token that belongs to another stream.
 fn not_found(token: &Token) -> Error {
     Error::new(
         Code::CHANGE_STREAM_FATAL_ERROR,
@@ -163,28 +163,28 @@ fn not_found(token: &Token) -> Error {
     .with_label("NonResumableChangeStreamError")
 }
 
-/// A cursor's view of the log.
+/// A cursor on the log.
 pub struct Changes {
     stream: Box<dyn Stream>,
-    /// Of a change stream; without, it is the oplog that is tailed.
+    /// The events of a change stream; `None` when tailing the oplog.
     events: Option<Events>,
     await_data: bool,
 }
 
 struct Events {
     state: Arc<Mutex<StreamPosition>>,
-    /// Whether events that are too large come in parts.
+    /// Whether large events are split.
     split: bool,
     parts: VecDeque<(Token, Vec<u8>)>,
-    /// The places of the event that was returned last, and of the one before it.
+    /// The positions of the event returned last, and of the one before it.
     last: Token,
     previous: Token,
-    /// Whether the stream has ended where the log ends.
+    /// Whether the stream has reached the end of the log.
     caught_up: bool,
 }
 
 impl Changes {
-    /// A change stream: a feed, and the stages that `follow` puts behind it.
+    /// A change stream: a feed, and the stages that `follow` appends to it.
     pub(crate) fn of_events(
         feed: Feed,
         split: bool,
@@ -207,12 +207,12 @@ impl Changes {
         Changes { stream, events: None, await_data }
     }
 
-    /// Whether `getMore` waits when there is nothing.
+    /// Whether `getMore` waits when there are no documents.
     pub(crate) fn waits(&self) -> bool {
         self.await_data
     }
 
-    /// Whether nothing can follow: the last event was returned, or the pipeline kept it back.
+    /// Whether the stream has ended: the last event was returned, or the pipeline filtered it out.
     pub(crate) fn has_ended(&self) -> bool {
         self.events.as_ref().is_some_and(|events| {
             let ended = events.state.lock().ended && events.parts.is_empty();
@@ -223,7 +223,7 @@ impl Changes {
     /// The next event.
     ///
     /// # Errors
-    /// What the pipeline gives, and what cannot be told to the client.
+    /// Errors of the pipeline, and events that cannot be sent to the client.
     pub(crate) fn next(&mut self, op: &Operation) -> Result<Option<Doc>> {
         let Some(events) = &mut self.events else { return self.stream.next(op) };
         if let Some((token, part)) = events.parts.pop_front() {
@@ -255,7 +255,7 @@ impl Changes {
         Ok(Some(doc))
     }
 
-    /// Writes the token of a batch: everything before it was seen, and the client can go on there.
+    /// Writes the token of a batch: the client has seen everything before it and can resume there.
     /// `pending` says that the last document did not fit into the batch.
     pub(crate) fn write_token(&self, out: &mut Writer<'_>, pending: bool) {
         let Some(events) = &self.events else { return };
@@ -276,7 +276,7 @@ impl Changes {
         }
     }
 
-    /// What was looked at.
+    /// Adds the numbers of entries and documents examined.
     pub(crate) fn examined(&self, total: &mut Examined) {
         self.stream.examined(total);
     }
@@ -288,7 +288,7 @@ impl Events {
     }
 }
 
-/// Refuses an event whose token the pipeline changed: nobody could go on behind it.
+/// Refuses an event whose token the pipeline changed, because a client could not resume after it.
 fn check_token(event: RawDoc<'_>, token: &Token) -> Result<()> {
     let found = event.get("_id").and_then(Val::as_doc).and_then(|id| id.get("_data"));
     let expected = token.text();
@@ -307,11 +307,10 @@ fn check_token(event: RawDoc<'_>, token: &Token) -> Result<()> {
     .with_label("NonResumableChangeStreamError"))
 }
 
-/// Waits until the log has grown since a look at it, until the time is over or the operation is
-/// stopped. False when the time is over.
+/// Waits until the log has grown since it was last read, the time is over or the operation is
+/// stopped. Returns false when the time is over.
 ///
-/// # Errors
-/// That the operation was stopped.
+/// When the operation is stopped.
 pub(crate) fn wait_for_more(
     data: &Data,
     op: &Operation,

@@ -1,23 +1,23 @@
-//! Resume tokens: places in the log, as text that sorts like the log.
+//! Resume tokens: positions in the log, as text that sorts in log order.
 //!
 //! The text is the hexadecimal form of a key (`value::keys`) of the cluster time, a version, the
-//! token's type, the place in a transaction, whether the place is the end of a stream, and of a part
-//! of an event that was split. MongoDB's tokens have the same beginning; clients treat both as opaque.
+//! token's type, the position in a transaction, whether the position is the end of a stream, and
+//! the part of a split event. MongoDB's tokens begin in the same way; clients treat both as opaque.
 
 use value::{Code, Error, RawDoc, Result, Type, Val, keys};
 
-/// A place in the log. The order of the fields is that of places.
+/// A position in the log. Positions sort by their fields in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Token {
     /// The cluster time.
     pub(super) time: u64,
-    /// Whether it is the place of an event; otherwise it stands before all events of its time.
+    /// Whether it is the position of an event; otherwise it is before all events of its time.
     pub(super) event: bool,
-    /// The place in a transaction.
+    /// The position in a transaction.
     pub(super) place: u32,
     /// Whether it is the event that ends a stream.
     pub(super) invalidate: bool,
-    /// Which part of a large event, counted from 1; 0 for an event in one piece.
+    /// The part of a split event, counted from 1; 0 for an event that is not split.
     pub(super) part: u32,
 }
 
@@ -26,17 +26,17 @@ const EVENT: i32 = 128;
 const END: u8 = 4;
 
 impl Token {
-    /// The place before all changes of a time.
+    /// The position before all changes of a time.
     pub(super) fn before(time: u64) -> Token {
         Token { time, event: false, place: 0, invalidate: false, part: 0 }
     }
 
-    /// The place of a change.
+    /// The position of a change.
     pub(super) fn of(time: u64, place: u32) -> Token {
         Token { time, event: true, place, invalidate: false, part: 0 }
     }
 
-    /// The text.
+    /// The token as text.
     pub(super) fn text(&self) -> String {
         let mut bytes = Vec::with_capacity(24);
         keys::encode(&mut bytes, Val::Timestamp(self.time), false);
@@ -57,10 +57,10 @@ impl Token {
         text
     }
 
-    /// Reads the token that a client gives back.
+    /// Parses the token that a client sends.
     ///
     /// # Errors
-    /// When it is none.
+    /// When it is invalid.
     pub(super) fn parse(doc: RawDoc<'_>) -> Result<Token> {
         let Some(Val::String(text)) = doc.get("_data") else {
             return Err(Error::new(
@@ -100,8 +100,8 @@ fn read(bytes: &[u8]) -> Option<Token> {
     let event = number(&mut rest)? == EVENT as u32;
     let place = number(&mut rest)?;
     let (&invalidate, mut rest) = rest.split_first()?;
-    // MongoDB's tokens name the collection and the document here; ours do not, and nobody mixes
-    // tokens of two servers.
+    // MongoDB's tokens contain the collection and the document here; ours do not. Tokens of
+    // different servers are not interchangeable.
     let part = if rest == [END] { 0 } else { number(&mut rest)? };
     let token = Token {
         time: u64::from_be_bytes(*time),
@@ -113,10 +113,10 @@ fn read(bytes: &[u8]) -> Option<Token> {
     (rest == [END]).then_some(token)
 }
 
-/// Takes the key of a number that is not negative from the front.
+/// Decodes a non-negative number from the front.
 fn number(rest: &mut &[u8]) -> Option<u32> {
-    // The key of zero is a byte, that of other numbers says how many bytes follow; they hold the
-    // number shifted by one.
+    // The key of zero is one byte. Keys of other numbers start with the number of bytes that
+    // follow, which contain the number shifted by one.
     const ZERO: u8 = 41;
     const POSITIVE: u8 = 42;
     let (&kind, after) = rest.split_first()?;

@@ -1,24 +1,24 @@
-//! What a change of the catalog is in the log: the differences between two pictures of it, as the
-//! commands that an oplog holds.
+//! Log entries of catalog changes: the differences between two catalogs, as the commands that an
+//! oplog contains.
 
 use super::notes::{Notes, is_private};
 use crate::catalog::{Catalog, Collection, Index, IndexState};
 use std::sync::Arc;
 use value::{DocBuf, RawDoc, Val, Writer};
 
-/// What made the change, where the pictures do not tell.
+/// The cause of a catalog change, where the two catalogs do not show it.
 #[derive(Clone, Copy)]
 pub(crate) enum Cause<'a> {
-    /// Anything that the pictures tell.
+    /// The catalogs show the cause.
     Plain,
     /// A whole database was dropped.
     DropDatabase(&'a str),
-    /// `collMod` of a collection with these fields. It is noted even if it changes nothing, as in
+    /// `collMod` of a collection with these fields. It is logged even if it changes nothing, as in
     /// MongoDB.
     Modify { db: &'a str, name: &'a str, fields: RawDoc<'a> },
 }
 
-/// Notes how one picture of the catalog became another.
+/// Records the differences between two catalogs.
 pub(crate) fn note_catalog(notes: &mut Notes, old: &Catalog, new: &Catalog, cause: Cause<'_>) {
     let (before, after) = (changed(old, new), changed(new, old));
     let mut replaced = Vec::new();
@@ -40,7 +40,7 @@ pub(crate) fn note_catalog(notes: &mut Notes, old: &Catalog, new: &Catalog, caus
     }
     for was in before {
         let gone = !after.iter().any(|now| now.uuid == was.uuid) && !replaced.contains(&was.uuid);
-        // Views of a dropped database go without a word, as in MongoDB.
+        // Dropping a database logs nothing for its views, as in MongoDB.
         let silent = was.view().is_some() && matches!(cause, Cause::DropDatabase(_));
         if gone && !silent {
             let command = command("drop", &was.name, |_| {});
@@ -64,7 +64,7 @@ pub(crate) fn note_catalog(notes: &mut Notes, old: &Catalog, new: &Catalog, caus
     }
 }
 
-/// Gives a change of declarations a time of its own, so that what the time before it names is the state
+/// Gives a change of declarations its own cluster time, so that an earlier time names the state
 /// with the old ones. Change streams do not show it.
 fn note_declarations(notes: &mut Notes, old: &Catalog, new: &Catalog) {
     for db in new.databases.keys().filter(|db| !old.has_patterns_of(new, db)) {
@@ -72,7 +72,7 @@ fn note_declarations(notes: &mut Notes, old: &Catalog, new: &Catalog) {
     }
 }
 
-/// The collections of one picture that are not the same in another, and of which the log tells.
+/// The collections of one catalog that differ in the other, without those that are not logged.
 fn changed<'c>(picture: &'c Catalog, other: &'c Catalog) -> Vec<&'c Arc<Collection>> {
     picture.differing(other).filter(|collection| !is_private(collection)).collect()
 }
@@ -180,7 +180,7 @@ fn note_modify(
     notes.command(&was.db, uuid(was), &modify, Some(&details));
 }
 
-/// Writes what `collMod` changed, as it was before.
+/// Writes the previous values of the options that `collMod` changed.
 fn write_before(
     out: &mut Writer<'_>,
     was: &Collection,

@@ -1,4 +1,4 @@
-//! How much of the log is kept, and what was dropped.
+//! Limits on the size of the log, and statistics of dropped records.
 
 use super::log::ChangeLog;
 use crate::store_failed;
@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use store::{Space, Store};
 use value::{RawDoc, Result, Val, Writer};
 
-/// Bytes of records that are kept when nobody says otherwise.
+/// The default limit for the bytes of records.
 const BYTES_MAX: u64 = 990 * MEGABYTE;
 /// Bytes of a megabyte.
 pub(crate) const MEGABYTE: u64 = 1024 * 1024;
 /// The key of the settings in the log space.
 pub(crate) const SETTINGS: &[u8] = b"r";
 
-/// What is kept, and what was dropped.
+/// The limits, and statistics of dropped records.
 pub(crate) struct Limits {
     pub(crate) bytes_max: AtomicU64,
-    /// Younger records stay even beyond that, in milliseconds.
+    /// Younger records are kept even beyond the limit, in milliseconds.
     pub(crate) keep_ms: AtomicI64,
     pub(crate) truncations: AtomicU64,
     pub(crate) truncation_us: AtomicU64,
@@ -53,23 +53,23 @@ impl Limits {
 }
 
 impl ChangeLog {
-    /// Most bytes of records that are kept.
+    /// The limit for the bytes of records.
     pub(crate) fn bytes_max(&self) -> u64 {
         self.limits.bytes_max.load(Ordering::Relaxed)
     }
 
-    /// For how many hours records stay at least.
+    /// The minimum age of dropped records, in hours.
     pub(crate) fn keep_hours(&self) -> f64 {
         self.limits.keep_ms.load(Ordering::Relaxed) as f64 / 3_600_000.0
     }
 
-    /// Bytes of the records, and about how many changes they hold.
+    /// Bytes of the records, and the approximate number of changes in them.
     pub(crate) fn sizes(&self) -> (u64, u64) {
         let bytes = self.bytes.load(Ordering::Relaxed);
         (bytes, (bytes / self.average_bytes().max(1)).max(u64::from(bytes > 0)))
     }
 
-    /// Writes what `serverStatus` tells about dropping old records.
+    /// Writes the section on truncation for `serverStatus`.
     pub(crate) fn write_truncation(&self, out: &mut Writer<'_>) {
         out.f64("oplogMinRetentionHours", self.keep_hours());
         out.count("totalTimeTruncatingMicros", self.limits.truncation_us.load(Ordering::Relaxed));

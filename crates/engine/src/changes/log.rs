@@ -1,8 +1,8 @@
-//! The log as readers see it: records in commit order, the newest from memory, and a bell that
-//! rings when there are more.
+//! The reader side of the log: records in commit order, the newest from memory, and a notification
+//! when there are new ones.
 //!
-//! Readers get records only once they are on disk. What a reader has seen, and the position that
-//! it keeps, therefore outlives a crash, and times are never given twice.
+//! Readers get records only after they are durable. Everything that a reader has seen, and the
+//! position that it keeps, survives a crash, and times are never reused.
 
 use super::notes::{Notes, Records};
 use super::record;
@@ -19,16 +19,16 @@ use value::Result;
 
 /// First byte of the records' keys in the log space.
 const CHANGE_RECORD: u8 = b'c';
-/// What the first record of a log says: nothing was ever dropped before it.
+/// The message of a log's first record: nothing was dropped before it.
 pub(crate) const INITIATING: &str = "initiating set";
 /// Bytes of the newest records that are kept in memory.
 const MEMORY_BYTES: usize = 16 * 1024 * 1024;
-/// Records that are handed out at once.
+/// The most records returned by one read.
 const READ_RECORDS: usize = 256;
-/// Bytes that are handed out at once.
+/// The most bytes returned by one read.
 const READ_BYTES: usize = 1024 * 1024;
 
-/// The key of the record that begins at a time.
+/// The key of the record whose first change has this time.
 pub(crate) fn key(first: u64) -> [u8; 9] {
     let mut key = [CHANGE_RECORD; 9];
     if let Some(room) = key.last_chunk_mut() {
@@ -37,7 +37,7 @@ pub(crate) fn key(first: u64) -> [u8; 9] {
     key
 }
 
-/// The time at which the record of a key begins.
+/// The time of the first change of the record with this key.
 pub(crate) fn time_of(key: &[u8]) -> Option<u64> {
     match key {
         [CHANGE_RECORD, time @ ..] => time.first_chunk().map(|time| u64::from_be_bytes(*time)),
@@ -54,16 +54,16 @@ pub(crate) struct Entry {
     seqno: Seqno,
 }
 
-/// Records that have their times and wait for their batch to be applied.
+/// Records that have their times and wait until their batch is applied.
 pub(crate) type Stamped = SmallVec<[(u64, Bytes); 1]>;
 
-/// The log of changes.
+/// The change log.
 pub(crate) struct ChangeLog {
     ring: Mutex<Ring>,
     grown: Condvar,
-    /// Bytes of all records, about.
+    /// The approximate size of all records in bytes.
     pub(crate) bytes: AtomicU64,
-    /// How far the log reaches back: changes up to this time are gone; 0 if none is.
+    /// Changes up to this time were dropped; 0 if none were.
     pub(crate) lost: AtomicU64,
     pub(crate) limits: super::limits::Limits,
 }
@@ -71,7 +71,7 @@ pub(crate) struct ChangeLog {
 struct Ring {
     entries: VecDeque<Entry>,
     bytes: usize,
-    /// Records up to this time are not in the ring.
+    /// Records up to this time are not in memory.
     floor: u64,
     /// The time of the newest change, and its commit.
     newest: u64,
@@ -81,7 +81,7 @@ struct Ring {
 }
 
 impl ChangeLog {
-    /// Opens the log of a store and moves the clock beyond it.
+    /// Opens the log of a store and advances the clock past it.
     ///
     /// # Errors
     /// When the store fails.
@@ -139,7 +139,7 @@ impl ChangeLog {
         Ok(log)
     }
 
-    /// Gives records their times and adds them to the batch. Runs inside the commit lock.
+    /// Assigns times to records and adds them to the batch. Runs inside the commit lock.
     pub(crate) fn stamp(&self, clock: &Clock, batch: &mut Batch, records: Records) -> Stamped {
         let mut stamped = Stamped::new();
         for (record, times) in records {
@@ -150,7 +150,7 @@ impl ChangeLog {
         stamped
     }
 
-    /// Shows records whose batch was applied. Runs inside the commit lock.
+    /// Makes records visible whose batch was applied. Runs inside the commit lock.
     pub(crate) fn publish(&self, stamped: Stamped, seqno: Seqno) {
         if stamped.is_empty() {
             return;
@@ -173,7 +173,7 @@ impl ChangeLog {
         self.grown.notify_all();
     }
 
-    /// Bytes of a change, on average over the newest ones.
+    /// The average size of the newest changes in bytes.
     pub(crate) fn average_bytes(&self) -> u64 {
         let ring = self.ring.lock();
         let newest = ring.entries.iter().rev().take(1000);
@@ -184,7 +184,7 @@ impl ChangeLog {
         bytes.checked_div(changes).unwrap_or(200)
     }
 
-    /// Forgets the records up to a time, which are dropped.
+    /// Removes the records up to a time from memory, before they are dropped.
     pub(crate) fn forget(&self, last: u64) {
         self.lost.fetch_max(last, Ordering::Relaxed);
         let mut ring = self.ring.lock();
@@ -195,13 +195,13 @@ impl ChangeLog {
         }
     }
 
-    /// The time of the newest change, and the wall's.
+    /// The time of the newest change, and its wall time.
     pub(crate) fn newest(&self) -> (u64, i64) {
         let ring = self.ring.lock();
         (ring.newest, ring.wall_ms)
     }
 
-    /// The time of the newest change once that is on disk.
+    /// The time of the newest change, after making it durable.
     ///
     /// # Errors
     /// When the disk fails.
@@ -214,7 +214,7 @@ impl ChangeLog {
         Ok(newest)
     }
 
-    /// Some of the records that begin after a time, in order; none if there are no more.
+    /// The next records that begin after a time, in order; none at the end of the log.
     ///
     /// # Errors
     /// When the store fails.
@@ -243,7 +243,8 @@ impl ChangeLog {
         Ok(found)
     }
 
-    /// Where to begin to read so that the change at a time, and all later ones, are met.
+    /// The time after which to start reading, so that the change at `time` and all later ones are
+    /// read.
     ///
     /// # Errors
     /// When the store fails.
@@ -267,12 +268,12 @@ impl ChangeLog {
         snapshot.commit_of_first(Space::Log, from, to).map_err(store_failed)
     }
 
-    /// Changes up to this time are gone.
+    /// The time up to which changes were dropped.
     pub(crate) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Waits until there is a change after a time. False when there is none yet.
+    /// Waits until there is a change after a time. Returns false if there is none yet.
     pub(crate) fn wait(&self, after: u64, until: Instant) -> bool {
         let mut ring = self.ring.lock();
         if ring.newest <= after {
@@ -281,13 +282,13 @@ impl ChangeLog {
         ring.newest > after
     }
 
-    /// Wakes everybody who waits, so that they look whether to stop.
+    /// Wakes all waiting readers, so that they check whether to stop.
     pub(crate) fn wake(&self) {
         self.grown.notify_all();
     }
 }
 
-/// How long a reader waits before it looks whether it shall stop.
+/// How long a reader waits before it checks whether to stop.
 pub(crate) const WAIT_STEP: Duration = Duration::from_millis(100);
 
 fn read_stored(store: &dyn Store, after: u64) -> Result<Vec<Entry>> {
@@ -308,7 +309,7 @@ fn read_stored(store: &dyn Store, after: u64) -> Result<Vec<Entry>> {
     Ok(found)
 }
 
-/// Whether a record is the first that was ever written.
+/// Whether a record is the first one ever written to the log.
 fn begins_the_log(oldest: &Bytes) -> bool {
     let mut reader = record::Reader::new(oldest.clone(), 1);
     reader.next().is_some_and(|step| {

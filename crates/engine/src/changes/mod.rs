@@ -1,10 +1,10 @@
-//! The log of changes: what every commit did, in commit order.
+//! The change log: the changes of every commit, in commit order.
 //!
-//! While a transaction runs it keeps `notes` of the documents that it changes; its commit turns
+//! While a transaction runs it keeps `notes` of the documents that it changes. Its commit turns
 //! them into one `record`, which is written in the same batch as the changes themselves and gets
-//! the next cluster times. `log` publishes records to readers, the newest from memory; `limits` says
-//! how much is kept. `catalog` notes what commands did to collections and indexes. Who reads the log is
-//! in `change_streams`.
+//! the next cluster times. `log` publishes records to readers, the newest from memory; `limits`
+//! sets how much is kept. `catalog` logs the changes of collections and indexes. The readers of the
+//! log are in `change_streams`.
 //!
 //! Layer: transactions.
 

@@ -1,6 +1,7 @@
-//! What a transaction did so far, in the form of log records. The bytes are made while documents
-//! are written, so that a commit only adds its time. A document that a record has whole is kept once:
-//! what is written under its key shares the bytes of the record, in memory and in the log of the store.
+//! The changes of a transaction, in the form of log records. The bytes are made while documents are
+//! written, so that a commit only adds its time. A document that is whole in a record is kept once:
+//! the value written under its key shares the bytes of the record, in memory and in the write-ahead
+//! log.
 
 use super::record;
 use crate::catalog::Collection;
@@ -9,48 +10,49 @@ use std::ops::Range;
 use store::{Batch, Bytes, Space};
 use value::{DocBuf, RawDoc, Val};
 
-/// From so many bytes on a record is full, so that large commits need no large buffers. What a
-/// multi-document transaction does stays in one record: it has one time.
+/// The size at which a record is closed, so that large commits need no large buffers. A
+/// multi-document transaction stays in one record, because it has one time.
 const RECORD_BYTES: usize = 64 * 1024;
 
-/// Shorter documents are not worth sharing their bytes with the record that tells of them.
+/// Shorter documents do not share their bytes with the record.
 const SHARED_BYTES_MIN: usize = 128;
 
 /// Records, each with the number of cluster times that it takes.
 pub(crate) type Records = SmallVec<[(Bytes, u64); 1]>;
 
-/// Notes of a transaction. Nothing is allocated before the first one.
+/// The changes of a transaction. Nothing is allocated before the first one.
 #[derive(Default)]
 pub(crate) struct Notes {
     full: Records,
     bytes: Vec<u8>,
-    /// Keys of documents that stand whole in the buffer, and where.
+    /// Keys of documents that are whole in the buffer, and their positions.
     whole: Vec<(Bytes, Range<usize>)>,
-    /// The same of full records, with the bytes themselves.
+    /// The same for closed records, with the bytes themselves.
     shared: Vec<(Bytes, Bytes)>,
     session: Option<([u8; 16], i64)>,
-    /// Collections that are named in the record, by their identity, and where.
+    /// Collections named in the record, by identity, and the positions of their names.
     known: SmallVec<[([u8; 16], Range<usize>); 2]>,
     count: u32,
     statement: Option<i32>,
     transaction: bool,
-    /// Whether a pattern makes the next changes.
+    /// Whether the next changes are made by a pattern.
     derived: bool,
 }
 
-/// Which collections leave no traces in the log: what concerns this server alone.
+/// Whether changes of a collection are not logged, because they concern only this server.
 pub(crate) fn is_private(collection: &Collection) -> bool {
     &*collection.db == "local" || &*collection.name == "system.profile"
 }
 
-/// Whether a collection keeps the images of changed documents.
+/// Whether a collection keeps pre- and post-images of changed documents.
 pub(crate) fn keeps_images(collection: &Collection) -> bool {
     let images = collection.options.as_doc().get("changeStreamPreAndPostImages");
     images.and_then(Val::as_doc).and_then(|doc| doc.get("enabled")).is_some_and(Val::truthy)
 }
 
 impl Notes {
-    /// Notes that what follows belongs to a retryable write of a session, and later `statement`s.
+    /// Assigns the following changes to a retryable write of a session; `set_statement` sets their
+    /// statements.
     pub(crate) fn set_session(&mut self, session: [u8; 16], number: i64) {
         self.session = Some((session, number));
         if !self.bytes.is_empty() {
@@ -58,13 +60,13 @@ impl Notes {
         }
     }
 
-    /// Notes that all changes are those of one multi-document transaction.
+    /// Assigns all changes to one multi-document transaction.
     pub(crate) fn set_transaction(&mut self, session: [u8; 16], number: i64) {
         self.transaction = true;
         self.set_session(session, number);
     }
 
-    /// Empty notes of the same transaction.
+    /// Empty notes for the same transaction.
     pub(crate) fn again(&self) -> Notes {
         let mut notes = Notes::default();
         if let Some((session, number)) = self.session {
@@ -73,18 +75,18 @@ impl Notes {
         notes
     }
 
-    /// The number of the statement that makes the next changes.
+    /// Sets the number of the statement that makes the next changes.
     pub(crate) fn set_statement(&mut self, statement: i32) {
         self.statement = Some(statement);
     }
 
-    /// Says whether a pattern makes the next changes.
+    /// Sets whether a pattern makes the next changes.
     pub(crate) fn set_derived(&mut self, derived: bool) {
         self.derived = derived;
     }
 
-    /// Notes an inserted document, which is written under a key; without one, what is written is
-    /// not what clients see.
+    /// Records an inserted document and the key it is stored under. `key` is `None` if the stored
+    /// bytes are not those that clients see.
     pub(crate) fn insert(&mut self, collection: &Collection, key: Option<Bytes>, doc: RawDoc<'_>) {
         if !is_private(collection) {
             self.start(record::INSERT, collection, None, None);
@@ -92,7 +94,7 @@ impl Notes {
         }
     }
 
-    /// Notes a changed document: by what changed, or by the whole new document. The key is as in
+    /// Records a changed document: by its delta, or by the whole new document. `key` is as in
     /// `insert`.
     pub(crate) fn replace(
         &mut self,
@@ -120,7 +122,7 @@ impl Notes {
         }
     }
 
-    /// Notes a deleted document.
+    /// Records a deleted document.
     pub(crate) fn delete(&mut self, collection: &Collection, old: RawDoc<'_>) {
         if !is_private(collection) {
             self.start(record::DELETE, collection, keeps_images(collection).then_some(old), None);
@@ -128,7 +130,7 @@ impl Notes {
         }
     }
 
-    /// Notes a change of the catalog, as an entry of the oplog has it.
+    /// Records a catalog change, in the form of an oplog entry.
     pub(crate) fn command(
         &mut self,
         db: &str,
@@ -149,7 +151,7 @@ impl Notes {
         }
     }
 
-    /// Notes something that changes nothing.
+    /// Records an entry without a change.
     pub(crate) fn nothing(&mut self, message: &str) {
         let place = self.collection([0; 16], "", "");
         record::write_start(&mut self.bytes, record::NOTHING, place, None, None, None);
@@ -160,12 +162,12 @@ impl Notes {
         self.bytes.extend_from_slice(doc.bytes());
     }
 
-    /// Whether nothing was noted.
+    /// Whether nothing was recorded.
     pub(crate) fn is_empty(&self) -> bool {
         self.count == 0 && self.full.is_empty()
     }
 
-    /// The records. Documents of the batch that stand in them share their bytes from here on.
+    /// The records. Documents of the batch that are whole in them share their bytes from here on.
     pub(crate) fn finish(mut self, batch: &mut Batch) -> Records {
         if self.count > 0 {
             self.seal();
@@ -176,7 +178,7 @@ impl Notes {
         self.full
     }
 
-    /// Makes a record of what stands in the buffer.
+    /// Closes the buffer as a record.
     fn seal(&mut self) {
         let times = if self.transaction { 1 } else { u64::from(self.count) };
         record::write_head(&mut self.bytes, crate::clock::now_ms(), self.count, self.transaction);
@@ -217,10 +219,11 @@ impl Notes {
         self.count += 1;
     }
 
-    /// The number under which a collection is named in the record.
+    /// The number of a collection within the record.
     fn collection(&mut self, uuid: [u8; 16], db: &str, name: &str) -> u16 {
         self.begin();
-        // Usually there is one; a collection that is renamed within a transaction counts anew.
+        // Usually there is one. A collection that is renamed within a transaction gets a new
+        // number.
         let same = |(known, place): &([u8; 16], Range<usize>)| {
             let namespace = self.bytes.get(place.clone()).unwrap_or(&[]);
             *known == uuid
@@ -236,7 +239,7 @@ impl Notes {
         (self.known.len() - 1) as u16
     }
 
-    /// Writes a document that is also written under a key.
+    /// Writes a document that is also stored under a key.
     fn whole_document(&mut self, key: Option<Bytes>, doc: RawDoc<'_>) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(doc.bytes());

@@ -1,8 +1,8 @@
-//! The bytes of one log record: everything that one commit did.
+//! The format of one log record: all changes of one commit.
 //!
-//! A head (version, whether it is a transaction, wall time, number of changes), then items: names
-//! of collections, to which changes refer by number, a session, and changes. Documents stand as
-//! they are. What is read is checked: damaged bytes end the record, they never panic.
+//! A head (version, whether it is a transaction, wall time, number of changes) and items: names of
+//! collections, to which changes refer by number, a session, and changes. Documents are stored
+//! unchanged. Reading checks the bytes: damaged bytes end the record and never panic.
 
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -30,7 +30,7 @@ const HAS_STATEMENT: u8 = 0x20;
 const HAS_BEFORE: u8 = 0x40;
 const HAS_AFTER: u8 = 0x80;
 
-/// Fills the head, whose room stands at the front.
+/// Writes the head into the space reserved at the front.
 pub(crate) fn write_head(bytes: &mut [u8], wall_ms: i64, count: u32, transaction: bool) {
     let mut head = [0; HEAD];
     head[0] = VERSION;
@@ -42,7 +42,7 @@ pub(crate) fn write_head(bytes: &mut [u8], wall_ms: i64, count: u32, transaction
     }
 }
 
-/// Names a collection; the first is number 0. Returns where its namespace stands.
+/// Writes the name of a collection; the first is number 0. Returns the position of its namespace.
 pub(crate) fn write_collection(
     bytes: &mut Vec<u8>,
     uuid: [u8; 16],
@@ -60,14 +60,14 @@ pub(crate) fn write_collection(
     start..bytes.len()
 }
 
-/// Names the session of the changes that follow.
+/// Writes the session of the changes that follow.
 pub(crate) fn write_session(bytes: &mut Vec<u8>, session: [u8; 16], number: i64) {
     bytes.push(SESSION);
     bytes.extend_from_slice(&session);
     bytes.extend_from_slice(&number.to_le_bytes());
 }
 
-/// Begins a change; its documents follow.
+/// Writes the start of a change; its documents follow.
 pub(crate) fn write_start(
     bytes: &mut Vec<u8>,
     kind: u8,
@@ -91,7 +91,7 @@ pub(crate) fn write_start(
     }
 }
 
-/// What a change did.
+/// The operation of a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Insert,
@@ -102,25 +102,25 @@ pub(crate) enum Kind {
     Nothing,
 }
 
-/// One change, to read.
+/// A decoded change.
 pub(crate) struct Change<'r> {
     pub(crate) kind: Kind,
-    /// Whether a pattern made it.
+    /// Whether it was made by a pattern.
     pub(crate) derived: bool,
     pub(crate) namespace: &'r str,
-    /// Bytes of the namespace that are the database's name.
+    /// The length of the database name within the namespace, in bytes.
     pub(crate) db: usize,
     pub(crate) uuid: [u8; 16],
     pub(crate) statement: Option<i32>,
     /// The new document, the key of the changed one, or the command.
     pub(crate) doc: RawDoc<'r>,
-    /// The delta of an update, or more about a command.
+    /// The delta of an update, or the second document of a command.
     pub(crate) more: Option<RawDoc<'r>>,
     pub(crate) before: Option<RawDoc<'r>>,
     pub(crate) after: Option<RawDoc<'r>>,
     /// The cluster time.
     pub(crate) time: u64,
-    /// The place in a transaction, whose changes share one time.
+    /// The position within a transaction, whose changes share one time.
     pub(crate) place: u32,
     pub(crate) wall_ms: i64,
     /// The session and its transaction number.
@@ -145,7 +145,7 @@ impl<'r> Change<'r> {
     }
 }
 
-/// Where the parts of a change stand in its record.
+/// The positions of the parts of a change in its record.
 pub(crate) struct ChangeOffsets {
     kind: Kind,
     derived: bool,
@@ -201,7 +201,7 @@ impl Reader {
         last_time(&self.record, self.first)
     }
 
-    /// The next change; read it with `change`.
+    /// The positions of the next change; decode it with `change`.
     pub(crate) fn next(&mut self) -> Option<ChangeOffsets> {
         while self.next < self.count {
             let tag = self.take(1)?.start;
@@ -285,7 +285,7 @@ impl Reader {
         RawDoc::new(self.record.get(range.clone()).unwrap_or(value::raw::EMPTY))
     }
 
-    /// The change of a step.
+    /// Decodes the change at these positions.
     pub(crate) fn change(&self, step: &ChangeOffsets) -> Change<'_> {
         let named = self.collections.get(step.collection);
         let namespace = named
@@ -321,7 +321,7 @@ pub(crate) fn last_time(record: &[u8], first: u64) -> u64 {
     first.saturating_add(u64::from(count) - 1)
 }
 
-/// The time on the wall at which a record was made.
+/// The wall time of a record.
 pub(crate) fn wall_ms(record: &[u8]) -> i64 {
     record.get(2..10).and_then(|wall| wall.first_chunk()).map_or(0, |w| i64::from_le_bytes(*w))
 }

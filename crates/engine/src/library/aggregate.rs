@@ -30,34 +30,34 @@ impl<T> Aggregate<T> {
         Aggregate { link, command, batch_size: None, yields: PhantomData }
     }
 
-    /// The type of the resulting documents, in place of `Document`.
+    /// Sets the type of the resulting documents, instead of `Document`.
     pub fn with_type<U>(self) -> Aggregate<U> {
         let Aggregate { link, command, batch_size, yields: _ } = self;
         Aggregate { link, command, batch_size, yields: PhantomData }
     }
 
-    /// How many documents to fetch at once.
+    /// Sets the number of documents per batch.
     pub fn batch_size(mut self, batch_size: u32) -> Aggregate<T> {
         self.batch_size = Some(batch_size);
         self.with("cursor", doc! {"batchSize": i64::from(batch_size)})
     }
 
-    /// The index for the beginning of the pipeline.
+    /// Sets the index for the beginning of the pipeline.
     pub fn hint(self, hint: impl Into<Hint>) -> Aggregate<T> {
         self.with("hint", hint.into())
     }
 
-    /// Variables that expressions can use as `$$name`.
+    /// Sets variables that expressions can use as `$$name`.
     pub fn let_vars(self, variables: Document) -> Aggregate<T> {
         self.with("let", variables)
     }
 
-    /// Whether stages that hold much may use the disk.
+    /// Sets whether stages may spill to disk.
     pub fn allow_disk_use(self, allow: bool) -> Aggregate<T> {
         self.with("allowDiskUse", allow)
     }
 
-    /// Gives up with error 50 when the pipeline takes longer.
+    /// Sets a time limit; a longer run fails with error 50.
     pub fn max_time(self, limit: Duration) -> Aggregate<T> {
         self.with("maxTimeMS", time_limit(limit))
     }
@@ -70,7 +70,7 @@ impl<T> Aggregate<T> {
     /// Runs the pipeline.
     ///
     /// # Errors
-    /// When a stage is not understood or cannot compute.
+    /// When a stage is invalid or fails.
     pub fn run(self) -> Result<Cursor<T>> {
         Cursor::open(self.link, self.command, self.batch_size)
     }
@@ -91,34 +91,34 @@ impl CountDocuments {
         CountDocuments { link, command, filter, skip: None, limit: None }
     }
 
-    /// How many documents to leave out of the count.
+    /// Sets the number of documents to skip.
     pub fn skip(mut self, skip: u64) -> CountDocuments {
         self.skip = Some(skip);
         self
     }
 
-    /// Where to stop counting; at least 1.
+    /// Sets the count at which to stop; at least 1.
     pub fn limit(mut self, limit: u64) -> CountDocuments {
         self.limit = Some(limit);
         self
     }
 
-    /// The index to use.
+    /// Sets the index to use.
     pub fn hint(mut self, hint: impl Into<Hint>) -> CountDocuments {
         self.command.insert("hint", hint.into());
         self
     }
 
-    /// Gives up with error 50 when counting takes longer.
+    /// Sets a time limit; a longer run fails with error 50.
     pub fn max_time(mut self, limit: Duration) -> CountDocuments {
         self.command.insert("maxTimeMS", time_limit(limit));
         self
     }
 
-    /// Counts.
+    /// Runs the count.
     ///
     /// # Errors
-    /// When the filter or an option is not understood.
+    /// When the filter or an option is invalid.
     pub fn run(self) -> Result<u64> {
         let mut pipeline = vec![doc! {"$match": self.filter}];
         pipeline.extend(self.skip.map(|skip| doc! {"$skip": whole(skip)}));
@@ -130,7 +130,7 @@ impl CountDocuments {
         let reply = self.link.run(command)?;
         let cursor = reply.as_doc().get("cursor").and_then(Val::as_doc);
         let batch = cursor.and_then(|cursor| cursor.get("firstBatch")).and_then(Val::as_array);
-        // No group means that nothing matches.
+        // Without a group, nothing matches.
         let group = batch.and_then(RawDoc::first).and_then(|(_, group)| group.as_doc());
         Ok(group.map_or(0, |group| count_of(group, "n")))
     }
@@ -150,22 +150,22 @@ impl Distinct {
         Distinct { link, command }
     }
 
-    /// The index to use.
+    /// Sets the index to use.
     pub fn hint(mut self, hint: impl Into<Hint>) -> Distinct {
         self.command.insert("hint", hint.into());
         self
     }
 
-    /// Gives up with error 50 when it takes longer.
+    /// Sets a time limit; a longer run fails with error 50.
     pub fn max_time(mut self, limit: Duration) -> Distinct {
         self.command.insert("maxTimeMS", time_limit(limit));
         self
     }
 
-    /// Collects the values. Elements of arrays count one by one.
+    /// Returns the values. Each element of an array counts as a value.
     ///
     /// # Errors
-    /// When the filter or an option is not understood, or the values exceed 16 MB.
+    /// When the filter or an option is invalid, or the values exceed 16 MB.
     pub fn run(self) -> Result<Vec<Bson>> {
         let reply = self.link.run(self.command)?;
         let values = reply.as_doc().get("values").and_then(Val::as_array);

@@ -1,4 +1,4 @@
-//! A collection whose documents have a type: the list of verbs.
+//! A collection of typed documents, with all its operations.
 
 use super::aggregate::{Aggregate, CountDocuments, Distinct};
 use super::convert::count_of;
@@ -21,9 +21,9 @@ use value::{Code, Result};
 
 /// A collection of documents of type `T`.
 ///
-/// A handle: cheap to clone, and to share between threads. The collection itself comes into being
-/// with its first document. `T` is any type of serde's that serialises to a document, or
-/// [`Document`] itself. The verbs return builders; `run` does what they say.
+/// A handle that is cheap to clone and can be shared between threads. The collection is created
+/// with its first document. `T` is any serde type that serialises to a document, or [`Document`]
+/// itself. The methods return builders; `run` executes them.
 pub struct Collection<T = Document> {
     link: Link,
     name: Arc<str>,
@@ -42,7 +42,8 @@ impl<T> Collection<T> {
         &self.name
     }
 
-    /// The same collection, read as another type: for projections that make smaller documents.
+    /// The same collection with another type, for example for projections that return smaller
+    /// documents.
     #[must_use]
     pub fn clone_with_type<U>(&self) -> Collection<U> {
         Collection {
@@ -53,9 +54,9 @@ impl<T> Collection<T> {
         }
     }
 
-    /// The same collection, with another idea of when a write is done. The default is when it is
-    /// on disk; with `doc! {"j": false}` writes return sooner, and the last ones may be lost when
-    /// the machine or the process dies.
+    /// The same collection with another write concern. By default a write returns when it is
+    /// durable; with `doc! {"j": false}` writes return earlier, and the last ones may be lost when
+    /// the machine or the process fails.
     #[must_use]
     pub fn with_write_concern(mut self, write_concern: Document) -> Collection<T> {
         self.write_concern = Some(write_concern);
@@ -83,7 +84,7 @@ impl<T> Collection<T> {
         CountDocuments::new(self.link.clone(), self.command("aggregate"), filter)
     }
 
-    /// How many documents the collection has by its own account, without looking at them.
+    /// The number of documents according to the collection's counters, without reading documents.
     ///
     /// # Errors
     /// When the name is not allowed.
@@ -92,7 +93,7 @@ impl<T> Collection<T> {
         Ok(count_of(reply.as_doc(), "n"))
     }
 
-    /// Collects the distinct values of a field among the documents that match a filter.
+    /// Returns the distinct values of a field among the documents that match a filter.
     pub fn distinct(&self, field: &str, filter: Document) -> Distinct {
         Distinct::new(self.link.clone(), self.command("distinct"), field, filter)
     }
@@ -122,7 +123,7 @@ impl<T> Collection<T> {
         Delete::new(self.link.clone(), self.write_command("delete"), filter, true)
     }
 
-    /// Changes one document and returns it, as it was before or as it is after.
+    /// Changes one document and returns it, as it was before or after the change.
     pub fn find_one_and_update(
         &self,
         filter: Document,
@@ -158,10 +159,10 @@ impl<T> Collection<T> {
         super::database::names(self.list_indexes()?)
     }
 
-    /// Removes the index of this name.
+    /// Removes the index with this name.
     ///
     /// # Errors
-    /// IndexNotFound (27); the index of `_id` stays (72).
+    /// IndexNotFound (27); InvalidOptions (72) for the index of `_id`.
     pub fn drop_index(&self, name: &str) -> Result<()> {
         let mut command = self.write_command("dropIndexes");
         command.insert("index", name);
@@ -176,7 +177,7 @@ impl<T> Collection<T> {
         self.drop_index("*")
     }
 
-    /// Removes the collection with its documents and indexes. One that does not exist is no error.
+    /// Removes the collection with its documents and indexes. It is no error if it does not exist.
     ///
     /// # Errors
     /// When the name is not allowed or the disk fails.
@@ -202,25 +203,25 @@ impl<T> Collection<T> {
 }
 
 impl<T: Serialize> Collection<T> {
-    /// Inserts a document, and gives it an `_id` when it has none.
+    /// Inserts a document. Adds an `_id` if it has none.
     pub fn insert_one(&self, document: impl Borrow<T>) -> InsertOne {
         InsertOne::new(self.link.clone(), self.write_command("insert"), document.borrow())
     }
 
-    /// Inserts documents, and gives `_id`s to those that have none. Many at once are much faster
-    /// than one by one, because they share the wait for the disk.
+    /// Inserts documents. Adds an `_id` to those that have none. One call with many documents is
+    /// much faster than single inserts, because they share one flush to disk.
     pub fn insert_many(&self, documents: impl IntoIterator<Item = impl Borrow<T>>) -> InsertMany {
         InsertMany::new::<T>(self.link.clone(), self.write_command("insert"), documents)
     }
 
-    /// Puts another document in the place of one that matches. Its `_id` stays.
+    /// Replaces one document that matches. Its `_id` stays.
     pub fn replace_one(&self, filter: Document, document: impl Borrow<T>) -> Update {
         let command = self.write_command("update");
         let document = replacement(document.borrow());
         Update::new(self.link.clone(), command, filter, document, false)
     }
 
-    /// Replaces one document and returns it, as it was before or as it is after.
+    /// Replaces one document and returns it, as it was before or after the change.
     pub fn find_one_and_replace(
         &self,
         filter: Document,

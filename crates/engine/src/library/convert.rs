@@ -1,19 +1,20 @@
-//! Between the caller's types and BSON bytes.
+//! Conversion between the caller's types and BSON bytes.
 
 use bson::{Bson, Document};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use value::{Code, DocBuf, Error, ObjectId, RawDoc, RawVal, Result, Val, limits, validate};
 
-/// A value as the bytes of a document, checked as the server checks what clients send.
+/// A value as the bytes of a document, with the checks that the server applies to documents of
+/// clients.
 pub(super) fn to_bytes<T: Serialize>(value: &T) -> Result<Vec<u8>> {
     let bytes = bson::serialize_to_vec(value).map_err(unwritable)?;
     validate::validate(&bytes, limits::DEPTH_MAX_WIRE)?;
     Ok(bytes)
 }
 
-/// A value as a document. By way of its bytes: types may serialise differently into `Document`,
-/// which calls itself human readable.
+/// A value as a document. It is converted from its bytes, because types may serialise differently
+/// into `Document`, which is a human-readable format for serde.
 pub(super) fn to_document<T: Serialize>(value: &T) -> Result<Document> {
     from_bytes(&to_bytes(value)?)
 }
@@ -37,7 +38,7 @@ pub(super) fn to_bson(value: RawVal<'_>) -> Result<Bson> {
     Ok(doc.remove("value").unwrap_or(Bson::Null))
 }
 
-/// Gives a document an `_id` unless it has one, in front as drivers do, and tells which it is.
+/// Adds an `_id` at the front unless the document has one, as drivers do. Also returns the `_id`.
 pub(super) fn with_id(bytes: Vec<u8>) -> Result<(Vec<u8>, Bson)> {
     let doc = RawDoc::new(&bytes);
     if let Some(id) = doc.find("_id") {
@@ -52,18 +53,18 @@ pub(super) fn with_id(bytes: Vec<u8>) -> Result<(Vec<u8>, Bson)> {
     Ok((extended.into_bytes(), Bson::ObjectId(bson::oid::ObjectId::from_bytes(id.0))))
 }
 
-/// A count in a reply; 0 when it is not there.
+/// A count in a reply; 0 if it is missing.
 pub(super) fn count_of(reply: RawDoc<'_>, name: &str) -> u64 {
     let count = reply.get(name).and_then(Val::as_i64_exact);
     count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0)
 }
 
-/// A count as commands take it. One that is too large means the same as the largest.
+/// A count in the form of a command's field. Larger values become the largest integer.
 pub(super) fn whole(count: u64) -> Bson {
     Bson::Int64(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
-/// The error for a value that cannot be a document.
+/// The error for a value that cannot be converted to a document.
 pub(super) fn unwritable(error: bson::error::Error) -> Error {
     Error::new(Code::BAD_VALUE, format!("cannot write a value as a document: {error}"))
 }

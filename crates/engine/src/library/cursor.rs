@@ -1,4 +1,4 @@
-//! Results as an iterator, fetched batch by batch.
+//! Results as an iterator that fetches batch by batch.
 
 use super::convert::from_bytes;
 use super::link::Link;
@@ -12,9 +12,9 @@ use value::{Error, RawDoc, Result, Val};
 
 /// The documents of a result, one after another: an iterator of `Result<T>`.
 ///
-/// It sees the data as they were when it was opened. Documents come in batches; dropping the
-/// cursor closes it. After an error there are no more documents, except after one that says that a
-/// single document is no `T`.
+/// It reads the data as of when it was opened. Documents are fetched in batches; dropping the
+/// cursor closes it. After an error there are no more documents, except if the error says that a
+/// single document could not be converted to `T`.
 ///
 /// ```
 /// # use motifdb::{Database, Result, bson::{Document, doc}};
@@ -27,12 +27,12 @@ use value::{Error, RawDoc, Result, Val};
 #[must_use = "a cursor does nothing until it is iterated"]
 pub struct Cursor<T> {
     link: Link,
-    /// Zero when the engine has no more.
+    /// Zero when there are no more batches.
     id: i64,
-    /// What `getMore` calls the collection.
+    /// The name of the collection for `getMore`.
     collection: String,
     batch_size: Option<u32>,
-    /// The array of the batch, and where the documents in it lie.
+    /// The array of the batch, and the positions of its documents.
     batch: Vec<u8>,
     places: std::vec::IntoIter<Range<usize>>,
     yields: PhantomData<fn() -> T>,
@@ -59,7 +59,7 @@ impl<T> Cursor<T> {
         Ok(cursor)
     }
 
-    /// Takes over the batch in a reply.
+    /// Takes the batch from a reply.
     fn accept(&mut self, reply: RawDoc<'_>, field: &str) -> Result<()> {
         let cursor = reply.get("cursor").and_then(Val::as_doc);
         let cursor = cursor.ok_or_else(|| Error::internal("the reply has no cursor"))?;
@@ -117,7 +117,7 @@ impl<T: DeserializeOwned> FusedIterator for Cursor<T> {}
 impl<T> Drop for Cursor<T> {
     fn drop(&mut self) {
         if self.id != 0 {
-            // A cursor that cannot be closed is gone already, or the database is.
+            // If this fails, the cursor or the database has already been closed.
             let _ = self.link.run(doc! {"killCursors": &self.collection, "cursors": [self.id]});
         }
     }

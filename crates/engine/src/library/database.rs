@@ -1,4 +1,4 @@
-//! Opening a database, and what concerns all its collections.
+//! Opening a database, and operations on all its collections.
 
 use super::aggregate::Aggregate;
 use super::collection::Collection;
@@ -11,21 +11,21 @@ use std::fmt;
 use std::path::Path;
 use value::{Result, Val};
 
-/// The name of a database that was opened without one.
+/// The default name of a database.
 const DEFAULT_NAME: &str = "test";
 
 /// A database in this process: a folder, or memory.
 ///
-/// A handle: cheap to clone, and to share between threads. One handle means one database by name;
-/// a folder can hold several ([`Database::with_name`]). The folder is closed by
-/// [`Database::close`], or when the last handle, collection and cursor of it is gone.
+/// A handle that is cheap to clone and can be shared between threads. A handle refers to one
+/// database by name; a folder can hold several ([`Database::with_name`]). The folder is closed by
+/// [`Database::close`], or when the last of its handles, collections and cursors is dropped.
 #[derive(Clone)]
 pub struct Database {
     link: Link,
 }
 
 impl Database {
-    /// Opens the database in a folder, which is made when it is missing.
+    /// Opens the database in a folder, which is created if it is missing.
     ///
     /// # Errors
     /// When the folder is in use by another process, cannot be written, or is damaged.
@@ -33,10 +33,10 @@ impl Database {
         Database::builder().open(folder)
     }
 
-    /// Opens an empty database in memory. It is gone when it is closed.
+    /// Opens an empty database in memory. Its data is lost when it is closed.
     ///
     /// # Errors
-    /// When the system has no thread to spare.
+    /// When a thread cannot be started.
     pub fn in_memory() -> Result<Database> {
         Database::builder().in_memory()
     }
@@ -52,7 +52,7 @@ impl Database {
         self.link.db()
     }
 
-    /// Another database in the same folder. It comes into being with its first document.
+    /// Another database in the same folder. It is created with its first document.
     #[must_use]
     pub fn with_name(&self, name: &str) -> Database {
         Database { link: self.link.with_db(name) }
@@ -64,7 +64,8 @@ impl Database {
         Collection::new(self.link.clone(), name)
     }
 
-    /// Creates a collection with options, or a view. Plain ones need not be created.
+    /// Creates a collection with options, or a view. Collections without options are created by
+    /// their first document.
     pub fn create_collection(&self, name: &str) -> CreateCollection {
         CreateCollection { link: self.link.clone(), command: doc! {"create": name} }
     }
@@ -90,13 +91,13 @@ impl Database {
         Ok(entries.filter_map(name).collect())
     }
 
-    /// Runs a pipeline that begins without a collection.
+    /// Runs a pipeline that does not start from a collection.
     pub fn aggregate(&self, pipeline: impl IntoIterator<Item = Document>) -> Aggregate {
         Aggregate::new(self.link.clone(), doc! {"aggregate": 1}, pipeline)
     }
 
     /// Runs any command, as a driver would send it, and returns the reply. Errors of statements
-    /// inside a write command are in the reply, not an error.
+    /// inside a write command are in the reply and are not returned as an error.
     ///
     /// # Errors
     /// When the command fails.
@@ -104,7 +105,7 @@ impl Database {
         from_bytes(self.link.run(command)?.bytes())
     }
 
-    /// Removes the database with all its collections. One that does not exist is no error.
+    /// Removes the database with all its collections. It is no error if it does not exist.
     ///
     /// # Errors
     /// When the name is not allowed or the disk fails.
@@ -112,8 +113,8 @@ impl Database {
         self.link.run(doc! {"dropDatabase": 1}).map(drop)
     }
 
-    /// Closes the folder for all handles: ends what runs, writes what is in memory, and lets others
-    /// open it. What clones, collections and cursors are asked afterwards fails with
+    /// Closes the folder for all handles: stops running commands, writes the data in memory to disk
+    /// and releases the folder. Later operations on clones, collections and cursors fail with
     /// ShutdownInProgress (91).
     ///
     /// # Errors
@@ -129,7 +130,7 @@ impl fmt::Debug for Database {
     }
 }
 
-/// How to open a database; made by [`Database::builder`].
+/// Options for opening a database; made by [`Database::builder`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing happens until `open` or `in_memory` is called"]
 pub struct Builder {
@@ -138,25 +139,25 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Most bytes of data kept in memory for reading. The default is 256 MB.
+    /// Sets the size of the cache in bytes. The default is 256 MB.
     pub fn cache_bytes(mut self, bytes: u64) -> Builder {
         self.options.cache_bytes = bytes;
         self
     }
 
-    /// The database's name. The default is `test`.
+    /// Sets the database's name. The default is `test`.
     pub fn name(mut self, name: &str) -> Builder {
         name.clone_into(&mut self.name);
         self
     }
 
-    /// Opens for reading only; the folder must be there.
+    /// Opens for reading only; the folder must exist.
     pub fn read_only(mut self, read_only: bool) -> Builder {
         self.options.read_only = read_only;
         self
     }
 
-    /// Opens a folder, which is made when it is missing.
+    /// Opens a folder, which is created if it is missing.
     ///
     /// # Errors
     /// When the folder is in use by another process, cannot be written, or is damaged; when the
@@ -184,34 +185,34 @@ pub struct CreateCollection {
 }
 
 impl CreateCollection {
-    /// Keeps the documents in the order in which they came, and at most this many bytes of them:
-    /// older ones make room for newer ones.
+    /// Makes the collection capped: it keeps documents in insertion order and at most this many
+    /// bytes; the oldest documents are removed first.
     pub fn capped(self, size_bytes: u64) -> CreateCollection {
         self.with("capped", true).with("size", super::convert::whole(size_bytes))
     }
 
-    /// The most documents that a capped collection keeps.
+    /// Sets the most documents that a capped collection keeps.
     pub fn max_documents(self, count: u64) -> CreateCollection {
         self.with("max", super::convert::whole(count))
     }
 
-    /// The filter that documents must match to be stored.
+    /// Sets the filter that documents must match to be stored.
     pub fn validator(self, filter: Document) -> CreateCollection {
         self.with("validator", filter)
     }
 
-    /// Which documents the validator concerns: `strict` all, `moderate` those that are new or were
-    /// valid before, `off` none.
+    /// Sets the documents that the validator applies to: `strict` all, `moderate` new ones and
+    /// those that were valid before, `off` none.
     pub fn validation_level(self, level: &str) -> CreateCollection {
         self.with("validationLevel", level)
     }
 
-    /// What happens to documents that do not match: `error`, or `warn` for a line in the log.
+    /// Sets the handling of documents that do not match: `error`, or `warn` for a log line.
     pub fn validation_action(self, action: &str) -> CreateCollection {
         self.with("validationAction", action)
     }
 
-    /// Makes a view: what this pipeline gives over another collection, computed when it is read.
+    /// Makes a view: the result of this pipeline over another collection, computed when it is read.
     pub fn view_on(
         self,
         source: &str,
@@ -226,10 +227,10 @@ impl CreateCollection {
         self
     }
 
-    /// Creates it.
+    /// Creates the collection or view.
     ///
     /// # Errors
-    /// NamespaceExists (48) when there is one with other options; when an option is not understood.
+    /// NamespaceExists (48) when one with other options exists; when an option is invalid.
     pub fn run(self) -> Result<()> {
         self.link.run(self.command).map(drop)
     }

@@ -6,11 +6,11 @@ use super::link::Link;
 use bson::{Document, doc};
 use value::Result;
 
-/// What a delete did.
+/// The result of a delete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeleteResult {
-    /// Documents that are gone.
+    /// The number of deleted documents.
     pub deleted_count: u64,
 }
 
@@ -29,13 +29,13 @@ impl Delete {
         Delete { link, command, statement: doc! {"q": filter, "limit": limit} }
     }
 
-    /// The index to use.
+    /// Sets the index to use.
     pub fn hint(mut self, hint: impl Into<Hint>) -> Delete {
         self.statement.insert("hint", hint.into());
         self
     }
 
-    /// Variables that `$expr` in the filter can use as `$$name`.
+    /// Sets variables that `$expr` in the filter can use as `$$name`.
     pub fn let_vars(mut self, variables: Document) -> Delete {
         self.command.insert("let", variables);
         self
@@ -44,7 +44,7 @@ impl Delete {
     /// Removes the documents.
     ///
     /// # Errors
-    /// When the filter or an option is not understood.
+    /// When the filter or an option is invalid.
     pub fn run(self) -> Result<DeleteResult> {
         let mut command = self.command;
         command.insert("deletes", vec![self.statement]);

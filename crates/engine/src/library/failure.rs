@@ -1,5 +1,5 @@
-//! Write commands that fail in part: from the reply to an `Error`, and from an `Error` to how far
-//! the write came.
+//! Write commands that fail in part: converts replies to an `Error`, and an `Error` to the partial
+//! result.
 
 use super::convert::{count_of, from_bytes};
 use bson::Document;
@@ -9,18 +9,18 @@ use value::{Code, DocBuf, Error, RawDoc, Result, Val};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct WriteError {
-    /// Which statement, counted from 0: for `insert_many` the position of the document.
+    /// The position of the statement, counted from 0; for `insert_many` that of the document.
     pub index: usize,
     /// MongoDB's code, such as 11000 for a duplicate key.
     pub code: Code,
-    /// The message for people.
+    /// A readable message.
     pub message: String,
-    /// What else is known: `keyPattern` and `keyValue` of a duplicate key, `errInfo` of a document
-    /// that breaks the collection's rules.
+    /// Further details: `keyPattern` and `keyValue` of a duplicate key, `errInfo` of a document
+    /// that violates the validator.
     pub details: Document,
 }
 
-/// How far a failed write came.
+/// The partial result of a failed write.
 ///
 /// ```
 /// # use motifdb::{Database, WriteFailure, bson::doc};
@@ -36,14 +36,14 @@ pub struct WriteError {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct WriteFailure {
-    /// Documents that were inserted, matched or deleted all the same.
+    /// The number of documents that were inserted, matched or deleted nevertheless.
     pub done: u64,
-    /// The statements that failed, in their order. Empty when the command as a whole failed.
+    /// The statements that failed, in order. Empty when the whole command failed.
     pub errors: Vec<WriteError>,
 }
 
 impl WriteFailure {
-    /// Reads it from an error; `None` when no write made it, or when nothing is known.
+    /// Reads it from an error; `None` if the error does not come from a write or has no details.
     #[must_use]
     pub fn of(error: &Error) -> Option<WriteFailure> {
         let info = error.info()?.as_doc();
@@ -75,17 +75,18 @@ fn code_of(entry: RawDoc<'_>) -> Code {
     Code(code.and_then(|code| i32::try_from(code).ok()).unwrap_or(Code::UNKNOWN_ERROR.0))
 }
 
-/// What the replies to one write say together.
+/// The combined replies to one write.
 #[derive(Default)]
 pub(super) struct Tally {
     done: u64,
     errors: Vec<DocBuf>,
-    /// The write happened, but not as safely as asked for.
+    /// The error of the write concern: the write was executed, but not as durably as requested.
     concern: Option<DocBuf>,
 }
 
 impl Tally {
-    /// Adds a reply whose first statement was the one at `offset`. False when statements failed.
+    /// Adds a reply whose first statement has the position `offset`. Returns false if statements
+    /// failed.
     pub(super) fn add(&mut self, reply: RawDoc<'_>, offset: usize) -> bool {
         self.done += count_of(reply, "n");
         if let Some(concern) = reply.get("writeConcernError").and_then(Val::as_doc) {
@@ -105,7 +106,7 @@ impl Tally {
         self.errors.is_empty()
     }
 
-    /// The error that the replies amount to, if any.
+    /// The error for the combined replies, if any.
     pub(super) fn finish(self) -> Result<u64> {
         let cause = match (self.errors.first(), &self.concern) {
             (Some(first), _) => first.clone(),
@@ -126,7 +127,7 @@ impl Tally {
         Err(Error::new(code_of(cause), message).with_info(info))
     }
 
-    /// Adds to the error of a whole command what earlier commands of the same write had done.
+    /// Adds the results of earlier commands of the same write to the error of a whole command.
     pub(super) fn explain(self, error: Error) -> Error {
         if self.done == 0 && self.errors.is_empty() {
             return error;

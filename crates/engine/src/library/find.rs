@@ -9,13 +9,13 @@ use std::marker::PhantomData;
 use std::time::Duration;
 use value::Result;
 
-/// Which index to use: its keys or its name.
+/// The index to use: by its keys or its name.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Hint {
     /// The index with these keys.
     Keys(Document),
-    /// The index of this name.
+    /// The index with this name.
     Name(String),
 }
 
@@ -66,49 +66,49 @@ impl<T> Find<T> {
         Find { link, command, batch_size: None, yields: PhantomData }
     }
 
-    /// The order of the documents: `doc! {"age": -1, "_id": 1}`.
+    /// Sets the order of the documents: `doc! {"age": -1, "_id": 1}`.
     pub fn sort(self, sort: Document) -> Find<T> {
         self.with("sort", sort)
     }
 
-    /// Which fields to return. The rest must still make a `T`; for a smaller type see
+    /// Sets the fields to return. They must still form a `T`; for a smaller type see
     /// [`Collection::clone_with_type`](crate::Collection::clone_with_type).
     pub fn projection(self, projection: Document) -> Find<T> {
         self.with("projection", projection)
     }
 
-    /// How many documents to leave out at the beginning.
+    /// Sets the number of documents to skip.
     pub fn skip(self, skip: u64) -> Find<T> {
         self.with("skip", whole(skip))
     }
 
-    /// The most documents to return; 0 means all.
+    /// Sets the most documents to return; 0 means all.
     pub fn limit(self, limit: u64) -> Find<T> {
         self.with("limit", whole(limit))
     }
 
-    /// How many documents to fetch at once. The default is 101 first, then 16 MB at a time.
+    /// Sets the number of documents per batch. The default is 101 for the first batch, then 16 MB.
     pub fn batch_size(mut self, batch_size: u32) -> Find<T> {
         self.batch_size = Some(batch_size);
         self.with("batchSize", Bson::Int64(i64::from(batch_size)))
     }
 
-    /// The index to use.
+    /// Sets the index to use.
     pub fn hint(self, hint: impl Into<Hint>) -> Find<T> {
         self.with("hint", hint.into())
     }
 
-    /// Variables that `$expr` in the filter can use as `$$name`.
+    /// Sets variables that `$expr` in the filter can use as `$$name`.
     pub fn let_vars(self, variables: Document) -> Find<T> {
         self.with("let", variables)
     }
 
-    /// Keeps the cursor open however long nobody asks it for more. Others close after ten minutes.
+    /// Exempts the cursor from the idle timeout of ten minutes.
     pub fn no_cursor_timeout(self, keep: bool) -> Find<T> {
         self.with("noCursorTimeout", keep)
     }
 
-    /// Gives up with error 50 when finding takes longer.
+    /// Sets a time limit; a longer run fails with error 50.
     pub fn max_time(self, limit: Duration) -> Find<T> {
         self.with("maxTimeMS", time_limit(limit))
     }
@@ -121,7 +121,7 @@ impl<T> Find<T> {
     /// Runs the search.
     ///
     /// # Errors
-    /// When the filter or an option is not understood.
+    /// When the filter or an option is invalid.
     pub fn run(self) -> Result<Cursor<T>> {
         Cursor::open(self.link, self.command, self.batch_size)
     }
@@ -136,32 +136,32 @@ impl<T> FindOne<T> {
         FindOne(Find::new(link, command, filter).limit(1).with("singleBatch", true))
     }
 
-    /// Which document is the first.
+    /// Sets the order that decides which document is the first.
     pub fn sort(self, sort: Document) -> FindOne<T> {
         FindOne(self.0.sort(sort))
     }
 
-    /// Which fields to return.
+    /// Sets the fields to return.
     pub fn projection(self, projection: Document) -> FindOne<T> {
         FindOne(self.0.projection(projection))
     }
 
-    /// How many documents to leave out before.
+    /// Sets the number of documents to skip.
     pub fn skip(self, skip: u64) -> FindOne<T> {
         FindOne(self.0.skip(skip))
     }
 
-    /// The index to use.
+    /// Sets the index to use.
     pub fn hint(self, hint: impl Into<Hint>) -> FindOne<T> {
         FindOne(self.0.hint(hint))
     }
 
-    /// Variables that `$expr` in the filter can use as `$$name`.
+    /// Sets variables that `$expr` in the filter can use as `$$name`.
     pub fn let_vars(self, variables: Document) -> FindOne<T> {
         FindOne(self.0.let_vars(variables))
     }
 
-    /// Gives up with error 50 when finding takes longer.
+    /// Sets a time limit; a longer run fails with error 50.
     pub fn max_time(self, limit: Duration) -> FindOne<T> {
         FindOne(self.0.max_time(limit))
     }
@@ -169,7 +169,7 @@ impl<T> FindOne<T> {
     /// Runs the search. `None` when nothing matches.
     ///
     /// # Errors
-    /// When the filter or an option is not understood, or the document is no `T`.
+    /// When the filter or an option is invalid, or the document cannot be converted to `T`.
     pub fn run(self) -> Result<Option<T>>
     where
         T: DeserializeOwned,

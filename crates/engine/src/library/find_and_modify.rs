@@ -1,5 +1,5 @@
-//! `find_one_and_update`, `find_one_and_replace` and `find_one_and_delete`: change one document
-//! and return it, in one step.
+//! `find_one_and_update`, `find_one_and_replace` and `find_one_and_delete`: change one document and
+//! return it, atomically.
 
 use super::convert::from_bytes;
 use super::failure;
@@ -33,47 +33,47 @@ impl<T> FindOneAndUpdate<T> {
         FindOneAndUpdate { link, command, change, yields: PhantomData }
     }
 
-    /// Whether to return the document as it is after the change. The default is as it was before.
+    /// Sets whether to return the document after the change. The default is before it.
     pub fn return_new(self, new: bool) -> FindOneAndUpdate<T> {
         self.with("new", new)
     }
 
-    /// Makes a document when none matches.
+    /// Sets whether to insert a document when none matches.
     pub fn upsert(self, upsert: bool) -> FindOneAndUpdate<T> {
         self.with("upsert", upsert)
     }
 
-    /// Which of several matching documents to change.
+    /// Sets the order that decides which matching document is changed.
     pub fn sort(self, sort: Document) -> FindOneAndUpdate<T> {
         self.with("sort", sort)
     }
 
-    /// Which fields to return.
+    /// Sets the fields to return.
     pub fn projection(self, projection: Document) -> FindOneAndUpdate<T> {
         self.with("fields", projection)
     }
 
-    /// Which elements `$[name]` means, one filter for each name.
+    /// Sets the elements that `$[name]` refers to, one filter per name.
     pub fn array_filters(self, filters: impl IntoIterator<Item = Document>) -> FindOneAndUpdate<T> {
         self.with("arrayFilters", filters.into_iter().collect::<Vec<Document>>())
     }
 
-    /// The index to use.
+    /// Sets the index to use.
     pub fn hint(self, hint: impl Into<Hint>) -> FindOneAndUpdate<T> {
         self.with("hint", hint.into())
     }
 
-    /// Variables that expressions can use as `$$name`.
+    /// Sets variables that expressions can use as `$$name`.
     pub fn let_vars(self, variables: Document) -> FindOneAndUpdate<T> {
         self.with("let", variables)
     }
 
-    /// Lets the new document break the collection's rules.
+    /// Sets whether the new document may violate the collection's validator.
     pub fn bypass_document_validation(self, bypass: bool) -> FindOneAndUpdate<T> {
         self.with("bypassDocumentValidation", bypass)
     }
 
-    /// Gives up with error 50 when finding takes longer.
+    /// Sets a time limit; a longer run fails with error 50.
     pub fn max_time(self, limit: Duration) -> FindOneAndUpdate<T> {
         self.with("maxTimeMS", super::find::time_limit(limit))
     }
@@ -83,12 +83,12 @@ impl<T> FindOneAndUpdate<T> {
         self
     }
 
-    /// Changes the document. `None` when nothing matches, or when an upsert made a document and
-    /// the old one was asked for.
+    /// Changes the document. Returns `None` if nothing matches, or if an upsert inserted a document
+    /// and the old one was requested.
     ///
     /// # Errors
-    /// As for `update_one`; also when the returned document is no `T`: the change has happened
-    /// then.
+    /// As for `update_one`; also when the returned document cannot be converted to `T`, although it
+    /// was changed.
     pub fn run(self) -> Result<Option<T>>
     where
         T: DeserializeOwned,
@@ -115,27 +115,27 @@ impl<T> FindOneAndDelete<T> {
         FindOneAndDelete { link, command, yields: PhantomData }
     }
 
-    /// Which of several matching documents to remove.
+    /// Sets the order that decides which matching document is removed.
     pub fn sort(self, sort: Document) -> FindOneAndDelete<T> {
         self.with("sort", sort)
     }
 
-    /// Which fields to return.
+    /// Sets the fields to return.
     pub fn projection(self, projection: Document) -> FindOneAndDelete<T> {
         self.with("fields", projection)
     }
 
-    /// The index to use.
+    /// Sets the index to use.
     pub fn hint(self, hint: impl Into<Hint>) -> FindOneAndDelete<T> {
         self.with("hint", hint.into())
     }
 
-    /// Variables that `$expr` in the filter can use as `$$name`.
+    /// Sets variables that `$expr` in the filter can use as `$$name`.
     pub fn let_vars(self, variables: Document) -> FindOneAndDelete<T> {
         self.with("let", variables)
     }
 
-    /// Gives up with error 50 when finding takes longer.
+    /// Sets a time limit; a longer run fails with error 50.
     pub fn max_time(self, limit: Duration) -> FindOneAndDelete<T> {
         self.with("maxTimeMS", super::find::time_limit(limit))
     }
@@ -148,8 +148,8 @@ impl<T> FindOneAndDelete<T> {
     /// Removes the document. `None` when nothing matches.
     ///
     /// # Errors
-    /// When the filter or an option is not understood; also when the document is no `T`: it is
-    /// gone then.
+    /// When the filter or an option is invalid; also when the document cannot be converted to `T`,
+    /// although it was removed.
     pub fn run(self) -> Result<Option<T>>
     where
         T: DeserializeOwned,

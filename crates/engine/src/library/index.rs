@@ -21,33 +21,33 @@ impl CreateIndex {
         CreateIndex { link, command, index }
     }
 
-    /// Its name; the default is made of the keys, such as `age_1_name_-1`.
+    /// Sets its name. The default is made from the keys, such as `age_1_name_-1`.
     pub fn name(self, name: &str) -> CreateIndex {
         self.with("name", name)
     }
 
-    /// Refuses two documents with the same keys.
+    /// Sets whether the index refuses two documents with the same keys.
     pub fn unique(self, unique: bool) -> CreateIndex {
         self.with("unique", unique)
     }
 
-    /// Leaves out documents without the fields.
+    /// Sets whether the index omits documents without the fields.
     pub fn sparse(self, sparse: bool) -> CreateIndex {
         self.with("sparse", sparse)
     }
 
-    /// Holds only documents that match this filter.
+    /// Restricts the index to documents that match this filter.
     pub fn partial_filter_expression(self, filter: Document) -> CreateIndex {
         self.with("partialFilterExpression", filter)
     }
 
-    /// Removes documents this long after the date in the field.
+    /// Sets the time after the date in the field at which documents are removed.
     pub fn expire_after(self, time: Duration) -> CreateIndex {
         let seconds = i32::try_from(time.as_secs()).unwrap_or(i32::MAX);
         self.with("expireAfterSeconds", seconds)
     }
 
-    /// Keeps the index up to date without using it for queries.
+    /// Sets whether the index is maintained but not used by queries.
     pub fn hidden(self, hidden: bool) -> CreateIndex {
         self.with("hidden", hidden)
     }
@@ -57,12 +57,12 @@ impl CreateIndex {
         self
     }
 
-    /// Creates the index, unless the same one is there, and the collection if need be. Returns the
+    /// Creates the index, unless the same one exists, and the collection if needed. Returns the
     /// index's name.
     ///
     /// # Errors
-    /// When the keys are not understood, another index has the name, or documents that are there
-    /// break its uniqueness (11000).
+    /// When the keys are invalid, another index has the name, or existing documents violate its
+    /// uniqueness (11000).
     pub fn run(self) -> Result<String> {
         let name = self.index.get_str("name").unwrap_or_default().to_owned();
         let mut command = self.command;
@@ -72,14 +72,14 @@ impl CreateIndex {
     }
 }
 
-/// The name that drivers give: fields and directions, joined by underscores.
+/// The default name that drivers use: fields and directions, joined by underscores.
 fn default_name(keys: &Document) -> String {
     let parts = keys.iter().map(|(field, kind)| match kind {
         Bson::Int32(direction) => format!("{field}_{direction}"),
         Bson::Int64(direction) => format!("{field}_{direction}"),
         Bson::Double(direction) => format!("{field}_{direction}"),
         Bson::String(kind) => format!("{field}_{kind}"),
-        // No other type is a kind of index; the engine says so.
+        // No other type is a kind of index; the engine reports the error.
         other => format!("{field}_{other}"),
     });
     parts.collect::<Vec<String>>().join("_")

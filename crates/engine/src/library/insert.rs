@@ -8,15 +8,15 @@ use bson::{Bson, Document};
 use serde::Serialize;
 use value::{Error, Result, limits};
 
-/// The new document's `_id`.
+/// The result of inserting one document.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct InsertOneResult {
-    /// The `_id`: the document's own, or the one that it was given.
+    /// The `_id`: the document's own, or a generated one.
     pub inserted_id: Bson,
 }
 
-/// The new documents' `_id`s.
+/// The result of inserting several documents.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct InsertManyResult {
@@ -37,16 +37,17 @@ impl InsertOne {
         InsertOne { link, command, document: to_bytes(document).and_then(with_id) }
     }
 
-    /// Lets the document break the collection's rules.
+    /// Sets whether the document may violate the collection's validator.
     pub fn bypass_document_validation(mut self, bypass: bool) -> InsertOne {
         self.command.insert("bypassDocumentValidation", bypass);
         self
     }
 
-    /// Inserts. The document is on disk when this returns, unless a write concern says otherwise.
+    /// Inserts the document. It is durable when this returns, unless a write concern says
+    /// otherwise.
     ///
     /// # Errors
-    /// 11000 when a unique index has the key already; when the value is no document.
+    /// 11000 when a unique index already has the key; when the value is not a document.
     pub fn run(self) -> Result<InsertOneResult> {
         let (document, inserted_id) = self.document?;
         let sequence = Sequence { name: "documents", documents: &document };
@@ -65,7 +66,7 @@ pub struct InsertMany {
     documents: Result<Documents>,
 }
 
-/// Documents one after another, where each ends, and their `_id`s.
+/// Documents one after another, the end of each, and their `_id`s.
 #[derive(Default)]
 struct Documents {
     bytes: Vec<u8>,
@@ -88,14 +89,14 @@ impl Documents {
         count.checked_sub(1).and_then(|last| self.ends.get(last)).copied().unwrap_or(0)
     }
 
-    /// How many documents, from the start, belong to the command that begins with `first`: as many
-    /// as a driver could send in one message.
+    /// The end of the batch that begins with document `first`: as many documents as a driver could
+    /// send in one message.
     fn batch_end(&self, first: usize) -> usize {
         let start = self.end_of(first);
         let fits = |end: &&usize| **end - start <= limits::MESSAGE_BYTES_MAX;
         let following = self.ends.get(first..).unwrap_or(&[]);
         let count = following.iter().take(limits::WRITE_BATCH_MAX).take_while(fits).count();
-        // One document that is too large alone is for the engine to refuse.
+        // A single document that is too large is refused by the engine.
         (first + count.max(1)).min(self.ends.len())
     }
 }
@@ -111,24 +112,25 @@ impl InsertMany {
         InsertMany { link, command, ordered: true, documents: outcome.map(|()| all) }
     }
 
-    /// Whether to stop at the first document that fails. The default is yes.
+    /// Sets whether to stop at the first document that fails. The default is true.
     pub fn ordered(mut self, ordered: bool) -> InsertMany {
         self.ordered = ordered;
         self
     }
 
-    /// Lets the documents break the collection's rules.
+    /// Sets whether the documents may violate the collection's validator.
     pub fn bypass_document_validation(mut self, bypass: bool) -> InsertMany {
         self.command.insert("bypassDocumentValidation", bypass);
         self
     }
 
-    /// Inserts. The documents are on disk when this returns, unless a write concern says otherwise.
+    /// Inserts the documents. They are durable when this returns, unless a write concern says
+    /// otherwise.
     ///
     /// # Errors
-    /// The error of the first document that failed, 11000 for a duplicate key.
-    /// [`WriteFailure::of`](crate::WriteFailure::of) tells how many were inserted all the same and
-    /// which failed.
+    /// The error of the first document that failed, such as 11000 for a duplicate key.
+    /// [`WriteFailure::of`](crate::WriteFailure::of) returns how many were inserted nevertheless
+    /// and which failed.
     pub fn run(mut self) -> Result<InsertManyResult> {
         let documents = self.documents?;
         self.command.insert("ordered", self.ordered);

@@ -1,7 +1,8 @@
-//! The way from the library into the engine: a command document in, a reply or an error out.
+//! The connection between the library and the engine: sends a command document and returns a reply
+//! or an error.
 //!
-//! What the server checks when bytes arrive (size, structure, depth) is checked here, because a
-//! caller's types can serialise to anything.
+//! The checks that the server applies to received bytes (size, structure, depth) are applied here,
+//! because a caller's types can serialise to anything.
 
 use crate::client::Client;
 use crate::engine::{Engine, Inner, Options};
@@ -20,12 +21,12 @@ pub(super) struct Link {
     db: Arc<str>,
 }
 
-/// The engine, until somebody closes it. The last handle that goes closes it too.
+/// The engine, until it is closed. Dropping the last handle closes it too.
 struct Shared {
     engine: ArcSwapOption<Inner>,
 }
 
-/// How long closing waits for commands of other threads to notice.
+/// How long closing waits for commands of other threads to stop.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 
 impl Link {
@@ -44,12 +45,12 @@ impl Link {
         Link { shared: self.shared.clone(), db: db.into() }
     }
 
-    /// Runs a command on the database; a failed one is an error.
+    /// Runs a command on the database; returns its error if it fails.
     pub(super) fn run(&self, command: Document) -> Result<DocBuf> {
         self.run_with(command, &[])
     }
 
-    /// As `run`, with validated documents beside the command.
+    /// As `run`, with validated documents as a sequence.
     pub(super) fn run_with(
         &self,
         mut command: Document,
@@ -95,8 +96,8 @@ impl Shared {
         let Some(inner) = self.engine.swap(None) else { return Ok(()) };
         let engine = Engine(inner);
         let closed = engine.close();
-        // The folder is free for others when the last command that still runs, or the engine's own
-        // thread, lets go of the engine; the caller may want to open it again right away.
+        // The folder is released when the last running command and the engine's own thread drop the
+        // engine. The caller may want to open it again immediately.
         let until = Instant::now() + CLOSE_PATIENCE;
         while !engine.0.is_released() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));

@@ -1,9 +1,9 @@
-//! The library: MotifDB inside a Rust program, with the verbs of MongoDB's Rust driver.
+//! The library: MotifDB inside a Rust program, with the API of MongoDB's Rust driver.
 //!
-//! `database` opens folders, `collection` lists the verbs; the builders that they return live in
-//! `find`, `aggregate`, `insert`, `update`, `delete`, `find_and_modify` and `index`. A builder is
-//! the command document that a driver would send; `link` hands it to the engine, so that results
-//! cannot differ from the server's. `failure` reads what a failed write had done before.
+//! `database` opens folders, `collection` lists the operations; the builders that they return are
+//! in `find`, `aggregate`, `insert`, `update`, `delete`, `find_and_modify` and `index`. A builder
+//! is the command document that a driver would send. `link` passes it to the engine, so that
+//! results are the same as the server's. `failure` reads the partial results of failed writes.
 //!
 //! Layer: engine.
 

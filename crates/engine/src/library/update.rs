@@ -31,7 +31,8 @@ impl From<Vec<Document>> for UpdateModifications {
 }
 
 impl UpdateModifications {
-    /// The command cannot tell a forgotten `$set` from a replacement, so it is told apart here.
+    /// Checks operators here, because the command cannot distinguish a forgotten `$set` from a
+    /// replacement.
     pub(super) fn into_bson(self) -> Result<Bson> {
         match self {
             UpdateModifications::Pipeline(stages) => Ok(stages.into()),
@@ -44,7 +45,7 @@ impl UpdateModifications {
     }
 }
 
-/// A whole document that takes the place of another.
+/// A whole document that replaces another.
 pub(super) fn replacement<T: Serialize>(value: &T) -> Result<Bson> {
     let doc = to_document(value)?;
     if has_operators(&doc) {
@@ -60,15 +61,15 @@ fn has_operators(doc: &Document) -> bool {
     doc.keys().next().is_some_and(|name| name.starts_with('$'))
 }
 
-/// What an update did.
+/// The result of an update.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct UpdateResult {
     /// Documents that matched the filter.
     pub matched_count: u64,
-    /// Documents that are different now.
+    /// Documents that were changed.
     pub modified_count: u64,
-    /// The `_id` of the document that an upsert made.
+    /// The `_id` of the document that an upsert inserted.
     pub upserted_id: Option<Bson>,
 }
 
@@ -94,33 +95,33 @@ impl Update {
         Update { link, command, statement: doc! {"q": filter, "multi": many}, change }
     }
 
-    /// Makes a document when none matches.
+    /// Sets whether to insert a document when none matches.
     pub fn upsert(self, upsert: bool) -> Update {
         self.with("upsert", upsert)
     }
 
-    /// Which elements `$[name]` means, one filter for each name.
+    /// Sets the elements that `$[name]` refers to, one filter per name.
     pub fn array_filters(self, filters: impl IntoIterator<Item = Document>) -> Update {
         self.with("arrayFilters", filters.into_iter().collect::<Vec<Document>>())
     }
 
-    /// Which of several matching documents to change; not for `update_many`.
+    /// Sets the order that decides which matching document is changed; not for `update_many`.
     pub fn sort(self, sort: Document) -> Update {
         self.with("sort", sort)
     }
 
-    /// The index to use.
+    /// Sets the index to use.
     pub fn hint(self, hint: impl Into<Hint>) -> Update {
         self.with("hint", hint.into())
     }
 
-    /// Variables that expressions can use as `$$name`.
+    /// Sets variables that expressions can use as `$$name`.
     pub fn let_vars(mut self, variables: Document) -> Update {
         self.command.insert("let", variables);
         self
     }
 
-    /// Lets the new document break the collection's rules.
+    /// Sets whether the new document may violate the collection's validator.
     pub fn bypass_document_validation(mut self, bypass: bool) -> Update {
         self.command.insert("bypassDocumentValidation", bypass);
         self
@@ -134,8 +135,8 @@ impl Update {
     /// Changes the documents.
     ///
     /// # Errors
-    /// When the filter or the change is not understood, cannot be applied, or makes a duplicate
-    /// key (11000). [`WriteFailure::of`](crate::WriteFailure::of) tells more.
+    /// When the filter or the change is invalid, cannot be applied, or causes a duplicate key
+    /// (11000). [`WriteFailure::of`](crate::WriteFailure::of) returns details.
     pub fn run(self) -> Result<UpdateResult> {
         let (mut command, mut statement) = (self.command, self.statement);
         statement.insert("u", self.change?);

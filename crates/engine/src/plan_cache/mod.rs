@@ -1,11 +1,11 @@
-//! Plans that are kept for queries of one shape.
+//! Cached plans, one per query shape.
 //!
-//! Two queries have one shape when they differ in values only. Which of several indexes was best
-//! for one of them is tried first for the next, without looking at the others. The values may be
-//! rarer or more common there: how many entries the kept plan reads is looked at again, and
-//! when that is far from what it was, all plans are compared anew.
+//! Two queries have the same shape when they differ only in values. The index chosen for one query
+//! is tried first for the next query of the same shape, without comparing the others. Because
+//! values differ in frequency, the number of entries that the cached plan reads is estimated again.
+//! If it differs greatly from the first estimate, all plans are compared again.
 //!
-//! Index filters (`planCacheSetFilter`) are kept beside them, and like them only in memory.
+//! Index filters (`planCacheSetFilter`) are kept here too. Neither is stored on disk.
 //!
 //! Layer: catalog.
 
@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use value::{DocBuf, OwnedVal, Val};
 
-/// Some documents of a collection, by which the planner estimates.
+/// A sample of a collection's documents, which the planner uses for estimates.
 pub struct Sample {
     /// The documents.
     pub documents: Vec<Vec<u8>>,
@@ -27,16 +27,16 @@ pub struct Sample {
     pub of: u64,
 }
 
-/// The plans of one collection.
+/// The cached plans of one collection.
 #[derive(Default)]
 pub struct PlanCache {
     kept: Mutex<HashMap<u64, Kept>>,
     filters: Mutex<Vec<IndexFilter>>,
-    /// Whether there are any filters, so that no query has to lock to know.
+    /// Whether any index filter is set, so that queries need no lock to check.
     filtered: AtomicBool,
 }
 
-/// Which indexes queries of one shape may use: `planCacheSetFilter`.
+/// The indexes that queries of one shape may use: `planCacheSetFilter`.
 pub struct IndexFilter {
     /// The shape.
     pub shape: u64,
@@ -61,19 +61,19 @@ struct Kept {
     since_ms: i64,
 }
 
-/// Shapes that are kept for one collection.
+/// The most shapes cached per collection.
 const SHAPES_MAX: usize = 1000;
 
-/// How far the number of entries may be from what it was.
+/// The factor by which the number of entries may differ from the first estimate.
 const FACTOR: u64 = 10;
 
-/// Fewer entries than these never are a reason to look further.
+/// Plans that read fewer entries are never replaced.
 const FEW: u64 = 16;
 
 impl PlanCache {
-    /// The place of the kept plan among candidates, given by the numbers of their indexes, and the
-    /// entries that it read at first. `version` is that of the collection: new indexes make kept
-    /// plans worthless.
+    /// The position of the cached plan among candidates, given by the ids of their indexes, and the
+    /// number of entries that it read at first. `version` is that of the collection: a change of
+    /// indexes invalidates cached plans.
     #[must_use]
     pub fn find(
         &self,
@@ -88,13 +88,13 @@ impl PlanCache {
         Some((at, plan.estimate))
     }
 
-    /// Whether a kept plan still is a good one, now that it reads so many entries.
+    /// Whether a cached plan is still good when it reads so many entries.
     #[must_use]
     pub fn holds(before: u64, now: u64) -> bool {
         now <= FEW || now <= before.saturating_mul(FACTOR)
     }
 
-    /// Keeps the plan that was chosen for a shape: its index, and the entries that it reads.
+    /// Caches the plan chosen for a shape: its index and the estimated number of entries.
     pub fn keep(&self, shape: u64, version: u64, chosen: &Index, estimate: u64) {
         let mut kept = self.kept.lock();
         if kept.len() >= SHAPES_MAX {
@@ -113,23 +113,23 @@ impl PlanCache {
         );
     }
 
-    /// Forgets all plans.
+    /// Removes all cached plans.
     pub fn clear(&self) {
         self.kept.lock().clear();
     }
 
-    /// Forgets the plan of one shape.
+    /// Removes the cached plan of one shape.
     pub fn forget(&self, shape: u64) {
         self.kept.lock().remove(&shape);
     }
 
-    /// Whether any query of the collection is restricted to some indexes.
+    /// Whether any index filter is set for the collection.
     #[must_use]
     pub fn has_filters(&self) -> bool {
         self.filtered.load(Ordering::Relaxed)
     }
 
-    /// Whether queries of this shape are restricted to some indexes.
+    /// Whether an index filter is set for this shape.
     #[must_use]
     pub fn filter_of(&self, filter: &Filter, sort: Option<&SortSpec>) -> bool {
         let shape = shape::of(filter.root(), sort);
@@ -149,7 +149,7 @@ impl PlanCache {
         })
     }
 
-    /// Restricts queries of a shape, in place of what was said of it before.
+    /// Sets the index filter of a shape, replacing an earlier one.
     pub fn set_filter(&self, filter: IndexFilter) {
         let mut filters = self.filters.lock();
         filters.retain(|known| known.shape != filter.shape);
@@ -158,7 +158,7 @@ impl PlanCache {
         self.filtered.store(true, Ordering::Relaxed);
     }
 
-    /// Lifts the restriction of one shape, or all.
+    /// Removes the index filter of one shape, or all.
     pub fn clear_filters(&self, shape: Option<u64>) {
         let mut filters = self.filters.lock();
         filters.retain(|known| shape.is_some_and(|shape| known.shape != shape));
@@ -166,12 +166,12 @@ impl PlanCache {
         self.clear();
     }
 
-    /// Shows each restriction.
+    /// Calls `show` with each index filter.
     pub fn each_filter(&self, mut show: impl FnMut(&IndexFilter)) {
         self.filters.lock().iter().for_each(&mut show);
     }
 
-    /// One document for each kept plan, for `$planCacheStats`.
+    /// One document per cached plan, for `$planCacheStats`.
     #[must_use]
     pub fn list(&self, host: &str) -> Vec<DocBuf> {
         let kept = self.kept.lock();

@@ -1,4 +1,4 @@
-//! The shape of a query: what is left of it when its values are taken out.
+//! The shape of a query: its form without values.
 
 use query::filter::{Filter, Node, Test};
 use query::sort::SortSpec;
@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use std::mem::discriminant;
 use value::collation::applies_to;
 
-/// A number for the shape of a query: equal for queries that differ in values only.
+/// A hash of the shape of a query: equal for queries that differ only in values.
 #[must_use]
 pub fn of(node: &Node, sort: Option<&SortSpec>) -> u64 {
     let mut hasher = foldhash::fast::FixedState::default().build_hasher();
@@ -21,13 +21,13 @@ pub fn of(node: &Node, sort: Option<&SortSpec>) -> u64 {
     hasher.finish()
 }
 
-/// The shape of a whole query, as clients see it.
+/// The shape of a whole query, in the form that clients see.
 #[must_use]
 pub fn shown(filter: &Filter, sort: Option<&SortSpec>) -> String {
     text(of(filter.root(), sort))
 }
 
-/// A shape as clients see it.
+/// A shape in the form that clients see.
 #[must_use]
 pub fn text(shape: u64) -> String {
     format!("{:08X}", shape as u32)
@@ -69,7 +69,7 @@ fn feed_test(hasher: &mut impl Hasher, test: &Test) {
             hasher.write(collated.collation.document().bytes());
             feed_test(hasher, &collated.test);
         }
-        // Text is served by other indexes than values that no collation changes.
+        // Values that a collation affects can use other indexes than values that none affects.
         Test::Eq(value)
         | Test::Lt(value)
         | Test::Lte(value)

@@ -1,9 +1,9 @@
-//! From a predicate to intervals of key bytes.
+//! Converts predicates into intervals of key bytes.
 //!
-//! An interval is a half-open range of encoded values, seen as prefixes: every key that continues
-//! `from` is inside, none that continues `to` is. An interval may be wider than the predicate,
-//! never narrower; `Tightness` says whether it is exactly as wide, so that what is inside need not
-//! be tested again.
+//! An interval is a half-open range of encoded values, compared as prefixes: every key that starts
+//! with `from` is inside, no key that starts with `to` is. An interval may be wider than the
+//! predicate, never narrower. `Tightness` says whether it is exactly as wide, so that values inside
+//! it need not be tested again.
 
 use super::edge::Edge;
 use query::filter::Test;
@@ -14,11 +14,11 @@ use value::{Collation, OwnedVal, Type, Val, keys};
 /// A range of encoded values of one field, ascending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interval {
-    /// First key bytes inside.
+    /// The first key bytes inside.
     pub from: Vec<u8>,
-    /// First key bytes outside.
+    /// The first key bytes outside.
     pub to: Vec<u8>,
-    /// Whether it holds one value only.
+    /// Whether it contains exactly one value.
     pub point: bool,
     /// Its lower end, for explain.
     pub low: Edge,
@@ -26,7 +26,7 @@ pub struct Interval {
     pub high: Edge,
 }
 
-/// What is still to be tested of a value whose key is inside the intervals of a predicate.
+/// What must still be tested on a value whose key is inside the intervals of a predicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tightness {
     /// Nothing: the predicate holds.
@@ -40,13 +40,13 @@ pub enum Tightness {
 /// The intervals of a predicate.
 #[derive(Clone, Debug)]
 pub struct Bounds {
-    /// Sorted, apart from each other.
+    /// Sorted and disjoint.
     pub intervals: Vec<Interval>,
-    /// How well they tell the predicate, of values that are not arrays.
+    /// How precisely they represent the predicate, for values that are not arrays.
     pub tightness: Tightness,
 }
 
-/// The smallest byte string above everything that begins with `bytes`.
+/// The smallest byte string above all strings that begin with `bytes`.
 #[must_use]
 pub fn after(bytes: &[u8]) -> Vec<u8> {
     let mut next = bytes.to_vec();
@@ -60,7 +60,7 @@ pub fn after(bytes: &[u8]) -> Vec<u8> {
 }
 
 impl Interval {
-    /// Everything.
+    /// The interval of all values.
     #[must_use]
     pub fn all() -> Interval {
         Interval {
@@ -72,26 +72,26 @@ impl Interval {
         }
     }
 
-    /// Whether it is everything.
+    /// Whether it contains all values.
     #[must_use]
     pub fn is_all(&self) -> bool {
         self.from.is_empty() && self.to == [0xFF]
     }
 
-    /// One value.
+    /// The interval of one value.
     #[must_use]
     pub fn point(value: Val<'_>) -> Interval {
         Interval::point_with(value, None)
     }
 
-    /// One value, in keys of a collation.
+    /// The interval of one value, in keys of a collation.
     fn point_with(value: Val<'_>, collation: Option<&Collation>) -> Interval {
         let from = keys::key_with(value, collation);
         let edge = Edge::value(value, collation, true);
         Interval { to: after(&from), from, point: true, low: edge.clone(), high: edge }
     }
 
-    /// From one value up to, and without, another.
+    /// From one value (inclusive) to another (exclusive).
     #[must_use]
     pub fn between(low: Val<'_>, high: Val<'_>) -> Interval {
         Interval {
@@ -103,7 +103,7 @@ impl Interval {
         }
     }
 
-    /// All values of one type, and those that order with them.
+    /// All values of one type, and of types that sort together with it.
     fn of_type(kind: Type) -> Interval {
         let (low, high) = bracket(kind);
         let point = low + 1 == high && Edge::is_single(kind);
@@ -111,13 +111,13 @@ impl Interval {
         Interval { from, to, point, low: Edge::low(kind, true), high: Edge::high(kind, true) }
     }
 
-    /// All numbers, NaN among them.
+    /// All numbers, including NaN.
     fn numbers() -> Interval {
         let nan = Edge::value(Val::Double(f64::NAN), None, true);
         Interval { low: nan, ..Interval::of_type(Type::Double) }
     }
 
-    /// The same values in a field that is stored descending.
+    /// The same values in a descending field.
     #[must_use]
     pub fn descending(&self) -> Interval {
         let flip = |bytes: &[u8]| {
@@ -130,7 +130,7 @@ impl Interval {
         Interval { from, to, ..self.clone() }
     }
 
-    /// What two intervals share.
+    /// The intersection of two intervals.
     #[must_use]
     pub fn intersect(&self, other: &Interval) -> Option<Interval> {
         let (from, low) = (&self.from, &self.low).max_by_key(other);
@@ -148,7 +148,7 @@ impl Interval {
     }
 }
 
-/// Picks the tighter of two ends.
+/// Chooses the tighter of two ends.
 trait Tighter<'i> {
     fn max_by_key(self, other: &'i Interval) -> Self;
     fn min_by_key(self, other: &'i Interval) -> Self;
@@ -169,7 +169,7 @@ impl Bounds {
         Bounds { intervals, tightness: Tightness::Exact }
     }
 
-    /// Null and undefined, between which nothing stands.
+    /// The interval of null and undefined, which are adjacent.
     #[must_use]
     pub fn null() -> Bounds {
         let (low, high) = (Interval::point(Val::Undefined), Interval::point(Val::Null));
@@ -181,7 +181,8 @@ impl Bounds {
         Bounds { intervals, tightness: Tightness::Document }
     }
 
-    /// What the predicate does not hold for; nothing when the intervals do not tell that.
+    /// The complement: values for which the predicate does not hold. `None` if the intervals are
+    /// not exact.
     #[must_use]
     pub fn complement(self) -> Option<Bounds> {
         if self.tightness != Tightness::Exact {
@@ -203,7 +204,7 @@ impl Bounds {
         Some(Bounds::exact(out))
     }
 
-    /// What both predicates hold for.
+    /// The intersection of two predicates.
     #[must_use]
     pub fn and(self, other: &Bounds) -> Bounds {
         Bounds {
@@ -213,15 +214,15 @@ impl Bounds {
     }
 }
 
-/// The intervals of keys that can pass a test; `None` when the test bounds nothing. They are for
-/// indexes that `fits` the test.
+/// The intervals of keys that can pass a test; `None` if the test bounds nothing. They are valid
+/// only for indexes that `fits` accepts for the test.
 #[must_use]
 pub fn of_test(test: &Test) -> Option<Bounds> {
     of_collated(test, None)
 }
 
-/// Whether the keys of an index of this collation can be bounded by a test. Text needs the
-/// collation of the query; all else stands in every index alike.
+/// Whether a test can bound the keys of an index with this collation. Text requires the collation
+/// of the query; other values have the same keys in every index.
 #[must_use]
 pub fn fits(test: &Test, collation: Option<&Collation>) -> bool {
     let plain = |value: &OwnedVal| collation.is_none() || !applies_to(value.get());
@@ -270,7 +271,7 @@ fn of_collated(test: &Test, collation: Option<&Collation>) -> Option<Bounds> {
             let mut known: Option<Bounds> = None;
             for test in tests {
                 let Some(found) = of_collated(test, collation) else {
-                    // What bounds nothing is still to be tested.
+                    // A part without bounds must still be tested.
                     known = known.map(|known| Bounds { tightness: Tightness::Document, ..known });
                     continue;
                 };
@@ -287,7 +288,8 @@ fn of_collated(test: &Test, collation: Option<&Collation>) -> Option<Bounds> {
     Some(out)
 }
 
-/// The intervals of a pattern: texts, and the pattern itself as a value.
+/// The intervals of a regular expression: matching texts, and the regular expression itself as a
+/// value.
 fn of_regex(regex: &Regex) -> Bounds {
     let same = Interval::point(Val::Regex(regex.pattern(), regex.options()));
     let Some(prefix) = regex.prefix() else {
@@ -295,7 +297,7 @@ fn of_regex(regex: &Regex) -> Bounds {
         return Bounds { intervals, tightness: Tightness::Key };
     };
     let mut from = vec![Type::String.rank()];
-    // Texts with zeros are stored otherwise: such a prefix bounds no bytes.
+    // Texts with zero bytes are encoded differently, so such a prefix gives no bounds.
     let plain = !prefix.as_bytes().iter().any(|byte| *byte < 2);
     if plain {
         from.extend_from_slice(prefix.as_bytes());
@@ -321,7 +323,7 @@ fn next_text(prefix: &str) -> String {
     chars.into_iter().collect()
 }
 
-/// The intervals of `$type`. What stands in the index otherwise than as itself has none.
+/// The intervals of `$type`; `None` for types whose values are not encoded as themselves.
 fn of_types(types: &query::filter::TypeSet) -> Option<Bounds> {
     let mut intervals = Vec::new();
     let mut tightness = Tightness::Exact;
@@ -343,7 +345,7 @@ fn of_types(types: &query::filter::TypeSet) -> Option<Bounds> {
             }
             kind => {
                 intervals.push(Interval::of_type(*kind));
-                // Symbols stand among the texts.
+                // Symbols sort with the texts.
                 if matches!(kind, Type::String | Type::Symbol) {
                     tightness = tightness.max(Tightness::Key);
                 }
@@ -353,7 +355,7 @@ fn of_types(types: &query::filter::TypeSet) -> Option<Bounds> {
     Some(Bounds { intervals, tightness })
 }
 
-/// Sorts intervals and unites those that overlap.
+/// Sorts intervals and merges those that overlap.
 pub fn normalise(intervals: &mut Vec<Interval>) {
     intervals.sort_by(|a, b| a.from.cmp(&b.from).then(b.to.cmp(&a.to)));
     intervals.dedup_by(|next, known| {
@@ -369,7 +371,7 @@ pub fn normalise(intervals: &mut Vec<Interval>) {
     });
 }
 
-/// What two lists of intervals share.
+/// The intersection of two lists of intervals.
 #[must_use]
 pub fn intersect(a: &[Interval], b: &[Interval]) -> Vec<Interval> {
     let mut out = Vec::new();
@@ -387,11 +389,12 @@ pub fn intersect(a: &[Interval], b: &[Interval]) -> Vec<Interval> {
 
 fn of_equality(value: Val<'_>, collation: Option<&Collation>) -> Bounds {
     match value {
-        // Null is also what is missing, and undefined.
+        // Null also matches missing and undefined.
         Val::Null | Val::Undefined => {
             Bounds::loose(vec![Interval::point(Val::Undefined), Interval::point(Val::Null)])
         }
-        // An array stands in the index by its elements; inside another array, as a whole.
+        // An array has one entry per element; an array inside another array has one entry as a
+        // whole.
         Val::Array(array) => {
             let first = array.first().map_or(Val::Undefined, |(_, element)| element.get());
             let mut points = vec![Interval::point_with(value, collation)];
@@ -421,9 +424,9 @@ fn range(
         _ => false,
     };
     let (low, high) = match value {
-        // Everything lies between the smallest key and the largest.
+        // All keys lie between MinKey and MaxKey.
         Val::MinKey | Val::MaxKey => (Interval::all(), Interval::all()),
-        // Comparisons with null mean null itself, and with NaN that.
+        // Inclusive comparisons with null match null only, those with NaN match NaN only.
         Val::Null | Val::Undefined if inclusive => return Some(of_equality(Val::Null, collation)),
         _ if is_nan && inclusive => return Some(of_equality(value, collation)),
         Val::Null | Val::Undefined => return Some(Bounds::exact(Vec::new())),
@@ -449,7 +452,7 @@ fn range(
     Some(Bounds::exact(if empty { Vec::new() } else { vec![interval] }))
 }
 
-/// First key byte of a type and first one behind it.
+/// The first key byte of a type, and the first one after it.
 fn bracket(kind: Type) -> (u8, u8) {
     let rank = kind.rank();
     match kind {
@@ -459,8 +462,8 @@ fn bracket(kind: Type) -> (u8, u8) {
     }
 }
 
-/// The bounds of `$expr` with a comparison: those of the order of all values, without brackets of
-/// types. What is missing is below everything.
+/// The bounds of a comparison in `$expr`: values compare across types. A missing value is below all
+/// others.
 #[must_use]
 pub fn of_expression(
     operator: &str,

@@ -1,5 +1,5 @@
-//! What each index could do for a query: bounds from the predicates on its leading fields, and
-//! whether its order is the order asked for.
+//! Lists the ways in which each index can serve a query: the bounds from predicates on its leading
+//! fields, and whether its order satisfies the sort.
 
 use super::Question;
 use super::bounds::{self, Interval, Tightness, after};
@@ -17,55 +17,54 @@ use std::sync::Arc;
 use store::Direction;
 use value::Val;
 
-/// A range of whole keys: from the first, up to and without the second.
+/// A range of whole keys: from the first (inclusive) to the second (exclusive).
 #[derive(Clone, Debug)]
 pub struct KeyRange {
-    /// First key inside.
+    /// The first key inside.
     pub from: Vec<u8>,
-    /// First key outside.
+    /// The first key outside.
     pub to: Vec<u8>,
 }
 
-/// A use of an index.
+/// A way to use an index.
 #[derive(Clone)]
 pub struct Candidate {
     /// The index.
     pub index: Arc<Index>,
-    /// The ranges to read, ascending, apart from each other.
+    /// The ranges to read, ascending and disjoint.
     pub ranges: Vec<KeyRange>,
-    /// The way to read them.
+    /// The direction to read them in.
     pub direction: Direction,
-    /// How many leading fields are bound to single values.
+    /// The number of leading fields bounded to single values.
     pub equalities: usize,
-    /// How many fields are bound at all.
+    /// The number of bounded fields.
     pub bounded: usize,
-    /// Whether documents come in the order asked for.
+    /// Whether documents come in the requested order.
     pub sorted: bool,
-    /// The name of each encoded value of a key and its intervals, for explain.
+    /// The name and the intervals of each column of the key, for explain.
     pub shown: Columns,
-    /// Bounds of values behind those that the ranges tell: entries outside are passed over.
+    /// Bounds on columns that the ranges do not express; entries outside are skipped.
     pub check: Option<Arc<KeyCheck>>,
-    /// The conditions that the ranges and the check tell exactly.
+    /// The conditions that the ranges and the check express exactly.
     pub implied: Conditions,
     /// Conditions that are tested on the values in the entries.
     pub key_filter: Option<Arc<KeyFilter>>,
-    /// For each field, the paths on its way that are arrays, as far as a sample of the documents
-    /// tells; for explain.
+    /// For each field, the prefixes of its path that are arrays in a sample of the documents; for
+    /// explain.
     pub arrays: Vec<Vec<String>>,
-    /// Entries in the ranges, counted up to a limit.
+    /// The number of entries in the ranges, counted up to a limit.
     pub estimate: Option<u64>,
-    /// Set when the ranges are read side by side, to keep the order of what follows the values
-    /// that they begin with: the length of those values in each range.
+    /// Not empty when the ranges are merged to keep the order of the columns after the values that
+    /// the ranges begin with: the length of those values in each range.
     pub merge: Vec<usize>,
-    /// The one path whose entries are read, of an index that has entries of many.
+    /// The path whose entries are read, in a wildcard index.
     pub path: Option<Arc<str>>,
-    /// How documents are made from entries, if none need be fetched.
+    /// How documents are built from entries, if the query is covered.
     pub cover: Option<Arc<Cover>>,
 }
 
 impl Candidate {
-    /// Reads ranges of an index that begin with values of its first field, in no order that
-    /// matters.
+    /// A candidate that reads ranges starting with values of the index's first field, in any order.
     #[must_use]
     pub fn of_first_field(index: Arc<Index>, ranges: Vec<KeyRange>) -> Candidate {
         Candidate {
@@ -94,13 +93,13 @@ impl Candidate {
     }
 }
 
-/// Ranges beyond which an index is read by its leading fields only.
+/// The most ranges; beyond this number only the leading fields give bounds.
 const RANGES_MAX: usize = 4096;
 
-/// Ranges beyond which they are not read side by side.
+/// The most ranges that are merged.
 const MERGED_MAX: usize = 200;
 
-/// Every index that can answer the query better than a scan of the collection.
+/// All uses of indexes for the query that can be better than a collection scan.
 pub fn of(question: &Question<'_>) -> Vec<Candidate> {
     of_node(question, question.filter.root())
 }
@@ -111,13 +110,13 @@ pub fn of_node(question: &Question<'_>, node: &Node) -> Vec<Candidate> {
     usable(question, node, &facts)
         .filter(|candidate| candidate.bounded > 0 || (candidate.sorted && question.sort.is_some()))
         .filter(|candidate| {
-            // The clustered index without bounds is the collection itself.
+            // The clustered index without bounds is the same as a collection scan.
             candidate.bounded > 0 || !candidate.index.is_clustered()
         })
         .collect()
 }
 
-/// The indexes whose leading field is not bounded, but a later one is.
+/// The indexes whose leading field is not bounded while a later one is.
 pub fn unbounded(question: &Question<'_>) -> Vec<Candidate> {
     let node = question.filter.root();
     let facts = collect(node, question.filter.collation().map(|collation| &**collation));
@@ -125,7 +124,7 @@ pub fn unbounded(question: &Question<'_>) -> Vec<Candidate> {
     found.filter(|candidate| candidate.bounded == 0 && candidate.check.is_some()).collect()
 }
 
-/// What the indexes that have all documents of a node can do for it.
+/// The uses of the indexes that contain all documents matching a node.
 fn usable<'u>(
     question: &'u Question<'_>,
     node: &'u Node,
@@ -146,14 +145,14 @@ fn usable<'u>(
         .flat_map(move |index| uses(question, index, node, facts))
 }
 
-/// Whether every document that can match has entries, as far as a partial filter goes.
+/// Whether the index contains every document that can match, considering its partial filter.
 fn has_all(question: &Question<'_>, index: &Index, node: &Node) -> bool {
     let Some(partial) = &index.partial else { return true };
     implies(&[question.filter.root(), node], partial.root())
 }
 
-/// The use of an index that a hint asks for, bounded or not; nothing for a wildcard index without
-/// a path to look up. An index that lacks documents is read whole, as MongoDB does.
+/// The use of a hinted index, bounded or not; `None` for a wildcard index without a bounded path.
+/// An index that lacks documents is read whole, as in MongoDB.
 pub fn forced(question: &Question<'_>, index: &Arc<Index>) -> Option<Candidate> {
     let collation = question.filter.collation().map(|collation| &**collation);
     let mut facts = collect(question.filter.root(), collation);
@@ -168,8 +167,8 @@ pub fn forced(question: &Question<'_>, index: &Arc<Index>) -> Option<Candidate> 
     uses(question, index, question.filter.root(), &facts).into_iter().next()
 }
 
-/// A sparse index lacks documents without its fields: it may answer only when one of its fields
-/// is bound to something that is not null.
+/// A sparse index lacks documents without its fields. It can be used only when one of its fields is
+/// bounded to values other than null.
 fn sparse_allows(index: &Index, facts: &[Fact<'_>]) -> bool {
     index.fields.iter().any(|field| {
         facts.iter().any(|fact| {
@@ -183,17 +182,17 @@ fn sparse_allows(index: &Index, facts: &[Fact<'_>]) -> bool {
     })
 }
 
-/// What one encoded value of the keys is bounded to.
+/// The bounds on one encoded value of the keys.
 pub(super) struct Column {
-    /// The name that explain gives it.
+    /// Its name in explain.
     pub(super) name: String,
     pub(super) descending: bool,
     pub(super) intervals: Option<Vec<Interval>>,
-    /// The conditions that the intervals come from, and what is left to test of each.
+    /// The conditions that the intervals come from, and what must still be tested of each.
     pub(super) used: Vec<(usize, Tightness)>,
 }
 
-/// What bounds one column.
+/// The bounds on one column.
 #[derive(Default)]
 pub(super) struct ColumnBounds {
     pub(super) intervals: Option<Vec<Interval>>,
@@ -221,7 +220,7 @@ fn uses(
         IndexKind::Text(text) => {
             let columns = special_columns(index, node, facts);
             let is_bound = |column: &Column| column.intervals.is_some();
-            // MongoDB asks for an equality with each field in front of the text.
+            // MongoDB requires an equality on each field before the text.
             let whole = columns.iter().take(text.at + 1).all(is_bound);
             let front = columns.iter().take(text.at).filter_map(|column| column.intervals.as_ref());
             let equal = front.flatten().all(|interval| interval.point);
@@ -259,8 +258,8 @@ fn columns(index: &Index, facts: &[Fact<'_>]) -> Vec<Column> {
     columns.collect()
 }
 
-/// The columns of an index on locations or text, whose cells or terms the filter tells. Fields behind
-/// them may stand in the keys otherwise than in other indexes, and bound nothing.
+/// The columns of a geospatial or text index, whose cells or terms come from the filter. Fields
+/// after them may be encoded differently from other indexes, and are not bounded.
 fn special_columns(index: &Index, node: &Node, facts: &[Fact<'_>]) -> Vec<Column> {
     let mut columns = columns(index, facts);
     let special = match &index.kind {
@@ -305,12 +304,12 @@ fn special_columns(index: &Index, node: &Node, facts: &[Fact<'_>]) -> Vec<Column
     columns
 }
 
-/// Whether a partial index has all documents that match.
+/// Whether a partial index contains all documents that match.
 pub(super) fn answers(question: &Question<'_>, index: &Index) -> bool {
     has_all(question, index, question.filter.root())
 }
 
-/// The keys in front of a field when all fields before it are bound to single values.
+/// The key prefixes before a field, if all fields before it are bounded to single values.
 pub(super) fn prefixes(
     question: &Question<'_>,
     index: &Index,
@@ -338,8 +337,8 @@ pub(super) fn prefixes(
 
 /// The intervals of each field, taken from the predicates on `paths`.
 pub(super) fn bind(index: &Index, paths: &[&str], facts: &[Fact<'_>]) -> Vec<ColumnBounds> {
-    // Bounds on two paths into one array speak of different elements unless one `$elemMatch`
-    // holds both; so at most one such path is bounded outside of a common group.
+    // Bounds on two paths into one array can refer to different elements, unless both are in the
+    // same `$elemMatch`. So at most one such path is bounded outside a common group.
     let mut array_group: Option<usize> = None;
     let mut bound = Vec::with_capacity(paths.len());
     for (at, path) in paths.iter().enumerate() {
@@ -355,7 +354,7 @@ pub(super) fn bind(index: &Index, paths: &[&str], facts: &[Fact<'_>]) -> Vec<Col
                     used_group = Some(fact.group);
                     fact.bounds.intervals.clone()
                 }
-                // Two predicates on an array may hold for different elements.
+                // Two predicates on an array can be satisfied by different elements.
                 Some(known) if multikey => {
                     own.intervals = Some(known);
                     continue;
@@ -374,7 +373,7 @@ pub(super) fn bind(index: &Index, paths: &[&str], facts: &[Fact<'_>]) -> Vec<Col
     bound
 }
 
-/// Single values become their hashes; ranges of values are no ranges of hashes.
+/// Replaces single values by their hashes; `None` for ranges, which hashing does not preserve.
 fn hash_points(intervals: &[Interval]) -> Option<Vec<Interval>> {
     let hash = |interval: &Interval| {
         interval.point.then(|| Interval::point(Val::Int64(hashed::hash(&interval.from))))
@@ -384,8 +383,8 @@ fn hash_points(intervals: &[Interval]) -> Option<Vec<Interval>> {
     Some(points)
 }
 
-/// The ranges of keys that the columns' intervals make together, and the check of what the ranges
-/// do not tell. `whole` says that they come from the whole filter, not from a branch of it.
+/// Combines the intervals of the columns into key ranges, and into a check for bounds that ranges
+/// cannot express. `whole` says that they come from the whole filter, not from a branch of it.
 pub(super) fn assemble(
     question: &Question<'_>,
     whole: bool,
@@ -437,7 +436,7 @@ pub(super) fn assemble(
     });
     let check = KeyCheck::new(&index.columns, bounded, rest.collect()).map(Arc::new);
     let (implied, key_filter) = implied(question, whole, index, &columns);
-    // Ranges one after another are in the order of the whole index.
+    // Ranges that are read one after another have the order of the whole index.
     let ordered = matches!(index.kind, IndexKind::Ordered);
     let (mut direction, mut sorted) = (Direction::Forward, false);
     if prefixes.len() == 1 || ordered || question.sort.is_none() {
@@ -475,7 +474,8 @@ pub(super) fn assemble(
     }
 }
 
-/// The conditions that bounds tell exactly, and the filter of those that entries can be tested for.
+/// The conditions that the bounds express exactly, and the filter for those that can be tested on
+/// entries.
 fn implied(
     question: &Question<'_>,
     whole: bool,
@@ -519,9 +519,9 @@ fn join<T>(
     pairs.map(|(prefix, interval)| make(prefix, interval)).collect()
 }
 
-/// Whether reading the index one way gives the order of the sort: its fields must stand in the
-/// index one after another from field `start` on; the first `equalities` fields are bound to one
-/// value.
+/// Whether reading the index in one direction gives the order of the sort. The fields of the sort
+/// must be adjacent in the index from field `start` on; the first `equalities` fields are bounded
+/// to one value.
 fn order(
     question: &Question<'_>,
     index: &Index,
@@ -539,15 +539,15 @@ fn order(
         let fixed = |name: &str| {
             index.fields.iter().take(equalities).any(|field| field.path.text() == name)
         };
-        // A field that has one value everywhere sorts nothing.
+        // A field with a single value does not affect the order.
         if fixed(wanted.path.text()) {
             continue;
         }
         at = at.max(start);
         let Some(field) = index.fields.get(at) else { return (Direction::Forward, false) };
         let hashed = matches!(index.kind, IndexKind::Hashed(hashed) if hashed.at == at);
-        // A document with an array comes by its first value in the order; that is the one which
-        // sorts it only when nothing of the array is left out.
+        // A document with an array appears at its first value in key order. That value is its sort
+        // key only if the bounds exclude none of the array's values.
         let array =
             index.is_multikey_at(at) && (start > equalities || bounds_array(index, columns));
         if field.path.text() != wanted.path.text() || array || hashed {
@@ -564,7 +564,7 @@ fn order(
     (direction, true)
 }
 
-/// Whether any field that ever was an array is bounded.
+/// Whether a multikey field is bounded.
 fn bounds_array(index: &Index, columns: &[Column]) -> bool {
     let bounded = |(at, column): (usize, &Column)| {
         index.is_multikey_at(at)

@@ -1,5 +1,5 @@
-//! Which of several plans is best: by the entries that each would read, counted where they are few
-//! and told by a sample of the documents where they are many.
+//! Chooses the best of several plans by the number of entries that each reads. Small numbers are
+//! counted; larger ones are estimated from a sample of the documents.
 
 use super::{Access, Candidate, Either, Question, bounds, candidates, sample};
 use crate::catalog::{Collection, IndexKind};
@@ -10,16 +10,16 @@ use std::ops::Bound;
 use store::{Direction, Snapshot, Space};
 use value::keys;
 
-/// Entries that are counted one by one.
+/// The most entries that are counted exactly.
 const COUNTED: u64 = 128;
 
-/// Collections below this size are not worth a sample.
+/// Collections with fewer documents are not sampled.
 const SMALL: u64 = 1000;
 
-/// What it costs to fetch a document that an entry points to, in documents read one after another.
+/// The cost of fetching a document by an index entry, relative to reading one in a collection scan.
 const FETCH: f64 = 3.0;
 
-/// The best of several candidates, by its place.
+/// The position of the best of several candidates.
 pub(super) fn best(question: &Question<'_>, node: &Node, found: &mut [Candidate]) -> Option<usize> {
     match found {
         [] => return None,
@@ -65,19 +65,19 @@ pub(super) fn best(question: &Question<'_>, node: &Node, found: &mut [Candidate]
     best
 }
 
-/// What a candidate costs, in entries read.
+/// The cost of a candidate, in entries read.
 fn cost(candidate: &Candidate) -> f64 {
     let entries = candidate.estimate.unwrap_or(u64::MAX) as f64;
     entries * sorting(candidate.sorted, entries)
 }
 
-/// What a blocking sort adds: everything is read and then ordered.
+/// The additional cost of a blocking sort, which reads and orders all entries.
 fn sorting(sorted: bool, entries: f64) -> f64 {
     if sorted { 1.0 } else { 1.2 + entries.max(1.0).log2() * 0.05 }
 }
 
-/// Whether reading all documents is cheaper than a candidate that reads many of them by their
-/// entries. An order that the candidate gives is worth more.
+/// Whether a collection scan is cheaper than a candidate that fetches many documents. Candidates
+/// that give the requested order are kept.
 pub(super) fn is_worse_than_all(question: &Question<'_>, candidate: &mut Candidate) -> bool {
     let documents = question.collection.counters.documents();
     let points = |(_, intervals): &(String, Vec<bounds::Interval>)| {
@@ -96,7 +96,7 @@ pub(super) fn is_worse_than_all(question: &Question<'_>, candidate: &mut Candida
     entries as f64 * FETCH > documents as f64
 }
 
-/// Whether the branches of an `$or` together read less than a candidate.
+/// Whether the branches of an `$or` read fewer entries in total than a candidate.
 pub(super) fn is_better_apart(
     question: &Question<'_>,
     either: &Either,
@@ -114,8 +114,8 @@ pub(super) fn is_better_apart(
     apart * sorting(question.sort.is_none(), apart) < entries as f64
 }
 
-/// An index whose leading fields are not bounded but those behind them are, when the leading
-/// field has so few values that jumping from one to the next is cheaper than reading everything.
+/// An index whose leading field is not bounded while later ones are, if the leading field has so
+/// few values that a skip scan is cheaper than reading everything.
 pub(super) fn skipping(question: &Question<'_>) -> Option<Access> {
     const VALUES: u64 = 20;
     let documents = question.collection.counters.documents();
@@ -136,7 +136,7 @@ pub(super) fn skipping(question: &Question<'_>) -> Option<Access> {
     (entries as f64 * FETCH < documents as f64).then_some(Access::Index(candidate))
 }
 
-/// How many values the first field of an index has; nothing if more than `most`.
+/// The number of values of an index's first field; `None` if there are more than `most`.
 fn leading_values(snapshot: &Snapshot, candidate: &Candidate, most: u64) -> Option<u64> {
     let index = &candidate.index;
     if !matches!(index.kind, IndexKind::Ordered) || index.is_clustered() {
@@ -155,7 +155,7 @@ fn leading_values(snapshot: &Snapshot, candidate: &Candidate, most: u64) -> Opti
     None
 }
 
-/// About how many entries a candidate would read.
+/// The estimated number of entries that a candidate reads.
 pub(super) fn estimate(snapshot: &Snapshot, collection: &Collection, candidate: &Candidate) -> u64 {
     let clustered = candidate.index.is_clustered();
     if clustered && collection.layouts.is_some() {
@@ -180,7 +180,7 @@ pub(super) fn estimate(snapshot: &Snapshot, collection: &Collection, candidate: 
     count
 }
 
-/// The same for ranges of documents where a record need not be a document.
+/// The same for ranges of documents where not every record is a document.
 fn estimate_documents(snapshot: &Snapshot, collection: &Collection, candidate: &Candidate) -> u64 {
     let documents = collection.counters.documents();
     let most = if documents < SMALL { SMALL } else { COUNTED };

@@ -1,7 +1,7 @@
-//! Covered queries: when an index holds every field that a query looks at and returns, documents
-//! are made from its entries and never fetched.
+//! Covered queries: when an index contains every field that a query reads and returns, documents
+//! are built from its entries and never fetched.
 //!
-//! The made document has only the index's fields, in the order of the key pattern; filter, sort
+//! The built document has only the index's fields, in the order of the key pattern. Filter, sort
 //! and projection run on it as on a stored one.
 
 use super::{Access, Candidate, Plan};
@@ -13,17 +13,17 @@ use std::sync::Arc;
 use value::key_types::{Decoded, Decoder};
 use value::{Type, writer};
 
-/// How documents are made from the entries of an index.
+/// How documents are built from the entries of an index.
 #[derive(Debug)]
 pub struct Cover {
-    /// The encoded values up to the last one that is wanted.
+    /// The columns up to the last one that is needed.
     columns: Vec<Column>,
     fields: Vec<Slot>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Column {
-    /// Whether it runs from largest to smallest.
+    /// Whether it is descending.
     descending: bool,
     wanted: bool,
 }
@@ -32,7 +32,7 @@ struct Column {
 enum Slot {
     /// A field with the value of this column.
     Value(Box<str>, usize),
-    /// A document with fields of its own.
+    /// An embedded document.
     Inside(Box<str>, Vec<Slot>),
 }
 
@@ -41,21 +41,22 @@ enum Slot {
 pub struct FieldRead {
     /// Its path.
     pub path: String,
-    /// Whether the value itself is needed, and not only what tells it apart from others.
+    /// Whether the value itself is needed, and not only its identity for grouping.
     pub value: bool,
 }
 
-/// What an entry gives.
+/// The result of building a document from an entry.
 pub enum Made {
     /// A document.
     Document(Vec<u8>),
-    /// Not enough: which of the documents on the way to a missing field exist is not in the key.
+    /// The key is not sufficient: it does not say which of the embedded documents around a missing
+    /// field exist.
     Unknown,
     /// The entry is damaged.
     Damaged,
 }
 
-/// A document of an entry, lent.
+/// As `Made`, with a borrowed document.
 pub enum Lent<'b> {
     /// A document.
     Document(&'b [u8]),
@@ -65,14 +66,14 @@ pub enum Lent<'b> {
     Damaged,
 }
 
-/// Memory that is used again for every entry.
+/// Buffers that are reused for every entry.
 #[derive(Default)]
 pub struct Buffers {
     bytes: Vec<u8>,
     document: Vec<u8>,
 }
 
-/// Lets a plan answer from its index alone, if that has the filter's fields and those `needed`.
+/// Makes a plan covered if its index has the filter's fields and those in `needed`.
 pub fn apply_needed(plan: &mut Plan, filter: &Filter, mut needed: Vec<String>) {
     if !paths(filter.root(), &mut needed) {
         return;
@@ -82,7 +83,8 @@ pub fn apply_needed(plan: &mut Plan, filter: &Filter, mut needed: Vec<String>) {
             candidate.cover =
                 Cover::of(&candidate.index, candidate.path.as_deref(), &needed).map(Arc::new);
         }
-        // An index that was left because it would fetch most documents need not fetch any.
+        // A covered index scan may beat the collection scan that replaced an index because of its
+        // fetches.
         Access::Collection(_) => {
             let Some(Access::Index(left)) = plan.rejected.first() else { return };
             let path = left.path.as_deref();
@@ -98,7 +100,7 @@ pub fn apply_needed(plan: &mut Plan, filter: &Filter, mut needed: Vec<String>) {
     }
 }
 
-/// Lets a plan answer from its index alone, if that has everything.
+/// Makes a plan covered if its index has all required fields.
 pub fn apply(
     plan: &mut Plan,
     filter: &Filter,
@@ -113,7 +115,8 @@ pub fn apply(
     candidate.cover = Cover::of(&candidate.index, candidate.path.as_deref(), &needed).map(Arc::new);
 }
 
-/// The paths that a query looks at, beside those that it returns; `None` if it looks at more than paths.
+/// The paths that a query reads in addition to those it returns; `None` if it needs whole
+/// documents.
 #[must_use]
 pub fn needed_paths(
     filter: Option<&Filter>,
@@ -134,13 +137,12 @@ pub fn needed_paths(
 }
 
 impl Access {
-    /// Whether entries that cover the query have all documents with equal values of this field side
-    /// by side.
+    /// Whether the entries of a covered query have equal values of this field next to each other.
     #[must_use]
     pub fn keeps_together(&self, path: &str) -> bool {
         let Access::Index(candidate) = self else { return false };
         let Candidate { index, equalities, .. } = candidate;
-        // Ranges are read in the order of the index, one after another.
+        // Ranges are read one after another in index order.
         let plain = candidate.cover.is_some()
             && candidate.merge.is_empty()
             && candidate.check.is_none()
@@ -151,7 +153,7 @@ impl Access {
     }
 }
 
-/// Adds the paths that a filter looks at; false if it looks at more.
+/// Adds the paths that a filter reads. Returns false if it reads more than paths.
 fn paths(node: &Node, out: &mut Vec<String>) -> bool {
     match node {
         Node::Const(_) => true,
@@ -172,19 +174,19 @@ fn paths(node: &Node, out: &mut Vec<String>) -> bool {
 }
 
 impl Cover {
-    /// How the index makes documents with these fields; nothing if it cannot. `path` is the one of
-    /// which entries are read, where the index has entries of many.
+    /// How the index builds documents with these fields; `None` if it cannot. `path` is the path
+    /// whose entries are read, in a wildcard index.
     #[must_use]
     pub fn of(index: &Index, path: Option<&str>, needed: &[String]) -> Option<Cover> {
         let plain = !index.is_clustered()
             && !index.is_multikey()
-            // A collated key does not tell the text.
+            // The text cannot be restored from a collated key.
             && index.spec.as_doc().find("collation").is_none();
         if plain && matches!(index.kind, IndexKind::Wildcard(_)) {
             return Cover::of_path(index, path?, needed);
         }
         let plain = plain && matches!(index.kind, IndexKind::Ordered);
-        // A number may be a place in an array, which would not come back as one.
+        // A number in a path may be an array position, which cannot be rebuilt as an array.
         let named = |f: &IndexField| f.path.parts().iter().all(|part| part.index.is_none());
         let has = |path: &String| index.fields.iter().any(|f| f.path.text() == path);
         if !plain || !index.fields.iter().all(named) || !needed.iter().all(has) {
@@ -193,7 +195,7 @@ impl Cover {
         let mut fields = Vec::new();
         let mut wanted = Vec::new();
         for (column, field) in index.fields.iter().enumerate() {
-            // What nobody looks at need not be decoded.
+            // Columns that are not needed are not decoded.
             if needed.iter().any(|path| path == field.path.text()) {
                 let names: Vec<&str> = field.path.text().split('.').collect();
                 insert(&mut fields, &names, column)?;
@@ -220,13 +222,13 @@ impl Cover {
         let mut fields = Vec::new();
         if let Some(field) = index.fields.get(column) {
             let names: Vec<&str> = field.path.text().split('.').collect();
-            // The first field collides with no other.
+            // The first field cannot collide with another.
             let _: Option<()> = insert(&mut fields, &names, column);
         }
         Cover { columns: columns(index, &[column]), fields }
     }
 
-    /// The document of an entry, whose key is given without the index's prefix.
+    /// Builds the document of an entry. `key` does not include the index's prefix.
     #[must_use]
     pub fn document(&self, key: &[u8], types: &[u8]) -> Made {
         let mut buffers = Buffers::default();
@@ -237,7 +239,7 @@ impl Cover {
         }
     }
 
-    /// The same, in memory that is used again.
+    /// The same, in reused buffers.
     pub fn lend<'b>(&self, key: &[u8], types: &[u8], buffers: &'b mut Buffers) -> Lent<'b> {
         let mut decoder = Decoder::new(key, types);
         let Buffers { bytes, document } = buffers;
@@ -267,14 +269,14 @@ impl Cover {
     }
 }
 
-/// The columns of an index up to the last wanted one.
+/// The columns of an index up to the last needed one.
 fn columns(index: &Index, wanted: &[usize]) -> Vec<Column> {
     let upto = wanted.iter().max().map_or(0, |last| last + 1);
     let columns = index.columns.iter().take(upto).enumerate();
     columns.map(|(at, d)| Column { descending: *d, wanted: wanted.contains(&at) }).collect()
 }
 
-/// Puts a column at a path; nothing if it is inside another one, or around it.
+/// Adds a column at a path; `None` if the path is inside another one or contains it.
 fn insert(slots: &mut Vec<Slot>, names: &[&str], column: usize) -> Option<()> {
     let (name, rest) = names.split_first()?;
     let known = slots.iter_mut().find(|slot| match slot {
@@ -293,7 +295,7 @@ fn insert(slots: &mut Vec<Slot>, names: &[&str], column: usize) -> Option<()> {
     Some(())
 }
 
-/// Writes a document; false if a field inside another is missing.
+/// Writes a document. Returns false if a field of an embedded document is missing.
 fn write(
     slots: &[Slot],
     bytes: &[u8],
@@ -328,11 +330,10 @@ fn write(
     true
 }
 
-/// Whether the entries that a plan reads tell all that the filter asks for, so that no document is
-/// needed.
+/// Whether the entries that a plan reads satisfy the whole filter, so that no document is needed.
 #[must_use]
 pub fn entries_are_matches(plan: &Plan, filter: &Filter) -> bool {
     let Access::Index(candidate) = &plan.access else { return false };
-    // An entry whose values are not known for sure needs its document.
+    // An entry whose values are not certain requires its document.
     candidate.key_filter.is_none() && candidate.implied.has_all(filter.root().conditions().len())
 }

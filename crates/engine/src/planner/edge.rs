@@ -1,4 +1,4 @@
-//! The ends of intervals, as explain shows them: `[1, inf.0]`, `("a", {})`, `new Date(0)`.
+//! The ends of intervals in the form of explain: `[1, inf.0]`, `("a", {})`, `new Date(0)`.
 
 use super::bounds::Interval;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use value::{Collation, ObjectId, OwnedVal, RawDoc, Type, Val, Writer};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edge {
     at: At,
-    /// Whether the value itself is inside.
+    /// Whether the end belongs to the interval.
     pub inclusive: bool,
 }
 
@@ -17,12 +17,12 @@ pub struct Edge {
 enum At {
     /// The smallest value of a type.
     Low(Type),
-    /// The largest value of a type, or else the first behind it.
+    /// The largest value of a type, or else the first value of the next type.
     High(Type),
     Value(OwnedVal),
-    /// What a collation makes of a text.
+    /// The collation key of a text.
     Collated(Box<[u8]>),
-    /// Something that is no value.
+    /// Text that is not a value.
     Text(Box<str>),
 }
 
@@ -40,7 +40,7 @@ impl Edge {
         Edge { at: At::High(kind), inclusive }
     }
 
-    /// A value; text under a collation is shown as what it becomes.
+    /// A value; text under a collation is shown as its collation key.
     #[must_use]
     pub fn value(value: Val<'_>, collation: Option<&Collation>, inclusive: bool) -> Edge {
         let at = match (value, collation) {
@@ -50,19 +50,19 @@ impl Edge {
         Edge { at, inclusive }
     }
 
-    /// Something that is no value.
+    /// Text that is not a value.
     #[must_use]
     pub fn text(text: &str) -> Edge {
         Edge { at: At::Text(text.into()), inclusive: true }
     }
 
-    /// The same end seen from the other side.
+    /// The same point as the opposite end of an adjacent interval.
     #[must_use]
     pub fn flipped(&self) -> Edge {
         Edge { at: self.at.clone(), inclusive: !self.inclusive }
     }
 
-    /// Whether a type has one value only.
+    /// Whether a type has only one value.
     #[must_use]
     pub fn is_single(kind: Type) -> bool {
         matches!(kind, Type::MinKey | Type::MaxKey | Type::Null | Type::Undefined)
@@ -100,7 +100,7 @@ impl Edge {
     }
 }
 
-/// How an interval is shown, in the order in which it is read.
+/// An interval as text, in the direction in which it is read.
 #[must_use]
 pub fn shown(interval: &Interval, backwards: bool) -> String {
     let (first, last) = match backwards {
@@ -163,7 +163,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// A value in the form that MongoDB's explain has for it.
+/// A value as text, in the form of MongoDB's explain.
 fn text(value: Val<'_>) -> String {
     match value {
         Val::MinKey => "MinKey".to_owned(),
@@ -208,5 +208,5 @@ fn double(n: f64) -> String {
     }
 }
 
-/// Intervals of several fields with their names, shared by all that use them.
+/// The intervals of several fields with their names; shared.
 pub type Columns = Arc<[(String, Vec<Interval>)]>;

@@ -1,4 +1,4 @@
-//! How plans look in `explain`: MongoDB's stage names and fields, with true counts.
+//! Writes plans for `explain`: MongoDB's stage names and fields, with exact counts.
 
 use super::bounds::Interval;
 use super::run::{Examined, SortTotals};
@@ -10,40 +10,40 @@ use query::filter::{Conditions, Filter, Node};
 use store::Direction;
 use value::{Val, Writer};
 
-/// What a run of the plan did.
+/// Statistics of a run of the plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Ran {
     /// Documents returned.
     pub returned: u64,
-    /// What was looked at.
+    /// Index entries and documents examined.
     pub examined: Examined,
     /// How long it took, in milliseconds.
     pub millis: u64,
-    /// What a blocking sort used.
+    /// Statistics of a blocking sort.
     pub sort: SortTotals,
 }
 
-/// The parts of a find that stand above its access.
+/// The parts of a find above its access.
 #[derive(Clone, Copy, Default)]
 pub struct Above<'a> {
     /// The filter.
     pub filter: Option<&'a Filter>,
     /// The sort specification.
     pub sort: Option<value::RawDoc<'a>>,
-    /// How many are passed over.
+    /// The number of documents to skip.
     pub skip: u64,
-    /// How many are returned.
+    /// The most documents to return.
     pub limit: Option<u64>,
     /// The projection.
     pub projection: Option<value::RawDoc<'a>>,
     /// Whether index keys are returned instead of documents.
     pub return_key: bool,
-    /// Whether the client insists on an index, or on none.
+    /// Whether the client gave a hint.
     pub hinted: bool,
 }
 
 impl Above<'_> {
-    /// Whether the filter is nothing but an `$or`, which MongoDB plans branch by branch.
+    /// Whether the filter consists of an `$or` only, which MongoDB plans branch by branch.
     fn is_or(&self) -> bool {
         let root = self.filter.map(|filter| filter.root().conditions());
         !self.hinted && matches!(root, Some([Node::Or(_)]))
@@ -82,7 +82,7 @@ pub fn write_tree(
     write_stages(out, name, &stages, plan, above, ran);
 }
 
-/// Whether what is passed over is not even fetched: the index alone decides what comes first.
+/// Whether skipped documents are not fetched, because the index alone decides which come first.
 fn skips_entries(plan: &Plan, above: &Above<'_>) -> bool {
     let fetches = match &plan.access {
         Access::Index(candidate) => {
@@ -96,7 +96,8 @@ fn skips_entries(plan: &Plan, above: &Above<'_>) -> bool {
     fetches && implied && (above.sort.is_none() || plan.sorted)
 }
 
-/// Whether the projection only picks fields of the top level, and whether it needs documents.
+/// The name of the projection stage. It depends on whether only top-level fields are selected and
+/// whether documents are needed.
 fn projection_stage(plan: &Plan, above: &Above<'_>) -> &'static str {
     let simple = above.projection.is_some_and(|projection| {
         let flag = |value: Val<'_>| value.is_number() || matches!(value, Val::Bool(_));
@@ -294,7 +295,7 @@ fn write_access(
     }
 }
 
-/// Writes a walk down a tree.
+/// Writes the traversal of a tree.
 fn write_walk(out: &mut Writer<'_>, walk: &Walk, filter: Option<&Filter>, ran: Option<&Ran>) {
     out.str("stage", "FETCH");
     write_filter(out, filter);
@@ -322,8 +323,8 @@ fn write_walk(out: &mut Writer<'_>, walk: &Walk, filter: Option<&Filter>, ran: O
     });
 }
 
-/// Writes the scans of an `$or`. A branch whose bounds do not tell everything is shown with a test of
-/// its own; the others are fetched where they come together.
+/// Writes the scans of an `$or`. A branch whose bounds are not exact gets its own FETCH with a
+/// filter; the others are fetched after the union.
 fn write_either(out: &mut Writer<'_>, either: &Either, filter: Option<&Filter>, ran: Option<&Ran>) {
     let nodes = filter.map(|filter| filter.branches(either.at)).unwrap_or_default();
     let branches: Vec<_> = either.branches.iter().zip(&nodes).collect();
@@ -360,7 +361,7 @@ fn write_either(out: &mut Writer<'_>, either: &Either, filter: Option<&Filter>, 
     out.doc("inputStage", union);
 }
 
-/// Writes the scan of an index; `filter` is tested on its entries beside the plan's own.
+/// Writes the scan of an index. `filter` is tested on its entries in addition to the plan's own.
 fn write_index_scan(
     out: &mut Writer<'_>,
     candidate: &Candidate,
@@ -382,7 +383,7 @@ fn write_index_scan(
     }
 }
 
-/// Writes the stage of a count that needs the entries of an index only.
+/// Writes the stage of a count that needs only index entries.
 pub fn write_count_scan(
     out: &mut Writer<'_>,
     name: &str,
@@ -428,8 +429,8 @@ pub fn write_count_scan(
     });
 }
 
-/// The one interval of each field, and whether it is read from its upper end, when the entries
-/// counted are one range of the index.
+/// The one interval of each field and its direction, if the counted entries are one range of the
+/// index.
 fn count_ends(candidate: &Candidate) -> Option<Vec<(&Interval, bool)>> {
     let one = candidate.ranges.len() == 1 && candidate.check.is_none();
     if !one || candidate.key_filter.is_some() {
@@ -444,7 +445,7 @@ fn count_ends(candidate: &Candidate) -> Option<Vec<(&Interval, bool)>> {
         .collect()
 }
 
-/// Writes the scan of an index that reads an entry of each distinct value.
+/// Writes the scan of an index that reads one entry per distinct value.
 pub fn write_distinct_scan(
     out: &mut Writer<'_>,
     name: &str,
@@ -466,7 +467,7 @@ pub fn write_distinct_scan(
     });
 }
 
-/// Writes ranges that are read side by side: one scan for each.
+/// Writes merged ranges: one scan for each.
 fn write_merge(out: &mut Writer<'_>, candidate: &Candidate, above: &Above<'_>, ran: Option<&Ran>) {
     out.str("stage", "SORT_MERGE");
     write_counts(out, ran, ran.map(|ran| ran.examined.documents));
@@ -482,8 +483,8 @@ fn write_merge(out: &mut Writer<'_>, candidate: &Candidate, above: &Above<'_>, r
         for at in 0..candidate.ranges.len() {
             // The last bounded field changes fastest from one range to the next.
             let mut place = at;
-            let mut shown = candidate.shown.to_vec();
-            for (column, (_, bounds)) in shown.iter_mut().enumerate().take(candidate.bounded).rev()
+            let mut parts = candidate.shown.to_vec();
+            for (column, (_, bounds)) in parts.iter_mut().enumerate().take(candidate.bounded).rev()
             {
                 let count = bounds.len().max(1);
                 let mut own = place % count;
@@ -493,7 +494,7 @@ fn write_merge(out: &mut Writer<'_>, candidate: &Candidate, above: &Above<'_>, r
                 }
                 *bounds = bounds.get(own).cloned().into_iter().collect();
             }
-            let one = Candidate { shown: shown.into(), ..candidate.clone() };
+            let one = Candidate { shown: parts.into(), ..candidate.clone() };
             list.push_doc(|out| write_index_scan(out, &one, None, None, None));
         }
     });
@@ -548,7 +549,7 @@ fn write_index_head(out: &mut Writer<'_>, candidate: &Candidate) {
     out.i32("indexVersion", 2);
 }
 
-/// Which fields are arrays. MongoDB does not say so of hashed indexes, which have none.
+/// Writes which fields are arrays. MongoDB omits this for hashed indexes, which have none.
 fn write_multikey_paths(out: &mut Writer<'_>, candidate: &Candidate) {
     let index = &candidate.index;
     let wildcard = match &index.kind {
@@ -558,7 +559,7 @@ fn write_multikey_paths(out: &mut Writer<'_>, candidate: &Candidate) {
     };
     out.doc("multiKeyPaths", |out| {
         for (column, (name, _)) in candidate.shown.iter().enumerate() {
-            // The path of a wildcard is one more column, and never an array.
+            // The path of a wildcard is an additional column, and never an array.
             let past = wildcard.is_some_and(|at| column > at);
             let path = wildcard == Some(column);
             let field = column - usize::from(past);
@@ -575,7 +576,7 @@ fn write_multikey_paths(out: &mut Writer<'_>, candidate: &Candidate) {
     });
 }
 
-/// The key pattern; of a wildcard index the path that is looked up in its place.
+/// The key pattern. In a wildcard index the path that is looked up replaces the wildcard.
 fn write_key_pattern(out: &mut Writer<'_>, candidate: &Candidate) {
     let index = &candidate.index;
     let crate::catalog::IndexKind::Wildcard(wildcard) = &index.kind else {
@@ -593,8 +594,8 @@ fn write_key_pattern(out: &mut Writer<'_>, candidate: &Candidate) {
     });
 }
 
-/// Finds out which paths are arrays in the documents, for all indexes that a plan and its rivals
-/// use.
+/// Determines which paths are arrays in the sample, for all indexes of a plan and of its rejected
+/// plans.
 pub fn note_arrays(plan: &mut Plan, sample: &Sample) {
     for access in std::iter::once(&mut plan.access).chain(&mut plan.rejected) {
         let candidates = match access {
@@ -609,7 +610,7 @@ pub fn note_arrays(plan: &mut Plan, sample: &Sample) {
     }
 }
 
-/// A plan whose access is another one: for showing rejected plans.
+/// A copy of a plan with another access, for showing rejected plans.
 #[must_use]
 pub fn rejected(access: &Access) -> Plan {
     let sorted = matches!(access, Access::Index(candidate) if candidate.sorted);

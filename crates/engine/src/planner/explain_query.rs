@@ -1,5 +1,5 @@
-//! `queryPlanner` and `executionStats` of explain: a plan under the stage of the command that uses it,
-//! with its rivals and the reasons for the choice. The tree of a plan itself is written by `explain`.
+//! `queryPlanner` and `executionStats` of explain: a plan under the stage of its command, with the
+//! rejected plans and the reasons for the choice. `explain` writes the tree of a plan.
 
 use super::cover::entries_are_matches;
 use super::explain::{Above, Ran, rejected, write_count_scan, write_distinct_scan, write_tree};
@@ -9,29 +9,29 @@ use crate::plan_cache::shape;
 use query::filter::Filter;
 use value::{DocBuf, RawDoc, Val, Writer};
 
-/// A plan as it is shown, under the stage of the command that uses it.
+/// A plan under the stage of its command.
 pub struct ExplainedPlan<'a> {
     /// The plan.
     pub plan: &'a Plan,
-    /// The parts of the query above its access.
+    /// The parts of the query above the access.
     pub above: &'a Above<'a>,
     /// The stage of the command: `COUNT`, `UPDATE`, `DELETE`.
     pub stage: Option<&'static str>,
     /// How many documents an update would change.
     pub would_modify: u64,
-    /// Whether only an entry of each distinct value is read.
+    /// Whether only one entry per distinct value is read.
     pub values: bool,
 }
 
 impl ExplainedPlan<'_> {
-    /// Whether a count needs the entries of an index only.
+    /// Whether a count needs only index entries.
     #[must_use]
     pub fn counts_entries(&self) -> bool {
         self.stage == Some("COUNT")
             && self.above.filter.is_some_and(|f| entries_are_matches(self.plan, f))
     }
 
-    /// Whether a count needs the collection's counters only.
+    /// Whether a count needs only the collection's counters.
     #[must_use]
     pub fn counts_all(&self) -> bool {
         self.stage == Some("COUNT")
@@ -73,7 +73,7 @@ impl ExplainedPlan<'_> {
     }
 }
 
-/// Writes what is not stored of the documents that a plan finds.
+/// Writes the fields of documents that are resolved on read.
 fn write_resolved(out: &mut Writer<'_>, pointers: &Pointers) {
     out.array("resolved", |list| {
         for pattern in &pointers.patterns {
@@ -130,7 +130,7 @@ pub fn write_planner(
             let plan = rejected(access);
             let mut wrapped = Vec::new();
             value::writer::write_doc(&mut wrapped, |out| {
-                // It is beside the others that the branches of an `$or` are planned.
+                // As if hinted: only the winning plan shows an `$or` as planned branch by branch.
                 let above = Above { hinted: true, ..*shown.above };
                 write_tree(out, "plan", &plan, &above, None);
             });

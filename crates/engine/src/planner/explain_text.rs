@@ -1,4 +1,4 @@
-//! How explain shows a text search: what was understood of it, above the scan of its terms.
+//! Writes a text search for explain: the parsed query above the scan of its terms.
 
 use super::explain::{Ran, write_counts, write_index};
 use super::{Candidate, edge};

@@ -1,4 +1,4 @@
-//! What a filter says of single paths: the predicates that every match fulfils, as bounds.
+//! The predicates of a filter on single paths that hold for every match, as bounds.
 
 use super::bounds::{self, Bounds, Interval, Tightness};
 use crate::catalog::{Index, IndexKind};
@@ -11,56 +11,57 @@ use value::{Collation, RawDoc, Val};
 pub struct Fact<'n> {
     /// The path.
     pub path: String,
-    /// What values it leaves.
+    /// The values that it allows.
     pub bounds: Bounds,
-    /// What the bounds were made of.
+    /// The tests that the bounds come from.
     tests: Vec<&'n Test>,
-    /// Facts of one `$elemMatch` speak of the same array element; 0 outside of any.
+    /// Facts of one `$elemMatch` refer to the same array element and share a number; 0 outside of
+    /// any.
     pub group: usize,
-    /// Which of the filter's conditions it is, when it is the whole of it.
+    /// The position of the filter's condition, if the fact expresses all of it.
     pub condition: Option<usize>,
     kind: Kind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Some value passes.
+    /// Some value passes the tests.
     Some,
-    /// No value passes a test.
+    /// No value passes the test.
     Not,
     /// No value is null or missing.
     NotNull,
     /// The field is missing.
     Missing,
-    /// The value as a whole compares so, arrays included: `$expr`.
+    /// The value as a whole, including arrays, satisfies a comparison of `$expr`.
     Whole {
-        /// Whether that depends on the collation.
+        /// Whether the comparison depends on the collation.
         text: bool,
     },
 }
 
 impl Fact<'_> {
-    /// Whether it only says that there is a value.
+    /// Whether it only requires that the field exists.
     pub fn is_existence(&self) -> bool {
         self.kind == Kind::Some && matches!(self.tests.as_slice(), [Test::Exists])
     }
 
-    /// Whether some value of the field itself passes, so that an index which lacks documents without
-    /// one has the document. To an expression an empty array on the way is a value too.
+    /// Whether some value of the field itself must pass, so that a sparse index contains the
+    /// document. For an expression, an empty array on the path also counts as a value.
     pub fn needs_value(&self) -> bool {
         !matches!(self.kind, Kind::Whole { .. })
     }
 
-    /// Whether column `at` of the index can be bounded by it. That a value exists says something
-    /// only of an index that lacks documents without one.
+    /// Whether it can bound column `at` of the index. A predicate on existence bounds only an index
+    /// that lacks documents without the field.
     pub fn fits(&self, index: &Index, at: usize) -> bool {
         let collation = index.collation.as_deref();
         let kind = match self.kind {
             Kind::Some | Kind::Not | Kind::Missing => true,
-            // An empty array stands in the index as undefined.
+            // An empty array has the key of undefined.
             Kind::NotNull => !index.is_multikey_at(at),
-            // An array on the way counts as a value here, and an index that lacks documents
-            // without the field lacks those with an empty one.
+            // An array on the path counts as a value here, and a sparse index lacks documents in
+            // which it is empty.
             Kind::Whole { text } => {
                 let collated = text && collation.is_some();
                 let lacks = index.sparse || !matches!(index.kind, IndexKind::Ordered);
@@ -71,11 +72,11 @@ impl Fact<'_> {
             && self.tests.iter().all(|test| bounds::fits(test, collation))
     }
 
-    /// What is left to test when column `at` of the index is inside the bounds.
+    /// What must still be tested when column `at` of the index is inside the bounds.
     pub fn tightness(&self, index: &Index, at: usize) -> Tightness {
         let places = self.path.split('.').any(|part| array_index(part).is_some());
         let negated = self.kind != Kind::Some && index.is_multikey_at(at);
-        // The entries of a sparse index with one field are all of documents that have it.
+        // All entries of a sparse index with one field belong to documents that have the field.
         if self.is_existence() && index.fields.len() == 1 && !places {
             return Tightness::Exact;
         }
@@ -85,7 +86,7 @@ impl Fact<'_> {
         self.bounds.tightness
     }
 
-    /// Which facts bound an array when only one can: those that leave least.
+    /// The priority of facts on an array, of which only one can be used: the most selective first.
     fn weight(&self) -> u8 {
         let points = self.bounds.intervals.iter().all(|interval| interval.point);
         match self.kind {
@@ -98,7 +99,7 @@ impl Fact<'_> {
     }
 }
 
-/// The predicates that every match of a node fulfils, those that say most first.
+/// The predicates that every match of a node satisfies, the most selective first.
 pub fn collect<'n>(node: &'n Node, collation: Option<&Collation>) -> Vec<Fact<'n>> {
     let mut facts = Vec::new();
     for (at, condition) in node.conditions().iter().enumerate() {
@@ -183,7 +184,7 @@ impl<'n> Search<'_, 'n> {
         }
     }
 
-    /// What no value at the path passes.
+    /// Adds a predicate that no value at the path may pass.
     fn negation(&mut self, leaf: &'n Leaf, condition: Option<usize>) {
         let (kind, bounds) = match &leaf.test {
             Test::Exists => {
@@ -202,7 +203,7 @@ impl<'n> Search<'_, 'n> {
         self.facts.push(Fact { path, bounds, tests, group: 0, condition, kind });
     }
 
-    /// Comparisons of fields with constants inside `$expr`, other than equalities.
+    /// Adds comparisons of fields with constants inside `$expr`, except equalities.
     fn expression(&mut self, doc: RawDoc<'n>, depth: usize) {
         let Some((operator, value)) = doc.first().filter(|_| doc.count() == 1) else { return };
         let Val::Array(list) = value.get() else { return };
@@ -235,14 +236,14 @@ impl<'n> Search<'_, 'n> {
     }
 }
 
-/// The path of a field in an expression.
+/// The path of a field reference in an expression.
 fn field(value: Val<'_>) -> Option<&str> {
     let Val::String(text) = value else { return None };
     let path = text.strip_prefix('$')?;
     (!path.starts_with('$')).then_some(path)
 }
 
-/// A value in an expression that is what it says.
+/// A constant in an expression.
 fn constant(value: Val<'_>) -> Option<Val<'_>> {
     match value {
         Val::Document(doc) => {

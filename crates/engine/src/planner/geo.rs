@@ -1,4 +1,4 @@
-//! Locations in plans: the cells of a region as intervals of keys, and how `$near` is answered.
+//! Geospatial plans: the cells of a region as intervals of keys, and the access of `$near`.
 
 use super::Question;
 use super::bounds::{Interval, after};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use value::path::Path;
 use value::{Code, Error, Result, Type, Val};
 
-/// The intervals of cell names that can hold something in a region.
+/// The intervals of cell names that can contain something in a region.
 #[must_use]
 pub fn intervals(geo: &GeoFields, region: &Region) -> Option<Vec<Interval>> {
     let cells = geo.cover(region)?;
@@ -23,7 +23,7 @@ pub fn intervals(geo: &GeoFields, region: &Region) -> Option<Vec<Interval>> {
         let low = Edge::text(&format!("\"{cell}\""));
         let high = Edge::text(&format!("\"{cell}\" and what is inside"));
         out.push(Interval { to: after(&from), from, point: false, low, high });
-        // Shapes are held by larger cells, too.
+        // Shapes may also be stored under larger cells.
         for end in 1..cell.len() {
             if let Some(outer) = cell.get(..end)
                 && !above.contains(&outer)
@@ -40,29 +40,29 @@ pub fn intervals(geo: &GeoFields, region: &Region) -> Option<Vec<Interval>> {
     Some(out)
 }
 
-/// A search for what is near a place, by an index.
+/// A search by distance from a point, by an index.
 #[derive(Clone)]
 pub struct NearPlan {
     /// The index.
     pub index: Arc<Index>,
     /// The path of the location.
     pub path: Path,
-    /// The place and the distances.
+    /// The point and the distance limits.
     pub near: Near,
     geo: GeoFields,
-    /// The keys in front of the location; `None` when the index must be read whole.
+    /// The key prefixes before the location; `None` when the whole index must be read.
     prefixes: Option<Vec<Vec<u8>>>,
 }
 
 impl NearPlan {
-    /// The name of the stage that MongoDB has for it.
+    /// MongoDB's name of the stage.
     #[must_use]
     pub fn stage(&self) -> &'static str {
         if self.geo.plane.is_some() { "GEO_NEAR_2D" } else { "GEO_NEAR_2DSPHERE" }
     }
 
-    /// The ranges of keys that can hold what is within a distance; `None` where the distance
-    /// does not narrow them.
+    /// The key ranges that can contain documents within a distance; `None` if the distance does not
+    /// narrow them.
     #[must_use]
     pub fn ranges(&self, distance: f64) -> Option<Vec<KeyRange>> {
         let prefixes = self.prefixes.as_ref()?;
@@ -75,7 +75,7 @@ impl NearPlan {
         Some(pairs.map(range).collect())
     }
 
-    /// All keys.
+    /// The range of all keys.
     #[must_use]
     pub fn whole(&self) -> Vec<KeyRange> {
         let whole = |from: &Vec<u8>| KeyRange { from: from.clone(), to: after(from) };
@@ -85,7 +85,7 @@ impl NearPlan {
         }
     }
 
-    /// The largest distance that there can be, in the query's unit.
+    /// The largest possible distance, in the query's unit.
     #[must_use]
     pub fn largest(&self) -> f64 {
         let space = match (&self.geo.plane, self.near.spherical) {
@@ -102,7 +102,7 @@ impl NearPlan {
 /// The plan of a filter with a `$near`.
 ///
 /// # Errors
-/// NoQueryExecutionPlans without a fitting index, 16433 for a place outside of its bounds.
+/// NoQueryExecutionPlans without a suitable index, 16433 for a point outside its bounds.
 pub fn near(
     question: &Question<'_>,
     path: &Path,

@@ -1,13 +1,13 @@
-//! Whether a query's matches all pass another filter: a partial index may answer a query only
-//! when its own filter follows from it.
+//! Whether all matches of a query also match another filter: a partial index can answer a query
+//! only if the query implies its filter.
 //!
-//! The answer is yes only when it is certain: each condition wanted must follow from one
-//! condition of the query on the same path.
+//! The answer is yes only if it is certain: each required condition must follow from one condition
+//! of the query on the same path.
 
 use query::filter::{Leaf, Node, Test};
 use value::{OwnedVal, Val, compare};
 
-/// How many `$or` inside each other are followed.
+/// The deepest nesting of `$or` that is analysed.
 const BRANCHING_MAX: usize = 3;
 
 /// Whether every document that matches all of `known` matches `wanted`.
@@ -18,7 +18,7 @@ pub fn implies(known: &[&Node], wanted: &Node) -> bool {
     follows(&conditions, wanted, BRANCHING_MAX)
 }
 
-/// The conditions that all hold.
+/// Collects the conditions that must all hold.
 fn flatten<'n>(node: &'n Node, out: &mut Vec<&'n Node>) {
     match node {
         Node::And(nodes) => nodes.iter().for_each(|node| flatten(node, out)),
@@ -37,7 +37,7 @@ fn follows(known: &[&Node], wanted: &Node, branching: usize) -> bool {
     if direct || branching == 0 {
         return direct;
     }
-    // Some branch of an `$or` holds: when each of them is enough, so is the whole.
+    // One branch of an `$or` holds, so the `$or` implies a condition that each branch implies.
     known.iter().enumerate().any(|(at, node)| {
         let Node::Or(branches) = node else { return false };
         branches.iter().all(|branch| {
@@ -59,8 +59,8 @@ fn leaf_follows(known: &Node, wanted: &Leaf) -> bool {
     }
 }
 
-/// Whether a value that passes `known` passes `wanted`. A value of an array that passes one is
-/// the value that passes the other.
+/// Whether a value that passes `known` also passes `wanted`. In an array, the same element must
+/// pass both.
 fn test_follows(known: &Test, wanted: &Test) -> bool {
     match (known, wanted) {
         (Test::And(tests), wanted) => tests.iter().any(|known| test_follows(known, wanted)),
@@ -88,7 +88,7 @@ fn test_follows(known: &Test, wanted: &Test) -> bool {
         (Test::Lte(known), Test::Lt(wanted)) => {
             in_order(known, wanted).is_some_and(std::cmp::Ordering::is_lt)
         }
-        // Text that is equal under a collation passes the same tests of that collation.
+        // Texts that are equal under a collation pass the same tests of that collation.
         (Test::Collated(known), Test::Collated(other)) if known.collation == other.collation => {
             match &known.test {
                 Test::Eq(value) if matches!(value.get(), Val::String(_)) => {
@@ -101,7 +101,7 @@ fn test_follows(known: &Test, wanted: &Test) -> bool {
     }
 }
 
-/// Whether being equal to a value is enough.
+/// Whether equality with a value implies the test.
 fn value_follows(known: &OwnedVal, wanted: &Test) -> bool {
     match wanted {
         Test::Eq(wanted) => compare::equal(known.get(), wanted.get()),
@@ -118,8 +118,7 @@ fn value_follows(known: &OwnedVal, wanted: &Test) -> bool {
     }
 }
 
-/// The order of two values that comparisons bring together; nothing for those with rules of
-/// their own.
+/// The order of two values that comparisons can relate; `None` for values with special rules.
 fn in_order(a: &OwnedVal, b: &OwnedVal) -> Option<std::cmp::Ordering> {
     let plain = |value: Val<'_>| match value {
         Val::Double(n) => !n.is_nan(),
@@ -131,7 +130,7 @@ fn in_order(a: &OwnedVal, b: &OwnedVal) -> Option<std::cmp::Ordering> {
     (plain(a) && plain(b) && a.kind().rank() == b.kind().rank()).then(|| compare::compare(a, b))
 }
 
-/// Whether what is missing cannot pass.
+/// Whether a missing value cannot pass.
 fn needs_value(test: &Test) -> bool {
     match test {
         Test::Collated(collated) => needs_value(&collated.test),

@@ -1,5 +1,5 @@
-//! What is tested on the keys of an index alone: bounds of fields that ranges of keys do not tell,
-//! and conditions on the values in an entry. `exec/entries` applies both.
+//! Tests on index keys alone: bounds that key ranges cannot express, and conditions on the values
+//! of an entry. `exec/entries` applies both.
 
 use super::bounds::after;
 use super::cover::Cover;
@@ -7,29 +7,29 @@ use query::filter::{Conditions, Filter};
 use store::Direction;
 use value::keys;
 
-/// Key bytes from the first up to and without the second.
+/// Key bytes from the first (inclusive) to the second (exclusive).
 type Piece = (Vec<u8>, Vec<u8>);
 
-/// Bounds of the values in a key that ranges of keys do not tell.
+/// Bounds on the values of a key that key ranges cannot express.
 #[derive(Debug)]
 pub struct KeyCheck {
-    /// For each value up to the last that is bounded: whether it runs downwards, and the pieces
-    /// in which it may be, in the order of the index.
+    /// For each column up to the last bounded one: whether it is descending, and the allowed pieces
+    /// in index order.
     columns: Vec<(bool, Option<Vec<Piece>>)>,
 }
 
-/// What a check says of a key.
+/// The result of checking a key.
 pub enum Verdict {
-    /// It is inside.
+    /// The key is inside the bounds.
     Inside,
-    /// It is not; reading on can begin at this key, or end before it when read backwards.
+    /// The key is outside. Continue at this key, or before it when reading backwards.
     Jump(Vec<u8>),
-    /// It is no key.
+    /// The bytes are not a valid key.
     Damaged,
 }
 
 impl KeyCheck {
-    /// A check of the bounds of the columns from `from` on; nothing if there are none.
+    /// A check of the bounds of the columns from `from` on; `None` if there are none.
     #[must_use]
     pub fn new(
         descending: &[bool],
@@ -42,13 +42,13 @@ impl KeyCheck {
         Some(KeyCheck { columns: descending.iter().copied().zip(all).collect() })
     }
 
-    /// Whether a key, prefix of the index included, is inside.
+    /// Whether a key, including the prefix of the index, is inside.
     #[must_use]
     pub fn holds(&self, key: &[u8]) -> bool {
         matches!(self.look(key, Direction::Forward), Verdict::Inside)
     }
 
-    /// Looks at an entry, prefix of the index included.
+    /// Checks a key, including the prefix of the index.
     #[must_use]
     pub fn look(&self, entry: &[u8], direction: Direction) -> Verdict {
         let mut at = 4;
@@ -74,7 +74,7 @@ impl KeyCheck {
     }
 }
 
-/// Where reading goes on when a value behind `before` is in none of the pieces.
+/// The key at which to continue when a value after `before` is in none of the pieces.
 fn target(before: &[u8], value: &[u8], pieces: &[Piece], direction: Direction) -> Vec<u8> {
     match direction {
         Direction::Forward => match pieces.iter().find(|(from, _)| value < from.as_slice()) {
@@ -88,14 +88,14 @@ fn target(before: &[u8], value: &[u8], pieces: &[Piece], direction: Direction) -
     }
 }
 
-/// Conditions that are tested on the values in an entry, so that documents need not be fetched
-/// for those that fail.
+/// Conditions that are tested on the values in an entry, so that documents that fail need not be
+/// fetched.
 #[derive(Debug)]
 pub struct KeyFilter {
-    /// Makes a document of an entry.
+    /// Builds a document from an entry.
     pub cover: Cover,
     /// The conditions.
     pub filter: Filter,
-    /// Which of the query's conditions they are.
+    /// The positions of these conditions in the query's filter.
     pub conditions: Conditions,
 }

@@ -1,4 +1,4 @@
-//! `min` and `max` of a find: bounds that the client gives itself, on the index of its hint.
+//! `min` and `max` of a find: explicit bounds on the hinted index.
 
 use super::{Access, Candidate, KeyRange, Plan, Question, candidates, find_index, hint_not_found};
 use crate::catalog::{Index, IndexKind};
@@ -6,12 +6,12 @@ use query::filter::Filter;
 use value::collation::applies_to;
 use value::{Code, Error, RawDoc, Result, Val, keys};
 
-/// The bounds: from the first key, up to and without the second.
+/// The bounds: from the first key (inclusive) to the second (exclusive).
 #[derive(Clone, Copy, Default)]
 pub struct MinMax<'a> {
-    /// First key inside.
+    /// The first key inside.
     pub min: Option<RawDoc<'a>>,
-    /// First key outside.
+    /// The first key outside.
     pub max: Option<RawDoc<'a>>,
 }
 
@@ -22,10 +22,10 @@ impl MinMax<'_> {
         self.min.is_none() && self.max.is_none()
     }
 
-    /// Checks what can be checked without a collection.
+    /// Checks the bounds as far as possible without a collection.
     ///
     /// # Errors
-    /// 51176 when the bounds speak of different fields.
+    /// 51176 when the bounds have different fields.
     pub fn check(&self) -> Result<()> {
         let (Some(min), Some(max)) = (self.min, self.max) else { return Ok(()) };
         if !min.iter().map(|(name, _)| name).eq(max.iter().map(|(name, _)| name)) {
@@ -34,7 +34,7 @@ impl MinMax<'_> {
         Ok(())
     }
 
-    /// The plan: the range of the hinted index, and nothing but that.
+    /// The plan: the given range of the hinted index.
     ///
     /// # Errors
     /// 51173 without a hint, 51174 when the index has other fields, 51175 for an empty range.
@@ -52,7 +52,7 @@ impl MinMax<'_> {
             ));
         }
         let index = find_index(question.collection, hint)?.ok_or_else(hint_not_found)?;
-        // The order of the sort follows from the index alone: the bounds fix no field.
+        // The order follows from the index alone, because the bounds fix no field.
         let everything = Filter::parse(RawDoc::empty(), &query::ParseContext::new(0))?;
         let unbounded = Question { filter: &everything, ..*question };
         let candidate = candidates::forced(&unbounded, &index);

@@ -1,10 +1,11 @@
-//! The planner: which index answers a query, and how.
+//! The planner: chooses how a query is executed.
 //!
-//! `bounds` turns predicates into intervals, `candidates` lists what each index could do (`implies`
-//! says for which queries a partial one has all, `cover` whether documents are needed at all),
-//! `choose` compares them by what each would read (`sample`), `walk` goes down trees that are not
-//! stored, `logical` rewrites pipelines by rules before they are compiled, `explain` shows the choice. All plans
-//! give the same results: what bounds do not tell exactly is tested on what was found.
+//! `bounds` turns predicates into intervals. `candidates` lists the uses of each index; `implies`
+//! checks whether a partial index has all matches, `cover` whether documents must be fetched.
+//! `choose` compares them by estimated cost (`sample`). `walk` traverses trees that are not stored,
+//! `logical` rewrites pipelines by rules before they are compiled, `explain` shows the choice. All
+//! plans return the same results: conditions that bounds do not express exactly are tested on the
+//! documents found.
 //!
 //! Layer: queries.
 
@@ -43,7 +44,7 @@ use store::{Direction, Snapshot};
 use value::path::Path;
 use value::{Code, Error, RawDoc, Result, Val, keys};
 
-/// How a query gets at documents.
+/// How a query reaches documents.
 #[derive(Clone)]
 pub enum Access {
     /// Nothing can match.
@@ -54,9 +55,9 @@ pub enum Access {
     Collection(Direction),
     /// Documents through an index.
     Index(Candidate),
-    /// Documents by their distance from a place.
+    /// Documents in order of distance from a point.
     Near(Box<NearPlan>),
-    /// Documents that any of several accesses finds, each once.
+    /// The union of several accesses, without duplicates.
     Either(Either),
     /// The nodes of a tree below others.
     Walk(Box<walk::Walk>),
@@ -65,11 +66,11 @@ pub enum Access {
 /// Several accesses for the branches of an `$or`.
 #[derive(Clone)]
 pub struct Either {
-    /// Which condition of the filter the `$or` is.
+    /// The position of the `$or` among the conditions of the filter.
     pub at: usize,
-    /// One for each branch, in the order of `Filter::branches`.
+    /// One access per branch, in the order of `Filter::branches`.
     pub branches: Vec<Candidate>,
-    /// The `$or`, when the branches' accesses find exactly what it asks for.
+    /// The `$or`, if the accesses find exactly its matches.
     pub implied: Conditions,
 }
 
@@ -78,26 +79,26 @@ pub struct Either {
 pub struct Plan {
     /// How documents are found.
     pub access: Access,
-    /// Whether they come in the order that the query sorts by.
+    /// Whether they come in the requested order.
     pub sorted: bool,
-    /// The conditions of the filter that hold for everything the access finds, so that they need
-    /// not be tested.
+    /// The conditions of the filter that hold for everything the access finds, and need not be
+    /// tested.
     pub implied: Conditions,
     /// The plans that were not chosen.
     pub rejected: Vec<Access>,
 }
 
-/// What is asked of the planner.
+/// A query to plan.
 pub struct Question<'q> {
     /// The collection.
     pub collection: &'q Collection,
-    /// Which documents.
+    /// The filter.
     pub filter: &'q Filter,
-    /// In which order, if any.
+    /// The requested order, if any.
     pub sort: Option<&'q SortSpec>,
-    /// What the client insists on: an index name, a key pattern or `{$natural: 1}`.
+    /// The hint: an index name, a key pattern or `{$natural: 1}`.
     pub hint: Option<Val<'q>>,
-    /// Where estimates are taken.
+    /// The snapshot for estimates.
     pub snapshot: &'q Snapshot,
 }
 
@@ -109,8 +110,8 @@ pub fn plan(question: &Question<'_>) -> Result<Plan> {
     plan_for_entries(question).map(|plan| settle(question, plan))
 }
 
-/// Turns a plan that reads most of the collection through an index into one that reads all of it,
-/// which is cheaper when documents are needed.
+/// Replaces a plan that reads most of the collection through an index by a collection scan, which
+/// is cheaper when documents are needed.
 #[must_use]
 pub fn settle(question: &Question<'_>, mut plan: Plan) -> Plan {
     let Access::Index(candidate) = &mut plan.access else { return plan };
@@ -125,7 +126,7 @@ pub fn settle(question: &Question<'_>, mut plan: Plan) -> Plan {
     Plan { rejected, ..collection_scan(question) }
 }
 
-/// Chooses a plan for a query that may be answered by the entries of an index alone.
+/// Chooses a plan for a query that index entries alone may answer.
 ///
 /// # Errors
 /// BadValue for a hint that names no index.
@@ -176,12 +177,12 @@ pub fn plan_for_entries(question: &Question<'_>) -> Result<Plan> {
     Ok(collection_scan(question))
 }
 
-/// What to do when a plan turns out to read far more than was expected: the next best plan, and
-/// how much may be read before. Nothing for plans that were not compared with others.
+/// The next best plan, and the number of entries that may be read before switching to it. `None`
+/// for plans that were not compared with others.
 #[must_use]
 pub fn way_out(question: &Question<'_>, plan: &Plan) -> Option<(u64, Plan)> {
     const FACTOR: u64 = 10;
-    /// Less than this is read faster than another plan begins.
+    /// Reading fewer entries is faster than starting another plan.
     const FEW: u64 = 1000;
     let Access::Index(chosen) = &plan.access else { return None };
     let most = chosen.estimate?.max(FEW).saturating_mul(FACTOR);
@@ -200,7 +201,7 @@ pub fn way_out(question: &Question<'_>, plan: &Plan) -> Option<(u64, Plan)> {
     Some((most, other))
 }
 
-/// `$near` needs an index, and gives its order.
+/// `$near` requires an index, and determines the order.
 fn near_place(question: &Question<'_>, path: &Path, near: &Near) -> Result<Plan> {
     let hinted = match question.hint {
         Some(Val::Document(doc)) if doc.is_empty() => None,
@@ -212,7 +213,7 @@ fn near_place(question: &Question<'_>, path: &Path, near: &Near) -> Result<Plan>
     Ok(simple(Access::Near(Box::new(plan)), question.sort.is_none()))
 }
 
-/// `$text` needs the collection's text index; beside it in an `$or`, every branch needs one.
+/// `$text` requires the collection's text index; in an `$or`, every other branch requires an index.
 fn text_search(question: &Question<'_>, query: &TextQuery) -> Result<Plan> {
     match question.hint {
         Some(Val::Document(doc)) if doc.is_empty() => {}
@@ -261,7 +262,7 @@ fn text_search(question: &Question<'_>, query: &TextQuery) -> Result<Plan> {
     }
 }
 
-/// What an index could do for a query, whether or not that is best.
+/// The use of one index for a query, whether or not it is the best.
 #[must_use]
 pub fn use_of(question: &Question<'_>, index: &Arc<Index>) -> Option<Candidate> {
     let ready = index.state == crate::catalog::IndexState::Ready && !index.hidden;
@@ -273,7 +274,7 @@ fn simple(access: Access, sorted: bool) -> Plan {
 }
 
 impl Plan {
-    /// Whether the entries of an index hold all that is needed.
+    /// Whether the plan is covered.
     #[must_use]
     pub fn is_covered(&self) -> bool {
         matches!(&self.access, Access::Index(candidate) if candidate.cover.is_some())
@@ -281,7 +282,7 @@ impl Plan {
 }
 
 impl Access {
-    /// The conditions of the filter that hold for everything it finds.
+    /// The conditions of the filter that hold for everything the access finds.
     #[must_use]
     pub fn implied(&self) -> Conditions {
         match self {
@@ -305,7 +306,7 @@ fn collection_scan(question: &Question<'_>) -> Plan {
     simple(Access::Collection(direction), sorted)
 }
 
-/// Whether the order of the documents' keys is the order asked for.
+/// The direction of a collection scan, and whether its order is the requested one.
 fn natural_order(question: &Question<'_>) -> (Direction, bool) {
     let Some(sort) = question.sort else { return (Direction::Forward, true) };
     let by_id = question.collection.capped().is_none();
@@ -321,7 +322,7 @@ fn natural_order(question: &Question<'_>) -> (Direction, bool) {
     }
 }
 
-/// The record key when the filter is nothing but an equality on `_id`.
+/// The record key, if the filter is only an equality on `_id`.
 fn id_equality(question: &Question<'_>) -> Option<Vec<u8>> {
     if question.collection.capped().is_some() {
         return None;
@@ -344,12 +345,12 @@ fn id_equality(question: &Question<'_>) -> Option<Vec<u8>> {
     };
     let Test::Eq(value) = test else { return None };
     let value = value.get();
-    // Arrays and null may match in other ways than by equality of the whole.
+    // Arrays and null may match values that are not equal to them.
     let plain = !matches!(value, Val::Array(_) | Val::Null | Val::Undefined | Val::Regex(..));
     (leaf.path.text() == "_id" && plain).then(|| keys::key_with(value, collation))
 }
 
-/// `$or` whose every branch an index can answer.
+/// The plan of an `$or` in which an index answers every branch.
 fn either(question: &Question<'_>) -> Result<Option<Either>> {
     let mut ors = question.filter.root().conditions().iter().enumerate();
     let Some((at, _)) = ors.find(|(_, node)| matches!(node, Node::Or(_))) else {

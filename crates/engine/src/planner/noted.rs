@@ -1,4 +1,4 @@
-//! What the profiler and the log say of how documents are found.
+//! Describes the access of a plan for the profiler and the log.
 
 use super::Access;
 use crate::catalog::Index;
@@ -7,13 +7,13 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 
 impl Access {
-    /// Notes in an operation that its documents are found like this.
+    /// Records the access of this plan in an operation.
     pub fn note_in(&self, op: &Operation) {
         op.note_indexes(|indexes| note(self, indexes));
     }
 }
 
-/// The name of an access, and the indexes that it reads.
+/// The name of an access; adds the indexes that it reads.
 fn note(access: &Access, indexes: &mut SmallVec<[Arc<Index>; 1]>) -> &'static str {
     match access {
         Access::Nothing => "EOF",

@@ -1,4 +1,4 @@
-//! Why a plan was chosen, in plain words, and which index would do better.
+//! Explains why a plan was chosen, and suggests a better index.
 
 use super::{Access, Plan};
 use crate::catalog::Collection;
@@ -7,7 +7,7 @@ use query::sort::SortSpec;
 use std::fmt::Write as _;
 use value::DocBuf;
 
-/// Why documents are found the way a plan says.
+/// Why a plan uses its access.
 #[must_use]
 pub fn why(plan: &Plan, filter: &Filter, sort: Option<&SortSpec>) -> String {
     let mut text = match &plan.access {
@@ -83,8 +83,8 @@ fn other(access: &Access) -> Option<String> {
     })
 }
 
-/// The key of an index that would answer the query better than the plan does: fields with one
-/// value first, then those of the sort, then ranges.
+/// The key of an index that would serve the query better than the plan: equality fields first, then
+/// sort fields, then ranges.
 #[must_use]
 pub fn index_that_would_help(
     plan: &Plan,
@@ -115,7 +115,7 @@ pub fn index_that_would_help(
         add(field.path.text(), field.descending);
     }
     ranges.into_iter().for_each(|path| add(path, false));
-    // The collection itself is the index of `_id`; and an index can have 32 fields.
+    // The collection is itself the index of `_id`; and an index can have at most 32 fields.
     if fields.is_empty() || fields.len() > 32 || matches!(fields.as_slice(), [("_id", _)]) {
         return None;
     }
@@ -132,7 +132,7 @@ pub fn index_that_would_help(
     })
 }
 
-/// The paths that a filter binds to single values, and those that it bounds otherwise.
+/// Collects the paths that a filter bounds to single values, and those it bounds to ranges.
 fn collect<'f>(node: &'f Node, equal: &mut Vec<&'f str>, ranges: &mut Vec<&'f str>) {
     match node {
         Node::And(nodes) => nodes.iter().for_each(|node| collect(node, equal, ranges)),

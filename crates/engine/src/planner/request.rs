@@ -1,11 +1,10 @@
-//! Parts of a request that are read before there is a plan: its order, and the metadata that it
-//! asks for.
+//! Parts of a request that are read before planning: the sort and the requested metadata.
 
 use query::sort::SortSpec;
 use std::sync::Arc;
 use value::{Code, Collation, Error, RawDoc, Result, Val};
 
-/// A sort specification, or the natural order in the form of a hint.
+/// Parses a sort specification, or the natural order in the form of a hint.
 pub fn parse_sort<'s>(
     sort: Option<RawDoc<'s>>,
     collation: Option<&Arc<Collation>>,
@@ -28,7 +27,7 @@ pub fn parse_sort<'s>(
     Ok((Some(SortSpec::parse(sort)?.with_collation(collation)), None))
 }
 
-/// Whether a document asks somewhere for one of these metadata.
+/// Whether a document requests one of these metadata at any depth.
 #[must_use]
 pub fn mentions_meta(doc: RawDoc<'_>, keywords: &[&str], depth: usize) -> bool {
     doc.iter().any(|(name, value)| match value.get() {
@@ -40,13 +39,13 @@ pub fn mentions_meta(doc: RawDoc<'_>, keywords: &[&str], depth: usize) -> bool {
     })
 }
 
-/// The error for a score where there is no `$text`.
+/// The error for a text score without `$text`.
 #[must_use]
 pub fn no_score() -> Error {
     Error::new(Code(40218), "query requires text score metadata, but it is not available")
 }
 
-/// The error for the key of an order where there is none.
+/// The error for a sort key without a sort.
 #[must_use]
 pub fn no_sort() -> Error {
     Error::bad_value("cannot use sortKey $meta projection without a sort")

@@ -1,13 +1,13 @@
-//! What a run of a plan did, as explain, the profiler and the metrics report it.
+//! Statistics of a run of a plan, for explain, the profiler and the metrics.
 
 pub use crate::operation::Examined;
 
-/// What a sort used.
+/// Statistics of a sort.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct SortTotals {
-    /// Bytes of all documents that were kept at some time.
+    /// Bytes of all documents that the sort kept at some time.
     pub bytes: usize,
-    /// How often memory was full and a run was written.
+    /// How often memory was full and a run was written to disk.
     pub spills: u64,
     /// Bytes of the runs.
     pub spilled_bytes: u64,

@@ -1,8 +1,8 @@
-//! A sample of a collection's documents: how many entries an index has in some ranges is told by
-//! how many of the sample's documents have keys there.
+//! A sample of a collection's documents. The number of entries in key ranges is estimated from the
+//! number of sampled documents with keys in them.
 //!
-//! It is taken when a query could read much, kept while the collection stays about as large, and
-//! costs about as much as reading its documents.
+//! It is taken when a query could read much, and kept while the size of the collection stays
+//! similar. Its cost is about that of reading its documents.
 
 use super::{Candidate, KeyRange};
 use crate::catalog::Collection;
@@ -15,14 +15,14 @@ use value::keys::{self as keys_of_values, Number};
 use value::path::{Part, Path};
 use value::{RawDoc, Val};
 
-/// Places of the collection that are looked at.
+/// The number of places in the collection that are sampled.
 const PLACES: usize = 50;
-/// Documents that are read at each.
+/// The number of documents read at each place.
 const DOCUMENTS: usize = 3;
-/// Larger documents are left out.
+/// Larger documents are not sampled.
 const BYTES_MAX: usize = 4096;
 
-/// The sample of a collection, taken anew when it has become twice as large or half as large.
+/// The sample of a collection. It is taken again when the collection has doubled or halved in size.
 #[must_use]
 pub fn of(snapshot: &Snapshot, collection: &Collection) -> Arc<Sample> {
     let mut kept = collection.counters.sample.lock();
@@ -57,8 +57,8 @@ fn take(snapshot: &Snapshot, collection: &Collection) -> Vec<Vec<u8>> {
     documents
 }
 
-/// Keys that lie evenly in the collection. Numbers are spread as numbers: their keys begin with
-/// their length, so that most strings of bytes between two of them are no numbers.
+/// Keys distributed evenly over the collection. Numbers are distributed by value: their keys begin
+/// with their length, so most byte strings between two of them are not numbers.
 fn places(snapshot: &Snapshot, collection: &Collection, from: &[u8], to: &[u8]) -> Vec<Vec<u8>> {
     let end = |direction| {
         let mut range = layout::range(collection, snapshot, from, to, direction).ok()?;
@@ -82,8 +82,8 @@ fn places(snapshot: &Snapshot, collection: &Collection, from: &[u8], to: &[u8]) 
 }
 
 impl Sample {
-    /// About how many entries a candidate reads, of a collection of this many documents; nothing
-    /// when there is no sample to tell.
+    /// The estimated number of entries that a candidate reads, in a collection of so many
+    /// documents; `None` without a sample.
     #[must_use]
     pub fn entries(&self, candidate: &Candidate, documents: u64) -> Option<u64> {
         let index = &candidate.index;
@@ -107,13 +107,13 @@ impl Sample {
             found += keys.keys.iter().filter(|key| inside(&key.values)).count() as u64;
         }
         let sampled = u64::try_from(self.documents.len()).ok().filter(|count| *count > 0)?;
-        // Nothing found in the sample still may be much of the collection.
+        // A range without sampled documents may still contain many, so at least one is assumed.
         Some(documents.saturating_mul(found.max(1)) / sampled)
     }
 }
 
 impl Sample {
-    /// The beginnings of a path at which some document has an array, shortest first.
+    /// The prefixes of a path at which some document has an array, shortest first.
     #[must_use]
     pub fn arrays_on(&self, path: &Path) -> Vec<String> {
         let mut found = vec![false; path.parts().len()];
@@ -147,7 +147,7 @@ fn note_arrays(doc: RawDoc<'_>, parts: &[Part], found: &mut [bool]) {
     }
 }
 
-/// Whether a key is in one of several ranges in order.
+/// Whether a key is in one of several sorted ranges.
 fn is_inside(ranges: &[KeyRange], key: &[u8]) -> bool {
     let at = ranges.partition_point(|range| range.to.as_slice() <= key);
     ranges.get(at).is_some_and(|range| range.from.as_slice() <= key)

@@ -1,5 +1,5 @@
-//! Searches that follow links between documents: those that can match are found by walking an index on
-//! the linking field, instead of reading all documents. A pattern says where to begin.
+//! Searches that follow links between documents: matches are found by traversing an index on the
+//! linking field, instead of reading all documents. A pattern gives the starting points.
 
 use super::Question;
 use crate::catalog::{Index, IndexKind, IndexState};
@@ -9,34 +9,34 @@ use std::sync::Arc;
 use value::path::Path;
 use value::{RawDoc, RawVal, Val, keys};
 
-/// A walk from some documents to those that name them.
+/// A traversal from some documents to those that refer to them.
 #[derive(Clone)]
 pub struct Walk {
-    /// The pattern that says where to begin.
+    /// The pattern that gives the starting points.
     pub pattern: Arc<Pattern>,
-    /// The field by which documents are named.
+    /// The field whose value identifies a document in links.
     pub id: Path,
-    /// The index on the field in which documents name others.
+    /// The index on the field that holds the links.
     pub index: Arc<Index>,
-    /// Where it begins.
+    /// The starting points.
     pub starts: Vec<Start>,
 }
 
 impl Walk {
-    /// The name of a document, as the index has it.
+    /// The identifying value of a document, as encoded in the index.
     #[must_use]
     pub fn name_of(&self, doc: RawDoc<'_>) -> Vec<u8> {
         keys::key(self.id.find(doc).map_or(Val::Null, RawVal::get))
     }
 
-    /// Whether documents are named by their `_id`s.
+    /// Whether links refer to the `_id`.
     #[must_use]
     pub fn is_by_id(&self) -> bool {
         self.id.text() == "_id"
     }
 }
 
-/// The walk that answers a question, if there is one.
+/// The traversal that answers a query, if there is one.
 pub(super) fn of(question: &Question<'_>) -> Option<Walk> {
     let pointers = question.collection.pointers.as_deref()?;
     pointers.patterns.iter().find_map(|pattern| {

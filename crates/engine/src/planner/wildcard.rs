@@ -1,5 +1,5 @@
-//! What a wildcard index could do for a query: an equality or a range of any path that it holds, or
-//! that there is something at a path or below it.
+//! The uses of a wildcard index for a query: an equality or range on any path that it contains, or
+//! the existence of a path.
 
 use super::Question;
 use super::bounds::{Interval, Tightness};
@@ -12,8 +12,8 @@ use std::sync::Arc;
 use store::Direction;
 use value::{Type, Val};
 
-/// One use for each path that the wildcard covers and the query bounds; and one for the other
-/// fields of a compound index.
+/// One use per path that the wildcard covers and the query bounds, and one for the other fields of
+/// a compound index.
 pub(super) fn uses(
     question: &Question<'_>,
     whole: bool,
@@ -67,7 +67,7 @@ pub(super) fn uses(
             (Some(sort), Some(path)) if !index.is_multikey() && index.fields.len() == 1 => {
                 path_order(sort, index, path)
             }
-            // Documents come once for each of their paths, in no useful order.
+            // A document appears once for each of its paths, in no useful order.
             _ => (Direction::Forward, false),
         };
         candidate
@@ -77,7 +77,7 @@ pub(super) fn uses(
     paths.iter().map(make).chain(existing).collect()
 }
 
-/// The path of which an index with a wildcard alone is read, if it is one.
+/// The path whose entries are read, if the index has only a wildcard.
 pub(super) fn only_path<'c>(index: &Index, columns: &'c [Column]) -> Option<&'c str> {
     let [paths, values] = columns else { return None };
     let one = matches!(paths.intervals.as_deref(), Some([only]) if only.point);
@@ -85,7 +85,8 @@ pub(super) fn only_path<'c>(index: &Index, columns: &'c [Column]) -> Option<&'c 
     (alone && one).then_some(&*values.name)
 }
 
-/// The entries of a path and of all below it: every document that has it has one of them.
+/// The entries of a path and of all paths below it: every document that has the path has such an
+/// entry.
 fn existence(
     question: &Question<'_>,
     whole: bool,
@@ -117,8 +118,8 @@ fn existence(
     Some(candidate)
 }
 
-/// Whether the entries of one path, which are of documents that have it, are in the order of a
-/// sort.
+/// Whether the entries of one path have the order of a sort. They belong only to documents that
+/// have the path.
 fn path_order(sort: &SortSpec, index: &Index, path: &str) -> (Direction, bool) {
     let [only] = sort.fields.as_slice() else { return (Direction::Forward, false) };
     let descending = index.fields.first().is_some_and(|field| field.descending);
@@ -129,8 +130,8 @@ fn path_order(sort: &SortSpec, index: &Index, path: &str) -> (Direction, bool) {
     }
 }
 
-/// Whether an interval holds only values that stand in a wildcard index as they are: not what is
-/// missing, nor documents and arrays.
+/// Whether an interval has only values that a wildcard index stores directly: neither missing
+/// values nor documents or arrays.
 fn is_scalar(interval: &Interval) -> bool {
     const DOCUMENTS: &[u8] = &[70];
     const BEHIND_ARRAYS: &[u8] = &[81];

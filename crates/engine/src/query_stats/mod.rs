@@ -1,7 +1,7 @@
-//! What queries of one shape cost together: the figures behind `$queryStats`.
+//! Statistics of queries by shape, for `$queryStats`.
 //!
-//! Nothing is collected unless `internalQueryStatsRateLimit` says so; then a query costs one look
-//! into a table. What is kept is the shape, never a value.
+//! Nothing is collected unless `internalQueryStatsRateLimit` is set; then a query costs one table
+//! lookup. Only shapes are kept, never values.
 //!
 //! Layer: queries.
 
@@ -16,19 +16,19 @@ use std::time::Duration;
 use value::ejson::base64;
 use value::{Decimal128, DocBuf, RawDoc, Val, Writer};
 
-/// Bytes of shapes that are kept; those that were seen longest ago go.
+/// The most bytes of shapes that are kept; the least recently seen ones are removed.
 const BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// What is kept beside the bytes of a shape, about.
+/// The approximate size of an entry in addition to its shape, in bytes.
 const ENTRY_BYTES: usize = 512;
 
-/// Longer commands are not looked at: reading them would cost more than it tells.
+/// Longer commands are not recorded, because reading them would cost too much.
 const COMMAND_BYTES_MAX: usize = 1024 * 1024;
 
 /// The statistics of all shapes.
 #[derive(Default)]
 pub(crate) struct QueryStats {
-    /// Queries that are noted in a second; 0 notes none, a negative number all.
+    /// The most queries recorded per second; 0 records none, a negative number all.
     pub(crate) rate_limit: AtomicI64,
     shapes: Mutex<Shapes>,
 }
@@ -37,11 +37,11 @@ pub(crate) struct QueryStats {
 struct Shapes {
     entries: HashMap<Vec<u8>, Metrics>,
     bytes: usize,
-    /// The running second, and how many queries were noted in it.
+    /// The current second, and the number of queries recorded in it.
     second: (i64, i64),
 }
 
-/// What the queries of one shape cost.
+/// The statistics of the queries of one shape.
 struct Metrics {
     runs: u64,
     last_micros: u64,
@@ -54,7 +54,7 @@ struct Metrics {
     last_seen_ms: i64,
 }
 
-/// The sum, the extremes and the sum of squares of a figure.
+/// The sum, minimum, maximum and sum of squares of a figure.
 #[derive(Default, Clone, Copy)]
 struct Spread {
     sum: u64,
@@ -87,17 +87,17 @@ impl Spread {
 pub(crate) enum Names<'k> {
     /// As they are.
     Plain,
-    /// By a keyed hash, for those who may not see them.
+    /// As a keyed hash, for readers who may not see them.
     Hashed(&'k [u8]),
 }
 
 impl QueryStats {
-    /// Whether queries are noted at all.
+    /// Whether queries are recorded.
     pub(crate) fn is_on(&self) -> bool {
         self.rate_limit.load(Ordering::Relaxed) != 0
     }
 
-    /// Notes a query that answered: the command, or its first batch.
+    /// Records a query that succeeded: the command, or its first batch.
     pub(crate) fn note(&self, op: &Operation, command: RawDoc<'_>, elapsed: Duration) {
         let client = op.slot().metadata.lock().clone();
         let Some(key) = key_of(command, client.as_ref().map(DocBuf::as_doc)) else { return };
@@ -118,7 +118,7 @@ impl QueryStats {
         metrics.add(cost, elapsed, now);
     }
 
-    /// Adds what a further batch of a query cost.
+    /// Adds the cost of a further batch of a query.
     pub(crate) fn note_more(&self, op: &Operation, command: RawDoc<'_>, elapsed: Duration) {
         let client = op.slot().metadata.lock().clone();
         let Some(key) = key_of(command, client.as_ref().map(DocBuf::as_doc)) else { return };
@@ -161,7 +161,7 @@ impl Shapes {
         self.entries.entry(key).or_insert_with(|| Metrics::new(now))
     }
 
-    /// Forgets the eighth that was seen longest ago.
+    /// Removes the least recently seen eighth of the shapes.
     fn forget(&mut self) {
         let mut seen: Vec<i64> = self.entries.values().map(|entry| entry.last_seen_ms).collect();
         let eighth = seen.len() / 8;
@@ -225,7 +225,7 @@ fn hash_of(bytes: &[u8]) -> Vec<u8> {
     access::scram::hash_sha256(bytes)
 }
 
-/// What queries have in common that are counted together: their shape, and who sent them.
+/// The key by which queries are counted together: their shape and their client.
 fn key_of(command: RawDoc<'_>, client: Option<RawDoc<'_>>) -> Option<DocBuf> {
     if command.bytes().len() > COMMAND_BYTES_MAX {
         return None;

@@ -1,7 +1,7 @@
 //! The shape of a command, as a document: names stay, values become the names of their types.
 //!
-//! Names that users chose stand behind a mark, so that they can be told from ours and be hashed
-//! when they are shown.
+//! Names chosen by users are preceded by a mark, so that they can be distinguished from ours and
+//! hashed when they are shown.
 
 use super::Names;
 use value::ejson::base64;
@@ -9,8 +9,8 @@ use value::limits::DEPTH_MAX_WIRE;
 use value::writer::ArrayWriter;
 use value::{DocBuf, RawDoc, Val, Writer};
 
-/// Stands before a name that a user chose. No path contains it: names of fields may, but then they
-/// are hashed in part only.
+/// Precedes a name chosen by a user. Paths do not contain it. A field name may, but then it is
+/// hashed only in part.
 const MARK: char = '\u{1}';
 
 /// Fields of stages whose strings are names.
@@ -34,14 +34,15 @@ static NAMED: &[&str] = &[
     "path",
 ];
 
-/// Stages whose fields are named by users; those of other stages and operators are their arguments.
+/// Stages whose fields are named by users; the fields of other stages and operators are their
+/// arguments.
 static FIELDS: &[&str] = &["$addFields", "$group", "$set"];
 
-/// Options of commands that say how to run, of which the shape keeps that they were given.
+/// Options of commands on execution; the shape records only that they were given.
 static OPTIONS: &[&str] =
     &["limit", "skip", "batchSize", "maxTimeMS", "singleBatch", "allowDiskUse", "tailable"];
 
-/// The shape of a query; of an empty command none.
+/// The shape of a query; `None` for an empty command.
 pub(super) fn of_command(command: RawDoc<'_>) -> Option<DocBuf> {
     let (name, collection) = command.first().map(|(name, value)| (name, value.get()))?;
     Some(DocBuf::build(|out| {
@@ -90,7 +91,7 @@ pub(super) fn of_command(command: RawDoc<'_>) -> Option<DocBuf> {
     }))
 }
 
-/// Writes a shape that is kept as clients see it.
+/// Writes a stored shape in the form that clients see.
 pub(super) fn show(doc: RawDoc<'_>, names: &Names<'_>, out: &mut Writer<'_>) {
     for (name, value) in doc {
         let name = shown(name, names);
@@ -252,7 +253,7 @@ fn directions(doc: RawDoc<'_>, out: &mut Writer<'_>) {
     }
 }
 
-/// What is shown, what is left out, and what is computed.
+/// The shape of a projection: included, excluded and computed fields.
 fn projection(doc: RawDoc<'_>, out: &mut Writer<'_>, depth: usize) {
     for (name, value) in doc {
         let named = if name.starts_with('$') { name.to_owned() } else { marked(name) };
@@ -273,7 +274,7 @@ fn expressions(doc: RawDoc<'_>, out: &mut Writer<'_>, depth: usize) {
     arguments(doc, false, out, depth);
 }
 
-/// Writes expressions under their names, which are `ours` or those of users.
+/// Writes expressions under their names, which are `ours` or chosen by users.
 fn arguments(doc: RawDoc<'_>, ours: bool, out: &mut Writer<'_>, depth: usize) {
     for (name, value) in doc {
         let own = ours || name.starts_with('$');
@@ -287,7 +288,7 @@ fn arguments(doc: RawDoc<'_>, ours: bool, out: &mut Writer<'_>, depth: usize) {
     }
 }
 
-/// Writes an expression under a name that is marked already.
+/// Writes an expression under a name that is already marked.
 fn expression(name: &str, value: Val<'_>, out: &mut Writer<'_>, depth: usize) {
     match value {
         _ if depth > DEPTH_MAX_WIRE => {}

@@ -1,39 +1,39 @@
-//! What the statements of a retryable write did, in memory and in the bytes of records.
+//! The results of the statements of a retryable write, in memory and as bytes of records.
 //!
-//! Entries follow each other as small documents. The newest ones, the tail, stand in the session's
-//! record and are written again with each statement; when they are `TAIL_BYTES_MAX` long they become
-//! a chunk, a record of its own that is never written again. `retry` decides when that happens.
+//! Entries are small documents, one after another. The newest ones, the tail, are in the session's
+//! record and are written again with each statement. When the tail exceeds `TAIL_BYTES_MAX` it
+//! becomes a chunk, a separate record that is never written again. `retry` writes the records.
 
 use std::collections::BTreeMap;
 use value::{DocBuf, RawDoc, Val};
 
-/// How long the tail may be before the next entry begins a new one. Each statement writes half of
-/// it on average; each chunk costs a record that the session's next write has to delete.
+/// The length at which the tail becomes a chunk. Each statement writes half of it on average; each
+/// chunk costs a record that the session's next write must delete.
 const TAIL_BYTES_MAX: usize = 512;
 
-/// What one statement did, or several in a row that did the same.
+/// The result of one statement, or of several consecutive ones with equal results.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Done {
     /// First statement.
     pub first: i32,
     /// Last statement.
     pub last: i32,
-    /// Documents found or inserted, by each statement.
+    /// Documents matched or inserted by each statement.
     pub n: i64,
-    /// Documents changed, by each statement.
+    /// Documents changed by each statement.
     pub modified: i64,
     /// `_id` of an upserted document, or the reply of a findAndModify, wrapped in a document.
     pub detail: Option<DocBuf>,
 }
 
 impl Done {
-    /// What one statement did.
+    /// The result of one statement.
     #[must_use]
     pub fn one(statement: i32, n: i64, modified: i64, detail: Option<DocBuf>) -> Done {
         Done { first: statement, last: statement, n, modified, detail }
     }
 
-    /// Reads an entry, also one of earlier versions.
+    /// Reads an entry, including those of earlier versions.
     pub(super) fn read(entry: RawDoc<'_>) -> Done {
         let number = |name| entry.get(name).and_then(Val::as_i64_exact);
         let id = |name| number(name).and_then(|id| i32::try_from(id).ok());
@@ -65,7 +65,7 @@ impl Done {
         });
     }
 
-    /// Whether `next` did the same and follows, so that both can be one entry.
+    /// Whether `next` follows with an equal result, so that both can be one entry.
     fn joins(&self, next: &Done) -> bool {
         self.detail.is_none()
             && next.detail.is_none()
@@ -78,24 +78,24 @@ impl Done {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tail {
     entries: Vec<u8>,
-    /// Where the newest entry begins in `entries`, and what it is.
+    /// The position of the newest entry in `entries`, and its content.
     newest: Option<(usize, Done)>,
-    /// How many chunks stand before the tail.
+    /// The number of chunks before the tail.
     chunks: u32,
 }
 
 impl Tail {
-    /// The entries, one document behind the other.
+    /// The entries, one document after another.
     pub(super) fn entries(&self) -> &[u8] {
         &self.entries
     }
 
-    /// How many chunks stand before the tail.
+    /// The number of chunks before the tail.
     pub(super) fn chunks(&self) -> u32 {
         self.chunks
     }
 
-    /// Adds an entry. When the tail was full it becomes a chunk: its number and its entries.
+    /// Adds an entry. If the tail was full it becomes a chunk: returns its number and entries.
     pub(super) fn add(&mut self, done: &Done) -> Option<(u32, Vec<u8>)> {
         if let Some((start, newest)) = &mut self.newest
             && newest.joins(done)
@@ -116,7 +116,7 @@ impl Tail {
     }
 }
 
-/// What the statements of one number did so far.
+/// The results of the statements of one transaction number so far.
 #[derive(Debug, Default)]
 pub(super) struct History {
     /// By the first statement of each entry.
@@ -125,18 +125,18 @@ pub(super) struct History {
 }
 
 impl History {
-    /// What a statement did, if it ran already.
+    /// The result of a statement, if it has already run.
     pub(super) fn find(&self, statement: i32) -> Option<&Done> {
         let (_, done) = self.entries.range(..=statement).next_back()?;
         (statement <= done.last).then_some(done)
     }
 
-    /// The newest entries, as the session's record has them.
+    /// The newest entries, as in the session's record.
     pub(super) fn tail(&self) -> &Tail {
         &self.tail
     }
 
-    /// Adds what statements did.
+    /// Adds the results of statements.
     pub(super) fn add(&mut self, done: Done) {
         self.tail.add(&done);
         self.enter(done);
@@ -171,7 +171,7 @@ impl History {
     }
 }
 
-/// The entries in some bytes, as far as they are whole.
+/// The entries in a byte string, up to the first incomplete one.
 pub(super) fn read_entries(mut bytes: &[u8]) -> impl Iterator<Item = Done> {
     std::iter::from_fn(move || {
         let length = bytes.first_chunk().map(|length| u32::from_le_bytes(*length) as usize)?;
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Statements as a batch could do them, some of them several times the same in a row.
+    /// Statements of a batch, some with equal results in a row.
     fn any_done() -> impl Strategy<Value = Vec<Done>> {
         let one = (0..2i64, 0..2i64, prop::option::weighted(0.3, 0..100i32), 1..3i32);
         prop::collection::vec(one, 0..200).prop_map(|all| {

@@ -1,9 +1,9 @@
-//! Logical sessions: which are known, the writes that clients may send twice (`retry`) and the
-//! transactions of several statements (`transaction`).
+//! Logical sessions: the registry, retryable writes (`retry`) and multi-statement transactions
+//! (`transaction`).
 //!
-//! Each number that a client gives within a session stands for one of both. What the newest one
-//! did is stored with what it did, so that it is answered and not repeated when it arrives again,
-//! even after a restart.
+//! Each transaction number of a session is used for either a retryable write or a transaction. The
+//! result of the newest one is stored with its writes, so that a command that arrives again, even
+//! after a restart, gets the stored reply and is not repeated.
 //!
 //! Layer: service.
 
@@ -26,37 +26,37 @@ use std::time::{Duration, Instant};
 use store::Space;
 use value::{Code, Error, RawDoc, Result, Val};
 
-/// How long a session lives without being used.
+/// The time after which an unused session expires.
 pub const SESSION_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
 /// First byte of session records in the log space.
 const SESSION_RECORD: u8 = b's';
 
-/// Bytes of the key of a session's own record; its further records have longer keys.
+/// The length of the key of a session's own record; its chunks have longer keys.
 const RECORD_KEY_BYTES: usize = 17;
 
-/// Most sessions that may be known at once, unless somebody says otherwise.
+/// The default of `known_max`.
 const SESSIONS_MAX: usize = 1_000_000;
 
-/// The sessions that are known.
+/// The registry of sessions.
 pub struct Sessions {
     known: Mutex<HashMap<[u8; 16], SessionEntry>>,
     next_sweep_ms: AtomicI64,
-    /// Most sessions that may be known at once.
+    /// The most sessions that may exist at once.
     pub known_max: AtomicUsize,
-    /// Their transactions.
+    /// The transactions of the sessions.
     pub transactions: Transactions,
 }
 
-/// A session that is known.
+/// A session in the registry.
 struct SessionEntry {
     used: Instant,
-    /// Whose it is; nobody's where nobody logs in.
+    /// Its owner; `None` without authentication.
     owner: Option<Box<str>>,
 }
 
 impl Sessions {
-    /// No sessions; stored records are read when they are needed.
+    /// An empty registry; stored records are read when they are needed.
     #[must_use]
     pub fn new(cursors: Arc<Cursors>) -> Sessions {
         Sessions {
@@ -67,11 +67,11 @@ impl Sessions {
         }
     }
 
-    /// Notes that somebody used a session, which is theirs from then on.
+    /// Records the use of a session; a new one belongs to `owner` from then on.
     ///
     /// # Errors
-    /// Unauthorized when it is somebody else's; TooManyLogicalSessions when it is new and there are
-    /// too many.
+    /// Unauthorized when it belongs to another user; TooManyLogicalSessions when it is new and
+    /// there are too many.
     pub fn touch(&self, id: [u8; 16], owner: Option<&str>) -> Result<()> {
         let mut known = self.known.lock();
         if let Some(session) = known.get_mut(&id) {
@@ -94,12 +94,12 @@ impl Sessions {
         Ok(())
     }
 
-    /// Forgets a session.
+    /// Removes a session.
     pub fn end(&self, id: [u8; 16]) {
         self.known.lock().remove(&id);
     }
 
-    /// The sessions that are known, each with whose it is and the milliseconds since it was used.
+    /// The known sessions, each with its owner and the milliseconds since its last use.
     #[must_use]
     pub fn list(&self) -> Vec<([u8; 16], Option<Box<str>>, i64)> {
         let idle = |used: &Instant| i64::try_from(used.elapsed().as_millis()).unwrap_or(i64::MAX);
@@ -107,7 +107,7 @@ impl Sessions {
         known.iter().map(|(id, known)| (*id, known.owner.clone(), idle(&known.used))).collect()
     }
 
-    /// The sessions that somebody used.
+    /// The sessions of an owner.
     #[must_use]
     pub fn of(&self, owner: Option<&str>) -> HashSet<[u8; 16]> {
         let known = self.known.lock();
@@ -115,13 +115,13 @@ impl Sessions {
         own.map(|(id, _)| *id).collect()
     }
 
-    /// How many sessions are known.
+    /// The number of known sessions.
     #[must_use]
     pub fn count(&self) -> usize {
         self.known.lock().len()
     }
 
-    /// Forgets sessions that were not used for long; now and then also their stored records.
+    /// Removes expired sessions, and periodically their stored records.
     pub fn forget_old(&self, data: &Data) {
         let now = crate::clock::now_ms();
         if now < self.next_sweep_ms.load(Ordering::Relaxed) {
@@ -136,11 +136,11 @@ impl Sessions {
     }
 }
 
-/// Sessions whose records one commit of the sweep looks at.
+/// The number of sessions whose records one commit of the sweep checks.
 const SWEPT_SESSIONS: usize = 1000;
 
-/// Deletes the records of sessions that were not used for long. A session that is used meanwhile
-/// conflicts with that, and keeps them.
+/// Deletes the records of expired sessions. If a session is used meanwhile, the sweep conflicts
+/// with it and the records are kept.
 fn sweep_records(data: &Data, now_ms: i64) -> Result<()> {
     let timeout_ms = SESSION_TIMEOUT.as_millis() as i64;
     let mut from = vec![SESSION_RECORD];
@@ -152,7 +152,7 @@ fn sweep_records(data: &Data, now_ms: i64) -> Result<()> {
             let (mut sessions, mut is_old) = (0, true);
             let mut range = txn.range(Space::Log, &start, &[SESSION_RECORD + 1])?;
             while let Some((key, record)) = range.next().map_err(store_failed)? {
-                // Further records of a session follow its own.
+                // The chunks of a session follow its own record.
                 if key.len() == RECORD_KEY_BYTES {
                     if sessions == SWEPT_SESSIONS {
                         rest = key.to_vec();
@@ -182,7 +182,7 @@ fn sweep_records(data: &Data, now_ms: i64) -> Result<()> {
 /// The session of a command.
 ///
 /// # Errors
-/// When `lsid` has not the form `{id: UUID}`.
+/// When `lsid` does not have the form `{id: UUID}`.
 pub fn session_of(body: RawDoc<'_>) -> Result<Option<[u8; 16]>> {
     let Some(lsid) = body.find("lsid") else { return Ok(None) };
     let wrong = |name: &str, found: Val<'_>, expected: &str| {
@@ -214,8 +214,8 @@ fn record_key(session: [u8; 16]) -> [u8; RECORD_KEY_BYTES] {
     key
 }
 
-/// The key of a further record of a session: what statements did that the first has no room for.
-/// It follows the session's own record.
+/// The key of a chunk of a session: results for which its own record has no room. It follows the
+/// session's own record.
 fn chunk_key(session: [u8; 16], chunk: u32) -> [u8; 21] {
     let mut key = [0; 21];
     let bytes = record_key(session).into_iter().chain(chunk.to_be_bytes());
@@ -225,7 +225,7 @@ fn chunk_key(session: [u8; 16], chunk: u32) -> [u8; 21] {
     key
 }
 
-/// The number that a command gives within its session.
+/// The transaction number of a command.
 ///
 /// # Errors
 /// InvalidOptions for a number without a session, TypeMismatch.

@@ -1,14 +1,13 @@
-//! Writes that clients may send twice.
+//! Retryable writes.
 //!
-//! A retryable write carries a session and a transaction number. What each statement of the
-//! newest number did is stored in the transaction that did it, so that a write that arrives again,
-//! even after a restart, is answered and not repeated.
+//! A retryable write carries a session and a transaction number. The result of each statement of
+//! the newest number is stored in the transaction that executed it. A write that arrives again,
+//! even after a restart, gets the stored result and is not repeated.
 //!
-//! A session has one record: its newest number and what the last statements did (`history`). When
-//! that part is full it moves to a record of its own, so that a statement writes a bounded number
-//! of bytes, however many were before it. A command reads the records once. From then on it
-//! compares the session's record with the one that it knows: only when somebody else wrote it,
-//! all of them are read again.
+//! A session has one record: its newest number and the results of its last statements (`history`).
+//! When that part is full it moves to a separate record, so that each statement writes a bounded
+//! number of bytes. A command reads the records once. Later it compares the session's record with
+//! the one it has read, and reads all of them again only if another command has written it.
 
 use super::history::{Done, History, read_entries};
 use super::{chunk_key, record_key};
@@ -18,7 +17,7 @@ use crate::txn::Transaction;
 use store::{Bytes, Space};
 use value::{Code, DocBuf, Error, RawDoc, Result, Val};
 
-/// The error for a retryable write under the number of a transaction.
+/// The error for a retryable write that uses the number of a transaction.
 pub(super) fn became_transaction() -> Error {
     Error::new(
         Code::INCOMPLETE_TRANSACTION_HISTORY,
@@ -26,34 +25,34 @@ pub(super) fn became_transaction() -> Error {
     )
 }
 
-/// A write command that may arrive twice, with what is known of its statements.
+/// A retryable write command, with the known results of its statements.
 pub struct Retryable {
     session: [u8; 16],
     number: i64,
-    /// What the stored records say; `None` before they were read.
+    /// The content of the stored records; `None` before they were read.
     stored: Option<Stored>,
-    /// What they will say if the transaction commits that wrote last.
+    /// The changes to them by the transaction that wrote last, if it commits.
     pending: Option<Pending>,
 }
 
 /// The session's records as they were read or written.
 struct Stored {
-    /// The session's own record, whatever its number is.
+    /// The session's own record, of any number.
     record: Option<Bytes>,
-    /// What was done under the command's number.
+    /// The results under the command's number.
     history: History,
-    /// Records of an older number that are deleted with the first record of this one.
+    /// The number of chunks of an older number; they are deleted with the first record of this one.
     stale_chunks: u32,
 }
 
-/// What a transaction wrote of which nobody knows yet whether it committed.
+/// Results of a transaction that may or may not have committed.
 struct Pending {
     record: Bytes,
     done: Vec<Done>,
 }
 
 impl Retryable {
-    /// The retryable write that a command asks for: a session, a number, no transaction.
+    /// The retryable write of a command that has a session and a number, but no transaction.
     ///
     /// # Errors
     /// InvalidOptions for a number without a session.
@@ -70,12 +69,11 @@ impl Retryable {
         }))
     }
 
-    /// Begins a statement, in each try of its transaction: what it did if it ran before. Two
-    /// arrivals of one write conflict at commit, so that the second sees the first.
+    /// Begins a statement, in each attempt of its transaction. Returns its result if it ran before.
+    /// If one write arrives twice, the second conflicts at commit and then sees the first.
     ///
-    /// # Errors
-    /// TransactionTooOld when a newer number was used in the session;
-    /// IncompleteTransactionHistory when the number is that of a transaction.
+    /// TransactionTooOld when a newer number was used in the session; IncompleteTransactionHistory
+    /// when the number belongs to a transaction.
     pub fn begin(
         &mut self,
         metrics: &Metrics,
@@ -91,7 +89,7 @@ impl Retryable {
         Ok(done)
     }
 
-    /// Makes sure that what is known is what the transaction sees.
+    /// Reads the session's records again, if they are not those that the transaction sees.
     ///
     /// # Errors
     /// As `begin`.
@@ -119,13 +117,14 @@ impl Retryable {
         Ok(())
     }
 
-    /// What a statement did, if it ran before. To be asked after `load` or `begin`.
+    /// The result of a statement, if it ran before. Call it after `load` or `begin`.
     #[must_use]
     pub fn find(&self, statement: i32) -> Option<&Done> {
         self.stored.as_ref()?.history.find(statement)
     }
 
-    /// Stores what statements did, in the transaction that did it. At most once in a transaction.
+    /// Stores the results of statements in the transaction that executed them. Call it at most once
+    /// per transaction.
     pub fn store(&mut self, metrics: &Metrics, txn: &mut Transaction, done: Vec<Done>) {
         let Some(stored) = &self.stored else { return };
         for chunk in 0..stored.stale_chunks {
@@ -159,7 +158,7 @@ impl Retryable {
         self.pending = Some(Pending { record, done });
     }
 
-    /// Whether the first statement of a command was done before.
+    /// Whether the first statement of a command has been executed before.
     #[must_use]
     pub fn was_done(&self, data: &Data, body: RawDoc<'_>) -> bool {
         let snapshot = data.store.snapshot();
@@ -173,7 +172,7 @@ impl Retryable {
 }
 
 impl Stored {
-    /// Takes over what a transaction wrote that committed.
+    /// Adds the results of a transaction that committed.
     fn append(&mut self, pending: Pending) {
         for done in pending.done {
             self.history.add(done);
@@ -183,13 +182,13 @@ impl Stored {
     }
 }
 
-/// How many further records belong to a session's record.
+/// The number of chunks that belong to a session's record.
 pub(super) fn chunks_of(record: RawDoc<'_>) -> u32 {
     let chunks = record.get("chunks").and_then(Val::as_i64_exact);
     chunks.and_then(|chunks| u32::try_from(chunks).ok()).unwrap_or(0)
 }
 
-/// What a session's records say of a number, and how many records of an older number there are.
+/// The results in a session's records for a number, and the number of chunks of an older number.
 fn read(
     session: [u8; 16],
     number: i64,
@@ -224,7 +223,7 @@ fn read(
     }
     match record.get("done") {
         Some(Val::Binary(_, entries)) => history.read_tail(read_entries(entries)),
-        // As earlier versions wrote it.
+        // The format of earlier versions.
         Some(Val::Array(entries)) => {
             let entries = entries.iter().filter_map(|(_, entry)| entry.as_doc());
             history.read_tail(entries.map(Done::read));

@@ -1,10 +1,10 @@
 //! The transactions of sessions: which number is open, and how each ended.
 //!
-//! A statement takes the open transaction out, runs in it and gives it back, so that one statement
-//! of a session runs at a time; another one waits. A transaction ends by a commit, an abort, a
-//! failed statement, a newer number in its session, the end of its session or the limit of its
-//! life. How it ended is remembered, so that a commit can be sent again: in memory, and for what
-//! was written also in the session's record, which is part of the commit.
+//! A statement takes the open transaction out, runs in it and returns it, so that only one
+//! statement of a session runs at a time; others wait. A transaction ends by a commit, an abort, a
+//! failed statement, a newer number in its session, the end of its session or its time limit. The
+//! outcome is remembered, so that a commit can be sent again: in memory, and for transactions with
+//! writes also in the session's record, which is part of the commit.
 
 use super::{chunk_key, record_key, retry};
 use crate::cursor::Cursors;
@@ -23,22 +23,22 @@ type Session = [u8; 16];
 
 /// The transactions of all sessions.
 pub struct Transactions {
-    /// Cursors of a transaction are closed when it ends.
+    /// Used to close the cursors of a transaction when it ends.
     cursors: Arc<Cursors>,
     states: Mutex<HashMap<Session, SessionTransaction>>,
-    /// Signalled when a statement gives a transaction back.
+    /// Signalled when a statement returns a transaction.
     given_back: Condvar,
-    /// How many are open: sessions that use none pay for a look at this only.
+    /// The number of open transactions; sessions without one check only this counter.
     open: AtomicUsize,
-    /// After how many seconds an open transaction is aborted.
+    /// The time limit of an open transaction, in seconds.
     pub lifetime_seconds: AtomicI64,
-    /// Most transactions that may be open.
+    /// The most transactions that may be open.
     pub open_max: AtomicUsize,
-    /// Transactions ever begun.
+    /// The number of transactions begun.
     pub started: AtomicU64,
-    /// Transactions that committed.
+    /// The number of committed transactions.
     pub committed: AtomicU64,
-    /// Transactions that did not.
+    /// The number of aborted transactions.
     pub aborted: AtomicU64,
 }
 
@@ -54,9 +54,10 @@ struct SessionTransaction {
 enum Phase {
     /// Between two statements.
     Idle(Box<Transaction>),
-    /// A statement runs in it, on this connection.
+    /// A statement is running in it, on this connection.
     Running(Arc<Running>),
-    /// It committed; nothing is to be waited for if that was before the last restart.
+    /// Committed; `None` if that was before the last restart, so that there is no flush to wait
+    /// for.
     Committed(Option<Seqno>),
     Aborted,
 }
@@ -72,23 +73,23 @@ pub struct OpenTransaction {
     pub session: Session,
     /// Its number.
     pub number: i64,
-    /// Whether a statement runs in it.
+    /// Whether a statement is running in it.
     pub active: bool,
-    /// For how long it is open.
+    /// How long it has been open.
     pub open_for: Duration,
-    /// For how long no statement ran.
+    /// How long no statement has run in it.
     pub idle_for: Duration,
     /// When it began, in milliseconds since 1970.
     pub begun_ms: i64,
 }
 
-/// Most transactions that may be open, unless somebody says otherwise.
+/// The default of `open_max`.
 const OPEN_MAX: usize = 10_000;
-/// How long a statement waits for another one of its session before it looks whether to stop.
+/// How long a statement waits for another one of its session before it checks whether to stop.
 const WAIT_STEP: Duration = Duration::from_millis(20);
 
 impl Transactions {
-    /// No transactions; `cursors` are those that they may have opened.
+    /// No transactions; `cursors` is the registry of their cursors.
     #[must_use]
     pub fn new(cursors: Arc<Cursors>) -> Transactions {
         Transactions {
@@ -145,7 +146,7 @@ fn too_old(number: i64, newest: i64) -> Error {
     )
 }
 
-/// What the session's record tells: the newest number, and whether it is a transaction's.
+/// The content of the session's record: the newest number, and whether it belongs to a transaction.
 fn stored(data: &Data, session: Session) -> Result<Option<(i64, bool)>> {
     let snapshot = data.store.snapshot();
     let record = snapshot.get(Space::Log, &record_key(session)).map_err(crate::store_failed)?;
@@ -156,7 +157,7 @@ fn stored(data: &Data, session: Session) -> Result<Option<(i64, bool)>> {
     }))
 }
 
-/// What a statement or a commit finds under its number.
+/// The state of a transaction number that a statement or a commit finds.
 enum TakenTransaction {
     Open(Box<Transaction>, Arc<Running>),
     Committed(Option<Seqno>),
@@ -173,7 +174,7 @@ impl Transactions {
     ///
     /// # Errors
     /// TransactionTooOld and ConflictingOperationInProgress when the number was used before;
-    /// SnapshotTooOld when it is to read a time that is not kept any more.
+    /// SnapshotTooOld when the state to read is no longer kept.
     pub(crate) fn begin(
         &self,
         data: &Data,
@@ -250,7 +251,7 @@ impl Transactions {
         }
     }
 
-    /// Ends a statement: the transaction is given back, or aborted when the statement failed.
+    /// Ends a statement: returns the transaction, or aborts it if the statement failed.
     ///
     /// # Errors
     /// NoSuchTransaction when the transaction was killed while the statement ran.
@@ -278,10 +279,10 @@ impl Transactions {
         if failed { Ok(()) } else { Err(was_aborted(number)) }
     }
 
-    /// Commits, or finds that it was committed before. Returns the commit to wait for.
+    /// Commits, or finds that it has committed before. Returns the commit to wait for.
     ///
     /// # Errors
-    /// NoSuchTransaction, TransactionTooOld, WriteConflict, or what the store gives.
+    /// NoSuchTransaction, TransactionTooOld, WriteConflict, and errors of the store.
     pub(crate) fn commit(
         &self,
         data: &Data,
@@ -323,7 +324,7 @@ impl Transactions {
         self.open.fetch_sub(1, Ordering::Relaxed);
         let counter = if result.is_ok() { &self.committed } else { &self.aborted };
         counter.fetch_add(1, Ordering::Relaxed);
-        // Also what was only read must be on disk before the commit is acknowledged.
+        // Data that was only read must also be durable before the commit is acknowledged.
         result.map(Some)
     }
 
@@ -348,10 +349,11 @@ impl Transactions {
         }
     }
 
-    /// Ends what is open under lower numbers of a session that goes on with retryable writes.
+    /// Ends an open transaction with a lower number in a session that continues with retryable
+    /// writes.
     ///
     /// # Errors
-    /// IncompleteTransactionHistory when the number is that of a transaction.
+    /// IncompleteTransactionHistory when the number belongs to a transaction.
     pub(crate) fn supersede(
         &self,
         data: &Data,
@@ -377,12 +379,13 @@ impl Transactions {
         }
     }
 
-    /// Aborts the open transactions of some sessions; statements that run in them are stopped.
+    /// Aborts the open transactions of the selected sessions; statements that run in them are
+    /// stopped.
     pub fn kill(&self, data: &Data, which: impl Fn(&Session) -> bool) {
         self.abort_where(data, |session, _| which(session));
     }
 
-    /// Aborts transactions that are open for too long.
+    /// Aborts transactions that exceed their time limit.
     pub fn expire(&self, data: &Data) {
         if self.open() == 0 {
             return;
@@ -392,7 +395,7 @@ impl Transactions {
         self.abort_where(data, |_, state| state.begun.elapsed() >= lifetime);
     }
 
-    /// Forgets how transactions ended that nobody asked for in this time.
+    /// Forgets the outcome of transactions that were not used for this time.
     pub(super) fn forget_old(&self, age: Duration) {
         self.states.lock().retain(|_, state| state.is_open() || state.used.elapsed() < age);
     }
@@ -448,7 +451,7 @@ impl Transactions {
         Ok(states)
     }
 
-    /// Takes the open transaction of this number out, to run something in it.
+    /// Takes out the open transaction of this number.
     fn take(
         &self,
         data: &Data,
@@ -462,7 +465,8 @@ impl Transactions {
             Some(state) if state.number >= number => state,
             _ => {
                 drop(states);
-                // Before the last restart, or retryable writes alone.
+                // The transaction ended before the last restart, or the session has only retryable
+                // writes.
                 return match stored(data, session)? {
                     Some((newest, _)) if newest > number => Err(too_old(number, newest)),
                     Some((newest, true)) if newest == number => {
@@ -492,7 +496,7 @@ impl Transactions {
         }
     }
 
-    /// Notes how a transaction ended that was taken out.
+    /// Records the outcome of a transaction that was taken out.
     fn finish(&self, session: Session, number: i64, phase: Phase) {
         let mut states = self.states.lock();
         if let Some(state) = states.get_mut(&session).filter(|state| state.number == number) {
@@ -503,7 +507,7 @@ impl Transactions {
         self.given_back.notify_all();
     }
 
-    /// Ends a transaction that nobody will ask for again.
+    /// Ends a transaction that will not be used again.
     fn drop_state(&self, data: &Data, session: Session, state: SessionTransaction) {
         if let Phase::Idle(txn) = state.phase {
             self.end(data, session, state.number, *txn);
@@ -554,11 +558,12 @@ mod tests {
         engine
     }
 
-    /// Much more than it takes, and less than a transaction lives: other tests run at the same time.
+    /// Much longer than needed, but shorter than a transaction's time limit: other tests run at the
+    /// same time.
     const SOON: Duration = Duration::from_secs(20);
 
-    /// Runs a write that waits for the transaction, lets `end` end that wait, and returns the
-    /// code of the write and how long it went on.
+    /// Runs a write that waits for the transaction, calls `end` to end that wait, and returns the
+    /// code of the write and its duration.
     fn waiting_write(engine: &Engine, end: impl FnOnce(&Engine)) -> (i32, Duration) {
         let other = engine.clone();
         let writer = std::thread::spawn(move || {
@@ -619,7 +624,7 @@ mod tests {
         let (code, waited) = waiting_write(&engine, |_| {});
         assert_eq!(code, 0);
         assert!(waited < Duration::from_secs(20), "{waited:?}");
-        // What it kept from others is free a moment before it is counted out.
+        // Its keys are released shortly before the counter is decremented.
         let end = Instant::now() + Duration::from_secs(20);
         while transactions.open() != 0 && Instant::now() < end {
             std::thread::yield_now();

@@ -1,10 +1,10 @@
-//! Committing: a short section under one lock.
+//! Commit: a short section under one lock.
 //!
-//! It compares what the transaction wrote with what others committed after its snapshot and with
-//! what open transactions have written, adds the counters, hands one batch to the store and
-//! publishes it. The flush to disk happens outside, in groups (`Store::sync`). A statement whose
-//! commit conflicts runs again on a new snapshot; after a few tries it runs inside the lock, so
-//! that it always ends.
+//! It compares the keys that the transaction wrote with commits after its snapshot and with the
+//! writes of open transactions. Then it updates the counters, passes one batch to the store and
+//! publishes it. The flush to disk happens outside the lock, as a group commit (`Store::sync`). A
+//! statement whose commit conflicts runs again on a new snapshot. After a few attempts it runs
+//! inside the lock, so that it always finishes.
 
 use super::Data;
 use super::intents::{Intents, KeepHash};
@@ -25,27 +25,27 @@ use value::{Error, Result};
 
 /// Why a commit did not happen.
 pub(crate) enum CommitError {
-    /// Another commit came between; run the statement again.
+    /// Another commit wrote the same keys; run the statement again.
     Conflict,
     /// An open transaction has written this key; wait for its end, then run the statement again.
     Claimed(u64),
-    /// It can't be done.
+    /// The commit failed for good.
     Failed(Error),
 }
 
-/// The commit lock's content: what was committed of late, by key, and what open transactions
-/// have written.
+/// The state under the commit lock: keys of recent commits, and keys that open transactions have
+/// written.
 pub(crate) struct CommitState {
     recent: HashMap<u64, Seqno, BuildHasherDefault<KeepHash>>,
     order: VecDeque<(Seqno, u64)>,
-    /// Commits up to here are forgotten: a transaction that began before conflicts for safety.
+    /// Commits up to here are forgotten: a transaction that began earlier always conflicts.
     floor: Seqno,
     pub(super) intents: Intents,
     /// The open transactions of sessions.
     pub(super) open: BTreeMap<u64, Open>,
 }
 
-/// What others must know of an open transaction.
+/// The state of an open transaction that others need.
 pub(super) struct Open {
     snapshot: Seqno,
     /// Collections that it has written to.
@@ -58,12 +58,12 @@ impl Open {
     }
 }
 
-/// How many recent keys are remembered. A transaction that is older than all of them runs again.
+/// The number of recent keys that are remembered. A transaction older than all of them runs again.
 const RECENT_MAX: usize = 1 << 18;
-/// How many while open transactions of sessions need them: those cannot run again by themselves.
+/// The number while transactions of sessions are open, which cannot run again on their own.
 const RECENT_MAX_OPEN: usize = 1 << 22;
 
-/// How long a statement waits for an open transaction before it looks whether it shall stop.
+/// How long a statement waits for an open transaction before it checks whether to stop.
 pub(super) const WAIT_STEP: Duration = Duration::from_millis(20);
 
 impl CommitState {
@@ -84,7 +84,7 @@ impl CommitState {
         guards.iter().any(|key| self.recent.get(key).is_some_and(|seqno| *seqno > snapshot))
     }
 
-    /// Whether every commit after this one is remembered.
+    /// Whether all commits after this one are remembered.
     fn remembers(&self, seqno: Seqno) -> bool {
         self.floor <= seqno
     }
@@ -119,23 +119,23 @@ impl CommitState {
 impl Data {
     /// Begins a transaction on the newest state.
     pub(crate) fn begin(&self) -> Transaction {
-        // The catalog first: it is never newer than the data, and a commit checks that it did
-        // not change meanwhile.
+        // The catalog is loaded first: it is never newer than the data, and a commit checks that it
+        // has not changed.
         let catalog = self.catalog.load_full();
         Transaction::new(catalog, self.store.snapshot())
     }
 
-    /// Whether a commit can tell which keys were written after this one.
+    /// Whether the keys of all commits after this one are known.
     pub(crate) fn remembers(&self, seqno: Seqno) -> bool {
         self.commit.lock().remembers(seqno)
     }
 
-    /// A transaction on the newest state that is only read.
+    /// A read-only transaction on the newest state.
     pub(crate) fn reader(&self) -> Transaction {
         self.begin()
     }
 
-    /// Waits until no open transaction has a key.
+    /// Waits until no open transaction has written the key.
     pub(crate) fn wait_for_end(&self, key: u64, check: &dyn Fn() -> Result<()>) -> Result<()> {
         let mut state = self.commit.lock();
         while state.intents.holds(key) {
@@ -146,8 +146,8 @@ impl Data {
         Ok(())
     }
 
-    /// Changes the catalog: `change` edits a copy and adds records to the batch, inside the
-    /// commit lock. The change is on disk when this returns.
+    /// Changes the catalog: `change` edits a copy and adds records to the batch, inside the commit
+    /// lock. The change is durable when this returns.
     pub(crate) fn change_catalog<T>(
         &self,
         change: impl FnOnce(&mut Catalog, &mut Batch) -> Result<T>,
@@ -155,7 +155,7 @@ impl Data {
         self.change_catalog_for(Cause::Plain, change)
     }
 
-    /// The same for a cause that the log of changes names.
+    /// The same, with a cause that the change log records.
     pub(crate) fn change_catalog_for<T>(
         &self,
         cause: Cause<'_>,
@@ -182,7 +182,7 @@ impl Data {
         Ok(outcome)
     }
 
-    /// Commits: all or nothing, visible to everybody at once. Not yet on disk: `Store::sync`.
+    /// Commits atomically. The writes are visible at once, but not yet durable: see `Store::sync`.
     pub(crate) fn commit(
         &self,
         txn: Transaction,
@@ -226,7 +226,7 @@ impl Data {
                 return Err(CommitError::Conflict);
             }
         }
-        // Who neither gains nor loses keeps what is written; capped collections count their inserts too.
+        // Unchanged counters are not written again. Capped collections also count their inserts.
         let idle = |gain: &&Gain| {
             gain.documents == 0 && gain.bytes == 0 && gain.collection.capped().is_none()
         };
@@ -240,12 +240,13 @@ impl Data {
             batch.put(Space::Catalog, &persist::counters_key(gain.collection.id), &record);
         }
         for (index, bits) in &multikey {
-            // Set before the entries become visible; a bit that is set too early is harmless.
+            // Set before the entries become visible; setting a bit too early is harmless.
             let bits = index.multikey.fetch_or(*bits, Ordering::Relaxed) | bits;
             batch.put(Space::Catalog, &persist::multikey_key(index.id), &bits.to_be_bytes());
         }
         if catalog.is_some() {
-            // Others may have taken numbers since, so what the transaction saw does not count.
+            // Other transactions may have taken ids since, so the values that this one saw are
+            // outdated.
             self.ids.persist(&mut batch);
         }
         for gain in &gains {
@@ -276,7 +277,7 @@ impl Data {
         self.changes.publish(creations, seqno);
         self.changes.publish(changes, seqno);
         drop(state);
-        // Others need not wait for what this commit has added to work that is behind.
+        // Outside the lock: only this thread waits if the store is behind with its work.
         self.store.pace();
         if work.writes() > 0 {
             self.pattern_writes.fetch_add(work.writes(), Ordering::Relaxed);
@@ -290,8 +291,8 @@ impl Data {
         Ok(seqno)
     }
 
-    /// The newest catalog with the collections that a transaction made; nothing if it made none.
-    /// Runs inside the commit lock.
+    /// The newest catalog with the collections that a transaction created; `None` if it created
+    /// none. Runs inside the commit lock.
     fn catalog_with(&self, created: &[Arc<Collection>]) -> Result<Option<Arc<Catalog>>> {
         if created.is_empty() {
             return Ok(None);
@@ -308,8 +309,8 @@ impl Data {
     }
 }
 
-/// Notes the highest inserted key before it becomes visible. Runs inside the commit lock, so that
-/// the first look at the highest stored key misses no commit.
+/// Records the highest inserted key before it becomes visible. Runs inside the commit lock, so that
+/// the first read of the highest stored key misses no commit.
 fn raise_top(data: &Data, gain: &Gain) -> Result<()> {
     let Some(inserted) = &gain.inserted_max else { return Ok(()) };
     let mut top = gain.collection.counters.top.lock();

@@ -1,7 +1,6 @@
-//! The data of one engine: the store, the catalog, and what every commit needs.
+//! The data of one engine: the store, the catalog, and the state that every commit needs.
 //!
-//! Background threads hold it by an `Arc` of its own, so that they need nothing of what serves
-//! clients.
+//! Background threads hold it by its own `Arc`, independent of the parts that serve clients.
 
 use super::{CommitState, Past};
 use crate::bell::Bell;
@@ -23,31 +22,31 @@ use std::thread::JoinHandle;
 use store::{Scratch, Store};
 use value::{Code, DocBuf, Error, RawDoc, Result};
 
-/// The store, the catalog, and what every commit needs.
+/// The store, the catalog, and the state that every commit needs.
 pub struct Data {
     /// How the engine was opened.
     pub options: Options,
-    /// The bytes.
+    /// The store.
     pub store: Box<dyn Store>,
     /// The newest catalog.
     pub catalog: ArcSwap<Catalog>,
     /// The commit lock, with the keys of recent commits and of open transactions.
     pub(crate) commit: Mutex<CommitState>,
-    /// Signalled when the transaction of a session ends; goes with `commit`.
+    /// Signalled when the transaction of a session ends; used with `commit`.
     pub(crate) ended: Condvar,
-    /// Which states of the past can be read.
+    /// The past states that can be read.
     pub(crate) past: Past,
     /// The identifiers of collections, indexes and patterns.
     pub(crate) ids: Ids,
     /// The logical clock.
     pub clock: Clock,
-    /// The log of changes.
+    /// The change log.
     pub(crate) changes: ChangeLog,
-    /// Raised with every commit to a capped collection, for cursors that wait.
+    /// Incremented with every commit to a capped collection, for waiting cursors.
     pub(crate) tail: (Mutex<u64>, Condvar),
-    /// Ranges of the store that dropped collections and indexes left.
+    /// Key ranges of dropped collections and indexes.
     pub(crate) trash: Trash,
-    /// Whether reads that name no concern see only what is on disk.
+    /// Whether reads without a read concern see only durable data.
     pub(crate) durable_reads: AtomicBool,
     /// Set when the engine closes: new work is refused, background work ends.
     pub(crate) closing: AtomicBool,
@@ -57,26 +56,26 @@ pub struct Data {
     pub(crate) jobs: Mutex<Vec<Arc<Job>>>,
     /// Threads that resume builds of an earlier process; joined when the engine closes.
     pub(crate) builders: Mutex<Vec<JoinHandle<()>>>,
-    /// The next number of an operation or job.
+    /// The next number for an operation or job.
     pub(crate) next_operation: AtomicU64,
-    /// Rung by commits that leave work to the thread of pattern queues.
+    /// Rung by commits that add work to a pattern queue.
     pub(crate) pattern_bell: Arc<Bell>,
-    /// Runs commands for background work and lookups of users; set once when the engine is open.
+    /// Runs commands for background work and user lookups; set once after opening.
     pub(crate) commands: OnceLock<Box<dyn RunCommand>>,
-    /// Counts commits that changed users or roles: logins look them up again.
+    /// Incremented by commits that change users or roles, so that logins look them up again.
     pub(crate) directory_generation: AtomicU64,
-    /// Statements that ran again because of a write conflict.
+    /// Statements that were run again because of a write conflict.
     pub(crate) write_conflicts: AtomicU64,
     /// Documents that patterns wrote.
     pub(crate) pattern_writes: AtomicU64,
 }
 
 impl Data {
-    /// Loads the catalog and opens the log of changes. Returns the data, and the collections that
-    /// have indexes whose build did not end.
+    /// Loads the catalog and opens the change log. Returns the data, and the collections with
+    /// unfinished index builds.
     ///
     /// # Errors
-    /// When the catalog or the log of changes cannot be read.
+    /// When the catalog or the change log cannot be read.
     pub(crate) fn open(
         options: Options,
         store: Box<dyn Store>,
@@ -123,7 +122,7 @@ impl Data {
         Ok((data, loaded.unfinished))
     }
 
-    /// Refuses writes when the engine was opened for reading or is closing.
+    /// Refuses writes when the engine is read-only or closing.
     pub(crate) fn check_writable(&self) -> Result<()> {
         if self.options.read_only {
             return Err(Error::new(Code::ILLEGAL_OPERATION, "opened for reading only"));
@@ -131,7 +130,7 @@ impl Data {
         self.check_open()
     }
 
-    /// Runs one command in the process, as a client without restrictions. `$db` is added.
+    /// Runs one command in the process, as a client without restrictions. Adds `$db`.
     ///
     /// # Errors
     /// The error that a client would get.
@@ -160,17 +159,17 @@ impl Data {
         self.changes.wake();
     }
 
-    /// The collection or view of this name.
+    /// The collection or view with this name.
     #[must_use]
     pub fn collection(&self, db: &str, name: &str) -> Option<Arc<Collection>> {
         self.catalog.load().get(db, name).cloned()
     }
 
-    /// Frees the ranges of the store that the catalog does not know: an earlier process left them.
+    /// Deletes the ranges of the store that are not in the catalog; an earlier process left them.
     pub(crate) fn sweep_trash(&self) -> Result<()> {
         let catalog = self.catalog.load();
         let mut documents: BTreeSet<u32> = catalog.collections().map(|c| c.id).collect();
-        // What patterns keep for themselves is stored among the documents.
+        // Records of patterns are stored in the documents space.
         documents
             .extend(catalog.databases.values().flat_map(|db| db.patterns.iter().map(|p| p.id)));
         let indexes = catalog.collections().flat_map(|c| c.indexes.iter().map(|index| index.id));

@@ -1,18 +1,18 @@
-//! Which keys the open transactions of sessions have written but not committed.
+//! The keys that open transactions of sessions have written but not committed.
 //!
-//! Who writes a key of another open transaction conflicts at once if it is a transaction of a
-//! session itself; a single statement waits until the other has ended.
+//! A transaction of a session that writes a key of another open transaction conflicts at once. A
+//! single statement waits until the other transaction has ended.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Keys by their hashes, with the transactions that wrote them.
+/// Hashes of keys, with the transactions that wrote them.
 #[derive(Default)]
 pub(super) struct Intents {
     owners: HashMap<u64, u64, BuildHasherDefault<KeepHash>>,
 }
 
-/// Keys of the tables are hashes already.
+/// The keys of the tables are hashes already.
 #[derive(Default)]
 pub(super) struct KeepHash(u64);
 
@@ -27,7 +27,7 @@ impl Hasher for KeepHash {
 }
 
 impl Intents {
-    /// The first of these keys that belongs to another than `owner`.
+    /// The first of these keys that belongs to a transaction other than `owner`.
     pub(super) fn foreign(&self, owner: Option<u64>, keys: &[u64]) -> Option<u64> {
         if self.owners.is_empty() {
             return None;
@@ -36,17 +36,17 @@ impl Intents {
         keys.iter().find(foreign).copied()
     }
 
-    /// Whether the key belongs to anybody.
+    /// Whether the key belongs to any transaction.
     pub(super) fn holds(&self, key: u64) -> bool {
         self.owners.contains_key(&key)
     }
 
-    /// Gives keys to a transaction.
+    /// Assigns keys to a transaction.
     pub(super) fn add(&mut self, owner: u64, keys: &[u64]) {
         self.owners.extend(keys.iter().map(|key| (*key, owner)));
     }
 
-    /// Takes keys from a transaction.
+    /// Releases keys of a transaction.
     pub(super) fn release(&mut self, owner: u64, keys: &[u64]) {
         for key in keys {
             if self.owners.get(key) == Some(&owner) {

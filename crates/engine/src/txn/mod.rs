@@ -1,10 +1,9 @@
-//! Transactions: every statement reads from one snapshot and commits its writes at once.
+//! Transactions: every statement reads from one snapshot and commits its writes atomically.
 //!
-//! A transaction is a snapshot with private writes above it, so that whatever reads from the
-//! snapshot sees them too. `commit` publishes them in a short section under one lock. A statement
-//! outside of a session's transaction runs in a transaction of its own, again and again until
-//! nobody was in the way (`transact`); inside of one it joins that (`open`). `intents` tells which
-//! keys the open transactions have written.
+//! A transaction is a snapshot with private writes on top, so that all its reads see them. `commit`
+//! publishes them in a short section under one lock. A statement outside a session's transaction
+//! runs in its own transaction, and is repeated until it does not conflict (`transact`); inside one
+//! it joins it (`open`). `intents` records the keys that open transactions have written.
 //!
 //! Layer: transactions.
 
@@ -42,40 +41,40 @@ fn guard_hash(space: Space, key: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// What a collection gains by a transaction.
+/// The changes of a collection's counters by a transaction.
 struct Gain {
     collection: Arc<Collection>,
     documents: i64,
     bytes: i64,
-    /// The highest record key that was inserted.
+    /// The highest inserted record key.
     inserted_max: Option<Vec<u8>>,
 }
 
 /// A snapshot with private writes.
 pub struct Transaction {
-    /// The catalog that the transaction works with, its own collections included.
+    /// The catalog that the transaction uses, including collections it created.
     pub catalog: Arc<Catalog>,
-    /// What it reads, own writes included.
+    /// The state that it reads, including its own writes.
     pub snapshot: Snapshot,
-    /// Hashes of the keys that nobody else may have written since the snapshot.
+    /// Hashes of the keys that no other transaction may have written since the snapshot.
     guards: SmallVec<[u64; 8]>,
-    /// The commit as of which documents were read that are older than the snapshot.
+    /// The commit at which documents were read, if that is older than the snapshot.
     read_at: Option<Seqno>,
     gains: SmallVec<[Gain; 1]>,
     multikey: SmallVec<[(Arc<Index>, u32); 1]>,
-    /// What the log of changes will say.
+    /// The changes for the change log.
     pub(crate) notes: Notes,
-    /// Collections that it made, in their newest form; others see them once it commits.
+    /// The collections that it created, in their newest form; visible to others after the commit.
     created: Vec<Arc<Collection>>,
-    /// Its number in the table of intents, if it is one of a session.
+    /// Its number in the table of intents, if it belongs to a session.
     owner: Option<u64>,
-    /// How many of the guards stand in the table of intents.
+    /// The number of guards that are in the table of intents.
     claimed: usize,
-    /// What the writes of a session's transaction hold of the memory that operations share.
+    /// The memory share of the writes, for a session's transaction.
     share: Option<Share>,
-    /// Whether nobody else can commit before it does.
+    /// Whether it holds the commit lock, so that no other commit can come first.
     pub(crate) locked: bool,
-    /// What patterns have to do before it commits.
+    /// The work of patterns to do before it commits.
     pub(crate) work: PatternWork,
 }
 
@@ -104,8 +103,8 @@ impl Transaction {
         !self.snapshot.has_writes()
     }
 
-    /// The value of a key, own writes included. What a transaction reads by its key it mostly
-    /// writes next.
+    /// The value of a key, including own writes. A key that is read this way is usually written
+    /// next.
     ///
     /// # Errors
     /// When the store fails.
@@ -113,7 +112,7 @@ impl Transaction {
         self.snapshot.get_to_write(space, key).map_err(store_failed)
     }
 
-    /// A document by its key, own writes included.
+    /// A document by its key, including own writes.
     ///
     /// # Errors
     /// When the store fails.
@@ -131,16 +130,16 @@ impl Transaction {
         self.snapshot.delete(space, key);
     }
 
-    /// Makes the commit fail when somebody else guarded the same key after the snapshot. What
-    /// patterns do to documents conflicts with nobody.
+    /// Makes the commit fail if another transaction guarded the same key after the snapshot. Writes
+    /// of patterns to documents are not guarded.
     pub fn guard(&mut self, space: Space, key: &[u8]) {
         if !self.work.is_derived() || space != Space::Documents {
             self.guards.push(guard_hash(space, key));
         }
     }
 
-    /// Says that what is written was read as of an earlier commit: guarded keys that others wrote
-    /// since then make the commit fail. False where nobody would notice.
+    /// Declares that the written data was read at an earlier commit: guarded keys that others wrote
+    /// since then make the commit fail. Returns false if such conflicts can no longer be detected.
     pub(crate) fn read_at(&mut self, seqno: Seqno) -> bool {
         let noticed = !self.locked && !self.is_of_session();
         if noticed {
@@ -149,9 +148,9 @@ impl Transaction {
         noticed
     }
 
-    /// Counts documents and bytes that a collection gains.
+    /// Adds to the counts of documents and bytes of a collection.
     pub fn count(&mut self, collection: &Arc<Collection>, documents: i64, bytes: i64) {
-        // What a pattern writes inside of the commit lock it found in the newest catalog.
+        // A pattern that writes inside the commit lock uses collections of the newest catalog.
         let is_settled = self.locked && self.work.is_derived() && collection.capped().is_none();
         if is_settled && documents == 0 && bytes == 0 {
             return;
@@ -170,16 +169,16 @@ impl Transaction {
         }
     }
 
-    /// Whether a record key is above every key of the collection, own inserts included. False
-    /// when that is not known.
+    /// Whether a record key is above every key of the collection, including own inserts. False if
+    /// that is not known.
     #[must_use]
     pub fn is_above_all(&self, collection: &Arc<Collection>, record: &[u8]) -> bool {
         let gain = self.gains.iter().find(|gain| gain.collection.id == collection.id);
         let above_own = gain
             .and_then(|gain| gain.inserted_max.as_ref())
             .is_none_or(|own| record > own.as_slice());
-        // Read after the snapshot was taken, so it is not below anything that the snapshot sees;
-        // what others commit later conflicts with the guard on the key.
+        // Read after the snapshot was taken, so it is not below any key in the snapshot. Later
+        // commits conflict with the guard on the key.
         let top = collection.counters.top.lock();
         above_own && top.as_ref().is_some_and(|top| record > top.as_slice())
     }
@@ -195,7 +194,7 @@ impl Transaction {
         }
     }
 
-    /// Documents and bytes of a collection once this transaction commits.
+    /// The counts of documents and bytes of a collection after this transaction commits.
     #[must_use]
     pub fn counted(&self, collection: &Arc<Collection>) -> (i64, i64) {
         let counters = &collection.counters;
@@ -206,14 +205,14 @@ impl Transaction {
         )
     }
 
-    /// Notes that fields of an index hold arrays.
+    /// Records that fields of an index contain arrays.
     pub fn mark_multikey(&mut self, index: &Arc<Index>, bits: u32) {
         if index.multikey.load(Ordering::Relaxed) & bits != bits {
             self.multikey.push((index.clone(), bits));
         }
     }
 
-    /// The entries between two keys, own writes included.
+    /// The entries between two keys, including own writes.
     ///
     /// # Errors
     /// When the store fails.

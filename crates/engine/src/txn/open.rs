@@ -1,4 +1,5 @@
-//! The open transaction of a session: statements join it, and its keys belong to it until it ends.
+//! The open transaction of a session: statements join it, and it owns the keys it wrote until it
+//! ends.
 
 use super::Data;
 use super::commit::{CommitError, Open, WAIT_STEP};
@@ -10,19 +11,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use store::{Batch, Seqno, Snapshot, Space};
 use value::{Code, Error, Result};
 
-/// What a command reads: one catalog, one snapshot.
+/// The state that a command reads: one catalog and one snapshot.
 #[derive(Clone)]
 pub struct View {
-    /// Which collections there are.
+    /// The catalog.
     pub catalog: Arc<Catalog>,
-    /// What is in them.
+    /// The data.
     pub snapshot: Snapshot,
 }
 
 /// The most bytes that one transaction may write.
 const TRANSACTION_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// The error for two transactions that write the same.
+/// The error for two transactions that write the same key.
 #[cold]
 pub(crate) fn write_conflict() -> Error {
     Error::new(
@@ -36,8 +37,8 @@ impl Data {
     #[must_use]
     pub fn newest(&self) -> View {
         loop {
-            // An index that was dropped between the two looks would lack entries of documents
-            // that the snapshot has.
+            // If an index was dropped between loading the catalog and taking the snapshot, it would
+            // lack entries of documents that the snapshot contains.
             let catalog = self.catalog.load_full();
             let snapshot = self.store.snapshot();
             if Arc::ptr_eq(&catalog, &self.catalog.load()) {
@@ -46,20 +47,19 @@ impl Data {
         }
     }
 
-    /// A transaction above a view that nobody will ever commit: what is written there is for the
-    /// eyes of one reader.
+    /// A transaction on a view that is never committed: only one reader sees its writes.
     pub(crate) fn private(&self, view: View) -> Transaction {
         let mut txn = Transaction::new(view.catalog, view.snapshot);
         txn.locked = true;
         txn
     }
 
-    /// Begins the transaction of a session, on the newest state or on another one.
+    /// Begins the transaction of a session, on the newest state or on the given view.
     pub(crate) fn open_transaction(&self, on: Option<View>) -> Transaction {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let owner = NEXT.fetch_add(1, Ordering::Relaxed);
         let mut state = self.commit.lock();
-        // Inside the lock: nothing is committed or changed between the two looks.
+        // Inside the lock, so that nothing is committed in between.
         let View { catalog, snapshot } = on.unwrap_or_else(|| self.newest());
         let mut txn = Transaction::new(catalog, snapshot);
         txn.owner = Some(owner);
@@ -68,10 +68,11 @@ impl Data {
         txn
     }
 
-    /// Makes what a statement of an open transaction wrote its own until it ends.
+    /// Claims the keys that a statement of an open transaction wrote, until the transaction ends.
     ///
     /// # Errors
-    /// WriteConflict when another has committed or written the same; TransactionTooLarge.
+    /// WriteConflict when another transaction has committed or written the same key;
+    /// TransactionTooLarge.
     pub(crate) fn claim(&self, txn: &mut Transaction) -> Result<()> {
         let Some(owner) = txn.owner else { return Ok(()) };
         if txn.snapshot.written_bytes() > TRANSACTION_BYTES_MAX {
@@ -122,7 +123,8 @@ impl Data {
         self.show_multikey(txn)
     }
 
-    /// Tells the planner of arrays that a transaction indexed: its own statements read them.
+    /// Sets the multikey flags of arrays that a transaction indexed, so that plans of its own
+    /// statements consider them.
     fn show_multikey(&self, txn: &mut Transaction) -> Result<()> {
         let mut batch = Batch::new();
         let created = &txn.created;
@@ -130,7 +132,8 @@ impl Data {
             let bits = index.multikey.fetch_or(*bits, Ordering::Relaxed) | *bits;
             let own = created.iter().any(|made| made.indexes.iter().any(|i| i.id == index.id));
             if !own {
-                // Written at once: others who see the bit in memory take it to be on disk.
+                // Written at once: other transactions that see the bit in memory assume that it is
+                // on disk.
                 batch.put(Space::Catalog, &persist::multikey_key(index.id), &bits.to_be_bytes());
             }
             own
@@ -141,8 +144,8 @@ impl Data {
         Ok(())
     }
 
-    /// Waits until no open transaction has written to the collections that a change of the
-    /// catalog is about. `check` is asked now and then whether to go on.
+    /// Waits until no open transaction has written to the collections that a catalog change
+    /// affects. `check` is called periodically to decide whether to continue waiting.
     ///
     /// # Errors
     /// Interrupted and MaxTimeMSExpired.
@@ -160,17 +163,16 @@ impl Data {
         Ok(())
     }
 
-    /// Commits the transaction of a session and frees its keys. Where there are patterns, what it did
-    /// is done again on the newest state, by `replay`.
+    /// Commits the transaction of a session and releases its keys. If there are patterns, its
+    /// writes are repeated on the newest state by `replay`.
     ///
-    /// # Errors
-    /// WriteConflict when a collection that it wrote was changed; what the store gives.
+    /// WriteConflict when a collection that it wrote was changed; errors of the store.
     pub(crate) fn commit_session(
         &self,
         mut txn: Transaction,
         replay: impl FnOnce(&mut Transaction, &[Effect]) -> Result<()>,
     ) -> Result<Seqno> {
-        // What the session's record needs was added after the last statement.
+        // The guards of the session's record were added after the last statement.
         let guards = txn.guards.clone();
         let owner = txn.owner;
         let result = match self.claim(&mut txn) {
@@ -196,7 +198,8 @@ impl Data {
             return self.commit(txn, None);
         }
         let lock = self.commit.lock();
-        // What a pattern refuses now was fine when the statement ran: another came between.
+        // A pattern accepted the write when the statement ran, so a refusal now is a conflict with
+        // another transaction.
         let again = self.again(txn, |again| replay(again, &effects)).map_err(|error| {
             tracing::debug!(
                 code = error.code().0,
@@ -207,7 +210,7 @@ impl Data {
         self.commit(again, Some(lock))
     }
 
-    /// The same transaction on the newest state. Runs inside of the commit lock.
+    /// The same transaction on the newest state. Runs inside the commit lock.
     fn again(
         &self,
         txn: Transaction,
@@ -224,7 +227,7 @@ impl Data {
         let mut again = Transaction::new(Arc::new(catalog), self.store.snapshot());
         again.locked = true;
         again.notes = notes.again();
-        // Documents and index entries are written again; all else stays as it is.
+        // Documents and index entries are written again by `replay`; other writes are copied.
         for operation in snapshot.take_writes().operations() {
             let (space, key) = (operation.space, operation.key.clone());
             match &operation.value {
@@ -241,7 +244,7 @@ impl Data {
         Ok(again)
     }
 
-    /// Ends the transaction of a session without a trace.
+    /// Aborts the transaction of a session.
     pub(crate) fn abort_transaction(&self, txn: Transaction) {
         self.release(txn.owner, &txn.guards);
     }
@@ -257,8 +260,8 @@ impl Data {
 }
 
 impl Transaction {
-    /// Makes the changes of a catalog change its own: `catalog` is its catalog with `collection`,
-    /// which it made, in it; `batch` are the records.
+    /// Adds a catalog change to the transaction: `catalog` is its catalog with the new collection
+    /// `collection`, `batch` has the records.
     pub(crate) fn adopt(&mut self, catalog: Catalog, batch: &Batch, collection: Arc<Collection>) {
         let mut name = collection.db.as_bytes().to_vec();
         name.push(0);
@@ -276,13 +279,13 @@ impl Transaction {
         self.created.push(collection);
     }
 
-    /// Whether it is the transaction of a session, open over several commands.
+    /// Whether it belongs to a session and can span several commands.
     #[must_use]
     pub(crate) fn is_of_session(&self) -> bool {
         self.owner.is_some()
     }
 
-    /// Whether the transaction made this collection.
+    /// Whether the transaction created this collection.
     #[must_use]
     pub(crate) fn made(&self, collection: &Collection) -> bool {
         self.created.iter().any(|made| made.id == collection.id)

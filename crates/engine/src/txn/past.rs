@@ -1,11 +1,11 @@
-//! The past: which state a cluster time of the last minutes names (`atClusterTime`).
+//! Past states: finds the state at a cluster time of the last minutes (`atClusterTime`).
 //!
-//! The data is kept by the store, by commit. Which commit a time names stands in the log of
-//! changes: the last one before the first that came later. What the catalog was then is told from
-//! what it is by going back through its changes.
+//! The store keeps the data by commit. The change log gives the commit of a time: the last one
+//! before the first commit with a later time. The catalog of that commit is computed from the
+//! newest one by undoing later changes.
 //!
-//! A look is taken now and then at the clock and the newest commit, so that it is known which
-//! commits are older than the window.
+//! The clock and the newest commit are sampled periodically, to know which commits are older than
+//! the window.
 
 use super::Data;
 use super::View;
@@ -19,24 +19,24 @@ use std::time::{Duration, Instant};
 use store::Seqno;
 use value::{Code, Error, Result};
 
-/// How far back can be read when nobody says otherwise.
+/// The default of `window_seconds`.
 const WINDOW_SECONDS: i64 = 300;
-/// How many looks are kept, about; with a long window they are taken less often.
+/// The approximate number of samples kept; with a longer window they are taken less often.
 const LOOKS: i64 = 600;
 
-/// What is known of the past.
+/// The data for finding past states.
 pub(crate) struct Past {
-    /// How many seconds back can be read.
+    /// The number of seconds for which past states can be read.
     pub(crate) window_seconds: AtomicI64,
     state: Mutex<History>,
 }
 
 struct History {
-    /// The first is the end of the window: what is older cannot be read.
+    /// The first is the start of the window: older states cannot be read.
     looks: VecDeque<ClockSample>,
-    /// What became of collections, in the order of commits.
+    /// Changes of collections, in commit order.
     changes: VecDeque<Change>,
-    /// What became of patterns, in the order of commits.
+    /// Changes of patterns, in commit order.
     patterns: VecDeque<Redeclared>,
 }
 
@@ -47,17 +47,17 @@ struct ClockSample {
     seqno: Seqno,
 }
 
-/// A collection that a commit made, changed or removed.
+/// A collection that a commit created, changed or removed.
 struct Change {
     seqno: Seqno,
     time: u64,
     db: Box<str>,
     name: Box<str>,
-    /// What it was before.
+    /// The collection before the commit; `None` if it did not exist.
     before: Option<Arc<Collection>>,
 }
 
-/// The patterns of a database that a commit changed, as they were before.
+/// The patterns of a database before a commit changed them.
 struct Redeclared {
     seqno: Seqno,
     db: Box<str>,
@@ -65,7 +65,7 @@ struct Redeclared {
 }
 
 impl Past {
-    /// A past that begins now.
+    /// An empty history that starts at this time and commit.
     pub(crate) fn new(time: u64, seqno: Seqno) -> Past {
         let look = ClockSample { taken: Instant::now(), time, seqno };
         Past {
@@ -78,7 +78,7 @@ impl Past {
         }
     }
 
-    /// Notes what a commit made of the catalog. Runs inside the commit lock.
+    /// Records the catalog change of a commit. Runs inside the commit lock.
     pub(crate) fn note(&self, old: &Catalog, new: &Catalog, time: u64, seqno: Seqno) {
         let mut state = self.state.lock();
         let mut push = |changed: &Collection, before: Option<Arc<Collection>>| {
@@ -99,13 +99,12 @@ impl Past {
         }
     }
 
-    /// The end of the window, as a cluster time.
+    /// The start of the window, as a cluster time.
     fn begins(&self) -> u64 {
         self.state.lock().looks.front().map_or(u64::MAX, |look| look.time)
     }
 
-    /// What the catalog was at a commit. Collections that are not what they were then, but another
-    /// one, are absent.
+    /// The catalog at a commit. Collections that were replaced by others since then are absent.
     fn catalog(&self, newest: &Arc<Catalog>, at: u64, seqno: Seqno) -> Arc<Catalog> {
         let state = self.state.lock();
         let mut changed = BTreeMap::new();
@@ -147,7 +146,7 @@ impl Past {
     }
 }
 
-/// A collection as it was, with those of its indexes that still are there: entries of others are
+/// A collection at an earlier commit, without indexes that were dropped since: their entries are
 /// not kept.
 fn without_dropped_indexes(then: &Collection, now: &Collection) -> Collection {
     let mut then = then.clone();
@@ -156,7 +155,7 @@ fn without_dropped_indexes(then: &Collection, now: &Collection) -> Collection {
 }
 
 impl Data {
-    /// Looks at the clock and lets go of what is older than the window. Runs now and then.
+    /// Samples the clock and drops what is older than the window. Called periodically.
     pub(crate) fn forget_past(&self) {
         let seconds = self.past.window_seconds.load(Ordering::Relaxed).max(0);
         let window = Duration::from_secs(seconds.unsigned_abs());
@@ -182,19 +181,19 @@ impl Data {
         self.store.keep_since((seconds > 0).then_some(first));
     }
 
-    /// The newest state or that of a cluster time, with its time.
+    /// The newest state, or that of a cluster time, with its time.
     ///
     /// # Errors
-    /// SnapshotTooOld when the time is not kept any more.
+    /// SnapshotTooOld when the state is no longer kept.
     pub(crate) fn moment(&self, at: Option<u64>) -> Result<(View, u64)> {
-        // Inside the lock: nothing is committed between the looks, and who was given the time of a
-        // commit that is under way waits for it.
+        // Inside the lock, so that nothing is committed in between. A client that knows the time of
+        // a commit in progress waits for it.
         let lock = self.commit.lock();
         let (newest, now, last) = (self.newest(), self.clock.now(), self.changes.newest().0);
         drop(lock);
         let Some(at) = at.filter(|at| *at < last) else { return Ok((newest, at.unwrap_or(now))) };
         let later = self.changes.commit_after(&newest.snapshot, at)?;
-        // Looked at afterwards: what was asked for may have been dropped meanwhile.
+        // Checked afterwards, because the state may have been dropped meanwhile.
         if at < self.past.begins() || at < self.changes.lost() {
             return Err(too_old(at));
         }

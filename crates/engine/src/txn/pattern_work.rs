@@ -1,4 +1,4 @@
-//! What patterns have to do in a transaction before it commits. `upkeep` fills and settles it.
+//! The work of patterns in a transaction before it commits. `upkeep` fills and settles it.
 
 use crate::catalog::Collection;
 use ::patterns::maintain::Notes;
@@ -7,25 +7,25 @@ use query::update::delta::LoggedUpdate;
 use std::sync::Arc;
 use value::DocBuf;
 
-/// What patterns have to do in a transaction. Nothing is allocated before the first note.
+/// The work of patterns in a transaction. Nothing is allocated before the first entry.
 #[derive(Default)]
 pub struct PatternWork {
-    /// Deltas that are not settled yet, by database: mostly of one.
+    /// Deltas that are not settled yet, by database; usually of one database.
     pub(crate) pending: Vec<(Box<str>, Pending)>,
-    /// Whether a pattern writes now.
+    /// Whether a pattern is writing.
     pub(crate) derived: bool,
-    /// Whether the statement must run again inside of the commit lock.
+    /// Whether the statement must run again inside the commit lock.
     pub(crate) wants_lock: bool,
     /// Whether targets were queued, to be updated after the commit.
     pub(crate) queued: bool,
     /// Documents that patterns wrote.
     pub(crate) writes: u64,
-    /// What the statements of a session's transaction wrote. It is replayed on the newest state when the
+    /// The writes of a session's transaction. They are replayed on the newest state when the
     /// transaction commits.
     pub(crate) effects: Vec<Effect>,
-    /// How many statements have been settled.
+    /// The number of statements that have been settled.
     pub(crate) statement: u32,
-    /// What each pattern did, for explain.
+    /// Statistics of each pattern, for explain.
     pub(crate) trace: Option<Vec<Trace>>,
     /// Whether clients' writes bypass patterns.
     pub(crate) bypass: bool,
@@ -33,7 +33,7 @@ pub struct PatternWork {
     pub(crate) passed: Option<(Box<str>, Vec<u32>)>,
 }
 
-/// What a pattern did in a transaction.
+/// Statistics of a pattern in a transaction.
 pub struct Trace {
     /// The pattern.
     pub pattern: Arc<Pattern>,
@@ -41,7 +41,7 @@ pub struct Trace {
     pub deltas: u64,
     /// Documents that it wrote.
     pub writes: u64,
-    /// How long that took, with what was written.
+    /// The time that this took, including its writes, in microseconds.
     pub micros: u64,
 }
 
@@ -53,34 +53,34 @@ pub struct Effect {
     pub record: Vec<u8>,
     /// The write.
     pub write: DocumentWrite,
-    /// Which of the transaction's statements did it.
+    /// The number of the statement within the transaction.
     pub statement: u32,
 }
 
-/// How a document was written.
+/// The kind of a write to a document.
 pub enum DocumentWrite {
     /// It was inserted.
     Insert(DocBuf),
-    /// It was replaced by this image, logged like this.
+    /// It was replaced by this document, with this entry for the change log.
     Replace(DocBuf, LoggedUpdate),
     /// It was deleted.
     Delete,
 }
 
 impl PatternWork {
-    /// Whether a pattern writes now.
+    /// Whether a pattern is writing.
     #[must_use]
     pub fn is_derived(&self) -> bool {
         self.derived
     }
 
-    /// Whether the statement must run again inside of the commit lock.
+    /// Whether the statement must run again inside the commit lock.
     #[must_use]
     pub fn wants_lock(&self) -> bool {
         self.wants_lock
     }
 
-    /// How many documents patterns wrote.
+    /// The number of documents that patterns wrote.
     #[must_use]
     pub fn writes(&self) -> u64 {
         self.writes
@@ -98,7 +98,7 @@ impl PatternWork {
         self.effects.push(Effect { collection, record, write, statement: self.statement });
     }
 
-    /// The writes of a session's transaction.
+    /// Takes the recorded writes of a session's transaction.
     pub fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }
@@ -119,17 +119,17 @@ impl PatternWork {
         self.passed.take()
     }
 
-    /// Starts to record what each pattern does.
+    /// Starts to collect statistics of each pattern.
     pub fn begin_trace(&mut self) {
         self.trace = Some(Vec::new());
     }
 
-    /// What each pattern did since `begin_trace`.
+    /// Takes the statistics collected since `begin_trace`.
     pub fn take_trace(&mut self) -> Vec<Trace> {
         self.trace.take().unwrap_or_default()
     }
 
-    /// Adds what a pattern did.
+    /// Adds statistics of a pattern.
     pub(crate) fn note_trace(&mut self, done: Trace) {
         let Some(trace) = &mut self.trace else { return };
         match trace.iter_mut().find(|known| known.pattern.id == done.pattern.id) {

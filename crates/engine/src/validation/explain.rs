@@ -1,7 +1,7 @@
-//! Why a document does not match a validator: the `details` of a validation error.
+//! Explains why a document does not match a validator: the `details` of a validation error.
 //!
-//! Worked out from the filter as it was written. What stands under `$nor` and `$not` is explained
-//! the other way round: why it does match.
+//! It works on the filter as written. Inside `$nor` and `$not` it explains the opposite: why
+//! something does match.
 
 use super::compile;
 use super::schema;
@@ -13,7 +13,7 @@ use value::path::{Path, walk};
 use value::writer::ArrayWriter;
 use value::{DocBuf, RawDoc, RawVal, Val, Writer};
 
-/// What is to be explained.
+/// The kind of explanation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ask {
     /// Why something does not match.
@@ -38,9 +38,9 @@ impl Ask {
     }
 }
 
-/// Writes which parts of a filter a document does not match, or does.
+/// Writes which parts of a filter a document does not match, or does match.
 pub(super) fn explain(filter: RawDoc<'_>, doc: RawDoc<'_>, ask: Ask, out: &mut Writer<'_>) {
-    // Comments say nothing about documents.
+    // Comments do not affect matching.
     let parts: Vec<_> = filter.iter().filter(|(name, _)| *name != "$comment").collect();
     match parts.as_slice() {
         [(name, value)] => explain_clause(name, *value, doc, ask, out),
@@ -56,7 +56,7 @@ pub(super) fn explain(filter: RawDoc<'_>, doc: RawDoc<'_>, ask: Ask, out: &mut W
     }
 }
 
-/// Explains a clause, if it is one that is asked for.
+/// Explains a clause, if it has the outcome to be explained.
 fn explain_wanted(
     at: usize,
     filter: RawDoc<'_>,
@@ -178,10 +178,10 @@ fn explain_leaf(
     let whole = matches!(operator, "$size" | "$elemMatch" | "$all");
     let values = considered(path, doc, !whole);
     let missing = values.is_empty();
-    // Those hold when what they name does not.
+    // These operators match when the named values do not.
     let negative = matches!(operator, "$ne" | "$nin");
     let matched = (ask == Ask::Why) != negative;
-    // An operator that looks at some types only says so if it found none of them.
+    // An operator that applies to certain types reports that, if no value has one of them.
     let expected = expected_types(operator);
     let of_other_type = |value: &Val<'_>| !expected.contains(&value.kind().name());
     let mismatch = !matched && !missing && !expected.is_empty() && values.iter().all(of_other_type);
@@ -242,7 +242,7 @@ fn explain_leaf(
     }
 }
 
-/// The types that an operator looks at, sorted by name; nothing if it looks at all.
+/// The types that an operator applies to, sorted by name; empty if it applies to all.
 fn expected_types(operator: &str) -> &'static [&'static str] {
     match operator {
         "$mod" => &["decimal", "double", "int", "long"],
@@ -255,7 +255,7 @@ fn expected_types(operator: &str) -> &'static [&'static str] {
     }
 }
 
-/// Writes the types of values, each once.
+/// Writes the types of values, without duplicates.
 fn write_types(values: &[Val<'_>], out: &mut Writer<'_>) {
     let mut types: Vec<&str> = values.iter().map(|value| value.kind().name()).collect();
     types.sort_unstable();
@@ -268,17 +268,17 @@ fn write_types(values: &[Val<'_>], out: &mut Writer<'_>) {
     };
 }
 
-/// The values that a predicate looked at: those at the path, and with `elements` those inside of
-/// an array at its end.
+/// The values that a predicate considers: those at the path, and with `elements` the elements of an
+/// array at its end.
 fn considered<'d>(path: &str, doc: RawDoc<'d>, elements: bool) -> Vec<Val<'d>> {
     let mut values = Vec::new();
     let path = Path::new(path);
     let _: ControlFlow<()> = walk(doc, path.parts(), elements, &mut |found| {
-        // Its elements stand for an array.
-        let shown = elements
+        // The elements are considered instead of the array.
+        let replaced = elements
             && !found.element
             && matches!(found.value, Val::Array(array) if !array.is_empty());
-        if !found.value.is_missing() && !shown {
+        if !found.value.is_missing() && !replaced {
             values.push(found.value);
         }
         ControlFlow::Continue(())

@@ -1,7 +1,7 @@
 //! Document validation: the filter that a collection's documents must match.
 //!
-//! The filter is compiled once for each version of the collection. Why a document fails is worked
-//! out afterwards, from the filter as it was written, because failures are rare.
+//! The filter is compiled once for each version of the collection. The explanation of a failure is
+//! computed afterwards, from the filter as written, because failures are rare.
 //!
 //! Layer: catalog.
 
@@ -26,18 +26,19 @@ enum Level {
     Strict,
 }
 
-/// A collection's rules for its documents.
+/// The validation rules of a collection.
 pub struct Validator {
     source: DocBuf,
-    /// An error when a filter of a newer version cannot be read: then writes fail, not the start.
+    /// An error when the filter of a newer version cannot be parsed: then writes fail, but the
+    /// server starts.
     filter: Result<Filter>,
     level: Level,
-    /// Failing documents are let through with a line in the log.
+    /// Whether invalid documents are accepted with a log line.
     warn: bool,
 }
 
 impl Validator {
-    /// The rules in (checked) collection options.
+    /// The rules in collection options that have been checked.
     #[must_use]
     pub fn of(options: RawDoc<'_>) -> Option<Arc<Validator>> {
         let source =
@@ -63,7 +64,7 @@ impl Validator {
     }
 }
 
-/// Compiles a validator of a collection with these options, under its collation.
+/// Compiles the validator in these collection options, with their collation.
 fn compile_in(options: RawDoc<'_>, source: RawDoc<'_>) -> Result<Filter> {
     let collation = match options.get("collation").and_then(Val::as_doc) {
         None => None,
@@ -76,14 +77,13 @@ fn compile_in(options: RawDoc<'_>, source: RawDoc<'_>) -> Result<Filter> {
 /// Compiles a validator.
 ///
 /// # Errors
-/// What is not understood in it.
+/// When the filter is invalid.
 pub fn compile(source: RawDoc<'_>) -> Result<Filter> {
     Filter::parse_for_documents(source, &ParseContext::new(crate::clock::now_ms()))
 }
 
 impl Validator {
-    /// Checks a document of a collection that is about to be written; `old` is the one that it
-    /// replaces.
+    /// Checks a document before it is written; `old` is the version that it replaces.
     ///
     /// # Errors
     /// DocumentValidationFailure.

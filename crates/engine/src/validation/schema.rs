@@ -1,4 +1,4 @@
-//! Which rules of a `$jsonSchema` a document breaks: `schemaRulesNotSatisfied` of a validation
+//! The rules of a `$jsonSchema` that a document violates: `schemaRulesNotSatisfied` of a validation
 //! error.
 
 use super::compile;
@@ -6,7 +6,7 @@ use super::explain::single;
 use value::writer::ArrayWriter;
 use value::{DocBuf, RawDoc, RawVal, Val, Writer, compare};
 
-/// The keywords that can be broken, in the order in which MongoDB names them.
+/// The keywords that can be violated, in MongoDB's order.
 static RULES: &[&str] = &[
     "maxLength",
     "minLength",
@@ -35,9 +35,9 @@ static RULES: &[&str] = &[
     "type",
 ];
 
-/// Writes title and description of the schema and the rules that the document breaks.
+/// Writes title and description of the schema and the rules that the document violates.
 pub(super) fn explain(schema: RawDoc<'_>, doc: RawDoc<'_>, out: &mut Writer<'_>) {
-    // A schema for something that is no document is not looked at any further.
+    // A schema for a type other than object is not analysed further.
     let is_type = |name: &&str| {
         let Some(argument) = schema.find(name) else { return true };
         holds(single(name, argument).as_doc(), Val::Document(doc))
@@ -63,7 +63,7 @@ fn write_notes(schema: RawDoc<'_>, out: &mut Writer<'_>) {
     }
 }
 
-/// Whether a value keeps the rules of a schema.
+/// Whether a value satisfies the rules of a schema.
 fn holds(schema: RawDoc<'_>, value: Val<'_>) -> bool {
     let filter = DocBuf::build(|out| {
         out.doc("$jsonSchema", |out| {
@@ -75,11 +75,11 @@ fn holds(schema: RawDoc<'_>, value: Val<'_>) -> bool {
     let doc = DocBuf::build(|out| {
         out.append("v", value);
     });
-    // A rule that is not understood alone is not the one that was broken.
+    // A rule that cannot be evaluated alone is not reported as violated.
     compile(filter.as_doc()).and_then(|filter| filter.matches(doc.as_doc())).unwrap_or(true)
 }
 
-/// A rule with those that it means something with only.
+/// A rule together with the rules on which its meaning depends.
 fn with_companions(schema: RawDoc<'_>, rule: &str, argument: RawVal<'_>) -> DocBuf {
     let companions: &[&str] = match rule {
         "maximum" => &["exclusiveMaximum"],
@@ -92,7 +92,7 @@ fn with_companions(schema: RawDoc<'_>, rule: &str, argument: RawVal<'_>) -> DocB
         out.raw(rule, argument);
         for name in companions {
             if let Some(argument) = schema.find(name) {
-                // The companion only says which parts are spoken of.
+                // The companion only defines which parts the rule applies to.
                 match *name {
                     "items" => write_free_items(argument, out),
                     "properties" | "patternProperties" => {
@@ -121,7 +121,7 @@ fn write_free_properties(name: &str, properties: RawVal<'_>, out: &mut Writer<'_
     });
 }
 
-/// Writes every rule that a value breaks.
+/// Writes every rule that a value violates.
 fn write_broken(schema: RawDoc<'_>, value: Val<'_>, out: &mut ArrayWriter<'_>) {
     for rule in RULES {
         let Some(argument) = schema.find(rule) else { continue };
@@ -210,7 +210,7 @@ fn write_rule(
             out.array("details", |failing| {
                 for (pattern, rules) in argument.as_doc().unwrap_or(RawDoc::empty()) {
                     let Some(rules) = rules.as_doc() else { continue };
-                    // Of each pattern the first one is told.
+                    // Only the first property of each pattern is reported.
                     let first = doc.iter().find(|(name, value)| {
                         has_pattern(pattern, name) && !holds(rules, value.get())
                     });

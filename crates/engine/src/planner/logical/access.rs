@@ -1,4 +1,4 @@
-//! What a plan must read, by what is asked of it.
+//! Chooses the access of a query by what the query needs.
 
 use super::{Apply, Fired, RULES, RuleId};
 use crate::planner::cover::FieldRead;
@@ -7,48 +7,48 @@ use crate::planner::{self, Plan, Question};
 use query::project::Projection;
 use value::Result;
 
-/// What is made of the documents that a query finds.
+/// What a query needs of the documents that it finds.
 #[derive(Clone, Copy)]
 pub enum Needs<'n> {
-    /// They are needed whole: to be written, or for stages that may read all of them.
+    /// Whole documents: to write them, or for stages that may read all fields.
     Documents,
-    /// What a projection shows of them; without one, all of them.
+    /// The fields of a projection; without one, whole documents.
     Projection(Option<&'n Projection>),
-    /// Only how many they are.
+    /// Only their number.
     Count,
     /// The values of the field at this path, each at least once.
     Values(&'n str),
-    /// What a `$group` behind them reads.
+    /// The fields that a `$group` reads.
     Group(GroupNeeds<'n>),
 }
 
-/// What a `$group` reads of the documents in front of it.
+/// What a `$group` reads of its input documents.
 #[derive(Clone, Copy)]
 pub struct GroupNeeds<'n> {
-    /// The fields; `None` if it may be all of them.
+    /// The fields; `None` if it may read all of them.
     pub reads: Option<&'n [FieldRead]>,
-    /// The field that is the key, if it is one.
+    /// The path of its key, if the key is a field.
     pub key_path: Option<&'n str>,
-    /// Whether a `$limit` stands between them.
+    /// Whether a `$limit` comes before it.
     pub is_limited: bool,
 }
 
-/// How a query finds what it needs.
+/// The chosen way to run a query.
 pub struct Decision {
     /// The plan.
     pub plan: Plan,
-    /// The column of the index whose values are read, each once; for `Needs::Values`.
+    /// The index column whose distinct values are read; for `Needs::Values`.
     pub column: Option<usize>,
-    /// Whether entries of the index are counted, and no document is read; for `Needs::Count`.
+    /// Whether index entries are counted and no document is read; for `Needs::Count`.
     pub counts_entries: bool,
     /// Whether the entries come group by group; for `Needs::Group`.
     pub is_grouped: bool,
-    /// The rules that decided it.
+    /// The rules that were applied.
     pub fired: Fired,
 }
 
 impl Decision {
-    /// A plan that no rule changed yet.
+    /// A plan that no rule has changed.
     pub(super) fn new(plan: Plan) -> Decision {
         Decision {
             plan,
@@ -64,17 +64,16 @@ impl Decision {
 pub struct Draft<'d, 'q> {
     /// The query.
     pub question: &'d Question<'q>,
-    /// What is asked of it.
+    /// What the query needs.
     pub needs: &'d Needs<'d>,
-    /// What was decided so far.
+    /// The decision so far.
     pub decision: &'d mut Decision,
 }
 
-/// Chooses the plan of a query. This is the one way from a query to a plan: find, count, distinct,
-/// update, delete and the front of every pipeline come here.
+/// Chooses the plan of a query. All queries get their plan here: find, count, distinct, update,
+/// delete and the front of every pipeline.
 ///
-/// # Errors
-/// BadValue for a hint that names no index, and what `bounds` refuse.
+/// BadValue for a hint that names no index, and errors of `bounds`.
 pub fn decide(question: &Question<'_>, needs: &Needs<'_>, bounds: MinMax<'_>) -> Result<Decision> {
     if !bounds.is_empty() {
         let mut decision = Decision::new(bounds.plan(question)?);

@@ -1,15 +1,15 @@
-//! Queries that are answered from what patterns maintain. What a pattern can answer is up to its
-//! kind; here is what the optimiser asks.
+//! Queries that are answered from values that patterns maintain. The kind of a pattern decides what
+//! it can answer; this file has the interface that the optimiser uses.
 
 use super::{Apply, RULES, RuleId};
 use crate::catalog::Collection;
 use std::sync::Arc;
 use value::{DocBuf, RawDoc, Result};
 
-/// What patterns can answer, at the snapshot of a query.
+/// The queries that patterns can answer, at the snapshot of a query.
 pub trait PatternAnswers {
-    /// The filter that finds the same documents with less work. `most` is how many documents are
-    /// needed, from the first one in the order of `sort` on.
+    /// A filter that finds the same documents with less work. `most` is the number of documents
+    /// needed, counted from the first one in the order of `sort`.
     ///
     /// # Errors
     /// When the store fails.
@@ -21,13 +21,13 @@ pub trait PatternAnswers {
         most: Option<u64>,
     ) -> Result<Option<DocBuf>>;
 
-    /// How many documents match.
+    /// The number of matching documents.
     ///
     /// # Errors
     /// When the store fails.
     fn count(&mut self, collection: &Collection, filter: RawDoc<'_>) -> Result<Option<u64>>;
 
-    /// The pipeline that gives the same documents with less work.
+    /// A pipeline that returns the same documents with less work.
     ///
     /// # Errors
     /// When the store fails.
@@ -38,18 +38,18 @@ pub trait PatternAnswers {
     ) -> Result<Option<PipelineAnswer>>;
 }
 
-/// A pipeline in place of another one.
+/// A pipeline that replaces another one.
 pub struct PipelineAnswer {
-    /// The collection that it reads; `None` when it brings its own documents.
+    /// The collection that it reads; `None` if it starts with its own documents.
     pub collection: Option<Arc<Collection>>,
     /// Its stages.
     pub stages: DocBuf,
 }
 
-/// What is asked of patterns.
+/// A question to patterns.
 #[derive(Clone, Copy)]
 pub enum Asked<'a> {
-    /// A filter in place of that of a find.
+    /// A replacement for the filter of a find.
     Filter {
         /// The collection.
         collection: &'a Collection,
@@ -60,14 +60,14 @@ pub enum Asked<'a> {
         /// How many documents are needed.
         most: Option<u64>,
     },
-    /// The number of documents that match.
+    /// The number of matching documents.
     Count {
         /// The collection.
         collection: &'a Collection,
         /// The filter.
         filter: RawDoc<'a>,
     },
-    /// A pipeline in place of another one.
+    /// A replacement for a pipeline.
     Pipeline {
         /// The collection.
         collection: &'a Arc<Collection>,
@@ -76,7 +76,7 @@ pub enum Asked<'a> {
     },
 }
 
-/// What patterns answer; the variant is that of the question.
+/// An answer of patterns; its variant is that of the question.
 pub enum Answer {
     /// A filter.
     Filter(DocBuf),
@@ -86,7 +86,8 @@ pub enum Answer {
     Pipeline(PipelineAnswer),
 }
 
-/// The answer of patterns, and the rule that gave it. Without `source` the client wants none.
+/// The answer of patterns, and the rule that produced it. `source` is `None` if the client disabled
+/// rewrites.
 ///
 /// # Errors
 /// When the store fails.

@@ -1,15 +1,15 @@
-//! Compiled stages as rules see them, and the decisions on them.
+//! Compiled stages as rules see them, and decisions on them.
 
 use super::{Apply, RULES, RuleId};
 
-/// What rules know of a compiled stage.
+/// The properties of a compiled stage that rules use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shape<'s> {
     /// Passes the documents that match a filter.
     Match,
     /// Orders the documents.
     Sort,
-    /// Passes the first documents only.
+    /// Passes only the first documents.
     Limit,
     /// Makes a document of each element of the array at this path.
     Unwind(&'s str),
@@ -17,16 +17,16 @@ pub enum Shape<'s> {
     Lookup {
         /// The field that gets them.
         field: &'s str,
-        /// Whether it makes a document for each of them already.
+        /// Whether it already produces one document per joined document.
         unwinds: bool,
     },
     /// Counts all documents into one.
     Count,
-    /// Passes the documents of the collection from near to far.
+    /// Returns the documents of the collection in order of distance.
     Near,
     /// Computes the fields of every document.
     Project,
-    /// Folds documents into groups.
+    /// Groups documents.
     Group,
     /// Any other stage.
     Other,
@@ -34,16 +34,16 @@ pub enum Shape<'s> {
 
 /// The stages of a compiled pipeline.
 pub trait Shapes {
-    /// The stage at a position; `None` behind the last.
+    /// The stage at a position; `None` after the last.
     fn shape(&self, at: usize) -> Option<Shape<'_>>;
 }
 
-/// How many stages at the front of a pipeline are answered by a find.
+/// The stages at the front of a pipeline that a find answers.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Front {
-    /// Whether the first stage is a `$match`, whose filter the find has.
+    /// Whether the first stage is a `$match`, whose filter becomes that of the find.
     pub filters: bool,
-    /// Whether the first stage is a `$geoNear`, which is a find by itself.
+    /// Whether the first stage is a `$geoNear`, which becomes a find.
     pub is_near: bool,
     /// Whether a `$sort` is part of it.
     pub sorts: bool,
@@ -62,27 +62,27 @@ impl Front {
 /// Stages that run as one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Joined {
-    /// A `$sort` and the `$limit` behind it: only the first documents are kept.
+    /// A `$sort` and the `$limit` after it: only the first documents are kept.
     SortLimit,
-    /// A `$group` with neighbours.
+    /// A `$group` with adjacent stages.
     Group {
-        /// Whether an `$unwind` is in front.
+        /// Whether an `$unwind` comes first.
         unwind: bool,
-        /// Whether a `$project` is in front, behind the `$unwind`.
+        /// Whether a `$project` comes before the `$group`, after the `$unwind`.
         project: bool,
-        /// Whether a `$project` follows, of which sizes of sets may become counts.
+        /// Whether a `$project` follows, in which sizes of sets may become counts.
         behind: bool,
     },
 }
 
-/// The rule by which a stage does the work of the next one too.
+/// The rule by which a stage takes over the work of the next one.
 #[must_use]
 pub fn absorbs(stage: &Shape<'_>, next: &Shape<'_>) -> Option<RuleId> {
     let fires = |apply: Apply| matches!(apply, Apply::Absorb(apply) if apply(stage, next));
     RULES.iter().position(|rule| fires(rule.apply)).map(RuleId)
 }
 
-/// The stages that a find answers, and the rule that says so if there are any.
+/// The stages that a find answers, and the rule that decided it, if there are any.
 #[must_use]
 pub fn front(stages: &dyn Shapes) -> (Front, Option<RuleId>) {
     let found = RULES.iter().enumerate().find_map(|(at, rule)| match rule.apply {
@@ -94,14 +94,14 @@ pub fn front(stages: &dyn Shapes) -> (Front, Option<RuleId>) {
     found.map_or((Front::default(), None), |(front, rule)| (front, Some(rule)))
 }
 
-/// The rule by which a pipeline is answered as a count of documents.
+/// The rule by which a pipeline is answered as a count.
 #[must_use]
 pub fn is_count_only(stages: &dyn Shapes) -> Option<RuleId> {
     let fires = |apply: Apply| matches!(apply, Apply::Count(apply) if apply(stages));
     RULES.iter().position(|rule| fires(rule.apply)).map(RuleId)
 }
 
-/// The stages from a position on that run as one, and the rule that says so.
+/// The stages from a position on that run as one, and the rule that decided it.
 #[must_use]
 pub fn joined(stages: &dyn Shapes, at: usize) -> Option<(Joined, RuleId)> {
     RULES.iter().enumerate().find_map(|(rule, row)| match row.apply {

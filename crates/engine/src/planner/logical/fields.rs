@@ -1,9 +1,9 @@
-//! Which fields filters read and stages change.
+//! The fields that filters read and stages change.
 
 use super::stage::{Kind, Stage};
 use value::{RawDoc, RawVal, Val};
 
-/// Whether a filter has operators that only the first stage may have, or that must not move.
+/// Whether a filter has operators that are allowed only in the first stage, or that must not move.
 pub fn is_tied_to_front(filter: RawDoc<'_>) -> bool {
     filter.iter().any(|(name, value)| {
         matches!(name, "$text" | "$near" | "$nearSphere" | "$geoNear" | "$where")
@@ -11,7 +11,7 @@ pub fn is_tied_to_front(filter: RawDoc<'_>) -> bool {
     })
 }
 
-/// Adds the top-level fields that a filter reads. False when they are not known.
+/// Adds the top-level fields that a filter reads. Returns false if they cannot be determined.
 pub fn read_by<'f>(filter: RawDoc<'f>, fields: &mut Vec<&'f str>) -> bool {
     filter.iter().all(|(name, value)| match name {
         "$and" | "$or" | "$nor" => value.as_array().is_some_and(|list| {
@@ -25,7 +25,7 @@ pub fn read_by<'f>(filter: RawDoc<'f>, fields: &mut Vec<&'f str>) -> bool {
     })
 }
 
-/// Whether a stage surely leaves top-level fields as they are.
+/// Whether a stage certainly does not change these top-level fields.
 pub fn are_kept(stage: &Stage<'_>, fields: &[&str]) -> bool {
     let untouched = |path: &str| !fields.contains(&first_part(path));
     match (stage.kind, stage.spec()) {
@@ -43,7 +43,7 @@ pub fn are_kept(stage: &Stage<'_>, fields: &[&str]) -> bool {
     }
 }
 
-/// Whether a projection leaves fields as they are.
+/// Whether a projection does not change these fields.
 fn are_projected(projection: RawDoc<'_>, fields: &[&str]) -> bool {
     let switch = |value: RawVal<'_>| match value.get() {
         Val::Bool(on) => Some(on),

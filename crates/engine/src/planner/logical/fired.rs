@@ -1,4 +1,4 @@
-//! Which rules changed a query.
+//! The set of rules that changed a query.
 
 use super::RULES;
 use value::Writer;

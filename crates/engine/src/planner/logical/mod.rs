@@ -1,12 +1,13 @@
-//! The optimiser: every decision on how a query is rewritten or run in parts is a rule of `RULES`.
+//! The optimiser: every decision on rewriting a query or running stages together is a rule of
+//! `RULES`.
 //!
 //! A query passes the rules in this order:
 //! 1. `pipeline`: a written pipeline is read into typed stages (`stage`), and rules replace
-//!    neighbours by stages that give the same documents with less work. `answers`
-//!    replaces queries by what patterns maintain.
+//!    adjacent stages by others that return the same documents with less work. `answers`
+//!    replaces queries by values that patterns maintain.
 //! 2. `compiled`: on compiled stages, rules decide which of them a find with a plan answers, and
 //!    which run as one.
-//! 3. `access`: rules decide what a plan must read for what is asked of it: documents, entries of
+//! 3. `access`: rules decide what a plan must read to produce the result: documents, entries of
 //!    an index, or one entry for each value. Every command gets its plan here.
 //!
 //! A rule lives in one file under `rules`, has one row in `RULES` and one spec file in
@@ -54,15 +55,15 @@ pub enum Apply {
     /// On a query before it is compiled: what patterns answer in its place.
     Answer(fn(&mut dyn PatternAnswers, &Asked<'_>) -> Result<Option<Answer>>),
     /// On a compiled stage and the next one: whether the first can do the work of both. The stage
-    /// itself may still decline.
+    /// itself may decline.
     Absorb(fn(&Shape<'_>, &Shape<'_>) -> bool),
     /// On a compiled pipeline over a collection: how many stages at its front a find answers.
     Front(fn(&dyn Shapes) -> Front),
-    /// On a compiled pipeline over a collection: whether all that is asked for is a count.
+    /// On a compiled pipeline over a collection: whether it only counts.
     Count(fn(&dyn Shapes) -> bool),
-    /// On compiled stages from a position on: which of them run as one. A group may still decline.
+    /// On compiled stages from a position on: which of them run as one. A group may decline.
     Join(fn(&dyn Shapes, usize) -> Option<Joined>),
-    /// Before a plan is chosen: another way to find what is needed.
+    /// Before a plan is chosen: another way to find the result.
     Instead(fn(&Question<'_>, &Needs<'_>) -> Option<Decision>),
     /// On a chosen plan; returns whether it changed it.
     Plan(fn(&mut Draft<'_, '_>) -> bool),

@@ -19,8 +19,8 @@ pub struct Optimised {
     pub fired: Fired,
 }
 
-/// Applies the rules for written stages until none changes anything. A pipeline with something
-/// that is no stage is left as it is: compiling it reports the error.
+/// Applies the rules for written stages until none changes anything. A pipeline with an invalid
+/// stage is left unchanged: compiling it reports the error.
 #[must_use]
 pub fn optimise(pipeline: RawDoc<'_>) -> Optimised {
     let Some(mut pipeline) = Pipeline::read(pipeline) else { return Optimised::default() };
@@ -40,7 +40,7 @@ pub fn optimise(pipeline: RawDoc<'_>) -> Optimised {
 }
 
 impl<'p> Pipeline<'p> {
-    /// `None` when there is nothing to optimise.
+    /// Reads a pipeline; `None` when there is nothing to optimise.
     fn read(pipeline: RawDoc<'p>) -> Option<Pipeline<'p>> {
         let mut stages = Vec::new();
         for (_, stage) in pipeline {
@@ -49,7 +49,7 @@ impl<'p> Pipeline<'p> {
         (stages.len() > 1).then_some(Pipeline { stages })
     }
 
-    /// Applies the first rule that changes something at a position; returns which one did.
+    /// Applies the first rule that changes something at a position. Returns that rule.
     fn apply_one(&mut self, at: usize) -> Option<RuleId> {
         let mut fires =
             |rule: &Rule| matches!(rule.apply, Apply::Written(apply) if apply(self, at));
@@ -70,7 +70,7 @@ impl<'p> Pipeline<'p> {
         swaps
     }
 
-    /// Puts another stage at a position.
+    /// Replaces the stage at a position.
     pub fn replace(&mut self, at: usize, stage: Stage<'p>) {
         if let Some(slot) = self.stages.get_mut(at) {
             *slot = stage;

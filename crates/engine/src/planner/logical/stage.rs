@@ -1,9 +1,9 @@
-//! A stage as it was written, with its kind and the parts that rules look at.
+//! A stage as written, with its kind and the parts that rules use.
 
 use query::sort::SortSpec;
 use value::{DocBuf, RawDoc, RawVal, Val};
 
-/// The stages that rules know; all others stay where they are.
+/// The stages that rules recognise; all others stay in place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// `$addFields` and `$set`.
@@ -50,7 +50,7 @@ impl Kind {
         }
     }
 
-    /// Whether the stage gives exactly one document for each that it takes, in the same order.
+    /// Whether the stage returns exactly one document per input document, in the same order.
     pub fn is_one_to_one(self) -> bool {
         matches!(self, Kind::AddFields | Kind::Project | Kind::ReplaceRoot | Kind::Unset)
     }
@@ -61,7 +61,7 @@ pub struct Stage<'p> {
     /// Which stage it is.
     pub kind: Kind,
     source: Source<'p>,
-    /// Whether it is a `$match` with an `$and` that a rule made, which may grow.
+    /// Whether it is a `$match` with an `$and` created by a rule, which may be extended.
     is_merged: bool,
 }
 
@@ -71,18 +71,19 @@ enum Source<'p> {
     Made(DocBuf),
 }
 
-/// What an `$unwind` does.
+/// The parts of an `$unwind`.
 pub struct Unwind<'s> {
     /// The path of the array, without the dollar.
     pub path: &'s str,
     /// The field that gets the position of the element.
     pub index: Option<&'s str>,
-    /// Whether it has options besides the path.
+    /// Whether it has options in addition to the path.
     pub has_options: bool,
 }
 
 impl<'p> Stage<'p> {
-    /// A stage of a client's pipeline. `None` for what is no stage: compiling reports the error.
+    /// Reads a stage of a client's pipeline. `None` for an invalid stage: compiling reports the
+    /// error.
     pub fn read(stage: RawVal<'p>) -> Option<Stage<'p>> {
         let doc = stage.as_doc()?;
         let mut fields = doc.iter();
@@ -90,17 +91,17 @@ impl<'p> Stage<'p> {
         Some(Stage { kind: Kind::of(name), source: Source::Sent(doc), is_merged: false })
     }
 
-    /// A `$match` that a rule makes.
+    /// A `$match` created by a rule.
     pub fn new_match(doc: DocBuf) -> Stage<'p> {
         Stage { kind: Kind::Match, source: Source::Made(doc), is_merged: false }
     }
 
-    /// A `$match` whose filter is one `$and` that a rule makes.
+    /// A `$match` created by a rule, whose filter is one `$and`.
     pub fn new_merged_match(doc: DocBuf) -> Stage<'p> {
         Stage { kind: Kind::Match, source: Source::Made(doc), is_merged: true }
     }
 
-    /// A `$lookup` that a rule makes.
+    /// A `$lookup` created by a rule.
     pub fn new_lookup(doc: DocBuf) -> Stage<'p> {
         Stage { kind: Kind::Lookup, source: Source::Made(doc), is_merged: false }
     }
@@ -118,7 +119,7 @@ impl<'p> Stage<'p> {
         self.doc().first().map_or(Val::Missing, |(_, value)| value.get())
     }
 
-    /// The filter of a `$match` that may move. Filters that only the first stage may have stay.
+    /// The filter of a `$match` that may move. Filters allowed only in the first stage may not.
     pub fn movable_filter(&self) -> Option<RawDoc<'_>> {
         let filter = self.spec().as_doc().filter(|_| self.kind == Kind::Match)?;
         (!super::fields::is_tied_to_front(filter)).then_some(filter)

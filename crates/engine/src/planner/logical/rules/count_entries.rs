@@ -1,4 +1,4 @@
-//! A count whose filter the bounds of an index answer exactly counts the entries.
+//! A count whose filter is expressed exactly by the bounds of an index counts the entries.
 
 use crate::planner::cover::entries_are_matches;
 use crate::planner::logical::access::Draft;

@@ -1,6 +1,6 @@
-//! A pipeline of an optional `$match` and a stage that counts, as drivers send it to count
-//! documents, is answered like the command `count`: from the counters of the collection or from
-//! the entries of an index, where these know.
+//! A pipeline of an optional `$match` and a counting stage, as drivers send it to count documents,
+//! is answered like the command `count`: from the counters of the collection or the entries of an
+//! index, where possible.
 
 use crate::planner::logical::{Apply, Rule, Shape, Shapes};
 

@@ -1,5 +1,5 @@
-//! A find whose filter, sort and projection ask only for fields of the index that it reads is
-//! answered from the entries of that index.
+//! A find whose filter, sort and projection use only fields of its index is answered from the
+//! entries of that index.
 
 use crate::planner::cover;
 use crate::planner::logical::access::Draft;

@@ -1,5 +1,5 @@
-//! The distinct values of a field are read from an index that has the field behind nothing but
-//! fields with one value: one entry for each value, the others are jumped over.
+//! The distinct values of a field are read from an index in which all fields before it have a
+//! single value: one entry is read per value, the others are skipped.
 
 use crate::catalog::IndexKind;
 use crate::planner::cover::entries_are_matches;
@@ -30,7 +30,7 @@ fn apply(question: &Question<'_>, needs: &Needs<'_>) -> Option<Decision> {
     })
 }
 
-/// The column of the field, if the entries of the index have all its values.
+/// The column of the field, if the index contains all its values.
 fn column(candidate: &Candidate, path: &str) -> Option<usize> {
     let index = &candidate.index;
     let usable = matches!(index.kind, IndexKind::Ordered)

@@ -1,4 +1,4 @@
-//! `$sort`, `$sort`: only the last order is seen.
+//! `$sort`, `$sort`: the first sort is removed, because only the last order counts.
 
 use crate::planner::logical::pipeline::Pipeline;
 use crate::planner::logical::{Apply, Rule};

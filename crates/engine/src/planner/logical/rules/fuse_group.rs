@@ -1,6 +1,6 @@
-//! `$unwind`, `$project`, `$group`, `$project`: the group reads the documents in front of the
-//! others, so that none are made between them, and counts where only the size of a set is asked
-//! for behind it.
+//! `$unwind`, `$project`, `$group`, `$project`: the group reads the input of the earlier stages
+//! directly, so that no documents are built between them. It only counts where the last stage uses
+//! just the size of a set.
 
 use crate::planner::logical::{Apply, Joined, Rule, Shape, Shapes};
 

@@ -1,5 +1,5 @@
-//! `$project`, `$limit` becomes `$limit`, `$project`: fields of documents that are left out need
-//! not be computed.
+//! `$project`, `$limit` becomes `$limit`, `$project`: fields of documents beyond the limit are not
+//! computed.
 
 use crate::planner::logical::pipeline::Pipeline;
 use crate::planner::logical::{Apply, Rule};

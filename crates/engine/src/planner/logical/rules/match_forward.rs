@@ -1,5 +1,5 @@
-//! `$match` moves in front of a stage that does not change the fields that it reads, so that less
-//! is computed, and the planner sees the filter.
+//! `$match` moves before a stage that does not change the fields it reads, so that fewer documents
+//! are processed and the planner sees the filter.
 
 use crate::planner::logical::pipeline::Pipeline;
 use crate::planner::logical::stage::{Kind, Stage};
@@ -18,7 +18,7 @@ fn apply(pipeline: &mut Pipeline<'_>, at: usize) -> bool {
     fires && pipeline.swap_with_previous(at)
 }
 
-/// Whether a filter gives the same in front of a stage as behind it.
+/// Whether a filter has the same result before a stage as after it.
 fn may_pass(stage: &Stage<'_>, filter: RawDoc<'_>) -> bool {
     if stage.kind == Kind::Sort {
         return stage.spec().as_doc().is_some_and(|order| !order.is_empty());

@@ -25,8 +25,8 @@ fn apply(pipeline: &mut Pipeline<'_>, at: usize) -> bool {
     true
 }
 
-/// The `$lookup` with the conditions that ask for joined documents only, and a `$match` of the
-/// others, if there are any.
+/// The `$lookup` with the conditions on joined documents, and a `$match` with the others, if there
+/// are any.
 fn moved<'p>(
     lookup: &Stage<'_>,
     unwind: &Stage<'_>,
@@ -34,7 +34,8 @@ fn moved<'p>(
 ) -> Option<(Stage<'p>, Option<Stage<'p>>)> {
     let spec = lookup.spec().as_doc().filter(|_| lookup.kind == Kind::Lookup)?;
     let field = lookup.joined_field()?;
-    // With positions or empty arrays kept, documents count that do not match.
+    // With array positions or preserved empty arrays, documents that do not match affect the
+    // result.
     let unwind = unwind.unwind().filter(|unwind| !unwind.has_options)?;
     if unwind.path != field {
         return None;
@@ -86,7 +87,7 @@ fn moved<'p>(
     Some((Stage::new_lookup(joined), rest))
 }
 
-/// A condition whose paths all begin with a prefix, without it.
+/// The condition with the prefix removed, if all its paths begin with the prefix.
 fn without_prefix(name: &str, value: RawVal<'_>, prefix: &str) -> Option<DocBuf> {
     if let Some(path) = name.strip_prefix(prefix).filter(|path| !path.is_empty()) {
         return Some(DocBuf::build(|out| {

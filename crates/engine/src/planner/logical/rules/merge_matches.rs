@@ -22,8 +22,8 @@ fn apply(pipeline: &mut Pipeline<'_>, at: usize) -> bool {
     true
 }
 
-/// A `$match` of both filters. `list` are the conditions of the first one if it was merged before:
-/// they get one more, so that many filters do not nest.
+/// A `$match` of both filters. `list` holds the conditions of the first one if it was merged
+/// before: the new filter is added to it, so that filters do not nest.
 fn merged<'p>(first: RawDoc<'_>, list: Option<RawDoc<'_>>, second: RawDoc<'_>) -> Stage<'p> {
     Stage::new_merged_match(DocBuf::build(|out| {
         out.doc("$match", |out| {

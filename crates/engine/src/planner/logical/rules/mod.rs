@@ -19,7 +19,7 @@ mod unwind_into_lookup;
 
 use super::Rule;
 
-/// Every rule. Of those that run at the same time, the first one that fits is applied.
+/// All rules. Of rules that run at the same time, the first one that applies is used.
 pub static RULES: &[&Rule] = &[
     &drop_overridden_sort::RULE,
     &limit_before_projection::RULE,

@@ -1,5 +1,5 @@
-//! A covered `$group` whose key is in the order of the index gives each group as soon as its
-//! entries end, and keeps only one.
+//! A covered `$group` whose key follows the order of the index returns each group as soon as its
+//! entries end, and keeps only one group in memory.
 
 use crate::planner::logical::access::Draft;
 use crate::planner::logical::{Apply, Needs, Rule};
@@ -17,7 +17,7 @@ fn apply(draft: &mut Draft<'_, '_>) -> bool {
     if !together || needs.is_limited || (draft.question.sort.is_some() && !plan.sorted) {
         return false;
     }
-    // Every entry counts only if nothing is left to be tested.
+    // The entries are the matches only if nothing is left to test.
     let filter = draft.question.filter;
     let fires = filter.is_empty() || filter.without(plan.implied).is_empty();
     draft.decision.is_grouped |= fires;

@@ -1,5 +1,5 @@
-//! `$lookup`, `$unwind` of its result: the `$lookup` gives the documents one by one, and makes no
-//! array.
+//! `$lookup`, `$unwind` of its result: the `$lookup` returns joined documents one by one, without
+//! building an array.
 
 use crate::planner::logical::{Apply, Rule, Shape};
 
