@@ -1,37 +1,37 @@
-//! Answering queries from what patterns maintain: what a kind is asked, and what it answers with.
+//! Answering queries from maintained values: the interface between the planner and a kind.
 //!
-//! A question names the collection that the query reads, and a snapshot of the moment of the query. All
-//! answers are for that moment.
+//! A question has the collection that the query reads and the query's snapshot. All answers are
+//! for that snapshot.
 
 use crate::pattern::Pattern;
 use crate::queue;
 use value::{DocBuf, RawDoc, RawVal, Result, Val};
 
-/// What a kind may read in order to answer: one moment of the store.
+/// The data that a kind may read in order to answer: one snapshot of the store.
 pub trait AnswerSnapshot {
-    /// What a pattern keeps under a key.
+    /// Returns a pattern's record under a key.
     ///
     /// # Errors
     /// When the store fails.
     fn state(&self, pattern: u32, key: &[u8]) -> Result<Option<DocBuf>>;
 
-    /// Whether a pattern keeps anything under keys that begin with `prefix`.
+    /// Whether a pattern has records whose keys begin with `prefix`.
     ///
     /// # Errors
     /// When the store fails.
     fn has_states(&self, pattern: u32, prefix: &[u8]) -> Result<bool>;
 
-    /// The document of a collection with this `_id`, as it is stored.
+    /// Returns the document with this `_id`, as it is stored.
     ///
     /// # Errors
     /// When the store fails.
     fn get(&self, collection: &str, id: Val<'_>) -> Result<Option<DocBuf>>;
 
-    /// Whether a collection is there.
+    /// Whether a collection exists.
     fn has_collection(&self, collection: &str) -> bool;
 
-    /// Whether a collection has an index over all documents that begins with this field and that queries
-    /// may use.
+    /// Whether a collection has an index on all documents that begins with this field and that
+    /// queries may use.
     fn has_index(&self, collection: &str, first: &str) -> bool;
 }
 
@@ -41,12 +41,12 @@ pub struct Question<'q> {
     pub pattern: &'q Pattern,
     /// The collection that the query reads.
     pub collection: &'q str,
-    /// The moment of the query.
+    /// The query's snapshot.
     pub snapshot: &'q dyn AnswerSnapshot,
 }
 
 impl Question<'_> {
-    /// Whether targets of the pattern wait in its queue, be it from a time when it had another mode.
+    /// Whether targets of the pattern wait in its queue, possibly since an earlier mode.
     ///
     /// # Errors
     /// When the store fails.
@@ -55,26 +55,26 @@ impl Question<'_> {
     }
 }
 
-/// What stands in place of the beginning of a pipeline, up to its `$group`.
+/// Replaces the start of a pipeline, up to its `$group`.
 pub struct GroupAnswer {
-    /// The collection that is read now; `None` when the stage brings its own documents.
+    /// The collection to read instead; `None` if the stage supplies its own documents.
     pub collection: Option<String>,
     /// The first stage.
     pub stage: DocBuf,
 }
 
-/// What stands in place of a stage.
+/// Replaces one stage.
 pub struct StageAnswer {
     /// The stage.
     pub stage: DocBuf,
-    /// What explain calls it.
+    /// Its name in explain.
     pub from: &'static str,
-    /// Whether the documents behind it are still those of the target, so that stages further on can be
+    /// Whether its output is still the documents of the target, so that later stages can be
     /// answered too.
     pub keeps_documents: bool,
 }
 
-/// An array as a document of its own.
+/// An array as a document.
 #[must_use]
 pub fn written(write: impl FnOnce(&mut value::writer::ArrayWriter<'_>)) -> DocBuf {
     let mut bytes = Vec::new();
@@ -82,7 +82,7 @@ pub fn written(write: impl FnOnce(&mut value::writer::ArrayWriter<'_>)) -> DocBu
     DocBuf::from_bytes(bytes)
 }
 
-/// The conditions that a filter joins, each a name and what is asked of it.
+/// Collects the conditions of a conjunctive filter: a field or operator name and its operand.
 pub(crate) fn conditions<'f>(filter: RawDoc<'f>, out: &mut Vec<(&'f str, RawVal<'f>)>) {
     for (name, value) in filter {
         match value.as_array().filter(|_| name == "$and") {
@@ -96,7 +96,7 @@ pub(crate) fn conditions<'f>(filter: RawDoc<'f>, out: &mut Vec<(&'f str, RawVal<
     }
 }
 
-/// Whether two lists of conditions are the same, in whatever order.
+/// Whether two lists of conditions are equal, in any order.
 pub(crate) fn same_conditions(
     mut a: Vec<(&str, RawVal<'_>)>,
     mut b: Vec<(&str, RawVal<'_>)>,
@@ -107,7 +107,7 @@ pub(crate) fn same_conditions(
     a == b
 }
 
-/// The single value that a condition asks a field to hold.
+/// The single value that a condition requires a field to equal.
 fn equal_to(value: RawVal<'_>) -> Option<Val<'_>> {
     let value = match value.get() {
         Val::Document(doc) => match doc.first() {
@@ -121,7 +121,7 @@ fn equal_to(value: RawVal<'_>) -> Option<Val<'_>> {
     single.then_some(value)
 }
 
-/// The key that a filter asks for, when all that it asks beside is what the pattern's own filter asks.
+/// The key that a filter requires, if its other conditions are those of the pattern's filter.
 pub(crate) fn asked_key<'f>(
     pattern: &Pattern,
     filter: RawDoc<'f>,

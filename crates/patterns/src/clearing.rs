@@ -1,9 +1,9 @@
-//! Removing what a pattern that was dropped has left in documents.
+//! Removes the values of a dropped pattern from documents.
 //!
-//! From the drop on its fields belong to clients again, while a walk over the documents takes the
-//! old values away. Who writes a document before the walk came by takes them away too, unless the
-//! write changed them: then they are the client's. Such documents are marked, so that the walk
-//! leaves them alone.
+//! From the drop on its fields belong to clients again, while a scan over the documents removes
+//! the old values. A write of a document before the scan reaches it removes them too, except
+//! values that the write changed: these belong to the client. Such documents are marked, so that
+//! the scan skips them.
 
 use crate::documents::Documents;
 use crate::maintain::CollectionPatterns;
@@ -12,12 +12,12 @@ use crate::pattern::Pattern;
 use value::path::Path;
 use value::{DocBuf, RawDoc, Result, Val, keys};
 
-/// The key of the mark of a document that the walk must leave alone.
+/// The key of the mark of a document that the scan must skip.
 fn mark(record: &[u8]) -> Vec<u8> {
     [b"\0d", record].concat()
 }
 
-/// The paths that are to be removed: those that no other pattern has taken over.
+/// The paths to remove: those that no other pattern maintains now.
 fn paths(pattern: &Pattern, bound: &CollectionPatterns) -> Vec<Path> {
     let living: Vec<String> = bound
         .targets
@@ -29,8 +29,8 @@ fn paths(pattern: &Pattern, bound: &CollectionPatterns) -> Vec<Path> {
     pattern.maintains().into_iter().filter(free).map(|path| Path::new(&path)).collect()
 }
 
-/// Notes that a client has written a document: the walk leaves it alone. Only what was written may
-/// be noted, since the statement may go on behind a document that was refused.
+/// Marks a document that a client has written, so that the scan skips it. Call it only after the
+/// write succeeded, since a statement may continue after a refused document.
 ///
 /// # Errors
 /// When the store fails.
@@ -49,7 +49,7 @@ pub fn note_written(
     documents.set_state(pattern.id, &mark(&record), Some(one))
 }
 
-/// The image of a document that somebody writes, without what the pattern left in it.
+/// Returns the image of a written document without the pattern's values.
 ///
 /// # Errors
 /// When the store fails.
@@ -80,7 +80,7 @@ fn is_done(pattern: &Pattern, documents: &mut dyn Documents, record: &[u8]) -> R
     Ok(walked || documents.state(pattern.id, &mark(record))?.is_some())
 }
 
-/// Removes what the pattern left in a document that the walk came to.
+/// Removes the pattern's values from a document that the scan reads.
 ///
 /// # Errors
 /// When the store fails.

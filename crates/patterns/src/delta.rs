@@ -1,7 +1,7 @@
-//! Deltas: what changes of sources mean for targets, from the write that causes them until they are
-//! applied before its commit.
+//! Deltas: the effects of source changes on targets, from the write that causes them until they
+//! are applied before its commit.
 //!
-//! The two forms that most kinds need have variants of their own, so that a write of one document
+//! The two forms that most kinds need have their own variants, so that a write of one document
 //! allocates nothing for them. Any other form is an `OwnDeltas`.
 
 use crate::fold::{Child, Groups};
@@ -13,18 +13,18 @@ use value::OwnedVal;
 /// Encoded keys with their values.
 pub type KeyList = Vec<(Vec<u8>, OwnedVal)>;
 
-/// What one change of a source means for targets.
+/// The effect of one source change on targets.
 #[derive(Debug)]
 pub enum Delta {
     /// What a child of a fold added before the change, and what it adds now.
     Child(Option<Child>, Option<Child>),
-    /// The targets of these keys have to look at their sources again.
+    /// The targets of these keys must be derived again.
     Keys(KeyList),
-    /// A form of the kind's own.
+    /// A form of the kind.
     Own(Box<dyn OwnDeltas>),
 }
 
-/// Deltas of one pattern in a form of its kind's own.
+/// Deltas of one pattern in a form of its kind.
 pub trait OwnDeltas: Any + Debug + Send + Sync {
     /// Adds deltas of the same kind that came later.
     fn merge(&mut self, later: Box<dyn OwnDeltas>);
@@ -33,14 +33,14 @@ pub trait OwnDeltas: Any + Debug + Send + Sync {
     fn count(&self) -> usize;
 }
 
-/// What the changes of a statement mean for the targets of one pattern.
+/// The effect of a statement's changes on the targets of one pattern.
 #[derive(Debug)]
 pub enum Deltas {
-    /// Of a fold, by the key of the group.
+    /// Those of a fold, by group key.
     Groups(Groups),
-    /// Keys whose targets have to look at their sources again.
+    /// Keys whose targets must be derived again.
     Keys(BTreeMap<Vec<u8>, OwnedVal>),
-    /// A form of the kind's own.
+    /// A form of the kind.
     Own(Box<dyn OwnDeltas>),
 }
 
@@ -59,7 +59,7 @@ impl Deltas {
         }
     }
 
-    /// Adds a later change. It has the same form, since it is of the same pattern.
+    /// Adds a later change. It has the same form, since it belongs to the same pattern.
     pub fn add(&mut self, delta: Delta) {
         match (self, delta) {
             (Deltas::Groups(all), Delta::Child(before, after)) => all.note(before, after),

@@ -1,27 +1,27 @@
-//! Searches that follow links between documents of one collection, by an index on the linking field.
+//! Searches that follow links between documents of a collection, by an index on the linking field.
 
 use value::OwnedVal;
 use value::path::Path;
 
-/// A search that begins at some documents and goes on with those that name them. It finds all documents
-/// that can match, and perhaps more.
+/// A search that starts at some documents and continues with those that refer to them. It finds
+/// all documents that can match, and possibly more.
 #[derive(Clone, Debug)]
 pub struct Descent {
-    /// The field by which documents are named.
+    /// The field that identifies documents.
     pub id: Path,
-    /// The field in which a document names another one.
+    /// The field in which a document refers to another one.
     pub link: Path,
-    /// Where the search begins.
+    /// The documents at which the search starts.
     pub starts: Vec<Start>,
 }
 
 /// A document at which a search begins.
 #[derive(Clone, Debug)]
 pub struct Start {
-    /// Its name; null stands above all documents that name none.
+    /// The value of its `id` field; null means the root of all documents that refer to none.
     pub name: OwnedVal,
-    /// Whether the document itself is wanted.
+    /// Whether the document itself can match.
     pub itself: bool,
-    /// How many levels below it are wanted; `None` for all.
+    /// How many levels below it can match; `None` for all.
     pub levels: Option<u32>,
 }

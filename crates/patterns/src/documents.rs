@@ -1,20 +1,21 @@
-//! The one door through which patterns reach documents: everything inside one transaction that
-//! sees the newest state and its own writes. Collections are those of one database.
+//! The only interface through which patterns access documents. All access is inside one
+//! transaction that sees the newest state and its own writes. Collections are those of one
+//! database.
 
 use crate::edit::{self, Edited, Image};
 use value::path::Path;
 use value::{DocBuf, RawDoc, Result, Val};
 
-/// What to look for: documents that hold a value at a path.
+/// A search for documents that hold a value at a path.
 #[derive(Clone, Copy)]
 pub struct Find<'f> {
     /// The collection.
     pub collection: &'f str,
-    /// Where the value must stand, through arrays too.
+    /// The path of the value; it may lead through arrays.
     pub path: &'f Path,
-    /// The value; null for those that hold none.
+    /// The value; null finds documents without a value.
     pub value: Val<'f>,
-    /// Only documents whose encoded `_id` is above; they come in that order. Empty for all.
+    /// Returns only documents whose encoded `_id` is above this, in that order. Empty for all.
     pub after: &'f [u8],
 }
 
@@ -23,7 +24,7 @@ pub struct Find<'f> {
 pub struct Key<'k> {
     /// The value.
     pub value: Val<'k>,
-    /// The same encoded, without a collation.
+    /// The encoded value, without a collation.
     pub encoded: &'k [u8],
 }
 
@@ -35,26 +36,26 @@ pub trait Documents {
     /// When the store fails.
     fn get(&mut self, collection: &str, id: Val<'_>) -> Result<Option<DocBuf>>;
 
-    /// Visits the documents that are looked for, each once, until `visit` says false.
+    /// Visits the documents found, each once, until `visit` returns false.
     ///
     /// # Errors
-    /// What the visitor gives, or when the store fails.
+    /// Errors of the visitor, or when the store fails.
     fn find(
         &mut self,
         find: &Find<'_>,
         visit: &mut dyn FnMut(RawDoc<'_>) -> Result<bool>,
     ) -> Result<()>;
 
-    /// Adds a document that a pattern makes.
+    /// Inserts a document of a pattern.
     ///
     /// # Errors
-    /// What the collection refuses.
+    /// If the collection refuses the write.
     fn insert(&mut self, pattern: u32, collection: &str, doc: &DocBuf) -> Result<()>;
 
-    /// Replaces a document by the image that a pattern makes of it.
+    /// Replaces a document by a pattern's image of it.
     ///
     /// # Errors
-    /// What the collection refuses.
+    /// If the collection refuses the write.
     fn replace(
         &mut self,
         pattern: u32,
@@ -63,11 +64,11 @@ pub trait Documents {
         after: &DocBuf,
     ) -> Result<()>;
 
-    /// Lets `edit` make another image of the document with this `_id`, which then replaces it. False
-    /// when there is no such document.
+    /// Replaces the document with this `_id` by the image that `edit` returns. Returns false if
+    /// there is no such document.
     ///
     /// # Errors
-    /// What `edit` gives, or what the collection refuses.
+    /// Errors of `edit`, or if the collection refuses the write.
     fn edit(
         &mut self,
         pattern: u32,
@@ -82,11 +83,11 @@ pub trait Documents {
         Ok(true)
     }
 
-    /// The same where what changes is the client's: the parent of a node, an element that goes. Others
-    /// who write the document meanwhile are in conflict, as they are with a client.
+    /// Like `replace`, for a change of client data: the parent of a node, a removed element.
+    /// Concurrent writes of the document conflict, as with a client's write.
     ///
     /// # Errors
-    /// What the collection refuses.
+    /// If the collection refuses the write.
     fn alter(
         &mut self,
         pattern: u32,
@@ -97,8 +98,7 @@ pub trait Documents {
         self.replace(pattern, collection, before, after)
     }
 
-    /// How many documents would be found, counted up to `most`, where that can be told without reading
-    /// them.
+    /// The number of documents found, up to `most`, if it can be counted without reading them.
     ///
     /// # Errors
     /// When the store fails.
@@ -106,7 +106,7 @@ pub trait Documents {
         Ok(None)
     }
 
-    /// How many documents would be found, counted up to `most`.
+    /// The number of documents found, up to `most`.
     ///
     /// # Errors
     /// When the store fails.
@@ -125,23 +125,23 @@ pub trait Documents {
     /// Deletes a document for a pattern.
     ///
     /// # Errors
-    /// What the collection refuses.
+    /// If the collection refuses the write.
     fn delete(&mut self, pattern: u32, collection: &str, before: RawDoc<'_>) -> Result<()>;
 
-    /// What a pattern keeps for itself under a key.
+    /// Returns the pattern's record under a key.
     ///
     /// # Errors
     /// When the store fails.
     fn state(&mut self, pattern: u32, key: &[u8]) -> Result<Option<DocBuf>>;
 
-    /// Keeps something for a pattern; `None` forgets it.
+    /// Stores a record of a pattern; `None` removes it.
     ///
     /// # Errors
     /// When the store fails.
     fn set_state(&mut self, pattern: u32, key: &[u8], state: Option<DocBuf>) -> Result<()>;
 
-    /// Lets `change` look at what a pattern keeps under a key, and keeps what it gives in its place, if
-    /// it gives something.
+    /// Calls `change` with the pattern's record under a key, and stores what it returns, if
+    /// anything.
     ///
     /// # Errors
     /// When the store fails.
@@ -160,16 +160,16 @@ pub trait Documents {
         }
     }
 
-    /// The time, in milliseconds since 1970.
+    /// The current time, in milliseconds since 1970.
     fn now(&self) -> i64 {
         0
     }
 
-    /// Visits what a pattern keeps under keys that begin with `prefix` and are above `after`, in
-    /// their order, until `visit` says false.
+    /// Visits a pattern's records whose keys begin with `prefix` and are above `after`, in order,
+    /// until `visit` returns false.
     ///
     /// # Errors
-    /// What the visitor gives, or when the store fails.
+    /// Errors of the visitor, or when the store fails.
     fn states(
         &mut self,
         pattern: u32,
@@ -178,11 +178,11 @@ pub trait Documents {
         visit: &mut dyn FnMut(&[u8], RawDoc<'_>) -> Result<bool>,
     ) -> Result<()>;
 
-    /// Visits what a pattern keeps under keys that begin with `prefix` and are below `before`, from the
-    /// last one back, until `visit` says false.
+    /// Visits a pattern's records whose keys begin with `prefix` and are below `before`, in
+    /// reverse order, until `visit` returns false.
     ///
     /// # Errors
-    /// What the visitor gives, or when the store fails.
+    /// Errors of the visitor, or when the store fails.
     fn states_before(
         &mut self,
         pattern: u32,
@@ -192,7 +192,7 @@ pub trait Documents {
     ) -> Result<()>;
 }
 
-/// The documents that are found, one more than `most` at the most.
+/// Returns the documents found, at most one more than `most`.
 ///
 /// # Errors
 /// When the store fails.

@@ -7,7 +7,7 @@ use std::ops::Range;
 use value::path::Path;
 use value::{Code, DocBuf, Error, OwnedVal, RawDoc, RawVal, Result, Type, Val, Writer, writer};
 
-/// One change: a path, and the value that stands there afterwards; `None` for nothing.
+/// One change: a path and its new value; `None` removes it.
 pub type Assignment = (Path, Option<OwnedVal>);
 
 /// A document that was changed.
@@ -15,11 +15,11 @@ pub type Assignment = (Path, Option<OwnedVal>);
 pub struct Edited {
     /// The document afterwards.
     pub image: DocBuf,
-    /// How the change is logged, if that is known already.
+    /// The log form of the change, if it is known already.
     pub logged: Option<LoggedUpdate>,
 }
 
-/// As `assign`; `None` where nothing changes.
+/// Like `assign`; `None` if nothing changes.
 ///
 /// # Errors
 /// As `assign`.
@@ -34,9 +34,9 @@ pub fn edited<P: Borrow<Path>>(
     Ok((image.bytes() != doc.bytes()).then_some(Edited { image, logged: None }))
 }
 
-/// The document with plain values at its top level written over those that stand there, and how that is
-/// logged if any of them is another one: in one walk, since that is what sums and counts need. `None`
-/// where that is not enough.
+/// Overwrites plain values at the top level of a document, and returns the log form if any of them
+/// changed. It needs one pass, which is sufficient for sums and counts. `None` if the changes need
+/// more than that.
 fn overwritten<P: Borrow<Path>>(
     doc: RawDoc<'_>,
     changes: &[(P, Option<OwnedVal>)],
@@ -78,11 +78,11 @@ fn overwritten<P: Borrow<Path>>(
     Some((patch.finish(), changed.then_some(logged)))
 }
 
-/// The document with the changes made: in place where a field is there, at the end where not.
-/// Documents that a path needs are made, and go when their last field does.
+/// Returns the document with the changes applied: existing fields in place, new ones at the end.
+/// Creates documents that a path needs, and removes them with their last field.
 ///
 /// # Errors
-/// PatternViolation when something other than a document stands in a path's way.
+/// PatternViolation if a value other than a document is in the way of a path.
 pub fn assign<P: Borrow<Path>>(
     doc: RawDoc<'_>,
     changes: &[(P, Option<OwnedVal>)],
@@ -99,8 +99,8 @@ pub fn assign<P: Borrow<Path>>(
     Ok(DocBuf::from_bytes(bytes))
 }
 
-/// The document with each value written over the one that stands there; `None` unless all of them
-/// have the type and the length of what they replace, as sums and counts mostly do.
+/// Returns the document with each value overwritten; `None` unless all of them have the type and
+/// the length of the old value, as sums and counts usually do.
 fn patch<P: Borrow<Path>>(doc: RawDoc<'_>, changes: &[(P, Option<OwnedVal>)]) -> Option<DocBuf> {
     let mut patch: Option<Patch<'_>> = None;
     for (path, value) in changes {
@@ -111,17 +111,16 @@ fn patch<P: Borrow<Path>>(doc: RawDoc<'_>, changes: &[(P, Option<OwnedVal>)]) ->
     patch.map(Patch::finish)
 }
 
-/// A copy of a document whose values are written over in place.
+/// A copy of a document whose values are overwritten in place.
 pub struct Patch<'d> {
     doc: RawDoc<'d>,
     bytes: Image,
 }
 
-/// The bytes of a document that is small most of the time, and mostly copied elsewhere at once.
+/// The bytes of a document that is usually small and copied elsewhere at once.
 pub type Image = SmallVec<[u8; 128]>;
 
-/// The same bytes as a vector. Those that need no memory of their own would be moved one after another
-/// by `into_vec`.
+/// Converts the bytes to a vector. `into_vec` would move inline bytes one by one.
 #[must_use]
 pub fn vector(image: Image) -> Vec<u8> {
     if image.spilled() { image.into_vec() } else { image.to_vec() }
@@ -134,14 +133,14 @@ impl<'d> Patch<'d> {
         Patch { doc, bytes: SmallVec::from_slice(doc.bytes()) }
     }
 
-    /// Writes over a value of the document; `None` if the new one has another type or length.
+    /// Overwrites a value of the document; `None` if the new one has another type or length.
     pub fn set(&mut self, old: RawVal<'d>, new: RawVal<'_>) -> Option<()> {
         let at = room(self.doc, old, new)?;
         self.bytes.get_mut(at)?.copy_from_slice(new.bytes);
         Some(())
     }
 
-    /// As `set`, of a 64-bit number.
+    /// Like `set`, for a 64-bit number.
     pub fn set_i64(&mut self, old: RawVal<'d>, new: i64) -> Option<()> {
         self.set(old, RawVal { kind: Type::Int64 as u8, bytes: &new.to_le_bytes() })
     }
@@ -159,7 +158,7 @@ impl<'d> Patch<'d> {
     }
 }
 
-/// Where a value of a document stands, if another one fits there.
+/// Returns the byte range of a value in a document, if the new value fits there.
 fn room(doc: RawDoc<'_>, old: RawVal<'_>, new: RawVal<'_>) -> Option<Range<usize>> {
     if old.kind != new.kind || old.bytes.len() != new.bytes.len() {
         return None;
@@ -169,7 +168,7 @@ fn room(doc: RawDoc<'_>, old: RawVal<'_>, new: RawVal<'_>) -> Option<Range<usize
     (end <= doc.bytes().len()).then_some(at..end)
 }
 
-/// A change and how many parts of its path lie behind.
+/// A change, and how many parts of its path are processed.
 type PendingChange<'s> = (&'s Path, usize, Option<&'s OwnedVal>);
 
 fn part<'s>(step: &PendingChange<'s>) -> &'s str {

@@ -1,11 +1,13 @@
-//! The order of patterns that feed each other: an edge leads from every path that a pattern reads
-//! to every path that it maintains. Cycles are refused, and so are two owners of one path.
+//! The order of patterns that depend on each other: an edge leads from every path that a pattern
+//! reads to every path that it maintains. Cycles are refused, and so are two patterns that
+//! maintain the same path.
 
 use crate::paths::meet;
 use crate::pattern::Pattern;
 use value::{Code, Error, Result};
 
-/// The places of the patterns in an order in which each comes behind those that feed it.
+/// Returns the position of each pattern in an order in which it comes after those that it depends
+/// on.
 ///
 /// # Errors
 /// BadValue that names the patterns of a cycle, or the two that maintain one path.
@@ -63,7 +65,8 @@ fn check_owners(patterns: &[&Pattern]) -> Result<()> {
     Ok(())
 }
 
-/// What is resolved when it is read is written nowhere, so nobody would notice that it changed.
+/// Refuses to read resolved values: they are not written, so a change of them would not be
+/// noticed.
 fn check_resolved(patterns: &[&Pattern]) -> Result<()> {
     for from in patterns.iter().filter(|pattern| pattern.is_resolved()) {
         let maintained = from.maintains();
@@ -87,7 +90,7 @@ fn check_resolved(patterns: &[&Pattern]) -> Result<()> {
     Ok(())
 }
 
-/// The error for patterns that wait for each other: walks back until one is met again.
+/// The error for a cycle: walks back until a pattern is met again.
 fn cycle(
     patterns: &[&Pattern],
     left: &[usize],

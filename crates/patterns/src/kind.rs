@@ -1,11 +1,12 @@
-//! The contract of a kind of pattern: everything that the database asks a kind, in one trait.
+//! The trait of a kind of pattern: everything that the database needs of a kind.
 //!
-//! A kind is a folder in `kinds` and a row of `kinds::KINDS`. Whoever maintains documents (`maintain`,
-//! `queue`, `clearing`, `resolve`, and the engine) calls this trait and never names a kind.
+//! A kind is a folder in `kinds` and a row of `kinds::KINDS`. The code that maintains documents
+//! (`maintain`, `queue`, `clearing`, `resolve`, and the engine) calls this trait and never names a
+//! kind.
 //!
-//! Most methods have a default that fits a kind which does nothing of the sort. A kind that only computes
-//! fields of the document that is written implements `maintains`, `reads`, `fill` and `derive`. A kind
-//! that decides how documents are stored, or how a reader sees them, gives a `layout` or a `shape`.
+//! Most methods have a default that does nothing. A kind that only computes fields of the written
+//! document implements `maintains`, `reads`, `fill` and `derive`. A kind that decides how
+//! documents are stored, or how a reader sees them, returns a `layout` or a `shape`.
 
 use crate::answers::{GroupAnswer, Question, StageAnswer};
 use crate::delta::{Delta, Deltas};
@@ -25,34 +26,34 @@ use std::fmt::Debug;
 use value::path::Path;
 use value::{DocBuf, OwnedVal, RawDoc, RawVal, Result};
 
-/// What callers have to know of a pattern before they call its kind. It follows from the declaration
-/// and never changes.
+/// Properties of a pattern that callers need before they call its kind. They depend on the
+/// declaration and never change.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Traits {
-    /// The documents of the target are made and deleted by the pattern; clients may do neither.
+    /// The pattern creates and deletes the documents of the target; clients may do neither.
     pub owns_documents: bool,
-    /// Nothing of what is maintained is stored: readers resolve it (`strategy: "pointer"`).
+    /// Maintained values are not stored: readers resolve them (`strategy: "pointer"`).
     pub resolved_on_read: bool,
-    /// Readers who resolve it need records that the pattern keeps, not only documents.
+    /// Resolving needs records that the pattern keeps, not only documents.
     pub counts_for_readers: bool,
-    /// One change of a source may concern any number of targets.
+    /// One change of a source may affect any number of targets.
     pub fans_out: bool,
-    /// Targets that wait in the queue can be resolved for readers meanwhile.
+    /// Readers can resolve targets that wait in the queue.
     pub can_resolve: bool,
     /// Targets may wait in a queue.
     pub queues: bool,
-    /// Sources count for some time only.
+    /// Sources count for a limited time only.
     pub expires: bool,
-    /// A target may wait for a source that is not there yet.
+    /// A target may wait for a source that does not exist yet.
     pub awaits: bool,
-    /// No target can be derived without all others.
+    /// A target can only be derived together with all others.
     pub derives_together: bool,
-    /// A build reads documents before it writes any: for its records, or to check them all.
+    /// A build reads documents before it writes any: for its records, or to check all of them.
     pub first_walk: bool,
-    /// Its records follow from the sources alone: they can be filled beside those of an old version,
+    /// Its records depend on the sources only: they can be built while an old version is in use,
     /// and a check recomputes them.
     pub records_of_sources: bool,
-    /// It depends on the paths that `reads` lists and on nothing else of a document.
+    /// It depends only on the paths that `reads` lists.
     pub exact_reads: bool,
     /// The database chooses its strategy.
     pub chooses_strategy: bool,
@@ -63,13 +64,13 @@ pub struct Traits {
 /// The paths that a pattern reads. The empty path is the whole document.
 #[derive(Debug, Default)]
 pub struct Reads {
-    /// Of its source, or of the target where it has none.
+    /// Paths of its source, or of the target if it has no source.
     pub source: Vec<String>,
-    /// Of its target.
+    /// Paths of its target.
     pub target: Vec<String>,
 }
 
-/// A field that must have a unique index, because it names single documents.
+/// A field that must have a unique index, because it identifies single documents.
 pub struct UniqueField<'k> {
     /// The option that names the field.
     pub option: &'static str,
@@ -79,20 +80,20 @@ pub struct UniqueField<'k> {
     pub collection: &'k str,
 }
 
-/// What a kind remembers between documents of one state of the store. It must not outlive that state.
+/// Data that a kind caches between documents of one snapshot. It must not outlive that snapshot.
 pub type StateCache = Box<dyn Any + Send + Sync>;
 
-/// Which part of a pattern a check covers.
+/// The part of a pattern that a check covers.
 pub struct CheckedPart<'c> {
-    /// Whether that is all of it.
+    /// Whether the check covers the whole pattern.
     pub is_whole: bool,
-    /// Whether a key, as `check_key` gives it, belongs to it.
+    /// Whether a key, as returned by `check_key`, belongs to the part.
     pub has: &'c dyn Fn(&[u8]) -> bool,
-    /// Wrong values that were found in targets.
+    /// The number of wrong values found in targets.
     pub drift: u64,
 }
 
-/// Documents of a target that are missing.
+/// Missing documents of a target.
 #[derive(Default)]
 pub struct MissingDocuments {
     /// Their `_id`s.
@@ -101,14 +102,14 @@ pub struct MissingDocuments {
     pub stale: u64,
 }
 
-/// A kind of pattern, as one declaration made it.
+/// A kind of pattern, configured by one declaration.
 pub trait Kind: Debug + Send + Sync {
-    // What it is.
+    // Properties.
 
-    /// What callers have to know before they call.
+    /// The properties that callers need before they call.
     fn traits(&self) -> Traits;
 
-    /// The collection that it reads beside the target's documents themselves.
+    /// The collection that it reads besides the target.
     fn source(&self) -> Option<&str> {
         None
     }
@@ -119,7 +120,7 @@ pub trait Kind: Debug + Send + Sync {
     /// The paths of the target's documents that it maintains.
     fn maintains(&self) -> Vec<String>;
 
-    /// Which source fields each maintained field is made of.
+    /// The source fields that each maintained field depends on.
     fn labels(&self, pattern: &Pattern) -> Vec<Label> {
         crate::labels::of_all_reads(pattern)
     }
@@ -129,7 +130,7 @@ pub trait Kind: Debug + Send + Sync {
         Vec::new()
     }
 
-    /// The field that must name single documents, if there is one.
+    /// The field that must identify single documents, if there is one.
     fn unique_field<'k>(&'k self, _target: &'k str) -> Option<UniqueField<'k>> {
         None
     }
@@ -139,34 +140,34 @@ pub trait Kind: Debug + Send + Sync {
         &["from"]
     }
 
-    /// The options of the kind that change nothing of what is stored, so that `modifyPattern` need not
+    /// The options of the kind that do not affect stored values, so that `modifyPattern` need not
     /// build the pattern again.
     fn light_options(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// The strategy that the pattern has now, in a kind whose strategy the database may choose.
+    /// The current strategy, for a kind whose strategy the database may choose.
     fn current_strategy(&self) -> Option<&'static str> {
         None
     }
 
-    /// How documents are stored, if that is what the kind decides.
+    /// How documents are stored, if the kind decides that.
     fn layout(&self) -> Option<&dyn Layout> {
         None
     }
 
-    /// How a reader sees documents, if that is what the kind decides.
+    /// How a reader sees documents, if the kind decides that.
     fn shape(&self) -> Option<&dyn Shape> {
         None
     }
 
     // Writes.
 
-    /// The image of a target that somebody writes, with its maintained fields; `None` if `after` has
+    /// Returns the image of a written target with its maintained fields; `None` if `after` has
     /// them already.
     ///
     /// # Errors
-    /// PatternViolation for what the pattern does not allow; when the store fails.
+    /// PatternViolation if the pattern does not allow the write; when the store fails.
     fn fill(
         &self,
         pattern: &Pattern,
@@ -175,10 +176,11 @@ pub trait Kind: Debug + Send + Sync {
         after: RawDoc<'_>,
     ) -> Result<Option<DocBuf>>;
 
-    /// The document without anything that the pattern maintains. Called where nothing is stored.
+    /// Returns the document without the fields that the pattern maintains. Called if they are not
+    /// stored.
     ///
     /// # Errors
-    /// PatternViolation when something stands in a path's way.
+    /// PatternViolation if a value is in the way of a path.
     fn stripped(&self, doc: RawDoc<'_>) -> Result<DocBuf> {
         Ok(doc.into())
     }
@@ -196,8 +198,8 @@ pub trait Kind: Debug + Send + Sync {
         Ok(())
     }
 
-    /// Called before somebody writes a target without telling the pattern: records that the target
-    /// stood for have to be stored.
+    /// Called before a target is written without running the pattern: records that only the target
+    /// holds must be stored.
     ///
     /// # Errors
     /// When the store fails.
@@ -210,10 +212,10 @@ pub trait Kind: Debug + Send + Sync {
         Ok(())
     }
 
-    /// What a change of a source means for targets. The source is not written yet.
+    /// Computes the effect of a source's change on targets. The source is not written yet.
     ///
     /// # Errors
-    /// PatternViolation for what the pattern does not allow; what an expression gives.
+    /// PatternViolation if the pattern does not allow the write; errors of expressions.
     fn note(
         &self,
         _pattern: &Pattern,
@@ -227,7 +229,7 @@ pub trait Kind: Debug + Send + Sync {
     /// Applies the deltas of a statement to targets and records, before the statement commits.
     ///
     /// # Errors
-    /// What the pattern or a target refuses.
+    /// If the pattern or a target refuses the write.
     fn settle(
         &self,
         _pattern: &Pattern,
@@ -237,16 +239,16 @@ pub trait Kind: Debug + Send + Sync {
         Ok(())
     }
 
-    /// The order in which many documents are written at once, where some need others to be there: each
-    /// place in `documents` once. `None` for any order.
+    /// The order in which a batch of documents is written, if some need others to exist: each
+    /// index of `documents` once. `None` for any order.
     fn write_order(&self, _documents: &[RawDoc<'_>]) -> Option<Vec<usize>> {
         None
     }
 
-    // Targets that are updated later.
+    // Targets that are updated asynchronously.
 
-    /// Brings targets of a queue's entry up to date, about `batch` of them. Returns how many were looked
-    /// at, and the `_id` key behind which others are left.
+    /// Updates about `batch` targets of a queue's entry. Returns how many were read, and the `_id`
+    /// key after which others remain.
     ///
     /// # Errors
     /// When the store fails or a target cannot be written.
@@ -260,13 +262,13 @@ pub trait Kind: Debug + Send + Sync {
         Ok((0, None))
     }
 
-    /// How often the queue has to be worked off until all shows that is queued now: entries may leave
-    /// others behind.
+    /// How often the queue must be processed until everything queued now is done: processing an
+    /// entry may add others.
     fn catch_up_rounds(&self) -> usize {
         1
     }
 
-    /// How many targets wait for an entry.
+    /// The number of targets that wait for an entry.
     ///
     /// # Errors
     /// When the store fails.
@@ -279,12 +281,13 @@ pub trait Kind: Debug + Send + Sync {
         Ok(1)
     }
 
-    /// The encoded keys whose entries concern a target.
+    /// The encoded keys of the entries that affect a target.
     fn queue_keys(&self, _target: RawDoc<'_>) -> Vec<Vec<u8>> {
         Vec::new()
     }
 
-    /// Since when a target waits for an entry, in milliseconds since 1970; `None` if it does not wait.
+    /// Since when a target waits for an entry, in milliseconds since 1970; `None` if it does not
+    /// wait.
     ///
     /// # Errors
     /// When the store fails.
@@ -305,8 +308,8 @@ pub trait Kind: Debug + Send + Sync {
         Ok(false)
     }
 
-    /// What the sources that have become too old mean for targets, at most `batch` of them. They are no
-    /// longer counted.
+    /// Computes the effect on targets of at most `batch` sources that have become too old. These
+    /// are no longer counted.
     ///
     /// # Errors
     /// When the store fails.
@@ -319,7 +322,7 @@ pub trait Kind: Debug + Send + Sync {
         Ok(Vec::new())
     }
 
-    /// The time for which targets are right, where time alone makes them wrong.
+    /// The time at which the targets are correct, for patterns that depend on the current time.
     ///
     /// # Errors
     /// When the store fails.
@@ -327,7 +330,7 @@ pub trait Kind: Debug + Send + Sync {
         Ok(None)
     }
 
-    // Builds. A build walks over the sources (`first_walk`), then over the targets.
+    // Builds. A build scans the sources (`first_walk`), then the targets.
 
     /// Called in the first commit of a build.
     ///
@@ -337,10 +340,10 @@ pub trait Kind: Debug + Send + Sync {
         Ok(())
     }
 
-    /// What a document means that the first walk of a build came to.
+    /// Computes the effect of a document that the first scan of a build reads.
     ///
     /// # Errors
-    /// PatternViolation for what cannot be; what an expression gives.
+    /// PatternViolation for an invalid document; errors of expressions.
     fn visit(
         &self,
         _pattern: &Pattern,
@@ -350,10 +353,10 @@ pub trait Kind: Debug + Send + Sync {
         Ok(None)
     }
 
-    /// A target with what the pattern maintains, derived from the sources alone.
+    /// Returns a target with its maintained fields, derived from the sources alone.
     ///
     /// # Errors
-    /// What the pattern refuses.
+    /// If the pattern refuses the document.
     fn derive(
         &self,
         pattern: &Pattern,
@@ -361,8 +364,8 @@ pub trait Kind: Debug + Send + Sync {
         target: RawDoc<'_>,
     ) -> Result<DocBuf>;
 
-    /// Writes documents that the pattern owns, those behind the key `after`, at most `batch`. Returns the
-    /// last key and how many; `None` when there are no more.
+    /// Writes at most `batch` documents that the pattern owns, those after the key `after`.
+    /// Returns the last key and the number; `None` when there are no more.
     ///
     /// # Errors
     /// When the store fails.
@@ -376,7 +379,7 @@ pub trait Kind: Debug + Send + Sync {
         Ok(None)
     }
 
-    /// Whether a document that the pattern owns has to be there.
+    /// Whether a document that the pattern owns must exist.
     ///
     /// # Errors
     /// When the store fails.
@@ -389,7 +392,7 @@ pub trait Kind: Debug + Send + Sync {
         Ok(true)
     }
 
-    /// Called when a build has come to every target.
+    /// Called when a build has processed every target.
     ///
     /// # Errors
     /// When the store fails or a target cannot be written.
@@ -404,7 +407,7 @@ pub trait Kind: Debug + Send + Sync {
         Box::new(())
     }
 
-    /// A document as if everything that is maintained were stored.
+    /// Returns a document as if all maintained values were stored.
     ///
     /// # Errors
     /// When the store fails.
@@ -418,7 +421,7 @@ pub trait Kind: Debug + Send + Sync {
         Ok(doc.into())
     }
 
-    /// Whether a target waits for a source that is not there yet.
+    /// Whether a target waits for a source that does not exist yet.
     ///
     /// # Errors
     /// When the store fails.
@@ -432,17 +435,18 @@ pub trait Kind: Debug + Send + Sync {
         Ok(false)
     }
 
-    // Checks. `fresh` is the pattern as if it were being built: it trusts nothing but sources.
+    // Checks. `fresh` is the pattern as if it were being built: it uses only the sources.
 
-    /// The key by which a check chooses a target: that of its record, or of what the pattern keeps of it.
+    /// The key by which a check selects a target: that of its document or of the pattern's record
+    /// for it.
     fn check_key(&self, record: &[u8], _target: RawDoc<'_>) -> Vec<u8> {
         record.to_vec()
     }
 
-    /// What a source adds to recomputed records, for the keys that `has` accepts.
+    /// Adds a source to the recomputed records, for the keys that `has` accepts.
     ///
     /// # Errors
-    /// What an expression gives.
+    /// Errors of expressions.
     fn recount(
         &self,
         _pattern: &Pattern,
@@ -453,7 +457,7 @@ pub trait Kind: Debug + Send + Sync {
         Ok(None)
     }
 
-    /// What a check has to know of all targets before it looks at single ones.
+    /// Returns data of all targets that a check needs before it reads single ones.
     ///
     /// # Errors
     /// When the store fails.
@@ -461,10 +465,10 @@ pub trait Kind: Debug + Send + Sync {
         Ok(Box::new(()))
     }
 
-    /// What a check expects in place of a target.
+    /// Returns the target that a check expects.
     ///
     /// # Errors
-    /// PatternViolation for what the pattern would not have allowed.
+    /// PatternViolation if the pattern would not have allowed the document.
     fn expected(
         &self,
         fresh: &Pattern,
@@ -476,8 +480,8 @@ pub trait Kind: Debug + Send + Sync {
         self.derive(fresh, documents, target)
     }
 
-    /// What readers must be shown of a target of which nothing is stored, where they are shown something
-    /// that the pattern keeps in records.
+    /// Returns the target as readers must see it, if its values are not stored and come from the
+    /// pattern's records.
     ///
     /// # Errors
     /// As `expected`.
@@ -490,7 +494,7 @@ pub trait Kind: Debug + Send + Sync {
         Ok(None)
     }
 
-    /// Whether the records of the pattern are wrong, so that it has to be built anew.
+    /// Whether the records of the pattern are wrong, so that it must be rebuilt.
     ///
     /// # Errors
     /// When the store fails.
@@ -504,7 +508,7 @@ pub trait Kind: Debug + Send + Sync {
         Ok(false)
     }
 
-    /// The documents that the pattern owns and that are not among `there`.
+    /// Returns the documents that the pattern owns and that are not among `there`.
     ///
     /// # Errors
     /// When the store fails.
@@ -518,19 +522,19 @@ pub trait Kind: Debug + Send + Sync {
         Ok(MissingDocuments::default())
     }
 
-    // What a dropped pattern left.
+    // Cleanup after a pattern was dropped.
 
-    /// A document without what is maintained at these of the paths.
+    /// Returns a document without the maintained values at these paths.
     ///
     /// # Errors
-    /// PatternViolation when something stands in a path's way.
+    /// PatternViolation if a value is in the way of a path.
     fn cleared(&self, doc: RawDoc<'_>, paths: &[Path]) -> Result<DocBuf> {
         let gone: Vec<Assignment> = paths.iter().map(|path| (path.clone(), None)).collect();
         edit::assign(doc, &gone)
     }
 
-    /// The document `after` without what is maintained at these of the paths, where the write from
-    /// `before` to `after` left it as it was.
+    /// Returns the document `after` without the maintained values at these paths, as far as the
+    /// write from `before` to `after` did not change them.
     ///
     /// # Errors
     /// As `cleared`.
@@ -549,10 +553,10 @@ pub trait Kind: Debug + Send + Sync {
         edit::assign(after, &gone)
     }
 
-    // Queries that it answers. Only patterns are asked that are ready and up to date
+    // Queries that the pattern answers. Called only for patterns that are ready and up to date
     // (`Pattern::may_answer`).
 
-    /// What a `$group` over the source gives, with the filter in front of it.
+    /// The result of a `$group` over the source, with the filter before it.
     ///
     /// # Errors
     /// When the store fails.
@@ -565,7 +569,7 @@ pub trait Kind: Debug + Send + Sync {
         Ok(None)
     }
 
-    /// How many documents match.
+    /// The number of matching documents.
     ///
     /// # Errors
     /// When the store fails.
@@ -573,7 +577,7 @@ pub trait Kind: Debug + Send + Sync {
         Ok(None)
     }
 
-    /// The filter for the first documents of a sorted query, at most `limit` of them.
+    /// A filter for the first documents of a sorted query, at most `limit` of them.
     ///
     /// # Errors
     /// When the store fails.
@@ -587,7 +591,7 @@ pub trait Kind: Debug + Send + Sync {
         Ok(None)
     }
 
-    /// A filter that matches the same documents and is cheaper.
+    /// A cheaper filter that matches the same documents.
     ///
     /// # Errors
     /// When the store fails.
@@ -599,7 +603,7 @@ pub trait Kind: Debug + Send + Sync {
         Ok(None)
     }
 
-    /// A stage that does the same as stage `at` of a pipeline over the target, and is cheaper.
+    /// A cheaper stage that is equivalent to stage `at` of a pipeline over the target.
     ///
     /// # Errors
     /// When the store fails.
@@ -612,8 +616,8 @@ pub trait Kind: Debug + Send + Sync {
         Ok(None)
     }
 
-    /// Where a search for targets can begin that follows links between documents, instead of reading
-    /// all of them. Called where the searched fields are not stored.
+    /// Where a search for targets can start that follows links between documents, instead of
+    /// reading all of them. Called if the searched fields are not stored.
     fn descend(&self, _pattern: &Pattern, _filter: &Node) -> Option<Descent> {
         None
     }

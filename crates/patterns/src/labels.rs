@@ -1,11 +1,12 @@
-//! Where maintained values come from: for each field that a pattern maintains, the source fields that it
-//! is made of. Whoever hides a source field from a reader learns here where else its values stand.
+//! Provenance of maintained values: for each field that a pattern maintains, the source fields
+//! that it depends on. Code that hides a source field from a reader uses this to find the copies
+//! of its values.
 
 use crate::paths;
 use crate::pattern::Pattern;
 use value::{RawDoc, Val};
 
-/// A maintained field and the source fields that it is made of.
+/// A maintained field and the source fields that it depends on.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Label {
     /// The field of the target's documents.
@@ -33,7 +34,7 @@ pub fn of(pattern: &Pattern) -> Vec<Label> {
     pattern.kind.labels(pattern)
 }
 
-/// Labels where every field follows from all that is read.
+/// Labels of a pattern whose fields all depend on everything that it reads.
 pub(crate) fn of_all_reads(pattern: &Pattern) -> Vec<Label> {
     let collection = pattern.source().unwrap_or(&pattern.target);
     let reads = pattern.reads().into_iter().filter(|(of, _)| *of == collection);
@@ -42,7 +43,7 @@ pub(crate) fn of_all_reads(pattern: &Pattern) -> Vec<Label> {
     paths.map(|path| Label::new(pattern, path, sources.clone())).collect()
 }
 
-/// Labels where the option `fields` has an expression or an accumulator by the name of each field.
+/// Labels of a pattern whose option `fields` has an expression or accumulator for each field.
 pub(crate) fn of_expressions(pattern: &Pattern) -> Vec<Label> {
     let fields = pattern.declaration.as_doc().get("fields").and_then(Val::as_doc);
     let label = |(path, spec): (&str, value::RawVal<'_>)| {

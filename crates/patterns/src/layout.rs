@@ -1,13 +1,14 @@
-//! Layouts: how the documents of a collection are stored, where that is not one record per document.
+//! Layouts: how documents of a collection are stored, if not as one record per document.
 //!
-//! Clients, indexes, validators, other patterns and the change log know logical documents only, each
-//! under its record key (the encoded `_id`; index entries hold the same key). A `Layout` maps them to
-//! stored records and back. One document may be several records (a large array, cold fields), and one
-//! record may hold many documents (a bucket). The engine calls the layout in one place, between the
-//! plan's leaf and the store, and never for a collection that has none.
+//! Clients, indexes, validators, other patterns and the change log only use logical documents,
+//! each under its record key (the encoded `_id`; index entries hold the same key). A `Layout` maps
+//! them to stored records and back. One document may be several records (a large array, cold
+//! fields), and one record may hold many documents (a bucket). The engine calls the layout in one
+//! place, between the plan's leaf and the store, and never for a collection without one.
 //!
-//! Several layouts may share a collection. They form a stack: what a layout reads and writes in
-//! [`Area::Documents`] are the documents of the layout below it, and the lowest one reaches the store.
+//! Several layouts may share a collection. They form a stack: the documents that a layout reads
+//! and writes in [`Area::Documents`] are those of the layout below it, and the lowest one accesses
+//! the store.
 
 use std::sync::Arc;
 use value::{RawDoc, Result};
@@ -16,10 +17,10 @@ use value::{RawDoc, Result};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Area {
     /// The collection's own records, by record key. A document that the layout has not converted
-    /// stands here as it is, under its own key. Every record is a BSON document.
+    /// is stored here unchanged, under its own key. Every record is a BSON document.
     Documents,
-    /// Records that belong to the layout alone, under keys and in a form that it chooses. They are
-    /// removed when the pattern is.
+    /// Records of the layout itself, with keys and a form that it chooses. They are removed with
+    /// the pattern.
     Own,
 }
 
@@ -54,14 +55,14 @@ impl Span {
     }
 }
 
-/// What a reader needs of documents. A layout may leave out what is not asked for, never more.
+/// What a reader needs of documents. A layout may leave out only what is not needed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Demand {
     /// The paths that are read; `None` for whole documents. A layout may leave out a field that it
-    /// stores apart and that meets none of them.
+    /// stores separately and that overlaps none of them.
     pub paths: Option<Vec<String>>,
-    /// Whether documents must come in the order of their keys. Without it a layout gives them in the
-    /// order that is cheapest; each still comes once.
+    /// Whether documents must be in key order. Without it a layout returns them in the cheapest
+    /// order; each still once.
     pub ordered: bool,
 }
 
@@ -76,7 +77,7 @@ impl Demand {
     }
 }
 
-/// Keys and values in key order. It owns what it reads, so it may outlive whoever opened it.
+/// Keys and values in key order. It owns its data, so it may outlive the value that opened it.
 pub trait RecordCursor: Send {
     /// The next key and value, lent until the next call; `None` at the end.
     ///
@@ -103,8 +104,9 @@ pub trait Records: Send + Sync {
     fn share(&self) -> Arc<dyn Records>;
 }
 
-/// The stored records of one collection in a transaction that writes them. Reading sees what was
-/// written. No cursor may be open during a write: what was written so far would be copied for it.
+/// The stored records of one collection in a transaction that writes them. Reads see earlier
+/// writes of the transaction. Close all cursors before writing: the writes made so far would be
+/// copied for an open cursor.
 pub trait RecordsMut: Records {
     /// Stores a record.
     ///
@@ -121,16 +123,17 @@ pub trait RecordsMut: Records {
 
 /// How the documents of a collection are stored.
 ///
-/// Every method must cope with documents that are not converted: those stand in [`Area::Documents`]
-/// as they are, because the pattern is still being built or has been dropped. A document that is read
-/// has the same bytes as when it was written, with the same order of fields and the same types.
+/// Every method must handle documents that are not converted: they are in [`Area::Documents`]
+/// unchanged, because the pattern is still being built or has been dropped. A document that is
+/// read has the same bytes as when it was written, with the same order of fields and the same
+/// types.
 ///
 /// Writes run inside the commit lock or in the transaction of a session, which is replayed inside
-/// the lock; so they see the newest state, and conflicts between clients are told by record keys before
-/// a layout is asked.
+/// the lock; so they see the newest state. Conflicts between clients are detected by record keys
+/// before a layout is called.
 pub trait Layout: std::fmt::Debug + Send + Sync {
-    /// Whether a record may hold several documents. Such a layout is the lowest of its collection, and
-    /// there is one at most.
+    /// Whether a record may hold several documents. Such a layout is the lowest of its collection,
+    /// and there is at most one.
     fn holds_many(&self) -> bool {
         false
     }
@@ -141,8 +144,8 @@ pub trait Layout: std::fmt::Debug + Send + Sync {
     /// When the store fails, or what is stored is damaged.
     fn get(&self, records: &dyn Records, key: &[u8], demand: &Demand) -> Result<Option<Vec<u8>>>;
 
-    /// The documents of a range of record keys, each with its key. The cursor owns what it needs of
-    /// the layout.
+    /// Returns the documents of a range of record keys, each with its key. The cursor owns the
+    /// data of the layout that it needs.
     ///
     /// # Errors
     /// When the store fails.
@@ -153,11 +156,11 @@ pub trait Layout: std::fmt::Debug + Send + Sync {
         demand: &Demand,
     ) -> Result<Box<dyn RecordCursor>>;
 
-    /// Stores a document; `old` is its image before, `None` for one that is new. What is stored apart and
-    /// did not change need not be written again.
+    /// Stores a document; `old` is its previous image, `None` for a new one. Parts that are stored
+    /// separately and did not change need not be written again.
     ///
     /// # Errors
-    /// PatternViolation for what cannot be stored this way, or when the store fails.
+    /// PatternViolation if the document cannot be stored this way; when the store fails.
     fn put(
         &self,
         records: &mut dyn RecordsMut,
@@ -172,7 +175,8 @@ pub trait Layout: std::fmt::Debug + Send + Sync {
     /// When the store fails.
     fn delete(&self, records: &mut dyn RecordsMut, key: &[u8]) -> Result<()>;
 
-    /// Stores a document as if there were no layout. Used while the pattern is suspended, and to remove it.
+    /// Stores a document without the layout. Used while the pattern is suspended, and to remove
+    /// it.
     ///
     /// # Errors
     /// When the store fails.
@@ -181,8 +185,8 @@ pub trait Layout: std::fmt::Debug + Send + Sync {
         records.put(Area::Documents, key, new.bytes().to_vec())
     }
 
-    /// Looks for records that no document accounts for, and for records that contradict each other.
-    /// That every document can be read is checked by the caller.
+    /// Looks for records that belong to no document, and for records that contradict each other.
+    /// The caller checks that every document can be read.
     ///
     /// # Errors
     /// When the store fails.
@@ -190,14 +194,15 @@ pub trait Layout: std::fmt::Debug + Send + Sync {
 }
 
 impl crate::Pattern {
-    /// How the documents of its target are stored, if the pattern decides that.
+    /// How the documents of the target are stored, if the pattern decides that.
     #[must_use]
     pub fn layout(&self) -> Option<&dyn Layout> {
         self.kind.layout()
     }
 }
 
-/// Two cursors as one, in key order. Where both have a key, the first cursor's record is given first.
+/// Merges two cursors in key order. If both have a key, the first cursor's record is returned
+/// first.
 #[must_use]
 pub fn merged(
     first: Box<dyn RecordCursor>,
@@ -210,7 +215,7 @@ pub fn merged(
 
 struct Merged {
     heads: [Head; 2],
-    /// Which one lent the last record, and has to go on.
+    /// The cursor that returned the last record and must be advanced.
     last: Option<usize>,
     backward: bool,
 }

@@ -1,21 +1,22 @@
-//! Patterns: values that the database keeps right by itself, because somebody declared what they
-//! are made of.
+//! Patterns: values that the database maintains, as declared by a client.
 //!
-//! - `kind` is the contract of a kind of pattern, `kinds` holds the kinds, one folder each.
-//! - `declaration` reads and checks what a client declared, `pattern` is what became of it, `graph` orders
-//!   patterns that feed each other.
-//! - `maintain`: when a document changes, it gets its own maintained fields, its changes are noted as
-//!   deltas (`delta`) for other documents, and these are settled before the commit. `queue` keeps what is
-//!   updated later.
-//! - `fold`: accumulating documents by a key, which several kinds are made of.
-//! - `clearing` removes what a dropped pattern left, `resolve` gives readers what is not stored.
-//! - `answers`, `descent`: queries that are answered from maintained values; `scratch`: records that a
-//!   check recomputes.
-//! - `layout` maps documents to what is stored of them, `shape` to what a reader sees of them.
-//! - `ownership`: who may write what; `labels`: where values come from; `stats` counts.
+//! - `kind`: the trait of a kind of pattern; `kinds`: the kinds, one folder each.
+//! - `declaration` reads and checks a declaration and compiles it into a `pattern`; `graph` orders
+//!   patterns that depend on each other.
+//! - `maintain`: the write path. A written document gets its maintained fields, its changes are
+//!   recorded as deltas (`delta`) for other documents, and these are settled before the commit.
+//!   `queue` holds updates that run after the commit.
+//! - `fold`: accumulates documents by a key; several kinds consist of it.
+//! - `clearing` removes the values of a dropped pattern; `resolve` derives values that are not
+//!   stored, for readers.
+//! - `answers`, `descent`: queries that are answered from maintained values; `scratch`: records
+//!   that a check recomputes.
+//! - `layout` maps documents to stored records, `shape` to the form that a reader sees.
+//! - `ownership`: write permission for maintained fields; `labels`: provenance of values; `stats`:
+//!   counters.
 //!
-//! Everything reaches documents through `documents::Documents` alone, so that the same patterns can run
-//! on another database.
+//! Patterns access documents only through `documents::Documents`, so that they can run on another
+//! database.
 
 pub mod answers;
 pub mod clearing;

@@ -1,6 +1,6 @@
-//! A write with patterns: `fill` gives the document its own maintained fields, `note` collects the deltas
-//! for other documents, and `settle` applies them, pattern after pattern in the order of the graph. What
-//! is settled is a write again, noted for the patterns that come later.
+//! A write with patterns: `fill` adds the document's maintained fields, `note` collects the deltas
+//! for other documents, and `settle` applies them, pattern after pattern in the order of the
+//! graph. Settling writes documents, whose changes are in turn noted for later patterns.
 
 use crate::clearing;
 use crate::delta::{Delta, Deltas};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use value::path::Path;
 use value::{Code, DocBuf, Error, RawDoc, RawVal, Result};
 
-/// Who writes.
+/// The origin of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
     /// A client.
@@ -25,24 +25,24 @@ pub enum Origin {
 /// The patterns of one collection, in the order in which they are settled.
 #[derive(Clone, Debug, Default)]
 pub struct CollectionPatterns {
-    /// Those that maintain its documents.
+    /// Patterns that maintain its documents.
     pub targets: Vec<Arc<Pattern>>,
-    /// Those that read its documents for others.
+    /// Patterns that read its documents in order to maintain others.
     pub sources: Vec<Arc<Pattern>>,
-    /// The numbers of the targets whose writes concern none of the others.
+    /// The numbers of the target patterns whose writes affect none of the others.
     independent: Vec<u32>,
 }
 
-/// What one write means for the targets of patterns.
+/// The deltas of one write.
 #[derive(Debug, Default)]
 pub struct Notes(SmallVec<[(Arc<Pattern>, Delta); 1]>);
 
-/// Deltas that are not settled yet, in the order of the patterns' ranks. They are few.
+/// Deltas that are not settled yet, ordered by rank. They are few.
 #[derive(Debug, Default)]
 pub struct Pending(SmallVec<[(Arc<Pattern>, Deltas); 1]>);
 
 impl Notes {
-    /// Whether the write concerns no target.
+    /// Whether the write affects no target.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -50,7 +50,8 @@ impl Notes {
 }
 
 impl CollectionPatterns {
-    /// The patterns that maintain the documents of a collection, and those that read them for others.
+    /// Returns the patterns that maintain the documents of a collection, and those that read them
+    /// in order to maintain others.
     #[must_use]
     pub fn new(
         collection: &str,
@@ -76,7 +77,7 @@ impl CollectionPatterns {
         CollectionPatterns { targets, sources, independent }
     }
 
-    /// Whether what a pattern writes concerns none of the others: nobody has to look at it.
+    /// Whether the writes of a pattern affect none of the others, so that none has to be called.
     #[must_use]
     pub fn is_independent(&self, pattern: u32) -> bool {
         self.independent.contains(&pattern)
@@ -88,17 +89,17 @@ impl CollectionPatterns {
         self.targets.is_empty() && self.sources.is_empty()
     }
 
-    /// Whether what is maintained in its documents is not derived everywhere yet, or what was is
-    /// still there.
+    /// Whether maintained values are not derived in all documents yet, or values of a dropped
+    /// pattern still exist.
     #[must_use]
     pub fn is_passing(&self) -> bool {
         self.targets.iter().any(|pattern| pattern.phase.is_passing())
     }
 
-    /// The image that is stored in place of what was written.
+    /// Returns the image that is stored for a written document.
     ///
     /// # Errors
-    /// What a pattern refuses.
+    /// If a pattern refuses the write.
     pub fn fill(
         &self,
         documents: &mut dyn Documents,
@@ -107,15 +108,15 @@ impl CollectionPatterns {
         origin: Origin,
     ) -> Result<DocBuf> {
         let mut image: Option<DocBuf> = None;
-        // What a pattern writes may have been derived from what a dropped one left: the walk takes
-        // that away, and all follow.
+        // A pattern may have derived its values from those of a dropped pattern. The cleanup scan
+        // removes these, and the pattern is updated then.
         for pattern in self.cleared().filter(|_| origin == Origin::Client) {
             let doc = image.as_ref().map_or(after, DocBuf::as_doc);
             image = Some(clearing::stripped(pattern, self, documents, before, doc)?);
         }
         for pattern in &self.targets {
             if pattern.phase == Phase::Suspended && pattern.is_pointer() {
-                // Readers see it on, so that it may be in what they write.
+                // Readers still see the value, so it may be in what they write.
                 let doc = image.as_ref().map_or(after, DocBuf::as_doc);
                 image = Some(pattern.kind.stripped(doc)?);
             }
@@ -128,15 +129,15 @@ impl CollectionPatterns {
             let doc = image.as_ref().map_or(after, DocBuf::as_doc);
             let filled = pattern.kind.fill(pattern, documents, before, doc)?;
             image = filled.or(image);
-            let shown = image.as_ref().map_or(after, DocBuf::as_doc);
-            if origin == Origin::Client && is_ignored(pattern, before, after, shown) {
+            let stored = image.as_ref().map_or(after, DocBuf::as_doc);
+            if origin == Origin::Client && is_ignored(pattern, before, after, stored) {
                 Stats::add(&pattern.stats.ignored, 1);
             }
         }
         Ok(image.unwrap_or_else(|| after.into()))
     }
 
-    /// Called before somebody writes a document without telling its patterns.
+    /// Called before a document is written without running its patterns.
     ///
     /// # Errors
     /// When the store fails.
@@ -150,7 +151,7 @@ impl CollectionPatterns {
         self.targets.iter().filter(|pattern| pattern.phase == Phase::Clearing)
     }
 
-    /// Notes that a document was written, once nothing can refuse it any more.
+    /// Records that a document was written, once nothing can refuse it any more.
     ///
     /// # Errors
     /// When the store fails.
@@ -164,10 +165,10 @@ impl CollectionPatterns {
         cleared.try_for_each(|pattern| clearing::note_written(pattern, documents, image))
     }
 
-    /// The deltas of a change of a document. Refuses what patterns do not allow.
+    /// Returns the deltas of a document's change. Refuses changes that patterns do not allow.
     ///
     /// # Errors
-    /// What a pattern refuses.
+    /// If a pattern refuses the write.
     pub fn note(
         &self,
         documents: &mut dyn Documents,
@@ -184,7 +185,7 @@ impl CollectionPatterns {
             }
         }
         let mut notes = SmallVec::new();
-        // Of a new version only records are filled, beside those of the old one.
+        // For a new version only records are filled, besides those of the old one.
         let is_noted = |pattern: &&Arc<Pattern>| {
             let prepares = pattern.traits.records_of_sources;
             pattern.phase.is_maintained() && (prepares || pattern.phase != Phase::Preparing)
@@ -198,14 +199,14 @@ impl CollectionPatterns {
     }
 }
 
-/// Whether a client sent another value than the maintained one.
+/// Whether a client sent a value that differs from the maintained one.
 fn is_ignored(
     pattern: &Pattern,
     before: Option<RawDoc<'_>>,
     sent: RawDoc<'_>,
     image: RawDoc<'_>,
 ) -> bool {
-    // What is resolved for readers is in what they write back.
+    // Values that are resolved for readers are in the documents that they write back.
     if pattern.is_pointer() || (before.is_some() && sent.bytes() == image.bytes()) {
         return false;
     }
@@ -227,14 +228,14 @@ fn foreign_document(pattern: &Pattern) -> Error {
 }
 
 impl Pending {
-    /// Takes in what a write left.
+    /// Adds the deltas of a write.
     pub fn add(&mut self, notes: Notes) {
         for (pattern, delta) in notes.0 {
             self.add_delta(&pattern, delta);
         }
     }
 
-    /// Takes in one change for a pattern.
+    /// Adds one change for a pattern.
     pub fn add_delta(&mut self, pattern: &Arc<Pattern>, delta: Delta) {
         match self.position(pattern) {
             Ok(at) => {
@@ -246,12 +247,12 @@ impl Pending {
         }
     }
 
-    /// Where the deltas of a pattern are, or belong.
+    /// Returns the index of a pattern's deltas, or where to insert them.
     fn position(&self, pattern: &Pattern) -> Result<usize, usize> {
         self.0.binary_search_by_key(&pattern.rank, |(known, _)| known.rank)
     }
 
-    /// Takes in deltas that came later.
+    /// Adds later deltas.
     pub fn merge(&mut self, later: Pending) {
         for (pattern, more) in later.0 {
             match self.position(&pattern) {
@@ -265,13 +266,13 @@ impl Pending {
         }
     }
 
-    /// Whether nothing waits.
+    /// Whether nothing is pending.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The work of the pattern whose turn it is.
+    /// Takes the deltas of the next pattern.
     pub fn pop(&mut self) -> Option<Settlement> {
         let has_more = !self.0.is_empty();
         has_more.then(|| self.0.remove(0)).map(|(pattern, deltas)| Settlement { pattern, deltas })
@@ -292,7 +293,7 @@ impl Settlement {
         &self.pattern
     }
 
-    /// How many changes of sources these are.
+    /// The number of source changes.
     #[must_use]
     pub fn deltas(&self) -> u64 {
         self.deltas.count() as u64
@@ -301,7 +302,7 @@ impl Settlement {
     /// Applies all deltas, in a fixed order.
     ///
     /// # Errors
-    /// What the pattern or a target refuses.
+    /// If the pattern or a target refuses the write.
     pub fn settle(&self, documents: &mut dyn Documents) -> Result<()> {
         self.pattern.kind.settle(&self.pattern, documents, &self.deltas)
     }
@@ -338,13 +339,13 @@ mod tests {
         let (sum, other) = (fold(1, "s"), fold(2, "t.n"));
         assert_eq!(independent(&[&sum], &[]), [1]);
         assert_eq!(independent(&[&sum, &other], &[]), [1, 2], "folds of different fields");
-        // One that writes around another's field, or inside of it, is seen by it.
+        // A pattern that writes a field around or inside another's field affects it.
         let around = fold(3, "t");
         assert_eq!(independent(&[&other, &around], &[]), [0; 0]);
-        // A field of the same document may follow from any other.
+        // A field of the same document may depend on any other.
         let same = pattern(4, "p", "{name: 'd', kind: 'computed', fields: {d: {$add: ['$s', 1]}}}");
         assert_eq!(independent(&[&sum, &same], &[]), [0; 0]);
-        // Those who read the parents for others: what they read decides.
+        // Patterns that read the parents for others: the paths that they read decide.
         let reads = |id: u32, path: &str| {
             let text = format!(
                 "{{name: 'g', kind: 'computed', from: 'p', on: {{foreign: 'r'}}, fields: {{'{path}': {{$sum: '${path}'}}}}}}"

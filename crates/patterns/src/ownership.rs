@@ -1,4 +1,4 @@
-//! Who may write what: fields that patterns maintain belong to the database.
+//! Write permission: fields that patterns maintain belong to the database.
 
 use crate::maintain::CollectionPatterns;
 use crate::paths::is_within;

@@ -1,13 +1,14 @@
-//! Which fields something reads or maintains, and whether two paths meet.
+//! The fields that an expression or filter reads, and whether two paths overlap.
 //!
-//! Expressions and filters are looked at as they were written: what cannot be told from that
-//! counts as the whole document (the empty path). `values_at` reads the values at a path.
+//! Only the source text of expressions and filters is analyzed: if it does not determine the
+//! paths, they count as reading the whole document (the empty path). `values_at` reads the values
+//! at a path.
 
 use std::ops::ControlFlow;
 use value::path::{Path, walk};
 use value::{Code, Error, OwnedVal, RawDoc, Result, Val, keys};
 
-/// Whether two dotted paths name the same field or one a part of the other.
+/// Whether two dotted paths name the same field, or one a part of the other.
 #[must_use]
 pub fn meet(a: &str, b: &str) -> bool {
     is_within(a, b) || is_within(b, a)
@@ -38,7 +39,7 @@ pub fn of_expression(value: Val<'_>, out: &mut Vec<String>) {
             for (name, value) in doc {
                 match name {
                     "$literal" => {}
-                    // Their field names are values, which may come from anywhere.
+                    // Their field names are computed values, which may be any.
                     "$getField" | "$setField" | "$unsetField" => {
                         out.push(String::new());
                     }
@@ -71,8 +72,8 @@ pub fn of_filter(doc: RawDoc<'_>, out: &mut Vec<String>) {
     }
 }
 
-/// Beside expressions that throw dice: operators and variables that give another value each time. What is
-/// maintained may not use them.
+/// Operators and variables, besides random expressions, that return another value each time.
+/// Maintained values may not use them.
 static UNSTEADY: &[&str] = &[
     "$function",
     "$accumulator",
@@ -85,7 +86,7 @@ static UNSTEADY: &[&str] = &[
 ];
 static UNSTEADY_VARIABLES: &[&str] = &["NOW", "CLUSTER_TIME", "USER_ROLES", "SEARCH_META"];
 
-/// Refuses what does not always give the same value. `place` is where it stands.
+/// Refuses expressions that are not deterministic. `place` is their location, for the message.
 ///
 /// # Errors
 /// BadValue that names the place.
@@ -124,10 +125,10 @@ fn unsteady(what: &str, place: &str) -> Error {
     )
 }
 
-/// The distinct values at a path, through arrays; null and missing are none.
+/// The distinct values at a path, through arrays; null and missing do not count.
 #[must_use]
 pub fn values_at(doc: RawDoc<'_>, path: &Path) -> Vec<(Vec<u8>, OwnedVal)> {
-    // Mostly there is one.
+    // Usually there is one.
     if let [part] = path.parts() {
         match doc.find(&part.name) {
             None => return Vec::new(),

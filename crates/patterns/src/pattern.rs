@@ -1,4 +1,4 @@
-//! A pattern that was declared: where it reads, what it maintains, and how.
+//! A declared pattern: what it reads, what it maintains, and its state.
 
 use crate::declaration::{Common, Mode};
 use crate::documents::Documents;
@@ -8,22 +8,23 @@ use std::sync::Arc;
 use value::path::Path;
 use value::{DocBuf, RawDoc, Result, Val};
 
-/// How far a pattern is.
+/// The state of a pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// It is a new version whose records are filled beside the old one, which goes on until then.
+    /// A new version: its records are filled while the old version remains in use.
     Preparing,
-    /// What was there before the declaration is still being derived.
+    /// The values of documents that existed before the declaration are being derived.
     Building,
-    /// Every maintained value is right.
+    /// All maintained values are correct.
     Ready,
-    /// It is maintained, but something went past it: values may be wrong until it is built anew.
+    /// It is maintained, but documents were written without it: values may be wrong until it is
+    /// rebuilt.
     Degraded,
     /// Nothing is maintained until it is resumed, which builds it again.
     Suspended,
-    /// It could not be built; nothing is maintained.
+    /// The build failed; nothing is maintained.
     Failed,
-    /// It was dropped: the values that it left are being removed.
+    /// It was dropped: its values are being removed.
     Clearing,
 }
 
@@ -59,25 +60,25 @@ impl Phase {
         PHASES.iter().copied().find(|phase| phase.name() == name)
     }
 
-    /// Whether writes have to keep the pattern right.
+    /// Whether writes must maintain the pattern.
     #[must_use]
     pub fn is_maintained(self) -> bool {
         matches!(self, Phase::Preparing | Phase::Building | Phase::Ready | Phase::Degraded)
     }
 
-    /// Whether it is the pattern that its name means: not one that goes, nor one that comes.
+    /// Whether the pattern's name refers to it: false for one that is being dropped or prepared.
     #[must_use]
     pub fn is_current(self) -> bool {
         !matches!(self, Phase::Preparing | Phase::Clearing)
     }
 
-    /// Whether all that was there before the declaration has been derived.
+    /// Whether the values of all documents that existed before the declaration are derived.
     #[must_use]
     pub fn is_built(self) -> bool {
         matches!(self, Phase::Ready | Phase::Degraded)
     }
 
-    /// Whether work in the background leads to another phase.
+    /// Whether background work leads to another phase.
     #[must_use]
     pub fn is_passing(self) -> bool {
         matches!(self, Phase::Preparing | Phase::Building | Phase::Clearing)
@@ -87,7 +88,7 @@ impl Phase {
 /// A declared pattern.
 #[derive(Debug)]
 pub struct Pattern {
-    /// Its number; also where it keeps its state.
+    /// Its number, under which its records are kept too.
     pub id: u32,
     /// Its place in the order in which patterns are settled.
     pub rank: usize,
@@ -97,26 +98,26 @@ pub struct Pattern {
     pub collection: String,
     /// The collection whose documents it maintains.
     pub target: String,
-    /// How far it is.
+    /// Its state.
     pub phase: Phase,
     /// The options that all kinds have.
     pub common: Common,
-    /// What it does.
+    /// Its kind.
     pub kind: Box<dyn Kind>,
-    /// What is known of `kind` without a call.
+    /// The result of `kind.traits()`.
     pub traits: Traits,
     /// The declaration, with all defaults.
     pub declaration: DocBuf,
     /// Why it could not be built; empty unless it failed.
     pub failure: String,
-    /// What it did since the process started.
+    /// Its counters since the process started.
     pub stats: Arc<Stats>,
     /// The paths that it maintains, compiled.
     pub kept: Vec<Path>,
 }
 
 impl Pattern {
-    /// The same pattern with changes: its declaration is compiled again.
+    /// Returns a changed copy; its declaration is compiled again.
     ///
     /// # Errors
     /// Never, for a declaration that was accepted before.
@@ -124,10 +125,10 @@ impl Pattern {
         self.redeclared(&self.collection, self.declaration.as_doc(), change)
     }
 
-    /// The same pattern with another declaration.
+    /// Returns a copy with another declaration.
     ///
     /// # Errors
-    /// What is wrong with the declaration.
+    /// If the declaration is invalid.
     pub fn redeclared(
         &self,
         collection: &str,
@@ -144,7 +145,7 @@ impl Pattern {
         Ok(pattern)
     }
 
-    /// The same pattern at another place of the order.
+    /// Returns a copy with another rank.
     ///
     /// # Errors
     /// As `altered`.
@@ -152,7 +153,7 @@ impl Pattern {
         self.altered(|pattern| pattern.rank = rank)
     }
 
-    /// The collection that it reads beside the target's documents themselves.
+    /// The collection that it reads besides the target.
     #[must_use]
     pub fn source(&self) -> Option<&str> {
         self.kind.source()
@@ -179,54 +180,54 @@ impl Pattern {
         self.kind.indexes(&self.target)
     }
 
-    /// Whether a build goes over the documents before it writes any.
+    /// Whether a build scans documents before it writes any.
     #[must_use]
     pub fn has_records(&self) -> bool {
         self.traits.first_walk
     }
 
-    /// Whether nothing of what it maintains is stored: it is resolved when documents are read.
+    /// Whether its values are not stored but resolved when documents are read.
     #[must_use]
     pub fn is_pointer(&self) -> bool {
         self.traits.resolved_on_read
     }
 
-    /// Whether readers may have to resolve what it maintains, always or at times: what is stored
-    /// cannot be relied on then.
+    /// Whether readers may have to resolve its values, always or at times. Stored values cannot be
+    /// relied on then.
     #[must_use]
     pub fn is_resolved(&self) -> bool {
         self.is_pointer() || self.common.resolve_over_limit
     }
 
-    /// Whether queries may be answered from what it maintains: that is stored, and of the same moment
-    /// as the documents.
+    /// Whether queries may be answered from its values: they are stored and consistent with the
+    /// documents.
     #[must_use]
     pub fn may_answer(&self) -> bool {
         let sync = self.common.mode == Mode::Sync;
-        // What is resolved when it is read saves no reading.
+        // Values that are resolved by readers save no reads.
         self.phase == Phase::Ready && self.common.rewrite && sync && !self.is_pointer()
     }
 
-    /// Whether targets follow later than in the commit of their source.
+    /// Whether targets are updated after the commit of their source.
     #[must_use]
     pub fn is_deferred(&self) -> bool {
         self.phase.is_built() && self.common.mode != Mode::Sync
     }
 
-    /// Whether targets may wait in a queue, be it from a time when it had another mode.
+    /// Whether targets may wait in a queue, possibly since an earlier mode.
     #[must_use]
     pub fn may_queue(&self) -> bool {
         self.traits.queues
     }
 
-    /// Whether targets may be behind their sources, as it is declared.
+    /// Whether the declaration allows targets to be behind their sources.
     #[must_use]
     pub fn may_be_stale(&self) -> bool {
         let fans_out = self.traits.fans_out && !self.is_pointer();
         self.common.mode != Mode::Sync || fans_out
     }
 
-    /// The same pattern after a collection got another name; `None` if it does not name it.
+    /// Returns a copy after a collection was renamed; `None` if it does not use that collection.
     ///
     /// # Errors
     /// As `altered`.
@@ -251,29 +252,29 @@ impl Pattern {
         self.redeclared(collection, declaration.as_doc(), |_| {}).map(Some)
     }
 
-    /// Whether the documents of the target belong to the pattern as a whole.
+    /// Whether the pattern owns the documents of the target.
     #[must_use]
     pub fn owns_documents(&self) -> bool {
         self.traits.owns_documents
     }
 }
 
-/// How far the build of a pattern came.
+/// The progress of a build.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Progress {
-    /// Whether the sources are through and the targets are being written.
+    /// Whether the sources are done and the targets are being written.
     pub targets: bool,
     /// Documents up to this `_id` key are done.
     pub at: Vec<u8>,
-    /// Documents above this `_id` key came after the walk began, and are kept right by their own writes.
-    /// Empty when nobody knows.
+    /// Documents above this `_id` key were inserted after the scan began and are maintained by
+    /// their own writes. Empty if unknown.
     pub until: Vec<u8>,
-    /// How many documents were looked at.
+    /// The number of documents read.
     pub done: i64,
 }
 
 impl Progress {
-    /// The start of a walk.
+    /// The start of a scan.
     #[must_use]
     pub fn start(targets: bool) -> Progress {
         Progress { targets, at: Vec::new(), until: Vec::new(), done: 0 }
@@ -282,13 +283,13 @@ impl Progress {
     /// Above every key of an `_id`.
     pub const END: &[u8] = &[0xFF; 8];
 
-    /// Whether the walk has come to every target.
+    /// Whether the scan has processed every target.
     #[must_use]
     pub fn is_through(&self) -> bool {
         self.targets && self.at == Progress::END
     }
 
-    /// Whether the walk need not come to a document any more: it has, or the document is younger.
+    /// Whether a document needs no more processing by the scan: it is done, or was inserted later.
     #[must_use]
     pub fn has_reached(&self, key: &[u8]) -> bool {
         key <= self.at.as_slice() || (!self.until.is_empty() && key > self.until.as_slice())
@@ -299,7 +300,7 @@ impl Progress {
 pub const PROGRESS: &[u8] = b"\0";
 
 impl Pattern {
-    /// How far the build came; `None` before it began and when nothing is being built.
+    /// Returns the progress of the build; `None` before it begins and when nothing is being built.
     ///
     /// # Errors
     /// When the store fails.
@@ -317,7 +318,7 @@ impl Pattern {
         Ok(Some(Progress { targets, at: key("at"), until: key("until"), done }))
     }
 
-    /// Notes how far the build came.
+    /// Stores the progress of the build.
     ///
     /// # Errors
     /// When the store fails.

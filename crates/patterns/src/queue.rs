@@ -1,28 +1,28 @@
-//! What does not follow in the commit of its source: the groups and sources whose targets wait.
+//! The queue of targets that are not updated in the commit of their source, by group or source.
 //!
-//! An entry says only whose targets must look again, never what they shall show, so that several
-//! changes are one entry and the order of work does not matter. It is written in the source's commit
-//! and goes in the commit that brings the last of its targets up to date: each change shows once,
-//! whenever the process ends.
+//! An entry says only whose targets must be derived again, not their values. So several changes
+//! are one entry, and the order of processing does not matter. It is written in the source's
+//! commit and removed in the commit that updates the last of its targets. So every change is
+//! applied, whenever the process ends.
 
 use crate::documents::Documents;
 use crate::pattern::Pattern;
 use value::{DocBuf, OwnedVal, RawDoc, Result, Val, keys};
 
-/// Entries stand under this byte and the encoded key.
+/// Key prefix of entries; the encoded key follows.
 pub const QUEUE: u8 = 4;
-/// Where the time of the last scheduled round is kept.
+/// Key of the time of the last scheduled round.
 pub const ROUND: &[u8] = b"\0r";
 
 /// An entry of a queue.
 pub struct Entry {
-    /// Where it is kept.
+    /// Its key.
     pub place: Vec<u8>,
-    /// The key of the group, or the value that references name.
+    /// The key of the group, or the value of the references.
     pub key: OwnedVal,
     /// Targets up to this `_id` key are done.
     pub at: Vec<u8>,
-    /// Whether only the target of this key waits, and nothing that depends on it.
+    /// Whether only the target of this key waits, and none that depends on it.
     pub alone: bool,
     /// Since when it waits, in milliseconds.
     pub since: i64,
@@ -52,7 +52,7 @@ impl Entry {
     }
 }
 
-/// Whether what is kept under a key is an entry.
+/// Whether a key is that of an entry.
 #[must_use]
 pub fn is_entry(place: &[u8]) -> bool {
     place.first() == Some(&QUEUE)
@@ -62,7 +62,7 @@ fn place_of(encoded: &[u8]) -> Vec<u8> {
     [&[QUEUE], encoded].concat()
 }
 
-/// Queues the targets of a key, all of them.
+/// Queues all targets of a key.
 ///
 /// # Errors
 /// When the store fails.
@@ -76,7 +76,7 @@ pub fn put(
     put_since(pattern, documents, encoded, key, since)
 }
 
-/// The same for those who wait since a time already.
+/// Like `put`, for targets that already wait since a given time.
 ///
 /// # Errors
 /// When the store fails.
@@ -93,7 +93,7 @@ pub fn put_since(
     documents.set_state(pattern.id, &entry.place, Some(entry.to_doc()))
 }
 
-/// Queues a node without those below it, unless they are queued already.
+/// Queues a node without its descendants, unless these are queued already.
 ///
 /// # Errors
 /// When the store fails.
@@ -166,8 +166,8 @@ pub fn has_any(pattern: &Pattern, documents: &mut dyn Documents) -> Result<bool>
     Ok(found)
 }
 
-/// Brings targets of an entry up to date, about `batch` of them; the entry goes with the last.
-/// Returns how many were looked at.
+/// Updates about `batch` targets of an entry; removes the entry with the last of them. Returns how
+/// many were read.
 ///
 /// # Errors
 /// When the store fails or a target cannot be written.
@@ -188,7 +188,7 @@ pub fn work(
     Ok(count)
 }
 
-/// How many targets wait, and since when the first does.
+/// The number of waiting targets, and since when the first waits.
 ///
 /// # Errors
 /// When the store fails.
@@ -202,7 +202,7 @@ pub fn waiting(pattern: &Pattern, documents: &mut dyn Documents) -> Result<(u64,
     Ok((count, since))
 }
 
-/// Since when the first entry waits, of the first 10,000 entries.
+/// Since when the oldest of the first 10,000 entries waits.
 ///
 /// # Errors
 /// When the store fails.
@@ -211,7 +211,7 @@ pub fn oldest(pattern: &Pattern, documents: &mut dyn Documents) -> Result<Option
     Ok(queued.iter().map(|entry| entry.since).min())
 }
 
-/// Whether a target shows an older state than its sources, because an entry waits for it.
+/// Whether a target is older than its sources, because an entry for it is queued.
 ///
 /// # Errors
 /// When the store fails.
@@ -256,7 +256,7 @@ pub(crate) fn first_entry(
     Ok(since)
 }
 
-/// When the last scheduled round was, in milliseconds.
+/// The time of the last scheduled round, in milliseconds.
 ///
 /// # Errors
 /// When the store fails.
@@ -265,7 +265,7 @@ pub fn last_round(pattern: &Pattern, documents: &mut dyn Documents) -> Result<Op
     Ok(doc.and_then(|doc| doc.as_doc().get("t").and_then(Val::as_i64_exact)))
 }
 
-/// Notes that a scheduled round shows the state of this time.
+/// Records the time whose state a scheduled round shows.
 ///
 /// # Errors
 /// When the store fails.

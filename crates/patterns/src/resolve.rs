@@ -1,8 +1,8 @@
-//! What is not stored but resolved when a document is read: the strategy `pointer`, and copies that
-//! wait in a queue whose pattern promises that readers never see them stale.
+//! Resolves values that are not stored when a document is read: those of the strategy `pointer`,
+//! and copies that wait in a queue whose pattern guarantees that readers never see them stale.
 //!
-//! The result is the document as if everything were stored. It follows from what the reader's
-//! snapshot holds and from nothing else, so it is exact at every snapshot.
+//! The result is the document as if everything were stored. It depends only on the reader's
+//! snapshot, so it is exact at every snapshot.
 
 use crate::documents::Documents;
 use crate::kind::StateCache;
@@ -11,17 +11,17 @@ use crate::queue;
 use std::sync::Arc;
 use value::{DocBuf, RawDoc, Result};
 
-/// Resolves documents of one state of the store. It remembers what it has read of that state, so it must
-/// not outlive it.
+/// Resolves documents of one snapshot. It caches data of that snapshot, so it must not outlive it.
 #[derive(Debug)]
 pub struct Resolver {
     patterns: Vec<(Arc<Pattern>, StateCache)>,
 }
 
-/// Whether a pattern has something to resolve for readers in its phase.
+/// Whether a pattern has values to resolve in its phase.
 fn is_active(pattern: &Pattern) -> bool {
     match pattern.phase {
-        // Who stops the maintenance of what is stored leaves it as it is; here it stays right.
+        // Suspending a pattern with stored values leaves them as they are; resolved values stay
+        // correct.
         Phase::Suspended => pattern.is_pointer(),
         Phase::Building | Phase::Ready | Phase::Degraded => pattern.is_resolved(),
         Phase::Preparing | Phase::Failed | Phase::Clearing => false,
@@ -35,7 +35,8 @@ pub fn concerned(targets: &[Arc<Pattern>]) -> Vec<Arc<Pattern>> {
 }
 
 impl Resolver {
-    /// A resolver of these patterns for one state; `None` where what is stored is right.
+    /// Creates a resolver of these patterns for one snapshot; `None` if the stored values are
+    /// correct.
     ///
     /// # Errors
     /// When the store fails.
@@ -53,7 +54,7 @@ impl Resolver {
         Ok((!active.is_empty()).then_some(Resolver { patterns: active }))
     }
 
-    /// The document as if everything that is maintained were stored.
+    /// Returns the document as if all maintained values were stored.
     ///
     /// # Errors
     /// When the store fails.

@@ -1,10 +1,10 @@
-//! Records that a check recomputes from sources, to be compared with those that a pattern keeps.
+//! Records that a check recomputes from sources and compares with the stored ones.
 
 use crate::documents::{Documents, Find};
 use std::collections::BTreeMap;
 use value::{DocBuf, Error, RawDoc, Result, Val};
 
-/// Records of a recomputation, in memory. There are no documents.
+/// Recomputed records, in memory. There are no documents.
 #[derive(Debug, Default)]
 pub struct Scratch {
     /// The records, by their keys.

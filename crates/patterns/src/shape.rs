@@ -1,25 +1,26 @@
-//! Shapes: views of a document that depend on who reads it.
+//! Shapes: views of a document that depend on the reader.
 //!
-//! A collection has one canonical form of its documents: what indexes, validators, other patterns and
-//! the change log know. A reader may be bound to another form, such as an older version of the schema.
-//! Then filters, sorts, projections and update operators of that reader mean its own form.
+//! A collection has one canonical form of its documents, which indexes, validators, other patterns
+//! and the change log use. A reader may use another form, such as an older version of the schema.
+//! Then filters, sorts, projections and update operators of that reader refer to its own form.
 //!
-//! The engine is to ask once for an operation and a collection (`Shape::view`), with the reader that the
-//! operation carries; no kind has a shape yet, so nothing asks today. Where there is a view, the plan's leaf shows every document through it before a
-//! filter sees it, and the write path brings the image that the reader made back to the canonical form
-//! before validators, indexes and patterns see it. How a canonical document is stored is the business
-//! of a [`crate::layout::Layout`], not of a shape.
+//! No kind has a shape yet, so the engine does not call this today. It is meant to be called once
+//! per operation and collection (`Shape::view`), with the reader of the operation. If there is a
+//! view, the plan's leaf shows every document through it before a filter sees it, and the write
+//! path converts the reader's image back to the canonical form before validators, indexes and
+//! patterns see it. How a canonical document is stored is decided by a [`crate::layout::Layout`],
+//! not by a shape.
 
 use value::{DocBuf, RawDoc, Result};
 
-/// Who reads or writes, as far as shapes can depend on it.
+/// The reader or writer, as far as shapes can depend on it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Reader {
     /// The name that the application gave when it connected.
     pub app_name: Option<String>,
     /// The user that is logged in, as `database.name`.
     pub user: Option<String>,
-    /// What the command itself asks for. It takes precedence over the connection.
+    /// The form that the command itself requests. It takes precedence over the connection.
     pub pinned: Option<Pin>,
 }
 
@@ -49,15 +50,15 @@ pub trait ShapeView: Send + Sync {
     /// When the document cannot be shown in the reader's form.
     fn show(&self, canonical: RawDoc<'_>) -> Result<Option<DocBuf>>;
 
-    /// The canonical document for an image that the reader wrote. `before` is the canonical document that
-    /// the reader changed, `None` for one that it inserts: what the reader's form does not show is
-    /// taken from there.
+    /// Converts an image that the reader wrote to the canonical document. `before` is the
+    /// canonical document that the reader changed, `None` for an insert: fields that the reader's
+    /// form does not show are taken from it.
     ///
     /// # Errors
     /// When the image has no canonical form.
     fn accept(&self, before: Option<RawDoc<'_>>, image: RawDoc<'_>) -> Result<DocBuf>;
 
-    /// The paths whose values may differ from the canonical document, in either form. For this reader no
-    /// index, covered read or answer from maintained values over such a path is used.
+    /// The paths whose values may differ from the canonical document, in either form. For this
+    /// reader no index, covered read or answer from maintained values over such a path is used.
     fn differs_at(&self) -> &[String];
 }

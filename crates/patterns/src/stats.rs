@@ -1,30 +1,30 @@
-//! What a pattern did since the process started, for those who ask whether it is worth its cost.
+//! Counters of a pattern since the process started, to judge its cost and benefit.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters of one pattern. They outlive changes of its declaration.
+/// Counters of one pattern. They survive changes of its declaration.
 #[derive(Debug, Default)]
 pub struct Stats {
-    /// Changes of sources that had to be followed.
+    /// Changes of sources that affected the pattern.
     pub deltas: AtomicU64,
-    /// Documents that were written to follow them.
+    /// Documents written because of them.
     pub writes: AtomicU64,
-    /// Groups whose lists were read anew, because one statement changed a large part of them.
+    /// Groups whose lists were rebuilt, because one statement changed a large part of them.
     pub recomputed: AtomicU64,
-    /// Changes of what a reference copies of its sources, be it stored or not.
+    /// Changes of the copied fields of a reference's sources, stored or not.
     pub changes: AtomicU64,
-    /// Queries that were answered from what it maintains.
+    /// Queries answered from its values.
     pub rewrites: AtomicU64,
     /// Children that added nothing because an expression failed on them.
     pub errors: AtomicU64,
-    /// Writes that went past it.
+    /// Writes that bypassed it.
     pub passed: AtomicU64,
-    /// Documents that clients wrote with other values than the maintained ones.
+    /// Documents that clients wrote with values that differ from the maintained ones.
     pub ignored: AtomicU64,
 }
 
 impl Stats {
-    /// Raises a counter.
+    /// Increments a counter.
     pub fn add(counter: &AtomicU64, by: u64) {
         counter.fetch_add(by, Ordering::Relaxed);
     }
@@ -35,8 +35,8 @@ impl Stats {
         counter.load(Ordering::Relaxed)
     }
 
-    /// Documents that are written for each change of a source, the source itself included; none
-    /// before the first change.
+    /// Documents written for each change of a source, including the source itself; `None` before
+    /// the first change.
     #[must_use]
     pub fn amplification(&self) -> Option<f64> {
         let deltas = Stats::read(&self.deltas);

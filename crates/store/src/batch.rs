@@ -1,4 +1,4 @@
-//! A batch: changes that become visible, and durable, together.
+//! A batch: changes that become visible and durable together.
 //! Later operations on the same key win over earlier ones.
 
 use crate::{Bytes, MAX_BATCH_BYTES, MAX_KEY_BYTES, Result, Space, StoreError};
@@ -10,11 +10,11 @@ pub struct Operation {
     pub space: Space,
     /// The key.
     pub key: Bytes,
-    /// The new value, or nothing for a delete.
+    /// The new value; `None` for a delete.
     pub value: Option<Bytes>,
 }
 
-/// Changes to be applied whole or not at all.
+/// Changes that are applied atomically.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     operations: Vec<Operation>,
@@ -27,7 +27,7 @@ impl Batch {
         Batch::default()
     }
 
-    /// An empty batch with room for so many changes.
+    /// An empty batch with capacity for this many changes.
     pub(crate) fn with_capacity(changes: usize) -> Batch {
         Batch { operations: Vec::with_capacity(changes), bytes: 0 }
     }
@@ -52,20 +52,21 @@ impl Batch {
         self.push(space, key.into(), None);
     }
 
-    /// Adds every operation of `other` behind those of this batch.
+    /// Appends every operation of `other` to this batch.
     pub fn append(&mut self, other: &mut Batch) {
         self.operations.append(&mut other.operations);
         self.bytes += std::mem::take(&mut other.bytes);
     }
 
-    /// Lets keys that are set to these very values hold these handles instead of copies of their own.
-    /// What shares memory with a value of [`Space::Log`] is written to disk once, with that.
+    /// Replaces values by these handles where the key is set to an equal value, so that they share
+    /// memory. A value that shares memory with a value of [`Space::Log`] is written to disk once.
     pub fn share(&mut self, space: Space, mut values: Vec<(Bytes, Bytes)>) {
         if !values.is_sorted_by(|a, b| a.0 <= b.0) {
             values.sort_by(|a, b| a.0.cmp(&b.0));
         }
         let mut values = values.into_iter().peekable();
-        // Those of a space mostly stand in the order of keys; of others a few keep their copies.
+        // Operations of a space are usually in key order. Those out of order keep their own
+        // copies.
         for operation in self.operations.iter_mut().filter(|operation| operation.space == space) {
             while values.next_if(|(key, _)| *key < operation.key).is_some() {}
             while let Some((_, value)) = values.next_if(|(key, _)| *key == operation.key) {
@@ -76,7 +77,7 @@ impl Batch {
         }
     }
 
-    /// Whether a value may be a part of a value of [`Space::Log`].
+    /// Whether a value shares the memory of a value of [`Space::Log`].
     pub(crate) fn shares(&self, value: &[u8]) -> bool {
         let part = value.as_ptr_range();
         self.operations.iter().filter(|operation| operation.space == Space::Log).any(|operation| {
@@ -105,7 +106,7 @@ impl Batch {
         self.bytes
     }
 
-    /// Forgets the changes but keeps the memory for the next use.
+    /// Removes the changes but keeps the memory for the next use.
     pub fn clear(&mut self) {
         self.operations.clear();
         self.bytes = 0;
@@ -116,7 +117,7 @@ impl Batch {
         self.operations.push(Operation { space, key, value });
     }
 
-    /// Refuses what the trees or the log could not hold, before anything is applied.
+    /// Refuses keys and batches above the limits, before anything is applied.
     pub(crate) fn check(&self) -> Result<()> {
         if let Some(operation) =
             self.operations.iter().find(|o| o.key.len() > MAX_KEY_BYTES || o.key.is_empty())

@@ -1,12 +1,12 @@
-//! Shared bytes: what reads return and batches hold.
-//! A clone costs a counter, never a copy; short values live inside the handle.
+//! Shared bytes, as returned by reads and held by batches. A clone increments a counter and copies
+//! nothing; short values are stored inside the handle.
 
 use std::fmt;
 use std::ops::{Deref, Range};
 
 use byteview::ByteView;
 
-/// Immutable shared bytes. Cloning is cheap; up to 20 bytes need no heap at all.
+/// Immutable shared bytes. Cloning is cheap; up to 20 bytes need no heap allocation.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(lsm_tree::Slice);
 
@@ -16,9 +16,9 @@ impl Bytes {
         Bytes(lsm_tree::Slice::new(bytes))
     }
 
-    /// Copies a prefix and what follows it, as keys are made.
+    /// Concatenates a prefix and the rest of a key.
     pub fn copy_prefixed(prefix: [u8; 4], rest: &[u8]) -> Bytes {
-        // What needs no heap is put together without any, too.
+        // Short results are built without a heap allocation, too.
         let mut short = [0; 20];
         let length = prefix.len() + rest.len();
         match short.get_mut(..length).and_then(|room| room.split_first_chunk_mut()) {
@@ -31,8 +31,8 @@ impl Bytes {
         }
     }
 
-    /// Copies `bytes` once, and makes handles of parts of the copy that share its memory; those that
-    /// do not exist are empty.
+    /// Copies `bytes` once and returns handles of parts of the copy that share its memory. A part
+    /// out of bounds is empty.
     pub fn copy_with_parts(
         bytes: &[u8],
         parts: impl Iterator<Item = Range<usize>>,
@@ -47,7 +47,7 @@ impl Bytes {
         &self.0
     }
 
-    /// The bytes of `whole` from `start` to `end`, sharing its memory; empty if they do not exist.
+    /// The bytes of `whole` from `start` to `end`, sharing its memory; empty if out of bounds.
     pub(crate) fn part_of(whole: &ByteView, start: usize, end: usize) -> Bytes {
         if start <= end && end <= whole.len() {
             Bytes(whole.slice(start..end).into())

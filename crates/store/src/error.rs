@@ -1,4 +1,4 @@
-//! What can go wrong below the engine, in words that say what to do about it.
+//! Errors of the store, with messages that say what to do about them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,32 +9,34 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 /// A failure of the store.
 #[derive(thiserror::Error, Debug, Clone)]
 pub enum StoreError {
-    /// The operating system refused to read or write.
+    /// The operating system failed to read or write.
     #[error("cannot {action} {}: {message}; check the disk and the rights of the folder", file.display())]
     Io {
-        /// What was tried, as a verb.
+        /// The operation, as a verb.
         action: &'static str,
-        /// Where.
+        /// The path.
         file: PathBuf,
         /// The kind of error.
         kind: io::ErrorKind,
-        /// The words of the operating system.
+        /// The message of the operating system.
         message: String,
     },
-    /// A checksum does not match or a structure cannot be read: the bytes are not those written.
+    /// A checksum does not match or a structure cannot be read: the bytes differ from those
+    /// written.
     #[error("{} is damaged{}: {what}; restore the data folder from a backup, or run `motif check` to see what else is damaged", file.display(), at(offset))]
     Corrupt {
         /// The damaged file.
         file: PathBuf,
-        /// Where in the file, if known.
+        /// The offset in the file, if known.
         offset: Option<u64>,
-        /// What was found.
+        /// A description.
         what: String,
     },
-    /// No room for another log segment. Nothing was applied; writes go on once there is room.
+    /// No room for another log segment. Nothing was applied; writes succeed again once there is
+    /// room.
     #[error("the disk is full; nothing was written; free some space and try again")]
     Full,
-    /// A write or flush of the log failed half way; what is on disk is not known to be complete.
+    /// A write or flush of the log failed part way, so the log on disk may be incomplete.
     #[error(
         "writing stopped because the log could not be written ({reason}); reads go on; repair the disk and restart"
     )]
@@ -48,26 +50,26 @@ pub enum StoreError {
         /// The folder.
         path: PathBuf,
     },
-    /// The folder was written by a version whose format this one does not know.
+    /// The folder has a format that this version does not know.
     #[error("{} has format {found}, this version reads {supported}; open it with the version that wrote it", path.display())]
     Version {
         /// The folder.
         path: PathBuf,
-        /// What its FORMAT file says.
+        /// The content of its FORMAT file.
         found: String,
-        /// What this version reads.
+        /// The formats that this version reads.
         supported: String,
     },
-    /// A key or batch above the limits.
+    /// A key or batch exceeds a limit.
     #[error("too large: {what}")]
     TooLarge {
-        /// Which limit was passed and how.
+        /// Which limit was exceeded, and by what.
         what: String,
     },
-    /// What a snapshot reads is not kept any more: it was open for too long, or held too much.
+    /// The data of a snapshot is no longer kept: it was open for too long, or held too much.
     #[error("the snapshot is too old: what it reads is not kept any more; read again")]
     SnapshotTooOld,
-    /// The store was opened for reading only.
+    /// The store is read-only.
     #[error("the store is open for reading only")]
     ReadOnly,
     /// The store was closed.
@@ -93,7 +95,7 @@ impl StoreError {
     }
 }
 
-/// Whether the system says that there is no room (disk or quota).
+/// Whether the error means that the disk or the quota is full.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

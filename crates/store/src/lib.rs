@@ -1,8 +1,8 @@
-//! Ordered bytes: the only door of MotifDB to the disk.
+//! Ordered key-value storage: the only part of MotifDB that accesses the disk.
 //!
-//! A store holds a few fixed key spaces. Writers hand over a [`Batch`], which is applied whole or
-//! not at all and gets one place in the commit order (its [`Seqno`]). Readers take a [`Snapshot`]
-//! and see exactly the commits up to its number. Nothing here knows BSON, collections or indexes.
+//! A store has a few fixed key spaces. Writers pass a [`Batch`], which is applied atomically and
+//! gets one place in the commit order (its [`Seqno`]). Readers take a [`Snapshot`], which sees
+//! exactly the commits up to its seqno. This crate does not know BSON, collections or indexes.
 //!
 //! Backends: [`DiskStore`] (write-ahead log and LSM trees) and [`MemoryStore`] (nothing on disk).
 //! Tests replace the device under the log ([`LogDevice`], crate `faults`).
@@ -35,24 +35,24 @@ pub use stats::{Damage, MergeFailure, SpaceStats, Stats};
 /// A place in the commit order. A snapshot sees every commit whose number is not above its own.
 pub type Seqno = u64;
 
-/// The longest key a store takes, in bytes (a limit of the tree format).
+/// The longest key, in bytes (a limit of the tree format).
 pub const MAX_KEY_BYTES: usize = 65_535;
 
-/// The largest batch a store takes, in bytes of keys and values (one log record holds it whole).
+/// The largest batch, in bytes of keys and values (one log record holds it).
 pub const MAX_BATCH_BYTES: usize = 1 << 30;
 
-/// One key space; each is a tree of its own on disk. The set is fixed because creating a tree
-/// costs tens of milliseconds: collections and indexes share spaces behind key prefixes.
+/// A key space; each is a separate tree on disk. The set is fixed because creating a tree costs
+/// tens of milliseconds: collections and indexes share spaces and have key prefixes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 #[repr(u8)]
 pub enum Space {
-    /// Which databases, collections and indexes exist.
+    /// The catalog: databases, collections and indexes.
     Catalog = 0,
     /// Documents, clustered by prefix and `_id`.
     Documents = 1,
     /// Index entries.
     Indexes = 2,
-    /// The log of changes that change streams and replicas read.
+    /// The change log, which change streams and replicas read.
     Log = 3,
 }
 
@@ -88,69 +88,69 @@ impl Space {
 
 /// Ordered bytes with snapshots and atomic batches.
 ///
-/// Every method may be called from any thread at any time. Background work never calls back into
-/// the caller, so it is safe to hold locks of one's own across these calls.
+/// All methods are thread-safe. Background work never calls back into the caller, so callers may
+/// hold their own locks across these calls.
 pub trait Store: Send + Sync {
-    /// A view of everything published so far. Cheap; registered, so that what it sees is kept
-    /// until it is dropped.
+    /// Opens a snapshot of everything published so far. Cheap. The data that it sees is kept until
+    /// it is dropped.
     fn snapshot(&self) -> Snapshot;
 
-    /// Keeps what later commits replace, so that [`Store::snapshot_at`] can read every commit from
-    /// this one on; what only earlier ones need may go. With nothing, nothing is kept, as in the
-    /// beginning. How much is kept has a limit, at which the oldest goes first.
+    /// Keeps data that later commits replace, so that [`Store::snapshot_at`] can read every commit
+    /// from `seqno` on; older data may be dropped. With `None`, which is the default, nothing is
+    /// kept. The amount is limited; the oldest data is dropped first.
     fn keep_since(&self, seqno: Option<Seqno>);
 
-    /// A view of what was published up to `seqno`, which must have been published; nothing if it
-    /// is not kept any more.
+    /// Opens a snapshot of the commit `seqno`, which must have been published; `None` if its data
+    /// is no longer kept.
     fn snapshot_at(&self, seqno: Seqno) -> Option<Snapshot>;
 
-    /// Applies the batch whole and publishes it; later snapshots see it. It is not on disk before
-    /// [`Store::sync`] says so. After an error nothing was applied. An empty batch applies nothing
-    /// and returns the last published number.
+    /// Applies the batch atomically and publishes it; later snapshots see it. It is durable only
+    /// after [`Store::sync`]. On error nothing was applied. An empty batch applies nothing and
+    /// returns the last published seqno.
     fn write(&self, batch: &Batch) -> Result<Seqno>;
 
-    /// Returns when every commit up to `seqno` is on disk. Callers that wait at the same time
-    /// share one flush.
+    /// Waits until every commit up to `seqno` is on disk. Concurrent callers share one flush.
     fn sync(&self, seqno: Seqno) -> Result<()>;
 
-    /// Waits, for a moment at most, until the next writers need not wait for work in the background:
-    /// for who writes much, is in no hurry, and holds nothing that others need.
+    /// Waits, for a short time at most, until the next writers need not wait for background work.
+    /// For callers that write much, are not urgent, and hold no locks that others need.
     fn make_room(&self) {}
 
-    /// Waits for as long as the commits of this thread have added to background work that is
-    /// behind; mostly not at all. To be called after [`Store::write`], by who holds no locks that
-    /// other writers need.
+    /// Pauses in proportion to the background work that the commits of this thread have caused, if
+    /// background work is behind. Call it after [`Store::write`], without holding locks that other
+    /// writers need.
     fn pace(&self) {}
 
-    /// Whether the disk is full: what frees space is written, everything else may be refused.
+    /// Whether the disk is full: writes that free space are accepted, others may be refused.
     fn is_full(&self) -> bool {
         false
     }
 
-    /// Drops every key in `[from, to)`, now and in the background. Meant for prefixes that nobody
-    /// reads and that are never used again: a snapshot that still reads there may or may not see
-    /// the old entries. The intent is logged; it is durable once a later `sync` returns.
+    /// Drops every key in `[from, to)`, now and in the background. Meant for prefixes that are no
+    /// longer read and never used again: an open snapshot may or may not see the old entries. The
+    /// drop is logged; it is durable after a later `sync`.
     fn delete_range(&self, space: Space, from: &[u8], to: &[u8]) -> Result<()>;
 
-    /// Begins to bring in many entries at once, behind prefixes that hold nothing but what commits
-    /// write to them from now on, or wrote as the entries will say: the entries of a snapshot
-    /// that is taken afterwards. Commits go on; what they write to these prefixes stays.
+    /// Begins a bulk load of entries under prefixes that are empty except for keys that commits
+    /// write from now on, or have written with the values that the load will bring: the entries of
+    /// a snapshot that is taken afterwards. Commits continue; what they write to these prefixes
+    /// takes precedence.
     fn load(&self, space: Space, prefixes: &[[u8; 4]]) -> Result<Box<dyn Load>>;
 
-    /// Writes everything held in memory to its trees and releases the log.
+    /// Flushes all memory to the trees and releases the log.
     fn checkpoint(&self) -> Result<()>;
 
     /// Sizes and counters.
     fn stats(&self) -> Stats;
 
-    /// Reads every file again and checks its checksums. `progress` hears (done, total) in bytes.
-    /// Damage is returned, not an error; an error means that the check itself could not go on.
+    /// Reads every file and checks its checksums. Calls `progress` with (done, total) in bytes.
+    /// Returns the damage found; an error means that the check itself failed.
     fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<Vec<Damage>>;
 
-    /// About how many bytes the entries in `[from, to)` take; 0 only if nothing is there.
+    /// The approximate bytes of the entries in `[from, to)`; 0 only if there are none.
     fn approximate_range_bytes(&self, space: Space, from: &[u8], to: &[u8]) -> u64;
 
-    /// Ends cleanly: what was written is on disk, background threads have stopped. Further writes
-    /// fail with [`StoreError::Closed`]; snapshots in hand still read.
+    /// Closes the store: makes all commits durable and stops background threads. Further writes
+    /// fail with [`StoreError::Closed`]; open snapshots can still be read.
     fn close(&self) -> Result<()>;
 }

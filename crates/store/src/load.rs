@@ -1,28 +1,27 @@
-//! Bringing in many entries at once, beside running commits: the entries of a new index for all
-//! documents that were there before it.
+//! Bulk loads of many entries during commits: the entries of a new index for all documents that
+//! existed before it.
 //!
-//! Commits go on to write keys of the same prefixes meanwhile. What they wrote is newer than what
-//! is brought in, so such keys are noted (`written`) and keep what the commits made of them.
+//! Commits may write keys of the same prefixes during the load. Their values are newer than those
+//! of the load, so such keys are recorded (`written`) and keep the values of the commits.
 
 use crate::{Bytes, MAX_KEY_BYTES, Result, Space, StoreError};
 
 /// Entries in ascending order of their keys, each key once.
 pub type Entries<'a> = Box<dyn Iterator<Item = Result<(Bytes, Bytes)>> + Send + 'a>;
 
-/// Entries that are being brought in; see [`crate::Store::load`]. Dropped before its end it leaves
-/// nothing behind.
+/// A running bulk load; see [`crate::Store::load`]. If dropped before its end, it changes nothing.
 pub trait Load: Send + Sync {
-    /// Writes the entries, once. The parts follow each other in the order of keys; each has a
-    /// thread of its own. Nobody sees them yet.
+    /// Writes the entries. Call it once. The parts are in key order; each is written by its own
+    /// thread. The entries are not visible yet.
     fn write(&self, parts: Vec<Entries<'_>>) -> Result<()>;
 
     /// Makes all entries visible at once, except those whose keys commits wrote since the load
-    /// began. They are on disk when a later commit is. Returns how many entries commits have put
-    /// meanwhile.
+    /// began. They are durable when a later commit is. Returns how many entries commits have put
+    /// during the load.
     fn finish(self: Box<Self>) -> Result<u64>;
 }
 
-/// Refuses a key that the trees could not hold.
+/// Refuses a key above the limit of the trees.
 pub(crate) fn check_key(space: Space, key: &[u8]) -> Result<()> {
     if (1..=MAX_KEY_BYTES).contains(&key.len()) {
         return Ok(());

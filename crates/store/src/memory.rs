@@ -1,5 +1,5 @@
-//! A store without a disk: ordered maps with versions. The same promises as the disk store,
-//! except that nothing survives the process; tests and throw-away databases use it.
+//! A store in memory: ordered maps with versions. It has the same guarantees as the disk store,
+//! except durability. Used by tests and temporary databases.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -41,13 +41,13 @@ struct Maps {
     bytes: [u64; 4],
     /// Keys with a superseded version, with the commit that superseded it, in commit order.
     superseded: VecDeque<(Seqno, Space, Bytes)>,
-    /// The commit from which on the past is kept, if it is.
+    /// The commit from which on the past is kept, if any.
     kept_since: Option<Seqno>,
-    /// What this commit superseded may be forgotten, so that those before cannot be read.
+    /// Versions that this commit superseded may be gone, so earlier commits cannot be read.
     floor: Seqno,
-    /// Bytes of superseded versions, about.
+    /// Approximate bytes of superseded versions.
     superseded_bytes: u64,
-    /// Loads that want to hear what is written.
+    /// The running loads. Each commit reports its writes to them.
     loads: Vec<Arc<Written>>,
 }
 
@@ -82,11 +82,11 @@ impl Maps {
         }
     }
 
-    /// Forgets versions that no snapshot at `watermark` or later can see, unless the past is kept.
+    /// Drops versions that no snapshot at `watermark` or later can see, unless the past is kept.
     fn collect(&mut self, watermark: Seqno) {
         let mut kept = self.kept_since.map_or(watermark, |since| since.min(watermark));
         if self.superseded_bytes > HISTORY_BYTES {
-            // A part of the past at once, so that this is not done with every commit.
+            // Drops a quarter of the past at once, so that this does not run with every commit.
             let part = self.superseded.get(self.superseded.len() / 4);
             kept = part.map_or(kept, |part| part.0.min(watermark).max(kept));
         }
@@ -116,7 +116,7 @@ fn entry_bytes(key: &Bytes, value: Option<&Bytes>) -> u64 {
     (key.len() + value.map_or(0, |value| value.len())) as u64
 }
 
-/// What a superseded version takes: its bytes, and its places in the lists.
+/// The memory of a superseded version: its bytes, and its entries in the lists.
 fn superseded_cost(key: &Bytes, value: Option<&Bytes>) -> u64 {
     entry_bytes(key, value) + 64
 }
@@ -138,7 +138,7 @@ impl Store for MemoryStore {
     }
 
     fn snapshot_at(&self, seqno: Seqno) -> Option<Snapshot> {
-        // Registered under the lock under which versions are forgotten.
+        // Registered under the lock under which versions are dropped.
         let maps = self.0.maps.read();
         if seqno < maps.floor {
             return None;
@@ -158,7 +158,7 @@ impl Store for MemoryStore {
         }
         let seqno = self.0.tracker.published() + 1;
         for operation in batch.operations() {
-            // A copy: what shares the memory of a larger value would keep all of that alive.
+            // A copy: a value that shares the memory of a larger one would keep all of it alive.
             let value = operation.value.as_deref().map(Bytes::copy_from);
             maps.apply(seqno, operation.space, &operation.key, value);
         }
@@ -356,7 +356,7 @@ impl Drop for MemorySnapshot {
     }
 }
 
-/// A range that copies a chunk of handles out at a time, so that it holds no lock between calls.
+/// A range that copies a chunk of handles at a time, so that it holds no lock between calls.
 pub(crate) struct MemoryRange {
     snapshot: MemorySnapshot,
     space: Space,
@@ -389,8 +389,8 @@ impl MemoryRange {
         }
         self.ended = self.chunk.len() < CHUNK;
         if let Some((last, _)) = self.chunk.back() {
-            // The rest begins behind the last key; when nothing can be left, the bounds would
-            // cross, which the map must not see.
+            // The rest begins after the last key. If nothing can be left, the bounds would cross,
+            // which the map does not allow.
             let bound = Bound::Excluded(last.clone());
             match self.direction {
                 Direction::Forward => {

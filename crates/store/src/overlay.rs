@@ -1,10 +1,10 @@
 //! Private writes above a snapshot: what a transaction sees of itself before it commits.
 //!
-//! A snapshot with writes of its own answers every read as if they were committed. Clones of it
-//! keep what they saw: writing to one copies the writes if another still looks at them.
+//! A snapshot with private writes answers every read as if they were committed. Clones keep what
+//! they saw: a write copies the private writes if a clone still uses them.
 //!
-//! Most transactions write much and read little of it back, so writes are put in order when
-//! somebody reads, or at the end.
+//! Most transactions write much and read little of it back, so writes are sorted only when they
+//! are read, or at the end.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -15,17 +15,17 @@ use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::snapshot::Source;
 use crate::{Batch, Bytes, Direction, Result, Space};
 
-/// Writes that nobody else sees, by space.
+/// Private writes, by space.
 #[derive(Clone, Default)]
 pub(crate) struct Overlay {
     spaces: [Writes; 4],
     bytes: usize,
 }
 
-/// So many writes are searched as they came: cheaper than putting them in order.
+/// Up to this many writes are searched unsorted, which is cheaper than sorting them.
 const FEW: usize = 8;
 
-/// A key and its value; nothing stands for a delete.
+/// A key and its value; `None` for a delete.
 type Write = (Bytes, Option<Bytes>);
 
 /// The writes to one space.
@@ -35,7 +35,7 @@ struct Writes(RwLock<Layers>);
 #[derive(Clone, Default)]
 struct Layers {
     ordered: BTreeMap<Bytes, Option<Bytes>>,
-    /// Later ones, in the order in which they came.
+    /// Later writes, in the order in which they were made.
     recent: Vec<Write>,
 }
 
@@ -52,7 +52,7 @@ impl Clone for Writes {
 }
 
 impl Writes {
-    /// All writes, in order.
+    /// All writes, sorted.
     fn ordered(&self) -> RwLockReadGuard<'_, Layers> {
         let layers = self.0.read();
         if layers.recent.is_empty() {
@@ -64,7 +64,7 @@ impl Writes {
         RwLockWriteGuard::downgrade(layers)
     }
 
-    /// All writes in the order of keys, one for each key.
+    /// All writes in key order, one for each key.
     fn into_ordered(self) -> Vec<Write> {
         let mut layers = self.0.into_inner();
         if !layers.ordered.is_empty() {
@@ -73,7 +73,7 @@ impl Writes {
         }
         let mut recent = layers.recent;
         if !recent.is_sorted_by(|a, b| a.0 < b.0) {
-            // The last one of a key counts: with the later ones in front, the others go.
+            // The last write of a key counts: later ones are in front, and the others are removed.
             recent.reverse();
             recent.sort_by(|a, b| a.0.cmp(&b.0));
             recent.dedup_by(|older, newer| older.0 == newer.0);
@@ -83,7 +83,7 @@ impl Writes {
 }
 
 impl Overlay {
-    /// What was written for a key, if anything was.
+    /// The write of a key, if any.
     pub(crate) fn get(&self, space: Space, key: &[u8]) -> Option<Option<Bytes>> {
         let writes = &self.spaces[space.index()];
         let layers = writes.0.read();
@@ -95,18 +95,18 @@ impl Overlay {
         recent.map(|(_, value)| value).or_else(|| layers.ordered.get(key)).cloned()
     }
 
-    /// Notes a write; the last one of a key counts.
+    /// Adds a write; the last write of a key counts.
     pub(crate) fn set(&mut self, space: Space, key: Bytes, value: Option<Bytes>) {
         self.bytes += key.len() + value.as_ref().map_or(0, |value| value.len());
         self.spaces[space.index()].0.get_mut().recent.push((key, value));
     }
 
-    /// Bytes of all keys and values that were ever written.
+    /// Bytes of all keys and values written so far.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether anything was written between two bounds that do not cross.
+    /// Whether anything was written between two bounds. The bounds must not cross.
     pub(crate) fn touches(&self, space: Space, from: Bound<&[u8]>, to: Bound<&[u8]>) -> bool {
         let writes = self.spaces[space.index()].ordered();
         writes.ordered.range::<[u8], _>((from, to)).next().is_some()
@@ -115,7 +115,7 @@ impl Overlay {
     /// The writes as changes of a batch, in the order of spaces and keys.
     pub(crate) fn into_batch(self) -> Batch {
         let spaces = self.spaces.map(Writes::into_ordered);
-        // A commit adds counters and a record of the log.
+        // Capacity for the counters and the log record that a commit adds.
         let mut batch = Batch::with_capacity(spaces.iter().map(Vec::len).sum::<usize>() + 3);
         for (space, own) in Space::ALL.into_iter().zip(spaces) {
             for (key, value) in own {
@@ -129,7 +129,7 @@ impl Overlay {
     }
 }
 
-/// Entries of a snapshot and of the writes above it, in key order; the writes win.
+/// Entries of a snapshot and of the private writes above it, in key order; the writes win.
 pub(crate) struct OverlaidRange {
     base: Source,
     own: Arc<Overlay>,
@@ -204,7 +204,7 @@ impl OverlaidRange {
             Direction::Reverse => entries.next_back(),
         }?;
         let entry = (key.clone(), value.clone());
-        // The key lies strictly inside of an excluded bound, so the bounds never cross.
+        // The key is strictly inside of an excluded bound, so the bounds never cross.
         match self.direction {
             Direction::Forward => self.from = Bound::Excluded(entry.0.clone()),
             Direction::Reverse => self.to = Bound::Excluded(entry.0.clone()),

@@ -1,8 +1,8 @@
 //! Temporary files for work that does not fit into memory: runs of entries that are written once
-//! and read front to back.
+//! and read from the start.
 //!
-//! They live in `tmp/` of the data folder. A run removes its file when it is dropped; what a crash
-//! left behind goes when the folder is opened again.
+//! They are in `tmp/` of the data folder. A run removes its file when it is dropped; files that a
+//! crash left are removed when the folder is opened again.
 
 use crate::{Result, StoreError};
 use std::fs::{self, File};
@@ -10,20 +10,20 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A folder for temporary files. It is made when the first file is needed.
+/// A folder for temporary files. It is created when the first file is needed.
 #[derive(Debug)]
 pub struct Scratch {
     folder: PathBuf,
-    /// How the names of its files begin.
+    /// The prefix of its file names.
     name: &'static str,
     next: AtomicU64,
 }
 
 impl Scratch {
-    /// The temporary files of a data folder; old ones are removed.
+    /// Opens the temporary folder of a data folder; removes old files.
     ///
     /// # Errors
-    /// When old files cannot be removed.
+    /// If old files cannot be removed.
     pub fn open(data: &Path) -> Result<Scratch> {
         let scratch = Scratch::beside(data, "run");
         match fs::remove_dir_all(&scratch.folder) {
@@ -34,8 +34,8 @@ impl Scratch {
         }
     }
 
-    /// Temporary files of something that has no folder of its own: in the system's place for
-    /// such files.
+    /// A folder for temporary files of a store that has no data folder, in the system's temporary
+    /// folder.
     #[must_use]
     pub fn of_system() -> Scratch {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
@@ -45,7 +45,7 @@ impl Scratch {
         Scratch { folder, name: "run", next: AtomicU64::new(0) }
     }
 
-    /// Temporary files of a data folder beside those of others, whose names begin otherwise.
+    /// Temporary files in the same folder as those of others, with another prefix of their names.
     pub(crate) fn beside(data: &Path, name: &'static str) -> Scratch {
         Scratch { folder: data.join("tmp"), name, next: AtomicU64::new(0) }
     }
@@ -124,10 +124,10 @@ impl RunWriter {
         self.bytes
     }
 
-    /// Ends writing; the entries are read from the front.
+    /// Ends writing. The run is read from the start.
     ///
     /// # Errors
-    /// When the disk is full or fails.
+    /// If the disk is full or fails.
     pub fn finish(self) -> Result<Run> {
         use std::io::Seek;
         let RunWriter { file, guard, bytes } = self;
@@ -139,7 +139,7 @@ impl RunWriter {
     }
 }
 
-/// A run that was written, and is read from the front.
+/// A written run, read from the start.
 #[derive(Debug)]
 pub struct Run {
     file: BufReader<File>,
@@ -149,10 +149,10 @@ pub struct Run {
 }
 
 impl Run {
-    /// Goes back to the front.
+    /// Returns to the start.
     ///
     /// # Errors
-    /// When the disk fails.
+    /// If the disk fails.
     pub fn rewind(&mut self) -> Result<()> {
         use std::io::Seek;
         self.file.rewind().map_err(|error| failed("read", &self.guard.0, &error))?;

@@ -1,4 +1,4 @@
-//! Reading: a snapshot, a range of it, and blocks of entries taken or lent from a range at once.
+//! Reading: snapshots, ranges, and blocks of entries that are taken or borrowed from a range.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::memory::{MemoryRange, MemorySnapshot};
 use crate::overlay::{OverlaidRange, Overlay};
 use crate::{Batch, Bytes, MAX_KEY_BYTES, Result, Seqno, Space};
 
-/// In which order a range is read.
+/// The order in which a range is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Direction {
     /// From the smallest key upwards.
@@ -17,7 +17,7 @@ pub enum Direction {
     Reverse,
 }
 
-/// A view of one moment, and of private writes above it if there are any. What it sees is kept
+/// A consistent view at one seqno, with private writes above it if there are any. Its data is kept
 /// until the last clone is dropped.
 #[derive(Clone)]
 pub struct Snapshot {
@@ -48,12 +48,12 @@ impl Snapshot {
         }
     }
 
-    /// Sets `key` to `value` in this view alone.
+    /// Sets `key` to `value` in this snapshot only.
     pub fn put(&mut self, space: Space, key: Bytes, value: Bytes) {
         self.write(space, key, Some(value));
     }
 
-    /// Removes `key` in this view alone.
+    /// Removes `key` in this snapshot only.
     pub fn delete(&mut self, space: Space, key: Bytes) {
         self.write(space, key, None);
     }
@@ -63,23 +63,23 @@ impl Snapshot {
         Arc::make_mut(own).set(space, key, value);
     }
 
-    /// Bytes of keys and values that were written in this view alone.
+    /// Bytes of private keys and values.
     pub fn written_bytes(&self) -> usize {
         self.own.as_ref().map_or(0, |own| own.bytes())
     }
 
-    /// Whether anything was written in this view alone.
+    /// Whether there are private writes.
     pub fn has_writes(&self) -> bool {
         self.own.is_some()
     }
 
-    /// Takes out what was written in this view alone.
+    /// Takes the private writes out.
     pub fn take_writes(&mut self) -> Batch {
         let own = self.own.take().map(Arc::unwrap_or_clone);
         own.map_or_else(Batch::new, Overlay::into_batch)
     }
 
-    /// The value of `key`, if it had one at this moment.
+    /// Returns the value of `key`, if it has one.
     pub fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
         if key.is_empty() || key.len() > MAX_KEY_BYTES {
             return Ok(None);
@@ -93,7 +93,7 @@ impl Snapshot {
         }
     }
 
-    /// The value of `key`, for who is about to write it: nothing is prepared for later readers.
+    /// Like `get`, for a key that is about to be written: prepares nothing for later readers.
     pub fn get_to_write(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
         if key.is_empty() || key.len() > MAX_KEY_BYTES {
             return Ok(None);
@@ -107,8 +107,8 @@ impl Snapshot {
         }
     }
 
-    /// The entries between two bounds. A range whose lower bound lies above its upper bound is
-    /// empty. The range holds the snapshot, so it may outlive this handle.
+    /// Returns the entries between two bounds. If the lower bound is above the upper bound, the
+    /// range is empty. The range holds the snapshot, so it may outlive this handle.
     pub fn range(
         &self,
         space: Space,
@@ -144,8 +144,8 @@ impl Snapshot {
         Ok(Range { source, current: None, lent: Block::new() })
     }
 
-    /// The commit that wrote the first entry between two keys, if there is one. Private writes do
-    /// not count.
+    /// Returns the commit that wrote the first entry between two keys, if there is one. Private
+    /// writes are ignored.
     pub fn commit_of_first(
         &self,
         space: Space,
@@ -162,9 +162,9 @@ impl Snapshot {
         }
     }
 
-    /// Keys that cut `[from, to)` into up to `parts` ranges of about equal size, in order, for
-    /// readers that share the work: the first range begins at `from`, each other one at its key.
-    /// What is small is cut into fewer parts, or not at all.
+    /// Returns keys that split `[from, to)` into up to `parts` ranges of about equal size, in
+    /// order, for parallel readers. The first range begins at `from`, each other one at its key. A
+    /// small range is split into fewer parts, or not at all.
     pub fn split(&self, space: Space, from: &[u8], to: &[u8], parts: usize) -> Result<Vec<Bytes>> {
         if let Inner::Disk(snapshot) = &self.base
             && let Some(keys) = snapshot.split(space, from, to, parts)
@@ -183,7 +183,7 @@ impl Snapshot {
     }
 }
 
-/// Keys that lie evenly between two others, as if keys were spread evenly.
+/// Returns keys at equal distances between two others, as if keys were evenly distributed.
 fn interpolate(first: &[u8], last: &[u8], parts: usize) -> Vec<Bytes> {
     let shared = first.iter().zip(last).take_while(|(a, b)| a == b).count();
     let number = |key: &[u8]| {
@@ -213,9 +213,9 @@ impl std::fmt::Debug for Snapshot {
     }
 }
 
-/// A lower bound that is no longer than a key can be and admits the same keys. No key lies between
-/// a bound that is too long and its longest part that is not, so keys above the one are above
-/// the other.
+/// A lower bound that is not longer than the longest key and admits the same keys. No key is
+/// between a bound that is too long and its longest prefix that is not, so keys above one are
+/// above the other.
 pub(crate) fn fit_lower(bound: Bound<&[u8]>) -> Bound<&[u8]> {
     match bound {
         Bound::Included([]) | Bound::Excluded([]) => Bound::Unbounded,
@@ -226,7 +226,7 @@ pub(crate) fn fit_lower(bound: Bound<&[u8]>) -> Bound<&[u8]> {
     }
 }
 
-/// An upper bound that is no longer than a key can be and admits the same keys.
+/// An upper bound that is not longer than the longest key and admits the same keys.
 pub(crate) fn fit_upper(bound: Bound<&[u8]>) -> Bound<&[u8]> {
     match bound {
         Bound::Included(key) | Bound::Excluded(key) if key.len() > MAX_KEY_BYTES => {
@@ -247,15 +247,15 @@ pub(crate) fn is_empty(from: &Bound<&[u8]>, to: &Bound<&[u8]>) -> bool {
     }
 }
 
-/// Entries of a snapshot in key order. Owns what it reads; may be sent to another thread.
+/// Entries of a snapshot in key order. It owns its data and may be sent to another thread.
 pub struct Range {
     source: Source,
     current: Option<(Bytes, Bytes)>,
-    /// What `lend_block` lends.
+    /// The block that `lend_block` lends.
     lent: Block,
 }
 
-/// How many entries are lent at once, and how many bytes.
+/// The most entries, and bytes, that are lent at once.
 const LENT_ITEMS: usize = 128;
 const LENT_BYTES: usize = 64 << 10;
 
@@ -317,8 +317,8 @@ impl Range {
         }
     }
 
-    /// Whether the next entry does not lie beside the last one in memory: who writes to what was
-    /// read, in parts, does well to end a part here.
+    /// Whether the next entry is not adjacent to the last one in memory. A caller that writes to
+    /// the entries it reads, in chunks, should end a chunk here.
     pub fn is_at_seam(&self) -> bool {
         match &self.source {
             Source::Disk(range) => range.is_at_seam(),
@@ -337,8 +337,8 @@ impl Range {
         })
     }
 
-    /// Fills `block` anew with up to `max_items` entries, ending earlier once they hold
-    /// `max_bytes` (but never with less than one entry). False, and an empty block, at the end.
+    /// Refills `block` with up to `max_items` entries, stopping earlier once they hold `max_bytes`
+    /// (but never with less than one entry). At the end it returns false, and the block is empty.
     pub fn next_block(
         &mut self,
         block: &mut Block,
@@ -356,8 +356,8 @@ impl Range {
         Ok(!block.entries.is_empty())
     }
 
-    /// The next run of entries, lent until the next call; nothing at the end. Meant for reading
-    /// all of a range: it is the cheapest way, since no entry costs a counter.
+    /// Returns the next run of entries, borrowed until the next call; `None` at the end. The
+    /// cheapest way to read a whole range: it needs no reference count per entry.
     pub fn lend_block(&mut self) -> Result<Option<Lent<'_>>> {
         if !matches!(self.source, Source::Disk(_)) {
             let mut block = std::mem::take(&mut self.lent);
@@ -381,7 +381,7 @@ impl Range {
         })
     }
 
-    /// Moves to the next entry; false at the end, where the range stays.
+    /// Moves to the next entry; false at the end, and in all later calls.
     fn advance(&mut self) -> Result<bool> {
         let Source::Disk(range) = &mut self.source else {
             self.current = self.source.next()?;
@@ -433,7 +433,7 @@ impl<'a> Iterator for Lent<'a> {
 
 impl ExactSizeIterator for Lent<'_> {}
 
-/// Entries taken from a range at once. Reuse one block for a whole scan: it keeps its memory.
+/// Entries taken from a range at once. Reuse one block for a whole scan: its memory is kept.
 #[derive(Clone, Debug, Default)]
 pub struct Block {
     entries: Vec<(Bytes, Bytes)>,
@@ -477,7 +477,7 @@ impl Block {
         self.bytes
     }
 
-    /// Forgets the entries but keeps the memory.
+    /// Removes the entries but keeps the memory.
     pub fn clear(&mut self) {
         self.entries.clear();
         self.bytes = 0;

@@ -1,4 +1,4 @@
-//! Numbers about a store, and what a check found.
+//! Statistics of a store, and the findings of a check.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,12 +12,11 @@ pub struct SpaceStats {
     pub disk_bytes: u64,
     /// Bytes in memory that are not in table files yet.
     pub memtable_bytes: u64,
-    /// Entries in table files, counting superseded ones; an estimate.
+    /// Approximate number of entries in table files, including superseded ones.
     pub entries: u64,
     /// Table files.
     pub tables: u64,
-    /// Young tables that overlap, which reads must look into one by one and merging has not
-    /// reached yet.
+    /// Young tables that overlap: not merged yet, so reads must check each of them.
     pub young_tables: u64,
 }
 
@@ -34,7 +33,7 @@ pub struct Stats {
     pub log_written_bytes: u64,
     /// Snapshots that are open now.
     pub open_snapshots: u64,
-    /// The oldest of them.
+    /// The seqno of the oldest of them.
     pub oldest_snapshot: Option<Seqno>,
     /// The last published commit.
     pub published: Seqno,
@@ -44,9 +43,9 @@ pub struct Stats {
     pub writes: u64,
     /// Flushes of the log to the disk.
     pub syncs: u64,
-    /// Batches that those flushes made durable; divided by `syncs` it is the mean group size.
+    /// Batches that those flushes made durable; divided by `syncs`, the mean group size.
     pub synced_batches: u64,
-    /// Times that memory was written to tables.
+    /// Flushes of memtables to tables.
     pub flushes: u64,
     /// Compactions.
     pub compactions: u64,
@@ -54,29 +53,29 @@ pub struct Stats {
     pub stalls: u64,
     /// Times that a writer was slowed down because background work was behind.
     pub pauses: u64,
-    /// How long those took, all together.
+    /// Total time of these pauses.
     pub paused: Duration,
     /// Bytes in the block cache.
     pub cache_bytes: u64,
-    /// The most bytes that the block cache may take.
+    /// The memory limit of the block cache, in bytes.
     pub cache_capacity_bytes: u64,
-    /// Bytes of tables that are kept only for open snapshots and for reading the past.
+    /// Bytes of tables kept only for open snapshots and for reading the past.
     pub history_bytes: u64,
-    /// States of the past that are kept.
+    /// Number of kept versions of the past.
     pub history_states: u64,
-    /// How long ago memory was first flushed since the oldest open snapshot that holds tables.
+    /// Time since the first flush after the oldest open snapshot that holds tables was opened.
     pub oldest_pinned: Option<Duration>,
-    /// States that were given up though snapshots needed them.
+    /// Kept versions that were dropped although snapshots needed them.
     pub expired_snapshots: u64,
-    /// What keeps tables from being merged.
+    /// Failures that keep tables from being merged.
     pub merge_failures: Vec<MergeFailure>,
-    /// Bytes in the cache of pages.
+    /// Bytes in the page cache.
     pub page_bytes: u64,
-    /// The most bytes that the cache of pages may take.
+    /// The memory limit of the page cache, in bytes.
     pub page_capacity_bytes: u64,
-    /// How often a point read or the start of a range found a page.
+    /// Page cache hits of point reads and starts of ranges.
     pub page_hits: u64,
-    /// How often it found none.
+    /// Page cache misses.
     pub page_misses: u64,
 }
 
@@ -92,19 +91,19 @@ impl Stats {
 pub struct MergeFailure {
     /// The space.
     pub space: Space,
-    /// What happened when it was tried last.
+    /// The last failure.
     pub error: StoreError,
-    /// How often it was tried.
+    /// The number of attempts.
     pub tries: u32,
 }
 
-/// One thing that [`crate::Store::verify`] found wrong.
+/// One damage that [`crate::Store::verify`] found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// The damaged file.
     pub file: PathBuf,
-    /// Where in the file, if known.
+    /// The offset in the file, if known.
     pub offset: Option<u64>,
-    /// What is wrong there.
+    /// A description.
     pub what: String,
 }

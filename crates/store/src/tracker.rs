@@ -1,7 +1,7 @@
-//! Which snapshots are open, and the last published commit.
+//! Tracks open snapshots and the last published commit.
 //!
-//! Opening and dropping a snapshot is the hot path of every point read, so the counts are spread
-//! over shards by thread; only garbage collection, which is rare, looks at all of them.
+//! Every point read opens and drops a snapshot, so the counts are spread over shards by thread.
+//! Only garbage collection, which is rare, reads all shards.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -11,15 +11,15 @@ use crate::Seqno;
 
 const SHARDS: usize = 16;
 
-/// One shard, on cache lines of its own so that threads do not slow each other down.
+/// One shard, on its own cache lines so that threads do not slow each other down.
 #[derive(Default)]
 #[repr(align(128))]
 struct Shard {
-    /// Open numbers with how often each is open; few at a time, so a plain list is fastest.
+    /// Open seqnos with their number of snapshots. There are few at a time, so a list is fastest.
     open: Mutex<Vec<(Seqno, u32)>>,
 }
 
-/// Counts of open snapshots, and the newest number that one may have.
+/// Counts of open snapshots, and the newest seqno that a snapshot may have.
 #[derive(Default)]
 pub(crate) struct Tracker {
     published: AtomicU64,
@@ -41,7 +41,7 @@ impl Tracker {
         self.published.store(seqno, Ordering::Release);
     }
 
-    /// Registers a snapshot of the newest commit; returns its number and the shard to give back.
+    /// Registers a snapshot of the newest commit. Returns its seqno and its shard, for `close`.
     pub(crate) fn open(&self) -> (Seqno, u8) {
         let shard = own_shard();
         let mut open = self.shards[shard].open.lock();
@@ -52,20 +52,20 @@ impl Tracker {
         (seqno, shard as u8)
     }
 
-    /// Registers a snapshot of an earlier commit; returns the shard to give back. What it sees may
-    /// be gone already, and is only kept from now on.
+    /// Registers a snapshot of an earlier commit. Returns its shard. Its data may be gone already;
+    /// what still exists is kept from now on.
     pub(crate) fn open_at(&self, seqno: Seqno) -> u8 {
         let shard = own_shard();
         add(&mut self.shards[shard].open.lock(), seqno);
         shard as u8
     }
 
-    /// Registers one more holder of a number that is already held.
+    /// Registers another holder of a seqno that is held already.
     pub(crate) fn open_again(&self, seqno: Seqno, shard: u8) {
         add(&mut self.shards[usize::from(shard) % SHARDS].open.lock(), seqno);
     }
 
-    /// Gives back what [`Tracker::open`] returned.
+    /// Unregisters what [`Tracker::open`] registered.
     pub(crate) fn close(&self, seqno: Seqno, shard: u8) {
         let mut open = self.shards[usize::from(shard) % SHARDS].open.lock();
         if let Some(position) = open.iter().rposition(|entry| entry.0 == seqno) {
@@ -76,13 +76,13 @@ impl Tracker {
         }
     }
 
-    /// Every version that is not the newest at this number or above may be forgotten.
+    /// Versions that are not the newest of their key at this seqno or above may be dropped.
     pub(crate) fn watermark(&self) -> Seqno {
         let published = self.published();
         self.oldest().map_or(published, |oldest| oldest.min(published))
     }
 
-    /// The oldest open snapshot.
+    /// The seqno of the oldest open snapshot.
     pub(crate) fn oldest(&self) -> Option<Seqno> {
         self.shards
             .iter()
@@ -90,7 +90,7 @@ impl Tracker {
             .min()
     }
 
-    /// The numbers of all open snapshots, sorted.
+    /// The seqnos of all open snapshots, sorted.
     pub(crate) fn open_numbers(&self) -> Vec<Seqno> {
         let mut numbers: Vec<Seqno> = Vec::new();
         for shard in &self.shards {
@@ -117,7 +117,7 @@ fn add(open: &mut Vec<(Seqno, u32)>, seqno: Seqno) {
     }
 }
 
-/// Threads take shards in turn.
+/// Threads are assigned to shards in turn.
 fn own_shard() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {

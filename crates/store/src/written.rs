@@ -1,6 +1,6 @@
-//! What commits write to the prefixes of a load while it is under way. A long build beside busy
-//! writers must not fill the memory with that, so from some size on it is written to temporary files
-//! as sorted runs; `Taken` gives everything back in the order of keys.
+//! Keys that commits write to the prefixes of a running load. A long build with busy writers must
+//! not fill the memory, so above a size limit the keys are written to temporary files as sorted
+//! runs. `Taken` returns all keys in order.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -10,34 +10,34 @@ use parking_lot::Mutex;
 
 use crate::{Batch, Bytes, Result, Run, Scratch, Space, StoreError};
 
-/// Keys that were written, with what they became.
+/// Written keys with their new values.
 pub(crate) type Keys = HashMap<Bytes, Option<Bytes>>;
 
-/// A key and what it became; nothing stands for a delete.
+/// A key and its new value; `None` for a delete.
 type Write = (Bytes, Option<Bytes>);
 
-/// What a key takes in memory beside its bytes.
+/// Memory of a key besides its bytes.
 const KEY_OVERHEAD: usize = 96;
-/// So many times the limit, and writers wait for the disk.
+/// At this many times the limit, writers wait for the disk.
 const FAR_TOO_MUCH: usize = 4;
-/// Runs of one level that are merged into one of the next, so that few files are open.
+/// How many runs of one level are merged into one of the next, so that few files are open.
 const RUNS_MERGED: usize = 16;
 
-/// What commits write to the prefixes of a load.
+/// Keys that commits write to the prefixes of a load.
 pub(crate) struct Written {
     pub(crate) space: Space,
     pub(crate) prefixes: Vec<[u8; 4]>,
     spill: Option<Spill>,
-    /// Held while a run is written, and while everything is taken out.
+    /// Held while a run is written, and while everything is taken.
     spilling: Mutex<()>,
     noted: Mutex<Noted>,
 }
 
-/// Where keys go that do not fit into memory.
+/// Where keys that exceed the memory limit are written.
 pub(crate) struct Spill {
     /// The files.
     pub(crate) scratch: Arc<Scratch>,
-    /// The most bytes in memory.
+    /// The memory limit, in bytes.
     pub(crate) bytes_max: usize,
 }
 
@@ -48,7 +48,7 @@ struct Noted {
     /// Sorted runs with their level, the oldest first.
     runs: Vec<(u32, Run)>,
     puts: u64,
-    /// Why keys are missing: the load cannot end well.
+    /// The failure that lost keys: the load must fail.
     failure: Option<StoreError>,
 }
 
@@ -63,7 +63,7 @@ impl Written {
         }
     }
 
-    /// Notes what a commit writes.
+    /// Records the writes of a commit.
     pub(crate) fn note(&self, batch: &Batch) {
         let mut noted = None;
         for operation in batch.operations() {
@@ -81,7 +81,8 @@ impl Written {
         }
     }
 
-    /// Keeps a writer until others have written to a file what is in memory, if it is far too much.
+    /// If memory is far above its limit, blocks a writer until other threads have written it to a
+    /// file.
     pub(crate) fn hold_back(&self) {
         let limit = self.spill.as_ref().map_or(usize::MAX, |spill| spill.bytes_max);
         if self.noted.lock().bytes > limit.saturating_mul(FAR_TOO_MUCH) {
@@ -89,8 +90,8 @@ impl Written {
         }
     }
 
-    /// Writes what is in memory to a file if it is much. Called in the background. Should that fail,
-    /// it is the load that fails.
+    /// Writes the keys in memory to a file if they exceed the limit. Called in the background. If
+    /// that fails, the load fails.
     pub(crate) fn keep_small(&self) {
         let Some(Spill { scratch, bytes_max }) = &self.spill else { return };
         if self.noted.lock().bytes <= *bytes_max {
@@ -115,7 +116,7 @@ impl Written {
         noted.failure = merged.err().or(noted.failure.take());
     }
 
-    /// Takes out what was noted so far.
+    /// Takes the keys recorded so far.
     pub(crate) fn take(&self) -> Result<Taken> {
         let _spilling = self.spilling.lock();
         let mut noted = self.noted.lock();
@@ -135,20 +136,20 @@ impl Written {
     }
 }
 
-/// What was noted up to some moment.
+/// The keys recorded up to some moment.
 pub(crate) struct Taken {
     keys: Keys,
-    /// The oldest first; all are older than what is in memory.
+    /// Oldest first; all are older than the keys in memory.
     runs: Vec<Run>,
 }
 
 impl Taken {
-    /// All keys, if no file holds any.
+    /// Returns all keys, if none is in a file.
     pub(crate) fn in_memory(&self) -> Option<&Keys> {
         self.runs.is_empty().then_some(&self.keys)
     }
 
-    /// What became of each key, in the order of keys.
+    /// Returns the final value of each key, in key order.
     pub(crate) fn into_ordered(self) -> Result<Ordered> {
         Ordered::new(sorted(&self.keys), self.runs)
     }
@@ -166,7 +167,7 @@ fn write_run(scratch: &Scratch, writes: impl Iterator<Item = Result<Write>>) -> 
     let mut bytes = Vec::new();
     for write in writes {
         let (key, value) = write?;
-        // A delete is no bytes, a value follows one.
+        // A delete is encoded as no bytes, a value with one byte before it.
         bytes.clear();
         if let Some(value) = value {
             bytes.push(1);
@@ -191,16 +192,16 @@ fn merge_full_level(scratch: &Scratch, runs: &mut Vec<(u32, Run)>) -> Result<()>
     Ok(())
 }
 
-/// The next key of a source: by key, and of equal keys the newest first.
+/// The next key of a source. Ordered by key; of equal keys the newest is first.
 type Head = Reverse<(Bytes, Reverse<usize>, Option<Bytes>)>;
 
-/// What became of keys, from memory and from files, in the order of keys; each key once.
+/// Final values of keys from memory and files, in key order; each key once.
 pub(crate) struct Ordered {
     memory: std::vec::IntoIter<Write>,
     runs: Vec<Run>,
     heads: BinaryHeap<Head>,
     last: Option<Bytes>,
-    /// The one that `has` came to.
+    /// The current key of `has`.
     peeked: Option<Write>,
 }
 
@@ -220,7 +221,7 @@ impl Ordered {
         Ok(ordered)
     }
 
-    /// Reads the next key of a source; memory is the one behind all runs.
+    /// Reads the next key of a source; memory is the source after all runs.
     fn advance(&mut self, source: usize) -> Result<()> {
         let next = match self.runs.get_mut(source) {
             None => self.memory.next(),
@@ -246,7 +247,7 @@ impl Ordered {
         Ok(None)
     }
 
-    /// Whether a key is among them. Asked for keys in ascending order.
+    /// Whether a key is among them. Call it with keys in ascending order.
     pub(crate) fn has(&mut self, key: &[u8]) -> Result<bool> {
         loop {
             match &self.peeked {
@@ -289,7 +290,7 @@ mod tests {
                 Some(value) => batch.put(Space::Indexes, &key, value),
                 None => batch.delete(Space::Indexes, &key),
             }
-            // Not its own.
+            // A key of another prefix.
             batch.put(Space::Indexes, &[0, 0, 0, 8], b"other");
             batch.put(Space::Documents, &key, b"other");
             puts += u64::from(value.is_some());
@@ -317,7 +318,7 @@ mod tests {
     #[test]
     fn a_disk_that_fails_makes_the_load_fail() {
         let folder = tempfile::tempdir().unwrap();
-        // A file stands where the folder should be.
+        // A file exists in place of the folder.
         std::fs::write(folder.path().join("tmp"), b"").unwrap();
         let scratch = Arc::new(Scratch::beside(folder.path(), "load"));
         let written =

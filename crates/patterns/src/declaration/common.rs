@@ -7,62 +7,62 @@ use value::{RawDoc, Result, Val, Writer};
 /// Options that all kinds have, with their defaults.
 #[derive(Clone, Debug)]
 pub struct Common {
-    /// When targets follow their sources.
+    /// When targets are updated.
     pub mode: Mode,
-    /// After how many milliseconds a target that does not follow is worth an alarm.
+    /// After how many milliseconds of staleness a target raises an alarm.
     pub max_staleness: Option<u64>,
     /// Operators that name maintained fields are ignored rather than refused.
     pub ignore_client_writes: bool,
-    /// What readers see before the build is through.
+    /// What readers see during a build.
     pub during_build: DuringBuild,
     /// Whether change streams of the target show what patterns write.
     pub flagged_events: bool,
-    /// Most documents that follow one change in its own commit.
+    /// The most documents that are updated in the commit of one change.
     pub fanout_limit: usize,
-    /// Whether more of them are refused rather than queued.
+    /// Whether a change with a larger fan-out is refused rather than queued.
     pub reject_over_limit: bool,
-    /// Whether what waits in the queue is resolved for readers until it has followed.
+    /// Whether readers resolve targets that wait in the queue.
     pub resolve_over_limit: bool,
-    /// Documents of one commit of the build.
+    /// Documents per commit of the build.
     pub batch: usize,
-    /// Whether queries may be answered from what is maintained.
+    /// Whether queries may be answered from maintained values.
     pub rewrite: bool,
-    /// Most documents of the build in a second; it finds its own pace without.
+    /// The most documents per second of the build; without it the rate adapts to the load.
     pub rate: Option<usize>,
-    /// How what is maintained is compared with a recomputation.
+    /// The periodic check (scrub).
     pub verify: Verify,
 }
 
-/// How what is maintained is compared with a recomputation, by the database itself.
+/// How the database periodically compares maintained values with a recomputation.
 #[derive(Clone, Debug)]
 pub struct Verify {
-    /// So many milliseconds lie between two checks; there are none without.
+    /// Milliseconds between two checks; `None` for no checks.
     pub period: Option<u64>,
-    /// How often, as it was declared.
+    /// The frequency as declared.
     text: String,
-    /// Whether what is wrong is repaired, not only reported.
+    /// Whether wrong values are repaired, not only reported.
     pub repair: bool,
 }
 
-/// When targets follow their sources.
+/// When targets are updated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// In the same commit.
     Sync,
-    /// Soon, and at the latest after so many milliseconds unless there is too much to do.
+    /// Soon, and after this many milliseconds at the latest, unless there is too much to do.
     Async(u64),
-    /// All at once, each time that so many milliseconds have passed; with the text that said so.
+    /// All at once, at intervals of this many milliseconds; with the declared text.
     Every(u64, String),
 }
 
-/// What readers see before a build is through.
+/// What readers see during a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DuringBuild {
-    /// What is not derived yet is derived for the reader.
+    /// Values that are not derived yet are derived for the reader.
     Compute,
-    /// What is not derived yet is missing.
+    /// Values that are not derived yet are missing.
     Missing,
-    /// Reading fails.
+    /// Reads fail.
     Error,
 }
 
@@ -248,7 +248,7 @@ fn verify(options: &mut Options<'_>) -> Result<Verify> {
     Ok(Verify { period, text: text.to_owned(), repair })
 }
 
-/// The milliseconds between two of so many in some time, such as `4/hour`.
+/// The interval in milliseconds of a frequency such as `4/hour`.
 fn often(text: &str) -> Option<u64> {
     let (count, unit) = text.split_once('/')?;
     let unit = match unit {
@@ -263,7 +263,7 @@ fn often(text: &str) -> Option<u64> {
     Some(unit / count)
 }
 
-/// A time such as `1h`.
+/// A duration such as `1h`, in milliseconds.
 pub(crate) fn milliseconds(text: &str) -> Option<u64> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at_checked(digits)?;

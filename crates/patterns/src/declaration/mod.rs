@@ -1,8 +1,8 @@
-//! From what a client declared to a pattern: every option is read, checked and written down with
-//! its default; what is unknown, contradictory or not available is refused by name.
+//! Compiles a declaration into a pattern: every option is read, checked and stored with its
+//! default; options that are unknown, contradictory or not available are refused by name.
 //!
-//! `options` reads single options, `common` those that all kinds have. What a kind adds is read in its
-//! own folder (`kinds`).
+//! `options` reads single options, `common` those of all kinds. The options of a kind are read in
+//! its own folder (`kinds`).
 
 pub(crate) mod common;
 pub(crate) mod options;
@@ -16,7 +16,7 @@ use options::Options;
 use value::path::Path;
 use value::{DocBuf, Error, RawDoc, Result};
 
-/// What reading a kind gives: what it does, the target, and the declaration's own options as read.
+/// The result of parsing a kind's options: the kind, the target, and the options as read.
 pub(crate) struct Parsed {
     pub(crate) kind: Box<dyn Kind>,
     pub(crate) target: String,
@@ -72,7 +72,7 @@ fn automatic_name(kind: &str, pattern: &Pattern) -> String {
     format!("{kind}_{first}")
 }
 
-/// Refuses to maintain `_id`, one path twice, or a path inside of another.
+/// Refuses to maintain `_id`, the same path twice, or a path inside another.
 fn check_paths(pattern: &Pattern) -> Result<()> {
     let paths = pattern.maintains();
     for (at, path) in paths.iter().enumerate() {

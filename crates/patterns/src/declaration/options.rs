@@ -1,5 +1,4 @@
-//! Reading the options of a declaration: each is asked for by name; what nobody asked for is
-//! unknown.
+//! Reads the options of a declaration by name. Options that are never read are unknown.
 
 use value::{Code, Error, RawDoc, Result, Val};
 
@@ -7,7 +6,7 @@ use value::{Code, Error, RawDoc, Result, Val};
 pub(crate) struct Options<'a> {
     doc: RawDoc<'a>,
     asked: Vec<&'static str>,
-    /// What messages begin with.
+    /// The start of error messages.
     pub(crate) place: String,
 }
 
@@ -24,7 +23,7 @@ impl<'a> Options<'a> {
         Ok(Options { doc, asked: Vec::new(), place: "pattern".to_owned() })
     }
 
-    /// An option of any type; null counts as left out.
+    /// An option of any type; null counts as missing.
     pub(crate) fn get(&mut self, name: &'static str) -> Option<Val<'a>> {
         self.asked.push(name);
         self.doc.get(name).filter(|value| !matches!(value, Val::Null))
@@ -43,7 +42,7 @@ impl<'a> Options<'a> {
         Error::bad_value(format!("{}: {message}", self.place))
     }
 
-    /// The error for an option's value that this version does not have.
+    /// The error for an option's value that this version does not support.
     pub(crate) fn later(&self, what: impl std::fmt::Display) -> Error {
         Error::new(
             Code::NOT_IMPLEMENTED,
@@ -61,12 +60,12 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// A text that must be there.
+    /// A required text.
     pub(crate) fn required_text(&mut self, name: &'static str) -> Result<&'a str> {
         self.text(name)?.ok_or_else(|| self.missing(name))
     }
 
-    /// The error for an option that must be there.
+    /// The error for a missing required option.
     pub(crate) fn missing(&self, name: &str) -> Error {
         Error::failed_to_parse(format!("{}: the option '{name}' is missing", self.place))
     }
@@ -78,7 +77,7 @@ impl<'a> Options<'a> {
         Ok(Some(path))
     }
 
-    /// Refuses what is no dotted path of field names.
+    /// Refuses a text that is not a dotted path of field names.
     pub(crate) fn check_path(&self, name: &str, path: &str) -> Result<()> {
         let odd = |part: &str| {
             part.is_empty() || part.starts_with('$') || part.bytes().all(|b| b.is_ascii_digit())
@@ -91,7 +90,7 @@ impl<'a> Options<'a> {
         Ok(())
     }
 
-    /// Refuses what is no order of fields.
+    /// Refuses a document that is not a sort.
     pub(crate) fn check_sort(&self, name: &str, sort: RawDoc<'_>) -> Result<()> {
         if sort.is_empty() {
             return Err(self.bad(format!("'{name}' must name at least one field")));
@@ -144,7 +143,7 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// One of some words; the first one is the default. Words in `later` are known but not
+    /// One of several words; the first is the default. Words in `later` are known but not
     /// available.
     pub(crate) fn choice(
         &mut self,
@@ -165,7 +164,7 @@ impl<'a> Options<'a> {
         Err(self.bad(format!("'{name}' must be one of {}, found '{given}'", known.join(", "))))
     }
 
-    /// Refuses options that nobody asked for.
+    /// Refuses options that were not read.
     pub(crate) fn finish(&self, kind: &str) -> Result<()> {
         match self.doc.iter().find(|(name, _)| !self.asked.contains(name)) {
             None => Ok(()),

@@ -1,9 +1,10 @@
-//! What an accumulator needs to follow single changes of a group.
+//! The state that an accumulator needs in order to apply single changes of a group.
 //!
-//! Sums and averages are tallies, deviations are moments. Rankings (minimum, maximum, tops and bottoms) keep one entry for
-//! each child in the order of the ranking, so that whoever leaves the ranks is replaced by the
-//! next one. Medians and percentiles keep the numbers in the same way, and where their ranks are. Sets
-//! keep how many children have each value; a count of distinct values keeps no list.
+//! Sums and averages are tallies, deviations are moments. Rankings (minimum, maximum, tops and
+//! bottoms) keep one entry for each child in the order of the ranking, so that a child that leaves
+//! the ranking is replaced by the next one. Medians and percentiles keep the numbers in the same
+//! way, and the positions of their ranks. Sets keep how many children have each value; a count of
+//! distinct values keeps no list.
 
 use super::moments::Moments;
 use super::ranks::{self, Ranks};
@@ -37,29 +38,30 @@ pub enum Accumulator {
         spec: AccumulatorSpec,
         /// How many values are kept.
         limit: usize,
-        /// Largest first.
+        /// Whether the largest are kept, largest first.
         largest: bool,
-        /// The value alone, not an array.
+        /// Whether the result is the value alone, not an array.
         single: bool,
     },
     /// `$top`, `$bottom`, `$first`, `$last` and their `N` forms, `$push`: values in the order of a
     /// sort.
     Ranked {
-        /// What is kept of each child.
+        /// The value that is kept of each child.
         output: Expr,
-        /// The order, which names `_id` so that it is total; reversed for those that keep the last.
+        /// The order. It includes `_id` so that it is total; it is reversed if the last values are
+        /// kept.
         sort: SortSpec,
         /// How many values are kept.
         limit: usize,
-        /// The last ones are kept, and shown in the order of the sort.
+        /// Whether the last values are kept. They are returned in the order of the sort.
         last: bool,
-        /// The value alone, not an array.
+        /// Whether the result is the value alone, not an array.
         single: bool,
-        /// Children without a value are left out, instead of counting as null.
+        /// Whether children without a value are left out, instead of counting as null.
         dense: bool,
     },
-    /// `$mergeObjects`, `$concatArrays` and `$setUnion`: all values in the order of a sort, united
-    /// when they are shown.
+    /// `$mergeObjects`, `$concatArrays` and `$setUnion`: all values in the order of a sort,
+    /// combined when the result is computed.
     United {
         /// The accumulator.
         spec: AccumulatorSpec,
@@ -70,32 +72,32 @@ pub enum Accumulator {
     Percentile {
         /// The accumulator.
         spec: AccumulatorSpec,
-        /// The median alone, not an array.
+        /// Whether the result is the median alone, not an array.
         single: bool,
     },
     /// `$addToSet`.
     Set(AccumulatorSpec),
-    /// `{$size: {$addToSet: ...}}`: how many distinct values there are.
+    /// `{$size: {$addToSet: ...}}`: the number of distinct values.
     Distinct(AccumulatorSpec),
 }
 
-/// What a child adds to one field.
+/// The contribution of a child to one field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
     /// Nothing.
     Nothing,
     /// A value that is tallied or collected.
     Value(OwnedVal),
-    /// A value and its place in a ranking.
+    /// A value and its position in a ranking.
     Place(Vec<u8>, OwnedVal),
 }
 
 impl Accumulator {
-    /// The way to maintain an accumulator. `order` is the declared order of the children, which
-    /// `$first` and `$last` need.
+    /// Compiles an accumulator. `order` is the declared order of the children, which `$first` and
+    /// `$last` need.
     ///
     /// # Errors
-    /// What the accumulator's own parser refuses, and accumulators that have no maintained form.
+    /// Errors of the accumulator's own parser, and accumulators that cannot be maintained.
     pub fn parse(field: &str, spec: Val<'_>, order: Option<RawDoc<'_>>) -> Result<Accumulator> {
         let context = ParseContext::new(0);
         if let Some(set) = counted_set(spec) {
@@ -121,7 +123,7 @@ impl Accumulator {
             "$median" | "$percentile" => {
                 Accumulator::Percentile { single: name == "$median", spec: parsed }
             }
-            // A union is the same in every order.
+            // A union does not depend on the order.
             "$setUnion" => {
                 Accumulator::United { spec: parsed, sort: order_of(RawDoc::empty(), false)? }
             }
@@ -181,10 +183,10 @@ impl Accumulator {
         })
     }
 
-    /// What a child adds.
+    /// Returns the contribution of a child.
     ///
     /// # Errors
-    /// What an expression gives.
+    /// Errors of expressions.
     pub fn part(&self, child: RawDoc<'_>) -> Result<Part> {
         if matches!(self, Accumulator::Count) {
             return Ok(Part::Nothing);
@@ -223,7 +225,7 @@ impl Accumulator {
             }
             Accumulator::United { spec, sort } => {
                 let value = spec.argument(&env)?;
-                // What the accumulator does not take is refused before it is kept.
+                // Values that the accumulator refuses are refused before they are stored.
                 spec.start(Val::Null)?.process(value)?;
                 if value.is_nullish() {
                     return Ok(Part::Nothing);
@@ -245,7 +247,7 @@ impl Accumulator {
         })
     }
 
-    /// How many entries of the ranking are shown; `None` for what is not ranked.
+    /// The number of ranking entries in the result; `None` if it is not a ranking.
     #[must_use]
     pub fn limit(&self) -> Option<usize> {
         match self {
@@ -255,7 +257,7 @@ impl Accumulator {
         }
     }
 
-    /// The parts of the order that a median or percentiles give; `None` for all others.
+    /// The fractions of a median or percentiles; `None` for all others.
     #[must_use]
     pub fn percentiles(&self) -> Option<&[f64]> {
         match self {
@@ -264,19 +266,19 @@ impl Accumulator {
         }
     }
 
-    /// Whether each child has a place in the ranking.
+    /// Whether each child has an entry in a ranking.
     #[must_use]
     pub fn places_all(&self) -> bool {
         matches!(self, Accumulator::Ranked { dense: false, .. })
     }
 
-    /// Whether how many children have each value is kept.
+    /// Whether it counts how many children have each value.
     #[must_use]
     pub fn is_set(&self) -> bool {
         matches!(self, Accumulator::Set(_) | Accumulator::Distinct(_))
     }
 
-    /// Whether `$group` gives the same to the last bit, whatever the order of its input.
+    /// Whether `$group` returns exactly the same value in every order of its input.
     #[must_use]
     pub fn is_steady(&self) -> bool {
         match self {
@@ -293,7 +295,7 @@ impl Accumulator {
         }
     }
 
-    /// Lets a state that needs no other records follow a change.
+    /// Applies a change to a state that needs no other records.
     pub fn change(&self, state: &mut AccumulatorState, value: Val<'_>, adds: bool) {
         if matches!(self, Accumulator::Deviation { .. }) {
             if !matches!(state, AccumulatorState::Moments(_)) {
@@ -312,7 +314,7 @@ impl Accumulator {
         }
     }
 
-    /// The value that is shown.
+    /// Returns the value of the maintained field.
     #[must_use]
     pub fn value(&self, children: i64, state: &AccumulatorState) -> OwnedVal {
         match (self, state) {
@@ -371,7 +373,7 @@ fn counted_set(spec: Val<'_>) -> Option<Val<'_>> {
     (name == "$size" && inner == "$addToSet").then(|| operand.get())
 }
 
-/// A count, as `$count` gives it.
+/// A count in the type that `$count` returns.
 fn count(number: i64) -> Val<'static> {
     i32::try_from(number).map_or(Val::Int64(number), Val::Int32)
 }
@@ -388,7 +390,7 @@ fn ranked(
     Ok(Accumulator::Ranked { output, sort, limit, last, single, dense: false })
 }
 
-/// The total order that a sort means.
+/// The total order of a sort.
 fn order_of(sort: RawDoc<'_>, reversed: bool) -> Result<SortSpec> {
     let sort = SortSpec::parse(total_order(sort, reversed).as_doc())?;
     if sort.fields.iter().any(|field| field.random || field.score) {
@@ -397,7 +399,7 @@ fn order_of(sort: RawDoc<'_>, reversed: bool) -> Result<SortSpec> {
     Ok(sort)
 }
 
-/// What an accumulator makes of values that it has taken before, one by one.
+/// The result of an accumulator over values that it has accepted before.
 fn united<'v>(spec: &AccumulatorSpec, mut values: impl Iterator<Item = Val<'v>>) -> OwnedVal {
     let arena = Bump::new();
     let outcome = spec.start(Val::Null).and_then(|mut state| {
@@ -407,7 +409,7 @@ fn united<'v>(spec: &AccumulatorSpec, mut values: impl Iterator<Item = Val<'v>>)
     outcome.unwrap_or_else(|_| OwnedVal::new(Val::Null))
 }
 
-/// The sort with `_id` as its last field, unless it names it; reversed if asked for.
+/// The sort with `_id` as its last field, unless it has it; reversed on request.
 fn total_order(sort: RawDoc<'_>, reversed: bool) -> DocBuf {
     DocBuf::build(|out| {
         for (path, direction) in sort {
@@ -428,7 +430,7 @@ fn array<'v>(values: impl Iterator<Item = Val<'v>>) -> OwnedVal {
     OwnedVal::new(Val::Array(RawDoc::new(&bytes)))
 }
 
-/// What is kept of one field of one group.
+/// The state of one field of one group.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum AccumulatorState {
     /// Nothing yet.
@@ -436,13 +438,14 @@ pub enum AccumulatorState {
     Empty,
     /// A sum.
     Tally(Tally),
-    /// What a deviation is made of.
+    /// The sums for a deviation.
     Moments(Moments),
-    /// Where medians and percentiles are.
+    /// The positions of medians and percentiles.
     Ranks(Ranks),
-    /// How many distinct values there are.
+    /// The number of distinct values.
     Number(i64),
-    /// The shown part of a ranking or the values of a set, in order, with their places.
+    /// The entries of a ranking that are in the result, or the values of a set, in order, with
+    /// their positions.
     List(Vec<(Vec<u8>, OwnedVal)>),
 }
 
@@ -466,7 +469,7 @@ impl AccumulatorState {
         }
     }
 
-    /// How many entries of a ranking it shows.
+    /// The number of ranking entries in the result.
     pub(super) fn listed(&self) -> i64 {
         match self {
             AccumulatorState::List(list) => list.len() as i64,
@@ -474,7 +477,7 @@ impl AccumulatorState {
         }
     }
 
-    /// The state that `write` wrote.
+    /// Reads a state that `write` wrote.
     #[must_use]
     pub fn read(value: Val<'_>) -> AccumulatorState {
         match value {

@@ -7,7 +7,7 @@ use crate::pattern::Pattern;
 use value::{DocBuf, OwnedVal, RawDoc, RawVal, Result, Val};
 
 impl Fold {
-    /// What a `$group` over the children gives, with the filter in front of it.
+    /// The result of a `$group` over the children, with the filter before it.
     ///
     /// # Errors
     /// When the store fails.
@@ -34,7 +34,7 @@ impl Fold {
         }
     }
 
-    /// The collection of groups, and the stage that gives its documents the form that is asked for.
+    /// The collection of groups, and the stage that converts its documents to the requested form.
     fn all_groups(
         &self,
         question: &Question<'_>,
@@ -62,13 +62,14 @@ impl Fold {
                 }
             });
         });
-        // Nobody counts the children of a group whose count is not among its fields.
+        // Without a count among its fields, the pattern does not know the number of a group's
+        // children.
         let all = fields.iter().all(|(_, source)| matches!(source, Source::Field(_)));
         let there = question.snapshot.has_collection(&self.target);
         (all && there).then(|| GroupAnswer { collection: Some(self.target.clone()), stage })
     }
 
-    /// The document of one group, as a stage that brings it.
+    /// The document of one group, as a stage that returns it.
     fn one_group(
         &self,
         question: &Question<'_>,
@@ -113,7 +114,7 @@ impl Fold {
         Ok(Some(GroupAnswer { collection: None, stage }))
     }
 
-    /// How many children a parent has, when that is what a filter asks for.
+    /// The number of children of a parent, if that is what a filter selects.
     ///
     /// # Errors
     /// When the store fails.
@@ -134,7 +135,7 @@ impl Fold {
         Ok(Some(u64::try_from(children).unwrap_or(0)))
     }
 
-    /// How many children a group has, if that is known, and the values of its fields.
+    /// The number of children of a group, if known, and the values of its fields.
     ///
     /// # Errors
     /// When the store fails.
@@ -156,16 +157,16 @@ impl Fold {
     }
 }
 
-/// Where the value of a field comes from.
+/// The source of a field's value.
 enum Source {
-    /// The pattern's field of this number.
+    /// The pattern's field with this index.
     Field(usize),
-    /// How many children there are.
+    /// The number of children.
     Children,
 }
 
-/// Where the fields of a `$group` come from; `None` when one is not maintained, or when its value
-/// may depend on the order in which documents are read.
+/// The sources of the fields of a `$group`; `None` if one is not maintained, or if its value may
+/// depend on the order in which documents are read.
 fn fields<'g>(
     pattern: &Pattern,
     grouped: &Fold,

@@ -1,5 +1,5 @@
-//! What rankings and sets keep for each child, behind the record of its group: an entry in the order
-//! of the ranking, or how many children have a value.
+//! The records of rankings and sets for each child, besides the record of its group: an entry in
+//! the order of the ranking, or the number of children that have a value.
 
 use super::accumulators::{AccumulatorState, Part};
 use crate::documents::Documents;
@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use value::{DocBuf, OwnedVal, RawDoc, Result, Val, keys};
 
-/// A value that is shown, with its place.
+/// A value of the result, with its position.
 type Listed = (Vec<u8>, OwnedVal);
 
-/// The place of the last one that a ranking shows, from its list in a record; `None` while it shows
-/// less than it could.
+/// The position of the last value in a ranking's result, from its list in a record; `None` while
+/// the result is shorter than its limit.
 pub(super) fn last_shown(list: RawDoc<'_>, limit: usize) -> Option<&[u8]> {
     let mut elements = list.iter();
     // Each place is followed by its value.
@@ -25,7 +25,7 @@ pub(super) fn last_shown(list: RawDoc<'_>, limit: usize) -> Option<&[u8]> {
     }
 }
 
-/// Keeps the entry of a child at its place; with no value it goes.
+/// Stores the entry of a child at its position; without a value it is removed.
 pub(super) fn keep(
     pattern: &Pattern,
     documents: &mut dyn Documents,
@@ -41,8 +41,8 @@ pub(super) fn keep(
     documents.set_state(pattern.id, &[prefix, place].concat(), doc)
 }
 
-/// Follows changes of a ranking: its entries, and the list of those that are shown. With `anew` the list
-/// is read from the entries once they are right, instead of following change by change.
+/// Applies changes to a ranking: its entries, and the list that is its result. With `anew` the
+/// list is read from the updated entries, instead of applying each change to it.
 pub(super) fn rank<'c>(
     pattern: &Pattern,
     documents: &mut dyn Documents,
@@ -56,7 +56,8 @@ pub(super) fn rank<'c>(
         AccumulatorState::List(list) if !anew => list,
         _ => Vec::new(),
     };
-    // All others stand behind the last one that is shown; a list that is not full has no others.
+    // All other entries are after the last one of the result; if the list is not full there are
+    // none.
     let full = list.len() >= limit;
     let last = if full { list.last().map(|(place, _)| place.clone()) } else { None };
     for (part, adds) in changes {
@@ -94,18 +95,18 @@ pub(super) fn rank<'c>(
     Ok(())
 }
 
-/// A value of a set that children came or went with.
+/// A value of a set that changed children have.
 struct Member {
     /// How many children have it.
     count: i64,
     /// How many had it before.
     before: i64,
-    /// What stands for it, if nobody had it before or in between.
+    /// The value to list, if no child had it before or in between.
     value: Option<OwnedVal>,
 }
 
-/// Follows changes of a set: how many children have each value, and the list of values, or how
-/// many there are. However many children come and go with a value, its entry is read and written once.
+/// Applies changes to a set: the number of children with each value, and the list of values or
+/// their number. The entry of a value is read and written once, for any number of changes.
 pub(super) fn collect<'c>(
     pattern: &Pattern,
     documents: &mut dyn Documents,
@@ -127,7 +128,7 @@ pub(super) fn collect<'c>(
             }
         };
         member.count += if adds { 1 } else { -1 };
-        // Of several equal values the first one stands for all.
+        // Of several equal values the first one is listed.
         if adds && member.count == 1 {
             member.value = Some(value.clone());
         }

@@ -1,10 +1,10 @@
 //! Documents of one collection (children) folded by a key into documents of another one.
 //!
-//! For each key there is a record that clients never see: how many children it has and what each
-//! field needs to follow single changes (`fold`). It is kept whether a target is there or not, so
-//! that a parent that comes later gets its values at once. A child's write only notes what it adds
-//! and what it takes away (`groups`); `settle` applies all of a key's changes at once and writes its
-//! targets.
+//! For each key there is an internal record: the number of its children, and the state of each
+//! field that is needed to apply single changes. It is kept whether or not a target exists, so
+//! that a parent that is inserted later gets its values at once. The write of a child only records
+//! what it adds and removes (`groups`); `settle` applies all changes of a key at once and writes
+//! its targets.
 
 use super::accumulators::{Accumulator, AccumulatorState};
 use super::groups::Child;
@@ -27,19 +27,19 @@ pub struct Fold {
     pub source: String,
     /// The collection that holds the results.
     pub target: String,
-    /// What the key is.
+    /// What children are grouped by.
     pub keys: Keys,
     /// Which children count.
     pub filter: Option<Filter>,
-    /// For how long they do.
+    /// For how long they count.
     pub window: Option<Window>,
-    /// What is maintained.
+    /// The maintained fields.
     pub fields: Vec<Field>,
-    /// What happens to a child whose parent is not there.
+    /// What happens to a child whose parent does not exist.
     pub missing: MissingParent,
     /// Whether a child whose expressions fail adds nothing, instead of being refused.
     pub skip_errors: bool,
-    /// What is read of the children.
+    /// The paths that are read of the children.
     pub reads: Vec<String>,
 }
 
@@ -50,51 +50,51 @@ pub enum Keys {
     Parents {
         /// The field of the parents.
         local: Path,
-        /// The field of the children; an array belongs to each of its values.
+        /// The field of the children; a child with an array belongs to each of its values.
         foreign: Path,
     },
-    /// An expression; each group is a document of its own, with the key as `_id`.
+    /// An expression; each group is a separate document with the key as `_id`.
     Groups(Expr),
 }
 
-/// What happens to a child whose parent is not there.
+/// What happens to a child whose parent does not exist.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MissingParent {
-    /// Nothing; a parent that comes later gets its values.
+    /// Nothing; a parent that is inserted later gets its values.
     Ignore,
     /// The child is refused, and so is the removal of a parent that has children.
     Reject,
-    /// The parent is made.
+    /// The parent is created.
     Create,
 }
 
 /// One maintained field.
 #[derive(Debug)]
 pub struct Field {
-    /// Where it stands in the target.
+    /// Its path in the target.
     pub path: Path,
     /// How it is maintained.
     pub accumulator: Accumulator,
 }
 
-/// What a maintained field shows, and where.
+/// The path and value of a maintained field.
 pub type Value<'g> = (&'g Path, Option<OwnedVal>);
 
 impl Fold {
-    /// Whether the results have a collection of their own.
+    /// Whether the results are in a collection of groups.
     #[must_use]
     pub fn is_own(&self) -> bool {
         matches!(self.keys, Keys::Groups(_))
     }
 
-    /// Whether children may be left out that its filter takes in, so that a query cannot be answered by
-    /// what it counts.
+    /// Whether children that match its filter may be left out, so that a query cannot be answered
+    /// from its counts.
     #[must_use]
     pub fn skips(&self) -> bool {
         self.skip_errors || self.window.is_some()
     }
 
-    /// What is read of the targets.
+    /// The paths that are read of the targets.
     #[must_use]
     pub fn target_reads(&self) -> Vec<String> {
         match &self.keys {
@@ -103,7 +103,7 @@ impl Fold {
         }
     }
 
-    /// The paths that are maintained; the whole document of a collection of its own.
+    /// The maintained paths; the whole document in a collection of groups.
     #[must_use]
     pub fn maintains(&self) -> Vec<String> {
         self.fields.iter().map(|field| field.path.text().to_owned()).collect()
@@ -123,9 +123,9 @@ impl Fold {
         }
     }
 
-    /// Whether it is known how many children a group has. Where each child has a place in a ranking
-    /// and nothing else is kept, it is only known whether there are any: a child that nobody sees is
-    /// no reason to write the list of the others again.
+    /// Whether the number of a group's children is known. If there are only rankings with an entry
+    /// for each child, it is only known whether there are any: a child outside of the result must
+    /// not cause the list to be written again.
     #[must_use]
     pub fn counts_children(&self) -> bool {
         self.window.is_some()
@@ -133,10 +133,11 @@ impl Fold {
             || self.fields.iter().any(|field| !field.accumulator.places_all())
     }
 
-    /// What a child adds; `None` for nothing. `horizon` is where the window begins, if there is one.
+    /// Returns the contribution of a child; `None` if it does not count. `horizon` is the start of
+    /// the window, if there is one.
     ///
     /// # Errors
-    /// What an expression gives, unless such children are skipped.
+    /// Errors of expressions, unless such children are skipped.
     pub fn child(&self, doc: RawDoc<'_>, horizon: &[u8]) -> Result<Option<Child>> {
         let child = match self.evaluate(doc) {
             Err(_) if self.skip_errors => return Ok(None),
@@ -152,7 +153,7 @@ impl Fold {
         Ok((!child.keys.is_empty()).then_some(child))
     }
 
-    /// Whether a child adds nothing only because an expression fails on it.
+    /// Whether a child does not count only because an expression fails on it.
     #[must_use]
     pub fn is_skipped(&self, doc: RawDoc<'_>) -> bool {
         self.skip_errors && self.evaluate(doc).is_err()
@@ -197,8 +198,8 @@ impl Fold {
         }
     }
 
-    /// Refuses a child that gets parents which are not there, where that is asked for. Those that it
-    /// had before may have been missing when the pattern was declared.
+    /// Refuses a child with new parents that do not exist, if so declared. Its earlier parents may
+    /// have been missing when the pattern was declared.
     ///
     /// # Errors
     /// PatternViolation.
@@ -229,7 +230,7 @@ impl Fold {
         Ok(())
     }
 
-    /// Refuses the removal of a parent that has children, where that is asked for.
+    /// Refuses the removal of a parent that has children, if so declared.
     ///
     /// # Errors
     /// PatternViolation.
@@ -256,7 +257,7 @@ impl Fold {
         Ok(())
     }
 
-    /// The encoded key of the group that a target shows; none for one without.
+    /// The encoded key of a target's group; `None` if it has none.
     #[must_use]
     pub fn local_key(&self, parent: RawDoc<'_>) -> Option<Vec<u8>> {
         let value = match &self.keys {
@@ -267,11 +268,11 @@ impl Fold {
         (!lonely && !matches!(value, Val::Array(_))).then(|| keys::key(value))
     }
 
-    /// The image of a target that somebody writes, with its maintained fields; `None` if it has them
+    /// Returns the image of a written target with its maintained fields; `None` if it has them
     /// already.
     ///
     /// # Errors
-    /// When the store fails, or something stands in a path's way.
+    /// If the store fails, or a value is in the way of a path.
     pub fn shape(
         &self,
         pattern: &Pattern,
@@ -291,7 +292,7 @@ impl Fold {
         if let Some(before) = before
             && (!reached || self.has_same_key(before, after))
         {
-            // Most writes leave them alone.
+            // Most writes do not change them.
             let same = |field: &Field| field.path.find(before) == field.path.find(after);
             if self.fields.iter().all(same) {
                 return Ok(None);
@@ -314,7 +315,7 @@ impl Fold {
         edit::assign(after, &self.values(&record)).map(Some)
     }
 
-    /// Whether two images of a target show the same group.
+    /// Whether two images of a target belong to the same group.
     fn has_same_key(&self, before: RawDoc<'_>, after: RawDoc<'_>) -> bool {
         let key = |doc| match &self.keys {
             Keys::Parents { local, .. } => local.find(doc),
@@ -323,7 +324,7 @@ impl Fold {
         key(before) == key(after) || self.local_key(before) == self.local_key(after)
     }
 
-    /// Whether the key of a group is the `_id` of the only document that shows it.
+    /// Whether each group has a single target, whose `_id` is the key.
     pub(super) fn has_one_target(&self) -> bool {
         match &self.keys {
             Keys::Parents { local, .. } => local.text() == "_id",
@@ -331,7 +332,7 @@ impl Fold {
         }
     }
 
-    /// The documents that show a group.
+    /// Returns the targets of a group.
     pub(super) fn targets(
         &self,
         documents: &mut dyn Documents,
@@ -342,7 +343,7 @@ impl Fold {
                 let mut found = Vec::new();
                 let find = Find { collection: &self.target, path: local, value: key, after: &[] };
                 documents.find(&find, &mut |doc| {
-                    // An array that holds the value is no parent's key.
+                    // An array that contains the value is not a parent's key.
                     if keys::key(local.get(doc)) == keys::key(key) {
                         found.push(DocBuf::from(doc));
                     }
@@ -354,7 +355,7 @@ impl Fold {
         }
     }
 
-    /// The values of a target's fields now, for its build and for checks.
+    /// The current values of a target's fields, for builds and checks.
     ///
     /// # Errors
     /// When the store fails.
@@ -371,7 +372,7 @@ impl Fold {
         Ok(self.values(&record))
     }
 
-    /// Whether a document of a collection of its own has children.
+    /// Whether a document of a collection of groups has children.
     ///
     /// # Errors
     /// When the store fails.
@@ -391,7 +392,7 @@ impl Fold {
         record_key(&keys::key(key)).to_vec()
     }
 
-    /// How many children a group has, if that is known, and what its fields show, from its record.
+    /// The number of a group's children, if known, and the values of its fields, from its record.
     #[must_use]
     pub fn group_values(&self, record: Option<RawDoc<'_>>) -> (i64, Vec<OwnedVal>) {
         let record =

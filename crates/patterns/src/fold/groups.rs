@@ -1,16 +1,16 @@
-//! What waits to be settled of a fold: what children add and take away, by the group.
+//! Pending changes of a fold: what children add and remove, by group.
 
 use super::accumulators::Part;
 use smallvec::{SmallVec, smallvec};
 use std::collections::BTreeMap;
 use value::OwnedVal;
 
-/// What a child adds to its groups.
+/// The contribution of a child to its groups.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Child {
-    /// The keys that it belongs to, encoded and as values.
+    /// Its keys, encoded and as values.
     pub keys: Vec<(Vec<u8>, OwnedVal)>,
-    /// What it adds to each field; behind them, where there is a window, its place there.
+    /// Its contribution to each field; then, if there is a window, its position there.
     pub parts: Vec<Part>,
 }
 
@@ -18,7 +18,7 @@ pub struct Child {
 #[derive(Debug)]
 pub struct Group {
     pub(super) key: OwnedVal,
-    /// What is taken away and what is added, in the order in which it happened.
+    /// Removed and added contributions, in order.
     pub(super) changes: SmallVec<[(Vec<Part>, bool); 1]>,
 }
 
@@ -28,20 +28,20 @@ impl Group {
         Group { key, changes: smallvec![(parts, adds)] }
     }
 
-    /// How many changes there are: a child that stays is one, not a removal and an addition.
+    /// The number of changes: a child that remains counts once, not as a removal and an addition.
     #[must_use]
     pub fn changes(&self) -> usize {
         let added = self.changes.iter().filter(|(_, adds)| *adds).count();
         added.max(self.changes.len() - added)
     }
 
-    /// How many children it gains.
+    /// The change in the number of children.
     pub(super) fn gain(&self) -> i64 {
         self.changes.iter().map(|(_, adds)| if *adds { 1 } else { -1 }).sum()
     }
 }
 
-/// The groups with changes, by their encoded keys: one for each single write, which needs no map.
+/// The groups with changes, by encoded key. A single write changes one and needs no map.
 #[derive(Debug, Default)]
 pub enum Groups {
     /// None yet.
@@ -54,7 +54,8 @@ pub enum Groups {
 }
 
 impl Groups {
-    /// Adds a change of a child. `before` and `after` are what it adds in either image.
+    /// Adds a change of a child. `before` and `after` are its contributions before and after the
+    /// change.
     pub fn note(&mut self, before: Option<Child>, after: Option<Child>) {
         if before == after {
             return;
@@ -71,7 +72,7 @@ impl Groups {
         }
     }
 
-    /// Takes in changes of a group, which come behind those that are known of it.
+    /// Adds changes of a group after those already recorded.
     pub fn add(&mut self, encoded: Vec<u8>, group: Group) {
         match self {
             Groups::None => *self = Groups::One(encoded, group),
@@ -88,7 +89,7 @@ impl Groups {
         }
     }
 
-    /// Takes in later changes of groups.
+    /// Adds later changes of groups.
     pub fn merge(&mut self, later: Groups) {
         match later {
             Groups::None => {}

@@ -1,10 +1,11 @@
-//! Groups whose target shows all that their record would hold: how many children there are, and sums
-//! of whole numbers, to each of which every child adds one of the same type.
+//! Groups whose target holds everything that their record would hold: the number of children, and
+//! sums of whole numbers of one type to which every child contributes.
 //!
-//! Of such a group only the key is kept, and the types. A child's write reads the numbers where it
-//! writes them, so that one place of the store changes and not two. What a target cannot show (numbers of other
-//! types, a child without one, a sum that outgrows 64 bits) makes the group a record again, and so does
-//! whoever takes the target away or writes past its patterns: what is left to a target is always there, and right.
+//! For such a group only the key and the types are stored. The write of a child reads the numbers
+//! from the target that it writes, so that one document changes instead of two. If a target cannot
+//! hold the state (numbers of other types, a child without one, a sum beyond 64 bits), the group
+//! gets a record again. The same happens when the target is deleted or written without its
+//! patterns. So a target that replaces a record always exists and is correct.
 
 use super::accumulators::{Accumulator, AccumulatorState, Part};
 use super::grouped::{Field, Fold, Value};
@@ -17,16 +18,16 @@ use crate::pattern::{Pattern, Phase};
 use smallvec::SmallVec;
 use value::{DocBuf, OwnedVal, RawDoc, Result, Val};
 
-/// What fields are: a count, a sum of 32-bit numbers, a sum of 64-bit numbers.
+/// Types of fields: a count, a sum of 32-bit numbers, a sum of 64-bit numbers.
 const COUNT: u8 = b'c';
 pub(super) const INTS: u8 = b'i';
 const LONGS: u8 = b'l';
 
-/// A letter for each field.
+/// The type of each field.
 pub(super) type Sums = SmallVec<[u8; 16]>;
 
 impl Fold {
-    /// Whether there may be groups of which only the key is kept.
+    /// Whether the fold may have groups without a record.
     fn fits_target(&self) -> bool {
         let counts = |fold: &Accumulator| matches!(fold, Accumulator::Count);
         self.has_one_target()
@@ -38,12 +39,12 @@ impl Fold {
                 .all(|f| counts(&f.accumulator) || matches!(f.accumulator, Accumulator::Sum(_)))
     }
 
-    /// Whether a record may be left to its target now.
+    /// Whether a target may replace a record now.
     pub(super) fn may_leave(&self, pattern: &Pattern) -> bool {
         pattern.phase == Phase::Ready && !pattern.is_deferred() && self.fits_target()
     }
 
-    /// What each field is a sum of, a letter each; `None` if one of them cannot be shown.
+    /// The type of each field; `None` if a target cannot hold one of them.
     pub(super) fn sums(&self, mut sum: impl FnMut(usize) -> Option<u8>) -> Option<Sums> {
         let letter = |(number, field): (usize, &Field)| match field.accumulator {
             Accumulator::Count => Some(COUNT),
@@ -52,7 +53,7 @@ impl Fold {
         self.fields.iter().enumerate().map(letter).collect()
     }
 
-    /// What the fields of a record are sums of, if a target that shows them shows all of it.
+    /// The types of a record's fields, if a target can hold all of it.
     pub(super) fn target_sums(&self, record: &Record) -> Option<Sums> {
         if record.children <= 0 {
             return None;
@@ -68,7 +69,7 @@ impl Fold {
         })
     }
 
-    /// The record that a target shows.
+    /// The record that a target holds.
     fn record_in_target(&self, target: RawDoc<'_>, sums: &[u8]) -> Option<Record> {
         let shown = |field: &Field| field.path.find(target)?.get().as_i64_exact();
         let count =
@@ -87,13 +88,13 @@ impl Fold {
         Some(Record { children, states })
     }
 
-    /// The key of a group that is left to its target.
+    /// The key of a group whose record is in its target.
     #[must_use]
     pub fn target_key(stored: RawDoc<'_>) -> Option<Val<'_>> {
         Record::as_in_target(stored).map(|(key, _)| key)
     }
 
-    /// How many children such a group has, and what its fields show, from its target.
+    /// The number of such a group's children and the values of its fields, from its target.
     #[must_use]
     pub fn values_in_target(
         &self,
@@ -105,7 +106,7 @@ impl Fold {
         self.values_of(&record.unwrap_or_else(|| self.empty_record()))
     }
 
-    /// The record of a group, be it kept or shown.
+    /// The record of a group, from its own record or from its target.
     pub(super) fn record_of(
         &self,
         documents: &mut dyn Documents,
@@ -120,7 +121,7 @@ impl Fold {
         Ok(shown.unwrap_or_else(|| self.empty_record()))
     }
 
-    /// The record of a group as it would be kept if nothing of it were shown.
+    /// The record of a group as it would be stored without using the target.
     ///
     /// # Errors
     /// When the store fails.
@@ -133,8 +134,8 @@ impl Fold {
         Ok(self.record_of(documents, Some(stored.into()))?.to_doc(key))
     }
 
-    /// Keeps the record of a group whose target is about to go, or to be written by somebody who does
-    /// not heed what it shows.
+    /// Stores the record of a group whose target is about to be deleted, or written without this
+    /// pattern.
     ///
     /// # Errors
     /// When the store fails.
@@ -157,7 +158,8 @@ impl Fold {
         documents.set_state(pattern.id, &key, Some(record))
     }
 
-    /// Lets a target that shows its group follow the group's changes. False where that takes a record.
+    /// Applies a group's changes directly to the target that holds its state. Returns false if
+    /// that needs a record.
     pub(super) fn update_in_target(
         &self,
         pattern: &Pattern,
@@ -175,7 +177,7 @@ impl Fold {
         Ok(followed)
     }
 
-    /// What a target shows after its group's changes.
+    /// The values of a target after its group's changes.
     fn changed(&self, target: RawDoc<'_>, sums: &[u8], group: &Group) -> Option<Vec<Value<'_>>> {
         let mut values = Vec::with_capacity(self.fields.len());
         for (number, (field, letter)) in self.fields.iter().zip(sums.iter().copied()).enumerate() {

@@ -1,5 +1,5 @@
-//! Kinds that are made of one fold. `Folded` does all that has to do with the fold; what sets the kinds
-//! apart is their declaration and a `Form`.
+//! Kinds that consist of one fold. `Folded` implements everything about the fold; the kinds differ
+//! in their declaration and a `Form`.
 
 use super::{Fold, Keys};
 use crate::answers::{GroupAnswer, Question};
@@ -16,9 +16,9 @@ use std::collections::BTreeSet;
 use std::fmt::Debug;
 use value::{DocBuf, RawDoc, Result, Val, keys};
 
-/// What sets a kind that is made of a fold apart from others.
+/// What differs between kinds that consist of a fold.
 pub trait Form: Debug + Send + Sync {
-    /// Which fields of the children each maintained field is made of.
+    /// The fields of the children that each maintained field depends on.
     fn labels(&self, pattern: &Pattern) -> Vec<Label>;
 
     /// The filter for the first children of a sorted query, at most `limit` of them.
@@ -37,12 +37,12 @@ pub trait Form: Debug + Send + Sync {
     }
 }
 
-/// A kind that is made of a fold.
+/// A kind that consists of a fold.
 #[derive(Debug)]
 pub struct Folded<F> {
     /// The fold.
     pub fold: Fold,
-    /// What sets the kind apart.
+    /// The specifics of the kind.
     pub form: F,
 }
 
@@ -298,7 +298,7 @@ impl<F: Form> Kind for Folded<F> {
     }
 }
 
-/// Whether the build of a pattern has come to this child: others are counted when it does.
+/// Whether the build of a pattern has processed this child; others are counted when it does.
 fn is_counted(
     pattern: &Pattern,
     documents: &mut dyn Documents,

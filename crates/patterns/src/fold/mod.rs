@@ -1,14 +1,15 @@
-//! Folds: documents of a collection (children), accumulated by a key into the documents that have that
-//! key (parents), or into a collection of groups. Several kinds are made of folds.
+//! Folds: documents of a collection (children), accumulated by a key into the documents that have
+//! that key (parents), or into a collection of groups. Several kinds consist of folds.
 //!
 //! - `grouped`: the fold and what it reads and writes; `settle` applies changes of children.
 //! - `groups`: changes of children, collected by key until they are settled.
-//! - `accumulators`: what each accumulator needs in order to follow single changes.
+//! - `accumulators`: the state of each accumulator for applying single changes.
 //! - `record`, `entries`: what is stored for each key and for each child; `in_target` stores less
-//!   where the target shows all of it.
+//!   if the target holds all of it.
 //! - `tally` (sums that can be undone), `moments` (deviations), `ranks` (medians, percentiles).
 //! - `window`: children that count for some time only.
-//! - `kind`: kinds that are made of one fold; `answers`: the queries that they answer; `verify`: checks.
+//! - `kind`: kinds that consist of one fold; `answers`: the queries that they answer; `verify`:
+//!   checks.
 
 mod accumulators;
 mod answers;

@@ -1,10 +1,10 @@
-//! A standard deviation that can be undone: the exact sums of numbers and of their squares, from
-//! which the deviation follows whatever the order in which numbers came and went.
+//! A standard deviation from which numbers can be removed: it keeps the exact sums of the numbers
+//! and of their squares, so the result does not depend on the order of changes.
 
 use value::number::ExactSum;
 use value::{DocBuf, RawDoc, Val};
 
-/// What a deviation is made of.
+/// The sums for a deviation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Moments {
     count: i64,
@@ -12,14 +12,14 @@ pub struct Moments {
     squares: ExactSum,
 }
 
-/// The field that tells moments from tallies.
+/// The field that distinguishes moments from tallies.
 const SQUARES: &str = "q";
 
 impl Moments {
-    /// Adds a number, or takes one away that was added before.
+    /// Adds a number, or removes one that was added before.
     pub fn change(&mut self, number: f64, add: bool) {
         let square = number * number;
-        // The square's own rounding error, so that nothing is lost.
+        // The rounding error of the square, so that nothing is lost.
         let rest = if square.is_finite() { number.mul_add(number, -square) } else { 0.0 };
         if add {
             self.count += 1;
@@ -50,7 +50,7 @@ impl Moments {
         let mean = product / count;
         let mean_rest = ((-mean).mul_add(count, product) + product_rest) / count;
         let difference = (squares - mean) + (squares_rest - mean_rest);
-        // Below what twice the precision can tell from nothing.
+        // Below the precision of the computation, so it counts as zero.
         let noise = squares * 2_f64.powi(-100);
         let variance = if difference <= noise { 0.0 } else { difference / divisor as f64 };
         Val::Double(variance.sqrt())
@@ -81,7 +81,7 @@ impl Moments {
         doc.find(SQUARES).is_some()
     }
 
-    /// The moments that `to_doc` wrote.
+    /// Reads moments that `to_doc` wrote.
     #[must_use]
     pub fn from_doc(doc: RawDoc<'_>) -> Moments {
         let sum = |name| {

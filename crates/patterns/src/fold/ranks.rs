@@ -1,8 +1,8 @@
 //! `$median` and `$percentile`: the values at ranks of the sorted numbers of a group.
 //!
-//! The numbers stand in the entries of the group, in their order. The record keeps for each rank that
-//! is wanted how many numbers stand before it and the place of its own. A number that comes or goes
-//! moves a rank by a step or two along the entries, however many there are.
+//! The numbers are in the entries of the group, in order. For each wanted rank the record keeps
+//! how many numbers are before it, and its position. An added or removed number moves a rank by a
+//! step or two along the entries, however many there are.
 
 use super::accumulators::{AccumulatorState, Part};
 use super::entries;
@@ -11,16 +11,16 @@ use crate::pattern::Pattern;
 use query::accumulate::rank_of;
 use value::{RawDoc, Result, Val, Writer, keys};
 
-/// Where the wanted ranks of a group are.
+/// The positions of the wanted ranks of a group.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ranks {
-    /// How many numbers there are.
+    /// The number of numbers.
     count: i64,
-    /// For each rank: how many numbers stand before it, and its place.
+    /// For each rank: how many numbers are before it, and its position.
     marks: Vec<(i64, Vec<u8>)>,
 }
 
-/// The name that tells ranks from other documents.
+/// The field that distinguishes ranks from other documents.
 const COUNT: &str = "ranked";
 
 impl Ranks {
@@ -40,7 +40,7 @@ impl Ranks {
         });
     }
 
-    /// The ranks that `write` wrote.
+    /// Reads ranks that `write` wrote.
     pub(super) fn from_doc(doc: RawDoc<'_>) -> Ranks {
         let list = doc.get("marks").and_then(Val::as_array).unwrap_or(RawDoc::empty());
         let mut parts = list.iter().map(|(_, part)| part.get());
@@ -57,24 +57,25 @@ impl Ranks {
     }
 }
 
-/// The place of a child's number: by the number, then by the child.
+/// The position of a child's number: by number, then by child.
 pub(super) fn place(number: f64, id: Val<'_>) -> Vec<u8> {
     let bits = number.to_bits();
-    // The larger bits of a negative number are those of a smaller one.
+    // Inverts negative numbers, whose bits are in reverse order.
     let ordered = if number.is_sign_negative() { !bits } else { bits | (1 << 63) };
     let mut place = ordered.to_be_bytes().to_vec();
     keys::encode(&mut place, id, false);
     place
 }
 
-/// The number that stands at a place.
+/// The number at a position.
 fn number_at(place: &[u8]) -> Option<f64> {
     let ordered = u64::from_be_bytes(*place.first_chunk()?);
     let bits = if ordered >> 63 == 1 { ordered & !(1 << 63) } else { !ordered };
     Some(f64::from_bits(bits))
 }
 
-/// Follows changes of the numbers of a group: their entries, and where the wanted ranks are.
+/// Applies changes to the numbers of a group: their entries, and the positions of the wanted
+/// ranks.
 pub(super) fn follow<'c>(
     pattern: &Pattern,
     documents: &mut dyn Documents,
@@ -88,7 +89,7 @@ pub(super) fn follow<'c>(
         _ => Ranks::default(),
     };
     let known = ranks.marks.len() == wanted.len();
-    // Whether each mark's own number is still there.
+    // Whether the number of each mark still exists.
     let mut there = vec![known; wanted.len()];
     ranks.marks.resize_with(wanted.len(), || (0, Vec::new()));
     for (part, adds) in changes {
@@ -115,7 +116,7 @@ pub(super) fn follow<'c>(
         }
         let from = if mark.is_empty() { Vec::new() } else { [prefix, mark].concat() };
         let mut found = Vec::new();
-        // Forward the number behind a mark is a step away, unless the mark's own is gone.
+        // Forward, the next number is one step away, unless the mark's own number was removed.
         let mut left = if steps >= 0 { steps + i64::from(!there) } else { -steps };
         let mut visit = |key: &[u8], _: RawDoc<'_>| {
             left -= 1;

@@ -1,4 +1,5 @@
-//! What a fold keeps for itself, and under which keys: a record for each group, and entries behind it.
+//! The internal records of a fold and their keys: a record for each group, and entries for its
+//! children.
 
 use super::accumulators::AccumulatorState;
 use smallvec::SmallVec;
@@ -7,21 +8,22 @@ use value::{DocBuf, RawDoc, RawVal, Val};
 /// The record of a group.
 #[derive(Default)]
 pub(super) struct Record {
-    /// How many children it has; if they are not counted, how many the first ranking shows.
+    /// The number of its children; if they are not counted, the length of the first ranking's
+    /// result.
     pub(super) children: i64,
-    /// What each field keeps.
+    /// The state of each field.
     pub(super) states: Vec<AccumulatorState>,
 }
 
-/// The records of groups stand under this byte and their encoded keys.
+/// Key prefix of the records of groups; the encoded group key follows.
 pub const GROUP: u8 = 1;
-/// Entries of rankings stand under this byte, the number of the field, the group and their place.
+/// Key prefix of ranking entries; the index of the field, the group and the position follow.
 pub(super) const PLACE: u8 = 2;
-/// Entries of sets, in the same way.
+/// Key prefix of set entries, with the same layout.
 pub(super) const MEMBER: u8 = 3;
 
 impl Record {
-    /// The record that `to_doc` made.
+    /// Reads a record that `to_doc` wrote.
     pub(super) fn of(doc: RawDoc<'_>, fields: usize) -> Record {
         let list = doc.get("f").and_then(Val::as_array).unwrap_or(RawDoc::empty());
         let mut states: Vec<AccumulatorState> =
@@ -31,14 +33,14 @@ impl Record {
         Record { children, states }
     }
 
-    /// What is kept of a group whose target shows the rest: its key, and what its fields are sums of.
+    /// The record of a group whose state is in its target: its key, and the types of its fields.
     pub(super) fn in_target(key: Val<'_>, sums: &[u8]) -> DocBuf {
         DocBuf::build(|out| {
             out.append("k", key).append("s", Val::Binary(0, sums));
         })
     }
 
-    /// Key and sums, if nothing else is kept.
+    /// Returns the key and the types of such a record; `None` for others.
     pub(super) fn as_in_target(doc: RawDoc<'_>) -> Option<(Val<'_>, &[u8])> {
         let mut elements = doc.iter();
         let (Some((b"k", key)), Some((b"s", sums))) =
@@ -52,7 +54,7 @@ impl Record {
         }
     }
 
-    /// Where the number of children and the states stand in what `to_doc` made.
+    /// The number of children and the states in a document that `to_doc` wrote.
     pub(super) fn places(doc: RawDoc<'_>) -> Option<(RawVal<'_>, RawDoc<'_>)> {
         let mut elements = doc.iter();
         let (Some((b"k", _)), Some((b"n", children)), Some((b"f", states))) =
@@ -81,7 +83,7 @@ pub(super) fn record_key(encoded: &[u8]) -> SmallVec<[u8; 32]> {
     key
 }
 
-/// The beginning of the keys of a field's entries.
+/// The key prefix of a field's entries.
 pub(super) fn entry_prefix(kind: u8, field: usize, encoded: &[u8]) -> Vec<u8> {
     let mut key = vec![kind, field as u8];
     key.extend_from_slice(encoded);

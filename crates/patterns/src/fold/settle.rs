@@ -1,4 +1,4 @@
-//! Letting a group follow what its children did: its record, and the targets that show it.
+//! Applies the changes of children to a group: to its record and its targets.
 
 use super::accumulators::{Accumulator, AccumulatorState, Part};
 use super::entries;
@@ -35,7 +35,7 @@ impl Fold {
                 window::keep(pattern, documents, part, (encoded, group.key.get()), *adds)?;
             }
         }
-        // Most changes need no more of a record than a few bytes of it.
+        // Most changes need only a few bytes of a record.
         let in_place = pattern.phase.is_built() && !pattern.is_deferred();
         let (mut behind, mut grown, mut stored) = (false, None, None);
         let mut shown = None;
@@ -140,11 +140,11 @@ impl Fold {
         Ok(())
     }
 
-    /// Whether so many of a group's children change at once that what it lists is read anew from its
-    /// entries: more than a fifth of them. Sums and the like gain nothing by that, since each change is
-    /// an addition, whatever the others are.
+    /// Whether so many of a group's children change at once that its lists are rebuilt from its
+    /// entries: more than a fifth of them. Sums gain nothing by that, since each change is one
+    /// addition.
     fn is_read_anew(&self, record: &Record, group: &Group) -> bool {
-        /// Fewer changes than this are followed one by one, however few children there are.
+        /// Fewer changes than this are applied one by one, however few children there are.
         const CHANGES_MIN: usize = 10;
         if group.changes.len() < CHANGES_MIN {
             return false;
@@ -155,8 +155,8 @@ impl Fold {
         changes >= CHANGES_MIN && changes * 5 > most && lists()
     }
 
-    /// Whether all children that came or went stand behind the last ones that the rankings of a group
-    /// show, so that nothing changes but how many there are.
+    /// Whether all changed children are after the results of the group's rankings, so that only
+    /// the number of children changes.
     fn is_behind(&self, record: RawDoc<'_>, group: &Group) -> bool {
         if self.missing == MissingParent::Create {
             return false;
@@ -181,7 +181,7 @@ impl Fold {
         })
     }
 
-    /// The record of a group with the number of its children brought up to date.
+    /// The record of a group with an updated number of children.
     fn counted(&self, record: RawDoc<'_>, group: &Group) -> Option<Image> {
         let (children, _) = Record::places(record)?;
         let count = children.get().as_i64_exact()?.checked_add(group.gain())?;
@@ -190,9 +190,9 @@ impl Fold {
         Some(patch.into_image())
     }
 
-    /// The record of a group to which one child was added, and what the fields show then, where all of
-    /// them are counts and sums of whole numbers: only a few bytes of the record change. Also whether a
-    /// target that shows them shows all of the record. `None` for all others.
+    /// The record of a group after one child was added, and the new values of the fields, if all
+    /// of them are counts and sums of whole numbers: only a few bytes of the record change. Also
+    /// whether a target can hold all of the record. `None` in all other cases.
     fn grown(&self, record: RawDoc<'_>, group: &Group) -> Option<(Image, Vec<Value<'_>>, bool)> {
         let [(parts, true)] = group.changes.as_slice() else { return None };
         let (children, states) = Record::places(record)?;
@@ -219,7 +219,7 @@ impl Fold {
         (values.len() == self.fields.len()).then(|| (patch.into_image(), values, whole))
     }
 
-    /// Brings the targets of a group up to date with its record. Returns how many groups: one.
+    /// Updates the targets of a group from its record. Returns the number of groups: one.
     ///
     /// # Errors
     /// When the store fails or a target cannot be written.
@@ -248,8 +248,8 @@ impl Fold {
         self.write_values(pattern, documents, key, &values, record.children > 0, progress)
     }
 
-    /// Writes what the targets of a group show; `living` if it has children. Returns whether it is known
-    /// to have one target, which was there.
+    /// Writes the values to the targets of a group; `living` if it has children. Returns whether
+    /// it is known to have exactly one target, which exists.
     fn write_values(
         &self,
         pattern: &Pattern,
@@ -301,7 +301,7 @@ impl Fold {
         Ok(false)
     }
 
-    /// Makes the documents of groups behind `after`, at most `batch`. Returns the last one.
+    /// Creates the documents of at most `batch` groups after `after`. Returns the last one.
     ///
     /// # Errors
     /// When the store fails.

@@ -1,5 +1,5 @@
-//! A sum that can be undone: numbers can be taken away again, and what is left is exactly the sum
-//! of what is left, in value and type, as `$sum` and `$avg` give it.
+//! A sum from which numbers can be removed. The result is exactly the sum of the remaining
+//! numbers, in value and type, as `$sum` and `$avg` return it.
 
 use crate::edit::Patch;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ pub struct Tally {
     longs: i64,
     doubles: i64,
     double_sum: ExactSum,
-    /// Finite decimals by exponent: how many, and the sum of their coefficients, in two parts
+    /// Finite decimals by exponent: their number and the sum of their coefficients, in two parts
     /// that cannot overflow.
     decimals: BTreeMap<i32, (i64, i128, i128)>,
     decimal_nan: i64,
@@ -27,14 +27,14 @@ pub struct Tally {
 const SPLIT: u128 = 100_000_000_000_000_000;
 
 impl Tally {
-    /// The sum of so many whole numbers, all of them of 64 bits or of 32.
+    /// The sum of this many whole numbers, all of 64 bits or all of 32.
     #[must_use]
     pub fn of_whole(sum: i64, count: i64, long: bool) -> Tally {
         let (ints, longs) = if long { (0, count) } else { (count, 0) };
         Tally { whole: sum.into(), ints, longs, ..Tally::default() }
     }
 
-    /// Adds a number, or takes one away that was added before.
+    /// Adds a number, or removes one that was added before.
     pub fn change(&mut self, value: Val<'_>, add: bool) {
         let times = if add { 1 } else { -1 };
         match value {
@@ -121,7 +121,7 @@ impl Tally {
         sum.add(both)
     }
 
-    /// The sum in the widest type that is there; zero for no numbers.
+    /// The sum in the widest type of its numbers; zero if there are none.
     #[must_use]
     pub fn total(&self) -> Val<'static> {
         if self.has_decimals() {
@@ -200,7 +200,7 @@ impl Tally {
         }
     }
 
-    /// The tally that `to_doc` wrote.
+    /// Reads a tally that `to_doc` wrote.
     #[must_use]
     pub fn from_doc(doc: RawDoc<'_>) -> Tally {
         let mut tally = Tally::default();
@@ -231,8 +231,9 @@ impl Tally {
     }
 }
 
-/// Adds a 32-bit number to the document of a tally of nothing else, which stands in the document that is
-/// patched; returns the sum, and of how many. `None`, and nothing may be used of the patch, where that is not enough.
+/// Adds a 32-bit number to a tally of 32-bit numbers only, inside the document that is being
+/// patched. Returns the sum and the number of numbers. `None` if that is not possible; then the
+/// patch must not be used.
 pub fn add_in_place<'d>(
     patch: &mut Patch<'d>,
     tally: RawDoc<'d>,
@@ -246,7 +247,7 @@ pub fn add_in_place<'d>(
         return None;
     };
     let (Val::Int64(sum), Val::Int64(count)) = (whole.get(), ints.get()) else { return None };
-    // A sum that is zero is not written.
+    // A sum of zero is not stored.
     let sum = sum.checked_add(i64::from(number)).filter(|sum| *sum != 0)?;
     patch.set_i64(whole, sum)?;
     let count = count.checked_add(1)?;
@@ -359,7 +360,8 @@ mod tests {
             gone.iter().for_each(|value| tally.change(value.get(), false));
             let same = |a: OwnedVal, b: OwnedVal| match (a.get(), b.get()) {
                 (Val::Double(a), Val::Double(b)) if a.is_nan() => b.is_nan(),
-                // Large doubles beside decimals use up the 34 digits: then the order of rounding shows.
+                // Large doubles with decimals use up the 34 digits: then the result depends on the
+                // order of rounding.
                 (Val::Decimal(a), Val::Decimal(b)) if a.is_finite() => {
                     let near = a.sub(b).abs().to_f64() <= a.abs().to_f64() * 1e-30;
                     a == b || near

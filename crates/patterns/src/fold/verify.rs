@@ -1,4 +1,4 @@
-//! Checks of a fold: its records against those that a check recomputed from the children.
+//! Checks of a fold: compares its records with those recomputed from the children.
 
 use super::{Fold, GROUP};
 use crate::documents::Documents;
@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use value::{DocBuf, OwnedVal, Result, Val};
 
 impl Fold {
-    /// Whether what is kept for the groups is not what the children give. Looked at only where
-    /// something is wrong already, or was written past the pattern.
+    /// Whether the records of the groups differ from the recomputed ones. Called only if something
+    /// is wrong already, or documents were written without the pattern.
     ///
     /// # Errors
     /// When the store fails.
@@ -26,13 +26,13 @@ impl Fold {
             return Ok(false);
         }
         let (mut kept, mut same) = (0, true);
-        // Groups whose record is left to their target.
+        // Groups whose record is in their target.
         let mut in_targets: Vec<(Vec<u8>, DocBuf)> = Vec::new();
-        // Of a part only the records of its groups can be told from those of others.
+        // In a partial check only the records of groups can be assigned to the part.
         let is_group = |key: &[u8]| key.first() == Some(&GROUP);
         let prefix: &[u8] = if part.is_whole { &[] } else { &[GROUP] };
         documents.states(pattern.id, prefix, &[], &mut |key, doc| {
-            // Progress, notes and queue are no part of it.
+            // Progress, notes and queue entries are not compared.
             let counts = key.first() != Some(&0) && !queue::is_entry(key);
             if counts && (part.is_whole || (part.has)(key.get(1..).unwrap_or(&[]))) {
                 kept += 1;
@@ -53,7 +53,7 @@ impl Fold {
         Ok(!same || kept != expected)
     }
 
-    /// The groups that have children and no document.
+    /// The groups that have children but no document.
     ///
     /// # Errors
     /// When the store fails.

@@ -1,9 +1,9 @@
-//! Windows of time: children count as long as a date of theirs is not older than some time.
+//! Time windows: children count while their date is not older than a given age.
 //!
-//! What is in the window is told by its beginning, which is kept with the pattern's records: children
-//! count whose entries stand at it or behind it, whatever the clock says. So what is maintained can be
-//! recomputed at every snapshot. As time passes somebody asks for the children that have become too old
-//! (`expired`), which moves the beginning on, in as many commits as it takes.
+//! The start of the window is stored with the pattern's records: children whose entries are at or
+//! after it count, whatever the current time is. So maintained values can be recomputed at every
+//! snapshot. A background task removes children that have become too old (`expired`) and moves the
+//! start, in as many commits as needed.
 
 use super::accumulators::Part;
 use super::grouped::Fold;
@@ -13,28 +13,28 @@ use crate::pattern::Pattern;
 use value::path::Path;
 use value::{DocBuf, OwnedVal, RawDoc, Result, Val, keys};
 
-/// A window of time.
+/// A time window.
 #[derive(Debug)]
 pub struct Window {
-    /// The date of a child.
+    /// The path of a child's date.
     pub path: Path,
     /// How old it may be, in milliseconds.
     pub span: i64,
 }
 
-/// Entries of windows stand under this byte, the date of the child, the group and the child's `_id`.
+/// Key prefix of window entries; the date of the child, the group and the child's `_id` follow.
 const WINDOW: u8 = 7;
-/// Where the beginning of the window is kept.
+/// The key of the window's start.
 const BEGINNING: &[u8] = b"\0w";
 
 impl Window {
-    /// The date of a child and its `_id`; `None` for a child without a date, which never counts.
+    /// The date and `_id` of a child; `None` for a child without a date, which never counts.
     pub(super) fn part(&self, child: RawDoc<'_>) -> Option<Part> {
         let Val::DateTime(date) = self.path.get(child) else { return None };
         Some(Part::Place(encoded(date), OwnedVal::new(child.get("_id").unwrap_or(Val::Null))))
     }
 
-    /// What counts at this time begins here.
+    /// The start of the window at this time.
     fn beginning_at(&self, now: i64) -> Vec<u8> {
         encoded(now.saturating_sub(self.span))
     }
@@ -44,13 +44,13 @@ fn encoded(date: i64) -> Vec<u8> {
     keys::key(Val::DateTime(date))
 }
 
-/// The place of a child's entry in a group: by its date, so that the oldest comes first.
+/// The position of a child's entry in a group: by date, oldest first.
 pub(super) fn place(part: &Part, group: &[u8]) -> Option<Vec<u8>> {
     let Part::Place(date, id) = part else { return None };
     Some([date.as_slice(), group, &keys::key(id.get())].concat())
 }
 
-/// Keeps the entry of a child that came, or forgets that of one that went.
+/// Stores the entry of an added child, or removes that of a removed one.
 pub(super) fn keep(
     pattern: &Pattern,
     documents: &mut dyn Documents,
@@ -67,7 +67,7 @@ pub(super) fn keep(
     documents.set_state(pattern.id, &[&[WINDOW], place.as_slice()].concat(), entry)
 }
 
-/// Where the window of a pattern begins.
+/// The start of a pattern's window.
 ///
 /// # Errors
 /// When the store fails.
@@ -87,7 +87,7 @@ fn begin(pattern: &Pattern, documents: &mut dyn Documents, at: &[u8]) -> Result<
 }
 
 impl Fold {
-    /// Lets the window begin where it does now, for a build that begins.
+    /// Sets the start of the window to its current value, at the start of a build.
     ///
     /// # Errors
     /// When the store fails.
@@ -97,7 +97,7 @@ impl Fold {
         begin(pattern, documents, &now)
     }
 
-    /// Where the window begins, for `child`; nothing is read without a window.
+    /// The start of the window, for `child`; reads nothing if there is no window.
     ///
     /// # Errors
     /// When the store fails.
@@ -108,7 +108,7 @@ impl Fold {
         }
     }
 
-    /// Whether children are in the window that have become too old by now.
+    /// Whether the window contains children that are too old by now.
     ///
     /// # Errors
     /// When the store fails.
@@ -124,7 +124,7 @@ impl Fold {
         Ok(found)
     }
 
-    /// The time at which what is shown was right: now, unless children have become too old since.
+    /// The time for which the values are correct: now, unless children have become too old since.
     ///
     /// # Errors
     /// When the store fails.
@@ -150,8 +150,8 @@ impl Fold {
         Ok(Some(now.min(date.saturating_add(window.span))))
     }
 
-    /// Takes children out of the window that have become too old by now, at most `batch`, and moves
-    /// its beginning on. Returns what their groups lose.
+    /// Removes at most `batch` children from the window that are too old by now, and moves its
+    /// start. Returns the resulting changes of their groups.
     ///
     /// # Errors
     /// When the store fails.
@@ -174,7 +174,7 @@ impl Fold {
             Ok(entries.len() < batch)
         })?;
         let Some((last, _, _)) = entries.last() else { return Ok(Vec::new()) };
-        // Behind the last one that goes; those behind may have the same date.
+        // After the last one removed; later ones may have the same date.
         let mut at = last.get(1..).unwrap_or(&[]).to_vec();
         at.push(0);
         begin(pattern, documents, &at)?;

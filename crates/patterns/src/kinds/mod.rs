@@ -1,4 +1,4 @@
-//! The kinds of patterns: a folder and a row of `KINDS` each. What a kind does is said in
+//! The kinds of patterns: each has a folder and a row of `KINDS`. Their interface is
 //! `crate::kind::Kind`; only this folder names kinds.
 
 pub mod computed;
@@ -16,7 +16,7 @@ use value::{Code, Error, Result};
 pub struct KindRow {
     /// The value of the option `kind`.
     pub name: &'static str,
-    /// What it is for, in one line.
+    /// A description in one line.
     pub help: &'static str,
     /// Reads the options of a declaration on a collection.
     pub(crate) parse: fn(&mut Options<'_>, &str) -> Result<Parsed>,
@@ -46,7 +46,7 @@ pub static KINDS: &[KindRow] = &[
     },
 ];
 
-/// Kinds of the specification that are not there yet.
+/// Kinds of the specification that are not implemented yet.
 static LATER: &[&str] = &[
     "approximation",
     "archive",
@@ -64,7 +64,7 @@ static LATER: &[&str] = &[
 /// The row of a kind.
 ///
 /// # Errors
-/// NotImplemented for a kind of a later version, BadValue for what is no kind.
+/// NotImplemented for a kind of a later version, BadValue for an unknown kind.
 pub fn find(name: &str) -> Result<&'static KindRow> {
     if let Ok(at) = KINDS.binary_search_by(|row| row.name.cmp(name))
         && let Some(row) = KINDS.get(at)

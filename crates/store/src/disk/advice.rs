@@ -1,8 +1,8 @@
-//! What the kernel is told about table files: that they are read at random, so that a point read does
-//! not read half a megabyte around its block, or in order while a scan runs.
+//! Access advice to the kernel for table files: random, so that a point read does not read half a
+//! megabyte around its block, or sequential while a scan runs.
 //!
-//! The trees read all blocks through the descriptors that they keep. The advice stands with the
-//! descriptor, so it is given for a whole tree at a time: a scan switches to reading ahead, and the
+//! The trees read all blocks through cached file descriptors. The advice belongs to the
+//! descriptor, so it is set for a whole tree at a time: a scan switches to read-ahead, and the
 //! first point read after scans have ended switches back.
 
 use std::fs::File;
@@ -17,12 +17,12 @@ use rustix::fs::{Advice, fadvise};
 use super::trees::tables;
 use crate::Space;
 
-/// So many tables are opened at once to give the advice; further ones go without it.
+/// How many tables are opened at once to set the advice; others go without it.
 const OPENED_AT_ONCE: usize = 100;
-/// A scan that has read no page for this long does not count any more.
+/// A scan that has read no page for this time counts as ended.
 const SCAN_ENDS: Duration = Duration::from_millis(200);
 
-/// How the files of all trees are read.
+/// The access advice of all trees.
 pub(super) struct FileAdvice {
     files: Arc<DescriptorTable>,
     begun: Instant,
@@ -32,9 +32,9 @@ pub(super) struct FileAdvice {
 #[derive(Default)]
 struct TreeAdvice {
     scanning: AtomicBool,
-    /// When a scan has last read from the tree, in milliseconds since the store was opened.
+    /// When a scan last read from the tree, in milliseconds since the store was opened.
     last_scan: AtomicU64,
-    /// The highest number of a table that advice was given for.
+    /// The highest table number for which advice was set.
     advised: Mutex<Option<TableId>>,
 }
 
@@ -44,7 +44,7 @@ impl FileAdvice {
         FileAdvice { files, begun: Instant::now(), trees: Default::default() }
     }
 
-    /// A scan reads from the tree.
+    /// Called when a scan reads from the tree.
     pub(super) fn note_scan(&self, space: Space, tree: &Tree) {
         let advice = &self.trees[space.index()];
         advice.last_scan.store(self.now(), Ordering::Relaxed);
@@ -53,7 +53,7 @@ impl FileAdvice {
         }
     }
 
-    /// A key is read from the tree.
+    /// Called when a point read reads from the tree.
     pub(super) fn note_point_read(&self, space: Space, tree: &Tree) {
         let advice = &self.trees[space.index()];
         if advice.scanning.load(Ordering::Relaxed) {
@@ -64,7 +64,7 @@ impl FileAdvice {
         }
     }
 
-    /// Gives the advice for tables that are new.
+    /// Sets the advice for new tables.
     pub(super) fn note_tables(&self, space: Space, tree: &Tree) {
         let advice = &self.trees[space.index()];
         let mut advised = advice.advised.lock();
@@ -72,7 +72,7 @@ impl FileAdvice {
             tables(tree).into_iter().filter(|table| Some(table.id()) > *advised).collect();
         new.sort_unstable_by_key(|table| std::cmp::Reverse(table.id()));
         *advised = new.first().map(|table| table.id()).max(*advised);
-        // More would only push each other out of the descriptors that are kept.
+        // More would only evict each other from the descriptor cache.
         new.truncate(OPENED_AT_ONCE);
         let scanning = advice.scanning.load(Ordering::Relaxed);
         for table in &new {
@@ -102,7 +102,7 @@ impl FileAdvice {
     }
 }
 
-/// Only advice: what cannot be given changes nothing but speed.
+/// Errors are ignored: the advice only affects speed.
 fn advise(file: &File, scanning: bool) {
     let advice = if scanning { Advice::Normal } else { Advice::Random };
     let _ = fadvise(file, 0, None, advice);

@@ -1,7 +1,7 @@
-//! The background threads: one flushes memtables (`flush.rs`), one or two merge tables (`merge.rs`),
-//! which takes longer and must not delay flushing, and one keeps the log: it makes spare segments,
-//! and brings commits that nobody waits for, and what loads have noted, to the disk. They never call
-//! back into the caller.
+//! The background threads. One flushes memtables (`flush.rs`). One or two merge tables
+//! (`merge.rs`), which takes longer and must not delay flushing. One maintains the log: it creates
+//! spare segments, flushes commits that no caller waits for, and writes recorded keys of loads to
+//! files. They never call back into the caller.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::pressure::SLOW_RUNS;
 use super::work::Next;
 use crate::{Result, Space, StoreError};
 
-/// So many recovered log segments are turned into tables at once.
+/// At this many recovered log segments, they are flushed to tables at once.
 const MANY_SEGMENTS: u64 = 4;
 
 /// Starts the background threads.
@@ -23,7 +23,7 @@ pub(super) fn start(shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>>> {
         shared.advice.note_tables(space, &shared.trees[space.index()]);
         shared.work.want_merge(space);
     }
-    // Restarts after crashes leave a segment each; they must not pile up.
+    // Each restart after a crash leaves a segment; they must not pile up.
     if shared.log.as_ref().is_some_and(|log| log.sizes().1 > MANY_SEGMENTS) {
         shared.work.want_flush();
     }
@@ -44,7 +44,7 @@ pub(super) fn start(shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>>> {
         spawn("store-log", log_loop)?,
     ];
     if std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1) {
-        // Helps where merging is behind, and leaves the other cores alone otherwise.
+        // Helps when merging is behind, and otherwise leaves the other cores alone.
         let help = |shared: &Shared| merge_loop(shared, Some(SLOW_RUNS));
         threads.push(spawn("store-merge-2", help)?);
     }
@@ -55,7 +55,7 @@ fn flush_loop(shared: &Shared) {
     while shared.work.wait_for_flush() {
         let result = guarded("write memory to tables of", || shared.flush());
         if matches!(result, Err(StoreError::Full)) {
-            // Room for the present, and for what was dropped, which needs only a little.
+            // Frees space for flushing, and for the drops, which need only a little.
             shared.history.forget(&shared.tracker);
             shared.make_room_by_drops();
         }
@@ -100,7 +100,7 @@ fn log_loop(shared: &Shared) {
         }
         shared.work.unsynced.store(false, Ordering::Release);
         shared.reserve.restore();
-        // A failure is kept by the log itself, and every later writer gets it.
+        // The log keeps the failure, and every later writer gets it.
         let _ = log.sync(log.last());
         let loads = shared.commit.lock().loads.clone();
         loads.iter().for_each(|load| load.keep_small());
@@ -112,7 +112,7 @@ fn log_loop(shared: &Shared) {
     }
 }
 
-/// A bug in the trees must not end a background thread silently.
+/// Logs a panic: a bug in the trees must not end a background thread silently.
 fn guarded(action: &'static str, work: impl FnOnce() -> Result<()>) -> Result<()> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         Err(StoreError::Io {

@@ -1,5 +1,5 @@
-//! Writing: one lock orders commits; each gets a number, a log record and its place in the
-//! memtables before it is published, so a snapshot never sees half of one.
+//! Commits. One lock orders them. Each commit gets a seqno, a log record and its entries in the
+//! memtables before it is published, so a snapshot never sees half a commit.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -14,16 +14,18 @@ use super::{Shared, pressure, reserve};
 use crate::written::Written;
 use crate::{Batch, Bytes, Operation, Result, Seqno, StoreError};
 
-/// Encoding buffers that grew above this are given back to the system.
+/// Encoding buffers larger than this are freed after use.
 const KEEP_BUFFER: usize = 2 << 20;
-/// With so many young tables in a tree writers wait for merging: slowing them down was not enough.
+/// Writers wait for merging when a tree has this many young tables; slowing them down was not
+/// enough.
 const STOP_RUNS: usize = 400;
 
-/// What the commit lock guards.
+/// The state that the commit lock protects.
 pub(super) struct Commit {
-    /// The active memtable of each tree. Asking the tree each time would cost several counters.
+    /// The active memtable of each tree, cached: fetching it from the tree costs several atomic
+    /// operations.
     pub(super) memtables: [Arc<Memtable>; 4],
-    /// Loads that want to hear what is written.
+    /// The running loads. Each commit reports its writes to them.
     pub(super) loads: Vec<Arc<Written>>,
 }
 
@@ -32,7 +34,7 @@ pub(super) fn insert(memtables: &[Arc<Memtable>; 4], operation: &Operation, seqn
     insert_as(memtables, operation, operation.value.clone(), seqno)
 }
 
-/// The same with another handle of the value.
+/// Like `insert`, with another handle of the value.
 fn insert_as(
     memtables: &[Arc<Memtable>; 4],
     operation: &Operation,
@@ -77,7 +79,8 @@ impl Shared {
         // Where merging is behind, fewer and larger tables are better.
         let full = match self.pressure.is_behind() {
             true => self.options.memtable_bytes,
-            // Fewer flushes also mean that less is merged; the rest is for what comes meanwhile.
+            // Fewer flushes also mean less merging. The last quarter absorbs writes during the
+            // flush.
             false => self.options.memtable_bytes / 4 * 3,
         };
         if self.active_bytes.load(Ordering::Relaxed) > full {
@@ -90,7 +93,8 @@ impl Shared {
         }
         self.work.want_sync();
         if log.is_behind() {
-            // The batch is applied; if the disk fails now, whoever waits for it will hear.
+            // The batch is applied already. If the disk fails now, the callers of `sync` get the
+            // error.
             if let Err(error) = log.sync(seqno) {
                 tracing::error!("the log cannot keep up: {error}");
             }
@@ -114,7 +118,7 @@ impl Shared {
         }
     }
 
-    /// Returns the number of the commit, and the loads that have heard of it.
+    /// Returns the seqno of the commit and the loads that it was reported to.
     fn commit_batch(
         &self,
         log: &Log,
@@ -126,7 +130,7 @@ impl Shared {
             return Err(StoreError::Closed);
         }
         let seqno = self.append(log, payload, || reserve::frees_space(batch))?;
-        // Before it is published: who sees the commit must not find a page without it.
+        // Before publication: a reader that sees the commit must not find a page without it.
         let mut shared = self.pages.write(batch, seqno).into_iter().peekable();
         let mut bytes = 0;
         for (number, operation) in batch.operations().iter().enumerate() {
@@ -143,7 +147,7 @@ impl Shared {
         Ok((seqno, commit.loads.clone()))
     }
 
-    /// The log, if writing is allowed at all.
+    /// Returns the log, or an error if the store is read-only, closed or failed.
     pub(super) fn writable_log(&self) -> Result<&Log> {
         let log = self.log.as_ref().ok_or(StoreError::ReadOnly)?;
         if self.closed.load(Ordering::Acquire) {
@@ -153,7 +157,7 @@ impl Shared {
         Ok(log)
     }
 
-    /// Waits for what would hold writers back soon. What fails, they will hear of.
+    /// Waits for background work that would soon block writers. Errors are left to the writers.
     pub(super) fn make_room(&self) {
         const PATIENCE: Duration = Duration::from_millis(200);
         let begun = Instant::now();
@@ -180,9 +184,9 @@ impl Shared {
         self.active_bytes.load(Ordering::Relaxed) + self.sealed_bytes.load(Ordering::Relaxed)
     }
 
-    /// Holds a writer back while memory is full, or far too many tables wait to be merged. Background
-    /// threads need nothing that a writer may hold, so they get on; if they fail, writers go on
-    /// until memory is used up.
+    /// Blocks a writer while memory is full or far too many tables wait to be merged. Background
+    /// threads need no lock that a writer may hold, so they always make progress. If they fail,
+    /// writers continue until memory is used up.
     fn wait_for_room(&self, batch: &Batch) -> Result<()> {
         let limit = self.options.memtable_bytes.saturating_mul(2);
         let is_full = || self.memory_bytes() > limit;

@@ -1,7 +1,7 @@
-//! Key ranges that were dropped: nobody reads them any more, and their space is taken back by
-//! removing whole tables at once and by leaving out entries whenever tables are merged.
+//! Dropped key ranges. No reader uses them any more. Their space is reclaimed by removing whole
+//! tables and by filtering out entries when tables are merged.
 //!
-//! The list is kept in a small file, because the log that holds the intents does not last.
+//! The list is kept in a small file, because log segments with the drop records are released.
 
 use std::fs::File;
 use std::io::Write;
@@ -40,7 +40,7 @@ struct List {
 }
 
 impl DroppedRanges {
-    /// Reads the list that an earlier run has left.
+    /// Reads the list that an earlier process saved.
     pub(super) fn load(folder: &Path) -> Result<DroppedRanges> {
         let path = folder.join(FILE);
         let bytes = match std::fs::read(&path) {
@@ -136,7 +136,7 @@ pub(super) struct DropFilterFactory {
     control: MergeControl,
 }
 
-/// What ends or slows down a merge from outside.
+/// Conditions that stop or slow down a merge.
 #[derive(Clone)]
 pub(super) struct MergeControl {
     /// Set when the store closes.
@@ -145,10 +145,10 @@ pub(super) struct MergeControl {
 }
 
 impl MergeControl {
-    /// Called for each entry that is merged.
+    /// Called for each merged entry.
     ///
     /// # Errors
-    /// When the merge is to end.
+    /// If the merge must stop.
     fn check(&self) -> std::io::Result<()> {
         if self.stopping.load(Ordering::Relaxed) {
             return Err(std::io::Error::from(std::io::ErrorKind::Interrupted));
@@ -198,7 +198,7 @@ pub(super) fn joined(sorted: Vec<DroppedRange>) -> Vec<DroppedRange> {
 }
 
 struct DropFilter {
-    /// Sorted, and apart from each other.
+    /// Sorted and disjoint.
     ranges: Vec<DroppedRange>,
     control: MergeControl,
 }

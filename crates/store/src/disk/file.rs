@@ -1,5 +1,5 @@
-//! The files of the write-ahead log: written in place, flushed by `fdatasync`. Tests put a device
-//! of their own between the log and the files.
+//! The files of the write-ahead log: written in place, flushed by `fdatasync`. Tests put a
+//! `LogDevice` between the log and the files.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -10,32 +10,31 @@ use std::sync::Arc;
 /// Zeros are written in pieces of this size.
 const PIECE: usize = 1 << 20;
 
-/// What the log's files are written through where a test wants failures (crate `faults`). Without
+/// Replaces writes to the log's files, so that tests can inject failures (crate `faults`). Without
 /// a device the log writes to its files directly.
 pub trait LogDevice: std::fmt::Debug + Send + Sync {
-    /// Whether the device has failed for good: from then on the store must not write anything,
+    /// Whether the device has failed permanently: from then on the store must not write anything,
     /// not even tables.
     fn has_failed(&self) -> bool;
-    /// Called before room for a new log file is reserved; an error means that there is none.
+    /// Called before space for a new log file is reserved; an error means that the disk is full.
     fn allocate(&self) -> io::Result<()>;
     /// Writes all `bytes` to `file` (at `path`), beginning `at` bytes from its start.
     fn write(&self, file: &File, path: &Path, bytes: &[u8], at: u64) -> io::Result<()>;
-    /// Called for each entry that is merged from tables to tables; it may take its time, and an
-    /// error ends the merge.
+    /// Called for each merged entry; it may block, and an error stops the merge.
     fn merge_entry(&self) -> io::Result<()> {
         Ok(())
     }
-    /// Whether there is room for more than the reserve gave back.
+    /// Whether there is more room than the reserve released.
     fn has_room(&self) -> bool {
         true
     }
-    /// Called when the reserve for a full disk was given back.
+    /// Called when the reserve for a full disk was released.
     fn release_reserve(&self) {}
     /// Flushes `file` (at `path`) as `fdatasync` does.
     fn sync(&self, file: &File, path: &Path) -> io::Result<()>;
 }
 
-/// A file of the log with room that was reserved before anything is written to it.
+/// A log file whose space was reserved before anything is written to it.
 pub(super) struct LogFile {
     file: File,
     path: PathBuf,
@@ -43,8 +42,8 @@ pub(super) struct LogFile {
 }
 
 impl LogFile {
-    /// Creates a file with `size` bytes of reserved room. With `zeros` the room is written as
-    /// well, which makes later flushes several times faster but takes its time now.
+    /// Creates a file with `size` bytes of reserved space. With `zeros` the space is also written,
+    /// which is slow but makes later flushes several times faster.
     pub(super) fn create(
         path: &Path,
         size: u64,
@@ -58,14 +57,14 @@ impl LogFile {
             OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
         let made = reserve(&file, size, zeros).and_then(|()| file.sync_all());
         if let Err(error) = made {
-            // A half-made file would only take the room that is missing.
+            // An incomplete file would only take space.
             let _ = std::fs::remove_file(path);
             return Err(error);
         }
         Ok(LogFile { file, path: path.to_path_buf(), device })
     }
 
-    /// Opens a file that is there already.
+    /// Opens an existing file.
     pub(super) fn open(path: &Path, device: Option<Arc<dyn LogDevice>>) -> io::Result<LogFile> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         Ok(LogFile { file, path: path.to_path_buf(), device })
@@ -90,14 +89,14 @@ impl LogFile {
     }
 }
 
-/// Makes sure that writing `size` bytes cannot run out of room.
+/// Ensures that writing `size` bytes cannot run out of space.
 fn reserve(file: &File, size: u64, zeros: bool) -> io::Result<()> {
     use rustix::fs::{FallocateFlags, fallocate};
     use rustix::io::Errno;
 
     let write_zeros = match fallocate(file, FallocateFlags::empty(), 0, size) {
         Ok(()) => zeros,
-        // The file system cannot reserve, so the bytes must be written now.
+        // The file system cannot reserve space, so the bytes must be written now.
         Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => true,
         Err(error) => return Err(error.into()),
     };

@@ -1,4 +1,4 @@
-//! Flushing: memtables are sealed, written to tables, and the log segments that held them released.
+//! Flushing: memtables are sealed and written to tables, and their log segments are released.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,9 +10,9 @@ use super::history::Limits;
 use super::trees::tree_error;
 use crate::{Result, Space, StoreError};
 
-/// What is kept of the past is at least so much, however small the store is, ...
+/// The minimum limit of the kept past, however small the store is, ...
 const HISTORY_BYTES_MIN: u64 = 256 << 20;
-/// ... and at most this share of it.
+/// ... and its maximum as a share of the store.
 const HISTORY_SHARE: u64 = 4;
 
 /// Memtables that are sealed but not in tables yet.
@@ -26,26 +26,27 @@ struct Sealed {
     generation: u64,
     last: SeqNo,
     bytes: u64,
-    /// Of each tree, if there was anything in it. Kept until all are in tables, so that their
-    /// memory is freed here, outside of all locks.
+    /// Of each tree, if it was not empty. Kept until all are in tables, so that their memory is
+    /// freed here, outside of all locks.
     memtables: [Option<Arc<Memtable>>; 4],
 }
 
 impl Shared {
-    /// Writes everything in memory to tables and releases the log segments that held it.
+    /// Writes all memory to tables and releases the log segments that held it.
     pub(super) fn flush(&self) -> Result<()> {
         let Some(log) = &self.log else { return Ok(()) };
         let mut state = self.flushing.lock();
         if self.options.log_device.as_ref().is_some_and(|device| device.has_failed()) {
             return Err(StoreError::Poisoned { reason: "the log's device has failed".to_string() });
         }
-        // What a failed attempt has sealed goes first, so that sealed memtables do not pile up.
+        // The memtables that a failed attempt sealed are flushed first, so that they do not pile
+        // up.
         if state.sealed.is_some() {
             self.flush_sealed(&mut state)?;
         }
         {
             let mut commit = self.commit.lock();
-            // Trees whose memory is empty get no table; without any, nothing is sealed either.
+            // Trees with empty memory get no table; if all are empty, nothing is sealed.
             let memtables = self.trees.each_ref().map(|tree| tree.rotate_memtable());
             for (tree, active) in self.trees.iter().zip(&mut commit.memtables) {
                 *active = tree.active_memtable();
@@ -64,12 +65,12 @@ impl Shared {
 
     fn flush_sealed(&self, state: &mut FlushState) -> Result<()> {
         let (Some(log), Some(sealed)) = (&self.log, &state.sealed) else { return Ok(()) };
-        // A batch spans trees, which are written one after the other: only the log makes it whole
-        // after a crash in between, so it must be on disk first.
+        // A batch spans trees, which are written one after the other. After a crash in between
+        // only the log makes it whole, so it must be on disk first.
         log.sync(sealed.last)?;
         for space in Space::ALL {
             let tree = &self.trees[space.index()];
-            // What is not sealed any more was written by an attempt that failed later.
+            // A memtable that is no longer sealed was written by an attempt that failed later.
             if tree.sealed_memtable_count() > 0
                 && let Some(memtable) = &sealed.memtables[space.index()]
             {
@@ -97,8 +98,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes a sealed memtable to tables, with all versions in it: older snapshots may need them
-    /// until merging leaves them out.
+    /// Writes a sealed memtable to tables with all its versions: older snapshots may need them
+    /// until merging drops them.
     fn write_tables(&self, space: Space, memtable: &Memtable) -> lsm_tree::Result<Vec<TableId>> {
         let tree = &self.trees[space.index()];
         let attempt = self.leftovers[space.index()].begin(tree);
@@ -116,7 +117,7 @@ impl Shared {
         Ok(written)
     }
 
-    /// Lets go of memtables and tables that nobody needs any more.
+    /// Releases memtables and tables that are no longer needed.
     pub(super) fn let_go(&self) {
         self.readers.give_up_all();
         self.history.fit(&self.tracker, self.history_limits());

@@ -1,13 +1,13 @@
-//! States of the past: the tables of all trees as they were after a flush.
+//! Kept versions of the past: the tables of all trees as they were after a flush.
 //!
-//! Memtables keep every version, and so does a table that one is written to; merging keeps only the
-//! newest one. So the tables right after a flush answer for every commit between the flush before
-//! and this one. A state is kept while somebody needs it: an open snapshot that is older than the
-//! flush, or who asked for the past (`Store::keep_since`). It holds tables, no memory; what merging
-//! has replaced meanwhile stays on disk until then.
+//! Memtables keep every version of a key, and so does the table that a memtable is flushed to.
+//! Merging keeps only the newest. So the tables right after a flush can serve every commit since
+//! the previous flush. A version is kept while it is needed: by an open snapshot older than the
+//! flush, or by `Store::keep_since`. It holds tables, no memory. Tables that merging replaced stay
+//! on disk until no kept version holds them.
 //!
-//! Bytes are charged when a table is replaced and taken back when its last state goes, so nothing
-//! here is computed over all states or all tables of the past.
+//! Bytes are charged when a table is replaced and released when its last kept version is dropped,
+//! so no computation here covers all versions or all tables of the past.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -22,24 +22,24 @@ use super::view::View;
 use crate::tracker::Tracker;
 use crate::{Result, Seqno, Space, StoreError};
 
-/// All trees as they were at one moment.
+/// All trees at one moment.
 pub(super) type Views = [Arc<View>; 4];
 
 /// The trees as they were after one flush.
-pub(super) struct State {
-    /// It answers for the commits from `first` to `last`.
+pub(super) struct KeptVersion {
+    /// The range of commits that it serves, both included.
     first: Seqno,
     last: Seqno,
     sealed_at: Instant,
-    /// Nothing when the state was given up while snapshots still needed it.
+    /// `None` if the version was dropped while snapshots still needed it.
     views: Mutex<Option<Views>>,
 }
 
-impl State {
-    /// One tree as it was.
+impl KeptVersion {
+    /// Returns one tree of this version.
     ///
     /// # Errors
-    /// `SnapshotTooOld` when the state was given up.
+    /// `SnapshotTooOld` if the version was dropped.
     pub(super) fn view(&self, space: Space) -> Result<Arc<View>> {
         let views = self.views.lock();
         let view = views.as_ref().map(|views| views[space.index()].clone());
@@ -47,64 +47,66 @@ impl State {
     }
 }
 
-/// The states that are kept.
+/// The kept versions.
 pub(super) struct History {
     kept: Mutex<Kept>,
-    /// The last commit that was sealed: later commits are in memory only, so the newest trees
-    /// answer for every snapshot that is not older than this.
+    /// The last sealed commit. Later commits are in memory only, so the newest trees serve every
+    /// snapshot that is not older than this.
     sealed: AtomicU64,
 }
 
-/// How much may be kept.
+/// Limits of what is kept.
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
     /// Bytes of replaced tables, for reading the past.
     pub(super) history_bytes: u64,
     /// Bytes of replaced tables, for open snapshots.
     pub(super) snapshot_bytes: u64,
-    /// How long a state is kept for open snapshots.
+    /// How long a version is kept for open snapshots.
     pub(super) snapshot_age: Duration,
 }
 
 #[derive(Default)]
 struct Kept {
-    /// By the last commit that each answers for.
+    /// By the last commit that each serves.
     states: BTreeMap<Seqno, Entry>,
-    /// The past is asked for from this commit on.
+    /// The first commit that `Store::keep_since` asked to keep.
     since: Option<Seqno>,
-    /// The tables of each tree as last noted: the first state that can hold each, and its size.
+    /// The tables of each tree when last recorded: the first version that can hold each, and its
+    /// size.
     live: [HashMap<TableId, (Seqno, u64)>; 4],
-    /// The sum of all replaced tables that states hold.
+    /// Bytes of all replaced tables that kept versions hold.
     bytes: u64,
-    /// States that were given up while snapshots needed them.
+    /// Versions that were dropped while snapshots needed them.
     expired: u64,
 }
 
 struct Entry {
-    state: Arc<State>,
-    /// Replaced tables whose newest kept state this is.
+    state: Arc<KeptVersion>,
+    /// Replaced tables whose newest kept version is this one.
     replaced: Vec<Replaced>,
 }
 
-/// A table that only the past holds.
+/// A table that only kept versions hold.
 struct Replaced {
-    /// The first state that holds it, by its number.
+    /// The seqno of the first version that holds it.
     first: Seqno,
     bytes: u64,
 }
 
-/// What the past takes, for statistics.
+/// Space that the past takes, for statistics.
 #[derive(Default)]
 pub(super) struct Sizes {
     pub(super) bytes: u64,
     pub(super) states: u64,
-    /// How long ago the oldest state that an open snapshot needs was sealed.
+    /// Age of the oldest version that an open snapshot needs.
     pub(super) oldest_pinned: Option<Duration>,
     pub(super) expired: u64,
 }
 
 impl History {
-    /// Everything up to `sealed` is in tables or was recovered; what was before cannot be read.
+    /// Creates a history. Commits up to `sealed` are in tables or were recovered; earlier states
+    /// cannot be read.
     pub(super) fn new(sealed: Seqno, trees: &[Tree; 4]) -> History {
         let live = trees
             .each_ref()
@@ -113,20 +115,20 @@ impl History {
         History { kept: Mutex::new(kept), sealed: AtomicU64::new(sealed) }
     }
 
-    /// Whether the newest trees answer for a commit. To be asked after reading from them: tables
-    /// that are merged later than this becomes false may lack what the commit needs.
+    /// Whether the newest trees can serve a commit. Call this after reading from them: tables
+    /// merged after this becomes false may lack versions that the commit needs.
     pub(super) fn is_newest(&self, seqno: Seqno) -> bool {
         seqno >= self.sealed.load(Ordering::Acquire)
     }
 
-    /// Versions that are not the newest of their key below this number may be left out when tables
-    /// are merged.
+    /// When tables are merged, a version below this number may be dropped if it is not the newest
+    /// of its key.
     pub(super) fn merge_watermark(&self) -> SeqNo {
         self.sealed.load(Ordering::Acquire) + 1
     }
 
-    /// Memory has been sealed, and commits up to `last` are in it or in tables. Runs inside the
-    /// commit lock, before anything of it is in a table.
+    /// Records that memory was sealed; commits up to `last` are in it or in tables. Runs inside
+    /// the commit lock, before any of it is written to a table.
     pub(super) fn seal(
         &self,
         trees: &[Tree; 4],
@@ -136,7 +138,8 @@ impl History {
     ) {
         let mut kept = self.kept.lock();
         let first = self.sealed.load(Ordering::Acquire);
-        // A snapshot that is opened meanwhile has the number `last`, which needs no state yet.
+        // A snapshot that is opened concurrently has the number `last`, which needs no kept
+        // version yet.
         if last > first
             && (kept.since.is_some() || has_any(&tracker.open_numbers(), first, last - 1))
         {
@@ -145,20 +148,20 @@ impl History {
                 Arc::new(View::of_sealed(&trees[at], memtables[at].clone()))
             });
             let views = Mutex::new(Some(views));
-            let state = Arc::new(State { first, last, sealed_at: Instant::now(), views });
+            let state = Arc::new(KeptVersion { first, last, sealed_at: Instant::now(), views });
             kept.states.insert(last, Entry { state, replaced: Vec::new() });
         }
         self.sealed.store(last, Ordering::Release);
     }
 
-    /// The sealed memory of a tree is in these tables: they take its place. Should they have been
-    /// merged already, the memory stays.
+    /// Replaces the sealed memory of a tree by the tables that it was flushed to. If these were
+    /// merged already, the memory is kept.
     pub(super) fn written(&self, space: Space, tree: &Tree, written: &[TableId]) {
         {
             let kept = self.kept.lock();
             let sealed = self.sealed.load(Ordering::Acquire);
             let view = View::of_tables(tree);
-            // Looked up after the view was taken: a table that is still there was there then.
+            // Read after the view was taken: a table that exists now also existed then.
             let now = tables(tree);
             if let Some(entry) = kept.states.get(&sealed)
                 && written.iter().all(|id| now.iter().any(|table| table.id() == *id))
@@ -170,7 +173,7 @@ impl History {
         self.note_tables(space, tree, written);
     }
 
-    /// Notes which tables a tree has now; `flushed` are those of the newest state.
+    /// Records which tables a tree has now; `flushed` are those of the newest version.
     pub(super) fn note_tables(&self, space: Space, tree: &Tree, flushed: &[TableId]) {
         let now: HashMap<TableId, u64> =
             tables(tree).iter().map(|table| (table.id(), table.metadata.file_size)).collect();
@@ -194,18 +197,19 @@ impl History {
         }
     }
 
-    /// Keeps commits from `since` on for later readers; with nothing, keeps none.
+    /// Keeps commits from `since` on for later readers; with `None`, keeps none.
     pub(super) fn keep(&self, since: Option<Seqno>, tracker: &Tracker) {
         let mut kept = self.kept.lock();
         kept.since = since;
         kept.prune(&tracker.open_numbers());
     }
 
-    /// Gives up what nobody needs, then what is above the limits: of the past first, then of
-    /// open snapshots, oldest first.
+    /// Drops versions that are not needed, then versions above the limits: first those for reading
+    /// the past, then those of open snapshots, oldest first.
     pub(super) fn fit(&self, tracker: &Tracker, limits: Limits) {
         let mut kept = self.kept.lock();
-        // Inside the lock: who opens a snapshot of the past registers it before looking for a state.
+        // Inside the lock: opening a snapshot of the past registers it before it looks up a
+        // version.
         let open = tracker.open_numbers();
         kept.prune(&open);
         while kept.bytes > limits.history_bytes
@@ -227,7 +231,7 @@ impl History {
         }
     }
 
-    /// Gives up everything that only the past needs.
+    /// Drops all versions that only readers of the past need.
     pub(super) fn forget(&self, tracker: &Tracker) {
         let mut kept = self.kept.lock();
         let open = tracker.open_numbers();
@@ -236,7 +240,7 @@ impl History {
         }
     }
 
-    /// What the past takes.
+    /// The space that the past takes.
     pub(super) fn sizes(&self, tracker: &Tracker) -> Sizes {
         let kept = self.kept.lock();
         let open = tracker.open_numbers();
@@ -249,11 +253,11 @@ impl History {
         }
     }
 
-    /// The state that answers for a commit, or nothing if the newest trees do.
+    /// Returns the version that serves a commit; `None` if the newest trees do.
     ///
     /// # Errors
-    /// `SnapshotTooOld` when the commit cannot be read any more.
-    pub(super) fn state(&self, seqno: Seqno) -> Result<Option<Arc<State>>> {
+    /// `SnapshotTooOld` if the commit can no longer be read.
+    pub(super) fn state(&self, seqno: Seqno) -> Result<Option<Arc<KeptVersion>>> {
         let kept = self.kept.lock();
         if self.is_newest(seqno) {
             return Ok(None);
@@ -264,25 +268,26 @@ impl History {
     }
 }
 
-impl State {
-    /// Whether a snapshot is open that reads from here; `open` are the numbers of all, sorted.
+impl KeptVersion {
+    /// Whether an open snapshot reads from this version; `open` holds the seqnos of all open
+    /// snapshots, sorted.
     fn is_needed(&self, open: &[Seqno]) -> bool {
         has_any(open, self.first, self.last)
     }
 }
 
-/// Whether one of the sorted numbers lies between two others, both included.
+/// Whether any of the sorted numbers is between `from` and `to`, both included.
 fn has_any(sorted: &[Seqno], from: Seqno, to: Seqno) -> bool {
     let at = sorted.partition_point(|number| *number < from);
     sorted.get(at).is_some_and(|number| *number <= to)
 }
 
 impl Kept {
-    fn oldest(&self, wanted: impl Fn(&State) -> bool) -> Option<Seqno> {
+    fn oldest(&self, wanted: impl Fn(&KeptVersion) -> bool) -> Option<Seqno> {
         self.states.iter().find(|(_, entry)| wanted(&entry.state)).map(|(last, _)| *last)
     }
 
-    /// Gives up states that neither the past nor a snapshot needs.
+    /// Drops versions that neither readers of the past nor snapshots need.
     fn prune(&mut self, open: &[Seqno]) {
         let since = self.since.unwrap_or(Seqno::MAX);
         let unneeded: Vec<Seqno> = self
@@ -303,7 +308,7 @@ impl Kept {
         }
     }
 
-    /// Gives up a state though snapshots need it: they find nothing from now on.
+    /// Drops a version although snapshots need it; their reads fail from now on.
     fn expire(&mut self, last: Seqno) {
         if let Some(entry) = self.states.get(&last) {
             *entry.state.views.lock() = None;
@@ -312,7 +317,7 @@ impl Kept {
         self.forget(last);
     }
 
-    /// Charges a replaced table to the newest state before `end` that holds it, if there is one.
+    /// Charges a replaced table to the newest version before `end` that holds it, if any.
     fn charge(&mut self, end: Seqno, table: Replaced, is_new: bool) {
         let bytes = table.bytes;
         let holder = self.states.range_mut(..end).next_back();

@@ -1,12 +1,12 @@
-//! The newest values of keys that are read in order to be written, again and again: the sums that a
-//! pattern maintains, the record of a session. A search in the memtables costs more than all that is done
-//! with such a value.
+//! A cache of the newest values of keys that are repeatedly read and then written: sums that a
+//! pattern maintains, the record of a session. A search in the memtables costs more than
+//! everything else that is done with such a value.
 //!
-//! A reader who meant to write a key and did not find it here marks it; the next commit that writes
-//! the key leaves its value. Who finds the mark and no value, because nobody wrote, leaves what was read
-//! if nothing has been committed since. Both happen inside the commit lock, and each commit sees what
-//! was left before, so a value that stands here is the newest one, and right for every snapshot that is
-//! not older than it.
+//! A reader that is about to write a key and misses here marks the key; the next commit that
+//! writes it stores its value here. A reader that finds the mark without a value stores the value
+//! that it read, if nothing was committed since. Both happen inside the commit lock, and each
+//! commit updates the values stored before. So a cached value is the newest one, and valid for
+//! every snapshot that is not older than it.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -15,21 +15,22 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::{Batch, Bytes, Operation, Seqno, Space};
 
-/// Sets of places, and places of a set. A key may stand in each place of one set.
+/// The number of sets, and of places per set. A key belongs to one set and may use any of its
+/// places.
 const SETS: usize = 2048;
 const PLACES: usize = 4;
-/// Larger values are not kept: all together take at most sixteen megabytes.
+/// Larger values are not cached, so that the cache takes at most 16 MB.
 const VALUE_BYTES_MAX: usize = 2048;
 
 /// The newest values of some keys.
 pub(super) struct Hot {
-    /// The marks of each set, side by side: every written key looks there, and few go further.
+    /// The marks of each set, adjacent: every written key checks them, and few go further.
     marks: Box<[Marks]>,
     sets: Box<[Mutex<Values>]>,
 }
 
-/// Parts of the hashes of the keys that stand in a set or are wanted there; zero for none. Changed
-/// under the lock of its values only.
+/// Parts of the hashes of the keys that are cached or wanted in a set; zero for none. Changed only
+/// under the lock of the set's values.
 type Marks = [AtomicU32; PLACES];
 
 /// One of the sets.
@@ -41,7 +42,7 @@ struct Set<'h> {
 #[derive(Default)]
 struct Values {
     held: [Option<Held>; PLACES],
-    /// The place that goes to the next key.
+    /// The place that the next key takes.
     next: usize,
 }
 
@@ -58,7 +59,7 @@ impl Set<'_> {
     }
 }
 
-/// Whether values of a space are kept: of the others few are read to be written.
+/// Whether values of a space are cached. In the others few keys are read in order to be written.
 fn is_kept(space: Space) -> bool {
     matches!(space, Space::Documents | Space::Log)
 }
@@ -78,7 +79,7 @@ impl Hot {
         Some((set, (hash >> 32) as u32 | 1))
     }
 
-    /// The value of a key that a snapshot sees, if it is known.
+    /// Returns the value of a key that a snapshot sees, if it is cached.
     pub(super) fn get(&self, space: Space, key: &[u8], seqno: Seqno) -> Option<Bytes> {
         if !is_kept(space) {
             return None;
@@ -90,7 +91,8 @@ impl Hot {
         (held.seqno <= seqno && *held.key == *key).then(|| held.value.clone())
     }
 
-    /// Asks the next commit that writes a key to leave its value. True if somebody has asked before.
+    /// Asks the next commit that writes a key to store its value here. Returns whether the key was
+    /// marked already.
     pub(super) fn want(&self, space: Space, key: &[u8], value: &[u8]) -> bool {
         if !is_kept(space) || value.len() > VALUE_BYTES_MAX {
             return false;
@@ -112,24 +114,25 @@ impl Hot {
         false
     }
 
-    /// Leaves a value that a snapshot read. Called inside the commit lock, when the snapshot is of the
-    /// last commit.
+    /// Stores a value that a snapshot read. Called inside the commit lock, when the snapshot is of
+    /// the last commit.
     pub(super) fn leave(&self, space: Space, key: &[u8], value: &[u8], seqno: Seqno) {
         let Some((set, mark)) = self.find(space, key) else { return };
         let Some(place) = set.place_of(mark) else { return };
         let mut values = set.values.lock();
-        // Another key may have taken the place meanwhile.
+        // Another key may have taken the place since.
         if set.place_of(mark) != Some(place) {
             return;
         }
         if let Some(held @ None) = values.held.get_mut(place) {
-            // A copy: what was read may be a part of something large.
+            // A copy: the value may be a part of a large buffer.
             let (key, value) = (Bytes::copy_from(key), Bytes::copy_from(value));
             *held = Some(Held { key, value, seqno });
         }
     }
 
-    /// Takes in what a commit writes. Called inside the commit lock, before the commit is published.
+    /// Updates the cache with the writes of a commit. Called inside the commit lock, before the
+    /// commit is published.
     pub(super) fn write(&self, batch: &Batch, seqno: Seqno) {
         for operation in batch.operations().iter().filter(|operation| is_kept(operation.space)) {
             self.note(operation, batch, seqno);
@@ -138,7 +141,7 @@ impl Hot {
 
     fn note(&self, operation: &Operation, batch: &Batch, seqno: Seqno) {
         let Some((set, mark)) = self.find(operation.space, &operation.key) else { return };
-        // Who marks the key just now waits for the next commit.
+        // A key that is being marked now waits for the next commit.
         let Some(place) = set.place_of(mark) else { return };
         let mut values = set.values.lock();
         if set.place_of(mark) != Some(place) {
@@ -151,13 +154,13 @@ impl Hot {
         let small = operation.value.as_ref().filter(|value| value.len() <= VALUE_BYTES_MAX);
         *held = small.map(|value| Held {
             key: operation.key.clone(),
-            // What is kept here must not keep something large, of which it is a part, in memory.
+            // A cached value must not keep a large buffer alive of which it is a part.
             value: if batch.shares(value) { Bytes::copy_from(value) } else { value.clone() },
             seqno,
         });
     }
 
-    /// Forgets everything.
+    /// Removes all values.
     pub(super) fn clear(&self) {
         for (marks, values) in self.marks.iter().zip(&self.sets) {
             let mut values = values.lock();
@@ -236,7 +239,7 @@ mod tests {
                     (number.to_be_bytes(), round * u64::from(count) + u64::from(number) + 1);
                 hot.want(SPACE, &key, b"x");
                 write(&hot, &key, Some(&seqno.to_be_bytes()), seqno);
-                // Others may have taken the place; what is found is the newest.
+                // Other keys may have taken the place; if a value is found, it is the newest.
                 let found = hot.get(SPACE, &key, u64::MAX);
                 assert!(found.is_none_or(|found| *found == seqno.to_be_bytes()));
             }

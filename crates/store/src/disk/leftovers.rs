@@ -1,9 +1,9 @@
-//! Table files that an attempt has begun and not finished: a merge that met a damaged block, a flush
-//! or a load on a full disk. The trees leave such files behind; they are removed here.
+//! Unfinished table files: of a merge that found a damaged block, or of a flush or load on a full
+//! disk. The trees do not remove such files; this module does.
 //!
-//! A tree names its tables by numbers that rise, so what an attempt has written lies between the
-//! number before it and the number after it. Others write at the same time, so files are removed
-//! only when no attempt is under way; what became part of the tree meanwhile is known.
+//! A tree numbers its tables in ascending order, so the files of an attempt are between the number
+//! before it and the number after it. Several attempts may run at once, so files are removed only
+//! when none is running; tables that were added to the tree during an attempt are recorded.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -18,13 +18,13 @@ pub(super) struct Leftovers(Mutex<Attempts>);
 #[derive(Default)]
 struct Attempts {
     under_way: usize,
-    /// Numbers among which failed attempts have left files.
+    /// Number ranges in which failed attempts have left files.
     failed: Vec<Range<TableId>>,
-    /// Tables that became part of the tree while an attempt was under way.
+    /// Tables that were added to the tree while an attempt was running.
     registered: HashSet<TableId>,
 }
 
-/// Something that writes table files, from its beginning to its end.
+/// A running operation that writes table files.
 pub(super) struct Attempt<'a> {
     leftovers: &'a Leftovers,
     tree: &'a Tree,
@@ -33,7 +33,7 @@ pub(super) struct Attempt<'a> {
 }
 
 impl Leftovers {
-    /// Begins an attempt. Unless it ends well, its files are removed.
+    /// Begins an attempt. Unless it succeeds, its files are removed.
     pub(super) fn begin<'a>(&'a self, tree: &'a Tree) -> Attempt<'a> {
         let mut attempts = self.0.lock();
         attempts.under_way += 1;
@@ -42,7 +42,7 @@ impl Leftovers {
 }
 
 impl Attempt<'_> {
-    /// The attempt ended well, and these tables are, or will be, part of the tree.
+    /// Ends the attempt successfully; these tables are, or will be, part of the tree.
     pub(super) fn succeed(mut self, tables: impl IntoIterator<Item = TableId>) {
         self.failed = false;
         self.leftovers.0.lock().registered.extend(tables);
@@ -74,7 +74,7 @@ impl Drop for Attempt<'_> {
 /// Removes the files of a tree with these numbers that are not registered.
 fn remove(tree: &Tree, numbers: Range<TableId>, registered: &HashSet<TableId>) {
     let folder = &tree.tree_config().path;
-    // If a list of tables reached the disk though its writing failed, it may name any of them.
+    // If a table list reached the disk although writing it failed, it may name any of them.
     let pointer = std::fs::read(folder.join("current")).unwrap_or_default();
     let on_disk = pointer.first_chunk::<8>().map(|number| u64::from_le_bytes(*number));
     if on_disk != Some(tree.current_version().id()) {

@@ -1,10 +1,10 @@
-//! A load writes tables straight away: no log, no memtables.
+//! A bulk load writes tables directly, without the log and memtables.
 //!
-//! Its entries have the lowest number there is, so that whatever a commit writes to the same key
-//! is newer, before or after. But its tables stand above older ones in the tree, where a read of
-//! one key looks first, and a delete below them may be forgotten when tables are merged. So no
-//! key may be in both: keys that were written before the tables are, are left out of them; those
-//! written later are written once more, by the same step that shows the tables.
+//! Its entries have the lowest seqno, so every commit to the same key is newer. But its tables are
+//! above older ones in the tree, where a point read looks first, and a delete below them may be
+//! dropped when tables are merged. So no key may be in both: keys that were written before the
+//! tables are left out of them; keys written later are written again, in the same step that makes
+//! the tables visible.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,9 +20,9 @@ use crate::load::{Entries, Load, check_key};
 use crate::written::{Ordered, Spill, Written};
 use crate::{Batch, Bytes, Result, Space, StoreError};
 
-/// Keys that were written meanwhile go to the log in records of so many bytes.
+/// Keys written during the load go to the log in records of this many bytes.
 const RECORD_BYTES: usize = 4 << 20;
-/// The number of entries that are brought in: that of entries so old that every snapshot sees them.
+/// The seqno of loaded entries: so low that every snapshot sees them.
 const LOWEST: u64 = 0;
 
 /// Tables that are not part of the tree yet.
@@ -56,7 +56,7 @@ impl DiskLoad {
         Ok(())
     }
 
-    /// Writes one part; the tables that were written, also before an error.
+    /// Writes one part. Returns the written tables, also those before an error.
     fn write_part(
         &self,
         entries: Entries<'_>,
@@ -70,7 +70,8 @@ impl DiskLoad {
                     check_key(space, &key)?;
                     is_early(&key).map(|early| (!early).then_some((key, value)))
                 });
-                // Ending early, rather than with an error, leaves whole tables to be removed.
+                // Ending the input, rather than failing, leaves complete tables that can be
+                // removed.
                 checked.map_err(|error| failure = Err(error)).ok()
             })
             .flatten()
@@ -101,7 +102,7 @@ impl Load for DiskLoad {
         self.check_power()?;
         let early = self.written.take()?;
         let Some(early) = early.in_memory() else {
-            // What stands in files is read once, front to back.
+            // The keys in files are read once, in order.
             let mut early = early.into_ordered()?;
             let all = Box::new(parts.into_iter().flatten());
             let (tables, result) = self.write_part(all, |key| early.has(key));
@@ -141,7 +142,7 @@ impl Load for DiskLoad {
             return Err(StoreError::Closed);
         }
         commit.loads.retain(|load| !Arc::ptr_eq(load, &self.written));
-        // From here on the files belong to the tree, whatever happens.
+        // From here on the files belong to the tree, also on failure.
         let tables = std::mem::take(&mut *self.tables.lock());
         if !tables.is_empty() {
             let space = self.written.space;
@@ -189,7 +190,7 @@ impl Drop for DiskLoad {
     }
 }
 
-/// What commits made of the next keys, as much as fits into a log record.
+/// Returns the final values of the next keys, as many as fit into a log record.
 fn next_batch(space: Space, keys: &mut Ordered) -> Result<Option<Batch>> {
     let mut batch = Batch::new();
     while batch.bytes() < RECORD_BYTES

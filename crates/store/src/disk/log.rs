@@ -1,10 +1,11 @@
-//! The write-ahead log: records are appended to a buffer in memory, and whoever waits for the disk
-//! first writes and flushes the whole buffer for everybody (group commit).
+//! The write-ahead log. Records are appended to a buffer in memory. The first thread that waits
+//! for the disk writes and flushes the whole buffer for all waiting threads (group commit).
 //!
-//! Each round writes what is pending, then flushes it, before the next round begins. So a record
-//! on disk proves that every earlier round is on disk, and a torn tail is always the last round.
+//! Each round writes the pending bytes and flushes them before the next round begins. So a record
+//! on disk proves that all earlier rounds are on disk, and a torn tail is always the last round.
 //!
-//! By hand, because no crate has a log whose segments are preallocated and shared by several trees.
+//! Own code, because no crate has a log whose segments are preallocated and shared by several
+//! trees.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,13 +20,13 @@ use super::segment::{Pool, ReleaseNote, Segment};
 use crate::error::is_full;
 use crate::{Result, Seqno, StoreError};
 
-/// More than this waiting in memory makes the writer itself wait for the disk.
+/// With more pending bytes than this, the writer itself waits for the disk.
 const MAX_PENDING: usize = 2 << 20;
-/// Buffers that grew above this are given back to the system. What a writer that is held back
-/// leaves must stay, and it may have grown to twice of what it holds: fresh memory for every round
-/// costs more than all copying.
+/// Buffers larger than this are freed after use. The limit is above `MAX_PENDING` because the
+/// buffer of a blocked writer may have grown to twice its content, and allocating new memory for
+/// each round costs more than copying.
 const KEEP_BUFFER: usize = 3 * MAX_PENDING;
-/// So many buffers wait to be used again: a round that ends a segment writes two.
+/// How many free buffers are kept: a round that ends a segment writes two.
 const SPARE_BUFFERS: usize = 2;
 
 pub(super) struct Log {
@@ -33,7 +34,7 @@ pub(super) struct Log {
     pending: Mutex<Pending>,
     rounds: Mutex<Rounds>,
     round_ended: Condvar,
-    /// Segments before the current one that are still needed, oldest first.
+    /// Earlier segments that are still needed, oldest first.
     closed: Mutex<VecDeque<Arc<Segment>>>,
     note: Mutex<ReleaseNote>,
     /// The last appended commit.
@@ -49,21 +50,21 @@ pub(super) struct Counters {
     pub(super) written_bytes: AtomicU64,
 }
 
-/// What was appended and not written yet.
+/// Bytes that were appended and not written yet.
 struct Pending {
     segment: Arc<Segment>,
-    /// Where the buffer begins in the segment.
+    /// Offset of the buffer in the segment.
     start: u64,
     buffer: Vec<u8>,
-    /// Ends of earlier segments, oldest first.
+    /// Pending ends of earlier segments, oldest first.
     older: Vec<Chunk>,
     last: Seqno,
     batches: u64,
-    /// Buffers of earlier rounds, to be used again.
+    /// Free buffers of earlier rounds.
     spares: Vec<Vec<u8>>,
 }
 
-/// Bytes for one place of one segment.
+/// Bytes for one offset of one segment.
 struct Chunk {
     segment: Arc<Segment>,
     start: u64,
@@ -76,17 +77,17 @@ struct Rounds {
     poison: Option<String>,
 }
 
-/// A segment that recovery has read and that is needed until its records are in tables.
+/// A segment that recovery has read. It is needed until its records are in tables.
 pub(super) struct Recovered {
     pub(super) segments: Vec<Arc<Segment>>,
-    /// The generation of the first segment to write, and where the one before it ended.
+    /// The generation of the first segment to write, and where the previous one ended.
     pub(super) next_generation: u64,
     pub(super) previous_end: u64,
     pub(super) last: Seqno,
 }
 
 impl Log {
-    /// Goes on behind what was recovered, in a segment of its own.
+    /// Starts the log after the recovered records, in a new segment.
     pub(super) fn start(pool: Pool, note: ReleaseNote, recovered: Recovered) -> Result<Log> {
         let generation = recovered.next_generation;
         let (segment, header) = make_segment(&pool, generation, recovered.previous_end, 0, true)
@@ -112,7 +113,7 @@ impl Log {
         })
     }
 
-    /// Appends a record, making room for it first. `seqno` is asked for its number only when
+    /// Appends a record; makes room for it first. Calls `seqno` for the record's number only when
     /// nothing can fail any more. The caller holds the commit lock.
     pub(super) fn append(
         &self,
@@ -136,12 +137,12 @@ impl Log {
         Ok(seqno)
     }
 
-    /// Whether so much waits in memory that the writer should wait for the disk.
+    /// Whether so many bytes are pending that the writer should wait for the disk.
     pub(super) fn is_behind(&self) -> bool {
         self.pending_bytes() > MAX_PENDING
     }
 
-    /// Whether that is not far any more.
+    /// Whether a quarter of the limit of `is_behind` is pending.
     pub(super) fn is_filling(&self) -> bool {
         self.pending_bytes() > MAX_PENDING / 4
     }
@@ -152,9 +153,9 @@ impl Log {
         pending.buffer.len() + older
     }
 
-    /// Begins a new segment, so that the ones before it hold nothing newer. Returns the
-    /// generation that everything from now on is written to or behind. Without room for a new
-    /// segment the current one goes on. The caller holds the commit lock.
+    /// Begins a new segment, so that earlier ones hold nothing newer. Returns the generation in
+    /// which, or after which, all later records are written. If there is no room for a new
+    /// segment, the current one is continued. The caller holds the commit lock.
     pub(super) fn cut(&self) -> u64 {
         let mut pending = self.pending.lock();
         if pending.position() > SEGMENT_HEADER as u64
@@ -189,9 +190,9 @@ impl Log {
         Ok(())
     }
 
-    /// Returns when everything up to `seqno` is on disk.
+    /// Waits until every commit up to `seqno` is on disk.
     pub(super) fn sync(&self, seqno: Seqno) -> Result<()> {
-        // Numbers without a record of their own (see `Shared::advance`) need no disk.
+        // Seqnos without a log record (see `Shared::advance`) need no flush.
         let target = seqno.min(self.last.load(Ordering::Acquire));
         let mut rounds = self.rounds.lock();
         loop {
@@ -222,7 +223,7 @@ impl Log {
         }
     }
 
-    /// Writes and flushes what is pending. Only one round runs at a time.
+    /// Writes and flushes the pending bytes. Only one round runs at a time.
     fn run_round(&self) -> std::result::Result<Seqno, String> {
         let (chunks, last, batches) = {
             let mut pending = self.pending.lock();
@@ -249,7 +250,8 @@ impl Log {
             return Ok(());
         }
         if chunk.start == 0 {
-            // The name of a new segment must be on disk before anything in it counts.
+            // The directory entry of a new segment must be on disk before its records count as
+            // durable.
             sync_folder(self.pool.folder())?;
         }
         chunk.segment.file.write(&chunk.bytes, chunk.start)?;
@@ -262,7 +264,7 @@ impl Log {
         Ok(())
     }
 
-    /// Gives up segments before `generation`: what they hold is in tables now.
+    /// Releases segments before `generation`: their records are in tables.
     pub(super) fn release(&self, generation: u64) -> Result<()> {
         let mut note = self.note.lock();
         note.advance(generation)?;
@@ -282,7 +284,7 @@ impl Log {
         }
     }
 
-    /// Makes a spare segment if there is none; for a background thread.
+    /// Creates a spare segment if there is none. Called by a background thread.
     pub(super) fn refill(&self) -> io::Result<()> {
         self.pool.refill()
     }
@@ -303,7 +305,7 @@ impl Log {
         self.rounds.lock().durable
     }
 
-    /// Bytes of segments that are needed, how many those are, and bytes of spare ones.
+    /// Returns the bytes and the number of needed segments, and the bytes of spare ones.
     pub(super) fn sizes(&self) -> (u64, u64, u64) {
         let (position, current) = {
             let pending = self.pending.lock();
@@ -315,7 +317,7 @@ impl Log {
         (bytes + current, live, self.pool.spare_bytes())
     }
 
-    /// Every needed segment with the point up to which its records must be valid.
+    /// Returns every needed segment with the offset up to which its records must be valid.
     pub(super) fn segments(&self) -> Vec<(Arc<Segment>, u64)> {
         let current = self.pending.lock().segment.clone();
         let mut segments: Vec<_> = self.closed.lock().iter().cloned().collect();
@@ -335,7 +337,7 @@ impl Pending {
         self.start + self.buffer.len() as u64
     }
 
-    /// Keeps a buffer that was written, for later rounds. The largest is used first.
+    /// Keeps a written buffer for later rounds. The largest is used first.
     fn keep(&mut self, mut buffer: Vec<u8>) {
         if buffer.capacity() > KEEP_BUFFER {
             return;
@@ -349,7 +351,7 @@ impl Pending {
     }
 }
 
-/// A new segment and the bytes of its header, which are written with its first records.
+/// Creates a segment and the bytes of its header, which are written with its first records.
 fn make_segment(
     pool: &Pool,
     generation: u64,
@@ -358,7 +360,7 @@ fn make_segment(
     first: bool,
 ) -> io::Result<(Arc<Segment>, [u8; SEGMENT_HEADER])> {
     let (file, size) = pool.take(generation, bytes + SEGMENT_HEADER as u64, first)?;
-    // Records of a file's former life must not fit the new one: the salt has to be unique.
+    // Records of the file's earlier use must not pass as new ones: the salt must be unique.
     let mut salt = [0; 8];
     getrandom::fill(&mut salt)?;
     let salt = u64::from_le_bytes(salt);

@@ -1,6 +1,6 @@
-//! Merging tables, and what happens when it fails: the files that a merge has begun are removed
-//! (`leftovers.rs`), the tree rests for a while that grows (`work.rs`), and a tree with a damaged
-//! table is merged around it where its levels allow that.
+//! Merging of tables and its failures. If a merge fails, its unfinished files are removed
+//! (`leftovers.rs`) and the tree is not merged for a growing time (`work.rs`). A tree with a
+//! damaged table is merged around it where its levels allow that.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,15 +14,15 @@ use super::trees::{TABLE_BYTES, tree_error};
 use crate::stats::MergeFailure;
 use crate::{Result, Space, StoreError};
 
-/// So many tables that were written from memory are merged at once: each merge reads what the older
-/// ones hold, too. Reads that no page answers look into all of them, by their filters.
+/// How many flushed tables are merged at once. Each merge also rewrites the older tables. Reads
+/// that find no page check the filters of all young tables.
 const YOUNG_TABLES: u8 = 8;
-/// A table that is damaged is left alone for this long, twice as long after each further try, ...
+/// A damaged table is not merged for this time, which doubles with each further attempt, ...
 const DAMAGED_REST: Duration = Duration::from_secs(60);
-/// ... up to this.
+/// ... up to this time.
 const DAMAGED_REST_MAX: Duration = Duration::from_secs(6 * 3600);
 
-/// Damaged tables of a tree, which merging leaves alone.
+/// Damaged tables of a tree, which merging skips.
 #[derive(Default)]
 pub(super) struct SetAside {
     tables: Vec<(TableId, StoreError)>,
@@ -31,14 +31,14 @@ pub(super) struct SetAside {
 }
 
 impl SetAside {
-    /// A merge went well: a failure that was traced to no table is over.
+    /// Called after a successful merge: clears a failure that was not traced to a table.
     fn forgive(&mut self) {
         self.tables.retain(|(table, _)| *table != TableId::MAX);
     }
 }
 
 impl Shared {
-    /// One step of merging a tree; whether there may be another.
+    /// Runs one merge step of a tree. Returns whether there may be another.
     pub(super) fn merge_step(&self, space: Space) -> Result<bool> {
         let tree = &self.trees[space.index()];
         if self.dropped.has_any(space) {
@@ -57,7 +57,7 @@ impl Shared {
         match self.compact(space, |watermark| tree.compact(strategy, watermark)) {
             Ok(()) => self.set_aside[space.index()].lock().forgive(),
             Err(error @ StoreError::Corrupt { .. }) => {
-                // Reported by `merge_failures`; the tree rests by its own clock.
+                // Reported by `merge_failures`; the tree has its own retry time.
                 self.set_aside(space, error);
                 return Ok(false);
             }
@@ -71,7 +71,7 @@ impl Shared {
         Ok(true)
     }
 
-    /// Runs something that replaces tables; what it has begun is removed if it fails.
+    /// Calls `run`, which replaces tables; removes its unfinished files if it fails.
     pub(super) fn compact(
         &self,
         space: Space,
@@ -86,7 +86,7 @@ impl Shared {
                 attempt.succeed([]);
                 Ok(())
             }
-            // The filter of dropped ranges ends a merge that way.
+            // The filter of dropped ranges stops a merge with this error.
             Err(_) if self.work.is_stopping() => Err(StoreError::Closed),
             Err(error) => {
                 drop(attempt);
@@ -95,7 +95,7 @@ impl Shared {
         }
     }
 
-    /// Notes what a merge has changed.
+    /// Records the result of a merge.
     pub(super) fn after_merge(&self, space: Space) {
         let tree = &self.trees[space.index()];
         self.history.note_tables(space, tree, &[]);
@@ -104,7 +104,7 @@ impl Shared {
         self.note_debt(space);
     }
 
-    /// Notes how far the merging of a tree is behind.
+    /// Records how far merging of a tree is behind.
     pub(super) fn note_debt(&self, space: Space) {
         let fails = self.work.merging_fails(space)
             || !self.set_aside[space.index()].lock().tables.is_empty();
@@ -127,7 +127,7 @@ impl Shared {
         aside.tables.push((table, error));
     }
 
-    /// How a tree can be merged though some of its tables are damaged.
+    /// Returns how a tree with damaged tables can be merged.
     fn around_damage(&self, space: Space) -> Around {
         let tree = &self.trees[space.index()];
         let mut aside = self.set_aside[space.index()].lock();
@@ -136,7 +136,7 @@ impl Shared {
         }
         let levels = levels(tree);
         let is_there = |id: &TableId| levels.iter().flatten().any(|table| table == id);
-        // Dropped with everything in it, or rewritten after all.
+        // The tables were dropped or rewritten.
         if aside.tables.iter().all(|(id, _)| *id != TableId::MAX && !is_there(id)) {
             *aside = SetAside::default();
             return Around::NoDamage;
@@ -158,7 +158,7 @@ impl Shared {
         Around::PullDown(next as u8)
     }
 
-    /// What keeps trees from being merged.
+    /// Returns the failures that keep trees from being merged.
     pub(super) fn merge_failures(&self) -> Vec<MergeFailure> {
         let mut failures: Vec<MergeFailure> = Vec::new();
         for space in Space::ALL {
@@ -176,11 +176,11 @@ impl Shared {
 
 /// How to merge a tree that may have damaged tables.
 enum Around {
-    /// As always.
+    /// Normally.
     NoDamage,
-    /// Young tables go to this level, neither of which is damaged.
+    /// Young tables are merged into this level; none of them is damaged.
     PullDown(u8),
-    /// Not at all for now.
+    /// The tree is not merged for now.
     Nothing,
 }
 
@@ -193,7 +193,7 @@ fn levels(tree: &Tree) -> Vec<Vec<TableId>> {
         .collect()
 }
 
-/// The number of the damaged table.
+/// Returns the id of the damaged table.
 fn table_of(error: &StoreError) -> Option<TableId> {
     match error {
         StoreError::Corrupt { file, .. } => file.file_name()?.to_str()?.parse().ok(),

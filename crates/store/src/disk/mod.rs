@@ -1,7 +1,7 @@
-//! The store on disk: a write-ahead log of our own and one LSM tree per key space.
+//! The store on disk: a write-ahead log and one LSM tree per key space.
 //!
-//! The life of a write: `commit.rs` orders it, `log.rs` appends it to the log buffer, it goes into
-//! the memtables and is published; `sync` waits for the log. `background.rs` writes memtables to
+//! Path of a write: `commit.rs` orders it, `log.rs` appends it to the log buffer, it is added to
+//! the memtables and published; `sync` waits for the log. `background.rs` flushes memtables to
 //! tables, releases log segments and merges tables. `recover.rs` opens a folder.
 //!
 //! A data folder: `LOCK`, `FORMAT`, `DROPPED` (ranges to be reclaimed), `log/` (segments, spare
@@ -72,39 +72,39 @@ use crate::{
     Stats, Store, StoreError,
 };
 
-/// How a disk store is opened.
+/// Options for opening a disk store.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The most memory that caches take: a quarter for blocks of table files, the rest for pages
-    /// of entries above them. They grow as needed.
+    /// The memory limit of the caches: a quarter for blocks of table files, the rest for pages of
+    /// entries. They grow as needed.
     pub cache_bytes: u64,
-    /// About how many bytes of entries make a page. Small ones are for tests.
+    /// Approximate bytes of entries per page. Small values are for tests.
     pub page_bytes: usize,
-    /// About how much memory holds commits that are not in tables yet, all spaces together.
+    /// Approximate memory for commits that are not in tables yet, of all spaces together.
     pub memtable_bytes: u64,
-    /// The most memory that holds what commits write to the keys of one load; more goes to files.
+    /// The memory limit for keys that commits write during one load; more keys go to files.
     pub noted_bytes: usize,
     /// The size of a log segment.
     pub segment_bytes: u64,
-    /// The most bytes of replaced tables that are kept for reading the past ([`Store::keep_since`]).
+    /// The most bytes of replaced tables kept for reading the past ([`Store::keep_since`]).
     pub history_bytes: u64,
-    /// The most bytes of replaced tables that open snapshots may keep. Beyond that the oldest end
-    /// with [`StoreError::SnapshotTooOld`].
+    /// The most bytes of replaced tables that open snapshots may keep. Above it the oldest
+    /// snapshots fail with [`StoreError::SnapshotTooOld`].
     pub snapshot_bytes: u64,
-    /// How long tables are kept for an open snapshot after memory was flushed for the first time
-    /// since it was opened. Beyond that it ends in the same way.
+    /// How long tables are kept for an open snapshot after the first flush since it was opened.
+    /// Older snapshots fail in the same way.
     pub snapshot_age: Duration,
-    /// Room that is kept for a full disk, so that the folder can be opened and drops and deletes
-    /// can be carried out. 0 keeps none.
+    /// Reserved disk space for when the disk is full, so that the folder can be opened and drops
+    /// and deletes can run. 0 reserves none.
     pub reserve_bytes: u64,
-    /// Commits that nobody waits for are on disk after this time at the latest.
+    /// Commits that no caller waits for are on disk after this time at the latest.
     pub sync_interval: Duration,
-    /// The space of dropped ranges is taken back after this time.
+    /// The space of dropped ranges is reclaimed after this time.
     pub reclaim_interval: Duration,
-    /// Opens for reading: writes are refused and no data is changed. Files that a crash has left
-    /// behind and that hold no data (unfinished tables, replaced table lists) are removed even so.
+    /// Opens read-only: writes are refused and no data is changed. Leftover files of a crash that
+    /// hold no data (unfinished tables, replaced table lists) are still removed.
     pub read_only: bool,
-    /// What the log writes through instead of its files; tests inject failures here.
+    /// Replaces the log's files; tests inject failures here.
     pub log_device: Option<Arc<dyn LogDevice>>,
 }
 
@@ -128,22 +128,22 @@ impl Default for Options {
     }
 }
 
-/// A store in a folder. The folder stays locked until the store and all its snapshots are gone.
+/// A store in a folder. The folder stays locked until the store and all its snapshots are dropped.
 pub struct DiskStore {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// What the store, its snapshots and its background threads share.
+/// State shared by the store, its snapshots and its background threads.
 pub(crate) struct Shared {
     path: PathBuf,
     options: Options,
     trees: [Tree; 4],
     tracker: Tracker,
-    /// Gives commits their numbers.
+    /// Assigns seqnos.
     counter: SequenceNumberCounter,
     commit: Mutex<Commit>,
-    /// Nothing when the store is open for reading only.
+    /// `None` if the store is read-only.
     log: Option<Log>,
     dropped: Arc<DroppedRanges>,
     cache: Arc<Cache>,
@@ -154,8 +154,8 @@ pub(crate) struct Shared {
     advice: FileAdvice,
     reserve: Arc<Reserve>,
     pressure: Pressure,
-    /// Of each tree: unfinished files, the lock for adding tables to it, what was taken back of
-    /// dropped ranges, damaged tables, and the counter of its lists of tables.
+    /// Per tree: unfinished files, the lock for adding tables, the reclaimed dropped ranges,
+    /// damaged tables, and the counter of its table lists.
     leftovers: [Leftovers; 4],
     registering: [Mutex<()>; 4],
     reclaimed: [Mutex<Reclaimed>; 4],
@@ -170,7 +170,7 @@ pub(crate) struct Shared {
     /// Bytes in active memtables, and in those that are being written to tables.
     active_bytes: AtomicU64,
     sealed_bytes: AtomicU64,
-    /// Held open, and thereby locked; the last field, so that it is dropped last.
+    /// Keeps the lock file open and locked. The last field, so that it is dropped last.
     _lock: Option<File>,
 }
 
@@ -183,8 +183,7 @@ struct Counters {
 }
 
 impl DiskStore {
-    /// Opens a folder, creating it if it is not there, and brings back everything that was
-    /// durable.
+    /// Opens a folder, creates it if it does not exist, and recovers all durable commits.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<DiskStore> {
         let read_only = options.read_only;
         let shared = Arc::new(recover::open(path.as_ref(), options)?);
@@ -273,7 +272,7 @@ impl Store for DiskStore {
         }
         self.shared.work.want_sync();
         self.shared.work.want_reclaim(self.shared.options.reclaim_interval);
-        // What was dropped may make the room that merging lacked.
+        // Dropped data may free the space that merging lacked.
         self.shared.work.retry_merges();
         Ok(())
     }
@@ -346,7 +345,7 @@ impl Store for DiskStore {
         if from >= to {
             return 0;
         }
-        // No key is longer, so longer bounds may be cut.
+        // No key is longer, so longer bounds may be truncated.
         let (from, to) =
             (&from[..from.len().min(MAX_KEY_BYTES)], &to[..to.len().min(MAX_KEY_BYTES)]);
         let snapshot = DiskSnapshot::open(&self.shared);
@@ -359,11 +358,11 @@ impl Store for DiskStore {
             return Ok(());
         }
         let Some(log) = &self.shared.log else { return Ok(()) };
-        // Whoever was inside a commit is out of it now, and later ones see the flag.
+        // After this no commit is running, and later ones see the flag.
         drop(self.shared.commit.lock());
         self.stop();
         log.sync(log.last())?;
-        // Not needed for safety; it makes the next opening quick.
+        // Not needed for durability; it makes the next opening fast.
         if let Err(error) = self.shared.flush() {
             tracing::warn!("memory could not be written to tables while closing: {error}");
         }

@@ -1,10 +1,10 @@
-//! Back pressure: how writers are slowed down when background work is behind.
+//! Back pressure: slows down writers when background work is behind.
 //!
-//! The debt of a tree is the number of young tables that overlap, each written from memory and not
-//! merged yet. From [`SLOW_RUNS`] on a commit to that tree owes a pause in proportion to its bytes,
-//! which grows with the debt, so that writing settles at the speed of merging long before there is
-//! any reason to stop. Small commits hardly notice. A commit is made under locks of the caller, so
-//! it only notes what it owes; the thread pays after it has let go of them ([`Pressure::pay`]).
+//! The debt of a tree is its number of overlapping young tables: flushed and not merged yet. From
+//! [`SLOW_RUNS`] on, a commit to that tree owes a pause in proportion to its bytes and growing
+//! with the debt, so that the write rate adapts to the speed of merging long before writers must
+//! be stopped. Small commits are hardly affected. A commit runs under locks of the caller, so it
+//! only records what it owes; the thread pauses after it has released them ([`Pressure::pay`]).
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -14,41 +14,43 @@ use lsm_tree::{AbstractTree, Tree};
 
 use crate::Space;
 
-/// From so many overlapping young tables on, commits are slowed down.
+/// From this many overlapping young tables on, commits are slowed down.
 pub(super) const SLOW_RUNS: usize = 12;
-/// At so many they are slowed down most.
+/// At this many, they are slowed down most.
 const FULL_RUNS: usize = 40;
-/// Bytes per second at the beginning and at the end of that.
+/// Bytes per second at the lower and at the upper end of that range.
 const FAST_RATE: f64 = 96e6;
 const SLOW_RATE: f64 = 512e3;
-/// From this much of the memory for commits on, they are slowed down; at twice of it they wait.
+/// From this share of the memory for commits on, they are slowed down; at twice this share they
+/// wait.
 pub(super) const FULL_MEMORY: f64 = 1.25;
 /// The longest pause of one commit.
 const PAUSE_MAX: Duration = Duration::from_millis(400);
-/// Pauses shorter than this are saved up: sleeping is not more precise.
+/// Shorter pauses are accumulated: sleeping is not more precise.
 const PAUSE_MIN: Duration = Duration::from_micros(200);
 
 /// How far background work is behind.
 #[derive(Default)]
 pub(super) struct Pressure {
-    /// Overlapping young tables of each tree; 0 for one whose merging fails, which no pause helps.
+    /// Overlapping young tables of each tree; 0 if its merging fails, since pauses do not help
+    /// then.
     runs: [AtomicUsize; 4],
-    /// The most of all trees.
+    /// The maximum over all trees.
     most: AtomicUsize,
     /// Threads that pause now.
     pausing: AtomicUsize,
-    /// Pauses so far, and their sum.
+    /// The number of pauses, and their total time.
     pub(super) pauses: AtomicU64,
     pub(super) paused_micros: AtomicU64,
 }
 
 thread_local! {
-    /// What the commits of this thread owe, in nanoseconds.
+    /// The pause that the commits of this thread owe, in nanoseconds.
     static OWED: Cell<u64> = const { Cell::new(0) };
 }
 
 impl Pressure {
-    /// Notes the debt of a tree.
+    /// Records the debt of a tree.
     pub(super) fn note(&self, space: Space, tree: &Tree, merging_fails: bool) {
         let runs = if merging_fails { 0 } else { tree.l0_run_count() };
         self.runs[space.index()].store(runs, Ordering::Relaxed);
@@ -56,7 +58,7 @@ impl Pressure {
         self.most.store(most.unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// Overlapping young tables of a tree, as noted last.
+    /// Overlapping young tables of a tree, as last recorded.
     pub(super) fn runs(&self, space: Space) -> usize {
         self.runs[space.index()].load(Ordering::Relaxed)
     }
@@ -66,13 +68,13 @@ impl Pressure {
         self.most.load(Ordering::Relaxed) >= SLOW_RUNS
     }
 
-    /// Whether a tree has so many overlapping young tables.
+    /// Whether a tree has at least this many overlapping young tables.
     pub(super) fn is_stuck(&self, runs: usize) -> bool {
         self.most.load(Ordering::Relaxed) >= runs
     }
 
-    /// Notes what a commit of these bytes to these trees owes. `memory` is how full the memory for
-    /// commits is: 1.0 for all that is meant for it.
+    /// Records what a commit of these bytes to these trees owes. `memory` is the used share of the
+    /// memory for commits.
     pub(super) fn charge(&self, bytes: usize, memory: f64, touched: impl Iterator<Item = Space>) {
         let mut share = ((memory - FULL_MEMORY) / (2.0 - FULL_MEMORY)).clamp(0.0, 1.0);
         if self.is_behind() {
@@ -88,12 +90,12 @@ impl Pressure {
         }
     }
 
-    /// Forgets what the commits of this thread owe: it has waited for the work itself.
+    /// Clears the debt of this thread: it has waited for the background work itself.
     pub(super) fn forgive(&self) {
         OWED.set(0);
     }
 
-    /// Pauses for what the commits of this thread owe. The caller holds nothing that others need.
+    /// Pauses for what the commits of this thread owe. The caller holds no locks that others need.
     pub(super) fn pay(&self) {
         let owed = Duration::from_nanos(OWED.get());
         if owed < PAUSE_MIN {
@@ -109,7 +111,7 @@ impl Pressure {
     }
 }
 
-/// The bytes per second that a writer gets at a share of the debt.
+/// The bytes per second that a writer may write at a share of the debt.
 fn rate(share: f64) -> f64 {
     SLOW_RATE + FAST_RATE * (1.0 - share).powi(3)
 }
@@ -136,7 +138,7 @@ mod tests {
             assert_eq!(owed(runs, 64 << 10, Space::Indexes), Duration::ZERO);
             before = pause;
         }
-        // A small write hardly notices, a large one is never stopped.
+        // A small write is hardly delayed, a large one is never stopped.
         assert!(owed(FULL_RUNS / 2, 1 << 10, Space::Documents) < Duration::from_micros(100));
         assert!(owed(FULL_RUNS * 9, 1 << 10, Space::Documents) < Duration::from_millis(3));
         assert_eq!(owed(FULL_RUNS * 9, 64 << 20, Space::Documents), PAUSE_MAX);

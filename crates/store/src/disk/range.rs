@@ -1,24 +1,24 @@
-//! Ranges of one commit: from pages where there are some, from the tree in between. What is read
-//! from the tree becomes pages as it goes by.
+//! Range reads at one snapshot: from pages where they exist, from the tree in between. Entries
+//! that are read from the tree become pages.
 //!
-//! A range begins by handing out the tree's entries one by one, since it may be given up soon; once
-//! a page is full it reads on page by page.
+//! A range first returns entries of the tree one by one, since it may end early. Once a page is
+//! full, it reads page by page.
 
 use std::ops::{Bound, Range as Span};
 use std::sync::Arc;
 
-use super::pages::{Builder, Found, Page, Shelf, Watch, end_of, prefix_of};
+use super::pages::{Builder, Lookup, Page, Shelf, Watch, end_of, prefix_of};
 use super::read::{DiskSnapshot, Pairs};
 use super::readers::OpenReader;
 use super::trees::tree_error;
 use crate::snapshot::{fit_lower, fit_upper, is_empty};
 use crate::{Bytes, Direction, Result, Space};
 
-/// A page that is read for the sake of later readers holds this many entries at most.
+/// The most entries of a page that is read for later readers.
 const AHEAD_ENTRIES: usize = 128;
-/// ... and this share of the bytes of a page.
+/// ... and its share of a page's bytes.
 const AHEAD_SHARE: usize = 2;
-/// What is smaller than this share of a page is not worth one, except where it joins others.
+/// Pages smaller than this share of a page are not kept, unless they adjoin others.
 const WORTH_SHARE: usize = 16;
 
 /// Entries of a snapshot in key order.
@@ -26,60 +26,60 @@ pub(crate) struct DiskRange {
     snapshot: DiskSnapshot,
     space: Space,
     direction: Direction,
-    /// What is left beside what is in hand: `[low, high)`, all of one prefix. Not used when
-    /// `prefix` is nothing.
+    /// The range still to be read, `[low, high)`, within one prefix. Not used when `prefix` is
+    /// `None`.
     low: Bytes,
     high: Bytes,
     prefix: Option<u32>,
     shelf: Option<Arc<Shelf>>,
     watch: Option<Watch>,
-    /// The page in hand.
+    /// The current page.
     cursor: Option<Cursor>,
-    /// The entry in hand, if it came straight from the tree.
+    /// The current entry, if it was read from the tree.
     entry: Option<(Bytes, Bytes)>,
     reader: Option<Reader>,
-    /// Collects what goes by, if it is to become a page.
+    /// Collects the entries that are read, if they are to become a page.
     builder: Option<Builder>,
-    /// Whether the next page is to be put up for others.
+    /// Whether the next page is to be added to the shelf.
     keep: bool,
-    /// ... however small it is, since it is read for them alone.
+    /// Whether to add it even if it is small, since it is read only for later readers.
     ahead: bool,
-    /// Bytes that went by one by one without being collected.
+    /// Bytes of entries that were read one by one without being collected.
     passed: usize,
-    /// Which entries of the page in hand were taken as a run.
+    /// Which entries of the current page are in the current run.
     run: Span<usize>,
     /// Whether the tree is read page by page.
     by_page: bool,
     /// Whether the first position was looked up.
     begun: bool,
-    /// How many pages were found.
+    /// Number of pages found.
     pages_read: usize,
 }
 
-/// A place in a page.
+/// A position in a page.
 struct Cursor {
     page: Arc<Page>,
-    /// The entries that are left, and the one in hand.
+    /// The remaining entries, and the current one.
     left: Span<usize>,
     at: usize,
 }
 
-/// A stretch of the tree.
+/// A reader of a range of the tree.
 struct Reader {
     open: Arc<OpenReader>,
-    /// The bounds of the stretch.
+    /// The bounds of the range.
     from: Bound<Bytes>,
     to: Bound<Bytes>,
     /// The last key that was read.
     last: Option<Bytes>,
-    /// Where the stretch ends: forward the first key behind it, in reverse its first key.
+    /// Where the range ends: forward the first key after it, in reverse its first key.
     end: Bytes,
-    /// Whether a page stands at the end, or the prefix ends.
+    /// Whether a page, or the end of the prefix, adjoins the end.
     joins: bool,
 }
 
 impl Reader {
-    /// What is left of the stretch.
+    /// Returns the bounds of the unread part.
     fn rest(&self, direction: Direction) -> (Bound<&[u8]>, Bound<&[u8]>) {
         let last = self.last.as_ref().map(|key| Bound::Excluded(&**key));
         let (from, to) = (self.from.as_ref().map(|key| &**key), self.to.as_ref().map(|key| &**key));
@@ -151,7 +151,7 @@ impl DiskRange {
         self.refill()
     }
 
-    /// The entry in hand, after [`DiskRange::advance`] has said that there is one.
+    /// Returns the current entry. Valid after [`DiskRange::advance`] returned true.
     pub(crate) fn current(&self) -> (&[u8], &[u8]) {
         match (&self.cursor, &self.entry) {
             (Some(cursor), _) => cursor.page.entry(cursor.at),
@@ -160,12 +160,12 @@ impl DiskRange {
         }
     }
 
-    /// Whether no more entries of the page in hand are left.
+    /// Whether the current page has no more entries.
     pub(crate) fn is_at_seam(&self) -> bool {
         self.cursor.as_ref().is_none_or(|cursor| cursor.left.is_empty())
     }
 
-    /// The entry in hand, as handles.
+    /// Returns the current entry as handles.
     pub(crate) fn own(&self) -> (Bytes, Bytes) {
         match (&self.cursor, &self.entry) {
             (Some(Cursor { page, at, .. }), _) => (page.shared_key(*at), page.shared_value(*at)),
@@ -174,7 +174,7 @@ impl DiskRange {
         }
     }
 
-    /// The value in hand, as a handle.
+    /// Returns the current value as a handle.
     pub(crate) fn own_value(&self) -> Bytes {
         match (&self.cursor, &self.entry) {
             (Some(Cursor { page, at, .. }), _) => page.shared_value(*at),
@@ -187,7 +187,7 @@ impl DiskRange {
     pub(crate) fn next_run(&mut self) -> Result<bool> {
         self.by_page = true;
         self.run = 0..0;
-        // The rest of the page in hand, or what comes next.
+        // The rest of the current page, or the next one.
         if !self.advance()? {
             return Ok(false);
         }
@@ -201,13 +201,13 @@ impl DiskRange {
         Ok(true)
     }
 
-    /// The run in hand: a page, which of its entries, and in which order.
+    /// Returns the current run: a page, the range of its entries, and their order.
     pub(crate) fn run(&self) -> Option<(&Page, Span<usize>, Direction)> {
         let cursor = self.cursor.as_ref()?;
         Some((&cursor.page, self.run.clone(), self.direction))
     }
 
-    /// The page in hand has ended: takes the next one, or entries of the tree.
+    /// Called at the end of a page: takes the next page, or entries of the tree.
     #[cold]
     fn refill(&mut self) -> Result<bool> {
         self.cursor = None;
@@ -233,8 +233,8 @@ impl DiskRange {
         }
     }
 
-    /// Looks for a page at the position; if there is none, begins to read the tree. Whether an
-    /// entry is in hand.
+    /// Looks for a page at the position; if there is none, begins to read the tree. Returns
+    /// whether there is a current entry.
     fn look(&mut self) -> Result<bool> {
         let mut found = self.find();
         if !std::mem::replace(&mut self.begun, true) {
@@ -245,10 +245,10 @@ impl DiskRange {
             }
             let pages = &self.snapshot.shared.pages;
             match (&found, &self.shelf) {
-                (Found::Page(_), Some(shelf)) => pages.count_hit(shelf),
-                (Found::Gap(_), Some(shelf)) => {
+                (Lookup::Page(_), Some(shelf)) => pages.count_hit(shelf),
+                (Lookup::Gap(_), Some(shelf)) => {
                     let worth = pages.count_miss(shelf);
-                    // A range that reads page by page reads this one anyhow.
+                    // A range in page mode reads this page anyway.
                     if worth && !self.by_page {
                         self.read_ahead()?;
                         found = self.find();
@@ -257,8 +257,8 @@ impl DiskRange {
                 (_, None) => {}
             }
         }
-        // The second page in a row: this is a scan, to which small pages are dear.
-        if let (Found::Page(page), true, Some(shelf), Some(prefix)) =
+        // The second page in a row: this is a scan, for which small pages are expensive.
+        if let (Lookup::Page(page), true, Some(shelf), Some(prefix)) =
             (&found, self.pages_read > 0, &self.shelf, self.prefix)
             && self.direction == Direction::Forward
             && *page.from() == self.low
@@ -270,11 +270,11 @@ impl DiskRange {
             && self.watch.is_none()
             && let Some(shelf) = &self.shelf
         {
-            // Further on there may be gaps, by which time the statement that scans has written.
+            // There may be gaps later, after the scanning statement has written.
             self.watch = shelf.watch(self.snapshot.seqno);
         }
         match found {
-            Found::Page(page) => {
+            Lookup::Page(page) => {
                 self.pages_read += 1;
                 let left = page.lower_bound(&self.low)..page.lower_bound(&self.high);
                 match self.direction {
@@ -283,7 +283,7 @@ impl DiskRange {
                 }
                 Ok(self.take(page, left))
             }
-            Found::Gap(page) => {
+            Lookup::Gap(page) => {
                 let (low, high, joins) = match (page, self.direction) {
                     (Some(page), Direction::Forward) if page < self.high => {
                         (self.low.clone(), page, true)
@@ -299,7 +299,7 @@ impl DiskRange {
                 };
                 let bounds = (Bound::Included(&*low), Bound::Excluded(&*high));
                 self.reader = Some(self.open(bounds.0, bounds.1, end, joins)?);
-                // Where commits came in between, a page would have to be thrown away.
+                // If commits came in between, the page would be refused.
                 let is_newest = || match &self.shelf {
                     Some(shelf) => !shelf.is_newer(self.snapshot.seqno),
                     None => false,
@@ -313,16 +313,16 @@ impl DiskRange {
         }
     }
 
-    /// Whether all of the prefix is left to be read.
+    /// Whether the whole prefix is still to be read.
     fn is_whole(&self) -> bool {
         let prefix = self.prefix.map(u32::to_be_bytes).unwrap_or_default();
         *self.low == prefix && self.prefix.and_then(end_of).is_some_and(|end| end == self.high)
     }
 
-    fn find(&self) -> Found {
+    fn find(&self) -> Lookup {
         match &self.shelf {
             Some(shelf) => shelf.find(self.position(), self.direction, self.snapshot.seqno),
-            None => Found::Gap(None),
+            None => Lookup::Gap(None),
         }
     }
 
@@ -340,7 +340,7 @@ impl DiskRange {
         Ok(Reader { open, from, to, last: None, end, joins })
     }
 
-    /// Takes the iterator of the stretch out of the reader, opened again if it was given up.
+    /// Takes the iterator out of the reader; reopens it if it was closed.
     fn take_entries(&mut self) -> Result<Option<Pairs>> {
         let Some(reader) = &mut self.reader else { return Ok(None) };
         if let Some(entries) = reader.open.take() {
@@ -356,7 +356,7 @@ impl DiskRange {
         Ok(Some(entries))
     }
 
-    /// Puts the iterator back, behind the key that it gave last.
+    /// Returns the iterator to the reader, after the last key that it returned.
     fn put_entries(&mut self, entries: Pairs, last: Option<&Bytes>) {
         if let Some(reader) = &mut self.reader {
             if last.is_some() {
@@ -389,8 +389,8 @@ impl DiskRange {
         Ok(entry)
     }
 
-    /// Adds entries of the tree to a builder while it wants more; returns the last one, or nothing
-    /// at the end of the stretch.
+    /// Adds entries of the tree to a builder while it accepts more. Returns the last entry, or
+    /// `None` at the end of the range.
     fn collect(
         &mut self,
         builder: &mut Builder,
@@ -412,7 +412,7 @@ impl DiskRange {
         Ok(last)
     }
 
-    /// Takes one entry from the tree; false when its stretch has ended.
+    /// Reads one entry from the tree; false at the end of the range.
     fn read_entry(&mut self) -> Result<bool> {
         let entry = self.next_of_tree()?;
         let page_bytes = self.snapshot.shared.pages.page_bytes();
@@ -428,7 +428,7 @@ impl DiskRange {
                         self.passed
                     }
                 };
-                // A range without a prefix has no use for pages.
+                // A range without a prefix does not use pages.
                 if passed >= page_bytes && self.prefix.is_some() {
                     self.finish_page(Some(key));
                     self.by_page = true;
@@ -440,13 +440,13 @@ impl DiskRange {
         Ok(self.entry.is_some())
     }
 
-    /// Takes a page of entries from the tree; false when its stretch has ended without any.
+    /// Reads a page of entries from the tree; false if the range has no more entries.
     fn read_page(&mut self) -> Result<bool> {
         let page_bytes = self.snapshot.shared.pages.page_bytes();
         let mut builder = self.builder.take().unwrap_or_default();
         let shared = &self.snapshot.shared;
         shared.advice.note_scan(self.space, &shared.trees[self.space.index()]);
-        // Entries that went by one by one are in the builder, and were handed out.
+        // Entries that were read one by one are in the builder, and were returned already.
         let already = builder.len();
         let last = match self.collect(&mut builder, |builder| builder.bytes() < page_bytes) {
             Ok(last) => last,
@@ -465,7 +465,7 @@ impl DiskRange {
         Ok(self.take(page, left))
     }
 
-    /// Takes entries of a page in hand; false when there are none.
+    /// Makes the page current; false if it has no entries left.
     fn take(&mut self, page: Arc<Page>, left: Span<usize>) -> bool {
         let mut cursor = Cursor { page, left, at: 0 };
         let has_entry = cursor.step(self.direction);
@@ -473,8 +473,8 @@ impl DiskRange {
         has_entry
     }
 
-    /// Makes a page of what was collected since the position, up to and with the key `last`, or
-    /// up to the end of the stretch; moves the position behind it.
+    /// Builds a page of the entries collected since the position, up to and including the key
+    /// `last`, or up to the end of the range. Moves the position after it.
     fn finish_page(&mut self, last: Option<&Bytes>) -> Option<Arc<Page>> {
         let ended = last.is_none();
         let (end, joins) = match &self.reader {
@@ -511,7 +511,7 @@ impl DiskRange {
         Some(page)
     }
 
-    /// Puts a page up for other readers.
+    /// Adds a page to the shelf for other readers.
     fn put(&mut self, page: &Arc<Page>, stay: bool) {
         let Some(prefix) = self.prefix else { return };
         if self.shelf.is_none() {
@@ -540,7 +540,7 @@ impl DiskRange {
     fn read_ahead(&mut self) -> Result<()> {
         let (Some(shelf), Some(prefix)) = (&self.shelf, self.prefix) else { return Ok(()) };
         shelf.pay();
-        let Found::Gap(page) = self.find() else { return Ok(()) };
+        let Lookup::Gap(page) = self.find() else { return Ok(()) };
         let (low, high) = match self.direction {
             Direction::Forward => (Some(self.low.clone()), page.or_else(|| end_of(prefix))),
             Direction::Reverse => {
@@ -560,7 +560,7 @@ impl DiskRange {
             builder.len() < AHEAD_ENTRIES && builder.bytes() <= bytes
         })?;
         (self.builder, self.keep, self.ahead) = (Some(builder), true, true);
-        // The position stays where it is: the page will be found there.
+        // The position does not move: the page will be found there.
         let (low, high) = (self.low.clone(), self.high.clone());
         self.finish_page(last.as_ref().map(|(key, _)| key));
         (self.low, self.high) = (low, high);
@@ -569,7 +569,7 @@ impl DiskRange {
     }
 }
 
-/// The least key above `key`.
+/// Returns the smallest key above `key`.
 fn successor(key: &[u8]) -> Bytes {
     let mut next = Vec::with_capacity(key.len() + 1);
     next.extend_from_slice(key);
@@ -577,7 +577,7 @@ fn successor(key: &[u8]) -> Bytes {
     next.into()
 }
 
-/// The bounds as `[low, high)`, if all keys between them have one prefix.
+/// Returns the bounds as `[low, high)`, if all keys between them have one prefix.
 fn single_prefix(from: Bound<&[u8]>, to: Bound<&[u8]>) -> Option<(u32, Bytes, Bytes)> {
     let low = match from {
         Bound::Included(key) => Bytes::copy_from(key),

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use lsm_tree::{AbstractTree, KvPair};
 
 use super::Shared;
-use super::history::State;
+use super::history::KeptVersion;
 use super::pages::{Looked, Shelf};
 use super::range::DiskRange;
 use super::trees::tree_error;
@@ -21,8 +21,8 @@ pub(crate) struct DiskSnapshot {
     pub(super) shared: Arc<Shared>,
     pub(super) seqno: Seqno,
     shard: u8,
-    /// The trees as they were, once the trees as they are do not answer for this commit any more.
-    state: OnceLock<Arc<State>>,
+    /// The kept version, once the newest trees no longer serve this commit.
+    state: OnceLock<Arc<KeptVersion>>,
 }
 
 impl DiskSnapshot {
@@ -31,20 +31,20 @@ impl DiskSnapshot {
         DiskSnapshot { shared: shared.clone(), seqno, shard, state: OnceLock::new() }
     }
 
-    /// A view of an earlier commit, if it can still be read.
+    /// Opens a snapshot of an earlier commit, if it can still be read.
     pub(super) fn open_at(shared: &Arc<Shared>, seqno: Seqno) -> Option<DiskSnapshot> {
-        // Registered before it is looked up, so that what is found stays.
+        // Registered before the lookup, so that the version found is kept.
         let shard = shared.tracker.open_at(seqno);
         let state = OnceLock::new();
         let snapshot = DiskSnapshot { shared: shared.clone(), seqno, shard, state };
         snapshot.state().is_ok().then_some(snapshot)
     }
 
-    /// The trees as they were, if those of today do not answer for this commit.
+    /// Returns the kept version, if the newest trees do not serve this commit.
     ///
     /// # Errors
-    /// `SnapshotTooOld` when they are not kept.
-    fn state(&self) -> Result<Option<&Arc<State>>> {
+    /// `SnapshotTooOld` if no such version is kept.
+    fn state(&self) -> Result<Option<&Arc<KeptVersion>>> {
         if let Some(state) = self.state.get() {
             return Ok(Some(state));
         }
@@ -54,7 +54,7 @@ impl DiskSnapshot {
         })
     }
 
-    /// Whether the trees of today answer for this commit.
+    /// Whether the newest trees serve this commit.
     fn is_newest(&self) -> bool {
         self.shared.history.is_newest(self.seqno)
     }
@@ -80,7 +80,7 @@ impl DiskSnapshot {
         let failed = |error| tree_error(tree, &error);
         self.shared.advice.note_point_read(space, tree);
         if self.is_newest() {
-            // A tree shows what lies below the number it is asked for.
+            // A tree returns versions below the given number.
             let value = tree.get(key, self.seqno + 1).map_err(failed)?;
             if self.is_newest() {
                 return Ok(value.map(Bytes::from_tree));
@@ -91,8 +91,8 @@ impl DiskSnapshot {
         Ok(entry.map(|entry| Bytes::from_tree(entry.value)))
     }
 
-    /// As `get`, but reads no page for later readers: for who is about to write the key, which
-    /// takes its page away again.
+    /// Like `get`, but reads no page for later readers. For callers that are about to write the
+    /// key, which would remove the page again.
     pub(crate) fn get_to_write(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
         let hot = &self.shared.hot;
         if let Some(value) = hot.get(space, key, self.seqno) {
@@ -104,7 +104,7 @@ impl DiskSnapshot {
         };
         if let Some(value) = &value
             && hot.want(space, key, value)
-            // Whoever commits just now writes something newer, maybe of this key.
+            // If a commit is running, it may write a newer version of this key.
             && let Some(_commit) = self.shared.commit.try_lock()
             && self.shared.tracker.published() == self.seqno
         {
@@ -161,7 +161,7 @@ impl DiskSnapshot {
         DiskRange::new(self.clone(), space, from, to, direction)
     }
 
-    /// Keys that cut a range into parts, if the pages know.
+    /// Returns keys that split a range into parts, if the pages are sufficient for that.
     pub(crate) fn split(
         &self,
         space: Space,
@@ -172,12 +172,12 @@ impl DiskSnapshot {
         self.shared.pages.split(space, from, to, parts)
     }
 
-    /// The shelf of a prefix, made if there is none.
+    /// Returns the shelf of a prefix; creates it if needed.
     pub(super) fn make_shelf(&self, space: Space, prefix: u32) -> Option<Arc<Shelf>> {
         if let Some(shelf) = self.shared.pages.shelf(space, prefix) {
             return Some(shelf);
         }
-        // No commit is under way: each later one sees the shelf.
+        // With the commit lock held no commit is running, and each later one sees the shelf.
         let _commit = self.shared.commit.lock();
         self.shared.pages.make_shelf(space, prefix, self.shared.tracker.published())
     }

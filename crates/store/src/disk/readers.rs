@@ -1,7 +1,7 @@
-//! Open iterators of trees. An iterator holds the memtables and tables that were there when it was
-//! opened, so one that lies idle (a cursor between two batches) would hold them for as long as the
-//! cursor is open. After a flush all iterators from before are given up; a range that goes on opens
-//! a new one behind the last entry that it has read.
+//! Open iterators of trees. An iterator holds the memtables and tables that existed when it was
+//! opened, so an idle one (a cursor between two batches) would hold them as long as the cursor is
+//! open. After a flush all older iterators are closed; a range that continues opens a new one
+//! after the last entry that it has read.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -10,27 +10,27 @@ use parking_lot::Mutex;
 
 use super::read::Pairs;
 
-/// The list is cleaned when it has grown to so many, or to twice of what was left then.
+/// The list is cleaned when it reaches this length, or twice the length after the last cleaning.
 const CLEAN_AT: usize = 64;
 
-/// An iterator that may be taken away between two uses.
+/// An iterator that may be closed between two uses.
 pub(super) struct OpenReader {
-    /// Nothing while it is in use, or after it was given up.
+    /// `None` while it is in use, or after it was closed.
     entries: Mutex<Option<Pairs>>,
     given_up: AtomicBool,
 }
 
 impl OpenReader {
-    /// Takes the iterator out to use it; nothing if it was given up.
+    /// Takes the iterator out for use; `None` if it was closed.
     pub(super) fn take(&self) -> Option<Pairs> {
         let entries = self.entries.lock().take();
         entries.filter(|_| !self.given_up.load(Ordering::Acquire))
     }
 
-    /// Gives the iterator back after use.
+    /// Returns the iterator after use.
     pub(super) fn put(&self, entries: Pairs) {
         let mut place = self.entries.lock();
-        // Under the lock, so that it is not missed by who gives it up now.
+        // Under the lock, so that a concurrent `give_up_all` does not miss it.
         if !self.given_up.load(Ordering::Acquire) {
             *place = Some(entries);
         }
@@ -53,7 +53,7 @@ struct List {
 }
 
 impl Readers {
-    /// A place for an iterator that is opened next, and put there after its first use.
+    /// Registers an iterator, which is opened next and stored after its first use.
     pub(super) fn add(&self) -> Arc<OpenReader> {
         let reader =
             Arc::new(OpenReader { entries: Mutex::new(None), given_up: AtomicBool::new(false) });
@@ -66,10 +66,10 @@ impl Readers {
         reader
     }
 
-    /// Gives up all that were opened before now. Those in use are given up when they are put back.
+    /// Closes all iterators opened before now. Those in use are closed when they are returned.
     pub(super) fn give_up_all(&self) {
         let open = std::mem::take(&mut self.0.lock().open);
-        // Outside of the list's lock: freeing what they hold may take its time.
+        // Outside of the list's lock: freeing what they hold may take long.
         for reader in open.iter().filter_map(Weak::upgrade) {
             drop(reader.give_up());
         }

@@ -1,5 +1,5 @@
-//! Taking back the space of dropped ranges: tables that hold nothing else are removed, many in one
-//! step; what is left in other tables goes when they are merged, or at once if it is much.
+//! Reclaims the space of dropped ranges. Tables that hold nothing else are removed, many in one
+//! step. Entries in other tables are removed when these are merged, or at once if they are many.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -12,24 +12,24 @@ use super::dropped::{DroppedRange, joined};
 use super::trees::{TABLE_BYTES, approximate_bytes, tables};
 use crate::{Bytes, Result, Space};
 
-/// A tree up to this size is merged as a whole whenever something of it was dropped; a larger one
-/// if dropped ranges still take a share of it.
+/// A tree up to this size is merged as a whole whenever a part of it was dropped; a larger one
+/// only if dropped ranges still take a share of it.
 const RECLAIM_BYTES: u64 = 16 << 20;
 const RECLAIM_SHARE: u64 = 4;
-/// Ranges that were looked at are looked at again after this time.
+/// Ranges that were checked are checked again after this time.
 const LOOK_AGAIN: Duration = Duration::from_secs(600);
 
-/// What was done about the dropped ranges of a tree so far.
+/// The progress of reclaiming the dropped ranges of a tree.
 #[derive(Default)]
 pub(super) struct Reclaimed {
-    /// Ranges of which something is left that merging will leave out one day.
+    /// Ranges with remaining entries, which later merges remove.
     looked_at: BTreeSet<DroppedRange>,
     last_look: Option<Instant>,
 }
 
 impl Shared {
-    /// Takes back what it can of the dropped ranges of a tree. Ends early when the store closes, and
-    /// goes on after the next start.
+    /// Reclaims as much as possible of the dropped ranges of a tree. Stops early when the store
+    /// closes, and continues after the next start.
     pub(super) fn reclaim(&self, space: Space, tree: &Tree) -> Result<()> {
         let mut reclaimed = self.reclaimed[space.index()].lock();
         if reclaimed.last_look.is_none_or(|time| time.elapsed() > LOOK_AGAIN) {
@@ -41,7 +41,7 @@ impl Shared {
             return Ok(());
         }
         if let Some(log) = &self.log {
-            // Nothing may be gone before it is on disk that it was dropped.
+            // The drop must be on disk before any of its data is removed.
             log.sync(log.last())?;
         }
         self.drop_tables(space, tree, &joined(dropped.clone()))?;
@@ -71,7 +71,7 @@ impl Shared {
                 !gone
             });
         }
-        // Afterwards only commits from before the drop can be left in memory, and those are left
+        // After this, only commits from before the drop can remain in memory. They are filtered
         // out when they are merged.
         reclaimed.looked_at = left.into_iter().collect();
         drop(reclaimed);
@@ -79,7 +79,7 @@ impl Shared {
         self.dropped.save(&self.path)
     }
 
-    /// When memory cannot be flushed for want of room: takes back what was dropped all the same.
+    /// Reclaims dropped ranges although memory cannot be flushed because the disk is full.
     pub(super) fn make_room_by_drops(&self) {
         let dropped = Space::ALL.into_iter().filter(|space| self.dropped.has_any(*space));
         let dropped: Vec<Space> = dropped.collect();
@@ -90,14 +90,14 @@ impl Shared {
         }
     }
 
-    /// Removes tables that lie within dropped ranges, as many as possible in each step: a step
-    /// writes and flushes a new list of tables.
+    /// Removes tables within dropped ranges, as many as possible in each step: each step writes
+    /// and flushes a new table list.
     fn drop_tables(&self, space: Space, tree: &Tree, ranges: &[DroppedRange]) -> Result<()> {
         loop {
             if self.work.is_stopping() {
                 return Ok(());
             }
-            // No table may come in between choosing and removing.
+            // No table may be added between choosing and removing.
             let _registering = self.registering[space.index()].lock();
             let before = tree.table_count();
             let Some((from, to)) = droppable(&tables(tree), ranges) else { return Ok(()) };

@@ -1,9 +1,9 @@
-//! The bytes of the log: a segment header, then records.
+//! The log format: a segment header, then records.
 //!
-//! A record is a 48-byte header and a payload, padded to 8 bytes. The header names the salt of its
-//! segment and its own place, so that stale bytes of a recycled segment are never taken for
-//! records, and how far the segment was known to be on disk when the record was made, so that
-//! damage before that point is told from a tail that never reached the disk.
+//! A record is a 48-byte header and a payload, padded to 8 bytes. The header repeats the salt of
+//! its segment and its own offset, so that old bytes of a recycled segment are never taken for
+//! records. It also says how far the segment was known to be on disk when the record was made, so
+//! that damage before that offset can be distinguished from a tail that never reached the disk.
 
 use byteview::ByteView;
 
@@ -18,7 +18,7 @@ const ALIGN: usize = 8;
 const MAGIC: [u8; 8] = *b"MOTIFLOG";
 const VERSION: u32 = 1;
 
-/// What a record says.
+/// The type of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A batch of changes.
@@ -33,11 +33,11 @@ pub(super) struct SegmentHeader {
     pub(super) generation: u64,
     /// A random number that every record of the segment repeats.
     pub(super) salt: u64,
-    /// Where the records of the segment before this one end; 0 if there was none.
+    /// The end of the records of the previous segment; 0 if there was none.
     pub(super) previous_end: u64,
 }
 
-/// What the header bytes of a segment file turned out to be.
+/// The result of reading the header of a segment file.
 pub(super) enum HeaderState {
     Valid(SegmentHeader),
     /// Never written.
@@ -124,7 +124,7 @@ impl<'a> Payload<'a> {
     }
 }
 
-/// A record read back.
+/// A decoded record.
 pub(super) struct Record<'a> {
     pub(super) kind: Kind,
     pub(super) seqno: Seqno,
@@ -134,7 +134,7 @@ pub(super) struct Record<'a> {
     pub(super) end: u64,
 }
 
-/// The record at `offset`, or nothing if no valid record of this segment begins there.
+/// Returns the record at `offset`; `None` if no valid record of this segment begins there.
 pub(super) fn decode_record(file: &[u8], offset: u64, salt: u64) -> Option<Record<'_>> {
     let start = usize::try_from(offset).ok()?;
     let header = file.get(start..start.checked_add(RECORD_HEADER)?)?;
@@ -164,7 +164,7 @@ pub(super) fn decode_record(file: &[u8], offset: u64, salt: u64) -> Option<Recor
     })
 }
 
-/// Whether a valid record behind `offset` says that the bytes at `offset` had reached the disk.
+/// Whether a valid record after `offset` says that the bytes at `offset` were on disk.
 pub(super) fn was_synced(file: &[u8], offset: u64, salt: u64) -> bool {
     let mut at = offset + ALIGN as u64;
     while at + (RECORD_HEADER as u64) <= file.len() as u64 {
@@ -177,15 +177,15 @@ pub(super) fn was_synced(file: &[u8], offset: u64, salt: u64) -> bool {
     false
 }
 
-/// Whether an operation sets a value, and whether that is a part of another one.
+/// Flags: an operation sets a value; the value is a part of another one.
 const HAS_VALUE: u8 = 0x80;
 const IS_PART: u8 = 0x40;
 const SPACE: u8 = 0x3F;
-/// Shorter values are not worth a look whether they are parts of others.
+/// Shorter values are not checked for being parts of others.
 const PART_BYTES_MIN: usize = 64;
 
-/// Writes the operations of a batch as a payload. Those of [`Space::Log`] come first: a value that
-/// lies inside of one of theirs, in the same memory, is written as a reference to it.
+/// Encodes the operations of a batch as a payload. Those of [`Space::Log`] come first: a value
+/// inside one of theirs, in the same memory, is written as a reference to it.
 pub(super) fn encode_batch(buffer: &mut Vec<u8>, batch: &Batch) {
     buffer.reserve(batch.bytes() + batch.len() * 9);
     let mut wholes: Vec<&[u8]> = Vec::new();
@@ -193,7 +193,7 @@ pub(super) fn encode_batch(buffer: &mut Vec<u8>, batch: &Batch) {
         wholes.extend(operation.value.as_deref());
         encode_operation(buffer, operation, None);
     }
-    // Parts mostly follow each other, so the whole that had the last one is asked first.
+    // Parts are usually in order, so the value that had the last part is tried first.
     let mut last = 0;
     for operation in batch.operations().iter().filter(|operation| operation.space != Space::Log) {
         let value = operation.value.as_deref().filter(|value| value.len() >= PART_BYTES_MIN);
@@ -206,7 +206,7 @@ pub(super) fn encode_batch(buffer: &mut Vec<u8>, batch: &Batch) {
     }
 }
 
-/// Where a value lies in a whole, if it shares its memory.
+/// Returns the offset of a value in `whole`, if it shares its memory.
 fn offset_in(whole: &[u8], value: &[u8]) -> Option<usize> {
     let (whole, value) = (whole.as_ptr_range(), value.as_ptr_range());
     (whole.start <= value.start && value.end <= whole.end)
@@ -229,7 +229,7 @@ fn encode_operation(buffer: &mut Vec<u8>, operation: &Operation, part: Option<(u
     }
 }
 
-/// Reads the operations of a batch one by one; nothing if the payload makes no sense.
+/// Decodes the operations of a batch one by one; `None` if the payload is invalid.
 pub(super) fn decode_batch(payload: &[u8], mut each: impl FnMut(Operation)) -> Option<()> {
     let mut wholes: Vec<ByteView> = Vec::new();
     let mut rest = payload;
@@ -262,7 +262,7 @@ pub(super) fn decode_batch(payload: &[u8], mut each: impl FnMut(Operation)) -> O
     Some(())
 }
 
-/// Writes a key range as a payload, or as a part of a list of ranges.
+/// Encodes a key range as a payload, or as an element of a list of ranges.
 pub(super) fn encode_range(buffer: &mut Vec<u8>, space: Space, from: &[u8], to: &[u8]) {
     buffer.push(space as u8);
     for key in [from, to] {
@@ -271,7 +271,7 @@ pub(super) fn encode_range(buffer: &mut Vec<u8>, space: Space, from: &[u8], to: 
     }
 }
 
-/// Reads one key range from the front of `rest`.
+/// Decodes one key range from the start of `rest`.
 pub(super) fn decode_range(rest: &mut &[u8]) -> Option<(Space, Bytes, Bytes)> {
     let space = Space::from_number(take(rest, 1)?[0])?;
     let mut key = || {
@@ -346,13 +346,13 @@ mod tests {
         batch.share(Space::Documents, keys.into_iter().zip(values).collect());
         let mut payload = Vec::new();
         encode_batch(&mut payload, &batch);
-        // Twice in the log, and what was not shared: the third and the fourth document.
+        // The log has two documents; the third and the fourth are not shared.
         assert!(payload.len() < 2 * 2000 + 1400 + 2000 + 300, "{}", payload.len());
         let mut seen = Vec::new();
         decode_batch(&payload, |operation| seen.push(operation)).unwrap();
         seen.sort_by_key(|operation| operation.space);
         assert_eq!(seen, batch.operations());
-        // Whatever stands there instead, it is refused or read, never believed beyond its bounds.
+        // Any other byte is refused or decoded, and never leads out of bounds.
         for at in 0..payload.len() {
             for flip in [0x01, 0x40, 0xFF] {
                 let mut damaged = payload.clone();
@@ -367,7 +367,7 @@ mod tests {
         let file = sample();
         assert!(decode_record(&file, 64, 98).is_none());
         assert!(decode_record(&file, 72, 99).is_none());
-        // The padding behind the payload is not covered; everything else is.
+        // The padding after the payload is not covered; everything else is.
         let padding = file.len() - 4;
         for at in 64..padding {
             let mut damaged = file.clone();

@@ -1,8 +1,8 @@
 //! Opening a folder: lock it, check its format, open the trees, and replay the log.
 //!
-//! A torn tail (bytes that never reached the disk whole, so nobody was told that they had) ends
-//! the log quietly. Anything invalid before a point that was known to be on disk is damage and
-//! stops the opening with the file's name.
+//! A torn tail (bytes that did not fully reach the disk, so that no commit in them was confirmed)
+//! ends the log without an error. Invalid bytes before an offset that is known to be on disk are
+//! damage: opening fails and names the file.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -36,12 +36,12 @@ use super::{Counters, Options, Shared};
 use crate::tracker::Tracker;
 use crate::{Result, Scratch, Seqno, Space, StoreError};
 
-/// The share of the caches' memory that blocks of table files get; pages get the rest, which hold
-/// the same entries ready to be read.
+/// One part in this many of the cache memory goes to blocks of table files. The rest goes to
+/// pages, which hold the same entries in the form in which they are read.
 const BLOCK_SHARE: u64 = 4;
 const FORMAT: &str = "motifdb-store 1\n";
 
-/// Opens a folder and brings back everything that was durable.
+/// Opens a folder and recovers all durable commits.
 pub(super) fn open(path: &Path, options: Options) -> Result<Shared> {
     if !options.read_only {
         std::fs::create_dir_all(path).map_err(|error| StoreError::io("create", path, &error))?;
@@ -72,8 +72,8 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Shared> {
     }
 
     let mut replay = Replay::new(&trees, &dropped, &options);
-    // Memory is flushed before it is full, and then gives back what it held of the log; where
-    // writers are faster, it is full by then.
+    // A flush starts before memory is full and then releases log segments; if writers are faster,
+    // memory is full by then.
     let released_bytes = options.memtable_bytes;
     let reserve_bytes = if options.read_only { 0 } else { options.reserve_bytes };
     let reserve = Arc::new(Reserve::open(&path, reserve_bytes, options.log_device.clone()));
@@ -134,7 +134,7 @@ fn lock(path: &Path, read_only: bool) -> Result<Option<File>> {
     let file = path.join("LOCK");
     let opened = OpenOptions::new().read(true).write(!read_only).create(!read_only).open(&file);
     let opened = match opened {
-        // A folder that was never opened for writing, for instance a copy without this file.
+        // The folder was never opened for writing, for instance a copy without this file.
         Err(error) if read_only && error.kind() == ErrorKind::NotFound => return Ok(None),
         other => other.map_err(|error| StoreError::io("open", &file, &error))?,
     };
@@ -163,7 +163,8 @@ fn check_format(path: &Path, read_only: bool) -> Result<bool> {
     })
 }
 
-/// A folder gets its format last, so that one without it was never used; unless it was removed.
+/// The FORMAT file is written last, so a folder without it was never used, unless the file was
+/// deleted.
 fn data_without_format(path: &Path, trees: &[Tree; 4], log_folder: &Path) -> Option<PathBuf> {
     for (space, tree) in Space::ALL.iter().zip(trees) {
         if tree.table_count() > 0 {
@@ -190,20 +191,20 @@ fn write_format(path: &Path) -> Result<()> {
     write().map_err(|error| StoreError::io("write", &file, &error))
 }
 
-/// One reading of the whole log.
+/// One replay of the whole log.
 struct Replay<'a> {
     trees: &'a [Tree; 4],
     dropped: &'a DroppedRanges,
     options: &'a Options,
-    /// What each tree has in tables already.
+    /// The last commit that each tree has in tables.
     persisted: [Seqno; 4],
     memtables: [Arc<Memtable>; 4],
     bytes: u64,
     last: Seqno,
 }
 
-/// A segment file as found.
-struct Found {
+/// A segment file in the log folder, with its header.
+struct SegmentFile {
     generation: u64,
     path: PathBuf,
     header: SegmentHeader,
@@ -253,8 +254,8 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// The segments that hold records still needed, oldest first. Others are recycled.
-    fn find_segments(&self, pool: &Pool, released: u64) -> Result<Vec<Found>> {
+    /// Finds the segments whose records are still needed, oldest first. Recycles the others.
+    fn find_segments(&self, pool: &Pool, released: u64) -> Result<Vec<SegmentFile>> {
         let folder = pool.folder();
         let failed = |error| StoreError::io("read", folder, &error);
         let mut generations = BTreeMap::new();
@@ -271,7 +272,7 @@ impl<'a> Replay<'a> {
                 self.recycle(pool, &path);
             }
         }
-        let mut found: Vec<Found> = Vec::new();
+        let mut found: Vec<SegmentFile> = Vec::new();
         let mut unwritten: Option<PathBuf> = None;
         for (expected, (generation, path)) in (released..).zip(generations) {
             if generation != expected {
@@ -287,9 +288,9 @@ impl<'a> Replay<'a> {
                         let what = "its header is not there, but later segments are".to_string();
                         return Err(StoreError::Corrupt { file: gap, offset: Some(0), what });
                     }
-                    found.push(Found { generation, path, header });
+                    found.push(SegmentFile { generation, path, header });
                 }
-                // Prepared, but nothing was ever flushed to it under this name.
+                // Prepared, but nothing was flushed to it under this name.
                 HeaderState::Valid(_) | HeaderState::Blank => {
                     self.recycle(pool, &path);
                     unwritten.get_or_insert(path);
@@ -315,7 +316,7 @@ impl<'a> Replay<'a> {
     /// Applies the records of a segment; returns where they end.
     fn replay_segment(
         &mut self,
-        segment: &Found,
+        segment: &SegmentFile,
         file: &[u8],
         known_end: Option<u64>,
     ) -> Result<u64> {
@@ -359,9 +360,9 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Keeps a segment until what it holds is in tables. It is flushed now: what a killed process
-    /// left in the system's memory counts from here on.
-    fn keep(&self, pool: &Pool, found: &Found, size: u64, end: u64) -> Result<Arc<Segment>> {
+    /// Keeps a segment until its records are in tables. Flushes it now: bytes that a killed
+    /// process left in the page cache count as durable from here on.
+    fn keep(&self, pool: &Pool, found: &SegmentFile, size: u64, end: u64) -> Result<Arc<Segment>> {
         let failed = |error| StoreError::io("open", &found.path, &error);
         let file = LogFile::open(&found.path, pool.device().cloned()).map_err(failed)?;
         file.sync().map_err(failed)?;
@@ -375,9 +376,9 @@ impl<'a> Replay<'a> {
         }))
     }
 
-    /// A long log must not be held in memory all at once.
+    /// Flushes memtables if they are large: a long log must not be held in memory as a whole.
     fn flush_if_large(&mut self) -> Result<()> {
-        // On a full disk all of it stays in memory: it is as much as the log holds.
+        // On a full disk everything stays in memory; it is not larger than the log.
         let has_room = || free_bytes(&self.trees[0].tree_config().path) > self.bytes * 2;
         if self.bytes <= self.options.memtable_bytes || !has_room() {
             return Ok(());
@@ -385,7 +386,8 @@ impl<'a> Replay<'a> {
         for (tree, memtable) in self.trees.iter().zip(&mut self.memtables) {
             tree.rotate_memtable();
             let lock = tree.get_flush_lock();
-            // Nobody reads yet, so older versions need not be kept, nor the memtable.
+            // There are no readers yet, so neither older versions nor the memtable need to be
+            // kept.
             tree.flush(&lock, u64::MAX).map_err(|error| tree_error(tree, &error))?;
             *memtable = tree.active_memtable();
         }
@@ -402,7 +404,7 @@ fn read_header(path: &Path) -> Result<HeaderState> {
     let mut header = [0; SEGMENT_HEADER];
     match file.read_exact_at(&mut header, 0) {
         Ok(()) => Ok(SegmentHeader::decode(&header)),
-        // Cut short before its room was reserved.
+        // Truncated before its space was reserved.
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(HeaderState::Blank),
         Err(error) => Err(failed(error)),
     }

@@ -1,6 +1,6 @@
-//! Room that is kept for the day when the disk is full: a file that is removed then, so that the
-//! folder can be opened and what frees space (drops, deletes) can be logged and carried out. Until
-//! the file is back, everything else is refused.
+//! Reserved space for a full disk: a file that is removed then, so that the folder can be opened
+//! and operations that free space (drops, deletes) can be logged and run. Until the file is
+//! restored, all other writes are refused.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use super::file::{LogDevice, LogFile};
 use crate::{Batch, Space};
 
 const FILE: &str = "RESERVE";
-/// A batch above this is refused while the reserve is in use, whatever it does.
+/// While the reserve is in use, every batch above this size is refused.
 const BATCH_BYTES_MAX: usize = 4 << 20;
-/// It is tried to get the reserve back this often.
+/// How often restoring the reserve is tried.
 const RESTORE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The file, and whether it is there.
+/// The reserve file and its state.
 pub(super) struct Reserve {
     path: PathBuf,
     bytes: u64,
     device: Option<Arc<dyn LogDevice>>,
-    /// Whether its room is in use.
+    /// Whether its space is in use.
     released: AtomicBool,
     file: Mutex<FileState>,
 }
@@ -34,7 +34,7 @@ struct FileState {
 }
 
 impl Reserve {
-    /// The reserve of a folder. [`Reserve::restore`] makes the file where it is not there.
+    /// The reserve of a folder. [`Reserve::restore`] creates the file if it does not exist.
     pub(super) fn open(folder: &Path, bytes: u64, device: Option<Arc<dyn LogDevice>>) -> Reserve {
         let path = folder.join(FILE);
         let is_there = path.metadata().is_ok_and(|file| file.len() == bytes);
@@ -42,12 +42,12 @@ impl Reserve {
         Reserve { path, bytes, device, released: AtomicBool::new(false), file }
     }
 
-    /// Whether the reserve is in use: only what frees space may be written.
+    /// Whether the reserve is in use: only operations that free space may be written.
     pub(super) fn is_released(&self) -> bool {
         self.released.load(Ordering::Acquire)
     }
 
-    /// Gives the room of the file back to the disk; false if there is none.
+    /// Removes the file to free its space; false if there is none.
     pub(super) fn release(&self) -> bool {
         let mut file = self.file.lock();
         if !std::mem::replace(&mut file.is_there, false) {
@@ -67,7 +67,8 @@ impl Reserve {
         true
     }
 
-    /// Makes the file if it is not there and there is room for twice of it; whether it is there.
+    /// Creates the file if it does not exist and there is room for twice its size. Returns whether
+    /// it exists.
     pub(super) fn restore(&self) -> bool {
         let mut file = self.file.lock();
         if file.is_there || self.bytes == 0 {
@@ -89,13 +90,13 @@ impl Reserve {
     }
 }
 
-/// Bytes that are free on the disk of a file; without an answer as many as there can be.
+/// Free bytes on the disk of a file; `u64::MAX` if unknown.
 pub(super) fn free_bytes(path: &Path) -> u64 {
     let folder = path.parent().unwrap_or(path);
     rustix::fs::statvfs(folder).map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
-/// Whether a batch takes more documents away than it writes, so that it may use the reserve.
+/// Whether a batch deletes more documents than it writes, so that it may use the reserve.
 pub(super) fn frees_space(batch: &Batch) -> bool {
     let (mut puts, mut deletes) = (0, 0);
     for operation in batch.operations() {

@@ -1,5 +1,5 @@
-//! Log segments as files: made ahead of need, recycled after use, and the note of which of them
-//! are still needed.
+//! Files of log segments: created ahead of need and recycled after use. Also the note that says
+//! which of them are still needed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,15 +14,15 @@ use super::reserve::Reserve;
 use crate::error::is_full;
 use crate::{Damage, LogDevice, Result, StoreError};
 
-/// The first segment of a folder is small, because making it delays the opening.
+/// The first segment of a folder is small, because creating it delays the opening.
 const FIRST_BYTES: u64 = 1 << 20;
-/// At least so many spare segments are kept.
+/// The minimum number of spare segments.
 const MIN_SPARES: u64 = 3;
-/// The note of released segments: the same entry twice, written one after the other, so that one
-/// is always whole.
+/// The release note has the same entry twice, written one after the other, so that one is always
+/// intact.
 const SLOT: usize = 512;
-/// Behind the two entries: the newest segment that was written to. It is not flushed by itself, so it
-/// may be an older one; but that one must be there.
+/// Offset, after the two entries, of the newest segment that was written to. It is not flushed
+/// separately, so it may name an older segment; that segment must exist.
 const NEWEST: usize = 2 * SLOT;
 const NOTE: &str = "RELEASED";
 
@@ -32,9 +32,9 @@ pub(super) struct Segment {
     pub(super) generation: u64,
     pub(super) salt: u64,
     pub(super) size: u64,
-    /// Everything before this is on disk.
+    /// All bytes before this offset are on disk.
     pub(super) synced: AtomicU64,
-    /// Where its records end; set when the next segment begins.
+    /// The end of its records; set when the next segment begins.
     pub(super) end: AtomicU64,
 }
 
@@ -42,18 +42,19 @@ pub(super) struct Segment {
 pub(super) struct Pool {
     folder: PathBuf,
     segment_bytes: u64,
-    /// Spare segments that are kept; more are removed.
+    /// The most spare segments that are kept; others are removed.
     spares_max: usize,
     device: Option<Arc<dyn LogDevice>>,
     spares: Mutex<Vec<PathBuf>>,
     next_spare: AtomicU64,
-    /// Given back where the first segment finds no room.
+    /// Released if there is no room for the first segment.
     reserve: Option<Arc<Reserve>>,
 }
 
 impl Pool {
-    /// The segments of a folder. About `released_bytes` of them are given back at once, and needed
-    /// again soon: filling new ones with zeros is much of what writing costs.
+    /// The segments of a folder. About `released_bytes` of them are released at once and needed
+    /// again soon; they are recycled, because filling new ones with zeros is a large part of the
+    /// cost of writing.
     pub(super) fn new(
         folder: &Path,
         segment_bytes: u64,
@@ -91,7 +92,7 @@ impl Pool {
         self.folder.join(format!("{generation:012}.log"))
     }
 
-    /// The generation that a file name stands for.
+    /// The generation of a segment's file name.
     pub(super) fn generation(name: &str) -> Option<u64> {
         name.strip_suffix(".log")?.parse().ok()
     }
@@ -101,8 +102,8 @@ impl Pool {
         name.strip_prefix("spare-").is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit()))
     }
 
-    /// A file for `generation` with room for `bytes`, and its size: a spare one if it fits,
-    /// otherwise one made on the spot. `first` asks for a small one rather than none.
+    /// Returns a file for `generation` with room for `bytes`, and its size: a spare one if it
+    /// fits, otherwise a new one. With `first`, a small file is acceptable.
     pub(super) fn take(
         &self,
         generation: u64,
@@ -133,7 +134,7 @@ impl Pool {
         Ok((made?, size))
     }
 
-    /// Makes one spare segment if there is none. Slow; for a background thread.
+    /// Creates one spare segment if there is none. Slow; called by a background thread.
     pub(super) fn refill(&self) -> io::Result<()> {
         if !self.spares.lock().is_empty() {
             return Ok(());
@@ -144,8 +145,8 @@ impl Pool {
         Ok(())
     }
 
-    /// Takes back a segment that is not needed any more: recycled if it has the usual size,
-    /// removed otherwise.
+    /// Takes back a segment that is no longer needed: recycles it if it has the usual size,
+    /// removes it otherwise.
     pub(super) fn give_back(&self, path: &Path, size: u64) -> io::Result<()> {
         if size == self.segment_bytes && self.spares.lock().len() < self.spares_max {
             let spare = self.next_spare_path();
@@ -157,7 +158,7 @@ impl Pool {
         }
     }
 
-    /// Takes over a spare that an earlier run has left.
+    /// Takes over a spare segment of an earlier process.
     pub(super) fn adopt_spare(&self, path: &Path) -> io::Result<()> {
         let size = path.metadata()?.len();
         self.give_back(path, size)
@@ -179,7 +180,7 @@ impl Pool {
 }
 
 /// A durable note of the oldest segment that is still needed. It is written in place, because
-/// segments must be released even when the disk has no room left for anything new.
+/// segments must be released even when the disk is full.
 pub(super) struct ReleaseNote {
     file: LogFile,
     turn: u64,
@@ -220,7 +221,7 @@ impl ReleaseNote {
             offset: Some(0),
             what: "neither of its two entries is whole".to_string(),
         })?;
-        // Nothing but zeros were reserved and never flushed.
+        // All zeros means reserved and never flushed.
         let newest = bytes.get(NEWEST..NEWEST + 32).filter(|slot| slot.iter().any(|b| *b != 0));
         let newest = newest.map(decode_slot);
         let damaged = match newest {
@@ -231,7 +232,7 @@ impl ReleaseNote {
         Ok(Noted { generation, turn, newest, damaged })
     }
 
-    /// Damage of one entry, which does no harm yet.
+    /// Checks for damage of one entry, which is harmless while the other is intact.
     pub(super) fn check(folder: &Path) -> Result<Option<Damage>> {
         let noted = ReleaseNote::read(folder)?;
         Ok(noted.damaged.map(|slot| Damage {
@@ -249,12 +250,12 @@ impl ReleaseNote {
         Ok(ReleaseNote { file, turn, generation })
     }
 
-    /// Notes that a segment was written to, so that it is missed should it not be there one day.
+    /// Records that a segment was written to, so that its loss can be detected.
     pub(super) fn note_newest(&self, generation: u64) -> io::Result<()> {
         self.file.write(&encode_slot(0, generation), NEWEST as u64)
     }
 
-    /// Notes that segments before `generation` are not needed.
+    /// Records that segments before `generation` are not needed.
     pub(super) fn advance(&mut self, generation: u64) -> Result<()> {
         if generation <= self.generation {
             return Ok(());
@@ -272,14 +273,14 @@ impl ReleaseNote {
     }
 }
 
-/// What the note says.
+/// The content of the note.
 pub(super) struct Noted {
     /// The oldest segment that is needed.
     pub(super) generation: u64,
     turn: u64,
-    /// A segment that was written to; nothing in folders of older versions.
+    /// A segment that was written to; `None` in folders of older versions.
     pub(super) newest: Option<u64>,
-    /// Which of the entries is not whole.
+    /// The index of the damaged entry, if any.
     damaged: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! The LSM trees: how they are set up, opened, checked and measured, and what their errors mean.
+//! The LSM trees: their setup, opening, checks and sizes, and the meaning of their errors.
 
 use std::io::Read;
 use std::ops::Bound;
@@ -22,15 +22,16 @@ use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
 use super::dropped::{DropFilterFactory, DroppedRanges, MergeControl};
 use crate::{Damage, Result, Space, StoreError};
 
-/// The size of a table after merging.
+/// The size of a merged table.
 pub(super) const TABLE_BYTES: u64 = 64 << 20;
-/// Open table files that are kept for all trees together.
+/// The most open table files of all trees together.
 const OPEN_FILES: usize = 400;
-/// The number of the first commit. A tree reads from its newest list of tables whose number is below
-/// that of the commit that is read; ours shall always be the newest, since older states are kept by
-/// `history.rs`. So lists have numbers of their own, which are set back all the time and stay below.
+/// The seqno of the first commit. A tree reads from its newest table list whose number is below
+/// that of the commit that is read. MotifDB always needs the newest list, since `history.rs` keeps
+/// older states. So table lists have separate numbers, which are reset continually and stay below
+/// this.
 pub(super) const FIRST_COMMIT: u64 = 64;
-/// Entries that are read to measure a small range exactly.
+/// How many entries are read to measure a small range exactly.
 const EXACT_ENTRIES: usize = 1_000;
 
 /// What all trees share.
@@ -38,7 +39,7 @@ pub(super) struct TreeSetup {
     pub(super) cache: Arc<Cache>,
     pub(super) files: Arc<DescriptorTable>,
     pub(super) counter: SequenceNumberCounter,
-    /// Gives table lists their numbers; see [`FIRST_COMMIT`].
+    /// Assigns numbers to table lists; see [`FIRST_COMMIT`].
     pub(super) versions: [SequenceNumberCounter; 4],
     pub(super) dropped: Arc<DroppedRanges>,
     pub(super) control: MergeControl,
@@ -65,9 +66,9 @@ impl TreeSetup {
             Space::Documents => 8 * 1024,
             Space::Catalog | Space::Indexes | Space::Log => 4 * 1024,
         };
-        // Tables of documents and of the log of changes mostly hold ascending keys: they go down the
-        // levels as they are, and would stay as large as they were written. Young tables of index
-        // entries are rewritten soon, and compressing them costs more than it saves.
+        // Tables of documents and of the change log usually hold ascending keys: they move down
+        // the levels unchanged and would keep their size. Young tables of index entries are
+        // rewritten soon, and compressing them costs more than it saves.
         let young = match space {
             Space::Documents | Space::Log => CompressionType::Lz4,
             Space::Catalog | Space::Indexes => CompressionType::None,
@@ -96,7 +97,7 @@ impl TreeSetup {
         config
     }
 
-    /// Opens the trees of all spaces at once, because each takes several flushes to create.
+    /// Opens the trees of all spaces in parallel, because creating each takes several flushes.
     pub(super) fn open(&self, path: &Path) -> Result<[Tree; 4]> {
         let results = std::thread::scope(|scope| {
             let threads = Space::ALL.map(|space| scope.spawn(move || self.open_one(path, space)));
@@ -118,12 +119,12 @@ impl TreeSetup {
                 Err(StoreError::io("open", &folder, &error))
             }
             Ok(Err(error)) => Err(self.blame(&folder, &format!("{error:?}"))),
-            // The tree panics where a structure is whole by its checksum and yet makes no sense.
+            // The tree panics if a structure has a valid checksum but invalid content.
             Ok(Ok(_)) | Err(_) => Err(self.blame(&folder, "its structure makes no sense")),
         }
     }
 
-    /// Finds out which file of a tree keeps it from opening.
+    /// Finds the file of a tree that keeps it from opening.
     fn blame(&self, folder: &Path, what: &str) -> StoreError {
         let tables = std::fs::read_dir(folder.join("tables"));
         for entry in tables.into_iter().flatten().flatten() {
@@ -161,7 +162,7 @@ fn opening_failed(path: &Path) -> StoreError {
     }
 }
 
-/// Checks the two files that say which tables a tree consists of; the tree itself does not.
+/// Checks the two files that list the tables of a tree; the tree itself does not.
 pub(super) fn check_manifest(folder: &Path) -> Result<()> {
     let current = folder.join("current");
     let corrupt = |file: &Path, what: &str| StoreError::Corrupt {
@@ -189,7 +190,7 @@ pub(super) fn check_manifest(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What an error of a tree means: damage is traced to its file.
+/// Converts an error of a tree; traces damage to its file.
 pub(super) fn tree_error(tree: &Tree, error: &lsm_tree::Error) -> StoreError {
     let folder = &tree.tree_config().path;
     if let lsm_tree::Error::Io(error) = error
@@ -197,7 +198,7 @@ pub(super) fn tree_error(tree: &Tree, error: &lsm_tree::Error) -> StoreError {
     {
         return StoreError::io("use", folder, error);
     }
-    // Looking for it means reading the whole tree, which must not happen at every read.
+    // Finding the file means reading the whole tree, which must not happen at every read.
     static KNOWN: Mutex<Vec<(TreeId, StoreError)>> = Mutex::new(Vec::new());
     let mut known = KNOWN.lock();
     if let Some((_, error)) = known.iter().find(|(id, _)| *id == tree.id()) {
@@ -214,12 +215,12 @@ pub(super) fn tree_error(tree: &Tree, error: &lsm_tree::Error) -> StoreError {
     StoreError::Corrupt { file: folder.clone(), offset: None, what: format!("{error:?}") }
 }
 
-/// The tables of a tree. Their files stay as long as the handles are held.
+/// Returns the tables of a tree. Their files exist as long as the handles are held.
 pub(super) fn tables(tree: &Tree) -> Vec<Table> {
     tree.current_version().iter_tables().cloned().collect()
 }
 
-/// Reads a whole table file and compares its checksum with the one that its tree has noted.
+/// Reads a whole table file and compares its checksum with the one that the tree recorded.
 pub(super) fn check_table(table: &Table, progress: &mut dyn FnMut(u64)) -> Result<Option<Damage>> {
     let path: &Path = &table.path;
     let failed = |error: &std::io::Error| StoreError::io("read", path, error);
@@ -240,7 +241,7 @@ pub(super) fn check_table(table: &Table, progress: &mut dyn FnMut(u64)) -> Resul
     Ok(Some(locate(table)))
 }
 
-/// Finds the block that is damaged.
+/// Finds the damaged block.
 fn locate(table: &Table) -> Damage {
     let path: PathBuf = table.path.to_path_buf();
     let bytes = std::fs::read(&path).unwrap_or_default();
@@ -264,7 +265,7 @@ fn locate(table: &Table) -> Damage {
     }
 }
 
-/// The length of the block at the front of `bytes`, if its checksums match.
+/// Returns the length of the block at the start of `bytes`, if its checksums match.
 fn whole_block(bytes: &[u8]) -> Option<usize> {
     let header = Header::decode_from(&mut &*bytes).ok()?;
     let start = Header::serialized_len();
@@ -273,7 +274,7 @@ fn whole_block(bytes: &[u8]) -> Option<usize> {
     (xxh3_128(data) == header.checksum.into_u128()).then_some(end)
 }
 
-/// About how many bytes the entries in `[from, to)` take.
+/// Returns the approximate bytes of the entries in `[from, to)`.
 pub(super) fn approximate_bytes(tree: &Tree, seqno: u64, from: &[u8], to: &[u8]) -> u64 {
     let mut exact = 0;
     let mut entries = 0;
@@ -300,13 +301,14 @@ pub(super) fn approximate_bytes(tree: &Tree, seqno: u64, from: &[u8], to: &[u8])
     exact.max(in_tables as u64)
 }
 
-/// Which part of the keys between `min` and `max` lies in `[from, to)`, if they are spread evenly.
+/// Returns the share of the keys between `min` and `max` that is in `[from, to)`, assuming an even
+/// distribution.
 fn share(min: &[u8], max: &[u8], from: &[u8], to: &[u8]) -> f64 {
     if from <= min && max < to {
         return 1.0;
     }
     let shared = min.iter().zip(max).take_while(|(a, b)| a == b).count();
-    // Bounds outside the table count as its ends; so all four begin with the shared bytes.
+    // Bounds outside the table count as its ends, so all four begin with the shared bytes.
     let position = |key: &[u8]| {
         let mut bytes = [0; 8];
         let rest = key.get(shared..).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Reading every file again to see whether it still is what was written.
+//! Reads every file and checks that it is as it was written.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(super) fn verify(shared: &Shared, progress: &mut dyn FnMut(u64, u64)) -> Res
         collect(found, &mut damage)?;
     }
     for space in Space::ALL {
-        // While the list is locked nobody replaces it.
+        // The list is not replaced while it is locked.
         let tree = &shared.trees[space.index()];
         let views = tree.get_version_history_lock();
         let result = check_manifest(&tree.tree_config().path);
@@ -50,7 +50,7 @@ pub(super) fn verify(shared: &Shared, progress: &mut dyn FnMut(u64, u64)) -> Res
     Ok(damage)
 }
 
-/// Damage is a finding; other errors end the check.
+/// Damage is a finding; other errors stop the check.
 fn collect(found: Result<Option<Damage>>, damage: &mut Vec<Damage>) -> Result<()> {
     match found {
         Ok(found) => damage.extend(found),
@@ -62,7 +62,7 @@ fn collect(found: Result<Option<Damage>>, damage: &mut Vec<Damage>) -> Result<()
     Ok(())
 }
 
-/// A segment may have been recycled while it was read.
+/// Whether a segment is still needed: it may have been recycled while it was read.
 fn still_needed(shared: &Shared, segment: &Arc<Segment>) -> bool {
     let needed = shared.log.as_ref().map(|log| log.segments()).unwrap_or_default();
     needed.iter().any(|(other, _)| Arc::ptr_eq(other, segment))

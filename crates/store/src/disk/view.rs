@@ -1,6 +1,7 @@
-//! One tree as it was at some moment: its tables, and a sealed memtable that is not in tables yet.
+//! A tree at one moment: its tables, and a sealed memtable that is not in tables yet.
 //!
-//! The types of a tree's versions have no public names, so a view holds functions that own them.
+//! The version types of the tree crate have no public names, so a view holds closures that own
+//! them.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -10,31 +11,31 @@ use lsm_tree::{AbstractTree, InternalValue, Memtable, SeqNo, Tree};
 
 use crate::Seqno;
 
-/// Entries of a tree as it was, in key order.
+/// Entries of a view, in key order.
 pub(super) type Entries =
     Box<dyn DoubleEndedIterator<Item = lsm_tree::Result<InternalValue>> + Send>;
 
 type ReadRange = dyn Fn((Bound<&[u8]>, Bound<&[u8]>), SeqNo) -> Entries + Send + Sync;
 type ReadKey = dyn Fn(&[u8], SeqNo) -> lsm_tree::Result<Option<InternalValue>> + Send + Sync;
 
-/// A tree as it was at some moment.
+/// A tree at one moment.
 pub(super) struct View {
     range: Box<ReadRange>,
     get: Box<ReadKey>,
 }
 
 impl View {
-    /// The tree as it is, with the commits in its memory.
+    /// The current tree, with the commits in its memory.
     pub(super) fn newest(tree: &Tree) -> View {
         View::of(tree, true, None)
     }
 
-    /// The tables of a tree and the memtable that was sealed just now.
+    /// The tables of a tree and its newly sealed memtable.
     pub(super) fn of_sealed(tree: &Tree, sealed: Option<Arc<Memtable>>) -> View {
         View::of(tree, false, sealed)
     }
 
-    /// The tables of a tree, after its sealed memtable was written to some.
+    /// The tables of a tree, after its sealed memtable was flushed.
     pub(super) fn of_tables(tree: &Tree) -> View {
         View::of(tree, false, None)
     }
@@ -45,7 +46,7 @@ impl View {
         if with_memory {
             memory.push(version.active_memtable.clone());
         } else {
-            // What is in there is newer than what is asked of this view; it need not be held.
+            // Its content is newer than any read of this view, so it need not be held.
             version.active_memtable = Arc::new(Memtable::new(0));
         }
         memory.extend(sealed);
@@ -74,7 +75,7 @@ impl View {
 
     /// The entries between two bounds as of a commit.
     pub(super) fn range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>, seqno: Seqno) -> Entries {
-        // A tree shows what lies below the number it is asked for.
+        // A tree returns versions below the given number.
         (self.range)((from, to), seqno + 1)
     }
 

@@ -1,4 +1,4 @@
-//! Who wants what from the background threads, and what has failed.
+//! Work requests for the background threads, and their failures.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,15 +8,16 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::{Result, Space, StoreError};
 
-/// After a failed flush, for instance on a full disk, it is tried again this often.
+/// A failed flush, for instance on a full disk, is retried after this time.
 pub(super) const FLUSH_RETRY: Duration = Duration::from_secs(1);
-/// After a failed merge its tree rests this long, twice as long after each further failure, ...
+/// After a failed merge its tree is not merged for this time, which doubles with each further
+/// failure, ...
 const MERGE_RETRY: Duration = Duration::from_secs(1);
-/// ... up to this, where a table is damaged ...
+/// ... up to this, if a table is damaged ...
 const DAMAGED_RETRY_MAX: Duration = Duration::from_secs(3600);
-/// ... and up to this, where room is missing or the disk fails.
+/// ... and up to this, if the disk is full or fails.
 const FAILED_RETRY_MAX: Duration = Duration::from_secs(60);
-/// A failure that lasts is logged this often.
+/// A lasting failure is logged this often.
 const LOG_AGAIN: Duration = Duration::from_secs(60);
 
 /// Signals between writers and background threads.
@@ -27,9 +28,9 @@ pub(super) struct Work {
     pub(super) merge_wanted: Condvar,
     sync_wanted: Condvar,
     progress: Condvar,
-    /// Set when commits wait for the log keeper, so that writers need not take the lock.
+    /// Set when commits wait for the log thread, so that writers need not take the lock.
     pub(super) unsynced: AtomicBool,
-    /// Shared with the filter that merges run through, which ends them.
+    /// Shared with the merge filter, which stops running merges.
     stopping: Arc<AtomicBool>,
 }
 
@@ -38,20 +39,20 @@ struct Signals {
     flush: bool,
     sync: bool,
     stop: bool,
-    /// When memory is to be flushed for the sake of dropped ranges.
+    /// When memory is to be flushed in order to reclaim dropped ranges.
     reclaim_at: Option<Instant>,
     flush_failure: Option<Failure>,
     merges: [TreeSignals; 4],
 }
 
-/// The merging of one tree.
+/// The merge state of one tree.
 #[derive(Default)]
 struct TreeSignals {
     wanted: bool,
-    /// Whether a thread is at it.
+    /// Whether a thread merges it now.
     busy: bool,
     failure: Option<Failure>,
-    /// Failures in a row.
+    /// Consecutive failures.
     failures: u32,
     retry_at: Option<Instant>,
 }
@@ -61,7 +62,7 @@ struct Failure {
     logged: Instant,
 }
 
-/// What a merging thread is to do next.
+/// The next task of a merging thread.
 pub(super) enum Next {
     Merge(Space),
     Stop,
@@ -81,7 +82,7 @@ impl Work {
         }
     }
 
-    /// Asks for the merging of a tree.
+    /// Requests merging of a tree.
     pub(super) fn want_merge(&self, space: Space) {
         self.signals.lock().merges[space.index()].wanted = true;
         self.merge_wanted.notify_all();
@@ -94,7 +95,7 @@ impl Work {
         }
     }
 
-    /// Asks for the space of dropped ranges, after a while: ranges are often dropped in rows.
+    /// Requests reclaiming of dropped ranges after a delay: ranges are often dropped in series.
     pub(super) fn want_reclaim(&self, delay: Duration) {
         self.signals.lock().reclaim_at.get_or_insert_with(|| Instant::now() + delay);
         self.sync_wanted.notify_one();
@@ -110,7 +111,7 @@ impl Work {
         !signals.stop
     }
 
-    /// After a failed flush: waits, and asks for it again.
+    /// After a failed flush: waits, then requests it again.
     pub(super) fn rest_before_flush(&self) {
         let mut signals = self.signals.lock();
         if !signals.stop {
@@ -153,7 +154,7 @@ impl Work {
         }
     }
 
-    /// A merging thread is done with a tree; `again` if there is more to do.
+    /// Called when a merging thread has finished with a tree; `again` if there is more to do.
     pub(super) fn end_merge(&self, space: Space, again: bool, result: &Result<()>) {
         let mut signals = self.signals.lock();
         let stopping = signals.stop;
@@ -183,12 +184,12 @@ impl Work {
         self.merge_wanted.notify_all();
     }
 
-    /// Whether the merging of a tree has failed and was not made good since.
+    /// Whether the last merge of a tree failed.
     pub(super) fn merging_fails(&self, space: Space) -> bool {
         self.signals.lock().merges[space.index()].failure.is_some()
     }
 
-    /// Trees whose merging fails: the failure, and how often it was tried.
+    /// Returns the trees whose merging fails: the failure, and the number of attempts.
     pub(super) fn merge_failures(&self) -> Vec<(Space, StoreError, u32)> {
         let signals = self.signals.lock();
         Space::ALL
@@ -201,7 +202,7 @@ impl Work {
             .collect()
     }
 
-    /// Lets trees that rest after a failure be merged at once: there may be room again.
+    /// Allows trees that wait after a failure to be merged at once: there may be room again.
     pub(super) fn retry_merges(&self) {
         for tree in &mut self.signals.lock().merges {
             tree.retry_at = None;
@@ -209,7 +210,7 @@ impl Work {
         self.merge_wanted.notify_all();
     }
 
-    /// Waits for something to do for the log keeper; false when the store closes.
+    /// Waits for work of the log thread; false when the store closes.
     pub(super) fn wait_for_sync(&self, interval: Duration) -> bool {
         let mut signals = self.signals.lock();
         while !signals.sync && !signals.stop {
@@ -242,12 +243,12 @@ impl Work {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Why memory cannot be written to tables, if the last try failed.
+    /// Returns why memory cannot be written to tables, if the last attempt failed.
     pub(super) fn flush_failure(&self) -> Option<StoreError> {
         self.signals.lock().flush_failure.as_ref().map(|failure| failure.error.clone())
     }
 
-    /// Whether background work has failed for want of room.
+    /// Whether background work has failed because the disk is full.
     pub(super) fn is_full(&self) -> bool {
         let signals = self.signals.lock();
         let merges = signals.merges.iter().map(|tree| &tree.failure);
@@ -255,7 +256,7 @@ impl Work {
         failures.any(|failure| matches!(failure.error, StoreError::Full))
     }
 
-    /// Notes how a flush ended.
+    /// Records the result of a flush.
     pub(super) fn end_flush(&self, result: &Result<()>) {
         let mut signals = self.signals.lock();
         match result {
@@ -275,7 +276,7 @@ impl Work {
     }
 }
 
-/// Keeps a failure, and logs it when it is new; `once`, or once a minute while it lasts.
+/// Records a failure and logs it if it is new; then once a minute while it lasts, unless `once`.
 fn note(kept: &mut Option<Failure>, error: &StoreError, what: &str, once: bool) {
     let now = Instant::now();
     let due = kept.as_ref().is_none_or(|kept| !once && kept.logged + LOG_AGAIN <= now);

@@ -1,5 +1,5 @@
 //! Declarations of the kind `computed`: over children, in the same document, or by group into a
-//! collection of its own.
+//! separate collection.
 
 use super::{Accumulators, Same};
 use crate::declaration::Parsed;
@@ -13,7 +13,7 @@ use query::filter::Filter;
 use value::path::Path;
 use value::{DocBuf, Error, RawDoc, Result, Val};
 
-/// Most fields of one pattern.
+/// The most fields of one pattern.
 const FIELDS_MAX: usize = 200;
 
 pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parsed> {
@@ -80,11 +80,11 @@ fn same(
     Ok(Parsed { kind, target: collection.to_owned(), declared })
 }
 
-/// The filter and the maintained fields of a fold, and what they read.
+/// The filter and the maintained fields of a fold, and the paths that they read.
 struct Body<'a> {
     filter: Option<RawDoc<'a>>,
     compiled: Option<Filter>,
-    /// The window as it was declared, and what it means.
+    /// The window as declared, and compiled.
     window: Option<(RawDoc<'a>, Window)>,
     fields: Vec<Field>,
     order: Option<RawDoc<'a>>,
@@ -111,7 +111,7 @@ fn body<'a>(options: &mut Options<'a>, fields: RawDoc<'_>) -> Result<Body<'a>> {
     Ok(Body { filter, compiled, window, fields: parsed, order, reads })
 }
 
-/// Refuses an order that is none, or that no accumulator asks for.
+/// Refuses an invalid order, or one that no accumulator needs.
 fn check_order(options: &Options<'_>, order: RawDoc<'_>, fields: RawDoc<'_>) -> Result<()> {
     options.check_sort("order", order)?;
     let ordered =

@@ -1,4 +1,4 @@
-//! Fields that are computed from the same document, each time that it is written.
+//! Fields that are computed from the same document whenever it is written.
 
 use crate::documents::Documents;
 use crate::edit::{self, Assignment};
@@ -13,9 +13,9 @@ use value::{DocBuf, OwnedVal, RawDoc, Result};
 /// Computed fields of one document.
 #[derive(Debug)]
 pub struct Same {
-    /// Where each value stands, and what it is.
+    /// The path and expression of each field.
     pub fields: Vec<(Path, Expr)>,
-    /// What the expressions read.
+    /// The paths that the expressions read.
     pub reads: Vec<String>,
     /// Whether an expression that fails leaves its field out, instead of refusing the write.
     pub skip_errors: bool,
@@ -25,7 +25,7 @@ impl Same {
     /// The document with its computed fields.
     ///
     /// # Errors
-    /// What an expression gives.
+    /// Errors of expressions.
     fn computed(&self, doc: RawDoc<'_>) -> Result<DocBuf> {
         let arena = Bump::new();
         let env = Env::new(doc, &arena);

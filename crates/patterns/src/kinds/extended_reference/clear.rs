@@ -1,4 +1,4 @@
-//! Targets without copies: where nothing is stored, and behind a pattern that was dropped.
+//! Targets without copies: for patterns that store none, and after a pattern was dropped.
 
 use super::Reference;
 use crate::edit::{self, Assignment};
@@ -10,13 +10,13 @@ impl Reference {
     /// The document without any copies.
     ///
     /// # Errors
-    /// PatternViolation when something stands in a path's way.
+    /// PatternViolation if a value is in the way of a path.
     pub(super) fn without_any(&self, doc: RawDoc<'_>) -> Result<DocBuf> {
         let all: Vec<Path> = self.maintained_paths().iter().map(|path| Path::new(path)).collect();
         self.without_copies_at(doc, &all)
     }
 
-    /// The document without the copies at these of the maintained paths.
+    /// The document without the copies at these maintained paths.
     ///
     /// # Errors
     /// As `without_any`.
@@ -24,8 +24,8 @@ impl Reference {
         self.place.rewrite(doc, &mut |context| self.context_without(context, free, &|_| true))
     }
 
-    /// The document `after` without the copies that stand in it `before` already, whatever the
-    /// references beside them became.
+    /// The document `after` without the copies that `before` already has, even if the references
+    /// changed.
     ///
     /// # Errors
     /// As `without_any`.
@@ -55,7 +55,7 @@ impl Reference {
         held.into_bytes()
     }
 
-    /// One document that may hold a reference without the copies that `left` finds to be some.
+    /// A document that may hold a reference, without the copies that `left` accepts.
     pub(super) fn context_without(
         &self,
         context: RawDoc<'_>,
@@ -84,7 +84,8 @@ impl Reference {
             return edit::assign(context, &[(into.clone(), kept)]);
         }
         let Some(row) = held.as_array() else { return Ok(context.into()) };
-        // A row goes with the last of its copies; until then the others keep their places.
+        // An array is removed with the last of its copies; until then the others keep their
+        // positions.
         let mut empty = !row.is_empty() || left(RawDoc::empty());
         let mut bytes = Vec::new();
         let mut failed = None;

@@ -1,29 +1,29 @@
-//! Where references stand and where their copies go: the documents that hold both, which may be
-//! elements of arrays.
+//! The places of references and their copies: the documents that hold both, which may be elements
+//! of arrays.
 
 use value::path::{Part, Path};
 use value::{DocBuf, Error, OwnedVal, RawDoc, RawVal, Result, Val, Writer, keys};
 
-/// The places of a reference and of its copies.
+/// The paths of a reference and of its copies.
 #[derive(Debug)]
 pub struct ReferencePaths {
-    /// Where references stand.
+    /// The path of references.
     pub reference: Path,
-    /// Where copies go.
+    /// The path of copies.
     pub into: Path,
-    /// The way that both have in common: it may lead through arrays.
+    /// The common part of both paths; it may lead through arrays.
     common: Vec<Part>,
-    /// The rest of the way to the reference.
+    /// The rest of the path to the reference.
     pub rest_reference: Path,
-    /// The rest of the way to the copies; empty when they stand beside the reference.
+    /// The rest of the path to the copies; empty if they are beside the reference.
     pub rest_into: Path,
 }
 
 impl ReferencePaths {
-    /// The places that a declaration names.
+    /// Compiles the declared paths.
     ///
     /// # Errors
-    /// BadValue when copies would stand inside of the reference.
+    /// BadValue if copies would be inside the reference.
     pub fn new(reference: &str, into: &str) -> Result<ReferencePaths> {
         let (reference, into) = (Path::new(reference), Path::new(into));
         let same = reference.parts().iter().zip(into.parts()).take_while(|(a, b)| a == b).count();
@@ -41,10 +41,11 @@ impl ReferencePaths {
         Ok(ReferencePaths { reference, into, common, rest_reference, rest_into })
     }
 
-    /// The document with each document that may hold a reference replaced by what `change` makes.
+    /// Returns the document with each document that may hold a reference replaced by the result of
+    /// `change`.
     ///
     /// # Errors
-    /// What `change` gives.
+    /// Errors of `change`.
     pub fn rewrite(
         &self,
         doc: RawDoc<'_>,
@@ -73,7 +74,7 @@ impl ReferencePaths {
         });
     }
 
-    /// Visits the documents that hold copies, whatever stands at the references. An empty row of
+    /// Visits the documents that hold copies, whatever the references are. An empty array of
     /// copies counts as an empty document.
     pub fn visit_copies(&self, doc: RawDoc<'_>, visit: &mut dyn FnMut(RawDoc<'_>)) {
         contexts(doc, &self.common, &mut |context| {
@@ -92,8 +93,8 @@ impl ReferencePaths {
         });
     }
 
-    /// The document without the array elements that hold this reference; `None` when it does not
-    /// stand in an array.
+    /// The document without the array elements that hold this reference; `None` if it is not in an
+    /// array.
     #[must_use]
     pub fn without(&self, doc: RawDoc<'_>, encoded: &[u8]) -> Option<DocBuf> {
         let is = |value: Option<RawVal<'_>>| value.is_some_and(|v| keys::key(v.get()) == *encoded);
@@ -104,7 +105,7 @@ impl ReferencePaths {
         if in_array {
             return Some(image);
         }
-        // A row of references: the reference and its copies go.
+        // An array of references: removes the reference and its copies.
         let list = self.reference.find(doc)?.as_array()?;
         let copies = self.into.find(doc).and_then(RawVal::as_array).unwrap_or(RawDoc::empty());
         let keep: Vec<bool> =
@@ -152,7 +153,7 @@ fn rewrite(
             out.raw(name, value);
         } else if let Some(inner) = value.as_doc() {
             let image = rewrite(inner, rest, change)?;
-            // What is left empty by the removal of copies goes.
+            // Documents that become empty by the removal of copies are removed.
             if !image.as_doc().is_empty() || inner.is_empty() {
                 out.append(name, Val::Document(image.as_doc()));
             }
@@ -175,7 +176,7 @@ fn rewrite(
     Ok(DocBuf::from_bytes(bytes))
 }
 
-/// The document without the array elements on the way that `matches` says to leave out.
+/// The document without the array elements on the path that `matches` selects.
 fn strip(
     doc: RawDoc<'_>,
     way: &[Part],
@@ -202,8 +203,8 @@ fn strip(
                                 }
                             }
                             Some(inner) => {
-                                // The innermost array decides; a document on the way that holds
-                                // the reference makes its element go.
+                                // The innermost array decides: a document on the path that holds
+                                // the reference causes its element to be removed.
                                 let mut deeper = false;
                                 let image = strip(inner, rest, &mut deeper, matches);
                                 let direct = !deeper && holds(inner, rest, matches);

@@ -1,5 +1,5 @@
-//! The copies that a target holds: those of the references that it is written with, and those that a
-//! reader, a build or a check derives from the sources.
+//! The copies in a target: of the references that it is written with, and as a reader, a build or
+//! a check derives them from the sources.
 
 use super::followers::lose;
 use super::{Copies, RESOLVED_MAX, Reference, ResolvedCopies, SourceDelete};
@@ -11,10 +11,10 @@ use value::path::Path;
 use value::{Code, DocBuf, Error, OwnedVal, RawDoc, RawVal, Result, Val, keys};
 
 impl Reference {
-    /// The image of a target that is written, with its copies.
+    /// Returns the image of a written target, with its copies.
     ///
     /// # Errors
-    /// PatternViolation for a reference to nothing, where that is refused.
+    /// PatternViolation for a reference to a missing source, if that is refused.
     pub(super) fn with_copies(
         &self,
         pattern: &Pattern,
@@ -23,11 +23,12 @@ impl Reference {
         after: RawDoc<'_>,
     ) -> Result<DocBuf> {
         let mut known: BTreeMap<Vec<u8>, Copies> = BTreeMap::new();
-        // A document that refers to itself has what it is about to have.
+        // A document that refers to itself copies its new values.
         let own = (self.source == pattern.target).then(|| keys::key(self.matched.get(after)));
-        // A reference that stays is nobody's fault: what it names may have been missing all along.
+        // An unchanged reference is not refused: its source may have been missing before.
         let had = before.map_or_else(Vec::new, |before| self.references(before));
-        // Before the build came by, only what a snapshot froze can be trusted.
+        // Before the build has processed the document, only frozen copies of a snapshot can be
+        // used.
         if let Some(before) = before.filter(|_| pattern.phase.is_built() || !self.live) {
             self.place.visit(before, &mut |key, held| {
                 let copies: Copies = self
@@ -69,11 +70,11 @@ impl Reference {
             known.insert(encoded, copies.clone());
             Ok(Some(copies))
         })?;
-        // What could not be shown was refused, as if it were stored.
+        // Values that could not be resolved were refused, as if they were stored.
         if self.pointer { self.without_any(image.as_doc()) } else { Ok(image) }
     }
 
-    /// The document with copies of what its references mean at this moment.
+    /// Returns the document with copies of the current sources.
     ///
     /// # Errors
     /// When the store fails.
@@ -89,7 +90,7 @@ impl Reference {
             if let Some(copies) = known.0.get(&encoded) {
                 return Ok(copies.clone());
             }
-            // An expression that fails shows nothing; who wrote the source was told.
+            // If an expression fails there is no copy; the writer of the source got the error.
             let copies = match self.find_source(documents, key) {
                 Ok(Some(source)) => self.copies(source.as_doc()).ok(),
                 Ok(None) if !self.pointer && self.on_delete == SourceDelete::Keep => None,
@@ -108,12 +109,13 @@ impl Reference {
         match (failed, image) {
             (Some(error), _) => Err(error),
             (None, Ok(image)) => Ok(image),
-            // Nobody has checked this document: it is shown as it is.
+            // This document was not checked: it is returned unchanged.
             (None, Err(_)) => Ok(DocBuf::from(doc)),
         }
     }
 
-    /// The document with copies as `copies` gives them for each reference; `None` leaves them.
+    /// Returns the document with the copies that `copies` returns for each reference; `None` keeps
+    /// them.
     pub(super) fn rewrite(
         &self,
         doc: RawDoc<'_>,
@@ -135,13 +137,13 @@ impl Reference {
             if into.text().is_empty() {
                 return Ok(DocBuf::from(context));
             }
-            // References in a row become documents in a row.
+            // An array of references has an array of copies.
             let old = into.find(context).and_then(RawVal::as_array).unwrap_or(RawDoc::empty());
             let mut bytes = Vec::new();
             let mut failed = None;
             value::writer::write_array(&mut bytes, |out| {
                 for (at, (_, element)) in list.iter().enumerate() {
-                    // Beside no reference there are no copies, whatever a client put there.
+                    // Without a reference there are no copies, whatever a client wrote there.
                     let made = match element.get().is_nullish() {
                         true => Ok(Some(none.clone())),
                         false => copies(element.get()),
@@ -167,7 +169,7 @@ impl Reference {
         }
         let copied = if reference.is_nullish() { Some(none) } else { copies(reference)? };
         let Some(copied) = copied else { return Ok(DocBuf::from(context)) };
-        // Copies in a row belonged to references in a row, which are no more.
+        // An array of copies belonged to an array of references, which no longer exists.
         let row = into.find(context).is_some_and(|held| held.as_array().is_some());
         let emptied = match row && !into.text().is_empty() {
             true => Some(edit::assign(context, &[(into.clone(), None)])?),
@@ -200,11 +202,11 @@ impl Reference {
         edit::assign(RawDoc::empty(), &changes).unwrap_or_default()
     }
 
-    /// The image of a target with copies derived from the sources alone; what a snapshot froze and
-    /// the copies of sources that went stay where that is declared.
+    /// The image of a target with copies derived from the sources alone. Frozen copies of a
+    /// snapshot, and copies of deleted sources, are kept if so declared.
     ///
     /// # Errors
-    /// What an expression gives; when the store fails.
+    /// Errors of expressions; when the store fails.
     pub(super) fn derived(
         &self,
         pattern: &Pattern,
@@ -227,9 +229,9 @@ impl Reference {
         })
     }
 
-    /// What a check expects of a target, derived from what is there now. What a snapshot froze cannot
-    /// be told from its source: copies are right wherever there is a reference, and so are none, since
-    /// the source may have come later.
+    /// Returns the target that a check expects, derived from the current sources. Frozen copies of
+    /// a snapshot cannot be recomputed: any copies are correct if there is a reference, and so are
+    /// none, since the source may have been inserted later.
     ///
     /// # Errors
     /// As `derived`.

@@ -1,4 +1,4 @@
-//! Followers: the documents that refer to a source, and what they do when it changes.
+//! Followers: the documents that refer to a source, and their updates when it changes.
 
 use super::{LOST, Reference, SourceDelete};
 use crate::documents::{Documents, Find, read};
@@ -7,14 +7,14 @@ use crate::queue;
 use crate::stats::Stats;
 use value::{Code, DocBuf, Error, OwnedVal, RawDoc, Result, Val, keys};
 
-/// So many followers are read at once; of more it is first asked how many there are.
+/// How many followers are read at once; if there are more, they are counted first.
 const FEW: usize = 16;
 
 impl Reference {
-    /// The sources, by the value that references name, whose followers must look again.
+    /// The sources, by the value of their references, whose followers must be updated.
     ///
     /// # Errors
-    /// PatternViolation when the source cannot go; what an expression gives.
+    /// PatternViolation if the source cannot be deleted; errors of expressions.
     pub(super) fn changed_keys(
         &self,
         pattern: &Pattern,
@@ -77,7 +77,7 @@ impl Reference {
         key: Val<'_>,
         source: Option<RawDoc<'_>>,
     ) -> Result<bool> {
-        // Who refers to itself alone is in nobody's way.
+        // A document that refers only to itself may be deleted.
         let own = source.filter(|_| self.source == pattern.target).and_then(|doc| doc.get("_id"));
         let mut found = false;
         documents.find(&self.followers(pattern, key, &[]), &mut |doc| {
@@ -96,7 +96,7 @@ impl Reference {
         Find { collection: &pattern.target, path: &self.place.reference, value, after }
     }
 
-    /// Brings the followers of a source up to date; beyond the limit they are queued or refused.
+    /// Updates the followers of a source; above the limit they are queued or refused.
     ///
     /// # Errors
     /// PatternViolation when there are too many; when the store fails.
@@ -112,7 +112,7 @@ impl Reference {
         }
         let limit = pattern.common.fanout_limit;
         let find = self.followers(pattern, key, &[]);
-        // Of many it is enough to know that they are too many: counting does not read them.
+        // Above the limit it is sufficient to count them without reading.
         let mut followers = read(documents, &find, limit.min(FEW))?;
         let mut over = followers.len() > limit;
         if followers.len() > FEW && !over {
@@ -143,8 +143,8 @@ impl Reference {
         queue::put(pattern, documents, encoded, key)
     }
 
-    /// Brings the followers of a source behind a place up to date, at most `batch`. Returns how many,
-    /// and where they go on if there may be more.
+    /// Updates at most `batch` followers of a source after a key. Returns their number, and where
+    /// to continue if there may be more.
     ///
     /// # Errors
     /// When the store fails.
@@ -164,7 +164,7 @@ impl Reference {
         Ok((followers.len(), next))
     }
 
-    /// How many documents behind a place refer to a source.
+    /// The number of documents after a key that refer to a source.
     ///
     /// # Errors
     /// When the store fails.
@@ -190,7 +190,7 @@ impl Reference {
             return Ok(());
         }
         let copies = match &source {
-            // It went and came again before anybody looked: what was frozen stays.
+            // It was deleted and inserted again before the update: frozen copies are kept.
             Some(_) if !self.live => return Ok(()),
             Some(source) => Some(self.copies(source.as_doc())?),
             None if self.on_delete == SourceDelete::Unset => Some(vec![None; self.fields.len()]),
@@ -223,7 +223,7 @@ impl Reference {
     }
 }
 
-/// Notes that copies may have outlived their source.
+/// Records that copies may have outlived their source.
 pub(super) fn lose(pattern: &Pattern, documents: &mut dyn Documents) -> Result<()> {
     documents.set_state(pattern.id, &[LOST], Some(DocBuf::new()))
 }

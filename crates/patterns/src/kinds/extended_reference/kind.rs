@@ -1,4 +1,4 @@
-//! The kind `extendedReference` as the rest of the database calls it.
+//! The implementation of the trait `Kind` for `extendedReference`.
 
 use super::{Reference, ResolvedCopies};
 use crate::answers::{Question, StageAnswer};
@@ -182,7 +182,7 @@ impl Kind for Reference {
     }
 }
 
-/// The name of a copy and the fields that it is made of.
+/// The name of a copy and the fields that it depends on.
 fn copied(field: Val<'_>) -> (String, Vec<String>) {
     let mut sources = Vec::new();
     let path = match field {

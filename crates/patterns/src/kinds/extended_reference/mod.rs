@@ -1,10 +1,10 @@
-//! `extendedReference`: fields of a document that is referred to, copied beside the reference.
+//! `extendedReference`: fields of a referenced document, copied beside the reference.
 //!
 //! - `declaration`: reads the options.
-//! - `context`: finds the sub-documents that hold a reference, which may stand in arrays.
-//! - `copies`: what a target holds; `clear`: a target without it.
-//! - `followers`: what a change of a source means for the documents that refer to it.
-//! - `rewrite`: the queries that copies answer. `kind` connects all of it with the contract.
+//! - `context`: finds the sub-documents that hold a reference, which may be in arrays.
+//! - `copies`: the copies in a target; `clear`: removes them.
+//! - `followers`: updates the documents that refer to a changed source.
+//! - `rewrite`: the queries that copies answer. `kind` implements the trait `Kind`.
 
 mod clear;
 mod context;
@@ -25,70 +25,70 @@ use value::{DocBuf, OwnedVal, RawDoc, Result, Val};
 /// Copies of fields beside a reference.
 #[derive(Debug)]
 pub struct Reference {
-    /// The collection that is referred to.
+    /// The collection that is referenced.
     pub source: String,
-    /// The field of the source that a reference names.
+    /// The field of the source whose value a reference holds.
     pub matched: Path,
-    /// Where references stand in the target, and where copies go.
+    /// The paths of references and copies in the target.
     pub place: ReferencePaths,
-    /// What is copied, by the path below `into`.
+    /// The copied expressions, by their path below `into`.
     pub fields: Vec<(Path, Expr)>,
-    /// Whether copies follow their source.
+    /// Whether copies are updated with their source.
     pub live: bool,
-    /// Whether there are no copies: readers resolve them from their source.
+    /// Whether copies are not stored: readers resolve them from their source.
     pub pointer: bool,
     /// Whether the database chooses between the two.
     pub automatic: bool,
-    /// Whether a reference to nothing is refused.
+    /// Whether a reference to a missing source is refused.
     pub reject_missing: bool,
-    /// What the removal of a source means.
+    /// What happens when a source is deleted.
     pub on_delete: SourceDelete,
-    /// What is read of the source.
+    /// The paths that are read of the source.
     pub reads: Vec<String>,
 }
 
-/// What happens to the documents that refer to a source that goes.
+/// What happens to the documents that refer to a deleted source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SourceDelete {
-    /// The copies stay.
+    /// The copies are kept.
     Keep,
-    /// The copies go, the reference stays.
+    /// The copies are removed, the reference is kept.
     Unset,
-    /// The source cannot go.
+    /// The source cannot be deleted.
     Restrict,
-    /// They go too; a reference in an array only with its element.
+    /// They are deleted too; if the reference is in an array, only its element is removed.
     Cascade,
 }
 
 /// The copies of one reference: a value for each field.
 type Copies = Vec<Option<OwnedVal>>;
 
-/// Copies that a reader has resolved so far, by the values that name their sources.
+/// Copies that a reader has resolved so far, by the values of their references.
 #[derive(Debug, Default)]
 pub struct ResolvedCopies(BTreeMap<Vec<u8>, Option<Copies>>);
 
-/// The most copies that a reader keeps.
+/// The most resolved copies that a reader caches.
 const RESOLVED_MAX: usize = 10_000;
 
-/// The key that is there once copies may have outlived their source.
+/// The key of a record that exists once copies may have outlived their source.
 const LOST: u8 = 6;
 
 impl Reference {
-    /// Where references and copies stand.
+    /// Compiles the paths of references and copies.
     ///
     /// # Errors
-    /// BadValue when copies would stand inside of the reference.
+    /// BadValue if copies would be inside the reference.
     pub fn place(reference: &str, into: &str) -> Result<ReferencePaths> {
         ReferencePaths::new(reference, into)
     }
 
-    /// What is read of the targets.
+    /// The paths that are read of the targets.
     #[must_use]
     pub(super) fn target_reads(&self) -> Vec<String> {
         vec![self.place.reference.text().to_owned()]
     }
 
-    /// The paths that are maintained.
+    /// The maintained paths.
     #[must_use]
     pub(super) fn maintained_paths(&self) -> Vec<String> {
         self.fields
@@ -110,10 +110,10 @@ impl Reference {
         vec![(target.to_owned(), key)]
     }
 
-    /// What is copied of a source.
+    /// The copies of a source.
     ///
     /// # Errors
-    /// What an expression gives.
+    /// Errors of expressions.
     pub(super) fn copies(&self, source: RawDoc<'_>) -> Result<Copies> {
         let arena = Bump::new();
         let env = Env::new(source, &arena);
@@ -126,7 +126,7 @@ impl Reference {
             .collect()
     }
 
-    /// The source that a reference means.
+    /// The source of a reference.
     pub(super) fn find_source(
         &self,
         documents: &mut dyn Documents,

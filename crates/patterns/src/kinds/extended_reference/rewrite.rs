@@ -1,5 +1,5 @@
-//! Copies in place of what a `$lookup` would read, when the stages behind it need nothing else of
-//! the other document. A document that lacks one of the copies is looked up as ever.
+//! Uses copies instead of a `$lookup`, if the later stages need nothing else of the other
+//! document. A document without one of the copies is looked up as usual.
 
 use super::{LOST, Reference};
 use crate::answers::{Question, StageAnswer};
@@ -7,14 +7,14 @@ use crate::paths;
 use value::{DocBuf, RawDoc, RawVal, Result, Val};
 
 impl Reference {
-    /// The `$lookup` that reads copies in place of stage `at`.
+    /// The `$lookup` that uses copies, in place of stage `at`.
     pub(super) fn answer_lookup(
         &self,
         question: &Question<'_>,
         stages: &[(&str, RawVal<'_>)],
         at: usize,
     ) -> Result<Option<StageAnswer>> {
-        // What other stages leave of a document need not hold copies any more.
+        // The output of other stages may lack the copies.
         let passes = |name: &str| matches!(name, "$match" | "$sort" | "$limit" | "$skip");
         let whole = stages.iter().take(at).all(|(name, _)| passes(name));
         let Some(("$lookup", spec)) = stages.get(at).copied().filter(|_| whole) else {
@@ -37,7 +37,8 @@ impl Reference {
         let Some(copies) = copies(declaration, self, &needed).filter(|_| fits) else {
             return Ok(None);
         };
-        // Copies may differ from their sources while some wait, and once one has outlived its source.
+        // Copies may differ from their sources while some are queued, and once one has outlived
+        // its source.
         if question.snapshot.has_states(question.pattern.id, &[LOST])? || question.is_behind()? {
             return Ok(None);
         }
@@ -56,8 +57,8 @@ impl Reference {
     }
 }
 
-/// The fields of the joined document that the stages behind a `$lookup` need; `None` when that
-/// may be all of it, or when the order of its fields would show.
+/// The fields of the joined document that the stages after a `$lookup` need; `None` if that may be
+/// all of it, or if the order of its fields matters.
 fn needed(stages: &[(&str, RawVal<'_>)], place: &str) -> Option<Vec<String>> {
     let unwound = |value: RawVal<'_>| {
         let path = match value.get() {
@@ -106,7 +107,7 @@ fn needed(stages: &[(&str, RawVal<'_>)], place: &str) -> Option<Vec<String>> {
     (!needed.is_empty() && shown <= 1).then_some(needed)
 }
 
-/// Where the copies of fields stand; `None` when one is not copied as it is.
+/// The paths of the copies of fields; `None` if one is not copied unchanged.
 fn copies(
     declaration: RawDoc<'_>,
     reference: &Reference,

@@ -1,5 +1,5 @@
-//! A layout for tests, one document in two records: the value of one field is stored apart, and a
-//! placeholder stands in its place. Readers who do not need the field do not read its record.
+//! A layout for tests, one document in two records: the value of one field is stored separately
+//! and replaced by a placeholder. Readers that do not need the field do not read its record.
 
 use crate::layout::{Area, Demand, Layout, RecordCursor, Records, RecordsMut, Span};
 use std::collections::BTreeMap;
@@ -15,11 +15,11 @@ pub fn values_read(field: &str) -> u64 {
     READ.lock().unwrap_or_else(PoisonError::into_inner).get(field).copied().unwrap_or(0)
 }
 
-/// Stands in place of a value that is stored apart. A document that holds the same bytes as its own
-/// value has no record of its own, or its value is stored apart as any other.
+/// Replaces a value that is stored separately. If a document has the same bytes as its own value,
+/// it either has no separate record, or its value is stored separately as any other.
 const PLACEHOLDER: Val<'static> = Val::Binary(0x80, b"apart");
 
-/// Stores the value of a top-level field apart.
+/// Stores the value of a top-level field separately.
 #[derive(Clone, Debug)]
 pub struct Apart {
     field: Arc<str>,
@@ -50,7 +50,7 @@ impl Apart {
         made.into_bytes()
     }
 
-    /// The whole document of a record, as far as it is needed.
+    /// The document of a record, as far as it is needed.
     fn whole(
         &self,
         records: &dyn Records,

@@ -1,12 +1,12 @@
-//! A layout for tests, several documents in one record: chunks of documents whose record keys are
-//! neighbours. A chunk stands under the key of the first document that it ever held, and takes all
-//! documents up to the key of the next chunk.
+//! A layout for tests, several documents in one record: chunks of documents with adjacent record
+//! keys. A chunk has the key of the first document that it ever held, and holds all documents up
+//! to the key of the next chunk.
 
 use crate::layout::{Area, Demand, Layout, RecordCursor, Records, RecordsMut, Span, merged};
 use std::collections::VecDeque;
 use value::{DocBuf, Error, RawDoc, Result, Val};
 
-/// Most documents of a chunk.
+/// The most documents of a chunk.
 const DOCUMENTS_MAX: usize = 4;
 
 /// Stores documents in chunks.
@@ -42,7 +42,7 @@ fn write(documents: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
     chunk.into_bytes()
 }
 
-/// The chunk that takes documents under a key, with its own key.
+/// The chunk for documents with this key, with its own key.
 fn chunk_of(records: &dyn Records, key: &[u8]) -> Result<Option<(Vec<u8>, Chunk)>> {
     let mut chunks = records.scan(Area::Own, &Span::down_from(key))?;
     let found = chunks.next()?;

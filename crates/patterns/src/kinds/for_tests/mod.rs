@@ -1,5 +1,5 @@
-//! Kinds that only tests declare: layouts that prove that documents can be stored otherwise than each as
-//! one record. Only the feature `test-kinds` builds them.
+//! Kinds for tests only: layouts that do not store each document as one record. Built only with
+//! the feature `test-kinds`.
 
 mod apart;
 mod chunks;

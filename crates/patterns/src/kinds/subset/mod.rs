@@ -1,5 +1,5 @@
-//! `subset`: the first few children of a parent in some order, kept inside of the parent, with
-//! their exact count. It is a fold as `computed` has them: a ranking and a count.
+//! `subset`: the first few children of a parent in some order, stored inside the parent, with
+//! their exact count. It is a fold, like `computed`: a ranking and a count.
 
 pub(crate) mod declaration;
 mod rewrite;
@@ -12,7 +12,7 @@ use query::filter::Filter;
 use value::path::Path;
 use value::{DocBuf, RawDoc, Result, Val, Writer};
 
-/// A fold whose option `fields` lists what is kept of each child.
+/// A fold whose option `fields` lists the fields that are copied of each child.
 #[derive(Debug)]
 pub struct Rows;
 
@@ -44,7 +44,7 @@ impl Form for Rows {
     }
 }
 
-/// What is asked for.
+/// The options of a subset.
 pub struct Ask<'a> {
     /// The collection of the children.
     pub from: &'a str,
@@ -52,26 +52,26 @@ pub struct Ask<'a> {
     pub collection: &'a str,
     /// The parents' key.
     pub local: &'a str,
-    /// The same value in the children.
+    /// The field of the children with the same value.
     pub foreign: &'a str,
     /// The order.
     pub sort: RawDoc<'a>,
     /// How many children are kept.
     pub limit: usize,
-    /// What is kept of each.
+    /// The fields that are copied of each.
     pub fields: &'a [&'a str],
-    /// What the child's `_id` is called.
+    /// The name of the child's `_id` in the copy.
     pub id_as: &'a str,
-    /// Where the children go.
+    /// The path of the children in the parent.
     pub into: &'a str,
-    /// Where their count goes.
+    /// The path of their count.
     pub count: Option<&'a str>,
 }
 
-/// The fold that keeps a subset.
+/// Builds the fold of a subset.
 ///
 /// # Errors
-/// BadValue for an order that cannot be.
+/// BadValue for an invalid order.
 pub fn grouped(
     ask: &Ask<'_>,
     filter: Option<Filter>,

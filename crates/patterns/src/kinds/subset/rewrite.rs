@@ -1,11 +1,11 @@
-//! The first few children of a parent in some order: a subset knows which they are, so they are
-//! read by their `_id`s, whatever indexes there are.
+//! Queries for the first few children of a parent in some order: the subset has their `_id`s, so
+//! they are read by `_id`, whatever indexes exist.
 
 use crate::answers::{Question, asked_key, written};
 use crate::fold::{Fold, Keys};
 use value::{DocBuf, RawDoc, Result, Val};
 
-/// The filter for the children that a subset keeps, when at most these are wanted.
+/// The filter for the children in a subset, if the query needs no others.
 pub(super) fn first_children(
     fold: &Fold,
     question: &Question<'_>,
@@ -39,7 +39,7 @@ pub(super) fn first_children(
     })))
 }
 
-/// Whether two sorts are the same, whatever the types of their numbers.
+/// Whether two sorts are equal, whatever the types of their numbers.
 fn same_order(a: RawDoc<'_>, b: RawDoc<'_>) -> bool {
     let direction = |value: Val<'_>| value.as_f64().map(|number| number > 0.0);
     let plain = |doc: RawDoc<'_>| doc.iter().all(|(_, value)| direction(value.get()).is_some());

@@ -1,13 +1,13 @@
-//! How many children and descendants nodes have. For each node there is a record that clients
-//! never see: its parent, whether it is there, and both counts. Records follow documents: a
-//! change takes the node out of its old place with all below it, and puts it into the new one.
+//! The numbers of children and descendants of nodes. Each node has an internal record: its parent,
+//! whether the node exists, and both counts. When a document changes, its node is removed from its
+//! old position with all descendants, and added at the new one.
 
 use crate::documents::Documents;
 use crate::pattern::Pattern;
 use std::collections::BTreeMap;
 use value::{DocBuf, OwnedVal, Result, Val, keys};
 
-/// What is counted of one node.
+/// The counts of one node.
 #[derive(Default)]
 pub(super) struct Counted {
     parent: Option<OwnedVal>,
@@ -16,7 +16,7 @@ pub(super) struct Counted {
     pub(super) descendants: i64,
 }
 
-/// Where a node stands now: `None` when it is not there, else its parent, if it has one.
+/// The position of a node: `None` if it does not exist, else its parent, if it has one.
 pub(super) type Standing = Option<Option<OwnedVal>>;
 
 const NODE: u8 = 5;
@@ -25,7 +25,7 @@ fn record_key(encoded: &[u8]) -> Vec<u8> {
     [&[NODE], encoded].concat()
 }
 
-/// What is counted of a node.
+/// Returns the counts of a node.
 pub(super) fn of(
     pattern: &Pattern,
     documents: &mut dyn Documents,
@@ -63,7 +63,7 @@ fn keep(
     documents.set_state(pattern.id, &record_key(encoded), record)
 }
 
-/// Lets records follow nodes that changed. Adds the nodes whose counts are others now.
+/// Updates the records of changed nodes. Adds the nodes whose counts changed.
 pub(super) fn update(
     pattern: &Pattern,
     documents: &mut dyn Documents,
@@ -71,7 +71,7 @@ pub(super) fn update(
     touched: &mut BTreeMap<Vec<u8>, OwnedVal>,
 ) -> Result<()> {
     let mut moved = Vec::new();
-    // All go before the first one comes: whatever the order, no cycle can stand in between.
+    // All removals come before the first addition, so that no cycle can exist in between.
     for (encoded, standing) in nodes {
         let mut counted = of(pattern, documents, encoded)?;
         let place = |parent: &Option<OwnedVal>| parent.as_ref().map(|p| keys::key(p.get()));
@@ -101,7 +101,7 @@ pub(super) fn update(
     Ok(())
 }
 
-/// Adds nodes to all that stand above them, up to the root or to one that is awaited.
+/// Adds nodes to the counts of all ancestors, up to the root or to one that does not exist yet.
 fn add(
     pattern: &Pattern,
     documents: &mut dyn Documents,
@@ -111,7 +111,7 @@ fn add(
 ) -> Result<()> {
     let mut next = parent;
     let mut children = nodes.signum();
-    // The chain of a node is bounded where it is written; this is for records that are damaged.
+    // The depth of a node is limited when it is written; this limit is for damaged records.
     for _ in 0..=super::DEPTH_MAX {
         let Some(id) = next else { break };
         let encoded = keys::key(id.get());

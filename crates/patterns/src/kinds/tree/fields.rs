@@ -1,4 +1,5 @@
-//! The fields of one node: they follow from the chain of nodes above it, and from what is counted below.
+//! The fields of one node. They depend on the chain of its ancestors and on the counts of its
+//! descendants.
 
 use super::{DEPTH_MAX, Tree, counts};
 use crate::documents::Documents;
@@ -9,10 +10,10 @@ use query::expr::Env;
 use std::collections::BTreeSet;
 use value::{Code, DocBuf, Error, OwnedVal, RawDoc, RawVal, Result, Val, keys};
 
-/// Behind the label of a node and of all nodes below it.
+/// Terminates the label range of a node and all its descendants.
 const LABEL_END: char = '~';
 
-/// A node on the way from the root.
+/// A node on the path from the root.
 #[derive(Debug)]
 pub(super) struct Ancestor {
     pub(super) id: OwnedVal,
@@ -26,7 +27,7 @@ impl Tree {
         let arena = Bump::new();
         let value = path.segment.eval(&Env::new(node, &arena))?;
         match value {
-            // Otherwise nobody could tell where one segment ends.
+            // Otherwise the end of a segment would be ambiguous.
             Val::String(text) if text.contains(&path.separator) => Err(Error::new(
                 Code::PATTERN_VIOLATION,
                 format!("the segment of a path cannot contain the separator '{}'", path.separator),
@@ -39,8 +40,8 @@ impl Tree {
         }
     }
 
-    /// The place of a node among its siblings, as text: by the declared order, then by its name.
-    /// No label is the beginning of a sibling's.
+    /// The position of a node among its siblings, as text: by the declared order, then by name. No
+    /// label is a prefix of a sibling's.
     pub(super) fn label(&self, node: RawDoc<'_>) -> String {
         use std::fmt::Write as _;
         if self.nested_set.is_none() {
@@ -57,7 +58,8 @@ impl Tree {
         })
     }
 
-    /// The nodes from the root down to the parent of a node; `None` while one of them is awaited.
+    /// The nodes from the root down to the parent of a node; `None` while one of them does not
+    /// exist.
     pub(super) fn chain(
         &self,
         pattern: &Pattern,
@@ -122,10 +124,10 @@ impl Tree {
         Ok(Some(chain))
     }
 
-    /// The image of a node that is written, with its maintained fields.
+    /// Returns the image of a written node, with its maintained fields.
     ///
     /// # Errors
-    /// PatternViolation for a cycle or a parent that is not there.
+    /// PatternViolation for a cycle or a parent that does not exist.
     pub(super) fn with_fields(
         &self,
         pattern: &Pattern,
@@ -139,7 +141,7 @@ impl Tree {
         self.with_counts(pattern, documents, node, counted)
     }
 
-    /// The image of a node, derived from all documents: for checks.
+    /// Returns the image of a node, derived from all documents; for checks.
     ///
     /// # Errors
     /// As `with_fields`.
@@ -152,7 +154,7 @@ impl Tree {
         let mut counted = [None, None];
         if self.counts() {
             let mut level = vec![OwnedVal::new(self.id_of(node))];
-            // Where writes went past the tree it may have cycles.
+            // Writes without the pattern may have caused cycles.
             let mut seen: BTreeSet<Vec<u8>> = BTreeSet::new();
             let (mut children, mut descendants) = (None, 0_i64);
             while !level.is_empty() {
@@ -174,7 +176,7 @@ impl Tree {
         self.with_counts(pattern, documents, node, counted)
     }
 
-    /// The counts of a node; `None` while they are not all there.
+    /// The counts of a node; `None` while they are incomplete.
     pub(super) fn counted(
         &self,
         pattern: &Pattern,
@@ -201,7 +203,7 @@ impl Tree {
         self.assigned(node, chain.as_deref(), &self.segment(node)?, [children, descendants])
     }
 
-    /// The image of a node that has this chain of nodes above it; `None` while one is awaited.
+    /// The image of a node with this chain of ancestors; `None` means that one does not exist yet.
     pub(super) fn assigned(
         &self,
         node: RawDoc<'_>,

@@ -1,4 +1,4 @@
-//! The kind `tree` as the rest of the database calls it.
+//! The implementation of the trait `Kind` for `tree`.
 
 use super::nodes::Nodes;
 use super::numbers::Numbers;
@@ -97,7 +97,7 @@ impl Kind for Tree {
         }
     }
 
-    /// Parents before their children. Those of a cycle come last: they are refused.
+    /// Parents before their children. The nodes of a cycle come last; they are refused.
     fn write_order(&self, documents: &[RawDoc<'_>]) -> Option<Vec<usize>> {
         let name =
             |path: &Path, doc: RawDoc<'_>| keys::key(path.find(doc).map_or(Val::Null, RawVal::get));
@@ -130,7 +130,7 @@ impl Kind for Tree {
         self.update_some(pattern, documents, entry, batch)
     }
 
-    /// What is done for a node queues the nodes below it.
+    /// Processing a node queues its children.
     fn catch_up_rounds(&self) -> usize {
         LEVELS_MAX
     }
@@ -228,7 +228,7 @@ impl Kind for Tree {
         self.recomputed(fresh, documents, stored).map(Some)
     }
 
-    /// Counts are shown as the records have them, and numbers follow from those of others.
+    /// Counts are taken from the records, and numbers depend on those of other nodes.
     fn has_wrong_records(
         &self,
         _pattern: &Pattern,

@@ -1,10 +1,12 @@
-//! Trees whose nodes follow later: a node that is written has its own fields at once, and nobody's
-//! parent is ever wrong. What stands below it, and the counts of those above, wait in the queue.
+//! Trees whose nodes are updated asynchronously: a written node gets its own fields at once, and
+//! parents are always correct. The updates of its descendants, and of the counts of its ancestors,
+//! are queued.
 //!
-//! An entry names a node: it looks at itself and at its children, and each child that has children is
-//! queued in turn. So a change goes down the tree a level at a time, in commits of a bounded size. It goes
-//! down whether a child changes or not: a child may have missed a change and its reversal, while one below
-//! it, which was written in between, shows what was true then. Counts concern a node alone.
+//! An entry names a node: the node and its children are updated, and each child with children is
+//! queued in turn. So a change moves down the tree one level at a time, in commits of limited
+//! size. It moves down even if a child does not change: a child may have missed a change and its
+//! reversal, while a descendant that was written in between has the intermediate values. Counts
+//! affect a node alone.
 
 use super::nodes::Node;
 use super::{DEPTH_MAX, Tree};
@@ -14,13 +16,13 @@ use crate::queue::{self, Entry};
 use value::{Code, DocBuf, OwnedVal, RawDoc, Result, Val, keys};
 
 impl Tree {
-    /// Whether the children of a node have to look at once, though others follow later: what becomes of
-    /// them when it goes is a change of their parents, and a node of another tree may be refused.
+    /// Whether the children of a node must be updated at once: if the node is deleted, their
+    /// parent changes, and a node of another tree may be refused.
     pub(super) fn concerns_at_once(&self, node: &Node) -> bool {
         node.removed.is_some() || (node.enters && self.scope.is_some())
     }
 
-    /// Queues a node whose children have to look again, if it has any.
+    /// Queues a node whose children must be updated, if it has any.
     pub(super) fn queue_children(
         &self,
         pattern: &Pattern,
@@ -51,8 +53,8 @@ impl Tree {
         Ok(found)
     }
 
-    /// Brings the node of an entry and its children up to date, at most `batch` of them. Returns how many
-    /// were looked at, and the place behind which others are left.
+    /// Updates the node of an entry and its children, at most `batch` of them. Returns how many
+    /// were read, and the key after which others remain.
     ///
     /// # Errors
     /// When the store fails or a node cannot be written.
@@ -90,7 +92,7 @@ impl Tree {
         Ok((children.len() + 1, next))
     }
 
-    /// Writes a node as it has to be, if it is not.
+    /// Writes the derived image of a node, if it differs.
     fn update(
         &self,
         pattern: &Pattern,
@@ -104,8 +106,9 @@ impl Tree {
         Ok(())
     }
 
-    /// The image of a node that follows. Nobody can be refused any more: where what stands above a node
-    /// has become more than it may, its fields are missing, as if a parent were awaited.
+    /// The image of a node that is updated asynchronously. The write can no longer be refused: if
+    /// its chain of ancestors exceeds a limit, its fields are missing, as if a parent did not
+    /// exist.
     fn derived(
         &self,
         pattern: &Pattern,
@@ -118,10 +121,11 @@ impl Tree {
         }
     }
 
-    /// The image of a node that a check expects, given what it would be if it had to be right at once.
+    /// The image of a node that a check expects, given the one that a synchronous update would
+    /// derive.
     ///
     /// # Errors
-    /// The one that it is given, where nodes follow at once.
+    /// As the given image, if updates are synchronous.
     pub(super) fn tolerated(
         &self,
         pattern: &Pattern,
@@ -136,7 +140,7 @@ impl Tree {
         }
     }
 
-    /// Since when a node waits for an entry to come to it: its own, or that of one above it.
+    /// Since when a node waits for an entry: its own, or that of an ancestor.
     ///
     /// # Errors
     /// When the store fails.
@@ -165,7 +169,7 @@ impl Tree {
             }
             next = above;
             let Some(parent) = self.find_node(pattern, documents, next.get())? else {
-                // It may have been there, with an entry that is still to be worked at.
+                // The parent may have existed, with an entry that is still queued.
                 above = OwnedVal::new(Val::Null);
                 continue;
             };

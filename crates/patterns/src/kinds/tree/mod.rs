@@ -1,12 +1,13 @@
-//! The kind `tree`: what follows from the parents of nodes. The parent is the truth; ancestors, path, depth
-//! and nested sets are derived from the chain of parents whenever a node or one above it changes.
+//! The kind `tree`: values that depend on the parents of nodes. Only the parent is primary data;
+//! ancestors, path, depth and nested sets are derived from the chain of parents whenever a node or
+//! one of its ancestors changes.
 //!
 //! - `declaration`: reads the options.
 //! - `fields`: the fields of one node, from the chain of nodes above it.
-//! - `nodes`: what a change of a node means for others; `later` in commits of their own.
-//! - `counts`: how many nodes stand below each; `numbers`: nested sets without gaps.
+//! - `nodes`: the effect of a node's change on others; `later`: the same in separate commits.
+//! - `counts`: the number of descendants of each node; `numbers`: nested sets without gaps.
 //! - `pointer`: fields that are not stored but resolved by readers.
-//! - `rewrite`, `search`: the queries that a tree answers. `kind` connects all of it with the contract.
+//! - `rewrite`, `search`: the queries that a tree answers. `kind` implements the trait `Kind`.
 
 mod counts;
 pub(crate) mod declaration;
@@ -30,55 +31,55 @@ use value::{DocBuf, RawDoc, RawVal, Result, Val};
 pub struct Tree {
     /// The collection of the nodes.
     pub collection: String,
-    /// What nodes are named by: `_id`, or a field with a unique index.
+    /// The field that identifies nodes: `_id`, or a field with a unique index.
     pub id: Path,
-    /// Where the parent's name stands.
+    /// The path of the reference to the parent.
     pub parent: Path,
-    /// The field that tells the trees of a forest apart: parent and child have it in common.
+    /// The field that separates the trees of a forest: parent and child have the same value.
     pub scope: Option<Path>,
-    /// The field that siblings are ordered by, before their names.
+    /// The field that siblings are ordered by, before their ids.
     pub order: Option<Path>,
-    /// Where the ancestors go, root first.
+    /// The path of the ancestors, root first.
     pub ancestors: Option<Path>,
-    /// Where the path goes.
+    /// The path field.
     pub path: Option<TreePath>,
-    /// Where the depth goes; roots have 0.
+    /// The path of the depth; roots have 0.
     pub depth: Option<Path>,
-    /// Where the number of children goes.
+    /// The path of the number of children.
     pub child_count: Option<Path>,
-    /// Where the number of all nodes below goes.
+    /// The path of the number of descendants.
     pub descendant_count: Option<Path>,
-    /// Where the two ends of the nested set go.
+    /// The paths of the two ends of the nested set.
     pub nested_set: Option<(Path, Path)>,
-    /// Whether these are numbers without gaps.
+    /// Whether the ends are numbers without gaps.
     pub dense: bool,
-    /// Whether a node may come before its parent.
+    /// Whether a node may be inserted before its parent.
     pub defer: bool,
-    /// Whether nothing of it is stored: readers resolve it along the chain of parents.
+    /// Whether nothing is stored: readers resolve the values along the chain of parents.
     pub pointer: bool,
-    /// What the removal of a node means to its children.
+    /// What happens to its children when a node is deleted.
     pub on_delete: NodeDelete,
-    /// What is read of the nodes.
+    /// The paths that are read of the nodes.
     pub reads: Vec<String>,
 }
 
 /// A path such as `,root,child,`.
 #[derive(Debug)]
 pub struct TreePath {
-    /// Where it stands.
+    /// The path of the field.
     pub into: Path,
-    /// What stands between its segments, and at both ends.
+    /// The text between its segments, and at both ends.
     pub separator: String,
     /// The segment of a node.
     pub segment: Expr,
 }
 
-/// What happens to the children of a node that goes.
+/// What happens to the children of a deleted node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeDelete {
-    /// A node with children cannot go.
+    /// A node with children cannot be deleted.
     Restrict,
-    /// They go too.
+    /// They are deleted too.
     Cascade,
     /// They become children of its parent.
     Adopt,
@@ -93,20 +94,20 @@ const DEPTH_MAX: usize = 1000;
 const LEVELS_MAX: usize = DEPTH_MAX + 1;
 
 impl Tree {
-    /// The paths that are maintained.
+    /// The maintained paths.
     #[must_use]
     pub(super) fn maintained_paths(&self) -> Vec<String> {
         self.maintained().map(|path| path.text().to_owned()).collect()
     }
 
-    /// All that is maintained.
+    /// All maintained paths.
     pub(super) fn maintained(&self) -> impl Iterator<Item = &Path> {
         let counts = [self.child_count.as_ref(), self.descendant_count.as_ref()];
         let numbers = self.numbered().into_iter().flatten();
         self.inherited().into_iter().chain(counts.into_iter().flatten()).chain(numbers)
     }
 
-    /// What follows from the nodes above.
+    /// The paths that depend on the ancestors.
     pub(super) fn inherited(&self) -> Vec<&Path> {
         let path = self.path.as_ref().map(|path| &path.into);
         let labels = self.nested_set.as_ref().filter(|_| !self.dense);
@@ -117,7 +118,7 @@ impl Tree {
             .collect()
     }
 
-    /// Whether records are kept, which a build has to make before the fields can be right.
+    /// Whether it has records, which a build must create before the fields can be correct.
     #[must_use]
     pub(super) fn counts(&self) -> bool {
         self.child_count.is_some() || self.descendant_count.is_some()
@@ -132,7 +133,7 @@ impl Tree {
         vec![(target.to_owned(), key)]
     }
 
-    /// The node of a name.
+    /// The node with this id.
     pub(super) fn find_node(
         &self,
         pattern: &Pattern,

@@ -1,4 +1,4 @@
-//! What a change of a node means for others: for its children, and for the counts of those above it.
+//! The effect of a node's change on others: on its children, and on the counts of its ancestors.
 
 use super::{NodeDelete, Tree, counts};
 use crate::delta::OwnDeltas;
@@ -9,22 +9,22 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use value::{Code, Error, OwnedVal, RawDoc, Result, Val, keys};
 
-/// A node whose children must look again.
+/// A node whose children must be updated.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) id: OwnedVal,
-    /// The parent that it had, when it was removed.
+    /// Its former parent, if it was removed.
     pub(super) removed: Option<OwnedVal>,
-    /// Whether it has another name now: then nobody may still call it by the old one.
+    /// Whether its id changed: then no node may refer to it by the old one.
     renamed: bool,
-    /// Whether it is new, or belongs to another tree than before.
+    /// Whether it is new, or moved to another tree.
     pub(super) enters: bool,
-    /// The trees that it belongs to, or did, where nodes have numbers.
+    /// The trees that it belongs or belonged to, if nodes have numbers.
     pub(super) scopes: Vec<Vec<u8>>,
 }
 
 impl Node {
-    /// Takes in what was known of the node before.
+    /// Merges what was recorded of the node before.
     fn add_earlier(&mut self, known: Node) {
         self.enters |= known.enters;
         self.scopes.extend(known.scopes);
@@ -33,7 +33,7 @@ impl Node {
     }
 }
 
-/// Nodes whose children must look again, by their encoded names.
+/// Nodes whose children must be updated, by encoded id.
 #[derive(Debug, Default)]
 pub(super) struct Nodes(pub(super) BTreeMap<Vec<u8>, Node>);
 
@@ -67,10 +67,10 @@ impl OwnDeltas for Nodes {
 }
 
 impl Tree {
-    /// The nodes whose children must look again, if they must.
+    /// The nodes whose children must be updated, if any.
     ///
     /// # Errors
-    /// What the segment's expression gives.
+    /// Errors of the segment's expression.
     pub(super) fn changed_nodes(
         &self,
         before: Option<RawDoc<'_>>,
@@ -113,7 +113,7 @@ impl Tree {
         Ok(if changed { vec![node(after, None, false)] } else { Vec::new() })
     }
 
-    /// The note of a node that the build came to.
+    /// The delta of a node that a build processes.
     #[must_use]
     pub(super) fn new_node(&self, node: RawDoc<'_>) -> (Vec<u8>, Node) {
         let id = self.id_of(node);
@@ -123,10 +123,10 @@ impl Tree {
         (keys::key(node.id.get()), node)
     }
 
-    /// Brings the children of nodes up to date, and the counts of those above.
+    /// Updates the children of nodes, and the counts of their ancestors.
     ///
     /// # Errors
-    /// PatternViolation when a node cannot go; when the store fails.
+    /// PatternViolation if a node cannot be deleted; when the store fails.
     pub(super) fn settle_nodes(
         &self,
         pattern: &Pattern,
@@ -178,7 +178,8 @@ impl Tree {
         documents: &mut dyn Documents,
         node: &Node,
     ) -> Result<()> {
-        // Where nothing is stored only those whose parent went, or became one of another tree, care.
+        // If nothing is stored, only children whose parent was deleted or moved to another tree
+        // are affected.
         if self.pointer && node.removed.is_none() && self.scope.is_none() {
             return Ok(());
         }

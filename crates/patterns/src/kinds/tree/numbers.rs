@@ -1,8 +1,8 @@
-//! Nested sets without gaps: the ends of nodes are the numbers from 1 to twice as many as there are
-//! nodes, in the order in which one meets them on a walk around the tree.
+//! Nested sets without gaps: the ends of nodes are the numbers from 1 to twice the number of
+//! nodes, in the order of a depth-first walk.
 //!
-//! Whatever comes, goes or moves changes the numbers of all that stand behind it. They are counted anew by a
-//! walk over the tree, and the nodes that show others are written, all in the same commit.
+//! A node that is added, removed or moved changes the numbers of all nodes after it. A walk over
+//! the tree recomputes them, and the nodes whose numbers changed are written in the same commit.
 
 use super::Tree;
 use super::nodes::Node;
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use value::path::Path;
 use value::{DocBuf, OwnedVal, RawDoc, RawVal, Result, Val, keys};
 
-/// The ends of nodes, by their encoded names.
+/// The ends of nodes, by encoded id.
 #[derive(Debug, Default)]
 pub(super) struct Numbers(BTreeMap<Vec<u8>, Ends>);
 
@@ -23,19 +23,19 @@ struct Ends {
     id: OwnedVal,
     left: i64,
     right: i64,
-    /// Whether the node shows others.
+    /// Whether the stored ends differ.
     differs: bool,
 }
 
-/// A step of a walk around a tree.
+/// A step of a depth-first walk.
 enum Visit {
     Enter(DocBuf),
-    /// The node of this name, from below, and what it shows.
+    /// Leaving the node with this id, and its stored ends.
     Leave(Vec<u8>, [Option<OwnedVal>; 2]),
 }
 
 impl Tree {
-    /// The fields of ends that are numbers.
+    /// The paths of the ends, if they are numbers.
     pub(super) fn numbered(&self) -> Option<[&Path; 2]> {
         let (left, right) = self.nested_set.as_ref().filter(|_| self.dense)?;
         Some([left, right])
@@ -47,7 +47,7 @@ impl Tree {
         keys::key(scope.map_or(Val::Null, RawVal::get))
     }
 
-    /// The trees that two images of a node belong to, where their nodes have numbers.
+    /// The trees that two images of a node belong to, if their nodes have numbers.
     pub(super) fn scopes(
         &self,
         before: Option<RawDoc<'_>>,
@@ -57,7 +57,7 @@ impl Tree {
         images.map(|image| self.scope_of(image)).collect()
     }
 
-    /// The image of a node with the ends that it had: they are nobody's to write but a walk's.
+    /// The image of a node with its former ends: only a walk may change them.
     pub(super) fn with_numbers_of(
         &self,
         before: Option<RawDoc<'_>>,
@@ -69,7 +69,7 @@ impl Tree {
         edit::assign(image.as_doc(), &kept)
     }
 
-    /// Counts the ends of all nodes of these trees, or of all there are.
+    /// Computes the ends of all nodes of these trees, or of all trees.
     fn count(
         &self,
         pattern: &Pattern,
@@ -96,19 +96,19 @@ impl Tree {
                     Visit::Enter(node) => {
                         let id = OwnedVal::new(self.id_of(node.as_doc()));
                         let encoded = keys::key(id.get());
-                        let shown = ends.map(|end| {
+                        let stored = ends.map(|end| {
                             end.find(node.as_doc()).map(|value| OwnedVal::new(value.get()))
                         });
                         let children = self.children(pattern, documents, id.get())?;
-                        steps.push(Visit::Leave(encoded.clone(), shown));
+                        steps.push(Visit::Leave(encoded.clone(), stored));
                         steps.extend(self.in_order(children));
                         let place = Ends { id, left: number, right: 0, differs: false };
                         numbers.insert(encoded, place);
                     }
-                    Visit::Leave(encoded, shown) => {
+                    Visit::Leave(encoded, stored) => {
                         let Some(place) = numbers.get_mut(&encoded) else { continue };
                         place.right = number;
-                        place.differs = shown != place.values();
+                        place.differs = stored != place.values();
                     }
                 }
             }
@@ -116,7 +116,7 @@ impl Tree {
         Ok(Numbers(numbers))
     }
 
-    /// Siblings, the first one last.
+    /// Siblings in reverse order.
     fn in_order(&self, nodes: Vec<DocBuf>) -> Vec<Visit> {
         let mut nodes: Vec<(String, DocBuf)> =
             nodes.into_iter().map(|node| (self.label(node.as_doc()), node)).collect();
@@ -124,7 +124,7 @@ impl Tree {
         nodes.into_iter().map(|(_, node)| Visit::Enter(node)).collect()
     }
 
-    /// The ends of all nodes there are, for checks.
+    /// The ends of all nodes, for checks.
     ///
     /// # Errors
     /// When the store fails.
@@ -137,10 +137,10 @@ impl Tree {
         numbered.then(|| self.count(pattern, documents, None)).transpose()
     }
 
-    /// The image of a node with the ends that it has to have; none where a parent is awaited.
+    /// The image of a node with its correct ends; without ends while a parent does not exist.
     ///
     /// # Errors
-    /// PatternViolation when something stands in a path's way.
+    /// PatternViolation if a value is in the way of a path.
     pub(super) fn with_numbers(&self, numbers: &Numbers, image: &DocBuf) -> Result<DocBuf> {
         let Some(ends) = self.numbered() else { return Ok(image.clone()) };
         let place = numbers.0.get(&keys::key(self.id_of(image.as_doc())));
@@ -149,7 +149,7 @@ impl Tree {
         edit::assign(image.as_doc(), &values)
     }
 
-    /// Gives all nodes their numbers, behind a build that has come to each of them.
+    /// Numbers all nodes, after a build has processed each of them.
     ///
     /// # Errors
     /// When the store fails or a node cannot be written.
@@ -162,7 +162,7 @@ impl Tree {
         self.write_numbers(pattern, documents, &numbers)
     }
 
-    /// Gives the nodes of the trees to which these belong, or did, their numbers again.
+    /// Renumbers the trees that these nodes belong or belonged to.
     pub(super) fn number_anew(
         &self,
         pattern: &Pattern,
@@ -172,7 +172,7 @@ impl Tree {
         if self.numbered().is_none() {
             return Ok(());
         }
-        // A build does so when it has come to every node.
+        // A build does this when it has processed every node.
         let through = pattern.phase == Phase::Building
             && pattern.progress(documents)?.is_some_and(|progress| progress.is_through());
         if !pattern.phase.is_built() && !through {
@@ -181,7 +181,8 @@ impl Tree {
         let scopes = nodes.values().flat_map(|node| node.scopes.iter().cloned()).collect();
         let numbers = self.count(pattern, documents, Some(&scopes))?;
         self.write_numbers(pattern, documents, &numbers)?;
-        // Those that the walk did not meet await a parent, with all that is below them.
+        // Nodes that the walk did not reach have no existing root, and neither have their
+        // descendants.
         let mut lost: Vec<OwnedVal> = nodes
             .iter()
             .filter(|(encoded, _)| !numbers.0.contains_key(*encoded))
@@ -232,7 +233,7 @@ impl Tree {
 }
 
 impl Ends {
-    /// What a node shows.
+    /// The ends as field values.
     fn values(&self) -> [Option<OwnedVal>; 2] {
         let number = |n: i64| OwnedVal::new(i32::try_from(n).map_or(Val::Int64(n), Val::Int32));
         [Some(number(self.left)), Some(number(self.right))]

@@ -1,5 +1,6 @@
-//! Trees of which nothing is stored: what follows from the chain of parents is resolved when a node is
-//! read, so that the move of a subtree writes one document. Writes are checked as if it were stored.
+//! Trees whose values are not stored: values that depend on the chain of parents are resolved when
+//! a node is read, so that moving a subtree writes one document. Writes are checked as if the
+//! values were stored.
 
 use super::Tree;
 use super::fields::Ancestor;
@@ -10,17 +11,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use value::{DocBuf, OwnedVal, RawDoc, Result, Val, keys};
 
-/// The most steps that a reader keeps of the chains that it has met.
+/// The most ancestors that a reader caches.
 const ANCESTORS_MAX: usize = 200_000;
 
-/// More ancestors than any chain has whose nodes were checked one by one, each when it was written:
-/// whoever comes so far walks in a circle.
+/// More ancestors than any chain can have whose nodes were checked when they were written: a
+/// longer walk is in a cycle.
 const WALK_MAX: usize = 1_000_000;
 
-/// The nodes above a node, root first; none while one of them is awaited.
+/// The ancestors of a node, root first; `None` while one of them does not exist.
 type Chain = Option<Arc<[Arc<Ancestor>]>>;
 
-/// The chains that a reader has met: for the name of a node, those above it and itself.
+/// The chains that a reader has resolved: for the id of a node, its ancestors and itself.
 #[derive(Debug, Default)]
 pub(super) struct Chains {
     known: BTreeMap<Vec<u8>, Chain>,
@@ -39,10 +40,10 @@ impl Chains {
 }
 
 impl Tree {
-    /// What is stored of a node that is written: with what is maintained, or without all of it.
+    /// The stored image of a written node: with the maintained fields, or without all of them.
     ///
     /// # Errors
-    /// PatternViolation for a cycle or a parent that is not there.
+    /// PatternViolation for a cycle or a parent that does not exist.
     pub(super) fn stored(
         &self,
         pattern: &Pattern,
@@ -66,22 +67,22 @@ impl Tree {
         if !stays || !pattern.phase.is_built() {
             self.chain(pattern, documents, node)?;
         }
-        // What could not be shown is refused here, as it would be if it were stored.
+        // Values that could not be resolved are refused here, as if they were stored.
         self.assigned(node, Some(&[]), &self.segment(node)?, [Some(0), Some(0)])?;
         self.without_fields(node)
     }
 
-    /// A node without all that is maintained.
+    /// A node without its maintained fields.
     ///
     /// # Errors
-    /// None: what is not there need not be removed.
+    /// None: a missing field need not be removed.
     pub(super) fn without_fields(&self, node: RawDoc<'_>) -> Result<DocBuf> {
         let gone: Vec<Assignment> = self.maintained().map(|path| (path.clone(), None)).collect();
         edit::assign(node, &gone)
     }
 
-    /// A node with all that follows from the nodes above it and from what is counted below it. Where
-    /// a parent is awaited, or parents form a circle, there is nothing.
+    /// A node with all values that depend on its ancestors and on the counts of its descendants.
+    /// They are missing while a parent does not exist, or if parents form a cycle.
     ///
     /// # Errors
     /// When the store fails.
@@ -94,7 +95,7 @@ impl Tree {
     ) -> Result<DocBuf> {
         let (chain, segment) = match self.segment(node) {
             Ok(segment) => (self.above(pattern, documents, node, known)?, segment),
-            // Only a node that nobody checked has none.
+            // Only a node that was not checked has none.
             Err(_) => (None, String::new()),
         };
         let counted = match self.counted(pattern, documents, node)? {
@@ -109,7 +110,7 @@ impl Tree {
         }
     }
 
-    /// Whether one of the nodes above a node is not there yet.
+    /// Whether one of the ancestors of a node does not exist yet.
     ///
     /// # Errors
     /// When the store fails.

@@ -1,16 +1,16 @@
-//! Walks along a tree and searches in its paths: ancestors are known by name, a subtree by the
-//! beginning of its paths.
+//! Queries that follow a tree or search in its paths: ancestors are found by id, a subtree by the
+//! prefix of its paths.
 
 use super::Tree;
 use crate::answers::{Question, StageAnswer, conditions};
 use crate::pattern::Pattern;
 use value::{DocBuf, RawDoc, RawVal, Result, Val};
 
-/// What regular expressions take for something else than itself.
+/// Characters with a special meaning in regular expressions.
 const SPECIAL: &str = r"\.+*?()|[]{}^$";
 
 impl Tree {
-    /// The filter with a search for a segment anywhere in a path replaced by the path's beginning.
+    /// The filter with a search for a segment anywhere in a path replaced by a prefix of the path.
     pub(super) fn answer_search(
         &self,
         question: &Question<'_>,
@@ -44,7 +44,7 @@ impl Tree {
                         Some(begin) => {
                             out.append(name, Val::Regex(&format!("^{}", escaped(begin)), ""));
                         }
-                        // Without the node nothing is below it.
+                        // If the node does not exist, it has no descendants.
                         None => {
                             out.doc(name, |out| {
                                 out.array("$in", |_| {});
@@ -73,7 +73,7 @@ impl Tree {
     }
 }
 
-/// Whether segments are the names of nodes.
+/// Whether segments are the ids of nodes.
 pub(super) fn is_named_by_id(pattern: &Pattern, tree: &Tree) -> bool {
     let wanted = pattern.declaration.as_doc().get("maintain").and_then(Val::as_doc);
     let path = wanted.and_then(|wanted| wanted.get("path")).and_then(Val::as_doc);
@@ -81,7 +81,7 @@ pub(super) fn is_named_by_id(pattern: &Pattern, tree: &Tree) -> bool {
     tree.id.text() == "_id" && segment.is_none_or(|segment| segment == Val::String("$_id"))
 }
 
-/// The regular expression that a condition asks for, without options.
+/// The regular expression of a condition, if it has no options.
 fn expression(value: RawVal<'_>) -> Option<&str> {
     match value.get() {
         Val::Regex(text, "") => Some(text),
@@ -93,8 +93,8 @@ fn expression(value: RawVal<'_>) -> Option<&str> {
     }
 }
 
-/// The segment that an expression such as `,databases,` looks for. Only text that no other name
-/// than a string can give: numbers, dates and the like have segments too.
+/// The segment that an expression such as `,databases,` searches for. Only text that no id other
+/// than a string can produce: numbers, dates and so on have segments too.
 fn segment_of(expression: &str, separator: &str) -> Option<String> {
     let mut text = String::new();
     let mut chars = expression.chars();
@@ -113,7 +113,7 @@ fn segment_of(expression: &str, separator: &str) -> Option<String> {
     (whole && is_plain_name(segment)).then(|| segment.to_owned())
 }
 
-/// Whether only a string can give this segment.
+/// Whether only a string can produce this segment.
 pub(super) fn is_plain_name(segment: &str) -> bool {
     let hexadecimal = segment.len() == 24 && segment.bytes().all(|b| b.is_ascii_hexdigit());
     let named = matches!(segment, "true" | "false" | "NaN" | "Infinity");
@@ -131,7 +131,7 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// The `$lookup` that gives what a `$graphLookup` along the tree gives.
+/// The `$lookup` that is equivalent to a `$graphLookup` along the tree.
 fn lookup(question: &Question<'_>, tree: &Tree, walk: RawDoc<'_>) -> Option<DocBuf> {
     let known = ["from", "startWith", "connectFromField", "connectToField", "as"];
     let ancestors = tree.ancestors.as_ref().filter(|_| !tree.defer)?.text();
@@ -143,7 +143,7 @@ fn lookup(question: &Question<'_>, tree: &Tree, walk: RawDoc<'_>) -> Option<DocB
     let start = text("startWith").strip_prefix('$')?;
     let (near, far) = match (start, text("connectFromField"), text("connectToField")) {
         (start, from, to) if start == parent && from == parent && to == id => (ancestors, id),
-        // Downwards only with an index: the walk has that of the parents.
+        // Downwards only with an index: the walk uses that of the parents.
         (start, from, to) if start == id && from == id && to == parent => {
             let indexed = question.snapshot.has_index(question.collection, ancestors);
             indexed.then_some((id, ancestors))?

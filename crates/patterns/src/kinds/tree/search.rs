@@ -1,7 +1,8 @@
-//! Searches in a tree whose ancestors, paths and depths are not stored: the nodes that can match stand
-//! below others, and are found by walking down the index of parents instead of reading all of them.
+//! Searches in a tree whose ancestors, paths and depths are not stored: nodes that can match are
+//! found by descending the index of parents from some nodes, instead of reading all of them.
 //!
-//! A walk finds all that can match and perhaps more: the filter is tested on what it finds.
+//! A descent finds all nodes that can match and possibly more: the filter is tested on each of
+//! them.
 
 use super::Tree;
 use super::rewrite::is_named_by_id;
@@ -10,10 +11,10 @@ use crate::pattern::Pattern;
 use query::filter::{Node, Test};
 use value::{OwnedVal, Val};
 
-/// Where to begin to find all nodes that can match; `None` if that cannot be told.
+/// The nodes at which a search for all nodes that can match starts; `None` if unknown.
 pub(super) fn starts(pattern: &Pattern, tree: &Tree, node: &Node) -> Option<Vec<Start>> {
     match node {
-        // A depth tells less than where a node stands.
+        // A depth is less selective than an ancestor.
         Node::And(nodes) => {
             let found = nodes.iter().filter_map(|node| starts(pattern, tree, node));
             found.min_by_key(|starts| starts.iter().any(|start| start.name.get().is_nullish()))
@@ -54,7 +55,7 @@ pub(super) fn starts(pattern: &Pattern, tree: &Tree, node: &Node) -> Option<Vec<
     }
 }
 
-/// A start for each name that a test asks for.
+/// A start for each id that a test requires.
 fn named(test: &Test, start: impl Fn(OwnedVal) -> Start) -> Option<Vec<Start>> {
     let names = match test {
         Test::Eq(value) => std::slice::from_ref(value),
@@ -68,7 +69,7 @@ fn named(test: &Test, start: impl Fn(OwnedVal) -> Start) -> Option<Vec<Start>> {
     names.iter().all(plain).then(|| names.iter().map(|name| start(name.clone())).collect())
 }
 
-/// The deepest level that a test of the depth lets through.
+/// The deepest level that a test of the depth accepts.
 fn deepest(test: &Test) -> Option<u32> {
     let whole = |value: &OwnedVal| value.get().as_i64_exact().and_then(|n| u32::try_from(n).ok());
     match test {
@@ -77,7 +78,7 @@ fn deepest(test: &Test) -> Option<u32> {
     }
 }
 
-/// The text that everything holds which a regular expression matches, from its beginning on.
+/// The literal text that every match of a regular expression contains, from its start on.
 fn literal(pattern: &str) -> Option<String> {
     if pattern.contains(['|', '(', '[']) {
         return None;
@@ -90,7 +91,7 @@ fn literal(pattern: &str) -> Option<String> {
                 escaped if escaped.is_ascii_punctuation() => text.push(escaped),
                 _ => break,
             },
-            // The character before may not be there at all.
+            // The character before is optional.
             '*' | '?' | '{' => {
                 text.pop();
                 break;
@@ -102,7 +103,7 @@ fn literal(pattern: &str) -> Option<String> {
     Some(text)
 }
 
-/// The last segment of a path that is whole. Only one that no other name than a string can give.
+/// The last complete segment of a path. Only one that no id other than a string can produce.
 fn last_segment<'t>(text: &'t str, separator: &str) -> Option<&'t str> {
     let (front, _) = text.rsplit_once(separator)?;
     let (_, segment) = front.rsplit_once(separator)?;
@@ -115,16 +116,16 @@ mod tests {
 
     #[test]
     fn expressions_tell_the_text_that_they_need() {
-        let told = |pattern: &str| literal(pattern).unwrap_or_else(|| "-".to_owned());
-        assert_eq!(told("^,tech,databases,"), ",tech,databases,");
-        assert_eq!(told(",databases,"), ",databases,");
-        assert_eq!(told(r"\/a\/b.*"), "/a/b");
-        assert_eq!(told(",a,b?,"), ",a,");
-        assert_eq!(told(",a,b*"), ",a,");
-        assert_eq!(told(",a{0,1}"), ",");
-        assert_eq!(told(r",a\d"), ",a");
-        assert_eq!(told(",a|,b"), "-");
-        assert_eq!(told("(,a,)?"), "-");
+        let literal_of = |pattern: &str| literal(pattern).unwrap_or_else(|| "-".to_owned());
+        assert_eq!(literal_of("^,tech,databases,"), ",tech,databases,");
+        assert_eq!(literal_of(",databases,"), ",databases,");
+        assert_eq!(literal_of(r"\/a\/b.*"), "/a/b");
+        assert_eq!(literal_of(",a,b?,"), ",a,");
+        assert_eq!(literal_of(",a,b*"), ",a,");
+        assert_eq!(literal_of(",a{0,1}"), ",");
+        assert_eq!(literal_of(r",a\d"), ",a");
+        assert_eq!(literal_of(",a|,b"), "-");
+        assert_eq!(literal_of("(,a,)?"), "-");
     }
 
     #[test]

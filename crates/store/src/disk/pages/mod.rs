@@ -1,11 +1,11 @@
-//! A cache of pages above the trees: stretches of documents and index entries as they are now, for
-//! scans that need not merge anything and for point reads that need not search tables.
+//! A cache of pages above the trees. Pages hold the newest state of ranges of documents and index
+//! entries. Scans read them without merging, and point reads without searching tables.
 //!
-//! `page.rs` is one page, `shelf.rs` the pages of one prefix and who may read them; here are all
-//! shelves, the memory that they may take together, and what is taken away when it is full. Which
-//! page that is, chance decides: a scan of more than fits, again and again, then still finds the
-//! share that fits, where the oldest-first rule would find nothing. By hand, because pages follow
-//! commits: a general cache does not know which snapshots an entry is right for.
+//! `page.rs` is one page, `shelf.rs` the pages of one prefix and which snapshots may read them.
+//! This file has all shelves, their common memory limit, and eviction. The evicted page is chosen
+//! at random: repeated scans of more than fits then still hit the share that fits, while LRU would
+//! hit nothing. Own code, because pages follow commits: a general cache does not know for which
+//! snapshots an entry is valid.
 
 mod page;
 mod shelf;
@@ -19,13 +19,13 @@ use parking_lot::{Mutex, RwLock};
 pub(super) use page::Builder;
 pub(crate) use page::Page;
 use shelf::Changed;
-pub(super) use shelf::{Found, Shared, Shelf, Watch};
+pub(super) use shelf::{Lookup, Shared, Shelf, Watch};
 
 use crate::{Batch, Bytes, Seqno, Space};
 
-/// Bytes of a key that name its collection or index.
+/// Bytes of a key that identify its collection or index.
 const PREFIX_BYTES: usize = 4;
-/// Of pages that would need others to go, one in so many is taken.
+/// If others must be evicted for a page, one page in this many is accepted.
 const TAKEN_WHEN_FULL: u64 = 8;
 /// The largest share of the budget that one page may take.
 const SHARE_MAX: u64 = 16;
@@ -35,31 +35,31 @@ pub(super) struct Pages {
     /// By prefix, for documents and for indexes.
     shelves: [RwLock<BTreeMap<u32, Arc<Shelf>>>; 2],
     places: Mutex<Places>,
-    /// Bytes that pages take, and may take.
+    /// Bytes that pages take, and their limit.
     used: AtomicU64,
     budget: u64,
-    /// How many bytes of entries make a page.
+    /// Bytes of entries per page.
     page_bytes: usize,
     hits: AtomicU64,
     misses: AtomicU64,
-    /// Counts what only one in so many is done.
+    /// Counter for actions that are done once in so many times.
     turn: AtomicU64,
 }
 
-/// Every page, in no order, so that one can be taken at random.
+/// All pages, unordered, so that one can be chosen at random.
 #[derive(Default)]
 struct Places {
     pages: Vec<(usize, u32, Arc<Page>)>,
     random: u64,
 }
 
-/// What a point read found.
+/// The result of a point read.
 pub(super) enum Looked {
-    /// A page answers: this value, or none.
+    /// A page answers: the value, or `None` if the key does not exist.
     Known(Option<Bytes>),
-    /// No page answers. If so told, one should be read once the key is found in the tree.
+    /// No page covers the key.
     Unknown {
-        /// Whether to read a page.
+        /// Whether to read a page once the key is found in the tree.
         read_page: bool,
     },
 }
@@ -69,7 +69,7 @@ pub(super) fn prefix_of(key: &[u8]) -> Option<u32> {
     key.first_chunk::<PREFIX_BYTES>().map(|prefix| u32::from_be_bytes(*prefix))
 }
 
-/// The first key behind a prefix.
+/// Returns the first key after a prefix.
 pub(super) fn end_of(prefix: u32) -> Option<Bytes> {
     prefix.checked_add(1).map(|next| Bytes::copy_from(&next.to_be_bytes()))
 }
@@ -96,17 +96,17 @@ impl Pages {
         }
     }
 
-    /// How many bytes of entries make a page.
+    /// Bytes of entries per page.
     pub(super) fn page_bytes(&self) -> usize {
         self.page_bytes
     }
 
-    /// Bytes that pages take, and may take.
+    /// Bytes that pages take, and their limit.
     pub(super) fn sizes(&self) -> (u64, u64) {
         (self.used.load(Ordering::Relaxed), self.budget)
     }
 
-    /// How often a reader found a page where it looked, and how often not.
+    /// How often a reader found a page at its position, and how often not.
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
     }
@@ -117,8 +117,8 @@ impl Pages {
         shelves.get(&prefix).cloned()
     }
 
-    /// The shelf of a prefix, made if need be. The caller holds the commit lock: from here on
-    /// every commit must see the shelf. `written` is the last commit.
+    /// Returns the shelf of a prefix; creates it if needed. The caller holds the commit lock: from
+    /// here on every commit must see the shelf. `written` is the last commit.
     pub(super) fn make_shelf(
         &self,
         space: Space,
@@ -132,7 +132,7 @@ impl Pages {
         Some(shelves.entry(prefix).or_insert_with(|| Arc::new(Shelf::new(written))).clone())
     }
 
-    /// Looks for a key.
+    /// Looks up a key.
     pub(super) fn get(&self, space: Space, key: &[u8], seqno: Seqno) -> Looked {
         let (Some(space), Some(prefix)) = (shelf_space(space), prefix_of(key)) else {
             return Looked::Unknown { read_page: false };
@@ -153,13 +153,13 @@ impl Pages {
         }
     }
 
-    /// A reader found a page.
+    /// Counts a reader that found a page.
     pub(super) fn count_hit(&self, shelf: &Shelf) {
         shelf.hit();
         self.hits.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A reader found no page: whether to read one for later readers.
+    /// Counts a reader that found no page. Returns whether to read one for later readers.
     pub(super) fn count_miss(&self, shelf: &Shelf) -> bool {
         self.misses.fetch_add(1, Ordering::Relaxed);
         shelf.miss() && self.wants_page()
@@ -169,13 +169,13 @@ impl Pages {
         self.used.load(Ordering::Relaxed) + self.page_bytes as u64 <= self.budget
     }
 
-    /// Whether a page that is made now would be kept.
+    /// Whether a new page would be accepted now.
     pub(super) fn wants_page(&self) -> bool {
         let turn = || self.turn.fetch_add(1, Ordering::Relaxed);
         self.has_room() || (self.budget > 0 && turn().is_multiple_of(TAKEN_WHEN_FULL))
     }
 
-    /// Puts up a page that was read at `seqno`, if that is right; others go if room is needed.
+    /// Adds a page that was read at `seqno`, if it is still valid. Evicts others if needed.
     pub(super) fn put(
         &self,
         (space, prefix, shelf): (Space, u32, &Arc<Shelf>),
@@ -189,7 +189,7 @@ impl Pages {
             return;
         }
         {
-            // Held while the page is put up, so that whoever takes it away finds its place.
+            // Held while the page is added, so that its removal finds its place.
             let mut places = self.places.lock();
             if !shelf.put(page, seqno, watch, stay) {
                 return;
@@ -199,7 +199,7 @@ impl Pages {
         self.make_room();
     }
 
-    /// Takes pages away until the others fit.
+    /// Evicts pages until the others fit.
     fn make_room(&self) {
         while self.used.load(Ordering::Relaxed) > self.budget {
             let Some((space, prefix, victim)) = self.places.lock().pick() else { break };
@@ -208,13 +208,13 @@ impl Pages {
             let mut places = self.places.lock();
             match shelf.is_some_and(|shelf| shelf.remove(&victim)) {
                 true => self.exchange(&mut places, (space, prefix), &[], &[victim]),
-                // Its prefix is being dropped, by somebody who counts it as gone.
+                // Its prefix is being dropped by another thread, which counts it as removed.
                 false => places.remove(&victim),
             }
         }
     }
 
-    /// A larger page of this one and those behind it, if they are small; else nothing.
+    /// Joins this page with small pages after it; `None` if there is nothing to join.
     pub(super) fn join(
         &self,
         (space, prefix, shelf): (Space, u32, &Arc<Shelf>),
@@ -231,7 +231,7 @@ impl Pages {
         Some(())
     }
 
-    /// Notes in the books which pages came and which went.
+    /// Records added and removed pages.
     fn exchange(
         &self,
         places: &mut Places,
@@ -249,9 +249,9 @@ impl Pages {
         }
     }
 
-    /// Takes away or renews the pages whose keys a commit writes. Called inside the commit lock,
-    /// before the commit is published. Returns values that stand in pages now, so that others can
-    /// hold them there, in the order of the operations.
+    /// Removes or renews the pages whose keys a commit writes. Called inside the commit lock,
+    /// before the commit is published. Returns values that are now in pages, in the order of the
+    /// operations, so that memtables can share their memory.
     pub(super) fn write(&self, batch: &Batch, seqno: Seqno) -> Vec<Shared> {
         let mut shared = Vec::new();
         for (number, shelves) in self.shelves.iter().enumerate() {
@@ -293,7 +293,7 @@ impl Pages {
         shared
     }
 
-    /// Drops the shelves of prefixes whose keys lie in `[from, to)`, whole or in part.
+    /// Drops the shelves of prefixes whose keys are in `[from, to)`, in whole or in part.
     pub(super) fn drop_range(&self, space: Space, from: &[u8], to: &[u8]) {
         let Some(shelves) = shelf_space(space).and_then(|space| self.shelves.get(space)) else {
             return;
@@ -313,7 +313,8 @@ impl Pages {
         }
     }
 
-    /// Keys that cut `[from, to)` into parts of about equal size, if pages can tell.
+    /// Returns keys that split `[from, to)` into parts of about equal size, if the pages are
+    /// sufficient for that.
     pub(super) fn split(
         &self,
         space: Space,
@@ -347,7 +348,7 @@ impl Places {
     }
 
     fn pick(&mut self) -> Option<(usize, u32, Arc<Page>)> {
-        // A linear congruential generator: its high bits are good enough to throw dice with.
+        // A linear congruential generator; its high bits are random enough for this.
         self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let at = (self.random >> 33) as usize % self.pages.len().max(1);
         self.pages.get(at).cloned()

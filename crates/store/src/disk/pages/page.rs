@@ -1,5 +1,5 @@
-//! A page: every entry that a stretch of keys holds, side by side in memory. Reading one costs no
-//! counter per entry and no look at the trees.
+//! A page: all entries of a key range, contiguous in memory. Reading one needs no reference count
+//! per entry and no access to the trees.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -8,21 +8,21 @@ use byteview::ByteView;
 
 use crate::{Bytes, Direction};
 
-/// What a page takes beside its entries, about.
+/// Approximate memory of a page besides its entries.
 const OVERHEAD: usize = 256;
 
-/// A key and what it is set to; nothing where it is removed.
+/// A key and its new value; `None` for a delete.
 pub(super) type Change<'c> = (&'c [u8], Option<&'c [u8]>);
 
-/// All entries of the keys in `[from, to)`, in order. Never changed once made.
+/// All entries of the keys in `[from, to)`, in order. Immutable.
 pub(crate) struct Page {
     pub(super) from: Bytes,
     pub(super) to: Bytes,
     keys: ByteView,
     values: ByteView,
-    /// Where the key and the value of each entry end.
+    /// End offsets of the key and the value of each entry.
     ends: Box<[Ends]>,
-    /// Where the page stands in the list of all pages; see `Places`.
+    /// Index of the page in the list of all pages; see `Places`.
     pub(super) place: AtomicUsize,
 }
 
@@ -38,12 +38,12 @@ impl Page {
         self.ends.len()
     }
 
-    /// The first key behind the page.
+    /// The first key after the page.
     pub(crate) fn to(&self) -> &Bytes {
         &self.to
     }
 
-    /// The first key that the page answers for.
+    /// The first key that the page covers.
     pub(crate) fn from(&self) -> &Bytes {
         &self.from
     }
@@ -69,7 +69,7 @@ impl Page {
         self.keys.get(start.key as usize..end.key as usize).unwrap_or(&[])
     }
 
-    /// The key and value of an entry; empty ones behind the end.
+    /// The key and value of an entry; empty after the last entry.
     #[inline]
     pub(crate) fn entry(&self, at: usize) -> (&[u8], &[u8]) {
         let (start, end) = self.span(at);
@@ -100,7 +100,7 @@ impl Page {
         self.keys.len() + self.values.len()
     }
 
-    /// One page of several, each of which begins where the one before it ends.
+    /// Joins several adjacent pages into one.
     pub(super) fn joined(pages: &[Arc<Page>]) -> Option<Arc<Page>> {
         let mut builder = Builder::default();
         for page in pages {
@@ -113,14 +113,14 @@ impl Page {
         Some(builder.finish(from, to, Direction::Forward))
     }
 
-    /// Whether the page answers for a key.
+    /// Whether the page covers a key.
     pub(super) fn covers(&self, key: &[u8]) -> bool {
         *self.from <= *key && *key < *self.to
     }
 
-    /// The page with some entries set, or removed where there is no value; nothing if it would
-    /// hold more than `bytes_max`. The changes are in the order of their keys, one for each. Adds
-    /// the numbers of the entries that were set to `set_at`.
+    /// Returns the page with some entries set, or removed where there is no value; `None` if it
+    /// would be larger than `bytes_max`. The changes are in key order, one per key. Adds the
+    /// indexes of the entries that were set to `set_at`.
     pub(super) fn patched(
         &self,
         changes: &[Change<'_>],
@@ -137,7 +137,7 @@ impl Page {
             set_at.push(builder.len());
             builder.push(key, value);
         };
-        // A statement that changes documents in place leaves the keys as they are.
+        // A statement that updates documents does not change their keys.
         let mut same_keys = true;
         for at in 0..self.len() {
             let (key, value) = self.entry(at);
@@ -179,14 +179,14 @@ impl Page {
         low
     }
 
-    /// The entry of exactly this key.
+    /// Returns the index of the entry with exactly this key.
     pub(crate) fn find(&self, key: &[u8]) -> Option<usize> {
         let at = self.lower_bound(key);
         (at < self.ends.len() && self.key(at) == key).then_some(at)
     }
 }
 
-/// Collects the entries of a page. Keeps its memory from page to page.
+/// Collects the entries of a page. Its memory is reused for the next page.
 #[derive(Default)]
 pub(crate) struct Builder {
     keys: Vec<u8>,
@@ -199,7 +199,7 @@ impl Builder {
     pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) {
         self.keys.extend_from_slice(key);
         self.values.extend_from_slice(value);
-        // One entry is at most a batch, which is far below what 32 bits can count.
+        // An entry is at most as large as a batch, so 32 bits are sufficient.
         self.ends.push(Ends { key: self.keys.len() as u32, value: self.values.len() as u32 });
     }
 
@@ -213,8 +213,8 @@ impl Builder {
         self.ends.len()
     }
 
-    /// The page of all entries, which were added in `direction` and are all that `[from, to)`
-    /// holds. The builder is empty afterwards.
+    /// Builds the page of all entries, which were added in `direction` and are all entries of
+    /// `[from, to)`. The builder is empty afterwards.
     pub(crate) fn finish(&mut self, from: Bytes, to: Bytes, direction: Direction) -> Arc<Page> {
         if direction == Direction::Reverse {
             self.reverse();
@@ -222,7 +222,7 @@ impl Builder {
         self.finish_with(ByteView::new(&self.keys), from, to)
     }
 
-    /// The page of all entries, whose keys are also these bytes.
+    /// Builds the page of all entries; `keys` has the bytes of their keys.
     fn finish_with(&mut self, keys: ByteView, from: Bytes, to: Bytes) -> Arc<Page> {
         let page = Page {
             from,

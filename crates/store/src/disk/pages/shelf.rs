@@ -1,15 +1,15 @@
 //! The pages of one prefix, and which snapshots may read them.
 //!
-//! A commit takes away the pages whose keys it writes before it is published, under the lock under
-//! which pages are put up and looked up. So a page that stands here holds the newest state of its
-//! keys, and whoever finds it may read it if nothing was written there between the snapshot of
-//! the reader and the page: if the page is valid from the reader's number on.
+//! Before a commit is published, it removes the pages whose keys it writes, under the same lock
+//! under which pages are added and found. So a page in a shelf holds the newest state of its keys.
+//! A reader may use it if nothing was written there between the reader's snapshot and the page,
+//! which means that the page is valid from the reader's seqno on.
 //!
-//! A page that was read at an older snapshot is put up only if nothing was written to its keys
-//! since. As long as nothing at all was written that is plain; a reader that means to go on while
-//! commits go on *watches*: from then on what is written is noted, unless a page stands there that
-//! the commit renews, which keeps others out of its place. Once such a page goes, its whole stretch
-//! is noted.
+//! A page that was read at an older snapshot is added only if none of its keys was written since.
+//! That is certain while nothing was written to the prefix. A reader that continues during commits
+//! *watches*: from then on written keys are recorded, except those in a page that the commit
+//! renews, since no other page can be added in its place. When such a page is removed, its whole
+//! range is recorded.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{self, Unbounded};
@@ -21,47 +21,48 @@ use parking_lot::RwLock;
 use super::page::{Builder, Change, Page};
 use crate::{Bytes, Direction, Operation, Seqno};
 
-/// So many written keys are noted for those who watch; then they have watched in vain.
+/// How many written keys are recorded for watchers. Above it all watches become invalid.
 const NOTED_MAX: usize = 1 << 16;
-/// The same for stretches, which are searched one by one.
+/// The same limit for ranges, which are searched one by one.
 const STRETCHES_MAX: usize = 1 << 10;
-/// What a hit brings, what a miss brings, and what reading a page ahead of need costs: a page pays
-/// for itself once it was hit a few times, and where that never happens few are read.
+/// Credit of a hit, of a miss, and the price of reading a page ahead of need. A page is paid for
+/// by a few hits; where hits are rare, few pages are read.
 const HIT: i64 = 8;
 const MISS: i64 = 1;
 const READ: i64 = 128;
-/// What a page costs that a commit took away: where much is written, reading ahead is in vain.
+/// The price of a page that a commit removed: where much is written, reading ahead is useless.
 const LOST: i64 = 4 * READ;
-/// What a shelf starts with, the most that it saves up, and the most that it can owe.
+/// The initial credit of a shelf, its maximum and its minimum.
 const CREDIT_START: i64 = 64 * READ;
 const CREDIT_MAX: i64 = 512 * READ;
 const CREDIT_MIN: i64 = -64 * READ;
-/// A page of which a commit writes this share, or more, is made anew with what is written.
+/// A page of which a commit writes this share, or more, is rebuilt with the new values.
 const PATCHED_SHARE: usize = 16;
-/// Values of which a page that is made anew consists, and which are not shorter, are lent to the
-/// memtable: so it needs no memory of its own, which would be asked for and freed value by value.
+/// If a commit sets at least this share of a rebuilt page's value bytes, and values of
+/// `LENT_BYTES_MIN` on average, the memtable shares the page's memory. This saves an allocation for
+/// each value.
 const LENT_SHARE: usize = 2;
 const LENT_BYTES_MIN: usize = 64;
 
 /// The pages of one prefix.
 pub(crate) struct Shelf {
-    state: RwLock<State>,
+    state: RwLock<ShelfState>,
     credit: AtomicI64,
 }
 
-struct State {
+struct ShelfState {
     /// By their first key; they do not overlap.
     pages: BTreeMap<Bytes, Standing>,
     /// The last commit that wrote to this prefix.
     written: Seqno,
-    /// How many watch, and what was written since the first of them began.
+    /// The number of watchers, and what was written since the first of them began.
     watchers: usize,
     noted: BTreeMap<Bytes, Seqno>,
-    /// Stretches of pages that were renewed since and then went, with the last commit to them.
+    /// Ranges of pages that were renewed since and then removed, with the last commit to each.
     stretches: Vec<(Bytes, Bytes, Seqno)>,
-    /// The last commit before the first of them began.
+    /// The last commit before the first watcher began.
     watched_from: Seqno,
-    /// Those who watch since an earlier round have watched in vain.
+    /// Watches of an earlier round are invalid.
     round: u64,
     /// Whether the prefix was dropped.
     closed: bool,
@@ -72,27 +73,27 @@ struct Standing {
     valid_from: Seqno,
 }
 
-/// What lies at a position.
-pub(crate) enum Found {
-    /// A page that holds the keys from there on.
+/// The result of a lookup at a position.
+pub(crate) enum Lookup {
+    /// A page with the keys from the position on.
     Page(Arc<Page>),
-    /// Nothing; the next page begins, or in reverse ends, here.
+    /// No page. Holds the key at which the next page begins or, in reverse, ends.
     Gap(Option<Bytes>),
 }
 
-/// What a commit did to pages.
+/// The changes that a commit made to pages.
 #[derive(Default)]
 pub(super) struct Changed {
     pub(super) gone: Vec<Arc<Page>>,
     pub(super) made: Vec<Arc<Page>>,
-    /// Values that stand in the pages made, by the number of their operation.
+    /// Values in the new pages, by the index of their operation.
     pub(super) shared: Vec<Shared>,
 }
 
-/// The number of an operation of a batch, and its value in the memory of a page.
+/// The index of an operation in a batch, and its value in the memory of a page.
 pub(crate) type Shared = (usize, Bytes);
 
-/// The sign that a reader watches; given back when it is dropped.
+/// Registers a reader as a watcher until it is dropped.
 pub(crate) struct Watch {
     shelf: Arc<Shelf>,
     round: u64,
@@ -111,11 +112,11 @@ impl Drop for Watch {
 }
 
 impl Shelf {
-    /// An empty shelf. `written` is the last commit; the caller keeps others from committing until
-    /// the shelf can be found.
+    /// Creates an empty shelf. `written` is the last commit; the caller prevents commits until the
+    /// shelf can be found.
     pub(super) fn new(written: Seqno) -> Shelf {
         Shelf {
-            state: RwLock::new(State {
+            state: RwLock::new(ShelfState {
                 pages: BTreeMap::new(),
                 written,
                 watchers: 0,
@@ -129,7 +130,7 @@ impl Shelf {
         }
     }
 
-    /// Runs `look` on the page that answers for `key` at a snapshot, without counting a handle.
+    /// Calls `look` with the page that covers `key` at a snapshot, without cloning its handle.
     pub(super) fn look<T>(
         &self,
         key: &[u8],
@@ -140,21 +141,21 @@ impl Shelf {
         state.page_of(key, seqno).map(|page| look(page))
     }
 
-    /// What lies at a position: forward, that of the keys from `position` on; in reverse, that
-    /// of the keys below it.
-    pub(crate) fn find(&self, position: &[u8], direction: Direction, seqno: Seqno) -> Found {
+    /// Looks up the page at a position: forward, of the keys from `position` on; in reverse, of
+    /// the keys below it.
+    pub(crate) fn find(&self, position: &[u8], direction: Direction, seqno: Seqno) -> Lookup {
         let state = self.state.read();
         match direction {
             Direction::Forward => {
                 if let Some(page) = state.page_of(position, seqno) {
-                    return Found::Page(page.clone());
+                    return Lookup::Page(page.clone());
                 }
                 let behind = (Bound::Excluded(position), Bound::Unbounded);
                 let next = state
                     .pages
                     .range::<[u8], _>(behind)
                     .find(|(_, standing)| standing.valid_from <= seqno);
-                Found::Gap(next.map(|(from, _)| from.clone()))
+                Lookup::Gap(next.map(|(from, _)| from.clone()))
             }
             Direction::Reverse => {
                 let below = (Bound::Unbounded, Bound::Excluded(position));
@@ -166,18 +167,18 @@ impl Shelf {
                     .filter(|standing| standing.valid_from <= seqno);
                 match before.next() {
                     Some(standing) if &*standing.page.to >= position => {
-                        Found::Page(standing.page.clone())
+                        Lookup::Page(standing.page.clone())
                     }
-                    Some(standing) => Found::Gap(Some(standing.page.to.clone())),
-                    None => Found::Gap(None),
+                    Some(standing) => Lookup::Gap(Some(standing.page.to.clone())),
+                    None => Lookup::Gap(None),
                 }
             }
         }
     }
 
-    /// Joins the page that begins at a key with those right behind it, as long as they hold no
-    /// more than `bytes_max` together. Point reads leave small pages; scans want large ones.
-    /// Nothing when there is nothing to join.
+    /// Joins the page that begins at a key with the pages right after it, up to `bytes_max`
+    /// together. Point reads leave small pages; scans need large ones. Returns `None` if there is
+    /// nothing to join.
     pub(super) fn join(
         &self,
         from: &[u8],
@@ -203,19 +204,20 @@ impl Shelf {
         for old in &joined {
             state.pages.remove(old.from.as_slice());
         }
-        // Each was the newest state of its keys; together they are right for who may read all.
+        // Each page holds the newest state of its keys. The joined page is valid for snapshots
+        // that may read all of them.
         let standing = Standing { page: page.clone(), valid_from };
         state.pages.insert(page.from.clone(), standing);
         Some((page, joined))
     }
 
-    /// Whether something was written here after `seqno`.
+    /// Whether a commit after `seqno` wrote to this prefix.
     pub(crate) fn is_newer(&self, seqno: Seqno) -> bool {
         self.state.read().written > seqno
     }
 
-    /// Puts up a page that was read at `seqno`, unless it could be wrong for later snapshots or
-    /// others stand in its place. With `stay`, a reader that means to read on begins to watch.
+    /// Adds a page that was read at `seqno`, unless it could be wrong for later snapshots or
+    /// overlaps other pages. With `stay`, a reader that continues begins to watch.
     pub(super) fn put(
         self: &Arc<Shelf>,
         page: &Arc<Page>,
@@ -223,7 +225,7 @@ impl Shelf {
         watch: &mut Option<Watch>,
         stay: bool,
     ) -> bool {
-        // Declared before the lock and so dropped after it, which it takes itself.
+        // Declared before the guard and so dropped after it: dropping it takes the lock.
         let _old;
         let mut state = self.state.write();
         let watches = watch.as_ref().is_some_and(|watch| watch.round == state.round);
@@ -244,15 +246,16 @@ impl Shelf {
         true
     }
 
-    /// Begins to watch for a reader of `seqno` that means to read on; nothing if it is too late.
+    /// Starts a watch for a reader of `seqno` that continues; `None` if later commits wrote
+    /// already.
     pub(crate) fn watch(self: &Arc<Shelf>, seqno: Seqno) -> Option<Watch> {
         let mut state = self.state.write();
         (state.written <= seqno && !state.closed).then(|| state.watch(self))
     }
 
-    /// Notes what commit `seqno` writes, before it is published. Pages of which it writes much are
-    /// made anew, so that a statement that changes many documents leaves its pages behind; others
-    /// are taken away.
+    /// Records the writes of commit `seqno`, before it is published. Pages of which it writes a
+    /// large share are rebuilt, so that a statement that updates many documents keeps its pages;
+    /// others are removed.
     pub(super) fn write<'o>(
         &self,
         seqno: Seqno,
@@ -275,8 +278,8 @@ impl Shelf {
                 state.note(&operation.key, seqno);
                 continue;
             };
-            // Batches hold their operations in the order of keys, so those of a page stand
-            // together. If not, the page is taken away twice, which is right too.
+            // The operations of a batch are in key order, so those of a page are adjacent. If not,
+            // the page is removed twice, which is correct too.
             own.clear();
             numbers.clear();
             set_at.clear();
@@ -322,7 +325,7 @@ impl Shelf {
         }
     }
 
-    /// Takes a page away if it still stands here.
+    /// Removes a page if it is still in the shelf.
     pub(super) fn remove(&self, page: &Arc<Page>) -> bool {
         let mut state = self.state.write();
         let stands = state
@@ -335,14 +338,14 @@ impl Shelf {
         stands
     }
 
-    /// Takes all pages away and takes no others, because the prefix was dropped.
+    /// Removes all pages and accepts no more, because the prefix was dropped.
     pub(super) fn close(&self) -> Vec<Arc<Page>> {
         let mut state = self.state.write();
         state.closed = true;
         std::mem::take(&mut state.pages).into_values().map(|standing| standing.page).collect()
     }
 
-    /// The first keys of the pages that stand between two keys, if they hold most of what is there.
+    /// Returns the first keys of the pages between two keys, if they cover most of the range.
     pub(super) fn cuts(&self, from: &[u8], to: &[u8]) -> Option<Vec<Bytes>> {
         let state = self.state.read();
         let range = (Bound::Included(from), Bound::Excluded(to));
@@ -356,33 +359,33 @@ impl Shelf {
             .then(|| pages.iter().map(|page| page.from.clone()).collect())
     }
 
-    /// A reader found what it looked for in a page.
+    /// Counts a reader that found a page.
     pub(super) fn hit(&self) {
         if self.credit.load(Ordering::Relaxed) < CREDIT_MAX {
             self.credit.fetch_add(HIT, Ordering::Relaxed);
         }
     }
 
-    /// A reader found no page: whether to read one, for later readers.
+    /// Counts a reader that found no page. Returns whether to read one for later readers.
     pub(super) fn miss(&self) -> bool {
         self.credit.fetch_add(MISS, Ordering::Relaxed) >= READ
     }
 
-    /// A page was read for later readers.
+    /// Charges for a page that was read for later readers.
     pub(crate) fn pay(&self) {
         self.credit.fetch_sub(READ, Ordering::Relaxed);
     }
 }
 
-/// Puts changes into the order of keys; the last one of a key counts.
+/// Sorts changes by key; keeps the last change of each key.
 fn keep_last(changes: &mut Vec<(&Bytes, Option<&[u8]>)>) {
     changes.reverse();
     changes.sort_by(|a, b| a.0.cmp(b.0));
     changes.dedup_by(|later, kept| later.0 == kept.0);
 }
 
-impl State {
-    /// One more watches.
+impl ShelfState {
+    /// Adds a watcher.
     fn watch(&mut self, shelf: &Arc<Shelf>) -> Watch {
         if self.watchers == 0 {
             self.watched_from = self.written;
@@ -391,7 +394,7 @@ impl State {
         Watch { shelf: shelf.clone(), round: self.round }
     }
 
-    /// Notes a written key for those who watch.
+    /// Records a written key for watchers.
     fn note(&mut self, key: &Bytes, seqno: Seqno) {
         if self.watchers == 0 {
             return;
@@ -403,8 +406,8 @@ impl State {
         }
     }
 
-    /// Notes the stretch of a page that was taken away, if it was renewed while some watch: what
-    /// the commits wrote there was not noted.
+    /// Records the range of a removed page if it was renewed while there were watchers: the keys
+    /// written there were not recorded.
     fn note_gone(&mut self, standing: &Standing) {
         if self.watchers == 0 || standing.valid_from <= self.watched_from {
             return;
@@ -434,7 +437,7 @@ impl State {
         (standing.valid_from <= seqno && key < &*standing.page.to).then_some(&standing.page)
     }
 
-    /// Whether a key of the page was written after `seqno`, as far as was noted.
+    /// Whether a key of the page was written after `seqno`, according to the recorded keys.
     fn noted_within(&self, page: &Page, seqno: Seqno) -> bool {
         let renewed = |(from, to, written): &(Bytes, Bytes, Seqno)| {
             *written > seqno && *from < page.to && page.from < *to
