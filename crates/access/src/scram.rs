@@ -92,7 +92,7 @@ impl Mechanism {
         }
     }
 
-    fn stretch(self, password: &[u8], salt: &[u8], iterations: u32) -> Vec<u8> {
+    fn derive_key(self, password: &[u8], salt: &[u8], iterations: u32) -> Vec<u8> {
         let mut key = vec![0; self.key_bytes()];
         match self {
             Mechanism::Sha1 => pbkdf2::pbkdf2_hmac::<Sha1>(password, salt, iterations, &mut key),
@@ -158,7 +158,7 @@ impl Credentials {
 
     fn of(mechanism: Mechanism, prepared: &str, iterations: u32) -> Credentials {
         let salt = random(mechanism.salt_bytes());
-        let salted = mechanism.stretch(prepared.as_bytes(), &salt, iterations);
+        let salted = mechanism.derive_key(prepared.as_bytes(), &salt, iterations);
         let client_key = mechanism.mac(&salted, b"Client Key");
         Credentials {
             iterations,
@@ -351,7 +351,7 @@ impl Proof {
         }
         let without_proof = format!("c=biws,r={nonce}");
         let signed = format!("{},{text},{without_proof}", self.bare);
-        let salted = self.mechanism.stretch(self.prepared.as_bytes(), &salt, iterations);
+        let salted = self.mechanism.derive_key(self.prepared.as_bytes(), &salt, iterations);
         let key = self.mechanism.mac(&salted, b"Client Key");
         let signature = self.mechanism.mac(&self.mechanism.hash(&key), signed.as_bytes());
         let server_key = self.mechanism.mac(&salted, b"Server Key");
@@ -462,7 +462,7 @@ mod tests {
     #[test]
     fn the_example_of_the_rfc() {
         // RFC 7677, section 3.
-        let salted = Mechanism::Sha256.stretch(
+        let salted = Mechanism::Sha256.derive_key(
             b"pencil",
             &BASE64.decode("W22ZaJ0SNY7soEsUEjb6gQ==").expect("base64"),
             4096,

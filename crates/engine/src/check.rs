@@ -201,7 +201,7 @@ fn check_record(collection: &Collection, record: &[u8], doc: RawDoc<'_>, report:
     };
     let clustered = collection.indexes.first().is_some_and(|index| index.is_clustered());
     if clustered && order::key(id) != record {
-        report.find(format!("the document with _id {} stands in the wrong place", shown(id)));
+        report.find(format!("the document with _id {} stands in the wrong place", json_text(id)));
     }
 }
 
@@ -213,7 +213,7 @@ fn check_entries(
     doc: RawDoc<'_>,
     found: &mut IndexReport,
 ) -> Result<u64> {
-    let id = || shown(doc.get("_id").unwrap_or(Val::Missing));
+    let id = || json_text(doc.get("_id").unwrap_or(Val::Missing));
     let keys = match keys::keys(index, doc) {
         Ok(keys) => keys,
         Err(error) => {
@@ -310,7 +310,7 @@ fn open(snapshot: &Snapshot, space: Space, id: u32) -> Result<Range> {
         .map_err(store_failed)
 }
 
-fn shown(value: Val<'_>) -> String {
+fn json_text(value: Val<'_>) -> String {
     value::ejson::print_value(value, value::ejson::Format::Relaxed)
 }
 

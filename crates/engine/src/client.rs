@@ -98,7 +98,7 @@ impl Client {
     /// # Errors
     /// Unauthorized when the session belongs to another user; TooManyLogicalSessions.
     pub(crate) fn touch_session(&mut self, session: [u8; 16]) -> Result<()> {
-        let (now, turn) = (Instant::now(), self.login.turn());
+        let (now, turn) = (Instant::now(), self.login.revision());
         let known = self.touched.is_some_and(|(id, noted_at, by)| {
             id == session && by == turn && now.duration_since(noted_at) < TOUCH_INTERVAL
         });

@@ -105,7 +105,7 @@ fn patch<P: Borrow<Path>>(doc: RawDoc<'_>, changes: &[(P, Option<OwnedVal>)]) ->
     let mut patch: Option<Patch<'_>> = None;
     for (path, value) in changes {
         let (old, new) = (path.borrow().find(doc)?, value.as_ref()?.raw());
-        room(doc, old, new)?;
+        overwrite_range(doc, old, new)?;
         patch.get_or_insert_with(|| Patch::new(doc)).set(old, new)?;
     }
     patch.map(Patch::finish)
@@ -135,7 +135,7 @@ impl<'d> Patch<'d> {
 
     /// Overwrites a value of the document; `None` if the new one has another type or length.
     pub fn set(&mut self, old: RawVal<'d>, new: RawVal<'_>) -> Option<()> {
-        let at = room(self.doc, old, new)?;
+        let at = overwrite_range(self.doc, old, new)?;
         self.bytes.get_mut(at)?.copy_from_slice(new.bytes);
         Some(())
     }
@@ -159,7 +159,7 @@ impl<'d> Patch<'d> {
 }
 
 /// Returns the byte range of a value in a document, if the new value fits there.
-fn room(doc: RawDoc<'_>, old: RawVal<'_>, new: RawVal<'_>) -> Option<Range<usize>> {
+fn overwrite_range(doc: RawDoc<'_>, old: RawVal<'_>, new: RawVal<'_>) -> Option<Range<usize>> {
     if old.kind != new.kind || old.bytes.len() != new.bytes.len() {
         return None;
     }

@@ -116,6 +116,6 @@ fn cycle(
     names.extend(names.first().cloned());
     Error::new(
         Code::BAD_VALUE,
-        format!("the patterns would feed each other in a cycle: {}", names.join(" -> ")),
+        format!("the patterns would depend on each other in a cycle: {}", names.join(" -> ")),
     )
 }

@@ -16,7 +16,7 @@ pub fn check(bound: &CollectionPatterns, named: &[String]) -> Result<()> {
         }
         for maintained in pattern.maintains() {
             let hit = named.iter().find(|path| {
-                is_within(path, &maintained) || is_within(&without_places(path), &maintained)
+                is_within(path, &maintained) || is_within(&without_positions(path), &maintained)
             });
             if let Some(path) = hit {
                 return Err(Error::new(
@@ -29,9 +29,9 @@ pub fn check(bound: &CollectionPatterns, named: &[String]) -> Result<()> {
     Ok(())
 }
 
-fn without_places(path: &str) -> String {
-    let is_place = |part: &&str| {
+fn without_positions(path: &str) -> String {
+    let is_position = |part: &&str| {
         part.starts_with('$') || (!part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
     };
-    path.split('.').filter(|part| !is_place(part)).collect::<Vec<_>>().join(".")
+    path.split('.').filter(|part| !is_position(part)).collect::<Vec<_>>().join(".")
 }

@@ -74,7 +74,7 @@ pub fn of_filter(doc: RawDoc<'_>, out: &mut Vec<String>) {
 
 /// Operators and variables, besides random expressions, that return another value each time.
 /// Maintained values may not use them.
-static UNSTEADY: &[&str] = &[
+static NONDETERMINISTIC: &[&str] = &[
     "$function",
     "$accumulator",
     "$where",
@@ -84,39 +84,39 @@ static UNSTEADY: &[&str] = &[
     "$near",
     "$nearSphere",
 ];
-static UNSTEADY_VARIABLES: &[&str] = &["NOW", "CLUSTER_TIME", "USER_ROLES", "SEARCH_META"];
+static NONDETERMINISTIC_VARIABLES: &[&str] = &["NOW", "CLUSTER_TIME", "USER_ROLES", "SEARCH_META"];
 
 /// Refuses expressions that are not deterministic. `place` is their location, for the message.
 ///
 /// # Errors
 /// BadValue that names the place.
-pub fn check_steady(value: Val<'_>, place: &str) -> Result<()> {
+pub fn check_deterministic(value: Val<'_>, place: &str) -> Result<()> {
     match value {
         Val::String(text) => {
             let variable = text.strip_prefix("$$").unwrap_or("");
             let name = variable.split('.').next().unwrap_or("");
-            if UNSTEADY_VARIABLES.contains(&name) {
-                return Err(unsteady(&format!("$${name}"), place));
+            if NONDETERMINISTIC_VARIABLES.contains(&name) {
+                return Err(nondeterministic(&format!("$${name}"), place));
             }
             Ok(())
         }
-        Val::Array(array) => array
-            .iter()
-            .try_for_each(|(name, value)| check_steady(value.get(), &format!("{place}.{name}"))),
+        Val::Array(array) => array.iter().try_for_each(|(name, value)| {
+            check_deterministic(value.get(), &format!("{place}.{name}"))
+        }),
         Val::Document(doc) => doc.iter().try_for_each(|(name, value)| {
             if name == "$literal" {
                 return Ok(());
             }
-            if UNSTEADY.contains(&name) || !query::expr::is_steady(name) {
-                return Err(unsteady(name, place));
+            if NONDETERMINISTIC.contains(&name) || !query::expr::is_deterministic(name) {
+                return Err(nondeterministic(name, place));
             }
-            check_steady(value.get(), &format!("{place}.{name}"))
+            check_deterministic(value.get(), &format!("{place}.{name}"))
         }),
         _ => Ok(()),
     }
 }
 
-fn unsteady(what: &str, place: &str) -> Error {
+fn nondeterministic(what: &str, place: &str) -> Error {
     Error::new(
         Code::BAD_VALUE,
         format!(
@@ -185,14 +185,15 @@ mod tests {
     #[test]
     fn clocks_and_dice_are_refused_with_their_place() {
         let doc = ejson::parse_doc("{a: {$subtract: ['$$NOW', '$b']}}").expect("test text");
-        let error = check_steady(Val::Document(doc.as_doc()), "fields").expect_err("is unsteady");
+        let error = check_deterministic(Val::Document(doc.as_doc()), "fields")
+            .expect_err("is nondeterministic");
         assert!(
             error.message().contains("fields.a.$subtract.0") && error.message().contains("$$NOW"),
             "{error}"
         );
         for name in ["$rand", "$createObjectId", "$createUUID", "$currentDate"] {
             let doc = ejson::parse_doc(&format!("{{a: [{{{name}: {{}}}}]}}")).expect("test text");
-            let error = check_steady(Val::Document(doc.as_doc()), "fields").expect_err(name);
+            let error = check_deterministic(Val::Document(doc.as_doc()), "fields").expect_err(name);
             assert!(error.message().contains(&format!("'fields.a.0' uses {name}")), "{error}");
         }
     }

@@ -168,7 +168,7 @@ fn contradictions_are_refused_with_the_reason() {
     let cases: &[(&str, &str)] = &[
         ("{name: 'p', fields: {a: 1}}", "'kind' is missing"),
         ("{kind: 'bucket', name: 'p'}", "'bucket' is not available"),
-        ("{kind: 'magic', name: 'p'}", "'magic' is no kind of pattern"),
+        ("{kind: 'magic', name: 'p'}", "'magic' is not a kind of pattern"),
         ("{kind: 'computed', fields: {}}", "'fields' must have 1 to 200"),
         ("{kind: 'computed', fields: {a: '$b'}, mode: {async: {}}}", "'mode' must be 'sync' here"),
         (
@@ -183,11 +183,11 @@ fn contradictions_are_refused_with_the_reason() {
         ("{kind: 'computed', fields: {_id: '$b'}}", "'_id' cannot be maintained"),
         (
             "{kind: 'computed', fields: {'a': '$b', 'a.c': '$d'}}",
-            "'a' and 'a.c' are in each other's way",
+            "'a' and 'a.c' conflict with each other",
         ),
         (
             "{kind: 'computed', fields: {a: '$b'}, fanoutLimit: 5}",
-            "'fanoutLimit' is no option of the kind",
+            "'fanoutLimit' is not an option of the kind",
         ),
         ("{kind: 'computed', fields: {a: {$add: ['$$NOW', 1]}}}", "'fields.a.$add.0' uses $$NOW"),
         ("{kind: 'computed', fields: {a: {$rand: {}}}}", "'fields.a' uses $rand"),
@@ -315,7 +315,7 @@ fn contradictions_are_refused_with_the_reason() {
         ),
         (
             "{kind: 'subset', into: 't', from: 'r', on: {foreign: 'p'}, sort: {a: 1}, limit: 5, fields: [], count: 't.n'}",
-            "in each other's way",
+            "conflict with each other",
         ),
         ("{kind: 'subset', cold: ['x'], inlineBelow: 5}", "('cold') is not available"),
         ("{kind: 'tree', maintain: {}}", "'maintain' must ask for"),
@@ -366,11 +366,11 @@ fn contradictions_are_refused_with_the_reason() {
         ("{kind: 'tree', maintain: {depth: 'd'}, backfill: {rate: 'fast'}}", "'backfill.rate'"),
         (
             "{kind: 'tree', maintain: {depth: 'd'}, depth: 5}",
-            "'depth' is no option of the kind 'tree'",
+            "'depth' is not an option of the kind 'tree'",
         ),
         (
             "{kind: 'tree', maintain: {depth: 'd'}, parent: 'a', parent: 'b'}",
-            "'parent' is there twice",
+            "'parent' occurs twice",
         ),
     ];
     for (text, wanted) in cases {

@@ -57,7 +57,7 @@ impl DeferredVariable {
     }
 
     /// The place, for an expression that reads it.
-    pub(crate) fn place(&self) -> Arc<ValueSlot> {
+    pub(crate) fn slot(&self) -> Arc<ValueSlot> {
         self.place.read.store(true, Ordering::Relaxed);
         self.place.clone()
     }

@@ -75,17 +75,17 @@ impl KeyTable {
 
     /// The number of a key, which is added if it is new.
     #[inline]
-    pub fn place(&mut self, key: &[u8]) -> Insertion {
+    pub fn get_or_insert(&mut self, key: &[u8]) -> Insertion {
         if let Some(last) = self.last
             && same(self.key(last), key)
         {
             return Insertion::Known(last);
         }
         let hash = self.hasher.hash_one(key);
-        self.place_hashed(key, hash)
+        self.get_or_insert_hashed(key, hash)
     }
 
-    fn place_hashed(&mut self, key: &[u8], hash: u64) -> Insertion {
+    fn get_or_insert_hashed(&mut self, key: &[u8], hash: u64) -> Insertion {
         let KeyTable { places, keys, bytes, .. } = self;
         let is_it = |place: &u32| {
             let at = *place as usize;
@@ -109,7 +109,7 @@ impl KeyTable {
 
     /// The number of a key where equal ones always follow each other: only the last is looked at.
     #[inline]
-    pub fn place_last(&mut self, key: &[u8]) -> Insertion {
+    pub fn get_last_or_insert(&mut self, key: &[u8]) -> Insertion {
         let last = self.keys.len().checked_sub(1);
         if let Some(last) = last.filter(|last| same(self.key(*last), key)) {
             return Insertion::Known(last);
@@ -211,7 +211,7 @@ mod tests {
                     None => Insertion::New(next),
                 };
                 model.entry(key.clone()).or_insert(next);
-                prop_assert_eq!(table.place(key), expected);
+                prop_assert_eq!(table.get_or_insert(key), expected);
             }
             prop_assert_eq!(table.len(), model.len());
             for (key, at) in &model {

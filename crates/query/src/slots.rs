@@ -163,7 +163,7 @@ impl Level {
         let Level { fields, shape } = self;
         shape.each(doc, |at, value| {
             if let Some(field) = fields.get_mut(at) {
-                field.found(value, arena, values);
+                field.store(value, arena, values);
             }
             true
         });
@@ -172,7 +172,7 @@ impl Level {
 
 impl Field {
     #[inline]
-    fn found<'a>(&mut self, value: RawVal<'a>, arena: &'a Bump, values: &mut [RawVal<'a>]) {
+    fn store<'a>(&mut self, value: RawVal<'a>, arena: &'a Bump, values: &mut [RawVal<'a>]) {
         if let Some(slot) = self.slot.and_then(|slot| values.get_mut(slot)) {
             *slot = value;
         }

@@ -174,7 +174,7 @@ impl SortSpec {
             }
             let so_far = out.get(start..).unwrap_or(&[]);
             let before = bound.and_then(|bound| bound.get(..so_far.len()));
-            if before.is_some_and(|before| so_far > before) && self.cannot_fail_behind(at) {
+            if before.is_some_and(|before| so_far > before) && self.can_skip_rest(at) {
                 return Ok(false);
             }
         }
@@ -183,7 +183,7 @@ impl SortSpec {
 
     /// Whether the fields behind this one can be left out: several could be arrays side by side,
     /// and a number in a path could mean two things, which must be told.
-    fn cannot_fail_behind(&self, at: usize) -> bool {
+    fn can_skip_rest(&self, at: usize) -> bool {
         match self.fields.get(at + 1..).unwrap_or(&[]) {
             [] => true,
             [one] => one.path.is_single(),

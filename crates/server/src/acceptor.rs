@@ -107,7 +107,7 @@ impl Acceptor {
 fn accept(socket: &TcpListener, core: &Arc<Core>) -> Accepted {
     for _ in 0..ACCEPTED_AT_ONCE {
         match socket.accept() {
-            Ok((stream, remote)) => welcome(core, stream.into(), remote),
+            Ok((stream, remote)) => open_connection(core, stream.into(), remote),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Accepted::All,
             Err(error) if is_about_one_client(&error) => {}
             Err(error) => {
@@ -125,9 +125,9 @@ fn is_about_one_client(error: &io::Error) -> bool {
 }
 
 /// Makes a connection of an accepted socket, if there is room for one more.
-fn welcome(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr) {
+fn open_connection(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr) {
     if core.links.is_full()
-        && let Some(silent) = core.lot.silent()
+        && let Some(silent) = core.parked.take_silent()
     {
         silent.evict();
     }
@@ -157,5 +157,5 @@ fn welcome(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr) {
     };
     tracing::debug!(connection = id, client = %remote, "connection accepted");
     core.links.add(&link, core.engine.network());
-    core.lot.park_new(Box::new(Connection::new(Arc::clone(core), link, client)));
+    core.parked.park_new(Box::new(Connection::new(Arc::clone(core), link, client)));
 }

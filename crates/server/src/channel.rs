@@ -158,7 +158,7 @@ impl Channel {
 impl Drop for Channel {
     fn drop(&mut self) {
         if let Kind::Secure(secure) = &mut self.kind {
-            secure.say_goodbye(&self.link);
+            secure.send_close_notify(&self.link);
         }
     }
 }

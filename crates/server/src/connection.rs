@@ -179,17 +179,17 @@ impl Connection {
         self.served_in = lane;
         self.conversation.in_background = lane == Lane::Background;
         let core = Arc::clone(&self.core);
-        match self.turn() {
+        match self.handle_messages() {
             Ok(AfterServing::Park) => {
                 self.parked = Some(Instant::now());
-                core.lot.park(self);
+                core.parked.park(self);
             }
             // A thread is made with the priority of the one that makes it: not here.
             Ok(AfterServing::Queue) if lane != Lane::Front && self.lane() == Lane::Front => {
-                core.lot.park_for(self, Duration::ZERO);
+                core.parked.park_for(self, Duration::ZERO);
             }
             Ok(AfterServing::Queue) => core.submit(self),
-            Ok(AfterServing::Later(pause)) => core.lot.park_for(self, pause),
+            Ok(AfterServing::Later(pause)) => core.parked.park_for(self, pause),
             Err(ending) => self.close(&ending),
         }
     }
@@ -278,7 +278,7 @@ impl Connection {
     }
 
     /// Handles messages until there is a reason to stop.
-    fn turn(&mut self) -> Result<AfterServing, Ending> {
+    fn handle_messages(&mut self) -> Result<AfterServing, Ending> {
         self.set_linger()?;
         let mut handled = 0u32;
         // Who was woken for bytes reads them before it makes room for others.

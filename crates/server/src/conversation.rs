@@ -243,7 +243,7 @@ impl Conversation {
         }
         self.share.take(self.reply.capacity());
         let waits = self.in_background && !self.channel.link().has_room_for(bytes.len());
-        let _aside = waits.then(|| self.core.background.step_aside());
+        let _aside = waits.then(|| self.core.background.begin_wait());
         self.channel.send(bytes, &self.core.options)?;
         self.core.engine.network().bytes_out.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         Ok(())

@@ -105,7 +105,7 @@ impl ServerOptions {
 struct Core {
     engine: Engine,
     options: ServerOptions,
-    lot: ParkedConnections,
+    parked: ParkedConnections,
     /// The pools for small messages, for large ones, and for clients that have not logged in.
     front: Arc<Pool>,
     large: Arc<Pool>,
@@ -190,7 +190,7 @@ impl Server {
         let acceptor_waker = Waker::new(acceptor.registry(), acceptor::WAKE)?;
         let core = Core {
             engine,
-            lot: ParkedConnections::new(listener.registry().try_clone()?, Arc::clone(&waker)),
+            parked: ParkedConnections::new(listener.registry().try_clone()?, Arc::clone(&waker)),
             front: Arc::new(Pool::new(Lane::Front, options.threads_max)),
             large: Arc::new(Pool::new(Lane::Large, options.threads_max)),
             background: Arc::new(Pool::new(Lane::Background, options.threads_max)),

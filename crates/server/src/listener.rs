@@ -52,9 +52,10 @@ impl Listener {
         let mut events = Events::with_capacity(1024);
         let mut checked = Instant::now();
         while !core.is_stopping() {
-            let watch = core.lot.has_deadlines() || core.pools().iter().any(|pool| pool.is_busy());
+            let watch =
+                core.parked.has_deadlines() || core.pools().iter().any(|pool| pool.is_busy());
             let check = watch.then_some(CHECK);
-            let (due, later) = core.lot.due(Instant::now());
+            let (due, later) = core.parked.due(Instant::now());
             due.into_iter().for_each(|connection| core.submit(connection));
             let timeout = [check, later].into_iter().flatten().min();
             match self.poll.poll(&mut events, timeout) {
@@ -64,14 +65,14 @@ impl Listener {
                 Err(error) => return Err(error),
             }
             for event in &events {
-                if let Some(connection) = core.lot.wake(event.token()) {
+                if let Some(connection) = core.parked.wake(event.token()) {
                     core.submit(connection);
                 }
             }
             if checked.elapsed() >= CHECK {
                 checked = Instant::now();
                 core.links.interrupt_abandoned();
-                core.lot.overdue(checked).into_iter().for_each(Connection::expire);
+                core.parked.overdue(checked).into_iter().for_each(Connection::expire);
             }
         }
         Ok(())
@@ -80,7 +81,7 @@ impl Listener {
 
 /// Closes silent connections at once, busy ones when their command is done or takes too long.
 fn stop(core: &Core) {
-    core.lot.close();
+    core.parked.close();
     core.pools().iter().for_each(|pool| pool.stop());
     core.links.shut_down(Shutdown::Read);
     let writing = [Activity::Running];

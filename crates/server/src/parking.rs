@@ -83,7 +83,7 @@ impl ParkedConnections {
     }
 
     /// Takes out the connection that has said nothing for longest, if it is long enough.
-    pub(crate) fn silent(&self) -> Option<Box<Connection>> {
+    pub(crate) fn take_silent(&self) -> Option<Box<Connection>> {
         let mut parked = self.parked.lock();
         loop {
             let (token, came) = *parked.silent.front()?;

@@ -155,7 +155,7 @@ impl Pool {
     }
 
     /// Lets another thread work while this one waits.
-    pub(crate) fn step_aside(self: &Arc<Pool>) -> WaitingGuard {
+    pub(crate) fn begin_wait(self: &Arc<Pool>) -> WaitingGuard {
         let mut state = self.state.lock();
         state.aside += 1;
         if state.waiting.is_empty() {

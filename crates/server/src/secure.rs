@@ -154,7 +154,7 @@ impl Secure {
     }
 
     /// Sends the closing alert, as far as that is possible without waiting.
-    pub(crate) fn say_goodbye(&mut self, link: &Link) {
+    pub(crate) fn send_close_notify(&mut self, link: &Link) {
         if self.session.wants_write() {
             return;
         }

@@ -37,7 +37,7 @@ pub fn bless(
             at += 1;
             if step.expectations.is_empty() {
                 let last = at == count;
-                if last || judge::all_is_well(outcome).is_err() {
+                if last || judge::expect_success(outcome).is_err() {
                     let (kind, body) = fresh(step, outcome);
                     let lines = layout(kind, &names.hide(&body));
                     edits.push(Edit { first: step.last_line + 1, last: step.last_line, lines });

@@ -31,15 +31,15 @@ pub fn judge(expectation: &Expectation, outcome: &Outcome, names: &Names) -> Res
 ///
 /// # Errors
 /// The reply that shows the failure.
-pub fn all_is_well(outcome: &Outcome) -> Result<(), String> {
-    reply_is_well(outcome.reply.as_doc())
+pub fn expect_success(outcome: &Outcome) -> Result<(), String> {
+    expect_reply_success(outcome.reply.as_doc())
 }
 
 /// Judges a reply of which nothing more is expected.
 ///
 /// # Errors
 /// The reply, when the command or a write of it failed.
-pub fn reply_is_well(reply: RawDoc<'_>) -> Result<(), String> {
+pub fn expect_reply_success(reply: RawDoc<'_>) -> Result<(), String> {
     if !reply.get("ok").is_some_and(Val::truthy) {
         return Err(format!("the command failed: {}", text::print_reply(reply)));
     }

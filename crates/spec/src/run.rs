@@ -317,7 +317,7 @@ impl Running<'_> {
         }
         self.evaluated = doc.to_owned();
         let reply = self.insert("eval", doc)?;
-        match judge::reply_is_well(reply.as_doc()) {
+        match judge::expect_reply_success(reply.as_doc()) {
             Ok(()) => Ok(()),
             Err(message) => Err(value::Error::internal(message)),
         }

@@ -58,12 +58,12 @@ fn generated() -> String {
         let missing: Vec<&str> = known.difference(&have).copied().collect();
         let more: Vec<&str> = have.difference(&known).copied().collect();
         let _ = writeln!(out, "\n### {title}: {} of {}\n", there.len(), known.len());
-        let _ = writeln!(out, "There: {}.\n", list(&there));
+        let _ = writeln!(out, "Supported: {}.\n", list(&there));
         if !missing.is_empty() {
             let _ = writeln!(out, "Missing: {}.\n", list(&missing));
         }
         if !more.is_empty() {
-            let _ = writeln!(out, "Beside these: {}.", list(&more));
+            let _ = writeln!(out, "In addition: {}.", list(&more));
         }
     }
     let _ = writeln!(out, "\n### Known differences, from the spec files\n");

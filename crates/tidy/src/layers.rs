@@ -53,9 +53,9 @@ pub const ENGINE: &[(&str, &[&str])] = &[
     ("engine", &["engine", "library"]),
 ];
 
-/// The layer of a module of the engine, and its place among all modules.
+/// The layer of a module of the engine, and its position among all modules.
 #[must_use]
-pub fn place(module: &str) -> Option<(&'static str, usize)> {
+pub fn position(module: &str) -> Option<(&'static str, usize)> {
     let all = ENGINE.iter().flat_map(|(layer, modules)| modules.iter().map(move |m| (*layer, *m)));
     all.enumerate().find(|(_, (_, m))| *m == module).map(|(at, (layer, _))| (layer, at))
 }

@@ -29,7 +29,7 @@ fn modules_of_the_engine_use_only_those_below() {
     let uses = graph::uses(&engine());
     let mut upwards = Vec::new();
     for ((user, used), by) in &uses {
-        let (Some((_, above)), Some((_, below))) = (layers::place(user), layers::place(used))
+        let (Some((_, above)), Some((_, below))) = (layers::position(user), layers::position(used))
         else {
             continue;
         };
@@ -56,7 +56,7 @@ fn every_module_of_the_engine_is_in_the_table_and_names_its_layer() {
     let mut wrong = Vec::new();
     for module in modules.intersection(&listed) {
         let (Some((layer, _)), Some(file)) = (
-            layers::place(module),
+            layers::position(module),
             files
                 .iter()
                 .find(|f| f.path == format!("{module}.rs") || f.path == format!("{module}/mod.rs")),

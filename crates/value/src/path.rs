@@ -113,12 +113,12 @@ fn step<'a, B>(
     let Some((part, rest)) = parts.split_first() else { return ControlFlow::Continue(()) };
     match doc.find(&part.name) {
         None => visit(PathValue { value: Val::Missing, position, element: false }),
-        Some(value) => arrive(value, rest, position, expand_leaf, visit),
+        Some(value) => visit_value(value, rest, position, expand_leaf, visit),
     }
 }
 
 /// Goes on from a value that stands where `rest` begins.
-fn arrive<'a, B>(
+fn visit_value<'a, B>(
     value: RawVal<'a>,
     rest: &[Part],
     position: Option<usize>,
@@ -152,7 +152,7 @@ fn arrive<'a, B>(
             if after.is_empty() {
                 visit(PathValue { value: element.get(), position, element: false })?;
             } else if element.as_doc().is_some() || element.as_array().is_some() {
-                arrive(element, after, position, expand_leaf, visit)?;
+                visit_value(element, after, position, expand_leaf, visit)?;
             }
         }
     }

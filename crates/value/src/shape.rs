@@ -110,7 +110,7 @@ impl Shape {
             // The element that was not expected, and then all that are, again.
             let Some((name, value, after)) = element(rest) else { return };
             rest = after;
-            if let Some(field) = self.wanted(name, left) {
+            if let Some(field) = self.field_index(name, left) {
                 left &= !(1 << field);
                 if !found(field, value) {
                     return;
@@ -137,7 +137,7 @@ impl Shape {
     }
 
     /// Which of the names that are left this is.
-    fn wanted(&self, name: &[u8], left: u64) -> Option<usize> {
+    fn field_index(&self, name: &[u8], left: u64) -> Option<usize> {
         let mut open = left;
         while open != 0 {
             let at = open.trailing_zeros() as usize;
@@ -159,9 +159,9 @@ impl Shape {
             && let Some((name, value, after)) = element(rest)
             && self.steps.len() < STEPS_MAX
         {
-            let field = self.wanted(name, left);
+            let field = self.field_index(name, left);
             // A name that comes again is not wanted here, but may be in a document that lacks the first.
-            if field.is_none() && self.wanted(name, u64::MAX).is_some() {
+            if field.is_none() && self.field_index(name, u64::MAX).is_some() {
                 return;
             }
             if let Some(field) = field {

@@ -30,7 +30,7 @@ pub(crate) struct Login {
     /// The generation of users and roles that `users` was read from.
     generation: u64,
     /// The number of changes of `users`.
-    turn: u64,
+    revision: u64,
     exchange: Option<Exchange>,
 }
 
@@ -78,7 +78,7 @@ impl Login {
             users: Vec::new(),
             privileges: Arc::default(),
             generation: 0,
-            turn: 0,
+            revision: 0,
             exchange: None,
         }
     }
@@ -99,8 +99,8 @@ impl Login {
     }
 
     /// A number that changes whenever the users of the connection change.
-    pub(crate) fn turn(&self) -> u64 {
-        self.turn
+    pub(crate) fn revision(&self) -> u64 {
+        self.revision
     }
 
     /// Whether the client must log in and has not done so.
@@ -158,7 +158,7 @@ impl Login {
         *self.slot.user.lock() =
             users.first().map(|user| format!("{}@{}", user.name, user.db).into_boxed_str());
         self.users = users;
-        self.turn += 1;
+        self.revision += 1;
         self.privileges = Arc::new(all);
     }
 

@@ -177,13 +177,13 @@ impl Catalog {
     }
 
     /// Restores a collection as it was at another moment, with its patterns at that time.
-    pub fn set_as_it_was(&mut self, collection: Arc<Collection>) {
+    pub fn restore(&mut self, collection: Arc<Collection>) {
         let db = self.databases.entry(collection.db.clone()).or_default();
         Arc::make_mut(db).collections.insert(collection.name.clone(), collection);
     }
 
     /// Restores the patterns of a database as they were at another moment.
-    pub fn set_patterns_as_they_were(&mut self, db: &str, patterns: Vec<Arc<Pattern>>) {
+    pub fn restore_patterns(&mut self, db: &str, patterns: Vec<Arc<Pattern>>) {
         if let Some(db) = self.databases.get_mut(db) {
             Arc::make_mut(db).patterns = patterns;
         }

@@ -78,7 +78,7 @@ impl Pointers {
 
     /// Returns a collection by name; `None` if it does not exist.
     #[must_use]
-    pub fn place(&self, name: &str) -> Option<&SourceCollection> {
+    pub fn collection(&self, name: &str) -> Option<&SourceCollection> {
         self.places.iter().find(|place| *place.name == *name)
     }
 

@@ -359,7 +359,7 @@ fn look_up(data: &Data, op: &Operation, change: &Change<'_>) -> Result<Option<By
         let Some(doc) = layout::get(&collection, &snapshot, &key)? else {
             return Ok(None);
         };
-        return resolve::shown(&collection, &snapshot, doc).map(Some);
+        return resolve::resolve_document(&collection, &snapshot, doc).map(Some);
     }
     let filter = Arc::new(Filter::parse(change.doc, &ParseContext::new(0))?);
     let question = Question {

@@ -11,7 +11,7 @@ use crate::changes::Cause;
 use crate::exec::scan::fetch;
 use crate::index::maintain::record_of;
 use crate::index::spec::same_key;
-use crate::index_keys::shown;
+use crate::index_keys::doc_text;
 use crate::operation::Operation;
 use crate::validation::{self, Validator};
 use ::access::Action;
@@ -357,10 +357,10 @@ fn find_index(args: &Args<'_>, collection: &Collection) -> Result<Arc<Index>> {
             let mut found = collection.indexes.iter().filter(|i| same_key(i.key.as_doc(), key));
             match (found.next(), found.next()) {
                 (Some(index), None) => Ok(index.clone()),
-                (None, _) => Err(not_found(&shown(key))),
+                (None, _) => Err(not_found(&doc_text(key))),
                 (Some(_), Some(_)) => Err(Error::new(
                     Code::AMBIGUOUS_INDEX_KEY_PATTERN,
-                    format!("several indexes have the key {}, name one instead", shown(key)),
+                    format!("several indexes have the key {}, name one instead", doc_text(key)),
                 )),
             }
         }

@@ -67,7 +67,7 @@ pub(super) fn set(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()>
                 ));
             }
             Some(doc) if !doc.is_empty() => {
-                let wish = write_wish(doc)?;
+                let wish = stored_write_concern(doc)?;
                 Some(value::OwnedVal::new(Val::Document(wish.as_doc())))
             }
             _ => kept,
@@ -119,7 +119,7 @@ fn read_level(doc: RawDoc<'_>) -> Result<&str> {
 }
 
 /// A write concern in its stored form.
-fn write_wish(doc: RawDoc<'_>) -> Result<DocBuf> {
+fn stored_write_concern(doc: RawDoc<'_>) -> Result<DocBuf> {
     let body = DocBuf::build(|out| {
         out.append("writeConcern", Val::Document(doc));
     });

@@ -4,7 +4,7 @@ use super::row::{Required, StableApi};
 use super::{Command, Context, query};
 use crate::catalog::{Collection, Index, change};
 use crate::index::spec::same_key;
-use crate::index_keys::shown;
+use crate::index_keys::doc_text;
 use crate::upkeep::declare;
 use ::access::Action;
 use std::sync::Arc;
@@ -134,18 +134,18 @@ fn with_key(collection: &Collection, key: RawDoc<'_>) -> Result<Arc<Index>> {
     match found.as_slice() {
         [] => Err(Error::new(
             Code::INDEX_NOT_FOUND,
-            format!("can't find index with key: {}", shown(key)),
+            format!("can't find index with key: {}", doc_text(key)),
         )),
         [index] => droppable(index),
         several => {
-            let specs: Vec<String> = several.iter().map(|i| shown(i.spec.as_doc())).collect();
+            let specs: Vec<String> = several.iter().map(|i| doc_text(i.spec.as_doc())).collect();
             Err(Error::new(
                 Code::AMBIGUOUS_INDEX_KEY_PATTERN,
                 format!(
                     "{} indexes found for key: {}, identify by name instead. Conflicting \
                      indexes: {}",
                     several.len(),
-                    shown(key),
+                    doc_text(key),
                     specs.join(", ")
                 ),
             ))

@@ -1,6 +1,6 @@
 //! `dropPatterns`: removes patterns and the values that they maintain.
 
-use super::patterns::{check_place, finish_builds, named};
+use super::patterns::{finish_builds, named, refuse_in_transaction};
 use super::row::Required;
 use super::{Command, Context};
 use crate::upkeep::{declare, modify};
@@ -18,7 +18,7 @@ pub(super) static COMMAND: Command = Command {
 };
 
 fn drop_patterns(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
-    check_place(context)?;
+    refuse_in_transaction(context)?;
     let name = context.collection_name()?;
     let concern = context.write_concern()?;
     let keep = context.args.bool("keepValues")?;

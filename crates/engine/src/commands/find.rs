@@ -224,7 +224,7 @@ fn point_read(context: &Context<'_>, name: &str, out: &mut Writer<'_>) -> Result
     let snapshot = context.engine.data.store.snapshot();
     let mut doc = layout::get(collection, &snapshot, &key)?;
     if let (Some(stored), true) = (&doc, collection.pointers.is_some()) {
-        doc = Some(resolve::shown(collection, &snapshot, stored.clone())?);
+        doc = Some(resolve::resolve_document(collection, &snapshot, stored.clone())?);
     }
     let found = u64::from(doc.is_some());
     let engine = context.engine;

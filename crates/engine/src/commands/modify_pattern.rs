@@ -1,6 +1,6 @@
 //! `modifyPattern`: changes options of a pattern.
 
-use super::patterns::{check_place, finish_builds, may_declare};
+use super::patterns::{finish_builds, may_declare, refuse_in_transaction};
 use super::row::Required;
 use super::{Command, Context};
 use crate::upkeep::{declare, modify};
@@ -19,14 +19,14 @@ pub(super) static COMMAND: Command = Command {
 };
 
 fn modify_pattern(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
-    check_place(context)?;
+    refuse_in_transaction(context)?;
     let collection = context.collection_name()?;
     let concern = context.write_concern()?;
     let name = context.args.string("name")?;
     let set = context.args.doc("set")?;
     let wait = context.args.bool_or_true("wait")?;
     let (engine, db) = (context.engine, context.db);
-    let (wanted, light) = modify::wanted(&engine.data, db, collection, name, set)?;
+    let (wanted, light) = modify::redeclare(&engine.data, db, collection, name, set)?;
     let login = &context.client.login;
     if !light && login.required && !may_declare(login.privileges(), db, &wanted) {
         return Err(Error::new(

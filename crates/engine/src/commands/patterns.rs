@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use value::{Code, DocBuf, Error, RawDoc, Result, Val, Writer};
 
-pub(super) fn check_place(context: &Context<'_>) -> Result<()> {
+pub(super) fn refuse_in_transaction(context: &Context<'_>) -> Result<()> {
     if context.op.is_in_transaction() {
         return Err(Error::new(
             Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
@@ -27,7 +27,7 @@ pub(super) fn check_place(context: &Context<'_>) -> Result<()> {
 }
 
 pub(super) fn create(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
-    check_place(context)?;
+    refuse_in_transaction(context)?;
     let name = context.collection_name()?;
     let concern = context.write_concern()?;
     let wait = context.args.bool_or_true("wait")?;

@@ -282,7 +282,7 @@ impl Find<'_> {
             projection: projection.clone(),
             show_record: self.record_form(collection),
             return_key: self.return_key.then(|| keys_of(access)),
-            shown: Metadata {
+            metadata: Metadata {
                 // The natural order has no keys.
                 sort: asks("sortKey").then(|| sort.clone().unwrap_or_default()),
                 access: asks("indexKey").then(|| keys_of(access)),
@@ -292,8 +292,8 @@ impl Find<'_> {
             needed: None,
             escape: None,
         };
-        let way_out = planner::way_out(&question, &plan).filter(|_| self.bounds.is_empty());
-        let escape = way_out.map(|(most, other)| {
+        let fallback = planner::fallback(&question, &plan).filter(|_| self.bounds.is_empty());
+        let escape = fallback.map(|(most, other)| {
             let options = options(&other.access);
             let (snapshot, collection) = (snapshot.clone(), collection.clone());
             let shape = crate::plan_cache::shape::of(filter.root(), sort.as_ref());

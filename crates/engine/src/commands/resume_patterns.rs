@@ -1,6 +1,6 @@
 //! `resumePatterns`: rebuilds patterns and resumes their maintenance.
 
-use super::patterns::{check_place, named, rebuild};
+use super::patterns::{named, rebuild, refuse_in_transaction};
 use super::row::Required;
 use super::{Command, Context};
 use ::access::Action;
@@ -18,7 +18,7 @@ pub(super) static COMMAND: Command = Command {
 };
 
 fn resume(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
-    check_place(context)?;
+    refuse_in_transaction(context)?;
     let name = context.collection_name()?;
     let wait = context.args.bool_or_true("wait")?;
     let concern = context.write_concern()?;

@@ -1,6 +1,6 @@
 //! `suspendPatterns`: stops the maintenance of patterns.
 
-use super::patterns::{check_place, named};
+use super::patterns::{named, refuse_in_transaction};
 use super::row::Required;
 use super::{Command, Context};
 use crate::upkeep::declare;
@@ -18,7 +18,7 @@ pub(super) static COMMAND: Command = Command {
 };
 
 fn suspend(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
-    check_place(context)?;
+    refuse_in_transaction(context)?;
     let name = context.collection_name()?;
     for pattern in named(context, name)? {
         if pattern.phase != Phase::Suspended {

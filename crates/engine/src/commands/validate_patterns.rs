@@ -1,6 +1,6 @@
 //! `validatePatterns`: compares the maintained values of patterns with a recomputation.
 
-use super::patterns::{check_place, named, rebuild};
+use super::patterns::{named, rebuild, refuse_in_transaction};
 use super::row::Required;
 use super::{Command, Context};
 use crate::upkeep::scrub;
@@ -22,7 +22,7 @@ pub(super) static COMMAND: Command = Command {
 };
 
 fn validate(context: &mut Context<'_>, out: &mut Writer<'_>) -> Result<()> {
-    check_place(context)?;
+    refuse_in_transaction(context)?;
     let name = context.collection_name()?;
     let repair = context.args.bool("repair")?;
     let filter = match context.args.optional_doc("filter")? {

@@ -51,11 +51,11 @@ impl Reading {
     /// Returns whether every entry yields a document, none is skipped, and they are read in
     /// ascending order.
     #[must_use]
-    pub fn tells_all_forward(&self) -> bool {
-        self.direction == Direction::Forward && self.tells_all()
+    pub fn yields_every_entry_forward(&self) -> bool {
+        self.direction == Direction::Forward && self.yields_every_entry()
     }
 
-    fn tells_all(&self) -> bool {
+    fn yields_every_entry(&self) -> bool {
         self.cover.is_some() && self.check.is_none() && self.key_filter.is_none()
     }
 }
@@ -159,11 +159,11 @@ impl EntryScan {
 
     /// Returns whether every entry yields a document and none is skipped.
     #[must_use]
-    pub fn tells_all(&self) -> bool {
-        matches!(self.source, Source::One(..)) && self.reading.tells_all()
+    pub fn yields_every_entry(&self) -> bool {
+        matches!(self.source, Source::One(..)) && self.reading.yields_every_entry()
     }
 
-    /// Returns the range that is read if `tells_all` holds, with its index and its cover.
+    /// Returns the range that is read if `yields_every_entry` holds, with its index and its cover.
     pub fn plain(&mut self) -> Option<(&Index, &mut Range, &Cover)> {
         let Source::One(range, _) = &mut self.source else { return None };
         Some((&self.reading.index, range, self.reading.cover.as_deref()?))

@@ -43,7 +43,7 @@ pub struct FindOptions {
     /// Set if index keys are returned instead of documents: the access that finds them.
     pub return_key: Option<Access>,
     /// The `$meta` metadata that the projection requests.
-    pub shown: Metadata,
+    pub metadata: Metadata,
     /// The paths that are read of the result; `None` for everything that the projection returns.
     pub needed: Option<Vec<String>>,
     /// The alternative if the plan reads far more than expected.
@@ -53,7 +53,7 @@ pub struct FindOptions {
 impl FindOptions {
     /// Returns the parts of documents that a plan needs.
     fn demand(&self, plan: &Plan) -> Demand {
-        let whole = self.return_key.is_some() || !self.shown.is_empty();
+        let whole = self.return_key.is_some() || !self.metadata.is_empty();
         let included = match &self.projection {
             _ if whole => None,
             Some(projection) if projection.needs_position() => None,
@@ -96,7 +96,7 @@ pub struct FindStream {
     arena: Bump,
     show_record: Option<RecordForm>,
     return_key: Option<Access>,
-    shown: Metadata,
+    metadata: Metadata,
     sort_totals: SortTotals,
     escape: Option<Escape>,
     /// The last document of a text search, kept to compute its score.
@@ -144,7 +144,7 @@ impl FindStream {
             arena: Bump::new(),
             show_record: options.show_record,
             return_key: options.return_key,
-            shown: options.shown,
+            metadata: options.metadata,
             sort_totals: SortTotals::default(),
             escape: options.escape,
             last: None,
@@ -166,7 +166,7 @@ impl FindStream {
             arena: Bump::new(),
             show_record: None,
             return_key: None,
-            shown: Metadata::default(),
+            metadata: Metadata::default(),
             sort_totals: SortTotals::default(),
             escape: None,
             last: None,
@@ -367,7 +367,7 @@ impl FindStream {
         let Some(projection) = &self.projection else { return Ok(doc) };
         let mut out = Vec::with_capacity(doc.len());
         let text = self.filter.as_ref().and_then(|filter| filter.text());
-        if text.is_none() && self.shown.is_empty() {
+        if text.is_none() && self.metadata.is_empty() {
             projection.apply(doc.raw(), position, &self.arena, &mut out)?;
         } else {
             let mut failed = Ok(());
@@ -375,7 +375,7 @@ impl FindStream {
                 if let Some(text) = text {
                     out.f64("textScore", text.score(doc.raw()));
                 }
-                failed = self.shown.write(doc.raw(), out);
+                failed = self.metadata.write(doc.raw(), out);
             });
             failed?;
             let (doc, meta) = (doc.raw(), meta.as_doc());

@@ -66,15 +66,15 @@ impl Metadata {
 /// A stream that adds metadata to its documents.
 pub struct WithMeta {
     input: Box<dyn Stream>,
-    shown: Metadata,
+    metadata: Metadata,
     meta: Option<DocBuf>,
 }
 
 impl WithMeta {
     /// Adds metadata to the documents of a stream.
     #[must_use]
-    pub fn new(input: Box<dyn Stream>, shown: Metadata) -> WithMeta {
-        WithMeta { input, shown, meta: None }
+    pub fn new(input: Box<dyn Stream>, metadata: Metadata) -> WithMeta {
+        WithMeta { input, metadata, meta: None }
     }
 }
 
@@ -86,7 +86,7 @@ impl Stream for WithMeta {
             if let Some(meta) = self.input.meta() {
                 out.extend(meta.as_doc());
             }
-            failed = self.shown.write(doc.raw(), out);
+            failed = self.metadata.write(doc.raw(), out);
         }));
         failed.map(|()| Some(doc))
     }

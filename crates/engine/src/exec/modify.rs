@@ -56,7 +56,7 @@ pub fn choose_one(
     collection: &Arc<Collection>,
     target: &Target<'_>,
 ) -> Result<Option<Chosen>> {
-    write::check_place(txn, collection)?;
+    write::refuse_capped_in_transaction(txn, collection)?;
     let question = Question {
         collection,
         filter: &target.filter,
@@ -143,7 +143,7 @@ pub fn for_each_match(
     mut change: impl FnMut(&mut Transaction, &Arc<Collection>, &Chosen) -> Result<bool>,
 ) -> Result<Many> {
     if op.is_in_transaction() {
-        op.with_transaction(|txn| write::check_place(txn, collection))?;
+        op.with_transaction(|txn| write::refuse_capped_in_transaction(txn, collection))?;
     }
     let (mut scan, scanned_at) = scan_many(data, op, collection, target)?;
     let mut total = Many::default();

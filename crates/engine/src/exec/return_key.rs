@@ -19,10 +19,10 @@ pub fn key_of(access: &Access, doc: RawDoc<'_>) -> Result<DocBuf> {
         }
         Access::Id(_) => Ok(id_of(doc)),
         Access::Index(candidate) if candidate.index.is_clustered() => Ok(id_of(doc)),
-        Access::Index(candidate) => Ok(through(candidate, doc)?.unwrap_or_default()),
+        Access::Index(candidate) => Ok(first_key(candidate, doc)?.unwrap_or_default()),
         Access::Either(either) => {
             for candidate in &either.branches {
-                if let Some(key) = through(candidate, doc)? {
+                if let Some(key) = first_key(candidate, doc)? {
                     return Ok(key);
                 }
             }
@@ -41,7 +41,7 @@ fn id_of(doc: RawDoc<'_>) -> DocBuf {
 
 /// Returns the first key that a scan of the ranges finds. Terms of a text index are not returned as
 /// keys.
-fn through(candidate: &Candidate, doc: RawDoc<'_>) -> Result<Option<DocBuf>> {
+fn first_key(candidate: &Candidate, doc: RawDoc<'_>) -> Result<Option<DocBuf>> {
     let index: &Index = &candidate.index;
     if matches!(index.kind, IndexKind::Text(_)) {
         return Ok(Some(DocBuf::new()));
@@ -68,7 +68,7 @@ fn through(candidate: &Candidate, doc: RawDoc<'_>) -> Result<Option<DocBuf>> {
 fn decoded(candidate: &Candidate, key: &keys::Key) -> DocBuf {
     let mut decoder = Decoder::new(&key.values, &key.types);
     DocBuf::build(|out| {
-        for ((name, _), descending) in candidate.shown.iter().zip(&candidate.index.columns) {
+        for ((name, _), descending) in candidate.columns.iter().zip(&candidate.index.columns) {
             let mut bytes = Vec::new();
             match decoder.next(*descending, &mut bytes) {
                 Some(Decoded::Value(kind)) => {

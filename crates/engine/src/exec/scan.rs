@@ -377,7 +377,7 @@ impl Scan {
         }
         let (space, range, reading) = match self.parts.make_contiguous() {
             [Part::Documents(range, Direction::Forward)] => (Space::Documents, range, None),
-            [Part::Entries(reading, range)] if reading.tells_all_forward() => {
+            [Part::Entries(reading, range)] if reading.yields_every_entry_forward() => {
                 (Space::Indexes, range, Some(reading.clone()))
             }
             _ => return Vec::new(),
@@ -457,7 +457,7 @@ impl Scan {
                     self.current = None;
                 }
                 (Some(Current::Entries(entries)), seen)
-                    if self.skip == 0 && entries.tells_all() =>
+                    if self.skip == 0 && entries.yields_every_entry() =>
                 {
                     let mut lender = Lender {
                         snapshot: &self.snapshot,

@@ -8,7 +8,7 @@ use crate::catalog::Collection;
 use crate::index::maintain::{entry_key, record_of};
 use crate::operation::Operation;
 use crate::planner::walk::Walk;
-use crate::records::pattern_reads::visit_found;
+use crate::records::pattern_reads::visit_matching;
 use crate::store_failed;
 use ::patterns::Find;
 use ::patterns::descent::Start;
@@ -132,7 +132,7 @@ impl WalkScan {
         let find =
             Find { collection: &collection.name, path: &self.walk.id, value: name, after: &[] };
         let documents = (collection.id, collection.layouts.as_ref());
-        visit_found(snapshot, documents, &collection.indexes, &find, &mut |doc| {
+        visit_matching(snapshot, documents, &collection.indexes, &find, &mut |doc| {
             let record = keys::key(doc.get("_id").unwrap_or(Val::Null));
             found = Some(Row { record: record.into(), doc: Bytes::copy_from(doc.bytes()) });
             Ok(false)

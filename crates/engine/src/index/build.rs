@@ -6,7 +6,7 @@
 //! failed build removes its index. A build that was interrupted by the end of the process restarts
 //! at the next start (`resume`).
 
-use super::fill::{Check, Filled, check_all_unique, fill, wanted};
+use super::fill::{Check, Filled, check_all_unique, fill, indexes_in_build};
 use super::spec::{self, IndexSpec};
 use crate::catalog::{Catalog, Collection, IndexState, change, persist, unindexable};
 use crate::job::Job;
@@ -78,7 +78,7 @@ pub fn create(
                 return match run(data, &collection, &ids, &op.stop_check()) {
                     Ok(()) => Ok(outcome),
                     Err(error) => {
-                        if let Err(second) = take_away(data, &collection, &ids) {
+                        if let Err(second) = remove_failed(data, &collection, &ids) {
                             tracing::error!(error = %second, "cannot remove an unfinished index");
                         }
                         let prefix = format!(
@@ -208,7 +208,7 @@ fn grow(
                 Code::CANNOT_CREATE_INDEX,
                 format!(
                     "add index fails, too many indexes for {db}.{name} key:{}",
-                    crate::index_keys::shown(spec.key())
+                    crate::index_keys::doc_text(spec.key())
                 ),
             ));
         }
@@ -285,7 +285,7 @@ fn finish(
 ) -> Result<()> {
     let Filled { load, equal, multikey } = filled;
     let doubtful = data.change_catalog(|catalog, batch| {
-        let indexes = wanted(catalog, built, ids)?;
+        let indexes = indexes_in_build(catalog, built, ids)?;
         // No commit can come between this and the new version of the collection. Statements that
         // did not see the entries, and so could not check for duplicates, are retried.
         let written = load.finish().map_err(store_failed)?;
@@ -304,7 +304,7 @@ fn finish(
     // From here on writers enforce uniqueness. Earlier entries are compared now.
     check_all_unique(data, built, ids, check)?;
     data.change_catalog(|catalog, batch| {
-        wanted(catalog, built, ids)?;
+        indexes_in_build(catalog, built, ids)?;
         set_state(catalog, batch, built, ids, IndexState::Ready)
     })
 }
@@ -328,7 +328,7 @@ fn set_state(
 }
 
 /// Removes indexes whose build failed.
-pub(super) fn take_away(data: &Data, built: &Collection, ids: &[u32]) -> Result<()> {
+pub(super) fn remove_failed(data: &Data, built: &Collection, ids: &[u32]) -> Result<()> {
     let removed = data.change_catalog(|catalog, batch| {
         // It was dropped with its collection or by name, and its space is freed already.
         let Some(collection) = find(catalog, built) else { return Ok(Vec::new()) };

@@ -75,7 +75,7 @@ pub(super) fn fill(
     check: Check<'_>,
 ) -> Result<Filled> {
     data.check_writable()?;
-    let mut indexes = wanted(&data.catalog.load(), built, ids)?;
+    let mut indexes = indexes_in_build(&data.catalog.load(), built, ids)?;
     indexes.sort_unstable_by_key(|index| index.id);
     let prefixes: Vec<[u8; 4]> = indexes.iter().map(|index| index.prefix()).collect();
     // Begins before the snapshot, so that every later write to the index is tracked.
@@ -110,7 +110,7 @@ pub(super) fn fill(
     let equal = AtomicBool::new(false);
     let goes_on = || {
         check().and_then(|()| stopped(data, job))?;
-        wanted(&data.catalog.load(), built, ids).map(drop)
+        indexes_in_build(&data.catalog.load(), built, ids).map(drop)
     };
     let watch = Watch { equal: &equal, stop: &|| goes_on().is_err() };
     let written = load.write(merged(&indexes, &mut entries, threads, &watch));
@@ -124,7 +124,7 @@ pub(super) fn fill(
 ///
 /// # Errors
 /// IndexBuildAborted if they are no longer in the catalog.
-pub(super) fn wanted(
+pub(super) fn indexes_in_build(
     catalog: &Catalog,
     built: &Collection,
     ids: &[u32],
@@ -231,7 +231,7 @@ impl Fill<'_> {
             check()?;
             stopped(self.data, self.job)?;
             if number.is_multiple_of(BETWEEN_LOOKS) {
-                wanted(&self.data.catalog.load(), self.built, &ids)?;
+                indexes_in_build(&self.data.catalog.load(), self.built, &ids)?;
             }
             let count = range.visit_block(|key, doc| {
                 let record = key.get(4..).unwrap_or(&[]);

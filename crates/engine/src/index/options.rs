@@ -89,7 +89,7 @@ pub fn check_kind(spec: RawDoc<'_>) -> Result<()> {
             format!(
                 "A maximum of one index field is allowed to be hashed but found {hashed} for \
                  'key' {}",
-                crate::index_keys::shown(key)
+                crate::index_keys::doc_text(key)
             ),
         ));
     }

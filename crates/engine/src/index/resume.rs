@@ -54,7 +54,7 @@ fn run(data: &Weak<Data>, collection: &Arc<Collection>, ids: &[u32]) {
         return;
     }
     tracing::warn!(code = error.code().0, namespace = &*namespace, "rebuilding an index failed");
-    if let Err(error) = build::take_away(&data, collection, ids) {
+    if let Err(error) = build::remove_failed(&data, collection, ids) {
         tracing::error!(%error, "cannot remove an unfinished index");
     }
 }

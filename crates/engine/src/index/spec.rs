@@ -3,7 +3,7 @@
 
 use super::options;
 use crate::catalog::{Collection, Index};
-use crate::index_keys::{shown, text, wildcard};
+use crate::index_keys::{doc_text, text, wildcard};
 use std::sync::Arc;
 use value::collation::CollationSource;
 use value::ejson::{self, Format};
@@ -41,8 +41,8 @@ impl IndexSpec {
                 return Err(Error::bad_value(format!(
                     "The _id index must have the same collation as the collection. Index \
                      collation: {}, collection collation: {}",
-                    own.map_or_else(simple, shown),
-                    default.map_or_else(simple, shown)
+                    own.map_or_else(simple, doc_text),
+                    default.map_or_else(simple, doc_text)
                 )));
             }
             return Ok(self.clone());
@@ -56,7 +56,7 @@ impl IndexSpec {
         if let Some(kind) = kind {
             let error = Error::new(
                 Code::CANNOT_CREATE_INDEX,
-                format!("Index type '{kind}' does not support collation: {}", shown(collation)),
+                format!("Index type '{kind}' does not support collation: {}", doc_text(collation)),
             );
             return Err(in_specification(self.doc.as_doc(), error));
         }
@@ -110,7 +110,7 @@ pub fn parse(spec: RawDoc<'_>, ignore_unknown: bool) -> Result<IndexSpec> {
                 error.context(format_args!(
                     "failed to add collation information to index spec for index creation: {} :: \
                  caused by :: ",
-                    shown(spec)
+                    doc_text(spec)
                 ))
             })?
         }
@@ -124,7 +124,7 @@ pub fn parse(spec: RawDoc<'_>, ignore_unknown: bool) -> Result<IndexSpec> {
         return Err(Error::bad_value(format!(
             "The index name '_id_' is reserved for the _id index, which must have key pattern \
              {{_id: 1}}, found key: {}",
-            shown(key)
+            doc_text(key)
         )));
     }
     if name == "*" {
@@ -276,7 +276,7 @@ fn read_fields<'a>(spec: RawDoc<'a>, ignore_unknown: bool, out: &mut Fields<'a>)
                     format!(
                         "The field '{name}' is not valid for an index specification. \
                          Specification: {}",
-                        shown(spec)
+                        doc_text(spec)
                     ),
                 ));
             }
@@ -381,7 +381,7 @@ fn version(spec: RawDoc<'_>, value: Val<'_>) -> Result<i32> {
             Code::CANNOT_CREATE_INDEX,
             format!(
                 "Invalid index specification {}; cannot create an index with v={}",
-                shown(spec),
+                doc_text(spec),
                 ejson::print_value(value, Format::Shell)
             ),
         )),
@@ -405,7 +405,7 @@ fn flag(name: &str, value: Val<'_>) -> Result<bool> {
 
 fn check_expiry(spec: RawDoc<'_>, key: RawDoc<'_>, seconds: Val<'_>) -> Result<()> {
     let refuse = |message: String| {
-        let message = format!("{message}. Index spec: {}", shown(spec));
+        let message = format!("{message}. Index spec: {}", doc_text(spec));
         Err(Error::new(Code::CANNOT_CREATE_INDEX, message))
     };
     let Some(number) = seconds.as_f64() else {
@@ -452,7 +452,7 @@ fn id_index(
                 format!(
                     "The field '{name}' is not valid for an _id index specification. \
                      Specification: {}",
-                    shown(spec)
+                    doc_text(spec)
                 ),
             ));
         }
@@ -481,7 +481,7 @@ pub fn check_lone_id(spec: &IndexSpec) -> Result<()> {
     if lone && !spec.is_id() {
         return Err(Error::bad_value(format!(
             "The field 'key' for an _id index must be {{_id: 1}}, but got {}",
-            shown(key)
+            doc_text(key)
         )));
     }
     Ok(())
@@ -506,7 +506,7 @@ pub fn existing<'c>(
                 format!(
                     "Cannot create an index where the name matches the clusteredIndex but the key \
                      does not - indexSpec: {}",
-                    shown(doc)
+                    doc_text(doc)
                 ),
             ));
         }
@@ -517,8 +517,8 @@ pub fn existing<'c>(
                     "An existing index has the same name as the requested index. When index \
                      names are not specified, they are auto generated and can cause conflicts. \
                      Please refer to our documentation. Requested index: {}, existing index: {}",
-                    shown(doc),
-                    shown(named.spec.as_doc())
+                    doc_text(doc),
+                    doc_text(named.spec.as_doc())
                 ),
             ));
         }
@@ -528,8 +528,8 @@ pub fn existing<'c>(
                 format!(
                     "An equivalent index already exists with the same name but different \
                      options. Requested index: {}, existing index: {}",
-                    shown(doc),
-                    shown(named.spec.as_doc())
+                    doc_text(doc),
+                    doc_text(named.spec.as_doc())
                 ),
             ));
         }
@@ -546,8 +546,8 @@ pub fn existing<'c>(
             format!(
                 "An equivalent index already exists with a different name and options. \
                  Requested index: {}, existing index: {}",
-                shown(doc),
-                shown(other.spec.as_doc())
+                doc_text(doc),
+                doc_text(other.spec.as_doc())
             ),
         )),
     }
@@ -617,7 +617,7 @@ pub(super) fn wrong_type(name: &str, expected: &str, found: Val<'_>) -> Error {
 }
 
 fn in_specification(spec: RawDoc<'_>, error: Error) -> Error {
-    error.context(format!("Error in specification {} :: caused by :: ", shown(spec)))
+    error.context(format!("Error in specification {} :: caused by :: ", doc_text(spec)))
 }
 
 #[cfg(test)]

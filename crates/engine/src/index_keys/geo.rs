@@ -40,7 +40,7 @@ fn check_levels(spec: RawDoc<'_>) -> Result<()> {
             return Err(Error::bad_value(format!(
                 "Expected field \"{name}\" to have a value exactly representable as a 64-bit \
                  integer, but found {name}: {}",
-                super::shown_value(value)
+                super::value_text(value)
             )));
         }
     }
@@ -224,7 +224,7 @@ fn cells(
     match &geo.plane {
         Some(plane) => plane_cells(plane, value, doc, names),
         None => sphere_cells(geo.levels, value, names).map_err(|reason| {
-            let doc = super::shown(doc);
+            let doc = super::doc_text(doc);
             Error::new(Code(16755), format!("Can't extract geo keys: {doc}  {reason}"))
         }),
     }
@@ -235,7 +235,7 @@ fn sphere_cells(
     value: Val<'_>,
     names: &mut Vec<String>,
 ) -> Result<(), String> {
-    let described = || super::shown_value(value);
+    let described = || super::value_text(value);
     if !matches!(value, Val::Array(_) | Val::Document(_)) {
         return Err(format!("geo element must be an array or object: {}", described()));
     }
@@ -300,7 +300,7 @@ fn plane_cell(
 ) -> Result<()> {
     let (Val::Array(inner) | Val::Document(inner)) = value else { return Err(no_location()) };
     if inner.count() == 1 {
-        let doc = super::shown(doc);
+        let doc = super::doc_text(doc);
         return Err(Error::new(
             Code(13068),
             format!("geo field only has 1 element :: caused by :: {doc}"),
@@ -320,7 +320,7 @@ fn plane_cell(
                 "point not in interval of [ {}, {} ] :: caused by :: {}",
                 plane.min,
                 plane.max,
-                super::shown(doc)
+                super::doc_text(doc)
             ),
         ));
     }
@@ -381,7 +381,7 @@ pub fn check(spec: RawDoc<'_>, key: RawDoc<'_>) -> Result<()> {
             format!(
                 "unsupported geo index version {{ 2dsphereIndexVersion : 2dsphereIndexVersion: {} \
                  }}, only versions: [1,2,3] are supported",
-                super::shown_value(version)
+                super::value_text(version)
             ),
         ));
     }

@@ -51,12 +51,12 @@ pub fn columns(kind: &IndexKind, fields: &[IndexField]) -> Vec<bool> {
 
 /// Returns a value as messages show it.
 #[must_use]
-pub fn shown_value(value: Val<'_>) -> String {
+pub fn value_text(value: Val<'_>) -> String {
     ejson::print_value(value, Format::Shell)
 }
 
 /// Returns a document as messages show it.
 #[must_use]
-pub fn shown(doc: RawDoc<'_>) -> String {
+pub fn doc_text(doc: RawDoc<'_>) -> String {
     ejson::print(doc, Format::Shell)
 }

@@ -60,7 +60,7 @@ pub fn keys(index: &Index, text: &TextFields, doc: RawDoc<'_>, out: &mut Keys) -
                     format!(
                         "Field '{}' of text index contains an array in document: {}",
                         field.path.text(),
-                        super::shown(doc)
+                        super::doc_text(doc)
                     ),
                 ));
             }
@@ -101,7 +101,7 @@ pub fn check(spec: RawDoc<'_>, key: RawDoc<'_>) -> Result<()> {
             Some(_) => refuse(format!(
                 "Invalid index specification {}; the field 'weights' can only be specified with \
                  text indexes",
-                super::shown(spec)
+                super::doc_text(spec)
             )),
             None => Ok(()),
         };
@@ -147,7 +147,7 @@ pub fn check(spec: RawDoc<'_>, key: RawDoc<'_>) -> Result<()> {
     if let Some(version) = spec.get("textIndexVersion")
         && version.as_i64_exact() != Some(3)
     {
-        return refuse(format!("bad textIndexVersion: {}", super::shown_value(version)));
+        return refuse(format!("bad textIndexVersion: {}", super::value_text(version)));
     }
     Ok(())
 }

@@ -292,7 +292,7 @@ impl RecordsMut for LevelMut<'_> {
 }
 
 /// Returns the first key after all keys with a prefix.
-fn behind(prefix: &[u8]) -> Vec<u8> {
+fn prefix_end(prefix: &[u8]) -> Vec<u8> {
     let mut next = prefix.to_vec();
     while let Some(last) = next.pop() {
         if let Some(above) = last.checked_add(1) {
@@ -314,7 +314,7 @@ impl StoredRecords {
         let from = [prefix, &span.from].concat();
         let to = match &span.to {
             Some(to) => [prefix, to].concat(),
-            None => behind(prefix),
+            None => prefix_end(prefix),
         };
         let (from, to) = (Bound::Included(&*from), Bound::Excluded(&*to));
         let direction = if span.backward { Direction::Reverse } else { Direction::Forward };

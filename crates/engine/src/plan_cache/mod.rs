@@ -30,7 +30,7 @@ pub struct Sample {
 /// The cached plans of one collection.
 #[derive(Default)]
 pub struct PlanCache {
-    kept: Mutex<HashMap<u64, Kept>>,
+    kept: Mutex<HashMap<u64, CachedPlan>>,
     filters: Mutex<Vec<IndexFilter>>,
     /// Whether any index filter is set, so that queries need no lock to check.
     filtered: AtomicBool,
@@ -52,7 +52,7 @@ pub struct IndexFilter {
     pub indexes: Vec<OwnedVal>,
 }
 
-struct Kept {
+struct CachedPlan {
     index: u32,
     name: Box<str>,
     version: u64,
@@ -102,7 +102,7 @@ impl PlanCache {
         }
         kept.insert(
             shape,
-            Kept {
+            CachedPlan {
                 index: chosen.id,
                 name: chosen.name.clone(),
                 version,
@@ -175,7 +175,7 @@ impl PlanCache {
     #[must_use]
     pub fn list(&self, host: &str) -> Vec<DocBuf> {
         let kept = self.kept.lock();
-        let row = |(key, plan): (&u64, &Kept)| {
+        let row = |(key, plan): (&u64, &CachedPlan)| {
             let hash = shape::text(*key);
             DocBuf::build(|out| {
                 out.str("version", "1").str("queryHash", &hash).str("planCacheKey", &hash);

@@ -23,7 +23,7 @@ pub fn of(node: &Node, sort: Option<&SortSpec>) -> u64 {
 
 /// The shape of a whole query, in the form that clients see.
 #[must_use]
-pub fn shown(filter: &Filter, sort: Option<&SortSpec>) -> String {
+pub fn query_hash(filter: &Filter, sort: Option<&SortSpec>) -> String {
     text(of(filter.root(), sort))
 }
 

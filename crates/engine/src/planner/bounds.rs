@@ -487,15 +487,19 @@ pub fn of_expression(
 mod tests {
     use super::*;
 
-    fn shown(bounds: &Bounds) -> Vec<String> {
-        bounds.intervals.iter().map(|interval| super::super::edge::shown(interval, false)).collect()
+    fn texts(bounds: &Bounds) -> Vec<String> {
+        bounds
+            .intervals
+            .iter()
+            .map(|interval| super::super::edge::interval_text(interval, false))
+            .collect()
     }
 
     #[test]
     fn complements() {
         let test = |value| Test::Eq(OwnedVal::new(value));
         let other = of_test(&test(Val::Int32(3))).and_then(Bounds::complement).expect("is exact");
-        assert_eq!(shown(&other), ["[MinKey, 3)", "(3, MaxKey]"]);
+        assert_eq!(texts(&other), ["[MinKey, 3)", "(3, MaxKey]"]);
         let all = Bounds::exact(vec![Interval::all()]).complement().expect("is exact");
         assert!(all.intervals.is_empty());
         assert!(of_test(&test(Val::Null)).and_then(Bounds::complement).is_none());
@@ -508,7 +512,7 @@ mod tests {
         let values = vec![text("sa"), text("t")];
         let test = Test::In { values, regexes: vec![regex] };
         let bounds = of_test(&test).expect("bounds");
-        assert_eq!(shown(&bounds), ["[\"s\", \"t\")", "[\"t\", \"t\"]", "[/^s/, /^s/]"]);
+        assert_eq!(texts(&bounds), ["[\"s\", \"t\")", "[\"t\", \"t\"]", "[/^s/, /^s/]"]);
     }
 
     #[test]
@@ -516,8 +520,8 @@ mod tests {
         let range = |test: Test| of_test(&test).expect("bounds");
         let number = |n| OwnedVal::new(Val::Int32(n));
         let both = range(Test::Gte(number(1))).and(&range(Test::Lt(number(5))));
-        assert_eq!(shown(&both), ["[1, 5)"]);
-        assert_eq!(super::super::edge::shown(&both.intervals[0], true), "(5, 1]");
+        assert_eq!(texts(&both), ["[1, 5)"]);
+        assert_eq!(super::super::edge::interval_text(&both.intervals[0], true), "(5, 1]");
         assert!(range(Test::Gt(number(5))).and(&range(Test::Lt(number(3)))).intervals.is_empty());
     }
 }

@@ -42,7 +42,7 @@ pub struct Candidate {
     /// Whether documents come in the requested order.
     pub sorted: bool,
     /// The name and the intervals of each column of the key, for explain.
-    pub shown: Columns,
+    pub columns: Columns,
     /// Bounds on columns that the ranges do not express; entries outside are skipped.
     pub check: Option<Arc<KeyCheck>>,
     /// The conditions that the ranges and the check express exactly.
@@ -74,7 +74,7 @@ impl Candidate {
             equalities: 1,
             bounded: 1,
             sorted: true,
-            shown: Vec::new().into(),
+            columns: Vec::new().into(),
             check: None,
             implied: Conditions::default(),
             key_filter: None,
@@ -454,7 +454,7 @@ pub(super) fn assemble(
     }
     let path = wildcard::only_path(index, &columns).map(Arc::from);
     let all = || vec![Interval::all()];
-    let shown = columns.into_iter().map(|c| (c.name, c.intervals.unwrap_or_else(all))).collect();
+    let columns = columns.into_iter().map(|c| (c.name, c.intervals.unwrap_or_else(all))).collect();
     Candidate {
         index: index.clone(),
         ranges,
@@ -462,7 +462,7 @@ pub(super) fn assemble(
         equalities,
         bounded,
         sorted,
-        shown,
+        columns,
         check,
         implied,
         key_filter,

@@ -85,7 +85,7 @@ pub(super) fn is_worse_than_all(question: &Question<'_>, candidate: &mut Candida
     };
     let ordered = question.sort.is_some() && candidate.sorted;
     let free = candidate.index.is_clustered() || candidate.index.kind.is_special();
-    if documents < SMALL || ordered || free || candidate.shown.first().is_none_or(points) {
+    if documents < SMALL || ordered || free || candidate.columns.first().is_none_or(points) {
         return false;
     }
     let entries = match candidate.estimate {

@@ -89,7 +89,7 @@ impl Edge {
         }
     }
 
-    fn shown(&self) -> String {
+    fn to_text(&self) -> String {
         match &self.at {
             At::Value(value) => text(value.get()),
             At::Collated(key) => format!("CollationKey(0x{})", hex(key)),
@@ -102,14 +102,14 @@ impl Edge {
 
 /// An interval as text, in the direction in which it is read.
 #[must_use]
-pub fn shown(interval: &Interval, backwards: bool) -> String {
+pub fn interval_text(interval: &Interval, backwards: bool) -> String {
     let (first, last) = match backwards {
         false => (&interval.low, &interval.high),
         true => (&interval.high, &interval.low),
     };
     let open = if first.inclusive { '[' } else { '(' };
     let close = if last.inclusive { ']' } else { ')' };
-    format!("{open}{}, {}{close}", first.shown(), last.shown())
+    format!("{open}{}, {}{close}", first.to_text(), last.to_text())
 }
 
 fn has_largest(kind: Type) -> bool {

@@ -413,7 +413,8 @@ pub fn write_count_scan(
             };
             let mut key = |name: &str, last: bool| {
                 out.doc(name, |out| {
-                    for ((interval, backwards), (field, _)) in ends.iter().zip(&*candidate.shown) {
+                    for ((interval, backwards), (field, _)) in ends.iter().zip(&*candidate.columns)
+                    {
                         let edge = if *backwards == last { &interval.low } else { &interval.high };
                         edge.append(out, field);
                     }
@@ -436,7 +437,7 @@ fn count_ends(candidate: &Candidate) -> Option<Vec<(&Interval, bool)>> {
     if !one || candidate.key_filter.is_some() {
         return None;
     }
-    let columns = candidate.shown.iter().zip(&candidate.index.columns);
+    let columns = candidate.columns.iter().zip(&candidate.index.columns);
     columns
         .map(|((_, intervals), descending)| match intervals.as_slice() {
             [only] => Some((only, *descending)),
@@ -483,7 +484,7 @@ fn write_merge(out: &mut Writer<'_>, candidate: &Candidate, above: &Above<'_>, r
         for at in 0..candidate.ranges.len() {
             // The last bounded field changes fastest from one range to the next.
             let mut place = at;
-            let mut parts = candidate.shown.to_vec();
+            let mut parts = candidate.columns.to_vec();
             for (column, (_, bounds)) in parts.iter_mut().enumerate().take(candidate.bounded).rev()
             {
                 let count = bounds.len().max(1);
@@ -494,7 +495,7 @@ fn write_merge(out: &mut Writer<'_>, candidate: &Candidate, above: &Above<'_>, r
                 }
                 *bounds = bounds.get(own).cloned().into_iter().collect();
             }
-            let one = Candidate { shown: parts.into(), ..candidate.clone() };
+            let one = Candidate { columns: parts.into(), ..candidate.clone() };
             list.push_doc(|out| write_index_scan(out, &one, None, None, None));
         }
     });
@@ -517,13 +518,13 @@ pub(super) fn write_index(out: &mut Writer<'_>, candidate: &Candidate) {
     write_index_head(out, candidate);
     out.str("direction", direction_name(candidate.direction));
     out.doc("indexBounds", |out| {
-        for (at, (name, intervals)) in candidate.shown.iter().enumerate() {
+        for (at, (name, intervals)) in candidate.columns.iter().enumerate() {
             // Bounds are shown in the order in which they are read.
             let descending = candidate.index.columns.get(at) == Some(&true);
             let backwards = descending != (candidate.direction == Direction::Reverse);
             out.array(name, |bounds| {
                 let mut push = |interval| {
-                    bounds.push(Val::String(&edge::shown(interval, backwards)));
+                    bounds.push(Val::String(&edge::interval_text(interval, backwards)));
                 };
                 match backwards {
                     false => intervals.iter().for_each(&mut push),
@@ -558,7 +559,7 @@ fn write_multikey_paths(out: &mut Writer<'_>, candidate: &Candidate) {
         _ => None,
     };
     out.doc("multiKeyPaths", |out| {
-        for (column, (name, _)) in candidate.shown.iter().enumerate() {
+        for (column, (name, _)) in candidate.columns.iter().enumerate() {
             // The path of a wildcard is an additional column, and never an array.
             let past = wildcard.is_some_and(|at| column > at);
             let path = wildcard == Some(column);
@@ -589,7 +590,7 @@ fn write_key_pattern(out: &mut Writer<'_>, candidate: &Candidate) {
                 out.raw("$_path", direction);
             }
             let column = at + usize::from(at >= wildcard.at);
-            out.raw(candidate.shown.get(column).map_or("", |(name, _)| name), direction);
+            out.raw(candidate.columns.get(column).map_or("", |(name, _)| name), direction);
         }
     });
 }

@@ -101,10 +101,10 @@ pub fn write_planner(
     namespace: &str,
     collection: Option<&Collection>,
     filter: &Filter,
-    shown: &ExplainedPlan<'_>,
+    explained: &ExplainedPlan<'_>,
 ) {
     out.str("namespace", namespace);
-    let sort = shown.above.sort.and_then(|sort| query::sort::SortSpec::parse(sort).ok());
+    let sort = explained.above.sort.and_then(|sort| query::sort::SortSpec::parse(sort).ok());
     let sort = sort.map(|sort| sort.with_collation(filter.collation()));
     let restricted = collection.is_some_and(|collection| {
         let plans = &collection.counters.plans;
@@ -115,23 +115,23 @@ pub fn write_planner(
     if let Some(collation) = filter.collation() {
         out.append("collation", Val::Document(collation.document()));
     }
-    let hash = shape::shown(filter, sort.as_ref());
+    let hash = shape::query_hash(filter, sort.as_ref());
     out.str("queryHash", &hash);
     out.str("planCacheKey", &hash);
     out.bool("maxIndexedOrSolutionsReached", false);
     out.bool("maxIndexedAndSolutionsReached", false);
     out.bool("maxScansToExplodeReached", false);
-    shown.write(out, "winningPlan", None);
+    explained.write(out, "winningPlan", None);
     if let Some(pointers) = collection.and_then(|collection| collection.pointers.as_deref()) {
         write_resolved(out, pointers);
     }
     out.array("rejectedPlans", |list| {
-        for access in &shown.plan.rejected {
+        for access in &explained.plan.rejected {
             let plan = rejected(access);
             let mut wrapped = Vec::new();
             value::writer::write_doc(&mut wrapped, |out| {
                 // As if hinted: only the winning plan shows an `$or` as planned branch by branch.
-                let above = Above { hinted: true, ..*shown.above };
+                let above = Above { hinted: true, ..*explained.above };
                 write_tree(out, "plan", &plan, &above, None);
             });
             if let Some(Val::Document(tree)) = RawDoc::new(&wrapped).get("plan") {
@@ -139,9 +139,9 @@ pub fn write_planner(
             }
         }
     });
-    out.str("why", &reasons::why(shown.plan, filter, sort.as_ref()));
+    out.str("why", &reasons::why(explained.plan, filter, sort.as_ref()));
     let better = collection.and_then(|collection| {
-        reasons::index_that_would_help(shown.plan, collection, filter, sort.as_ref())
+        reasons::index_that_would_help(explained.plan, collection, filter, sort.as_ref())
     });
     let pointers = collection.and_then(|collection| collection.pointers.as_deref());
     let patterns = pointers.map_or(&[][..], |pointers| &pointers.patterns);
@@ -158,12 +158,12 @@ pub fn write_planner(
 }
 
 /// Writes the fields of `executionStats`.
-pub fn write_stats(out: &mut Writer<'_>, ran: &Ran, shown: &ExplainedPlan<'_>) {
+pub fn write_stats(out: &mut Writer<'_>, ran: &Ran, explained: &ExplainedPlan<'_>) {
     out.bool("executionSuccess", true);
-    let returned = if shown.stage.is_some() { 0 } else { ran.returned };
+    let returned = if explained.stage.is_some() { 0 } else { ran.returned };
     out.count("nReturned", returned);
     out.count("executionTimeMillis", ran.millis);
     out.count("totalKeysExamined", ran.examined.keys);
     out.count("totalDocsExamined", ran.examined.documents);
-    shown.write(out, "executionStages", Some(ran));
+    explained.write(out, "executionStages", Some(ran));
 }

@@ -40,11 +40,11 @@ fn text_match(
     out.str("stage", "TEXT_MATCH");
     write_counts(out, ran, None);
     out.doc("indexPrefix", |out| {
-        for (field, intervals) in candidate.shown.iter().take(text.at) {
+        for (field, intervals) in candidate.columns.iter().take(text.at) {
             out.array(field, |list| {
-                intervals
-                    .iter()
-                    .for_each(|shown| list.push(Val::String(&edge::shown(shown, false))));
+                intervals.iter().for_each(|interval| {
+                    list.push(Val::String(&edge::interval_text(interval, false)))
+                });
             });
         }
     });

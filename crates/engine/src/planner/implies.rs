@@ -15,7 +15,7 @@ const BRANCHING_MAX: usize = 3;
 pub fn implies(known: &[&Node], wanted: &Node) -> bool {
     let mut conditions = Vec::new();
     known.iter().for_each(|node| flatten(node, &mut conditions));
-    follows(&conditions, wanted, BRANCHING_MAX)
+    all_imply(&conditions, wanted, BRANCHING_MAX)
 }
 
 /// Collects the conditions that must all hold.
@@ -26,12 +26,12 @@ fn flatten<'n>(node: &'n Node, out: &mut Vec<&'n Node>) {
     }
 }
 
-fn follows(known: &[&Node], wanted: &Node, branching: usize) -> bool {
+fn all_imply(known: &[&Node], wanted: &Node, branching: usize) -> bool {
     let direct = match wanted {
         Node::Const(always) => *always,
-        Node::And(all) => all.iter().all(|wanted| follows(known, wanted, branching)),
-        Node::Or(some) => some.iter().any(|wanted| follows(known, wanted, branching)),
-        Node::Leaf(leaf) => known.iter().any(|node| leaf_follows(node, leaf)),
+        Node::And(all) => all.iter().all(|wanted| all_imply(known, wanted, branching)),
+        Node::Or(some) => some.iter().any(|wanted| all_imply(known, wanted, branching)),
+        Node::Leaf(leaf) => known.iter().any(|node| leaf_implies(node, leaf)),
         _ => false,
     };
     if direct || branching == 0 {
@@ -44,16 +44,16 @@ fn follows(known: &[&Node], wanted: &Node, branching: usize) -> bool {
             let others = known.iter().enumerate().filter(|(other, _)| *other != at);
             let mut with: Vec<&Node> = others.map(|(_, node)| *node).collect();
             flatten(branch, &mut with);
-            follows(&with, wanted, branching - 1)
+            all_imply(&with, wanted, branching - 1)
         })
     })
 }
 
-fn leaf_follows(known: &Node, wanted: &Leaf) -> bool {
+fn leaf_implies(known: &Node, wanted: &Leaf) -> bool {
     match known {
         Node::Const(always) => !always,
         Node::Leaf(leaf) => {
-            leaf.path.text() == wanted.path.text() && test_follows(&leaf.test, &wanted.test)
+            leaf.path.text() == wanted.path.text() && test_implies(&leaf.test, &wanted.test)
         }
         _ => false,
     }
@@ -61,15 +61,15 @@ fn leaf_follows(known: &Node, wanted: &Leaf) -> bool {
 
 /// Whether a value that passes `known` also passes `wanted`. In an array, the same element must
 /// pass both.
-fn test_follows(known: &Test, wanted: &Test) -> bool {
+fn test_implies(known: &Test, wanted: &Test) -> bool {
     match (known, wanted) {
-        (Test::And(tests), wanted) => tests.iter().any(|known| test_follows(known, wanted)),
-        (known, Test::And(tests)) => tests.iter().all(|wanted| test_follows(known, wanted)),
+        (Test::And(tests), wanted) => tests.iter().any(|known| test_implies(known, wanted)),
+        (known, Test::And(tests)) => tests.iter().all(|wanted| test_implies(known, wanted)),
         (known, Test::Exists) => needs_value(known),
         (Test::In { values, regexes }, wanted) if regexes.is_empty() => {
-            values.iter().all(|value| value_follows(value, wanted))
+            values.iter().all(|value| value_implies(value, wanted))
         }
-        (Test::Eq(value), wanted) => value_follows(value, wanted),
+        (Test::Eq(value), wanted) => value_implies(value, wanted),
         (Test::Type(known), Test::Type(wanted)) => {
             let number = !known.has_number() || wanted.has_number();
             number && known.types().iter().all(|kind| wanted.contains(*kind))
@@ -102,7 +102,7 @@ fn test_follows(known: &Test, wanted: &Test) -> bool {
 }
 
 /// Whether equality with a value implies the test.
-fn value_follows(known: &OwnedVal, wanted: &Test) -> bool {
+fn value_implies(known: &OwnedVal, wanted: &Test) -> bool {
     match wanted {
         Test::Eq(wanted) => compare::equal(known.get(), wanted.get()),
         Test::In { values, .. } => {
@@ -113,7 +113,7 @@ fn value_follows(known: &OwnedVal, wanted: &Test) -> bool {
         Test::Lt(wanted) => in_order(known, wanted).is_some_and(std::cmp::Ordering::is_lt),
         Test::Lte(wanted) => in_order(known, wanted).is_some_and(std::cmp::Ordering::is_le),
         Test::Exists => !known.get().is_nullish(),
-        Test::And(tests) => tests.iter().all(|wanted| value_follows(known, wanted)),
+        Test::And(tests) => tests.iter().all(|wanted| value_implies(known, wanted)),
         _ => false,
     }
 }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows() {
+    fn what_is_implied() {
         for (query, partial) in [
             ("{a: 5}", "{}"),
             ("{a: 5}", "{a: {$gt: 3}}"),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_follow() {
+    fn what_is_not_implied() {
         for (query, partial) in [
             ("{}", "{a: 1}"),
             ("{a: 3}", "{a: {$gt: 3}}"),

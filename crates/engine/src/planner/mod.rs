@@ -180,7 +180,7 @@ pub fn plan_for_entries(question: &Question<'_>) -> Result<Plan> {
 /// The next best plan, and the number of entries that may be read before switching to it. `None`
 /// for plans that were not compared with others.
 #[must_use]
-pub fn way_out(question: &Question<'_>, plan: &Plan) -> Option<(u64, Plan)> {
+pub fn fallback(question: &Question<'_>, plan: &Plan) -> Option<(u64, Plan)> {
     const FACTOR: u64 = 10;
     /// Reading fewer entries is faster than starting another plan.
     const FEW: u64 = 1000;

@@ -15,8 +15,8 @@ use value::keys::{self as keys_of_values, Number};
 use value::path::{Part, Path};
 use value::{RawDoc, Val};
 
-/// The number of places in the collection that are sampled.
-const PLACES: usize = 50;
+/// The number of keys in the collection at which documents are sampled.
+const SAMPLE_KEYS: usize = 50;
 /// The number of documents read at each place.
 const DOCUMENTS: usize = 3;
 /// Larger documents are not sampled.
@@ -42,7 +42,7 @@ pub fn of(snapshot: &Snapshot, collection: &Collection) -> Arc<Sample> {
 fn take(snapshot: &Snapshot, collection: &Collection) -> Vec<Vec<u8>> {
     let first = collection.prefix().to_vec();
     let end = (collection.id + 1).to_be_bytes();
-    let cuts = places(snapshot, collection, &first, &end);
+    let cuts = sample_keys(snapshot, collection, &first, &end);
     let mut documents = Vec::new();
     for from in std::iter::once(&first).chain(&cuts).map(Vec::as_slice) {
         let range = layout::range(collection, snapshot, from, &end, Direction::Forward);
@@ -59,7 +59,12 @@ fn take(snapshot: &Snapshot, collection: &Collection) -> Vec<Vec<u8>> {
 
 /// Keys distributed evenly over the collection. Numbers are distributed by value: their keys begin
 /// with their length, so most byte strings between two of them are not numbers.
-fn places(snapshot: &Snapshot, collection: &Collection, from: &[u8], to: &[u8]) -> Vec<Vec<u8>> {
+fn sample_keys(
+    snapshot: &Snapshot,
+    collection: &Collection,
+    from: &[u8],
+    to: &[u8],
+) -> Vec<Vec<u8>> {
     let end = |direction| {
         let mut range = layout::range(collection, snapshot, from, to, direction).ok()?;
         let (key, _) = range.next().ok()??;
@@ -72,12 +77,12 @@ fn places(snapshot: &Snapshot, collection: &Collection, from: &[u8], to: &[u8]) 
         && let (Some(low), Some(high)) = (end(Direction::Forward), end(Direction::Reverse))
     {
         let place = |part: usize| {
-            let value = low + (high - low) * part as f64 / PLACES as f64;
+            let value = low + (high - low) * part as f64 / SAMPLE_KEYS as f64;
             [from, &keys_of_values::key(Val::Double(value))].concat()
         };
-        return (1..PLACES).map(place).collect();
+        return (1..SAMPLE_KEYS).map(place).collect();
     }
-    let cuts = snapshot.split(Space::Documents, from, to, PLACES).unwrap_or_default();
+    let cuts = snapshot.split(Space::Documents, from, to, SAMPLE_KEYS).unwrap_or_default();
     cuts.iter().map(|cut| cut.as_slice().to_vec()).collect()
 }
 

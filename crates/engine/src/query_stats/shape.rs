@@ -94,7 +94,7 @@ pub(super) fn of_command(command: RawDoc<'_>) -> Option<DocBuf> {
 /// Writes a stored shape in the form that clients see.
 pub(super) fn show(doc: RawDoc<'_>, names: &Names<'_>, out: &mut Writer<'_>) {
     for (name, value) in doc {
-        let name = shown(name, names);
+        let name = name_text(name, names);
         match value.get() {
             Val::Document(inner) => {
                 out.doc(&name, |out| show(inner, names, out));
@@ -103,7 +103,7 @@ pub(super) fn show(doc: RawDoc<'_>, names: &Names<'_>, out: &mut Writer<'_>) {
                 out.array(&name, |out| show_array(list, names, out));
             }
             Val::String(text) => {
-                out.str(&name, &shown(text, names));
+                out.str(&name, &name_text(text, names));
             }
             _ => {
                 out.raw(&name, value);
@@ -117,13 +117,13 @@ fn show_array(list: RawDoc<'_>, names: &Names<'_>, out: &mut ArrayWriter<'_>) {
         match value.get() {
             Val::Document(inner) => out.push_doc(|out| show(inner, names, out)),
             Val::Array(inner) => out.push_array(|out| show_array(inner, names, out)),
-            Val::String(text) => out.push(Val::String(&shown(text, names))),
+            Val::String(text) => out.push(Val::String(&name_text(text, names))),
             other => out.push(other),
         }
     }
 }
 
-fn shown(text: &str, names: &Names<'_>) -> String {
+fn name_text(text: &str, names: &Names<'_>) -> String {
     let Some((before, name)) = text.split_once(MARK) else { return text.to_owned() };
     let name = match names {
         Names::Plain => name.to_owned(),

@@ -23,7 +23,7 @@ fn index_on<'c>(indexes: &'c [Arc<Index>], path: &str) -> Option<&'c Arc<Index>>
 }
 
 /// Visits the documents of a collection that match a lookup, in `_id` order.
-pub(crate) fn visit_found(
+pub(crate) fn visit_matching(
     snapshot: &Snapshot,
     (id, layouts): (u32, Option<&Arc<Layouts>>),
     indexes: &[Arc<Index>],

@@ -2,10 +2,10 @@
 //! with the strategy `pointer`, and copies whose update is queued.
 //!
 //! `Scan` resolves documents before they are filtered, sorted or projected, so filters see the same
-//! documents as clients. Code that reads a document by its key calls `shown`. Collections without
+//! documents as clients. Code that reads a document by its key calls `resolve_document`. Collections without
 //! such patterns have no `pointers`, and skip all of this.
 
-use super::pattern_reads::{state_key, visit_found, visit_states_before};
+use super::pattern_reads::{state_key, visit_matching, visit_states_before};
 use crate::catalog::{Collection, Pointers};
 use crate::layout;
 use crate::store_failed;
@@ -54,7 +54,7 @@ impl Resolver {
 /// # Errors
 /// When the store fails.
 #[inline]
-pub fn shown(collection: &Collection, snapshot: &Snapshot, doc: Bytes) -> Result<Bytes> {
+pub fn resolve_document(collection: &Collection, snapshot: &Snapshot, doc: Bytes) -> Result<Bytes> {
     match Resolver::of(collection, snapshot)? {
         None => Ok(doc),
         Some(mut resolver) => {
@@ -77,10 +77,10 @@ fn read_only() -> Error {
 
 impl Documents for SnapshotDocuments<'_> {
     fn get(&mut self, collection: &str, id: Val<'_>) -> Result<Option<DocBuf>> {
-        let Some(place) = self.pointers.place(collection) else { return Ok(None) };
-        let mut key = place.id.to_be_bytes().to_vec();
+        let Some(source) = self.pointers.collection(collection) else { return Ok(None) };
+        let mut key = source.id.to_be_bytes().to_vec();
         keys::encode(&mut key, id, false);
-        let found = layout::get_to_write_in(place.layouts.as_ref(), self.snapshot, &key)?;
+        let found = layout::get_to_write_in(source.layouts.as_ref(), self.snapshot, &key)?;
         Ok(found.map(|bytes| DocBuf::from_bytes(bytes.to_vec())))
     }
 
@@ -89,9 +89,9 @@ impl Documents for SnapshotDocuments<'_> {
         find: &Find<'_>,
         visit: &mut dyn FnMut(RawDoc<'_>) -> Result<bool>,
     ) -> Result<()> {
-        let Some(place) = self.pointers.place(find.collection) else { return Ok(()) };
-        let documents = (place.id, place.layouts.as_ref());
-        visit_found(self.snapshot, documents, &place.indexes, find, visit)
+        let Some(source) = self.pointers.collection(find.collection) else { return Ok(()) };
+        let documents = (source.id, source.layouts.as_ref());
+        visit_matching(self.snapshot, documents, &source.indexes, find, visit)
     }
 
     fn insert(&mut self, _: u32, _: &str, _: &DocBuf) -> Result<()> {

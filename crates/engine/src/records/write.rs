@@ -149,7 +149,7 @@ pub(crate) fn insert_stored(
     collection: &Arc<Collection>,
     doc: RawDoc<'_>,
 ) -> Result<Bytes> {
-    check_place(txn, collection)?;
+    refuse_capped_in_transaction(txn, collection)?;
     let record = match collection.capped() {
         None => {
             let record = record_of_id(collection, doc.get("_id").unwrap_or(Val::Null));
@@ -196,7 +196,7 @@ pub(crate) fn insert_stored(
 ///
 /// # Errors
 /// OperationNotSupportedInTransaction.
-pub fn check_place(txn: &Transaction, collection: &Collection) -> Result<()> {
+pub fn refuse_capped_in_transaction(txn: &Transaction, collection: &Collection) -> Result<()> {
     if txn.is_of_session() && collection.capped().is_some() {
         return Err(Error::new(
             Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
@@ -264,7 +264,7 @@ fn store_image(
     new: &DocBuf,
     logged: &LoggedUpdate,
 ) -> Result<()> {
-    check_place(txn, collection)?;
+    refuse_capped_in_transaction(txn, collection)?;
     let new = new.as_doc();
     if new.bytes().len() > limits::DOCUMENT_BYTES_MAX {
         return Err(Error::new(
@@ -302,7 +302,7 @@ pub(crate) fn delete_stored(
     record: &[u8],
     old: RawDoc<'_>,
 ) -> Result<()> {
-    check_place(txn, collection)?;
+    refuse_capped_in_transaction(txn, collection)?;
     let key = document_key(collection, record);
     txn.guard(Space::Documents, &key);
     maintain::replace(txn, collection, record, maintain::Images::Deleted(old))?;

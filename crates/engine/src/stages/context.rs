@@ -63,8 +63,8 @@ impl<'a> StageContext<'a> {
 
     /// Returns an owned copy, which outlives the request.
     #[must_use]
-    pub fn keep(&self) -> Kept {
-        Kept {
+    pub fn keep(&self) -> OwnedContext {
+        OwnedContext {
             now_ms: self.parse.now_ms,
             cluster_time: self.parse.cluster_time,
             variables: self.parse.variables.into(),
@@ -87,7 +87,7 @@ impl<'a> Deref for StageContext<'a> {
 }
 
 /// An owned context that a stage keeps, to compile parts of itself for each document.
-pub struct Kept {
+pub struct OwnedContext {
     now_ms: i64,
     cluster_time: u64,
     /// The variables that are defined outside the stage.
@@ -103,7 +103,7 @@ pub struct Kept {
     depth: usize,
 }
 
-impl Kept {
+impl OwnedContext {
     /// Borrows the context.
     #[must_use]
     pub fn get(&self) -> StageContext<'_> {

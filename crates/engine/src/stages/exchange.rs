@@ -36,7 +36,7 @@ pub(super) fn exchange(
     bypass_validation: bool,
     input: &mut dyn Stream,
 ) -> Result<Option<Seqno>> {
-    let mut held = Held { share: op.share(), bytes: 0 };
+    let mut held = MemoryUse { share: op.share(), bytes: 0 };
     let new = collect(op, (db, name), input, &mut held)?;
     let brought = held.bytes;
     crate::records::create_collection::ensure_collection(data, op, db, name)?;
@@ -57,12 +57,12 @@ pub(super) fn exchange(
 }
 
 /// The shared memory that all these documents take.
-struct Held {
+struct MemoryUse {
     share: Share,
     bytes: usize,
 }
 
-impl Held {
+impl MemoryUse {
     fn add(&mut self, bytes: usize) -> Result<()> {
         self.bytes = self.bytes.saturating_add(bytes);
         if self.share.covers(self.bytes) { Ok(()) } else { Err(self.share.refusal()) }
@@ -84,7 +84,7 @@ fn collect(
     op: &Operation,
     place: (&str, &str),
     input: &mut dyn Stream,
-    held: &mut Held,
+    held: &mut MemoryUse,
 ) -> Result<Vec<DocBuf>> {
     let mut all = Vec::new();
     loop {
@@ -112,7 +112,7 @@ fn write_all(
     op: &Operation,
     collection: &Arc<Collection>,
     new: &[DocBuf],
-    held: &mut Held,
+    held: &mut MemoryUse,
 ) -> Result<()> {
     let mut old = stored(txn, collection, new.len(), held)?;
     let record = |doc: &DocBuf| {
@@ -181,7 +181,7 @@ fn stored(
     txn: &Transaction,
     collection: &Collection,
     others: usize,
-    held: &mut Held,
+    held: &mut MemoryUse,
 ) -> Result<BTreeMap<Vec<u8>, Bytes>> {
     let mut range = layout::all(collection, &txn.snapshot)?;
     let mut all = BTreeMap::new();

@@ -35,10 +35,10 @@ fn privilege(client: &PipelinePrivileges<'_>, spec: Val<'_>, depth: usize) -> bo
 const TEE: &str = "$internalFacetTeeConsumer";
 
 struct Facet {
-    parts: Arc<Vec<Part>>,
+    parts: Arc<Vec<FacetPipeline>>,
 }
 
-struct Part {
+struct FacetPipeline {
     name: String,
     stages: Vec<Box<dyn Stage>>,
 }
@@ -60,7 +60,7 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
         ));
     }
     let inner = StageContext { within: Within::Facet, ..*context };
-    let mut parts: Vec<Part> = Vec::new();
+    let mut parts: Vec<FacetPipeline> = Vec::new();
     for (name, value) in doc {
         check_name(name)?;
         let Some(pipeline) = value.as_array() else {
@@ -75,7 +75,8 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
         if parts.iter().any(|part| part.name == name) {
             return Err(Error::new(Code(16406), format!("duplicate field name: {name}")));
         }
-        parts.push(Part { name: name.to_owned(), stages: super::parse(pipeline, &inner)? });
+        parts
+            .push(FacetPipeline { name: name.to_owned(), stages: super::parse(pipeline, &inner)? });
     }
     Ok(Box::new(Facet { parts: Arc::new(parts) }))
 }
@@ -121,7 +122,7 @@ impl Stage for Facet {
 
 struct Facets {
     input: Box<dyn Stream>,
-    parts: Arc<Vec<Part>>,
+    parts: Arc<Vec<FacetPipeline>>,
     done: bool,
     /// The input count of each part, and the statistics of its stages, for explain.
     watched: Vec<(Arc<Mutex<DocBuf>>, ExplainedStages)>,

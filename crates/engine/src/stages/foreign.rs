@@ -29,14 +29,14 @@ pub(super) struct Foreign {
     also: Option<(DocBuf, Arc<Filter>)>,
     /// Whether the views between the pipeline and the collection are skipped.
     base: bool,
-    way: Way,
+    way: FindMethod,
     cache: Cache,
     examined: Examined,
     scans: u64,
 }
 
 /// How documents are found.
-enum Way {
+enum FindMethod {
     /// Not decided yet: nothing was looked up.
     Unknown,
     /// By their keys: the field is `_id`.
@@ -159,7 +159,7 @@ impl Foreign {
             field,
             also,
             base,
-            way: Way::Unknown,
+            way: FindMethod::Unknown,
             cache: Cache::default(),
             examined: Examined::default(),
             scans: 0,
@@ -173,7 +173,7 @@ impl Foreign {
 
     /// Decides how documents will be found.
     pub(super) fn prepare(&mut self, nested: &Nested, op: &Operation) -> Result<()> {
-        if matches!(self.way, Way::Unknown) {
+        if matches!(self.way, FindMethod::Unknown) {
             self.way = self.choose(nested, op)?;
         }
         Ok(())
@@ -186,15 +186,15 @@ impl Foreign {
 
     /// Whether documents are found by an index other than the one on `_id`.
     pub(super) fn has_index(&self) -> bool {
-        matches!(self.way, Way::Index(..))
+        matches!(self.way, FindMethod::Index(..))
     }
 
     /// The name of the index that is used.
     pub(super) fn index(&self) -> Option<&str> {
         match &self.way {
-            Way::Id(..) => Some("_id_"),
-            Way::Index(_, _, index) => Some(&index.name),
-            Way::Table(_) | Way::Unknown | Way::Query => None,
+            FindMethod::Id(..) => Some("_id_"),
+            FindMethod::Index(_, _, index) => Some(&index.name),
+            FindMethod::Table(_) | FindMethod::Unknown | FindMethod::Query => None,
         }
     }
 
@@ -206,8 +206,8 @@ impl Foreign {
     /// How documents would be found; reads none.
     pub(super) fn foreseen(&self, nested: &Nested) -> (Strategy, Option<String>) {
         match self.index_way(nested) {
-            Some(Way::Id(..)) => (Strategy::Index, Some("_id_".to_owned())),
-            Some(Way::Index(_, _, index)) => (Strategy::Index, Some(index.name.to_string())),
+            Some(FindMethod::Id(..)) => (Strategy::Index, Some("_id_".to_owned())),
+            Some(FindMethod::Index(_, _, index)) => (Strategy::Index, Some(index.name.to_string())),
             _ if self.fits_memory(nested) => (Strategy::Hash, None),
             _ => (Strategy::Query, None),
         }
@@ -221,15 +221,15 @@ impl Foreign {
         op: &Operation,
     ) -> Result<Matches> {
         self.prepare(nested, op)?;
-        if let Way::Table(table) = &self.way {
+        if let FindMethod::Table(table) = &self.way {
             let also = self.also.as_ref().map(|(_, filter)| &**filter);
             return Ok(Matches::few(table.find(values, also, op)?));
         }
-        let direct = !matches!(self.way, Way::Query) && values.len() <= VALUES_MAX;
+        let direct = !matches!(self.way, FindMethod::Query) && values.len() <= VALUES_MAX;
         if !direct || !values.iter().all(is_plain) {
             let also = self.also.as_ref().map(|(source, _)| source.as_doc());
             let filter = question(self.field.text(), values, also);
-            self.scans += u64::from(matches!(self.way, Way::Query));
+            self.scans += u64::from(matches!(self.way, FindMethod::Query));
             return Ok(Matches::Stream(nested.open_matching(filter.as_doc(), self.base)?));
         }
         let collation = nested.kept().collation.clone();
@@ -263,7 +263,7 @@ impl Foreign {
         };
         let mut docs = SmallVec::new();
         match &self.way {
-            Way::Id(snapshot, collection) => {
+            FindMethod::Id(snapshot, collection) => {
                 for key in &keys {
                     op.check()?;
                     self.examined.keys += 1;
@@ -271,13 +271,13 @@ impl Foreign {
                         continue;
                     };
                     self.examined.documents += 1;
-                    let doc = resolve::shown(collection, snapshot, row.doc)?;
+                    let doc = resolve::resolve_document(collection, snapshot, row.doc)?;
                     if passes(&doc)? {
                         docs.push(Doc::Stored(doc));
                     }
                 }
             }
-            Way::Index(snapshot, collection, index) => {
+            FindMethod::Index(snapshot, collection, index) => {
                 if let ([key], false) = (keys.as_slice(), index.repeats()) {
                     let (found, examined) = by_key((snapshot, collection, index), key, op)?;
                     if let Some(found) = found {
@@ -313,12 +313,12 @@ impl Foreign {
     }
 
     /// Chooses an index if one fits; otherwise builds the table, if it fits into memory.
-    fn choose(&mut self, nested: &Nested, op: &Operation) -> Result<Way> {
+    fn choose(&mut self, nested: &Nested, op: &Operation) -> Result<FindMethod> {
         if let Some(way) = self.index_way(nested) {
             return Ok(way);
         }
         if !self.fits_memory(nested) {
-            return Ok(Way::Query);
+            return Ok(FindMethod::Query);
         }
         self.scans += 1;
         let mut all = nested.open_below(self.base)?;
@@ -327,9 +327,9 @@ impl Foreign {
         let mut share = op.share();
         let docs = collect(&mut *all, op, bytes_max, &mut share)?;
         all.examined(&mut self.examined);
-        let Some(docs) = docs else { return Ok(Way::Query) };
+        let Some(docs) = docs else { return Ok(FindMethod::Query) };
         Table::new(docs, &self.field, &nested.kept().get(), bytes_max, share, op)
-            .map(|table| table.map_or(Way::Query, Way::Table))
+            .map(|table| table.map_or(FindMethod::Query, FindMethod::Table))
     }
 
     fn fits_memory(&self, nested: &Nested) -> bool {
@@ -338,7 +338,7 @@ impl Foreign {
         views || bytes <= value::limits::BLOCKING_STAGE_BYTES_MAX as u64
     }
 
-    fn index_way(&self, nested: &Nested) -> Option<Way> {
+    fn index_way(&self, nested: &Nested) -> Option<FindMethod> {
         let kept = nested.kept();
         let (scope, collection) = (kept.scope.as_ref()?, nested.collection()?);
         if nested.is_on_view() && !self.base {
@@ -348,7 +348,7 @@ impl Foreign {
         let same = |collation: &Option<Arc<value::Collation>>| *collation == kept.collation;
         let by_id = self.field.text() == "_id" && collection.capped().is_none();
         if by_id && same(&collection.collation) {
-            return Some(Way::Id(snapshot, collection));
+            return Some(FindMethod::Id(snapshot, collection));
         }
         let suits = |index: &&Arc<Index>| {
             index.state == IndexState::Ready
@@ -361,7 +361,7 @@ impl Foreign {
         };
         let index = collection.indexes.iter().filter(suits).min_by_key(|i| i.fields.len())?;
         let index = index.clone();
-        Some(Way::Index(snapshot, collection, index))
+        Some(FindMethod::Index(snapshot, collection, index))
     }
 }
 
@@ -391,7 +391,7 @@ fn by_key(
         let record = record_of(index, entry).ok_or_else(|| damaged(index))?;
         let row = fetch(snapshot, collection, Bytes::copy_from(record))?;
         let row = row.ok_or_else(|| dangling(collection))?;
-        docs.push(Doc::Stored(resolve::shown(collection, snapshot, row.doc)?));
+        docs.push(Doc::Stored(resolve::resolve_document(collection, snapshot, row.doc)?));
     }
     let examined = docs.len() as u64;
     Ok((Some(docs), examined))

@@ -36,7 +36,7 @@ pub struct GeoNear {
     key: Option<Path>,
     query: DocBuf,
     fields: Arc<Fields>,
-    context: super::Kept,
+    context: super::OwnedContext,
     source: OwnedVal,
 }
 
@@ -71,7 +71,7 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     };
     let near = Expr::parse(near, context)?;
     if let Some(constant) = near.as_constant() {
-        check_place(constant)?;
+        check_near(constant)?;
     }
     let location = match doc.get("includeLocs") {
         None => None,
@@ -120,7 +120,7 @@ fn parse(value: Val<'_>, context: &StageContext<'_>) -> Result<Box<dyn Stage>> {
     }))
 }
 
-fn check_place(value: Val<'_>) -> Result<()> {
+fn check_near(value: Val<'_>) -> Result<()> {
     match value {
         Val::Document(_) | Val::Array(_) => Ok(()),
         _ => refuse(
@@ -167,7 +167,7 @@ impl GeoNear {
         let arena = Bump::new();
         let env = Env::new(RawDoc::empty(), &arena);
         let near = self.near.eval(&env)?;
-        check_place(near)?;
+        check_near(near)?;
         let distance = |name: &str, expr: &Option<Expr>| match expr {
             None => Ok(None),
             Some(expr) => {

@@ -6,7 +6,7 @@ use super::lookup::field;
 use super::out::check_target;
 use super::privileges::{PipelinePrivileges, Privilege};
 use super::row::Position;
-use super::{Kept, Output, Role, Stage, StageContext, StageRow};
+use super::{Output, OwnedContext, Role, Stage, StageContext, StageRow};
 use crate::catalog::{Collection, IndexKind, IndexState};
 use crate::exec::modify::{Target, choose_one};
 use crate::exec::{Doc, Stream, write};
@@ -59,7 +59,7 @@ struct Merge {
     matched: WhenMatched,
     unmatched: WhenNotMatched,
     changes: Option<Changes>,
-    kept: Kept,
+    kept: OwnedContext,
     source: OwnedVal,
 }
 
@@ -578,7 +578,7 @@ impl Merge {
             let record = write::record_of_id(collection, doc.get("_id").unwrap_or(Val::Null));
             let key = write::document_key(collection, &record);
             let Some(doc) = txn.document(collection, &key)? else { return Ok(None) };
-            let doc = resolve::shown(collection, &txn.snapshot, doc)?;
+            let doc = resolve::resolve_document(collection, &txn.snapshot, doc)?;
             return Ok(Some((record.into(), doc)));
         }
         let query = DocBuf::build(|out| {

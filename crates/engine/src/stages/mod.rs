@@ -61,7 +61,7 @@ mod union_with;
 mod unset;
 mod unwind;
 
-pub use context::{Kept, Scope, StageContext, Within};
+pub use context::{OwnedContext, Scope, StageContext, Within};
 pub(crate) use geo_near::GeoNear;
 pub(crate) use group::Fused;
 pub(crate) use out::remove_leftovers;

@@ -5,7 +5,7 @@
 //! document before it is opened, so each concurrent run needs its own compiled copy.
 
 use super::explained::ExplainedPipeline;
-use super::{Kept, Stage, StageContext, Within, match_stage};
+use super::{OwnedContext, Stage, StageContext, Within, match_stage};
 use crate::catalog::Collection;
 use crate::exec::Stream;
 use crate::memory::Share;
@@ -20,7 +20,7 @@ const DEPTH_MAX: usize = 20;
 
 /// A pipeline over another collection or view.
 pub(super) struct Nested {
-    kept: Kept,
+    kept: OwnedContext,
     collection: Option<Arc<Collection>>,
     /// The compiled stages of the views below.
     below: Vec<Box<dyn Stage>>,
@@ -109,7 +109,7 @@ impl Nested {
     }
 
     /// The context that the stage was compiled in.
-    pub(super) fn kept(&self) -> &Kept {
+    pub(super) fn kept(&self) -> &OwnedContext {
         &self.kept
     }
 

@@ -108,7 +108,7 @@ impl Stream for Redacting {
         while let Some(doc) = self.input.next(op)? {
             let mut out = Vec::with_capacity(doc.len());
             let meta = self.input.meta().unwrap_or_default();
-            let whole = Whole { root: doc.raw(), meta: meta.as_doc(), arena: &self.arena };
+            let whole = RootDocument { root: doc.raw(), meta: meta.as_doc(), arena: &self.arena };
             let kept = self.test.redact(&whole, doc.raw(), &mut out)?;
             self.arena.reset();
             if kept {
@@ -124,7 +124,7 @@ impl Stream for Redacting {
 }
 
 /// The document whose levels are evaluated.
-struct Whole<'d> {
+struct RootDocument<'d> {
     root: RawDoc<'d>,
     meta: RawDoc<'d>,
     arena: &'d Bump,
@@ -132,7 +132,12 @@ struct Whole<'d> {
 
 impl Test {
     /// Appends the kept part of a level. Returns false when nothing is kept.
-    fn redact(&self, whole: &Whole<'_>, level: RawDoc<'_>, out: &mut Vec<u8>) -> Result<bool> {
+    fn redact(
+        &self,
+        whole: &RootDocument<'_>,
+        level: RawDoc<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
         let mut both = Vec::new();
         let seen = if self.uses_root {
             writer::write_doc(&mut both, |out| {
@@ -185,7 +190,7 @@ impl Test {
         }
     }
 
-    fn redact_array(&self, whole: &Whole<'_>, array: RawDoc<'_>) -> Result<Vec<u8>> {
+    fn redact_array(&self, whole: &RootDocument<'_>, array: RawDoc<'_>) -> Result<Vec<u8>> {
         let mut kept = Vec::new();
         for (_, element) in array {
             if let Some(inner) = element.as_doc() {

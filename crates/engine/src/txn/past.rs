@@ -127,13 +127,13 @@ impl Past {
             let there = |id: u32| newest.patterns(db).iter().any(|known| known.id == id);
             let gone = before.iter().map(|pattern| pattern.id).filter(|id| !there(*id));
             absent.patterns.extend(gone);
-            catalog.set_patterns_as_they_were(db, before.clone());
+            catalog.restore_patterns(db, before.clone());
         }
         for ((db, name), (then, latest)) in changed {
             match (then, newest.get(db, name)) {
                 (None, None) => {}
                 (Some(then), Some(now)) if then.id == now.id => {
-                    catalog.set_as_it_was(Arc::new(without_dropped_indexes(then, now)));
+                    catalog.restore(Arc::new(without_dropped_indexes(then, now)));
                 }
                 _ => {
                     catalog.remove(db, name);

@@ -55,7 +55,7 @@ pub fn start(upkeep: &Arc<Maintenance>) -> Result<()> {
                 if looked.elapsed() >= ALARM_PAUSE {
                     looked = Instant::now();
                     super::strategy::tick(&upkeep);
-                    alarm(&upkeep.data);
+                    report_overdue(&upkeep.data);
                 }
                 if busy {
                     // Lets other threads take the lock.
@@ -76,7 +76,7 @@ fn round(data: &Data, rung: bool) -> bool {
         for pattern in queued {
             let done = match &pattern.common.mode {
                 Mode::Every(period, _) => scheduled(data, db, pattern, *period),
-                _ if rung => turn(data, db, pattern),
+                _ if rung => process_queue(data, db, pattern),
                 _ => continue,
             };
             match done {
@@ -97,7 +97,7 @@ fn round(data: &Data, rung: bool) -> bool {
 
 /// Checks for patterns whose targets wait longer than `maxStalenessMS`. Logs when that begins and
 /// when it ends.
-fn alarm(data: &Data) {
+fn report_overdue(data: &Data) {
     let catalog = data.catalog.load_full();
     let mut late = BTreeSet::new();
     for (db, database) in &catalog.databases {
@@ -131,7 +131,7 @@ fn alarm(data: &Data) {
 }
 
 /// Processes a queue for a limited time. Returns true if entries remain.
-fn turn(data: &Data, db: &str, pattern: &Arc<Pattern>) -> Result<bool> {
+fn process_queue(data: &Data, db: &str, pattern: &Arc<Pattern>) -> Result<bool> {
     let started = Instant::now();
     while is_waiting(data, db, pattern)? {
         if started.elapsed() >= TURN {

@@ -80,7 +80,7 @@ pub fn create(
             Some(_) => pattern,
         };
         if patterns.iter().any(|other: &Pattern| other.name == pattern.name) {
-            return Err(Error::bad_value(format!("the name '{}' is there twice", pattern.name)));
+            return Err(Error::bad_value(format!("the name '{}' occurs twice", pattern.name)));
         }
         patterns.push(pattern);
     }
@@ -205,7 +205,7 @@ fn same_declaration(known: &Pattern, pattern: &Pattern) -> Result<()> {
     }
     Err(Error::new(
         Code::OBJECT_ALREADY_EXISTS,
-        format!("a pattern '{}' with another declaration is there already", pattern.name),
+        format!("a pattern '{}' with another declaration already exists", pattern.name),
     ))
 }
 
@@ -255,7 +255,7 @@ fn check_empty(data: &Data, db: &str, pattern: &Pattern) -> Result<()> {
     let filled = target.is_some_and(|target| target.counters.documents() > 0);
     if pattern.owns_documents() && !known && filled {
         return Err(Error::bad_value(format!(
-            "pattern '{}': 'into' is '{}', which holds documents already",
+            "pattern '{}': 'into' is '{}', which already contains documents",
             pattern.name, pattern.target
         )));
     }
@@ -477,7 +477,7 @@ pub fn pass(data: &Data, db: &str, ids: &[u32]) -> Result<()> {
             tracing::info!(db, pattern = known.name, "writes bypass a pattern");
             let passed = known.altered(|pattern| {
                 pattern.phase = phase;
-                "writes went past it (bypassPatterns)".clone_into(&mut pattern.failure);
+                "writes bypassed it (bypassPatterns)".clone_into(&mut pattern.failure);
             })?;
             put(catalog, batch, db, passed)?;
         }

@@ -135,7 +135,7 @@ pub fn bypasses_patterns(
         return Ok(true);
     }
     txn.work.passed = Some((collection.db.clone(), right));
-    Err(Error::internal("patterns must know that a write goes past them"))
+    Err(Error::internal("a write that bypasses patterns must be announced"))
 }
 
 /// Inserts a document with its maintained fields and records its deltas. Returns the document as

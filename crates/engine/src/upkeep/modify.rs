@@ -57,7 +57,7 @@ fn merged(known: &Pattern, set: RawDoc<'_>) -> DocBuf {
 ///
 /// # Errors
 /// When the pattern does not exist, or the new declaration is invalid.
-pub fn wanted(
+pub fn redeclare(
     data: &Data,
     db: &str,
     collection: &str,
@@ -98,7 +98,7 @@ pub fn modify(
     name: &str,
     set: RawDoc<'_>,
 ) -> Result<Option<u32>> {
-    let (wanted, light) = wanted(data, db, collection, name, set)?;
+    let (wanted, light) = redeclare(data, db, collection, name, set)?;
     if !light {
         let wanted = std::slice::from_ref(&wanted);
         declare::prepare(data, op, db, collection, wanted, Occasion::Request)?;
@@ -156,7 +156,7 @@ fn check_paths(old: &Pattern, new: &Pattern) -> Result<()> {
     for path in old.maintains().iter().filter(|_| old.target == new.target) {
         if let Some(other) = kept.iter().find(|other| *other != path && meet(path, other)) {
             return Err(Error::bad_value(format!(
-                "'{other}' would stand in the way of '{path}', which the pattern '{}' maintains: \
+                "'{other}' would conflict with '{path}', which the pattern '{}' maintains: \
                  drop it and create another one",
                 old.name
             )));

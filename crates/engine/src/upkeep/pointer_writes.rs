@@ -19,7 +19,7 @@ pub(super) fn stored(txn: &Transaction, collection: &Collection, record: &[u8]) 
 }
 
 /// Returns a stored image as clients see it.
-fn shown(txn: &Transaction, collection: &Collection, image: DocBuf) -> Result<DocBuf> {
+fn resolve_image(txn: &Transaction, collection: &Collection, image: DocBuf) -> Result<DocBuf> {
     match Resolver::of(collection, &txn.snapshot)? {
         None => Ok(image),
         Some(mut resolver) => resolver.resolve(&txn.snapshot, image.as_doc()),
@@ -33,7 +33,7 @@ pub(super) fn insert(
     image: RawDoc<'_>,
 ) -> Result<DocBuf> {
     write::insert_stored(txn, collection, image)?;
-    let resolved = shown(txn, collection, image.into())?;
+    let resolved = resolve_image(txn, collection, image.into())?;
     txn.notes.insert(collection, None, resolved.as_doc());
     Ok(resolved)
 }
@@ -47,7 +47,7 @@ pub(super) fn replace(
     image: &DocBuf,
     new: &DocBuf,
 ) -> Result<DocBuf> {
-    let before = shown(txn, collection, change.old.into())?;
+    let before = resolve_image(txn, collection, change.old.into())?;
     let stored = between(change.old, image.as_doc());
     write::replace_stored(txn, collection, change.record, change.old, image, &stored)?;
     let mut resolver = Resolver::of(collection, &txn.snapshot)?;
@@ -76,7 +76,7 @@ pub(super) fn delete(
     old: RawDoc<'_>,
 ) -> Result<()> {
     let before = match keeps_images(collection) {
-        true => shown(txn, collection, old.into())?,
+        true => resolve_image(txn, collection, old.into())?,
         false => old.into(),
     };
     write::delete_stored(txn, collection, record, old)?;

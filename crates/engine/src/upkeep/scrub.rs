@@ -6,7 +6,7 @@
 //! and has a row in `currentOp`.
 
 use super::Maintenance;
-use super::verification::{self, Part, Report, Scope};
+use super::verification::{self, KeyPart, Report, Scope};
 use super::{TransactionDocuments, backfill, declare};
 use crate::job::Job;
 use crate::txn::Data;
@@ -283,7 +283,7 @@ fn scrub_parts(
         let now =
             upkeep.data.catalog.load().patterns(db).iter().find(|p| p.id == pattern.id).cloned();
         let Some(now) = now.filter(|now| now.phase.is_built()) else { return Ok(()) };
-        let part = Part { at: (begin + at) % parts, of: parts };
+        let part = KeyPart { at: (begin + at) % parts, of: parts };
         let scope = Scope { part, filter: None };
         let (report, repaired) = verify(&upkeep.data, db, &now, scope, repair, &stop, &rebuild)?;
         if report.drift > 0 || report.broken {

@@ -37,7 +37,7 @@ impl Staleness {
         let now = crate::clock::now_ms();
         let mut states = Vec::new();
         for pattern in &self.patterns {
-            states.push((pattern, self.shown(pattern, doc, now)?));
+            states.push((pattern, self.as_of_and_lag(pattern, doc, now)?));
         }
         out.doc("patterns", |out| {
             for (pattern, state) in &states {
@@ -54,7 +54,12 @@ impl Staleness {
 
     /// Returns the time of the source state that a document reflects, and its lag, both in
     /// milliseconds; `None` if unknown.
-    fn shown(&self, pattern: &Pattern, doc: RawDoc<'_>, now: i64) -> Result<Option<(i64, u64)>> {
+    fn as_of_and_lag(
+        &self,
+        pattern: &Pattern,
+        doc: RawDoc<'_>,
+        now: i64,
+    ) -> Result<Option<(i64, u64)>> {
         let known = match pattern.phase {
             Phase::Ready => true,
             // Readers get the values that the build has not reached.

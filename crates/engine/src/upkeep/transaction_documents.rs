@@ -3,7 +3,7 @@
 use super::Change;
 use crate::catalog::Collection;
 use crate::records::pattern_reads::{
-    count_entries, state_bytes, state_key, visit_found, visit_states_before,
+    count_entries, state_bytes, state_key, visit_matching, visit_states_before,
 };
 use crate::records::write;
 use crate::store_failed;
@@ -35,7 +35,7 @@ impl<'t> TransactionDocuments<'t> {
         self.collection(name).ok_or_else(|| {
             Error::new(
                 Code::NAMESPACE_NOT_FOUND,
-                format!("a pattern maintains {}.{name}, which is not there", self.db),
+                format!("a pattern maintains {}.{name}, which does not exist", self.db),
             )
         })
     }
@@ -99,7 +99,7 @@ impl Documents for TransactionDocuments<'_> {
     ) -> Result<()> {
         let Some(collection) = self.collection(find.collection) else { return Ok(()) };
         let documents = (collection.id, collection.layouts.as_ref());
-        visit_found(&self.txn.snapshot, documents, &collection.indexes, find, visit)
+        visit_matching(&self.txn.snapshot, documents, &collection.indexes, find, visit)
     }
 
     fn count_unread(&mut self, find: &Find<'_>, most: usize) -> Result<Option<usize>> {

@@ -41,16 +41,16 @@ pub struct Report {
 
 /// One of several parts of the keys of a pattern, chosen by hash.
 #[derive(Clone, Copy)]
-pub struct Part {
+pub struct KeyPart {
     /// The number of the part, from 0.
     pub at: u64,
     /// The number of parts.
     pub of: u64,
 }
 
-impl Part {
+impl KeyPart {
     /// All keys.
-    pub const WHOLE: Part = Part { at: 0, of: 1 };
+    pub const WHOLE: KeyPart = KeyPart { at: 0, of: 1 };
 
     /// Returns whether this part is all keys.
     #[must_use]
@@ -72,14 +72,14 @@ impl Part {
 #[derive(Clone, Copy)]
 pub struct Scope<'f> {
     /// The part of the keys.
-    pub part: Part,
+    pub part: KeyPart,
     /// Checks only targets that match this filter, as clients see them.
     pub filter: Option<&'f Filter>,
 }
 
 impl Scope<'_> {
     /// The whole pattern.
-    pub const WHOLE: Scope<'static> = Scope { part: Part::WHOLE, filter: None };
+    pub const WHOLE: Scope<'static> = Scope { part: KeyPart::WHOLE, filter: None };
 
     /// Returns whether this is the whole pattern.
     #[must_use]
@@ -90,7 +90,7 @@ impl Scope<'_> {
 
 /// The keys that a check compares.
 struct Keys {
-    part: Part,
+    part: KeyPart,
     /// The keys of the targets that match, if the scope has a filter.
     chosen: Option<BTreeSet<Vec<u8>>>,
 }

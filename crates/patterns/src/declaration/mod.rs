@@ -85,7 +85,7 @@ fn check_paths(pattern: &Pattern) -> Result<()> {
         if let Some(other) = paths.iter().skip(at + 1).find(|other| crate::paths::meet(path, other))
         {
             return Err(Error::bad_value(format!(
-                "pattern '{}': '{path}' and '{other}' are in each other's way",
+                "pattern '{}': '{path}' and '{other}' conflict with each other",
                 pattern.name
             )));
         }

@@ -16,7 +16,7 @@ impl<'a> Options<'a> {
         let mut names: Vec<&str> = Vec::new();
         for (name, _) in doc {
             if names.contains(&name) {
-                return Err(Error::failed_to_parse(format!("the option '{name}' is there twice")));
+                return Err(Error::failed_to_parse(format!("the option '{name}' occurs twice")));
             }
             names.push(name);
         }
@@ -29,7 +29,7 @@ impl<'a> Options<'a> {
         self.doc.get(name).filter(|value| !matches!(value, Val::Null))
     }
 
-    fn wrong(&self, name: &str, found: Val<'_>, wanted: &str) -> Error {
+    fn wrong_type(&self, name: &str, found: Val<'_>, wanted: &str) -> Error {
         Error::type_mismatch(format!(
             "{}: '{name}' must be {wanted}, found {}",
             self.place,
@@ -56,7 +56,7 @@ impl<'a> Options<'a> {
             None => Ok(None),
             Some(Val::String("")) => Err(self.bad(format!("'{name}' cannot be empty"))),
             Some(Val::String(text)) => Ok(Some(text)),
-            Some(other) => Err(self.wrong(name, other, "a string")),
+            Some(other) => Err(self.wrong_type(name, other, "a string")),
         }
     }
 
@@ -109,7 +109,7 @@ impl<'a> Options<'a> {
         match self.get(name) {
             None => Ok(None),
             Some(Val::Document(doc)) => Ok(Some(doc)),
-            Some(other) => Err(self.wrong(name, other, "a document")),
+            Some(other) => Err(self.wrong_type(name, other, "a document")),
         }
     }
 
@@ -118,7 +118,7 @@ impl<'a> Options<'a> {
         match self.get(name) {
             None => Ok(None),
             Some(Val::Array(array)) => Ok(Some(array)),
-            Some(other) => Err(self.wrong(name, other, "an array")),
+            Some(other) => Err(self.wrong_type(name, other, "an array")),
         }
     }
 
@@ -130,7 +130,7 @@ impl<'a> Options<'a> {
                 Some(number @ 1..=1_000_000_000) => Ok(Some(number as usize)),
                 _ => Err(self.bad(format!("'{name}' must be a whole number above zero"))),
             },
-            Some(other) => Err(self.wrong(name, other, "a number")),
+            Some(other) => Err(self.wrong_type(name, other, "a number")),
         }
     }
 
@@ -139,7 +139,7 @@ impl<'a> Options<'a> {
         match self.get(name) {
             None => Ok(None),
             Some(Val::Bool(flag)) => Ok(Some(flag)),
-            Some(other) => Err(self.wrong(name, other, "a boolean")),
+            Some(other) => Err(self.wrong_type(name, other, "a boolean")),
         }
     }
 
@@ -169,7 +169,7 @@ impl<'a> Options<'a> {
         match self.doc.iter().find(|(name, _)| !self.asked.contains(name)) {
             None => Ok(()),
             Some((name, _)) => Err(Error::failed_to_parse(format!(
-                "{}: '{name}' is no option of the kind '{kind}'",
+                "{}: '{name}' is not an option of the kind '{kind}'",
                 self.place
             ))),
         }

@@ -83,13 +83,13 @@ pub enum Accumulator {
 
 /// The contribution of a child to one field.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Part {
+pub enum Contribution {
     /// Nothing.
     Nothing,
     /// A value that is tallied or collected.
     Value(OwnedVal),
     /// A value and its position in a ranking.
-    Place(Vec<u8>, OwnedVal),
+    Ranked(Vec<u8>, OwnedVal),
 }
 
 impl Accumulator {
@@ -187,62 +187,70 @@ impl Accumulator {
     ///
     /// # Errors
     /// Errors of expressions.
-    pub fn part(&self, child: RawDoc<'_>) -> Result<Part> {
+    pub fn part(&self, child: RawDoc<'_>) -> Result<Contribution> {
         if matches!(self, Accumulator::Count) {
-            return Ok(Part::Nothing);
+            return Ok(Contribution::Nothing);
         }
         let arena = Bump::new();
         let env = Env::new(child, &arena);
         Ok(match self {
-            Accumulator::Count => Part::Nothing,
+            Accumulator::Count => Contribution::Nothing,
             Accumulator::Sum(spec) | Accumulator::Average(spec) => {
                 let value = spec.argument(&env)?;
-                if value.is_number() { Part::Value(value.into()) } else { Part::Nothing }
+                if value.is_number() {
+                    Contribution::Value(value.into())
+                } else {
+                    Contribution::Nothing
+                }
             }
             Accumulator::Deviation { spec, .. } => match spec.argument(&env)?.as_f64() {
-                Some(number) => Part::Value(Val::Double(number).into()),
-                None => Part::Nothing,
+                Some(number) => Contribution::Value(Val::Double(number).into()),
+                None => Contribution::Nothing,
             },
             Accumulator::Set(spec) | Accumulator::Distinct(spec) => {
                 let value = spec.argument(&env)?;
-                if value.is_missing() { Part::Nothing } else { Part::Value(value.into()) }
+                if value.is_missing() {
+                    Contribution::Nothing
+                } else {
+                    Contribution::Value(value.into())
+                }
             }
             Accumulator::Extreme { spec, largest, .. } => {
                 let value = spec.argument(&env)?;
                 if value.is_nullish() {
-                    return Ok(Part::Nothing);
+                    return Ok(Contribution::Nothing);
                 }
                 let mut place = Vec::new();
                 keys::encode(&mut place, value, *largest);
                 keys::encode(&mut place, child.get("_id").unwrap_or(Val::Null), false);
-                Part::Place(place, value.into())
+                Contribution::Ranked(place, value.into())
             }
             Accumulator::Percentile { spec, .. } => {
                 let number = spec.argument(&env)?.as_f64().filter(|number| !number.is_nan());
-                let Some(number) = number else { return Ok(Part::Nothing) };
-                let place = ranks::place(number, child.get("_id").unwrap_or(Val::Null));
-                Part::Place(place, Val::Double(number).into())
+                let Some(number) = number else { return Ok(Contribution::Nothing) };
+                let place = ranks::rank_key(number, child.get("_id").unwrap_or(Val::Null));
+                Contribution::Ranked(place, Val::Double(number).into())
             }
             Accumulator::United { spec, sort } => {
                 let value = spec.argument(&env)?;
                 // Values that the accumulator refuses are refused before they are stored.
                 spec.start(Val::Null)?.process(value)?;
                 if value.is_nullish() {
-                    return Ok(Part::Nothing);
+                    return Ok(Contribution::Nothing);
                 }
                 let mut place = Vec::new();
                 sort.key(child, &mut place)?;
-                Part::Place(place, value.into())
+                Contribution::Ranked(place, value.into())
             }
             Accumulator::Ranked { output, sort, dense, .. } => {
                 let value = output.eval(&env)?;
                 if *dense && value.is_missing() {
-                    return Ok(Part::Nothing);
+                    return Ok(Contribution::Nothing);
                 }
                 let value = if value.is_missing() { Val::Null } else { value };
                 let mut place = Vec::new();
                 sort.key(child, &mut place)?;
-                Part::Place(place, value.into())
+                Contribution::Ranked(place, value.into())
             }
         })
     }
@@ -280,7 +288,7 @@ impl Accumulator {
 
     /// Whether `$group` returns exactly the same value in every order of its input.
     #[must_use]
-    pub fn is_steady(&self) -> bool {
+    pub fn is_deterministic(&self) -> bool {
         match self {
             Accumulator::Sum(_)
             | Accumulator::Average(_)

@@ -179,7 +179,7 @@ fn fields<'g>(
         let same =
             |(_, known): (&str, RawVal<'_>)| known == asked || (counts(known) && counts(asked));
         let field = maintained.iter().position(same).filter(|at| {
-            grouped.fields.get(*at).is_some_and(|field| field.accumulator.is_steady())
+            grouped.fields.get(*at).is_some_and(|field| field.accumulator.is_deterministic())
         });
         let source = match field {
             Some(at) => Source::Field(at),

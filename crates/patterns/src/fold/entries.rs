@@ -1,7 +1,7 @@
 //! The records of rankings and sets for each child, besides the record of its group: an entry in
 //! the order of the ranking, or the number of children that have a value.
 
-use super::accumulators::{AccumulatorState, Part};
+use super::accumulators::{AccumulatorState, Contribution};
 use crate::documents::Documents;
 use crate::pattern::Pattern;
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ pub(super) fn rank<'c>(
     limit: usize,
     anew: bool,
     state: &mut AccumulatorState,
-    changes: impl Iterator<Item = (&'c Part, bool)>,
+    changes: impl Iterator<Item = (&'c Contribution, bool)>,
 ) -> Result<()> {
     let mut list = match std::mem::take(state) {
         AccumulatorState::List(list) if !anew => list,
@@ -61,7 +61,7 @@ pub(super) fn rank<'c>(
     let full = list.len() >= limit;
     let last = if full { list.last().map(|(place, _)| place.clone()) } else { None };
     for (part, adds) in changes {
-        let Part::Place(place, value) = part else { continue };
+        let Contribution::Ranked(place, value) = part else { continue };
         keep(pattern, documents, prefix, place, adds.then_some(value))?;
         if anew {
             continue;
@@ -113,11 +113,11 @@ pub(super) fn collect<'c>(
     prefix: &[u8],
     listed: bool,
     state: &mut AccumulatorState,
-    changes: impl Iterator<Item = (&'c Part, bool)>,
+    changes: impl Iterator<Item = (&'c Contribution, bool)>,
 ) -> Result<()> {
     let mut members: BTreeMap<Vec<u8>, Member> = BTreeMap::new();
     for (part, adds) in changes {
-        let Part::Value(value) = part else { continue };
+        let Contribution::Value(value) = part else { continue };
         let member = match members.entry(keys::key(value.get())) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(place) => {

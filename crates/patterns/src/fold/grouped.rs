@@ -146,7 +146,7 @@ impl Fold {
         let Some(mut child) = child else { return Ok(None) };
         if let Some(part) = child.parts.get(self.fields.len()) {
             let counts = |group: &[u8]| {
-                window::place(part, group).is_some_and(|place| place.as_slice() >= horizon)
+                window::entry_key(part, group).is_some_and(|place| place.as_slice() >= horizon)
             };
             child.keys.retain(|(group, _)| counts(group));
         }

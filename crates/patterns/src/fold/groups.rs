@@ -1,6 +1,6 @@
 //! Pending changes of a fold: what children add and remove, by group.
 
-use super::accumulators::Part;
+use super::accumulators::Contribution;
 use smallvec::{SmallVec, smallvec};
 use std::collections::BTreeMap;
 use value::OwnedVal;
@@ -11,7 +11,7 @@ pub struct Child {
     /// Its keys, encoded and as values.
     pub keys: Vec<(Vec<u8>, OwnedVal)>,
     /// Its contribution to each field; then, if there is a window, its position there.
-    pub parts: Vec<Part>,
+    pub parts: Vec<Contribution>,
 }
 
 /// The changes of one group that are not settled yet.
@@ -19,12 +19,12 @@ pub struct Child {
 pub struct Group {
     pub(super) key: OwnedVal,
     /// Removed and added contributions, in order.
-    pub(super) changes: SmallVec<[(Vec<Part>, bool); 1]>,
+    pub(super) changes: SmallVec<[(Vec<Contribution>, bool); 1]>,
 }
 
 impl Group {
     /// A group of which one child changes.
-    pub(super) fn new(key: OwnedVal, parts: Vec<Part>, adds: bool) -> Group {
+    pub(super) fn new(key: OwnedVal, parts: Vec<Contribution>, adds: bool) -> Group {
         Group { key, changes: smallvec![(parts, adds)] }
     }
 
@@ -123,13 +123,13 @@ mod tests {
     use value::Val;
 
     fn group(number: i32, adds: bool) -> Group {
-        let part = Part::Value(Val::Int32(number).into());
+        let part = Contribution::Value(Val::Int32(number).into());
         Group::new(Val::Int32(0).into(), vec![part], adds)
     }
 
     fn shown(groups: &Groups) -> String {
         let changes = |group: &Group| {
-            let show = |(parts, adds): &(Vec<Part>, bool)| {
+            let show = |(parts, adds): &(Vec<Contribution>, bool)| {
                 let sign = if *adds { '+' } else { '-' };
                 parts.iter().map(|part| format!("{sign}{part:?} ")).collect::<String>()
             };

@@ -7,7 +7,7 @@
 //! gets a record again. The same happens when the target is deleted or written without its
 //! patterns. So a target that replaces a record always exists and is correct.
 
-use super::accumulators::{Accumulator, AccumulatorState, Part};
+use super::accumulators::{Accumulator, AccumulatorState, Contribution};
 use super::grouped::{Field, Fold, Value};
 use super::groups::Group;
 use super::record::{Record, record_key};
@@ -190,7 +190,9 @@ impl Fold {
                 _ => {
                     let mut sum = shown;
                     for (parts, adds) in &group.changes {
-                        let Some(Part::Value(value)) = parts.get(number) else { return None };
+                        let Some(Contribution::Value(value)) = parts.get(number) else {
+                            return None;
+                        };
                         let value = match (value.get(), letter) {
                             (Val::Int32(value), INTS) => i64::from(value),
                             (Val::Int64(value), LONGS) => value,

@@ -4,7 +4,7 @@
 //! how many numbers are before it, and its position. An added or removed number moves a rank by a
 //! step or two along the entries, however many there are.
 
-use super::accumulators::{AccumulatorState, Part};
+use super::accumulators::{AccumulatorState, Contribution};
 use super::entries;
 use crate::documents::Documents;
 use crate::pattern::Pattern;
@@ -58,7 +58,7 @@ impl Ranks {
 }
 
 /// The position of a child's number: by number, then by child.
-pub(super) fn place(number: f64, id: Val<'_>) -> Vec<u8> {
+pub(super) fn rank_key(number: f64, id: Val<'_>) -> Vec<u8> {
     let bits = number.to_bits();
     // Inverts negative numbers, whose bits are in reverse order.
     let ordered = if number.is_sign_negative() { !bits } else { bits | (1 << 63) };
@@ -76,13 +76,13 @@ fn number_at(place: &[u8]) -> Option<f64> {
 
 /// Applies changes to the numbers of a group: their entries, and the positions of the wanted
 /// ranks.
-pub(super) fn follow<'c>(
+pub(super) fn apply_changes<'c>(
     pattern: &Pattern,
     documents: &mut dyn Documents,
     prefix: &[u8],
     wanted: &[f64],
     state: &mut AccumulatorState,
-    changes: impl Iterator<Item = (&'c Part, bool)>,
+    changes: impl Iterator<Item = (&'c Contribution, bool)>,
 ) -> Result<()> {
     let mut ranks = match std::mem::take(state) {
         AccumulatorState::Ranks(ranks) => ranks,
@@ -93,7 +93,7 @@ pub(super) fn follow<'c>(
     let mut there = vec![known; wanted.len()];
     ranks.marks.resize_with(wanted.len(), || (0, Vec::new()));
     for (part, adds) in changes {
-        let Part::Place(place, value) = part else { continue };
+        let Contribution::Ranked(place, value) = part else { continue };
         entries::keep(pattern, documents, prefix, place, adds.then_some(value))?;
         let step = if adds { 1 } else { -1 };
         ranks.count += step;

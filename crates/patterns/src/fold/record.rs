@@ -55,7 +55,7 @@ impl Record {
     }
 
     /// The number of children and the states in a document that `to_doc` wrote.
-    pub(super) fn places(doc: RawDoc<'_>) -> Option<(RawVal<'_>, RawDoc<'_>)> {
+    pub(super) fn count_and_states(doc: RawDoc<'_>) -> Option<(RawVal<'_>, RawDoc<'_>)> {
         let mut elements = doc.iter();
         let (Some((b"k", _)), Some((b"n", children)), Some((b"f", states))) =
             (elements.next_bytes(), elements.next_bytes(), elements.next_bytes())

@@ -1,6 +1,6 @@
 //! Applies the changes of children to a group: to its record and its targets.
 
-use super::accumulators::{Accumulator, AccumulatorState, Part};
+use super::accumulators::{Accumulator, AccumulatorState, Contribution};
 use super::entries;
 use super::grouped::{Fold, Keys, MissingParent, Value};
 use super::groups::Group;
@@ -61,7 +61,9 @@ impl Fold {
             for (number, _) in self.fields.iter().enumerate() {
                 let prefix = entry_prefix(PLACE, number, encoded);
                 for (parts, adds) in &group.changes {
-                    let Some(Part::Place(place, value)) = parts.get(number) else { continue };
+                    let Some(Contribution::Ranked(place, value)) = parts.get(number) else {
+                        continue;
+                    };
                     entries::keep(pattern, documents, &prefix, place, adds.then_some(value))?;
                 }
             }
@@ -101,14 +103,14 @@ impl Fold {
                 entries::rank(pattern, documents, &prefix, limit, anew, state, changes)?;
             } else if let Some(wanted) = field.accumulator.percentiles() {
                 let prefix = entry_prefix(PLACE, number, encoded);
-                ranks::follow(pattern, documents, &prefix, wanted, state, changes)?;
+                ranks::apply_changes(pattern, documents, &prefix, wanted, state, changes)?;
             } else if field.accumulator.is_set() {
                 let listed = matches!(field.accumulator, Accumulator::Set(_));
                 let prefix = entry_prefix(MEMBER, number, encoded);
                 entries::collect(pattern, documents, &prefix, listed, state, changes)?;
             } else {
                 for (part, adds) in changes {
-                    if let Part::Value(value) = part {
+                    if let Contribution::Value(value) = part {
                         field.accumulator.change(state, value.get(), adds);
                     }
                 }
@@ -161,7 +163,7 @@ impl Fold {
         if self.missing == MissingParent::Create {
             return false;
         }
-        let Some((_, states)) = Record::places(record) else { return false };
+        let Some((_, states)) = Record::count_and_states(record) else { return false };
         let mut states = states.iter();
         self.fields.iter().enumerate().all(|(number, field)| {
             let (Some(limit), Some((_, state))) = (field.accumulator.limit(), states.next_bytes())
@@ -172,10 +174,10 @@ impl Fold {
             let Some(last) = list.and_then(|list| entries::last_shown(list, limit)) else {
                 return false;
             };
-            let unseen = |part: &Part| match part {
-                Part::Nothing => true,
-                Part::Place(place, _) => place.as_slice() > last,
-                Part::Value(_) => false,
+            let unseen = |part: &Contribution| match part {
+                Contribution::Nothing => true,
+                Contribution::Ranked(place, _) => place.as_slice() > last,
+                Contribution::Value(_) => false,
             };
             group.changes.iter().all(|(parts, _)| parts.get(number).is_some_and(unseen))
         })
@@ -183,7 +185,7 @@ impl Fold {
 
     /// The record of a group with an updated number of children.
     fn counted(&self, record: RawDoc<'_>, group: &Group) -> Option<Image> {
-        let (children, _) = Record::places(record)?;
+        let (children, _) = Record::count_and_states(record)?;
         let count = children.get().as_i64_exact()?.checked_add(group.gain())?;
         let mut patch = Patch::new(record);
         patch.set_i64(children, count)?;
@@ -195,7 +197,7 @@ impl Fold {
     /// whether a target can hold all of the record. `None` in all other cases.
     fn grown(&self, record: RawDoc<'_>, group: &Group) -> Option<(Image, Vec<Value<'_>>, bool)> {
         let [(parts, true)] = group.changes.as_slice() else { return None };
-        let (children, states) = Record::places(record)?;
+        let (children, states) = Record::count_and_states(record)?;
         let count = children.get().as_i64_exact()?.checked_add(1)?;
         let mut patch = Patch::new(record);
         patch.set_i64(children, count)?;
@@ -206,7 +208,7 @@ impl Fold {
             let (_, state) = states.next_bytes()?;
             let shown = match (&field.accumulator, part) {
                 (Accumulator::Count, _) => field.accumulator.value(count, &AccumulatorState::Empty),
-                (Accumulator::Sum(_), Part::Value(value)) => {
+                (Accumulator::Sum(_), Contribution::Value(value)) => {
                     let tally = state.as_doc()?;
                     let (sum, ints) = tally::add_in_place(&mut patch, tally, value.get())?;
                     whole &= ints == count;

@@ -5,7 +5,7 @@
 //! snapshot. A background task removes children that have become too old (`expired`) and moves the
 //! start, in as many commits as needed.
 
-use super::accumulators::Part;
+use super::accumulators::Contribution;
 use super::grouped::Fold;
 use super::groups::Child;
 use crate::documents::Documents;
@@ -29,9 +29,12 @@ const BEGINNING: &[u8] = b"\0w";
 
 impl Window {
     /// The date and `_id` of a child; `None` for a child without a date, which never counts.
-    pub(super) fn part(&self, child: RawDoc<'_>) -> Option<Part> {
+    pub(super) fn part(&self, child: RawDoc<'_>) -> Option<Contribution> {
         let Val::DateTime(date) = self.path.get(child) else { return None };
-        Some(Part::Place(encoded(date), OwnedVal::new(child.get("_id").unwrap_or(Val::Null))))
+        Some(Contribution::Ranked(
+            encoded(date),
+            OwnedVal::new(child.get("_id").unwrap_or(Val::Null)),
+        ))
     }
 
     /// The start of the window at this time.
@@ -45,8 +48,8 @@ fn encoded(date: i64) -> Vec<u8> {
 }
 
 /// The position of a child's entry in a group: by date, oldest first.
-pub(super) fn place(part: &Part, group: &[u8]) -> Option<Vec<u8>> {
-    let Part::Place(date, id) = part else { return None };
+pub(super) fn entry_key(part: &Contribution, group: &[u8]) -> Option<Vec<u8>> {
+    let Contribution::Ranked(date, id) = part else { return None };
     Some([date.as_slice(), group, &keys::key(id.get())].concat())
 }
 
@@ -54,11 +57,13 @@ pub(super) fn place(part: &Part, group: &[u8]) -> Option<Vec<u8>> {
 pub(super) fn keep(
     pattern: &Pattern,
     documents: &mut dyn Documents,
-    part: &Part,
+    part: &Contribution,
     (encoded, key): (&[u8], Val<'_>),
     adds: bool,
 ) -> Result<()> {
-    let (Some(place), Part::Place(_, id)) = (place(part, encoded), part) else { return Ok(()) };
+    let (Some(place), Contribution::Ranked(_, id)) = (entry_key(part, encoded), part) else {
+        return Ok(());
+    };
     let entry = adds.then(|| {
         DocBuf::build(|out| {
             out.append("k", key).raw("i", id.raw());

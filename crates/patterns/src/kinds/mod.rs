@@ -84,7 +84,7 @@ pub fn find(name: &str) -> Result<&'static KindRow> {
     let mut names: Vec<String> = KINDS.iter().map(|row| format!("'{}'", row.name)).collect();
     let last = names.pop().unwrap_or_default();
     Err(Error::bad_value(format!(
-        "'{name}' is no kind of pattern; there are {} and {last}",
+        "'{name}' is not a kind of pattern; the kinds are {} and {last}",
         names.join(", ")
     )))
 }
@@ -100,7 +100,7 @@ mod tests {
         let error = find("other").map(|row| row.name).expect_err("is no kind");
         assert_eq!(
             error.message(),
-            "'other' is no kind of pattern; there are 'computed', 'extendedReference', 'subset' and 'tree'"
+            "'other' is not a kind of pattern; the kinds are 'computed', 'extendedReference', 'subset' and 'tree'"
         );
     }
 }

@@ -502,7 +502,7 @@ fn contradictions_are_refused_by_name() {
         ("{kind: 'computed', fields: {a: '$$ROOT'}}", "maintains itself"),
         ("{kind: 'computed', fields: {a: '$$NOW'}}", "$$NOW"),
         ("{kind: 'computed', fields: {_id: '$b'}}", "'_id' cannot be maintained"),
-        ("{kind: 'computed', fields: {a: 1, 'a.b': 2}}", "in each other's way"),
+        ("{kind: 'computed', fields: {a: 1, 'a.b': 2}}", "conflict with each other"),
         ("{kind: 'computed', from: 'c', fields: {a: {$sum: 1}}}", "'on' is missing"),
         (
             "{kind: 'computed', from: 'c', on: {foreign: 'p'}, fields: {a: {$mergeObjects: '$x'}}}",

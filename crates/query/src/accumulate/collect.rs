@@ -65,7 +65,7 @@ impl Set {
         }
         self.key.clear();
         keys::encode_with(&mut self.key, value, false, self.collation.as_deref());
-        if matches!(self.known.place(&self.key), Insertion::Known(_)) {
+        if matches!(self.known.get_or_insert(&self.key), Insertion::Known(_)) {
             return;
         }
         let value = OwnedVal::new(value);
@@ -115,12 +115,12 @@ impl Distinct {
         }
         self.key.clear();
         keys::encode_with(&mut self.key, value, false, self.collation.as_deref());
-        self.known.place(&self.key);
+        self.known.get_or_insert(&self.key);
     }
 
     /// Adds a value by its key.
     pub(super) fn add_key(&mut self, key: &[u8]) {
-        self.known.place(key);
+        self.known.get_or_insert(key);
     }
 
     pub(super) fn count(&self) -> usize {
@@ -136,7 +136,7 @@ impl Distinct {
     pub(super) fn absorb(&mut self, saved: value::RawDoc<'_>) {
         for (_, key) in saved {
             if let Val::Binary(_, key) = key.get() {
-                self.known.place(key);
+                self.known.get_or_insert(key);
             }
         }
     }

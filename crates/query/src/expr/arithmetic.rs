@@ -385,15 +385,15 @@ fn pow<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
 }
 
 fn round<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    to_places("$round", values, Decimal128::round_to, f64::round_ties_even)
+    round_with("$round", values, Decimal128::round_to, f64::round_ties_even)
 }
 
 fn trunc<'a>(values: &[Val<'a>], _: &Env<'a>) -> Result<Val<'a>> {
-    to_places("$trunc", values, Decimal128::trunc_to, f64::trunc)
+    round_with("$trunc", values, Decimal128::trunc_to, f64::trunc)
 }
 
 /// Rounds to decimal places, which may be negative.
-fn to_places<'a>(
+fn round_with<'a>(
     name: &str,
     values: &[Val<'a>],
     decimal: fn(Decimal128, i32) -> Decimal128,

@@ -33,7 +33,7 @@ mod variable;
 pub use date::add_to_date;
 pub use env::Env;
 pub use hash::hashed_key;
-pub use operator::{is_steady, operators};
+pub use operator::{is_deterministic, operators};
 pub use parse::check_variable_name;
 
 use crate::ParseContext;

@@ -345,7 +345,7 @@ pub fn operators() -> impl Iterator<Item = &'static str> {
 
 /// Whether an operator gives the same value each time, as far as it is known.
 #[must_use]
-pub fn is_steady(name: &str) -> bool {
+pub fn is_deterministic(name: &str) -> bool {
     find(name).is_none_or(|operator| operator.pure)
 }
 

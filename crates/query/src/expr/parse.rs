@@ -144,7 +144,7 @@ impl<'p> Parser<'p> {
         if let Some(deferred) =
             self.ctx.deferred.iter().rev().find(|deferred| deferred.name() == name)
         {
-            return Ok(Node::DeferredVariable { place: deferred.place(), path });
+            return Ok(Node::DeferredVariable { place: deferred.slot(), path });
         }
         let constant = match name {
             "ROOT" | "CURRENT" => return Ok(Node::Field(path)),

@@ -154,7 +154,7 @@ impl Leaf {
             return self.test.matches(value);
         }
         let expand = !matches!(self.test, Test::Size(_));
-        walk::arrive(value, rest, None, expand, &mut |value, at| {
+        walk::visit_value(value, rest, None, expand, &mut |value, at| {
             let found = self.test.matches(value)?;
             if found && at.is_some() {
                 *position = at;

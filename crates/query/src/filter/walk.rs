@@ -27,12 +27,12 @@ where
     let Some((part, rest)) = parts.split_first() else { return Ok(false) };
     match doc.find(&part.name) {
         None => visit(MISSING, position),
-        Some(value) => arrive(value, rest, position, expand, visit),
+        Some(value) => visit_value(value, rest, position, expand, visit),
     }
 }
 
 /// Goes on from a value that was found by the first name of a path.
-pub(super) fn arrive<'a, F>(
+pub(super) fn visit_value<'a, F>(
     value: RawVal<'a>,
     rest: &[Part],
     position: Option<usize>,
@@ -60,13 +60,13 @@ where
         return any(doc, rest, position, expand, visit);
     }
     match value.as_array() {
-        Some(array) => through(array, rest, position, expand, visit),
+        Some(array) => visit_elements(array, rest, position, expand, visit),
         None => visit(MISSING, position),
     }
 }
 
 /// Steps through an array that has more of the path behind it.
-fn through<'a, F>(
+fn visit_elements<'a, F>(
     array: RawDoc<'a>,
     rest: &[Part],
     position: Option<usize>,
@@ -94,7 +94,7 @@ where
             } else if let Some(doc) = element.as_doc() {
                 any(doc, after, position, expand, visit)?
             } else if let Some(inner) = element.as_array() {
-                through(inner, after, position, expand, visit)?
+                visit_elements(inner, after, position, expand, visit)?
             } else {
                 false
             };

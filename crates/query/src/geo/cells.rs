@@ -44,7 +44,7 @@ pub struct FaceCell {
 }
 
 impl FaceCell {
-    fn place(self, u: f64, v: f64) -> UnitVector {
+    fn unit_vector(self, u: f64, v: f64) -> UnitVector {
         // The tangent makes cells of about one size of equal steps.
         let (u, v) =
             ((u * std::f64::consts::FRAC_PI_4).tan(), (v * std::f64::consts::FRAC_PI_4).tan());
@@ -60,10 +60,10 @@ impl FaceCell {
 
     /// A cap that holds the cell.
     fn cap(self) -> (UnitVector, f64) {
-        let centre = self.place(self.u, self.v);
+        let centre = self.unit_vector(self.u, self.v);
         let mut radius: f64 = 0.0;
         for (du, dv) in [(-1.0, -1.0), (-1.0, 1.0), (1.0, -1.0), (1.0, 1.0)] {
-            let corner = self.place(self.u + du * self.half, self.v + dv * self.half);
+            let corner = self.unit_vector(self.u + du * self.half, self.v + dv * self.half);
             radius = radius.max(sphere::angle(centre, corner));
         }
         (centre, radius * (1.0 + 1e-9) + 1e-12)
@@ -190,7 +190,7 @@ impl Sphere {
     #[must_use]
     pub fn of_shape(&self, stored: &Stored) -> Vec<String> {
         match stored {
-            Stored::Point { point, .. } => vec![self.of_place(sphere::place(*point))],
+            Stored::Point { point, .. } => vec![self.of_point(sphere::unit_vector(*point))],
             Stored::Geometry(geometry) => self.of_geometry(geometry, CELLS_OF_SHAPE),
         }
     }
@@ -200,7 +200,7 @@ impl Sphere {
     }
 
     /// The name of the smallest cell around a place.
-    fn of_place(&self, place: UnitVector) -> String {
+    fn of_point(&self, place: UnitVector) -> String {
         let [x, y, z] = place;
         let (ax, ay, az) = (x.abs(), y.abs(), z.abs());
         let (face, a, b) = if ax >= ay && ax >= az {
@@ -278,7 +278,7 @@ impl Plane {
                     // Only its part on the earth counts; smaller cells tell.
                     return (0.0, reach);
                 }
-                let place = sphere::place(cell.centre);
+                let place = sphere::unit_vector(cell.centre);
                 (sphere::angle(place, *centre) - radius, reach * (1.0 + 1e-9) + 1e-12)
             })),
             Region::Sphere(_) => None,
@@ -318,14 +318,14 @@ mod tests {
             x in -180.0..180.0f64, y in -90.0..90.0f64,
             a in -180.0..180.0f64, b in -90.0..90.0f64, radius in 0.0..2.0f64,
         ) {
-            let centre = sphere::place(Point { x, y });
+            let centre = sphere::unit_vector(Point { x, y });
             let place = Point { x: a, y: b };
             let cells = Sphere.of_region(&Region::Cap(centre, radius)).unwrap();
             prop_assert!(cells.len() <= CELLS_OF_REGION);
             let plane = Plane { min: -180.0, max: 180.0, bits: 26 };
             let flat = plane.of_region(&Region::Cap(centre, radius)).unwrap();
-            if sphere::angle(centre, sphere::place(place)) <= radius {
-                let name = Sphere.of_place(sphere::place(place));
+            if sphere::angle(centre, sphere::unit_vector(place)) <= radius {
+                let name = Sphere.of_point(sphere::unit_vector(place));
                 prop_assert!(found(&cells, &name), "{name} {cells:?}");
                 let name = plane.of_point(place);
                 prop_assert!(found(&flat, &name), "{name} {flat:?}");

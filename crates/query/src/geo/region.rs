@@ -72,7 +72,7 @@ impl Geo {
                 }
                 ("$centerSphere", Val::Array(array)) => {
                     let (centre, radius) = shape::circle(array)?;
-                    (Region::Cap(sphere::place(shape::on_earth(centre)?), radius), true)
+                    (Region::Cap(sphere::unit_vector(shape::on_earth(centre)?), radius), true)
                 }
                 ("$geometry", Val::Array(_)) => {
                     let point = shape::on_earth(shape::legacy_point(argument)?)?;
@@ -128,7 +128,7 @@ impl Geo {
 }
 
 fn point_region(point: Point) -> Region {
-    Region::Sphere(Box::new(Geometry::point(sphere::place(point))))
+    Region::Sphere(Box::new(Geometry::point(sphere::unit_vector(point))))
 }
 
 /// `$near` and `$nearSphere`: documents by their distance from a place.
@@ -266,7 +266,7 @@ impl Near {
         if !self.spherical {
             return stored.flat().map(|point| self.point.distance(point));
         }
-        let angle = stored.on_sphere()?.distance(sphere::place(self.point));
+        let angle = stored.on_sphere()?.distance(sphere::unit_vector(self.point));
         Some(if self.metres { angle * EARTH_RADIUS_M } else { angle })
     }
 
@@ -290,7 +290,7 @@ impl Near {
         }
         let angle = if self.metres { distance / EARTH_RADIUS_M } else { distance };
         // The rounding of the last digits must not lose what lies on the border.
-        Region::Cap(sphere::place(self.point), angle * (1.0 + 1e-12) + 1e-12)
+        Region::Cap(sphere::unit_vector(self.point), angle * (1.0 + 1e-12) + 1e-12)
     }
 }
 

@@ -52,7 +52,7 @@ impl Stored {
         use std::borrow::Cow;
         match self {
             Stored::Point { point, .. } if point.is_on_earth() => {
-                Some(Cow::Owned(Geometry::point(sphere::place(*point))))
+                Some(Cow::Owned(Geometry::point(sphere::unit_vector(*point))))
             }
             Stored::Point { .. } => None,
             Stored::Geometry(geometry) => Some(Cow::Borrowed(geometry)),
@@ -152,12 +152,12 @@ fn add(doc: RawDoc<'_>, out: &mut Geometry, depth: usize) -> Result<()> {
     let coordinates = doc.get("coordinates").unwrap_or(Val::Missing);
     let strict = strict_winding(doc)?;
     match kind {
-        "Point" => out.points.push(sphere::place(position(coordinates)?)),
+        "Point" => out.points.push(sphere::unit_vector(position(coordinates)?)),
         "LineString" => out.lines.push(line(coordinates)?),
         "Polygon" => out.polygons.push(polygon(coordinates, strict)?),
         "MultiPoint" => {
             for point in elements("MultiPoint", coordinates)? {
-                out.points.push(sphere::place(position(point)?));
+                out.points.push(sphere::unit_vector(position(point)?));
             }
         }
         "MultiLineString" => {
@@ -208,13 +208,13 @@ fn collection(doc: RawDoc<'_>, out: &mut Geometry, depth: usize) -> Result<()> {
 }
 
 /// The places of a list of positions, without repetitions of the one before.
-fn places(coordinates: Val<'_>) -> Result<Vec<UnitVector>> {
+fn unit_vectors(coordinates: Val<'_>) -> Result<Vec<UnitVector>> {
     let Val::Array(array) = coordinates else {
         return Err(Error::bad_value("GeoJSON coordinates must be an array of coordinates"));
     };
     let mut places: Vec<UnitVector> = Vec::new();
     for (_, element) in array {
-        let place = sphere::place(position(element.get())?);
+        let place = sphere::unit_vector(position(element.get())?);
         if places.last() != Some(&place) {
             places.push(place);
         }
@@ -223,7 +223,7 @@ fn places(coordinates: Val<'_>) -> Result<Vec<UnitVector>> {
 }
 
 fn line(coordinates: Val<'_>) -> Result<Line> {
-    let places = places(coordinates)?;
+    let places = unit_vectors(coordinates)?;
     if places.len() < 2 {
         return Err(Error::bad_value(format!(
             "GeoJSON LineString must have at least 2 vertices: {}",
@@ -268,7 +268,7 @@ fn polygon(coordinates: Val<'_>, strict: bool) -> Result<Polygon> {
 
 /// The places of a closed line that does not cross itself, the first not repeated at the end.
 fn closed(coordinates: Val<'_>) -> Result<Vec<UnitVector>> {
-    let mut places = places(coordinates)?;
+    let mut places = unit_vectors(coordinates)?;
     let ends = places.first().copied() == places.last().copied() && places.len() > 1;
     if !ends {
         return Err(Error::bad_value(format!("Loop is not closed: {}", show(coordinates))));

@@ -16,7 +16,7 @@ const COMPARISONS_MAX: usize = 20_000_000;
 
 /// The place at a longitude and latitude.
 #[must_use]
-pub fn place(point: Point) -> UnitVector {
+pub fn unit_vector(point: Point) -> UnitVector {
     let (longitude, latitude) = (point.x.to_radians(), point.y.to_radians());
     let (sin, cos) = latitude.sin_cos();
     [cos * longitude.cos(), cos * longitude.sin(), sin]
@@ -375,7 +375,7 @@ mod tests {
     use super::*;
 
     fn at(x: f64, y: f64) -> UnitVector {
-        place(Point { x, y })
+        unit_vector(Point { x, y })
     }
 
     fn ring(points: &[(f64, f64)]) -> Ring {

@@ -201,7 +201,7 @@ impl<'u, 'd> Walk<'u, 'd> {
                     out.close(token);
                     Ok(())
                 } else if let Some(array) = old.as_array() {
-                    self.places(name, &children, array, old, out)
+                    self.elements_by_index(name, &children, array, old, out)
                 } else {
                     for (part, trees) in &children {
                         self.not_viable(part, trees, old)?;
@@ -228,7 +228,7 @@ impl<'u, 'd> Walk<'u, 'd> {
     }
 
     /// Array places by number.
-    fn places(
+    fn elements_by_index(
         &mut self,
         name: &str,
         children: &Children<'u>,

@@ -61,7 +61,7 @@ impl Side {
             });
         });
         let reply = self.send(insert.as_doc())?;
-        crate::judge::reply_is_well(reply.as_doc()).map_err(value::Error::internal)
+        crate::judge::expect_reply_success(reply.as_doc()).map_err(value::Error::internal)
     }
 
     /// Removes what the fuzzer made.

@@ -225,7 +225,7 @@ impl History {
             tracing::warn!(
                 age_seconds = age.as_secs(),
                 pinned_bytes = kept.bytes,
-                "snapshots that hold too much, or are too old, end with SnapshotTooOld"
+                "snapshots that keep too many replaced tables, or are too old, fail with SnapshotTooOld"
             );
             kept.expire(oldest);
         }

@@ -122,7 +122,7 @@ impl Shared {
         }
         tracing::error!(
             tree = space.name(),
-            "a damaged table is left out of merging; what is damaged cannot be read: {error}"
+            "a damaged table is excluded from merging; reads of the damaged block fail: {error}"
         );
         aside.tables.push((table, error));
     }

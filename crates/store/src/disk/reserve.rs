@@ -55,7 +55,7 @@ impl Reserve {
         }
         tracing::warn!(
             bytes = self.bytes,
-            "the disk is full: the reserve is used; only what frees space is written until it is back"
+            "the disk is full and the reserve file was removed; until it can be created again only operations that free space are allowed"
         );
         self.released.store(true, Ordering::Release);
         if let Err(error) = std::fs::remove_file(&self.path) {

@@ -63,7 +63,7 @@ impl Decimal128 {
             None => Decimal128::ONE,
             // Too small to show in 34 digits.
             Some(scientific) if scientific < -40 => Decimal128::ONE,
-            Some(scientific) if scientific > 5 => beyond(parts.negative),
+            Some(scientific) if scientific > 5 => out_of_range_power(parts.negative),
             Some(_) => exponential(parts.negative, fixed(parts.coefficient, parts.exponent)),
         }
     }
@@ -121,16 +121,16 @@ impl Decimal128 {
         if exponent.is_infinite() {
             return match self.abs().compare(Decimal128::ONE) {
                 std::cmp::Ordering::Equal => padded_one(),
-                order => beyond(order.is_gt() == exponent.is_negative()),
+                order => out_of_range_power(order.is_gt() == exponent.is_negative()),
             };
         }
         let whole = exponent.trunc_to(0).compare(exponent).is_eq();
         let odd = whole && exponent.is_odd();
         if self.is_zero() {
-            return beyond(!exponent.is_negative());
+            return out_of_range_power(!exponent.is_negative());
         }
         if self.is_infinite() {
-            let result = beyond(exponent.is_negative());
+            let result = out_of_range_power(exponent.is_negative());
             return if self.is_negative() && odd && !exponent.is_negative() {
                 result.neg()
             } else {
@@ -167,7 +167,7 @@ impl Decimal128 {
             + f64::from(power.coefficient.max(1).ilog10())
             + f64::from(power.exponent);
         if scientific > 7.0 {
-            return beyond(down);
+            return out_of_range_power(down);
         }
         if scientific < -40.0 {
             return padded_one();
@@ -227,7 +227,7 @@ impl Decimal128 {
 }
 
 /// What a power is that leaves the range: infinity, or zero if it goes down.
-fn beyond(down: bool) -> Decimal128 {
+fn out_of_range_power(down: bool) -> Decimal128 {
     if down { Decimal128::pack(false, 0, EXPONENT_MIN) } else { Decimal128::INFINITY }
 }
 
@@ -306,7 +306,7 @@ fn exponential(negative: bool, x: Intermediate) -> Decimal128 {
     let (tens, rest) = x.div_rem(&LN_10);
     let tens = tens.to_u128().and_then(|tens| i64::try_from(tens).ok()).unwrap_or(i64::MAX / 4);
     if tens > 20_000 {
-        return beyond(negative);
+        return out_of_range_power(negative);
     }
     if negative {
         let value = exponential_series(&LN_10.sub(&rest));

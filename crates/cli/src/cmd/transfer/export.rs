@@ -82,7 +82,7 @@ pub(crate) fn run(args: &ExportArgs) -> Result<ExitCode> {
 fn find(args: &ExportArgs, format: FileFormat) -> Result<DocBuf> {
     let parse = |name: &str, text: &Option<String>| {
         text.as_ref()
-            .map(|text| ejson::parse_doc(text).with_context(|| format!("--{name} is wrong")))
+            .map(|text| ejson::parse_doc(text).with_context(|| format!("--{name} is invalid")))
             .transpose()
     };
     let filter = parse("filter", &args.filter)?;

@@ -277,7 +277,7 @@ fn columns(names: &[String]) -> Result<Vec<(Vec<String>, usize)>> {
         }
         for (other, _) in &columns {
             if path.starts_with(other) || other.starts_with(&path) {
-                bail!("column `{name}` contradicts column `{}`", other.join("."));
+                bail!("column `{name}` conflicts with column `{}`", other.join("."));
             }
         }
         // Behind the column that shares the longest beginning.

@@ -40,7 +40,7 @@ fn file_format(named: Option<FileFormat>, file: Option<&Path>) -> Result<FileFor
         Some("ndjson" | "jsonl") => Ok(FileFormat::Ndjson),
         Some("csv") => Ok(FileFormat::Csv),
         Some("bson") => Ok(FileFormat::Bson),
-        _ => bail!("the file's name does not tell the format: use --format"),
+        _ => bail!("the file name does not determine the format: use --format"),
     }
 }
 

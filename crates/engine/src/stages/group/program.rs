@@ -83,7 +83,7 @@ const VALUES: usize = 4;
 
 /// Space for the values of slots, all missing.
 #[inline]
-fn room<'r, 'v>(
+fn slot_values<'r, 'v>(
     few: &'r mut [RawVal<'v>; VALUES],
     many: &'r mut Vec<RawVal<'v>>,
     count: usize,
@@ -242,7 +242,7 @@ impl Program {
         table: &mut Table,
     ) -> Result<()> {
         let (mut few, mut many) = ([MISSING; VALUES], Vec::new());
-        let values = room(&mut few, &mut many, self.slots.len());
+        let values = slot_values(&mut few, &mut many, self.slots.len());
         eyes.outer.fill(doc, arena, values);
         let values = &*values;
         let Some(unwound) = &self.unwind else {
@@ -277,7 +277,7 @@ impl Program {
         table: &mut Table,
     ) -> Result<()> {
         let (mut few, mut many) = ([MISSING; VALUES], Vec::new());
-        let values = room(&mut few, &mut many, outer.len());
+        let values = slot_values(&mut few, &mut many, outer.len());
         values.copy_from_slice(outer);
         if let Some(unwound) = &self.unwind {
             unwound.fill(&mut eyes.inner, element, arena, values);

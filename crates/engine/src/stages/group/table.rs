@@ -69,10 +69,10 @@ impl Table {
     }
 
     #[inline]
-    fn place(&mut self, key: &[u8]) -> Insertion {
+    fn get_or_insert(&mut self, key: &[u8]) -> Insertion {
         match self.ordered {
-            true => self.keys.place_last(key),
-            false => self.keys.place(key),
+            true => self.keys.get_last_or_insert(key),
+            false => self.keys.get_or_insert(key),
         }
     }
 
@@ -93,7 +93,7 @@ impl Table {
     ) -> Result<()> {
         let env = Env::new(RawDoc::empty(), arena).with_slots(columns.values);
         let key = program.key_slot().and_then(|slot| columns.keys.get(slot));
-        let at = match key.map(|key| (key, self.place(key))) {
+        let at = match key.map(|key| (key, self.get_or_insert(key))) {
             None => self.group_of(program, &env)?,
             Some((_, Insertion::Known(at))) => at,
             Some((_, Insertion::Full)) => return Err(too_many()),
@@ -115,7 +115,7 @@ impl Table {
         let mut key = std::mem::take(&mut self.key);
         key.clear();
         program.write_key(env, &mut key)?;
-        let place = self.place(&key);
+        let place = self.get_or_insert(&key);
         self.key = key;
         match place {
             Insertion::Known(at) => Ok(at),
@@ -179,7 +179,7 @@ impl Table {
         self.keys.clear();
         self.ids.clear();
         self.heads.clear();
-        self.keys.place_last(&key);
+        self.keys.get_last_or_insert(&key);
         self.ids.extend_from_slice(&id);
         self.heads.push(Head { kind, end: self.ids.len() });
         self.grown = self.states.get(0).iter().map(Accumulator::memory_bytes).sum();
@@ -235,7 +235,7 @@ impl Table {
         let (length, rest) = rest.split_first_chunk::<4>().ok_or_else(damaged)?;
         let length = u32::from_le_bytes(*length) as usize;
         let (id, mut rest) = rest.split_at_checked(length).ok_or_else(damaged)?;
-        let at = match self.place(key) {
+        let at = match self.get_or_insert(key) {
             Insertion::Known(at) => at,
             Insertion::New(at) => {
                 self.ids.extend_from_slice(id);

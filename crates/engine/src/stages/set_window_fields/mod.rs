@@ -32,7 +32,7 @@ use bumpalo::Bump;
 use frame::Frame;
 use function::Function;
 use output::{Output, Results};
-use partition::{Collector, Partition, Taken};
+use partition::{Collector, Partition, PartitionDocuments};
 use query::expr::{Env, Expr};
 use query::sort::SortSpec;
 use std::sync::Arc;
@@ -186,7 +186,7 @@ struct Windows {
 
 /// A partition with the values of its fields.
 struct Computed {
-    documents: Taken,
+    documents: PartitionDocuments,
     left: usize,
     columns: Vec<Results>,
     buffer: Vec<u8>,

@@ -58,30 +58,32 @@ impl Partition {
     }
 
     /// An iterator over the documents.
-    pub(super) fn into_documents(self) -> Result<Taken> {
+    pub(super) fn into_documents(self) -> Result<PartitionDocuments> {
         Ok(match self.documents {
-            Documents::Memory(docs) => Taken::Memory(docs.into_iter()),
+            Documents::Memory(docs) => PartitionDocuments::Memory(docs.into_iter()),
             Documents::Disk(run) => {
                 let mut run = run.into_inner();
                 run.rewind().map_err(store_failed)?;
-                Taken::Disk(run)
+                PartitionDocuments::Disk(run)
             }
         })
     }
 }
 
 /// An iterator over documents in order.
-pub(super) enum Taken {
+pub(super) enum PartitionDocuments {
     Memory(std::vec::IntoIter<Vec<u8>>),
     Disk(Run),
 }
 
-impl Taken {
+impl PartitionDocuments {
     /// The next document.
     pub(super) fn next(&mut self) -> Result<Option<Vec<u8>>> {
         match self {
-            Taken::Memory(docs) => Ok(docs.next()),
-            Taken::Disk(run) => Ok(run.next().map_err(store_failed)?.map(|(_, doc)| doc)),
+            PartitionDocuments::Memory(docs) => Ok(docs.next()),
+            PartitionDocuments::Disk(run) => {
+                Ok(run.next().map_err(store_failed)?.map(|(_, doc)| doc))
+            }
         }
     }
 }

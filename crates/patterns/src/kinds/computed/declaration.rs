@@ -24,7 +24,7 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
     }
     for (path, spec) in fields {
         options.check_path("fields", path)?;
-        paths::check_steady(spec.get(), &format!("fields.{path}"))?;
+        paths::check_deterministic(spec.get(), &format!("fields.{path}"))?;
     }
     let on_error = options.choice("onError", &["reject", "skip"], &[])?;
     let skip_errors = on_error == "skip";
@@ -135,7 +135,7 @@ pub(crate) fn filter_of(
     reads: &mut Vec<String>,
 ) -> Result<Option<Filter>> {
     let Some(filter) = filter else { return Ok(None) };
-    paths::check_steady(Val::Document(filter), "filter")?;
+    paths::check_deterministic(Val::Document(filter), "filter")?;
     paths::of_filter(filter, reads);
     let compiled = Filter::parse_for_documents(filter, &ParseContext::new(0))
         .map_err(|error| error.context("filter: "))?;
@@ -265,7 +265,7 @@ fn groups(
     if matches!(group_by, Val::Array(_)) {
         return Err(options.bad("'groupBy' cannot be an array, since no _id can be one"));
     }
-    paths::check_steady(group_by, "groupBy")?;
+    paths::check_deterministic(group_by, "groupBy")?;
     let key = Expr::parse(group_by, &ParseContext::new(0))
         .map_err(|error: Error| error.context("groupBy: "))?;
     let mut body = body(options, fields)?;

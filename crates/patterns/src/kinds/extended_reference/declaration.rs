@@ -34,7 +34,7 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
                     )));
                 };
                 options.check_path("fields", path)?;
-                paths::check_steady(expression, &format!("fields.{at}.expr"))?;
+                paths::check_deterministic(expression, &format!("fields.{at}.expr"))?;
                 paths::of_expression(expression, &mut reads);
                 (path, Expr::parse(expression, &context)?)
             }
@@ -52,7 +52,7 @@ pub(crate) fn parse(options: &mut Options<'_>, collection: &str) -> Result<Parse
     if fields.is_empty() {
         return Err(options.bad("'fields' must name at least one field"));
     }
-    let place = Reference::place(reference, into)?;
+    let place = Reference::compile_paths(reference, into)?;
     let freshness = options.choice("freshness", &["live", "snapshot"], &[])?;
     let strategy = options.choice("strategy", &["auto", "copy", "pointer"], &[])?;
     let chosen = options.text("chosen")?;

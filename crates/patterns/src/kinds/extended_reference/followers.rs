@@ -134,7 +134,7 @@ impl Reference {
             return Err(Error::new(
                 Code::PATTERN_VIOLATION,
                 format!(
-                    "pattern '{}': more than {limit} documents in '{}' would have to follow, and \
+                    "pattern '{}': more than {limit} documents in '{}' would have to be updated, and \
                      overLimit is 'reject'",
                     pattern.name, pattern.target
                 ),

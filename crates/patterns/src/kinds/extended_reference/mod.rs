@@ -78,7 +78,7 @@ impl Reference {
     ///
     /// # Errors
     /// BadValue if copies would be inside the reference.
-    pub fn place(reference: &str, into: &str) -> Result<ReferencePaths> {
+    pub fn compile_paths(reference: &str, into: &str) -> Result<ReferencePaths> {
         ReferencePaths::new(reference, into)
     }
 

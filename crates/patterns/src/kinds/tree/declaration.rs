@@ -143,7 +143,7 @@ fn tree_path(options: &Options<'_>, doc: RawDoc<'_>, reads: &mut Vec<String>) ->
             }
         }
     }
-    paths::check_steady(segment, "maintain.path.segment")?;
+    paths::check_deterministic(segment, "maintain.path.segment")?;
     paths::of_expression(segment, reads);
     // Segments are text, as $toString makes it.
     let text = DocBuf::build(|out| {

@@ -194,8 +194,8 @@ impl Kind for Tree {
         cache: &mut StateCache,
     ) -> Result<bool> {
         match cache.downcast_mut() {
-            Some(known) => self.awaits(pattern, documents, target, known),
-            None => self.awaits(pattern, documents, target, &mut Chains::default()),
+            Some(known) => self.lacks_ancestor(pattern, documents, target, known),
+            None => self.lacks_ancestor(pattern, documents, target, &mut Chains::default()),
         }
     }
 

@@ -18,7 +18,7 @@ use value::{Code, DocBuf, OwnedVal, RawDoc, Result, Val, keys};
 impl Tree {
     /// Whether the children of a node must be updated at once: if the node is deleted, their
     /// parent changes, and a node of another tree may be refused.
-    pub(super) fn concerns_at_once(&self, node: &Node) -> bool {
+    pub(super) fn must_settle_children(&self, node: &Node) -> bool {
         node.removed.is_some() || (node.enters && self.scope.is_some())
     }
 

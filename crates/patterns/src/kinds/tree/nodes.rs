@@ -147,7 +147,7 @@ impl Tree {
         }
         let deferred = pattern.is_deferred();
         for (encoded, node) in nodes {
-            if !deferred || self.concerns_at_once(node) {
+            if !deferred || self.must_settle_children(node) {
                 self.settle_children(pattern, documents, node)?;
             }
             if deferred {
@@ -197,7 +197,7 @@ impl Tree {
             Error::new(Code::PATTERN_VIOLATION, format!("pattern '{}': {what}", pattern.name))
         };
         if removed.is_some() && node.renamed {
-            return Err(violation("the node has children, which know it by its old name"));
+            return Err(violation("the node has children that refer to it by the old value"));
         }
         for child in children {
             let adopted = match (removed, self.on_delete) {

@@ -114,7 +114,7 @@ impl Tree {
     ///
     /// # Errors
     /// When the store fails.
-    pub(super) fn awaits(
+    pub(super) fn lacks_ancestor(
         &self,
         pattern: &Pattern,
         documents: &mut dyn Documents,

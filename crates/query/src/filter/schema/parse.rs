@@ -96,7 +96,7 @@ impl<'a> Argument<'a> {
         Err(Error::failed_to_parse(format!("$jsonSchema keyword '{}' {why}", self.name)))
     }
 
-    fn found(self) -> &'static str {
+    fn type_name(self) -> &'static str {
         self.value.kind().name()
     }
 
@@ -222,7 +222,7 @@ fn types(given: Argument<'_>, add: impl Fn(&mut TypeSet, &str) -> Result<()>) ->
 fn allowed(rules: &mut Rules, given: Argument<'_>) -> Result<()> {
     let Val::Array(array) = given.value else {
         return given
-            .wrong_type(&format!("an array, but found an element of type {}", given.found()));
+            .wrong_type(&format!("an array, but found an element of type {}", given.type_name()));
     };
     if array.is_empty() {
         return given.refused("cannot be an empty array");
@@ -256,15 +256,15 @@ fn maximum(rules: &mut Rules, given: Argument<'_>) -> Result<()> {
 }
 
 fn exclusive_minimum(_: &mut Rules, given: Argument<'_>) -> Result<()> {
-    accompanied(given, "minimum")
+    require_keyword(given, "minimum")
 }
 
 fn exclusive_maximum(_: &mut Rules, given: Argument<'_>) -> Result<()> {
-    accompanied(given, "maximum")
+    require_keyword(given, "maximum")
 }
 
 /// `minimum` and `maximum` read the flag themselves; alone it means nothing.
-fn accompanied(given: Argument<'_>, by: &str) -> Result<()> {
+fn require_keyword(given: Argument<'_>, by: &str) -> Result<()> {
     given.boolean()?;
     if given.schema.find(by).is_none() {
         return Err(Error::failed_to_parse(format!(
@@ -313,7 +313,7 @@ fn items(rules: &mut Rules, given: Argument<'_>) -> Result<()> {
             Items::Tuple(places, additional)
         }
         _ => {
-            return given.wrong_type(&format!("an array or an object, not {}", given.found()));
+            return given.wrong_type(&format!("an array or an object, not {}", given.type_name()));
         }
     });
     Ok(())
@@ -322,9 +322,8 @@ fn items(rules: &mut Rules, given: Argument<'_>) -> Result<()> {
 fn additional_items(_: &mut Rules, given: Argument<'_>) -> Result<()> {
     match given.value {
         Val::Bool(_) | Val::Document(_) => additional(given).map(|_| ()),
-        _ => {
-            given.wrong_type(&format!("either an object or a boolean, but got a {}", given.found()))
-        }
+        _ => given
+            .wrong_type(&format!("either an object or a boolean, but got a {}", given.type_name())),
     }
 }
 
@@ -379,7 +378,7 @@ fn pattern_properties(rules: &mut Rules, given: Argument<'_>) -> Result<()> {
 fn required(rules: &mut Rules, given: Argument<'_>) -> Result<()> {
     let Val::Array(array) = given.value else {
         return given
-            .wrong_type(&format!("an array, but found an element of type {}", given.found()));
+            .wrong_type(&format!("an array, but found an element of type {}", given.type_name()));
     };
     if array.is_empty() {
         return given.refused("cannot be an empty array");
@@ -445,7 +444,7 @@ fn dependent_fields(name: &str, array: RawDoc<'_>) -> Result<Vec<Box<str>>> {
 fn not(rules: &mut Rules, given: Argument<'_>) -> Result<()> {
     let Val::Document(schema) = given.value else {
         return given
-            .wrong_type(&format!("an object, but found an element of type {}", given.found()));
+            .wrong_type(&format!("an object, but found an element of type {}", given.type_name()));
     };
     rules.not = Some(Box::new(given.nested(schema)?));
     Ok(())

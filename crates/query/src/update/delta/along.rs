@@ -59,7 +59,7 @@ impl DeltaWalk<'_> {
                 FieldChange::Nested(self.fields(children, old, new))
             }
             (Tree::Fields(children), Some((old, new)), _) => {
-                FieldChange::Nested(self.places(children, old, new))
+                FieldChange::Nested(self.elements_by_index(children, old, new))
             }
             (Tree::Elements(children), Some((before, after)), _) => self
                 .elements(children, before, after)
@@ -74,7 +74,12 @@ impl DeltaWalk<'_> {
     }
 
     /// Array elements that are named by their places.
-    fn places(&self, children: &[(Box<str>, Tree)], old: RawDoc<'_>, new: RawDoc<'_>) -> Vec<u8> {
+    fn elements_by_index(
+        &self,
+        children: &[(Box<str>, Tree)],
+        old: RawDoc<'_>,
+        new: RawDoc<'_>,
+    ) -> Vec<u8> {
         let mut delta = ArrayDelta::default();
         for (name, tree) in children {
             let place = if &**name == "$" { self.position } else { name.parse().ok() };

@@ -7,7 +7,7 @@ use value::{RawDoc, RawVal, Writer, limits, writer};
 /// What a delta says.
 #[derive(Default)]
 pub struct Description {
-    updated: super::Part,
+    updated: super::Elements,
     removed: Vec<String>,
     truncated: Vec<(String, i32)>,
     ambiguous: Vec<(String, Vec<PathStep>)>,

@@ -80,15 +80,15 @@ pub fn top_level_names(delta: RawDoc<'_>) -> Names<'_> {
 }
 
 /// Elements; most updates change few and small ones, which need no memory of their own.
-type Part = SmallVec<[u8; 64]>;
+type Elements = SmallVec<[u8; 64]>;
 
 /// The delta of a document while it is made; each part holds elements.
 #[derive(Default)]
 struct DocDelta {
-    removed: Part,
-    updated: Part,
-    inserted: Part,
-    nested: Part,
+    removed: Elements,
+    updated: Elements,
+    inserted: Elements,
+    nested: Elements,
 }
 
 impl DocDelta {
@@ -137,13 +137,13 @@ enum FieldChange<'v> {
 /// The delta of an array while it is made.
 #[derive(Default)]
 struct ArrayDelta {
-    places: Vec<(usize, Part)>,
+    places: Vec<(usize, Elements)>,
     length: Option<usize>,
 }
 
 impl ArrayDelta {
     fn add(&mut self, place: usize, piece: FieldChange<'_>) {
-        let mut bytes = Part::new();
+        let mut bytes = Elements::new();
         let name = place.to_string();
         match piece {
             FieldChange::Same | FieldChange::Removed => return,
@@ -176,7 +176,7 @@ impl ArrayDelta {
 }
 
 /// Appends an element whose name has a mark in front.
-fn element(bytes: &mut Part, mark: &str, name: &str, value: RawVal<'_>) {
+fn element(bytes: &mut Elements, mark: &str, name: &str, value: RawVal<'_>) {
     bytes.push(value.kind);
     bytes.extend_from_slice(mark.as_bytes());
     bytes.extend_from_slice(name.as_bytes());
