@@ -23,7 +23,7 @@ pub enum StoreError {
     },
     /// A checksum does not match or a structure cannot be read: the bytes differ from those
     /// written.
-    #[error("{} is damaged{}: {what}; restore the data folder from a backup, or run `motif check` to see what else is damaged", file.display(), at(offset))]
+    #[error("{} is damaged{}: {what}; restore the data folder from a backup, or run `motif check` to list all damage and `motif repair` to copy what is readable to a new folder", file.display(), at(offset))]
     Corrupt {
         /// The damaged file.
         file: PathBuf,

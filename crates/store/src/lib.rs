@@ -24,7 +24,7 @@ mod written;
 
 pub use batch::{Batch, Operation};
 pub use bytes::Bytes;
-pub use disk::{DiskStore, LogDevice, Options};
+pub use disk::{DiskStore, Effect, Finding, KeyRange, LogDevice, Options, Salvage, free_space};
 pub use error::{Result, StoreError};
 pub use load::{Entries, Load};
 pub use memory::MemoryStore;

@@ -11,6 +11,8 @@ use std::ops::Range;
 use lsm_tree::{AbstractTree, TableId, Tree};
 use parking_lot::Mutex;
 
+use super::trees::TABLES;
+
 /// The attempts of one tree.
 #[derive(Default)]
 pub(super) struct Leftovers(Mutex<Attempts>);
@@ -82,7 +84,7 @@ fn remove(tree: &Tree, numbers: Range<TableId>, registered: &HashSet<TableId>) {
         return;
     }
     for number in numbers.filter(|number| !registered.contains(number)) {
-        let file = folder.join("tables").join(number.to_string());
+        let file = folder.join(TABLES).join(number.to_string());
         match std::fs::remove_file(&file) {
             Ok(()) => tracing::debug!(file = %file.display(), "removed an unfinished table"),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}

@@ -2,7 +2,8 @@
 //!
 //! Path of a write: `commit.rs` orders it, `log.rs` appends it to the log buffer, it is added to
 //! the memtables and published; `sync` waits for the log. `background.rs` flushes memtables to
-//! tables, releases log segments and merges tables. `recover.rs` opens a folder.
+//! tables, releases log segments and merges tables. `recover.rs` opens a folder, `salvage` reads one
+//! that cannot be opened.
 //!
 //! A data folder: `LOCK`, `FORMAT`, `DROPPED` (ranges to be reclaimed), `log/` (segments, spare
 //! segments, the note of released ones), `tmp/` (files that a restart removes), and a folder per
@@ -29,6 +30,7 @@ mod reclaim;
 mod record;
 mod recover;
 mod reserve;
+mod salvage;
 mod segment;
 mod trees;
 mod verify;
@@ -64,6 +66,7 @@ use readers::Readers;
 use reclaim::Reclaimed;
 use record::{Kind, Payload, encode_range};
 use reserve::Reserve;
+pub use salvage::{Effect, Finding, KeyRange, Salvage, free_space};
 use work::Work;
 
 use crate::tracker::Tracker;

@@ -177,6 +177,40 @@ pub(super) fn was_synced(file: &[u8], offset: u64, salt: u64) -> bool {
     false
 }
 
+/// Returns the offset of the next valid record behind `offset`.
+pub(super) fn next_record(file: &[u8], offset: u64, salt: u64) -> Option<u64> {
+    let mut at = offset + ALIGN as u64;
+    while at + (RECORD_HEADER as u64) <= file.len() as u64 {
+        if decode_record(file, at, salt).is_some() {
+            return Some(at);
+        }
+        at += ALIGN as u64;
+    }
+    None
+}
+
+/// Returns the salt that the record at `offset` repeats, if its header is whole.
+pub(super) fn record_salt(file: &[u8], offset: u64) -> Option<u64> {
+    let start = usize::try_from(offset).ok()?;
+    let header = file.get(start..start.checked_add(RECORD_HEADER)?)?;
+    let is_whole =
+        u64_at(header, 24) == offset && u32_at(header, 0) == crc32c::crc32c(&header[4..]);
+    is_whole.then(|| u64_at(header, 16))
+}
+
+/// Whether the bytes at `offset` have the marks of a record of this segment, whole or not.
+pub(super) fn was_begun(file: &[u8], offset: u64, salt: u64) -> bool {
+    let header = file.get(offset as usize..).and_then(|rest| rest.get(..RECORD_HEADER));
+    header.is_some_and(|header| u64_at(header, 16) == salt && u64_at(header, 24) == offset)
+}
+
+/// Returns where the record at `offset` ends, if its header is whole. The file may be shorter.
+pub(super) fn record_span(file: &[u8], offset: u64, salt: u64) -> Option<u64> {
+    (record_salt(file, offset)? == salt).then_some(())?;
+    let length = file.get(offset as usize + 8..)?;
+    Some(offset + record_bytes(u32_at(length, 0) as usize))
+}
+
 /// Flags: an operation sets a value; the value is a part of another one.
 const HAS_VALUE: u8 = 0x80;
 const IS_PART: u8 = 0x40;

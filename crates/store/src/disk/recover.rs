@@ -39,7 +39,8 @@ use crate::{Result, Scratch, Seqno, Space, StoreError};
 /// One part in this many of the cache memory goes to blocks of table files. The rest goes to
 /// pages, which hold the same entries in the form in which they are read.
 const BLOCK_SHARE: u64 = 4;
-const FORMAT: &str = "motifdb-store 1\n";
+/// The content of the file `FORMAT`.
+pub(super) const FORMAT: &str = "motifdb-store 1\n";
 
 /// Opens a folder and recovers all durable commits.
 pub(super) fn open(path: &Path, options: Options) -> Result<Shared> {
@@ -130,7 +131,8 @@ pub(super) fn open(path: &Path, options: Options) -> Result<Shared> {
     })
 }
 
-fn lock(path: &Path, read_only: bool) -> Result<Option<File>> {
+/// Locks a folder against other processes. Without `read_only` the lock file is created.
+pub(super) fn lock(path: &Path, read_only: bool) -> Result<Option<File>> {
     let file = path.join("LOCK");
     let opened = OpenOptions::new().read(true).write(!read_only).create(!read_only).open(&file);
     let opened = match opened {

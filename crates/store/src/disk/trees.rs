@@ -22,6 +22,8 @@ use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
 use super::dropped::{DropFilterFactory, DroppedRanges, MergeControl};
 use crate::{Damage, Result, Space, StoreError};
 
+/// The folder of the table files of a tree.
+pub(super) const TABLES: &str = "tables";
 /// The size of a merged table.
 pub(super) const TABLE_BYTES: u64 = 64 << 20;
 /// The most open table files of all trees together.
@@ -126,7 +128,7 @@ impl TreeSetup {
 
     /// Finds the file of a tree that keeps it from opening.
     fn blame(&self, folder: &Path, what: &str) -> StoreError {
-        let tables = std::fs::read_dir(folder.join("tables"));
+        let tables = std::fs::read_dir(folder.join(TABLES));
         for entry in tables.into_iter().flatten().flatten() {
             let path = entry.path();
             let opened = catch_unwind(AssertUnwindSafe(|| {
